@@ -1,0 +1,104 @@
+//! The only place that reads a clock.
+//!
+//! Two clocks are needed: the wall clock gives IDs their time and may be wrong; the steady clock
+//! never steps and counts time spent suspended, and is used to tell whether the wall clock jumped.
+
+use std::{
+    fmt::Debug,
+    sync::atomic::{AtomicI64, AtomicU64, Ordering},
+    time::Duration,
+};
+
+/// A source of wall time and steady time.
+pub trait Clock: Debug + Send + Sync {
+    /// The wall clock, in Unix milliseconds. May step in either direction.
+    fn now_ms(&self) -> i64;
+
+    /// Time since a fixed but unknown instant: never steps, and counts suspension where the
+    /// operating system can.
+    fn steady(&self) -> Duration;
+}
+
+/// The machine's clocks.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the place that reads the wall clock")]
+    fn now_ms(&self) -> i64 {
+        let now = std::time::SystemTime::now();
+        match now.duration_since(std::time::UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            // Floored, so that the last millisecond before 1970 is -1.
+            Err(before) => {
+                let millis = before.duration().as_nanos().div_ceil(1_000_000);
+                i64::try_from(millis).map_or(i64::MIN, |millis| -millis)
+            }
+        }
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn steady(&self) -> Duration {
+        steady_of(rustix::time::ClockId::Boottime)
+    }
+
+    // Outside Linux the monotonic clock is the nearest to "counts suspension" that is portable.
+    #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+    fn steady(&self) -> Duration {
+        steady_of(rustix::time::ClockId::Monotonic)
+    }
+
+    #[cfg(not(unix))]
+    #[expect(clippy::disallowed_methods, reason = "this is the place that reads the steady clock")]
+    fn steady(&self) -> Duration {
+        static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        START.get_or_init(std::time::Instant::now).elapsed()
+    }
+}
+
+#[cfg(unix)]
+fn steady_of(clock: rustix::time::ClockId) -> Duration {
+    Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
+}
+
+/// A clock that is moved by hand: for tests and simulations.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    wall_ms: AtomicI64,
+    steady_ms: AtomicU64,
+}
+
+impl ManualClock {
+    /// A clock whose wall time is `now_ms`.
+    pub fn new(now_ms: i64) -> Self {
+        Self { wall_ms: AtomicI64::new(now_ms), steady_ms: AtomicU64::new(0) }
+    }
+
+    /// Lets time pass on both clocks.
+    pub fn advance(&self, by: Duration) {
+        let by = u64::try_from(by.as_millis()).expect("a duration a test can wait for");
+        self.steady_ms.fetch_add(by, Ordering::SeqCst);
+        self.step(i64::try_from(by).expect("a duration a test can wait for"));
+    }
+
+    /// Steps the wall clock alone, as an operator or NTP would.
+    pub fn step(&self, by_ms: i64) {
+        self.wall_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    /// Sets the wall clock alone.
+    pub fn set(&self, now_ms: i64) {
+        self.wall_ms.store(now_ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now_ms(&self) -> i64 {
+        self.wall_ms.load(Ordering::SeqCst)
+    }
+
+    fn steady(&self) -> Duration {
+        Duration::from_millis(self.steady_ms.load(Ordering::SeqCst))
+    }
+}

@@ -1,0 +1,30 @@
+//! Codes: the caller's names for sequences.
+
+/// What a code may look like, for error messages.
+pub const CODE_PATTERN: &str = "[A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
+
+/// Whether the text may name a sequence: 1 to 64 characters of [`CODE_PATTERN`].
+pub fn is_valid_code(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let Some((first, rest)) = bytes.split_first() else { return false };
+    bytes.len() <= 64
+        && first.is_ascii_alphanumeric()
+        && rest.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_follow_the_pattern() {
+        let longest = "a".repeat(64);
+        for code in ["a", "0", "order", "Order.v2:eu-west_1", &longest] {
+            assert!(is_valid_code(code), "{code:?}");
+        }
+        let too_long = "a".repeat(65);
+        for code in ["", ".a", "-a", "bad code", "a/b", "ö", "_a", "a\0", &too_long] {
+            assert!(!is_valid_code(code), "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Instants as Unix milliseconds, and their RFC 3339 text.
+
+use jiff::Timestamp;
+
+/// The instant as RFC 3339 in UTC with milliseconds, `2026-11-20T15:11:02.123Z`.
+///
+/// Instants outside the years -9999 to 9999 are written as `unix_ms:<number>`.
+pub fn format_unix_ms(unix_ms: i64) -> String {
+    match Timestamp::from_millisecond(unix_ms) {
+        Ok(instant) => format!("{instant:.3}"),
+        Err(_) => format!("unix_ms:{unix_ms}"),
+    }
+}
+
+/// Like [`format_unix_ms`], without a fraction where it is zero.
+pub fn format_unix_ms_short(unix_ms: i64) -> String {
+    match Timestamp::from_millisecond(unix_ms) {
+        Ok(instant) => instant.to_string(),
+        Err(_) => format!("unix_ms:{unix_ms}"),
+    }
+}
+
+/// Reads an RFC 3339 instant with an offset (`2025-01-01T00:00:00Z`) as Unix milliseconds.
+///
+/// Fractions below a millisecond are floored; `None` when the text is not such an instant.
+pub fn parse_unix_ms(text: &str) -> Option<i64> {
+    let instant: Timestamp = text.parse().ok()?;
+    let millisecond = instant.as_millisecond();
+    let before_it = Timestamp::from_millisecond(millisecond).is_ok_and(|floor| floor > instant);
+    Some(millisecond - i64::from(before_it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_written_with_milliseconds_and_read_back() {
+        assert_eq!(format_unix_ms(1_735_689_600_000), "2025-01-01T00:00:00.000Z");
+        assert_eq!(format_unix_ms_short(1_735_689_600_000), "2025-01-01T00:00:00Z");
+        assert_eq!(parse_unix_ms("2025-01-01T08:00:00.1239+08:00"), Some(1_735_689_600_123));
+        assert_eq!(parse_unix_ms("1969-12-31T23:59:59.9999Z"), Some(-1));
+        assert_eq!(parse_unix_ms("2025-01-01"), None);
+        assert_eq!(format_unix_ms(i64::MAX), format!("unix_ms:{}", i64::MAX));
+    }
+}

@@ -1,0 +1,171 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// Widths and expected IDs from treeyh/raindrop's formula, computed outside this code.
+/// (unit, timestamp, worker, reserved width and value, epoch, worker, lane, sequence, ID)
+const RAINDROP_VECTORS: &[(TimeUnit, u32, u32, u32, u64, i64, u64, u64, u64, u64)] = &[
+    (TimeUnit::Second, 31, 4, 0, 0, MARCH, 10, 0, 0, 96_207_270_114_754_560),
+    (TimeUnit::Second, 31, 4, 0, 0, MARCH, 10, 1, 5, 96_207_270_248_972_293),
+    (TimeUnit::Minute, 26, 4, 0, 0, MARCH, 10, 0, 0, 51_310_582_715_908_096),
+    (TimeUnit::Millisecond, 41, 4, 0, 0, JANUARY, 10, 0, 0, 115_333_294_188_920_832),
+    (TimeUnit::Millisecond, 44, 4, 1, 1, JANUARY, 15, 0, 3, 14_416_661_773_778_951),
+    (TimeUnit::Hour, 19, 10, 1, 1, MARCH, 1023, 1, 7, 109_476_165_164_466_191),
+    (TimeUnit::Day, 15, 3, 5, 31, MARCH, 7, 0, 1, 73_148_309_572_681_791),
+    (TimeUnit::Millisecond, 50, 4, 1, 0, JANUARY, 10, 0, 0, 225_260_340_212_736),
+    (TimeUnit::Second, 40, 4, 1, 0, MARCH, 10, 0, 0, 187_904_824_442_880),
+];
+const MARCH: i64 = 1_677_600_000_000;
+const JANUARY: i64 = 1_672_502_400_000;
+const NOW: i64 = 1_700_000_000_123;
+
+fn layout(spec: &LayoutSpec) -> Layout {
+    spec.build().expect("a valid layout")
+}
+
+#[test]
+fn raindrops_vectors_are_composed_and_taken_apart() {
+    for vector in RAINDROP_VECTORS {
+        let (unit, timestamp, worker_bits, reserved_bits, reserved, epoch, worker, lane, seq, id) =
+            *vector;
+        let layout = layout(&LayoutSpec {
+            epoch_ms: epoch,
+            timestamp_bits: Some(timestamp),
+            worker_bits,
+            reserved_bits,
+            reserved_value: reserved,
+            ..LayoutSpec::for_unit(unit)
+        });
+        let fields = Fields {
+            tick: layout.tick_in_range(NOW).expect("inside the timestamp"),
+            data_center: 0,
+            worker,
+            lane,
+            sequence: seq,
+            reserved,
+        };
+        let composed = layout.compose(&fields).expect("every field fits");
+        assert_eq!(composed.get(), id, "{vector:?}");
+        assert_eq!(layout.decompose(composed), fields, "{vector:?}");
+        let composer = layout.composer(worker, lane).expect("fits");
+        assert_eq!(composer.compose(layout.first_position(fields.tick) + seq), composed);
+    }
+}
+
+#[test]
+fn ticks_are_floored_apart_from_the_epoch() {
+    // The epoch is 16:00 UTC; nine hours later it is the next UTC day.
+    let layout = layout(&LayoutSpec {
+        epoch_ms: MARCH,
+        timestamp_bits: Some(15),
+        worker_bits: 3,
+        reserved_bits: 5,
+        ..LayoutSpec::for_unit(TimeUnit::Day)
+    });
+    assert_eq!(layout.tick_at(MARCH), 0);
+    assert_eq!(layout.tick_at(MARCH + 9 * 3_600_000), 1);
+    assert_eq!(layout.tick_at(MARCH - 17 * 3_600_000), -1);
+    assert_eq!(layout.start_of_tick_ms(1), MARCH + 8 * 3_600_000);
+    let composer = layout.composer(1, 0).expect("fits");
+    assert_eq!(composer.compose(layout.first_position(1)).get(), 316_659_348_799_488);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_never_wrapped() {
+    let layout = layout(&LayoutSpec {
+        data_center_bits: 2,
+        min_sequence: 5,
+        max_sequence: Some(100),
+        ..LayoutSpec::for_unit(TimeUnit::Millisecond)
+    });
+    let fits = Fields { tick: 1, data_center: 3, worker: 511, lane: 1, sequence: 5, reserved: 0 };
+    assert!(layout.compose(&fits).is_ok());
+    for (wrong, field) in [
+        (Fields { tick: 1 << 41, ..fits }, "tick"),
+        (Fields { data_center: 4, ..fits }, "data_center"),
+        (Fields { worker: 512, ..fits }, "worker_id"),
+        (Fields { lane: 2, ..fits }, "lane"),
+        (Fields { sequence: 4, ..fits }, "sequence"),
+        (Fields { sequence: 101, ..fits }, "sequence"),
+        (Fields { reserved: 1, ..fits }, "reserved"),
+    ] {
+        assert_eq!(layout.compose(&wrong).expect_err("out of range").field, field);
+    }
+    let end = layout.valid_until_ms();
+    assert_eq!(layout.tick_in_range(end - 1), Some(layout.last_tick()));
+    assert_eq!(layout.tick_in_range(end), None);
+    assert_eq!(layout.tick_in_range(layout.epoch_ms() - 1), None);
+    assert!(layout.tick_at(i64::MIN) < 0 && layout.tick_at(i64::MAX) > 0);
+}
+
+#[test]
+fn the_words_name_every_width_and_the_floored_epoch() {
+    assert_eq!(
+        layout(&LayoutSpec { epoch_ms: MARCH, ..LayoutSpec::for_unit(TimeUnit::Day) }).words(),
+        "unit=day epoch=2023-02-28T00:00:00Z timestamp=15 data_center=0 worker=9 rollback=1 \
+         sequence=38 reserved=0 min_sequence=0 max_sequence=274877906943"
+    );
+}
+
+prop_compose! {
+    fn any_spec()(
+        unit in 0_usize..5, extra in 0_u32..=14, data_center_bits in 0_u32..=4, worker_bits in 3_u32..=10,
+        rollback_bits in 0_u32..=3, reserved_bits in 0_u32..=5, numbers in any::<[u64; 4]>(),
+        epoch_ms in -1_000_000_000_000_i64..2_000_000_000_000,
+    ) -> LayoutSpec {
+        let unit = TimeUnit::ALL[unit];
+        let range = unit.timestamp_bits();
+        let others = data_center_bits + worker_bits + rollback_bits + reserved_bits;
+        let timestamp = (range.start() + extra).min(*range.end()).min(62 - others);
+        let top = largest(63 - others - timestamp);
+        let max_sequence = numbers[0] % (top + 1);
+        LayoutSpec {
+            epoch_ms,
+            timestamp_bits: Some(timestamp.max(*range.start())),
+            data_center_bits, worker_bits, rollback_bits, reserved_bits,
+            data_center: numbers[1] & largest(data_center_bits),
+            reserved_value: numbers[2] & largest(reserved_bits),
+            min_sequence: numbers[3] % (max_sequence + 1),
+            max_sequence: Some(max_sequence),
+            ..LayoutSpec::for_unit(unit)
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn compose_and_decompose_are_inverse(spec in any_spec(), numbers in any::<[u64; 3]>()) {
+        let layout = spec.build().expect("generated inside the ranges");
+        let worker = numbers[0] & largest(layout.widths().worker);
+        let lane = numbers[1] % layout.lanes() as u64;
+        let position = numbers[2] % layout.end_position();
+        let id = layout.composer(worker, lane).expect("fits").compose(position);
+        let fields = layout.decompose(id);
+        prop_assert_eq!(fields, Fields {
+            tick: layout.tick_of(position),
+            data_center: spec.data_center,
+            worker,
+            lane,
+            sequence: layout.sequence_of(position),
+            reserved: spec.reserved_value,
+        });
+        prop_assert_eq!(layout.compose(&fields), Ok(id));
+    }
+
+    #[test]
+    fn later_positions_have_larger_ids(spec in any_spec(), a in any::<u64>(), b in any::<u64>()) {
+        let layout = spec.build().expect("generated inside the ranges");
+        let composer = layout.composer(0, 0).expect("fits");
+        let (a, b) = (a % layout.end_position(), b % layout.end_position());
+        prop_assert_eq!(a.cmp(&b), composer.compose(a).cmp(&composer.compose(b)));
+    }
+
+    #[test]
+    fn an_instant_lies_inside_its_tick(spec in any_spec(), ms in -4_000_000_000_000_i64..40_000_000_000_000) {
+        let layout = spec.build().expect("generated inside the ranges");
+        if let Some(tick) = layout.tick_in_range(ms) {
+            prop_assert!(layout.start_of_tick_ms(tick) <= ms);
+            prop_assert!(ms < layout.start_of_tick_ms(tick + 1));
+        }
+    }
+}

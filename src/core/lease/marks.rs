@@ -1,0 +1,89 @@
+//! The marks of a row: one position per lane.
+
+use std::{fmt, ops::Index, str::FromStr};
+
+/// The high-water mark of each lane: everything below it may have been issued.
+///
+/// Stores keep it as text, decimal numbers joined by commas, because some engines' scripts
+/// compute in doubles and would round large positions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks(Box<[u64]>);
+
+/// A text that is not a list of marks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("marks are 1, 2, 4 or 8 decimal numbers below 2^63, joined by commas")]
+pub struct InvalidMarks;
+
+impl Marks {
+    /// The same mark on every lane.
+    pub fn all_at(position: u64, lanes: usize) -> Self {
+        Self(vec![position; lanes].into())
+    }
+
+    /// How many lanes there are.
+    pub const fn lanes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The same marks with one lane's changed.
+    #[must_use]
+    pub fn with(&self, lane: usize, mark: u64) -> Self {
+        let mut marks = self.clone();
+        marks.0[lane] = mark;
+        marks
+    }
+
+    /// Every lane's mark in order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+impl Index<usize> for Marks {
+    type Output = u64;
+
+    fn index(&self, lane: usize) -> &u64 {
+        &self.0[lane]
+    }
+}
+
+impl fmt::Display for Marks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (lane, mark) in self.iter().enumerate() {
+            if lane > 0 {
+                f.write_str(",")?;
+            }
+            mark.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Marks {
+    type Err = InvalidMarks;
+
+    fn from_str(text: &str) -> Result<Self, InvalidMarks> {
+        let mark = |text: &str| {
+            let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let mark = text.parse().ok().filter(|mark| *mark <= i64::MAX as u64);
+            mark.filter(|_| digits_only).ok_or(InvalidMarks)
+        };
+        let marks: Box<[u64]> = text.split(',').map(mark).collect::<Result<_, _>>()?;
+        if matches!(marks.len(), 1 | 2 | 4 | 8) { Ok(Self(marks)) } else { Err(InvalidMarks) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_written_and_read_exactly() {
+        for text in ["0", "1,2", "4611686018427387904,4611686018427387903", "1,2,3,4,5,6,7,8"] {
+            assert_eq!(text.parse::<Marks>().expect("marks").to_string(), text);
+        }
+        for text in ["", ",", "1,", "1,2,3", "-1", "+1", "1, 2", "9223372036854775808", "1e9"] {
+            assert_eq!(text.parse::<Marks>(), Err(InvalidMarks), "{text:?}");
+        }
+    }
+}

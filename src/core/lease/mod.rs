@@ -1,0 +1,24 @@
+//! The lease protocol's decisions, as pure functions shared by every store, the keeper and the
+//! tests: which row and lane to take, from where up to where to issue, whether a clock may be
+//! trusted, and what a write with an unknown outcome means.
+//!
+//! A *row* belongs to one worker id. Every write of a row is one compare-and-swap on its token
+//! and sets a fresh random token, so a process knows its own write by that attempt's token alone.
+
+mod choose;
+mod limit;
+mod marks;
+mod row;
+mod skew;
+mod tenure;
+mod token;
+
+pub use self::{
+    choose::{Choice, choose_row, first_due, usable_lane},
+    limit::{LimitRequest, limit_for, marks_beyond},
+    marks::{InvalidMarks, Marks},
+    row::{Row, RowExpiry, RowWrite},
+    skew::{ClockCheck, ClockVerdict, StoreReading, judge_clock},
+    tenure::{Attempt, Resolution, Tenure},
+    token::{InvalidToken, Token},
+};

@@ -1,0 +1,120 @@
+//! Whether the node's wall clock may be used to reach into the future.
+//!
+//! Only a clock that is *ahead* is refused: it would burn positions that everybody else must then
+//! wait for. A clock that is behind is the business of rollback.
+
+use std::time::Duration;
+
+/// The store's clock, read between two readings of the node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreReading {
+    /// The node's wall clock before the question was sent, Unix ms.
+    pub sent_ms: i64,
+    /// The store's clock, Unix ms.
+    pub store_ms: i64,
+    /// The node's wall clock when the answer was there, Unix ms.
+    pub received_ms: i64,
+}
+
+impl StoreReading {
+    /// By how much the node's clock is certainly ahead of the store's (negative: behind), in ms;
+    /// 0 while the time that the question took could explain the difference.
+    ///
+    /// A store that answers late looks like a clock that is behind, never like one that is ahead.
+    pub fn node_ahead_ms(&self) -> i64 {
+        let least = self.sent_ms.saturating_sub(self.store_ms);
+        let most = self.received_ms.saturating_sub(self.store_ms);
+        if least > 0 { least } else { most.min(0) }
+    }
+}
+
+/// What [`judge_clock`] looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockCheck {
+    /// The store's clock; `None` where the store has no clock but the node's own.
+    pub store: Option<StoreReading>,
+    /// By how much the wall clock ran ahead of the steady clock since the last renewal, in ms;
+    /// `None` while no lease is held.
+    pub ahead_since_renewal_ms: Option<i64>,
+    /// What is tolerated.
+    pub max_skew: Duration,
+}
+
+/// Whether a lease may be acquired or renewed with the node's wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockVerdict {
+    /// It may.
+    Trusted,
+    /// It may, though the node is ahead of the store by this many ms: the store's clock is wrong,
+    /// since the node's ran evenly since the last renewal.
+    StoreBehind(i64),
+    /// It must not: the node's clock is ahead by this many ms.
+    Ahead(i64),
+}
+
+/// Judges the node's wall clock before an acquire or a renewal.
+///
+/// At an acquire the store alone decides. While a lease is held, the node must also have run
+/// ahead of its own steady clock since the last renewal: a wrong store clock alone is ridden out.
+pub fn judge_clock(check: &ClockCheck) -> ClockVerdict {
+    let tolerated = i64::try_from(check.max_skew.as_millis()).unwrap_or(i64::MAX);
+    let beyond = |ahead: i64| Some(ahead).filter(|ahead| *ahead > tolerated);
+    let ahead_of_store = check.store.map(|reading| beyond(reading.node_ahead_ms()));
+    let ahead_of_steady = check.ahead_since_renewal_ms.map(beyond);
+    match (ahead_of_store, ahead_of_steady) {
+        (Some(Some(ahead)), None | Some(Some(_))) | (None, Some(Some(ahead))) => {
+            ClockVerdict::Ahead(ahead)
+        }
+        (Some(Some(ahead)), Some(None)) => ClockVerdict::StoreBehind(ahead),
+        (Some(None), _) | (None, None | Some(None)) => ClockVerdict::Trusted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(ahead_of_store: Option<i64>, ahead_since_renewal_ms: Option<i64>) -> ClockVerdict {
+        let store = ahead_of_store.map(|ahead| StoreReading {
+            sent_ms: 1_000_000 + ahead,
+            store_ms: 1_000_000,
+            received_ms: 1_000_005 + ahead,
+        });
+        judge_clock(&ClockCheck {
+            store,
+            ahead_since_renewal_ms,
+            max_skew: Duration::from_secs(10),
+        })
+    }
+
+    #[test]
+    fn the_store_decides_at_an_acquire() {
+        assert_eq!(check(Some(10_000), None), ClockVerdict::Trusted);
+        assert_eq!(check(Some(10_001), None), ClockVerdict::Ahead(10_001));
+        assert_eq!(check(Some(-3_600_000), None), ClockVerdict::Trusted);
+        assert_eq!(check(None, None), ClockVerdict::Trusted);
+    }
+
+    #[test]
+    fn a_wrong_store_clock_alone_is_ridden_out_while_a_lease_is_held() {
+        assert_eq!(check(Some(3_600_000), Some(0)), ClockVerdict::StoreBehind(3_600_000));
+        assert_eq!(check(Some(3_600_000), Some(3_600_000)), ClockVerdict::Ahead(3_600_000));
+        assert_eq!(check(Some(0), Some(3_600_000)), ClockVerdict::Trusted);
+    }
+
+    #[test]
+    fn without_a_clock_of_its_own_the_store_has_no_say() {
+        assert_eq!(check(None, Some(10_000)), ClockVerdict::Trusted);
+        assert_eq!(check(None, Some(10_001)), ClockVerdict::Ahead(10_001));
+    }
+
+    #[test]
+    fn a_slow_answer_is_not_a_skew() {
+        let slow = StoreReading { sent_ms: 0, store_ms: 20_000, received_ms: 30_000 };
+        assert_eq!(slow.node_ahead_ms(), 0);
+        let frozen = StoreReading { sent_ms: 0, store_ms: 50, received_ms: 60_000 };
+        assert_eq!(frozen.node_ahead_ms(), 0);
+        let behind = StoreReading { sent_ms: 0, store_ms: 5_000, received_ms: 10 };
+        assert_eq!(behind.node_ahead_ms(), -4_990);
+    }
+}

@@ -1,0 +1,65 @@
+//! Fencing tokens.
+
+use std::{fmt, str::FromStr};
+
+/// 128 random bits that every write of a row sets anew.
+///
+/// Never derived from the token before: a counter would let two processes that start from the
+/// same row arrive at the same "new" token.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Token(u128);
+
+/// A text that is not a token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a token is 32 lower-case hexadecimal digits")]
+pub struct InvalidToken;
+
+impl Token {
+    /// The token that a row is born with; no write ever sets it.
+    pub const UNUSED: Self = Self(0);
+
+    /// The token with these bits. The caller provides randomness.
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({self})")
+    }
+}
+
+impl FromStr for Token {
+    type Err = InvalidToken;
+
+    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if text.len() != 32 || !text.bytes().all(is_digit) {
+            return Err(InvalidToken);
+        }
+        u128::from_str_radix(text, 16).map(Self).map_err(|_| InvalidToken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_written_and_read_exactly() {
+        for bits in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef] {
+            let token = Token::from_bits(bits);
+            assert_eq!(token.to_string().parse(), Ok(token));
+        }
+        for text in ["", "0", &"0".repeat(31), &"F".repeat(32), &"0".repeat(33), &"+".repeat(32)] {
+            assert_eq!(text.parse::<Token>(), Err(InvalidToken), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The pure part: layouts, cursors, grants and the decisions of the lease protocol.
+//!
+//! Nothing here reads a socket, a file, a database or (outside [`clock`]) a clock; nothing sleeps.
+//! Time, tokens and randomness are passed in, so that tests, models and simulations own them.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`layout`] | how 63 bits are divided; compose and decompose |
+//! | [`preset`] | layouts by name |
+//! | [`clock`] | the one place that reads clocks |
+//! | [`issue`] | cursors, grants and claims: how an ID is handed out |
+//! | [`lease`] | which row, lane, start and limit to take, and what an unknown outcome means |
+
+pub mod clock;
+pub mod code;
+pub mod id;
+pub mod instant;
+pub mod issue;
+pub mod layout;
+pub mod lease;
+pub mod preset;
+pub mod violation;

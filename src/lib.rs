@@ -1,0 +1,3 @@
+pub mod core;
+#[cfg(feature = "keeper")]
+pub mod store;

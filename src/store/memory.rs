@@ -1,0 +1,210 @@
+//! A store in the memory of one process: for tests, simulations and hand-given worker ids.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+
+use super::{LayoutRecord, ListedRow, Scope, Store, StoreError, Survey};
+use crate::core::{
+    clock::Clock,
+    lease::{Marks, Row, RowExpiry, RowWrite, Token},
+};
+
+/// Namespace, reserved key, worker.
+type RowKey = (String, String, u64);
+
+/// Rows in memory, with the semantics of the other engines. They are gone with the process.
+///
+/// Its clock is passed in, so that tests can give the store a clock of its own.
+#[derive(Debug)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    clock_is_local: bool,
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    records: BTreeMap<String, LayoutRecord>,
+    rows: BTreeMap<RowKey, StoredRow>,
+}
+
+#[derive(Debug)]
+struct StoredRow {
+    token: Token,
+    holder: String,
+    lane: usize,
+    marks: Marks,
+    heartbeat_ms: i64,
+    expires_ms: i64,
+}
+
+impl StoredRow {
+    fn read(&self, worker: u64, now_ms: i64) -> Row {
+        Row {
+            worker,
+            token: self.token,
+            holder: self.holder.clone(),
+            lane: self.lane,
+            marks: self.marks.clone(),
+            free: self.expires_ms <= now_ms,
+            heartbeat_ms: self.heartbeat_ms,
+            expires_ms: self.expires_ms,
+        }
+    }
+}
+
+impl MemoryStore {
+    /// An empty store whose clock is the node's own.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, clock_is_local: true, tables: Mutex::default() }
+    }
+
+    /// An empty store that stands for a server with a clock of its own.
+    pub fn with_own_clock(clock: Arc<dyn Clock>) -> Self {
+        Self { clock_is_local: false, ..Self::new(clock) }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The scope's rows as they are now.
+    fn rows(&self, scope: &Scope) -> (i64, Vec<Row>) {
+        let now_ms = self.clock.now_ms();
+        let tables = self.tables();
+        let key = |worker| (scope.namespace.clone(), scope.reserved_key.clone(), worker);
+        let range = tables.rows.range(key(scope.min_worker)..=key(scope.max_worker));
+        (now_ms, range.map(|((_, _, worker), row)| row.read(*worker, now_ms)).collect())
+    }
+
+    fn free(&self, scope: &Scope) -> Vec<Row> {
+        let (_, mut rows) = self.rows(scope);
+        rows.retain(|row| row.free);
+        rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
+        rows
+    }
+}
+
+fn key(scope: &Scope, worker: u64) -> RowKey {
+    (scope.namespace.clone(), scope.reserved_key.clone(), worker)
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn clock_is_local(&self) -> bool {
+        self.clock_is_local
+    }
+
+    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn layout_record(
+        &self,
+        namespace: &str,
+        words: &str,
+    ) -> Result<LayoutRecord, StoreError> {
+        let mut tables = self.tables();
+        let record = tables
+            .records
+            .entry(namespace.to_owned())
+            .or_insert_with(|| LayoutRecord { words: words.to_owned(), complete: Vec::new() });
+        Ok(record.clone())
+    }
+
+    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
+        if let Some(record) = self.tables().records.get_mut(namespace) {
+            if !record.complete.iter().any(|key| key == reserved_key) {
+                record.complete.push(reserved_key.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        for worker in scope.min_worker..=scope.max_worker {
+            tables.rows.entry(key(scope, worker)).or_insert_with(|| StoredRow {
+                token: Token::UNUSED,
+                holder: String::new(),
+                lane: 0,
+                marks: marks.clone(),
+                heartbeat_ms: 0,
+                expires_ms: 0,
+            });
+        }
+        Ok(())
+    }
+
+    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
+        let (now_ms, rows) = self.rows(scope);
+        let held = rows.iter().filter(|row| !row.free);
+        Ok(Survey {
+            now_ms,
+            has_record: self.tables().records.contains_key(&scope.namespace),
+            held: held.clone().count() as u64,
+            free: rows.iter().filter(|row| row.free).count() as u64,
+            next_expiry_ms: held.map(|row| row.expires_ms).min(),
+        })
+    }
+
+    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
+        let mut free = self.free(scope);
+        free.truncate(limit as usize);
+        Ok(free)
+    }
+
+    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
+        Ok(self.free(scope).into_iter().rfind(|row| row.holder == holder))
+    }
+
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
+        let now_ms = self.clock.now_ms();
+        Ok(self.tables().rows.get(&key(scope, worker)).map(|row| row.read(worker, now_ms)))
+    }
+
+    async fn swap(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool, StoreError> {
+        let now_ms = self.clock.now_ms();
+        let mut tables = self.tables();
+        let Some(row) = tables.rows.get_mut(&key(scope, worker)) else { return Ok(false) };
+        if row.token != expected {
+            return Ok(false);
+        }
+        let ttl_ms = match write.expiry {
+            RowExpiry::Released => 0,
+            RowExpiry::After(ttl) => i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX),
+        };
+        *row = StoredRow {
+            token: write.token,
+            holder: write.holder.clone(),
+            lane: write.lane,
+            marks: write.marks.clone(),
+            heartbeat_ms: now_ms,
+            expires_ms: now_ms.saturating_add(ttl_ms),
+        };
+        Ok(true)
+    }
+
+    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+        let now_ms = self.clock.now_ms();
+        let tables = self.tables();
+        let listed = |((namespace, reserved_key, worker), row): (&RowKey, &StoredRow)| ListedRow {
+            namespace: namespace.clone(),
+            reserved_key: reserved_key.clone(),
+            row: row.read(*worker, now_ms),
+        };
+        Ok(tables.rows.iter().map(listed).collect())
+    }
+
+    async fn close(&self) {}
+}

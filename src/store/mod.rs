@@ -1,0 +1,83 @@
+//! Where worker rows are kept: one small trait, the same semantics on every engine.
+//!
+//! # Adding an engine
+//!
+//! 1. Implement [`Store`]. For a SQL database that is a driver of two methods, a table of
+//!    statements and migrations; the logic stands once.
+//! 2. Every method is one statement, or a few that are harmless when repeated or cut short. A
+//!    swap is *one* autocommitted statement: never read-then-write in a transaction.
+//! 3. Time is the store's own clock, in UTC, read inside the statement.
+//! 4. Comparisons are binary: `Order` and `order` are different everywhere.
+//! 5. Run the conformance suite in `tests/store` on a real server.
+
+mod error;
+mod memory;
+mod record;
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+pub use self::{
+    error::StoreError,
+    memory::MemoryStore,
+    record::{LayoutRecord, ListedRow, Scope, Survey},
+};
+use crate::core::lease::{Marks, Row, RowWrite, Token};
+
+/// Keeps the rows of worker ids and the layout records of namespaces.
+///
+/// A row is free when it was released or has expired by the store's clock. After an error of
+/// [`Self::swap`] the outcome is unknown: the write may have taken place, may still arrive, or
+/// may never arrive.
+#[async_trait]
+pub trait Store: Debug + Send + Sync {
+    /// Whether the store has no clock but the node's own (an embedded database), so that a
+    /// comparison of the two says nothing.
+    fn clock_is_local(&self) -> bool;
+
+    /// Creates or checks the tables and asserts durability settings. Returns warnings for the
+    /// operator: settings under which acknowledged writes may be lost. Safe to repeat, and to
+    /// run on many nodes at once.
+    async fn prepare(&self) -> Result<Vec<String>, StoreError>;
+
+    /// Writes the layout record of a namespace unless one stands there, and returns the one that
+    /// stands there afterwards.
+    async fn layout_record(&self, namespace: &str, words: &str)
+    -> Result<LayoutRecord, StoreError>;
+
+    /// Adds the reserved key to those whose rows are complete. Safe to repeat.
+    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError>;
+
+    /// Inserts the rows of the scope that are missing, free, with these marks and
+    /// [`Token::UNUSED`]; leaves the others as they are. Safe to repeat.
+    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError>;
+
+    /// The store's clock and the state of the scope's rows, in one statement.
+    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError>;
+
+    /// At most `limit` free rows of the scope, longest unused first.
+    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError>;
+
+    /// A free row of the scope that this holder wrote last, the most recent one first.
+    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError>;
+
+    /// One row, free or not.
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError>;
+
+    /// Writes the row if its token is still `expected`; `false` when it is not, or the row is
+    /// not there. The heartbeat becomes the store's present time.
+    async fn swap(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool, StoreError>;
+
+    /// Every row of every namespace, by namespace, reserved key and worker: for people.
+    async fn list(&self) -> Result<Vec<ListedRow>, StoreError>;
+
+    /// Closes the connections. The store is not used afterwards.
+    async fn close(&self);
+}

@@ -1,0 +1,70 @@
+//! What stores answer beside rows.
+
+use crate::core::{layout::Layout, lease::Row};
+
+/// Which rows a node may use: those of one namespace and reserved value, inside its range of
+/// worker ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// The namespace.
+    pub namespace: String,
+    /// Width and value of the reserved field, `1/0` for example.
+    pub reserved_key: String,
+    /// The smallest worker id.
+    pub min_worker: u64,
+    /// The largest worker id.
+    pub max_worker: u64,
+}
+
+impl Scope {
+    /// The scope of a layout and a range of worker ids, both ends included.
+    pub fn new(namespace: &str, layout: &Layout, min_worker: u64, max_worker: u64) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            reserved_key: layout.reserved_key(),
+            min_worker,
+            max_worker,
+        }
+    }
+
+    /// How many rows the scope has when it is complete.
+    pub const fn workers(&self) -> u64 {
+        self.max_worker - self.min_worker + 1
+    }
+}
+
+/// The layout record of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayoutRecord {
+    /// The layout in words.
+    pub words: String,
+    /// The reserved keys whose rows are complete; rows missing under such a key may have been in
+    /// use, so they are born with marks ahead.
+    pub complete: Vec<String>,
+}
+
+/// The store's clock and the state of a scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Survey {
+    /// The store's clock, Unix ms.
+    pub now_ms: i64,
+    /// Whether the namespace's layout record is there.
+    pub has_record: bool,
+    /// How many rows are held.
+    pub held: u64,
+    /// How many rows are free.
+    pub free: u64,
+    /// When the next held row expires unless it is renewed, Unix ms of the store's clock.
+    pub next_expiry_ms: Option<i64>,
+}
+
+/// A row with the names it is kept under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedRow {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its reserved key.
+    pub reserved_key: String,
+    /// The row.
+    pub row: Row,
+}
