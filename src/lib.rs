@@ -1,3 +1,5 @@
 pub mod core;
 #[cfg(feature = "keeper")]
+pub mod keeper;
+#[cfg(feature = "keeper")]
 pub mod store;

@@ -1,0 +1,66 @@
+//! What a keeper is told.
+
+use std::time::Duration;
+
+use crate::core::{issue::IssueSettings, layout::Layout};
+
+/// The times of a lease; the defaults are the service's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTimes {
+    /// How far ahead a renewed lease reaches: how long IDs go on without the store; 5 min.
+    pub window: Duration,
+    /// After which time on the store's clock the row of a crashed node may be taken; 90 s.
+    pub ttl: Duration,
+    /// How often the lease is renewed; 30 s.
+    pub renew: Duration,
+    /// By how much the node's clock may be ahead of the store's; 10 s.
+    pub max_clock_skew: Duration,
+}
+
+impl Default for LeaseTimes {
+    fn default() -> Self {
+        Self {
+            window: Duration::from_mins(5),
+            ttl: Duration::from_secs(90),
+            renew: Duration::from_secs(30),
+            max_clock_skew: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a keeper leases, and how its generator issues.
+#[derive(Clone, Debug)]
+pub struct KeeperSettings {
+    /// The namespace, `default` unless there are several.
+    pub namespace: String,
+    /// How the namespace's IDs are divided.
+    pub layout: Layout,
+    /// The smallest worker id that this node may lease.
+    pub min_worker: u64,
+    /// The largest worker id that this node may lease.
+    pub max_worker: u64,
+    /// Whether the row that this holder had last is taken again if it is free.
+    pub prefer_previous: bool,
+    /// The label of this process in the store.
+    pub holder: String,
+    /// How IDs are issued.
+    pub issue: IssueSettings,
+    /// The times of the lease.
+    pub lease: LeaseTimes,
+}
+
+impl KeeperSettings {
+    /// The defaults for a layout: namespace `default`, worker ids from 1 to the largest.
+    pub fn new(layout: Layout, holder: impl Into<String>) -> Self {
+        Self {
+            namespace: "default".into(),
+            min_worker: 1,
+            max_worker: layout.largest_worker(),
+            layout,
+            prefer_previous: false,
+            holder: holder.into(),
+            issue: IssueSettings::default(),
+            lease: LeaseTimes::default(),
+        }
+    }
+}
