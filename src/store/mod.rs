@@ -10,6 +10,7 @@
 //! 4. Comparisons are binary: `Order` and `order` are different everywhere.
 //! 5. Run the conformance suite in `tests/store` on a real server.
 
+mod connect;
 mod error;
 mod memory;
 mod record;
@@ -19,6 +20,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 pub use self::{
+    connect::{StoreSettings, connect, describe},
     error::StoreError,
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, Scope, Survey},

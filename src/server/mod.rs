@@ -1,0 +1,3 @@
+//! The HTTP service.
+
+pub mod config;
