@@ -1,3 +1,5 @@
+#[cfg(feature = "server")]
+pub mod cli;
 pub mod core;
 #[cfg(feature = "keeper")]
 pub mod keeper;
