@@ -124,7 +124,7 @@ async fn announce_then_pend(config: &Config, address: SocketAddr, issuer: &Issue
             format_unix_ms_short(layout.valid_until_ms()),
         );
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// The store's address without secrets, with the reach of its promise.

@@ -30,7 +30,7 @@ pub(super) fn relate(
     let at_most_half = "at most half of";
     reader.relate("issue.max_wait", "lease.window", issue.max_wait <= half, at_most_half);
     reader.relate("issue.borrow_ahead", "lease.window", issue.borrow_ahead <= half, at_most_half);
-    reader.relate("rollback.hold", "lease.window", issue.hold <= window, "at most");
+    reader.relate("rollback.hold", "lease.window", issue.hold <= half, at_most_half);
     let answered = issue.max_wait < http.request_timeout;
     reader.relate("issue.max_wait", "http.request_timeout", answered, "less than");
 }
