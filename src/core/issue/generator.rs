@@ -5,7 +5,7 @@ use std::{sync::Arc, task::Waker, time::Duration};
 use arc_swap::ArcSwapOption;
 
 use super::{
-    ClaimError, IssueSettings, Run,
+    ClaimError, IssueSettings, RollbackPolicy, Run,
     grant::{Denied, Grant, Granted},
     rules::{MomentError, Refusal, Rules},
 };
@@ -82,8 +82,8 @@ impl Generator {
         let grant = Grant::new(&layout, worker, lane, start, codes_max, Waker::noop().clone())?;
         grant.raise_limit(layout.end_position(), layout.end_position());
         // There is no other lane or worker to be had.
-        grant.refuse_rollback();
-        let generator = Self::without_lease(layout, settings.clone(), clock);
+        let settings = IssueSettings { rollback: RollbackPolicy::Wait, ..settings.clone() };
+        let generator = Self::without_lease(layout, settings, clock);
         generator.replace_grant(Some(Arc::new(grant)));
         Ok(generator)
     }

@@ -1,7 +1,10 @@
 //! A lease in memory.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    },
     task::Waker,
 };
 
@@ -27,8 +30,8 @@ pub(crate) struct Grant {
     holding: AtomicBool,
     rolled_back: AtomicBool,
     refuse_rollback: AtomicBool,
-    /// Only tells a refused claim why; what refuses it are the closed cursors.
-    sealed: AtomicBool,
+    /// What sealing found: asked again, the closed cursors could not tell any more.
+    sealed_at: OnceLock<u64>,
     /// The keeper is woken when claims pass this position.
     wake_at: AtomicU64,
     /// The largest claim that the limit refused since the keeper asked last.
@@ -79,7 +82,7 @@ impl Grant {
             holding: AtomicBool::new(false),
             rolled_back: AtomicBool::new(false),
             refuse_rollback: AtomicBool::new(false),
-            sealed: AtomicBool::new(false),
+            sealed_at: OnceLock::new(),
             wake_at: AtomicU64::new(u64::MAX),
             refused: AtomicU64::new(0),
             waker,
@@ -148,15 +151,15 @@ impl Grant {
     }
 
     /// Closes the grant for good. Returns where the next lease of this lane may begin: one past
-    /// the last claimed position of any code that ever had a cursor, and at least the start.
+    /// the last claimed position of any code that ever had a cursor, and at least the start; the
+    /// same however often it is called.
     pub(crate) fn seal(&self) -> u64 {
-        self.sealed.store(true, Ordering::Release);
-        self.table.seal()
+        *self.sealed_at.get_or_init(|| self.table.seal())
     }
 
     /// Whether no claim can ever succeed again.
     pub(crate) fn is_sealed(&self) -> bool {
-        self.sealed.load(Ordering::Acquire)
+        self.sealed_at.get().is_some()
     }
 
     /// Claims `count` positions for a code.

@@ -151,8 +151,8 @@ impl Table {
     }
 
     fn shard_of(&self, code: &str) -> usize {
-        // The remainder of a division by SHARDS fits a usize.
-        (self.hasher.hash_one(code) % SHARDS as u64) as usize
+        let shard = self.hasher.hash_one(code) % self.shards.len() as u64;
+        usize::try_from(shard).expect("an index into a slice")
     }
 }
 

@@ -155,6 +155,7 @@ fn a_sealed_grant_gives_nothing_and_tells_where_it_stopped() {
     bench.ids("b", 9);
     let mark = grant.seal();
     assert!((first + 9..first + 9 + 8).contains(&mark), "{mark} {first}");
+    assert_eq!(grant.seal(), mark, "sealing again finds the same");
     assert_eq!(bench.generator.claim("a", 1).expect_err("sealed"), ClaimError::NoLease);
     assert_eq!(bench.lease(0, 100, u64::MAX).seal(), 100);
 }
