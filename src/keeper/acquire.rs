@@ -28,6 +28,8 @@ pub(super) enum Acquired {
     NoneFree(Duration),
     /// The node's clock is ahead by this many ms.
     ClockAhead(i64),
+    /// The node's clock is before the layout's epoch or past its end.
+    ClockOutOfRange,
     /// The namespace's record is gone.
     RecordVanished,
     /// Others were faster each time.
@@ -57,6 +59,9 @@ impl Search {
             if let ClockVerdict::Ahead(ahead_ms) = surveyed.verdict {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::ClockAhead);
                 return Ok(Acquired::ClockAhead(ahead_ms));
+            }
+            if context.settings.layout.tick_in_range(context.now_ms()).is_none() {
+                return Ok(Acquired::ClockOutOfRange);
             }
             if let Some(held) = self.settle(context).await? {
                 return Ok(Acquired::Held(held));
@@ -271,6 +276,7 @@ pub(super) fn trouble_of(acquired: &Acquired) -> Option<Trouble> {
             Some(Trouble::NoFreeWorker { retry_after_seconds: wait.as_secs() + 1 })
         }
         Acquired::ClockAhead(ahead_ms) => Some(Trouble::ClockAhead(*ahead_ms)),
+        Acquired::ClockOutOfRange => Some(Trouble::ClockOutOfRange),
         Acquired::RecordVanished => Some(Trouble::StoreLost),
         Acquired::Held(_) | Acquired::Contended => None,
     }

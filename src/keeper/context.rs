@@ -170,10 +170,10 @@ impl Context {
         Ok(Surveyed { survey, verdict, now_ms })
     }
 
-    /// How far a lease reaches: little until this process has renewed one.
-    pub(super) fn reach_ms(&self, has_renewed: bool) -> i64 {
+    /// How far a lease reaches: little until this process renews one.
+    pub(super) fn reach_ms(&self, whole_window: bool) -> i64 {
         let window = self.settings.lease.window;
-        millis(if has_renewed { window } else { window.min(FIRST_REACH) })
+        millis(if whole_window { window } else { window.min(FIRST_REACH) })
     }
 
     /// The write of a new lease on a lane, from the mark that the tenure knows.

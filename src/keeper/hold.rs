@@ -91,7 +91,8 @@ impl Held {
             }
             ClockVerdict::Trusted => {}
         }
-        let limit = self.next_limit(context, &surveyed, has_renewed);
+        // A renewal that claims ask for early is still the first lease's.
+        let limit = self.next_limit(context, &surveyed, has_renewed || !woken);
         if woken && limit == self.grant.limit() && self.sealed.is_none() {
             return Ok(Renewal::NothingToGain);
         }
@@ -107,14 +108,14 @@ impl Held {
         }
     }
 
-    fn next_limit(&self, context: &Context, surveyed: &Surveyed, has_renewed: bool) -> u64 {
+    fn next_limit(&self, context: &Context, surveyed: &Surveyed, whole_window: bool) -> u64 {
         let request = LimitRequest {
             old_limit: self.grant.limit(),
             start: self.grant.start(),
             highest_next: self.grant.highest_next(),
             refused: self.grant.take_refused(),
             now_ms: surveyed.now_ms,
-            reach_ms: context.reach_ms(has_renewed),
+            reach_ms: context.reach_ms(whole_window),
         };
         limit_for(&context.settings.layout, &request)
     }

@@ -161,7 +161,7 @@ impl Task {
                 let wait = wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
                 Pause::fixed(self.context.jittered(wait))
             }
-            Acquired::ClockAhead(_) => Pause::fixed(CLOCK_PAUSE),
+            Acquired::ClockAhead(_) | Acquired::ClockOutOfRange => Pause::fixed(CLOCK_PAUSE),
             Acquired::RecordVanished => {
                 self.store_lost = true;
                 Pause::fixed(LONGEST_PAUSE)
@@ -210,8 +210,10 @@ impl Task {
         }
         Ok(match renewal {
             Renewal::Renewed => {
-                self.has_renewed = true;
-                self.next_renewal = Instant::now() + self.context.settings.lease.renew;
+                if !woken {
+                    self.has_renewed = true;
+                    self.next_renewal = Instant::now() + self.context.settings.lease.renew;
+                }
                 if self.rollback_refused {
                     self.report(Trouble::ClockWentBack);
                     // Another lane may come due meanwhile.
@@ -221,7 +223,10 @@ impl Task {
                 self.until_renewal(BETWEEN_WOKEN)
             }
             Renewal::NothingToGain if self.rollback_refused => Pause::fixed(CLOCK_PAUSE),
-            Renewal::NothingToGain => self.until_renewal(BETWEEN_USELESS),
+            Renewal::NothingToGain => {
+                self.context.shared.set_trouble(None);
+                self.until_renewal(BETWEEN_USELESS)
+            }
             Renewal::ClockAhead(ahead_ms) => self.clock_ahead(ahead_ms),
             Renewal::Lost => self.lost(),
             Renewal::Vanished => self.vanished(),

@@ -168,7 +168,7 @@ impl Generator {
         let layout = &self.rules.layout;
         match *denied {
             Denied::Closed => ClaimError::NoLease,
-            Denied::Plan(Refusal::Limit) => ClaimError::LimitReached,
+            Denied::Plan(Refusal::Limit { .. }) => ClaimError::LimitReached,
             Denied::Plan(Refusal::Exhausted { retry_after }) => {
                 ClaimError::SequenceExhausted { retry_after }
             }

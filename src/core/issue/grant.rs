@@ -34,7 +34,8 @@ pub(crate) struct Grant {
     sealed_at: OnceLock<u64>,
     /// The keeper is woken when claims pass this position.
     wake_at: AtomicU64,
-    /// The largest claim that the limit refused since the keeper asked last.
+    /// The positions that the largest claim needed which the limit refused since the keeper
+    /// asked last.
     refused: AtomicU64,
     waker: Waker,
 }
@@ -130,7 +131,8 @@ impl Grant {
         }
     }
 
-    /// The largest claim that the limit refused since the last call, 0 if none.
+    /// How many positions the largest claim needed that the limit refused since the last call,
+    /// 0 if none was refused.
     pub(crate) fn take_refused(&self) -> u64 {
         self.refused.swap(0, Ordering::AcqRel)
     }
@@ -216,10 +218,10 @@ impl Grant {
                 self.note(moment, &plan);
                 Ok(Granted { plan, hold_began: self.note_hold(moment) })
             }
-            Ok(Err(Refusal::Limit)) => {
-                self.refused.fetch_max(count, Ordering::AcqRel);
+            Ok(Err(refusal @ Refusal::Limit { needed })) => {
+                self.refused.fetch_max(needed, Ordering::AcqRel);
                 self.waker.wake_by_ref();
-                Err(Denied::Plan(Refusal::Limit))
+                Err(Denied::Plan(refusal))
             }
             Ok(Err(exhausted)) => Err(match moment.rolled_back_ms {
                 Some(behind_ms) => Denied::RolledBack { behind_ms },

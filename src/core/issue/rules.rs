@@ -54,8 +54,9 @@ pub(crate) struct Plan {
 pub(crate) enum Refusal {
     /// Its last tick is further ahead than a caller may be made to wait.
     Exhausted { retry_after: Duration },
-    /// It reaches beyond the lease.
-    Limit,
+    /// It reaches beyond the lease; it needs so many positions from where the code stands, or
+    /// from the present tick.
+    Limit { needed: u64 },
 }
 
 impl Rules {
@@ -144,7 +145,7 @@ impl Rules {
             });
         }
         if end > limit {
-            return Err(Refusal::Limit);
+            return Err(Refusal::Limit { needed: end - next.max(moment.first) });
         }
         if end <= moment.at_once_end {
             return Ok(Plan { first, end, wait: Duration::ZERO, borrowed: end > moment.tick_end });

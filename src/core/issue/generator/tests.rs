@@ -111,7 +111,8 @@ fn a_small_step_back_is_held_and_reported_once() {
 
 #[test]
 fn a_forward_jump_that_the_limit_stopped_does_no_harm() {
-    let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
+    let settings = IssueSettings { sequence_spread_bits: 0, ..IssueSettings::default() };
+    let bench = Bench::new(TimeUnit::Millisecond, settings);
     let layout = bench.generator.layout();
     let limit = layout.first_position(layout.tick_clamped(NOW + 300_000));
     let grant = bench.lease(0, 0, limit);

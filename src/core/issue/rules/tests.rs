@@ -69,8 +69,8 @@ fn the_limit_is_never_passed() {
     let moment = at(&rules, NOW);
     let plan = |limit| rules.plan(&moment, 0, 10, limit);
     assert!(plan(moment.first + 10).is_ok());
-    assert_eq!(plan(moment.first + 9), Err(Refusal::Limit));
-    assert_eq!(plan(0), Err(Refusal::Limit));
+    assert_eq!(plan(moment.first + 9), Err(Refusal::Limit { needed: 10 }));
+    assert_eq!(plan(0), Err(Refusal::Limit { needed: 10 }));
 }
 
 #[test]
