@@ -44,7 +44,7 @@ impl Bench {
     fn ticks(&self, ids: &[Id]) -> Vec<i64> {
         let layout = self.generator.layout();
         let first = layout.tick_at(NOW);
-        ids.iter().map(|id| layout.decompose(*id).tick as i64 - first).collect()
+        ids.iter().map(|id| layout.decompose(*id).tick.cast_signed() - first).collect()
     }
 }
 
