@@ -1,3 +1,73 @@
+//! Unique, time-ordered 64-bit IDs: a service over HTTP/JSON, and the same generator as a library.
+//!
+//! # The promise and its contract
+//!
+//! No ID is issued twice for one (namespace, code), whatever clocks, crashes and networks do.
+//! Different codes are independent and may be given equal IDs, unless
+//! [`codes_shared`](core::issue::IssueSettings::codes_shared) is set. `docs/safety.md` has the
+//! argument and its premises.
+//!
+//! # Which part do I need?
+//!
+//! | you want | take |
+//! |---|---|
+//! | IDs over HTTP | the `raindrop` command |
+//! | IDs in your own process, worker ids leased from a database | [`keeper::Keeper`] with a [`store`] |
+//! | IDs in your own process, a worker id that you assign | [`core::issue::Generator`] |
+//!
+//! # Leased worker ids
+//!
+//! The keeper leases a worker id from the store and renews it in the background; IDs are issued
+//! without asking the store, and go on while it is down.
+//!
+//! ```
+//! # #[cfg(feature = "sqlite")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::{sync::Arc, time::Duration};
+//! use raindrop::{
+//!     core::{clock::SystemClock, preset::Preset},
+//!     keeper::{Keeper, KeeperSettings, NoObserver},
+//!     store::{StoreSettings, connect},
+//! };
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! # let folder = tempfile::tempdir()?;
+//! # let url = format!("sqlite://{}", folder.path().join("ids.db").display());
+//! let clock = Arc::new(SystemClock::default());
+//! let store = connect(&StoreSettings::new(url), clock.clone()).await?;
+//! let settings = KeeperSettings::new(Preset::Raindrop.spec().build()?, "my service");
+//! let (keeper, issuer) = Keeper::start(settings, store.clone(), clock, Arc::new(NoObserver));
+//!
+//! let id = issuer.next_id("order").await?;
+//! let batch: Vec<_> = issuer.next_ids("order", 1000).await?.collect();
+//! assert!(id < batch[0]);
+//!
+//! // A clean stop frees the worker id at once.
+//! keeper.release(Duration::from_secs(10)).await;
+//! store.close().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })
+//! # }
+//! # #[cfg(not(feature = "sqlite"))]
+//! # fn main() {}
+//! ```
+//!
+//! # The core alone
+//!
+//! With `default-features = false` only [`core`] is built: no runtime, no database, no server.
+//! See [`core::issue::Generator`] for an example. Its promise is then only as good as the worker
+//! ids that you assign.
+//!
+//! # Features
+//!
+//! - `server` (default): the HTTP service and the command.
+//! - `mysql`, `sqlite` (default): stores.
+//! - `keeper`: leases with the store in memory; the stores and the server imply it.
+//!
+//! # Layers
+//!
+//! `core ← store ← keeper ← server ← cli`: each knows only those to its left.
+
 #[cfg(feature = "server")]
 pub mod cli;
 pub mod core;

@@ -87,7 +87,9 @@ impl From<KeeperError> for Failure {
     fn from(error: KeeperError) -> Self {
         match error {
             KeeperError::Store(error) => error.into(),
-            conflict @ KeeperError::LayoutConflict { .. } => Self::Usage(conflict.to_string()),
+            error @ (KeeperError::LayoutConflict { .. } | KeeperError::Settings(_)) => {
+                Self::Usage(error.to_string())
+            }
         }
     }
 }

@@ -1,13 +1,32 @@
 //! The background task that acquires, renews, moves and releases leases, and the [`Issuer`].
 
+mod acquire;
+mod context;
 mod error;
+mod hold;
 mod issuer;
 mod observer;
 mod settings;
+mod shared;
 mod status;
+mod task;
+#[cfg(test)]
+mod tests;
 
 use std::{sync::Arc, time::Duration};
 
+use rand::{Rng, rand_core::UnwrapErr, rngs::SysRng};
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+    time::Instant,
+};
+
+use self::{
+    context::Context,
+    shared::{Report, Shared},
+    task::Task,
+};
 pub use self::{
     error::IssueError,
     issuer::Issuer,
@@ -19,7 +38,7 @@ pub use self::{
     status::{LeaseView, Status, Trouble},
 };
 use crate::{
-    core::clock::Clock,
+    core::{clock::Clock, issue::Generator, violation::Violations},
     store::{Store, StoreError},
 };
 
@@ -37,6 +56,9 @@ pub enum KeeperError {
         /// The recorded layout in words.
         recorded: String,
     },
+    /// The settings contradict each other.
+    #[error("{0}")]
+    Settings(Violations),
     /// The store cannot be used as it is.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -54,27 +76,82 @@ pub enum Released {
 }
 
 /// The background task of one namespace.
+///
+/// Dropping it ends the task without a release: IDs go on until the limit, and the row comes free
+/// after its ttl. Prefer [`Keeper::release`].
 #[derive(Debug)]
-pub struct Keeper {}
+pub struct Keeper {
+    stop: oneshot::Sender<Instant>,
+    failed: oneshot::Receiver<KeeperError>,
+    task: JoinHandle<Released>,
+}
 
 impl Keeper {
     /// Starts the task on the current tokio runtime. Store errors are retried for ever.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
     pub fn start(
-        _settings: KeeperSettings,
-        _store: Arc<dyn Store>,
-        _clock: Arc<dyn Clock>,
-        _observer: Arc<dyn Observer>,
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
     ) -> (Self, Issuer) {
-        todo!()
+        Self::start_with_random(settings, store, clock, observer, Box::new(UnwrapErr(SysRng)))
     }
 
-    /// Resolves when the keeper gave up for good.
+    /// Like [`Self::start`], with the source of tokens, choices and jitter passed in: for tests
+    /// and simulations. Everything else must use the operating system's randomness, because
+    /// tokens must never repeat.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn start_with_random(
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+        random: Box<dyn Rng + Send + Sync>,
+    ) -> (Self, Issuer) {
+        let (layout, issue) = (settings.layout.clone(), settings.issue.clone());
+        let shared = Arc::new(Shared {
+            namespace: settings.namespace.clone(),
+            generator: Generator::without_lease(layout, issue, Arc::clone(&clock)),
+            clock,
+            observer,
+            report: watch::Sender::new(Report::default()),
+        });
+        let issuer = Issuer { shared: Arc::clone(&shared) };
+        let task = Task::new(Context::new(settings, store, shared, random));
+        let (stop, stopped) = oneshot::channel();
+        let (fail, failed) = oneshot::channel();
+        let task = tokio::spawn(task.run(stopped, Some(fail)));
+        (Self { stop, failed, task }, issuer)
+    }
+
+    /// Resolves when the keeper gave up for good; until then, and after that was told once,
+    /// never.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and asked again.
     pub async fn failed(&mut self) -> KeeperError {
-        todo!()
+        if !self.failed.is_terminated()
+            && let Ok(error) = (&mut self.failed).await
+        {
+            return error;
+        }
+        std::future::pending().await
     }
 
-    /// Seals the grant, lowers the mark and frees the row, within the deadline.
-    pub async fn release(self, _deadline: Duration) -> Released {
-        todo!()
+    /// Seals the grant, lowers the mark and frees the row, within the deadline. Afterwards no
+    /// claim succeeds.
+    pub async fn release(self, deadline: Duration) -> Released {
+        if self.stop.send(Instant::now() + deadline).is_err() {
+            return Released::GaveUp;
+        }
+        self.task.await.unwrap_or(Released::GaveUp)
     }
 }

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::core::{issue::IssueSettings, layout::Layout};
+use crate::core::{
+    issue::IssueSettings,
+    layout::Layout,
+    violation::{Violation, Violations},
+};
 
 /// The times of a lease; the defaults are the service's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,5 +66,44 @@ impl KeeperSettings {
             issue: IssueSettings::default(),
             lease: LeaseTimes::default(),
         }
+    }
+
+    /// Checks what would make leases useless or ids unfit for the layout.
+    ///
+    /// # Errors
+    ///
+    /// All violations at once, named by the keys of the configuration.
+    pub fn check(&self) -> Result<(), Violations> {
+        let mut found = Vec::new();
+        let mut require = |holds: bool, key: &str, value: String, allowed: String| {
+            if !holds {
+                found.push(Violation::new(key, value, allowed));
+            }
+        };
+        let (LeaseTimes { window, ttl, renew, .. }, issue) = (self.lease, &self.issue);
+        let largest = self.layout.largest_worker();
+        let (min, max) = (self.min_worker, self.max_worker);
+        require(max <= largest, "worker.max_id", max.to_string(), format!("0 to {largest}"));
+        require(min <= max, "worker.min_id", min.to_string(), format!("0 to worker.max_id {max}"));
+        let text = |duration: Duration| format!("{duration:?}");
+        let below = |what: &str, than: Duration| format!("at most {what} {than:?}");
+        require(!renew.is_zero(), "lease.renew", text(renew), "above 0".into());
+        require(renew <= ttl / 2, "lease.renew", text(renew), below("half of lease.ttl", ttl));
+        require(
+            renew <= window / 2,
+            "lease.renew",
+            text(renew),
+            below("half of lease.window", window),
+        );
+        let half = format!("at most half of lease.window {window:?}");
+        for (key, value) in [
+            ("issue.max_wait", issue.max_wait),
+            ("issue.borrow_ahead", issue.borrow_ahead),
+            ("rollback.hold", issue.hold),
+        ] {
+            require(value <= window / 2, key, text(value), half.clone());
+        }
+        require(issue.codes_max > 0, "codes.max", issue.codes_max.to_string(), "above 0".into());
+        if found.is_empty() { Ok(()) } else { Err(Violations(found)) }
     }
 }

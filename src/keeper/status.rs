@@ -87,6 +87,9 @@ impl Status {
     /// Whether IDs can be issued now.
     pub fn is_issuing(&self) -> bool {
         self.lease.is_some_and(|lease| lease.has_range)
-            && !matches!(self.trouble, Some(Trouble::ShuttingDown | Trouble::ClockOutOfRange))
+            && !matches!(
+                self.trouble,
+                Some(Trouble::ShuttingDown | Trouble::ClockOutOfRange | Trouble::ClockWentBack)
+            )
     }
 }

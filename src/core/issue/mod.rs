@@ -1,9 +1,27 @@
 //! How an ID is handed out: cursors, grants and claims.
+//!
+//! A [`Generator`] has at most one grant at a time. A grant has a table with one cursor for each
+//! code. A claim reads the clock, looks up the cursor and moves it in one atomic step.
+//!
+//! Invariants:
+//! - a cursor only rises until it is closed, and a closed one stays closed;
+//! - a new cursor starts at the grant's start or floor, never at a reading of the clock;
+//! - a claim ends at or below the limit, which only rises, after the store confirmed it;
+//! - evicting raises the floor before it closes the cursor.
 
+mod cursor;
+mod error;
+mod generator;
+mod grant;
+mod rules;
 mod run;
 mod settings;
+mod table;
 
+pub(crate) use self::grant::Grant;
 pub use self::{
+    error::ClaimError,
+    generator::{Claim, Generator},
     run::{IdRange, Run},
     settings::{IssueSettings, RollbackPolicy},
 };

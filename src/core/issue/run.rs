@@ -56,8 +56,7 @@ impl Iterator for Run {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // A claim is at most a u32 long.
-        let left = (self.end - self.next) as usize;
+        let left = usize::try_from(self.end - self.next).expect("a claim is at most a u32 long");
         (left, Some(left))
     }
 }

@@ -2,18 +2,41 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Widths and expected IDs from treeyh/raindrop's formula, computed outside this code.
-/// (unit, timestamp, worker, reserved width and value, epoch, worker, lane, sequence, ID)
-const RAINDROP_VECTORS: &[(TimeUnit, u32, u32, u32, u64, i64, u64, u64, u64, u64)] = &[
-    (TimeUnit::Second, 31, 4, 0, 0, MARCH, 10, 0, 0, 96_207_270_114_754_560),
-    (TimeUnit::Second, 31, 4, 0, 0, MARCH, 10, 1, 5, 96_207_270_248_972_293),
-    (TimeUnit::Minute, 26, 4, 0, 0, MARCH, 10, 0, 0, 51_310_582_715_908_096),
-    (TimeUnit::Millisecond, 41, 4, 0, 0, JANUARY, 10, 0, 0, 115_333_294_188_920_832),
-    (TimeUnit::Millisecond, 44, 4, 1, 1, JANUARY, 15, 0, 3, 14_416_661_773_778_951),
-    (TimeUnit::Hour, 19, 10, 1, 1, MARCH, 1023, 1, 7, 109_476_165_164_466_191),
-    (TimeUnit::Day, 15, 3, 5, 31, MARCH, 7, 0, 1, 73_148_309_572_681_791),
-    (TimeUnit::Millisecond, 50, 4, 1, 0, JANUARY, 10, 0, 0, 225_260_340_212_736),
-    (TimeUnit::Second, 40, 4, 1, 0, MARCH, 10, 0, 0, 187_904_824_442_880),
+/// From treeyh/raindrop's formula, computed outside this code, for the instant [`NOW`].
+struct Vector {
+    unit: TimeUnit,
+    timestamp_bits: u32,
+    worker_bits: u32,
+    reserved_bits: u32,
+    reserved: u64,
+    epoch_ms: i64,
+    worker: u64,
+    lane: u64,
+    sequence: u64,
+    id: u64,
+}
+
+#[rustfmt::skip]
+#[expect(clippy::too_many_arguments, reason = "a row of a table")]
+const fn vector(
+    unit: TimeUnit, timestamp_bits: u32, worker_bits: u32, reserved_bits: u32, reserved: u64,
+    epoch_ms: i64, worker: u64, lane: u64, sequence: u64, id: u64,
+) -> Vector {
+    Vector {
+        unit, timestamp_bits, worker_bits, reserved_bits, reserved, epoch_ms, worker, lane, sequence, id,
+    }
+}
+
+const RAINDROP_VECTORS: [Vector; 9] = [
+    vector(TimeUnit::Second, 31, 4, 0, 0, MARCH, 10, 0, 0, 96_207_270_114_754_560),
+    vector(TimeUnit::Second, 31, 4, 0, 0, MARCH, 10, 1, 5, 96_207_270_248_972_293),
+    vector(TimeUnit::Minute, 26, 4, 0, 0, MARCH, 10, 0, 0, 51_310_582_715_908_096),
+    vector(TimeUnit::Millisecond, 41, 4, 0, 0, JANUARY, 10, 0, 0, 115_333_294_188_920_832),
+    vector(TimeUnit::Millisecond, 44, 4, 1, 1, JANUARY, 15, 0, 3, 14_416_661_773_778_951),
+    vector(TimeUnit::Hour, 19, 10, 1, 1, MARCH, 1023, 1, 7, 109_476_165_164_466_191),
+    vector(TimeUnit::Day, 15, 3, 5, 31, MARCH, 7, 0, 1, 73_148_309_572_681_791),
+    vector(TimeUnit::Millisecond, 50, 4, 1, 0, JANUARY, 10, 0, 0, 225_260_340_212_736),
+    vector(TimeUnit::Second, 40, 4, 1, 0, MARCH, 10, 0, 0, 187_904_824_442_880),
 ];
 const MARCH: i64 = 1_677_600_000_000;
 const JANUARY: i64 = 1_672_502_400_000;
@@ -26,29 +49,28 @@ fn layout(spec: &LayoutSpec) -> Layout {
 #[test]
 fn raindrops_vectors_are_composed_and_taken_apart() {
     for vector in RAINDROP_VECTORS {
-        let (unit, timestamp, worker_bits, reserved_bits, reserved, epoch, worker, lane, seq, id) =
-            *vector;
+        let Vector { worker, lane, sequence, reserved, id, .. } = vector;
         let layout = layout(&LayoutSpec {
-            epoch_ms: epoch,
-            timestamp_bits: Some(timestamp),
-            worker_bits,
-            reserved_bits,
+            epoch_ms: vector.epoch_ms,
+            timestamp_bits: Some(vector.timestamp_bits),
+            worker_bits: vector.worker_bits,
+            reserved_bits: vector.reserved_bits,
             reserved_value: reserved,
-            ..LayoutSpec::for_unit(unit)
+            ..LayoutSpec::for_unit(vector.unit)
         });
         let fields = Fields {
             tick: layout.tick_in_range(NOW).expect("inside the timestamp"),
             data_center: 0,
             worker,
             lane,
-            sequence: seq,
+            sequence,
             reserved,
         };
         let composed = layout.compose(&fields).expect("every field fits");
-        assert_eq!(composed.get(), id, "{vector:?}");
-        assert_eq!(layout.decompose(composed), fields, "{vector:?}");
+        assert_eq!(composed.get(), id);
+        assert_eq!(layout.decompose(composed), fields);
         let composer = layout.composer(worker, lane).expect("fits");
-        assert_eq!(composer.compose(layout.first_position(fields.tick) + seq), composed);
+        assert_eq!(composer.compose(layout.first_position(fields.tick) + sequence), composed);
     }
 }
 

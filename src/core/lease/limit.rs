@@ -12,7 +12,8 @@ pub struct LimitRequest {
     pub start: u64,
     /// One past the last claimed position of any code.
     pub highest_next: u64,
-    /// The largest claim that the limit refused, 0 if none.
+    /// How many positions the largest claim that the limit refused needs, from the present tick
+    /// or where its code stands; 0 if none.
     pub refused: u64,
     /// The earlier of the node's clock and the store's plus the allowed skew, in Unix ms.
     pub now_ms: i64,
@@ -29,8 +30,10 @@ pub fn limit_for(layout: &Layout, request: &LimitRequest) -> u64 {
     let tick = layout.tick_clamped(request.now_ms.saturating_add(request.reach_ms));
     let first = layout.first_position(tick);
     let end_of_tick = first + layout.positions_per_tick();
-    let wanted = request.highest_next.saturating_add(request.refused);
-    let base = first.max(request.start).max(wanted);
+    let present = layout.first_position(layout.tick_clamped(request.now_ms));
+    let wanted =
+        request.highest_next.max(request.start).max(present).saturating_add(request.refused);
+    let base = first.max(wanted);
     let left = layout.positions_per_tick() - base % layout.positions_per_tick();
     let slice = left.div_ceil(16);
     request.old_limit.max(base.saturating_add(slice).min(end_of_tick))
@@ -82,8 +85,11 @@ mod tests {
         let per_tick = layout.positions_per_tick();
         let request = LimitRequest { highest_next: first + 100, refused: 5, ..fresh(0, 10_000) };
         assert_eq!(limit_for(&layout, &request), first + 105 + (per_tick - 105).div_ceil(16));
+        // An idle code starts at the present tick, far above the lease's start.
+        let request = LimitRequest { refused: per_tick / 2, ..fresh(0, 10_000) };
+        assert!(limit_for(&layout, &request) > first + per_tick / 2);
         let request = LimitRequest { refused: per_tick, ..fresh(0, 10_000) };
-        assert!(limit_for(&layout, &request) <= first + per_tick);
+        assert_eq!(limit_for(&layout, &request), first + per_tick);
     }
 
     #[test]

@@ -1,0 +1,29 @@
+# Everything a contributor runs. `make` lists the targets.
+
+CARGO ?= cargo
+
+.PHONY: help build test lint fmt doc check-core ci
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+build: ## the release binary, target/release/raindrop
+	$(CARGO) build --release --locked
+
+test: ## every test there is; starts private database servers, installing them if need be
+	$(CARGO) test --locked
+	$(CARGO) test --locked --no-default-features --lib --test embed
+
+fmt: ## formats the code
+	$(CARGO) fmt
+
+lint: ## formatting and clippy, warnings denied, with default and without default features
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --no-default-features --lib --test embed -- -D warnings
+	$(CARGO) clippy --locked --no-default-features --features keeper --lib -- -D warnings
+
+doc: ## the API documentation, warnings denied
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
+
+ci: lint doc test ## what decides whether a change lands

@@ -1,0 +1,95 @@
+//! The next position of one code.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A closed cursor: no position is ever this large, since positions are below 2^63.
+const CLOSED: u64 = u64::MAX;
+
+/// The next position to issue for one code under one grant. It only rises, until it is closed.
+#[derive(Debug)]
+pub(crate) struct Cursor(AtomicU64);
+
+/// The cursor was evicted or its grant was sealed: look the code up again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Closed;
+
+impl Cursor {
+    pub(crate) const fn new(next: u64) -> Self {
+        Self(AtomicU64::new(next))
+    }
+
+    /// The next position, or `None` when closed.
+    pub(crate) fn next(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire)).filter(|next| *next != CLOSED)
+    }
+
+    /// Moves the cursor in one atomic step to the end of what `plan` makes of its position.
+    pub(crate) fn claim<P, E>(
+        &self,
+        mut plan: impl FnMut(u64) -> Result<(P, u64), E>,
+    ) -> Result<Result<P, E>, Closed> {
+        let mut next = self.0.load(Ordering::Acquire);
+        loop {
+            if next == CLOSED {
+                return Err(Closed);
+            }
+            let (planned, end) = match plan(next) {
+                Ok(planned) => planned,
+                Err(refused) => return Ok(Err(refused)),
+            };
+            debug_assert!(end > next, "a claim moves the cursor up");
+            match self.0.compare_exchange_weak(next, end, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(Ok(planned)),
+                Err(moved) => next = moved,
+            }
+        }
+    }
+
+    /// Closes the cursor for good and returns where it stood; `None` when it was closed before.
+    pub(crate) fn close(&self) -> Option<u64> {
+        Some(self.0.swap(CLOSED, Ordering::AcqRel)).filter(|next| *next != CLOSED)
+    }
+
+    /// Closes the cursor if it stands below `below`, after `before_closing` was told where it
+    /// stands. Whether it was closed by this call.
+    pub(crate) fn close_below(&self, below: u64, before_closing: impl Fn(u64)) -> bool {
+        let mut next = self.0.load(Ordering::Acquire);
+        // CLOSED is above every position, so a closed cursor ends the loop.
+        while next < below {
+            before_closing(next);
+            match self.0.compare_exchange_weak(next, CLOSED, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(moved) => next = moved,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(cursor: &Cursor, count: u64) -> Result<Result<u64, ()>, Closed> {
+        cursor.claim(|next| Ok((next, next + count)))
+    }
+
+    #[test]
+    fn claims_never_overlap() {
+        let cursor = Cursor::new(10);
+        assert_eq!(take(&cursor, 5), Ok(Ok(10)));
+        assert_eq!(take(&cursor, 1), Ok(Ok(15)));
+        assert_eq!(cursor.claim(|_| Err::<((), u64), _>("no")), Ok(Err("no")));
+        assert_eq!(cursor.next(), Some(16));
+    }
+
+    #[test]
+    fn a_closed_cursor_stays_closed() {
+        let cursor = Cursor::new(10);
+        assert!(!cursor.close_below(10, |_| panic!("it is not below")));
+        assert!(cursor.close_below(11, |next| assert_eq!(next, 10)));
+        assert_eq!(take(&cursor, 1), Err(Closed));
+        assert_eq!((cursor.next(), cursor.close()), (None, None));
+        assert!(!cursor.close_below(u64::MAX, |_| panic!("it is closed")));
+    }
+}

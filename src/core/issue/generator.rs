@@ -1,0 +1,201 @@
+//! Hands out IDs from the present grant.
+
+use std::{sync::Arc, task::Waker, time::Duration};
+
+use arc_swap::ArcSwapOption;
+
+use super::{
+    ClaimError, IssueSettings, RollbackPolicy, Run,
+    grant::{Denied, Grant, Granted},
+    rules::{MomentError, Refusal, Rules},
+};
+use crate::core::{
+    clock::Clock,
+    code::is_valid_code,
+    instant::format_unix_ms,
+    layout::{FieldOutOfRange, Layout},
+};
+
+/// The name under which all codes draw from one cursor when they share it; no valid code.
+const SHARED: &str = "";
+
+/// Hands out IDs: lock-free apart from a sharded look-up of the code, without a store, and
+/// without ever sleeping.
+///
+/// A claim may be answered for a tick that is not due yet: then the caller waits for
+/// [`Claim::wait`] before it uses the IDs.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use raindrop::core::{clock::SystemClock, issue::{Generator, IssueSettings}, preset::Preset};
+///
+/// let layout = Preset::Raindrop.spec().build()?;
+/// let generator = Generator::with_worker(layout, 7, &IssueSettings::default(), Arc::new(SystemClock))?;
+/// let claim = generator.claim("order", 3)?;
+/// std::thread::sleep(claim.wait);
+/// let ids: Vec<_> = claim.ids.collect();
+/// assert!(ids[0] < ids[1] && ids[1] < ids[2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Generator {
+    rules: Rules,
+    settings: IssueSettings,
+    clock: Arc<dyn Clock>,
+    grant: ArcSwapOption<Grant>,
+}
+
+/// Claimed IDs. They are the caller's alone, whatever becomes of the process or the lease.
+#[derive(Debug)]
+pub struct Claim {
+    /// The IDs, ascending.
+    pub ids: Run,
+    /// How long to wait, on a clock that does not step, before using them.
+    pub wait: Duration,
+    /// Whether they reach beyond the present tick and may be used at once.
+    pub borrowed: bool,
+    /// Whether this claim was the first to see the clock behind, within what is held.
+    pub hold_began: bool,
+}
+
+impl Generator {
+    /// A generator for a worker id that nobody else uses, without a store.
+    ///
+    /// Its promise is weaker than that of a leased worker: two processes with one worker id, or
+    /// a restart with the clock set back (with units above a millisecond: any restart within a
+    /// tick), issue equal IDs.
+    ///
+    /// # Errors
+    ///
+    /// When the worker id does not fit the layout.
+    pub fn with_worker(
+        layout: Layout,
+        worker: u64,
+        settings: &IssueSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, FieldOutOfRange> {
+        let start = layout.first_position(layout.tick_clamped(clock.now_ms()));
+        let lane = u64::from(layout.rollback_initial());
+        let codes_max = settings.codes_max;
+        let grant = Grant::new(&layout, worker, lane, start, codes_max, Waker::noop().clone())?;
+        grant.raise_limit(layout.end_position(), layout.end_position());
+        // There is no other lane or worker to be had.
+        let settings = IssueSettings { rollback: RollbackPolicy::Wait, ..settings.clone() };
+        let generator = Self::without_lease(layout, settings, clock);
+        generator.replace_grant(Some(Arc::new(grant)));
+        Ok(generator)
+    }
+
+    pub(crate) fn without_lease(
+        layout: Layout,
+        settings: IssueSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let rules = Rules::new(layout, &settings);
+        Self { rules, settings, clock, grant: ArcSwapOption::empty() }
+    }
+
+    /// The layout of its IDs.
+    pub const fn layout(&self) -> &Layout {
+        &self.rules.layout
+    }
+
+    pub(crate) const fn settings(&self) -> &IssueSettings {
+        &self.settings
+    }
+
+    pub(crate) fn grant(&self) -> Option<Arc<Grant>> {
+        self.grant.load_full()
+    }
+
+    /// Lets claims use another grant. The caller seals the old one *afterwards*, so that no
+    /// claim is refused in between: claims that still use the old one stay inside its range.
+    pub(crate) fn replace_grant(&self, grant: Option<Arc<Grant>>) -> Option<Arc<Grant>> {
+        self.grant.swap(grant)
+    }
+
+    /// Claims `count` IDs of a code in one atomic step.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClaimError`]; nothing was claimed then.
+    pub fn claim(&self, code: &str, count: u32) -> Result<Claim, ClaimError> {
+        let cursor = self.check(code, count)?;
+        loop {
+            let grant = self.grant.load();
+            let grant = grant.as_ref().ok_or(ClaimError::NoLease)?;
+            match grant.claim(cursor, u64::from(count), &self.rules, || self.clock.now_ms()) {
+                Ok(Granted { plan, hold_began }) => {
+                    return Ok(Claim {
+                        ids: Run::new(grant.composer(), plan.first, plan.end),
+                        wait: plan.wait,
+                        borrowed: plan.borrowed,
+                        hold_began,
+                    });
+                }
+                Err(Denied::Closed) if grant.is_sealed() && self.is_current(grant) => {
+                    return Err(ClaimError::NoLease);
+                }
+                Err(Denied::Closed) => {}
+                Err(denied) => return Err(self.explain(&denied)),
+            }
+        }
+    }
+
+    /// Checks what was asked for and returns the name of the cursor.
+    fn check<'a>(&self, code: &'a str, count: u32) -> Result<&'a str, ClaimError> {
+        if !is_valid_code(code) {
+            return Err(ClaimError::InvalidCode(code.to_owned()));
+        }
+        if self.settings.codes_allow.as_ref().is_some_and(|allowed| !allowed.contains(code)) {
+            return Err(ClaimError::UnknownCode(code.to_owned()));
+        }
+        let largest = self.rules.largest_claim();
+        if count == 0 || count > largest {
+            return Err(ClaimError::InvalidCount { count, largest });
+        }
+        Ok(if self.settings.codes_shared { SHARED } else { code })
+    }
+
+    fn is_current(&self, grant: &Arc<Grant>) -> bool {
+        self.grant.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, grant))
+    }
+
+    #[cold]
+    fn explain(&self, denied: &Denied) -> ClaimError {
+        let layout = &self.rules.layout;
+        match *denied {
+            Denied::Closed => ClaimError::NoLease,
+            Denied::Plan(Refusal::Limit { .. }) => ClaimError::LimitReached,
+            Denied::Plan(Refusal::Exhausted { retry_after }) => {
+                ClaimError::SequenceExhausted { retry_after }
+            }
+            Denied::RolledBack { behind_ms } => ClaimError::ClockRollback {
+                behind_ms,
+                retry_after: self.rules.caught_up(behind_ms),
+            },
+            Denied::Moment(MomentError::RolledBack { behind_ms, retry_after }) => {
+                ClaimError::ClockRollback { behind_ms, retry_after }
+            }
+            Denied::Moment(MomentError::OutOfRange) => ClaimError::ClockOutOfRange {
+                now: format_unix_ms(self.clock.now_ms()),
+                from: format_unix_ms(layout.epoch_ms()),
+                until: format_unix_ms(layout.valid_until_ms()),
+            },
+            Denied::TableFull => {
+                let now_ms = self.clock.now_ms();
+                let over_ms = layout.start_of_tick_ms(layout.tick_clamped(now_ms) + 1);
+                let retry_after = over_ms.saturating_sub(now_ms).max(0).unsigned_abs();
+                ClaimError::TooManyCodes {
+                    max: self.settings.codes_max,
+                    retry_after: Duration::from_millis(retry_after),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+use std::{collections::HashSet, thread};
+
+use super::*;
+use crate::core::{
+    clock::ManualClock,
+    id::Id,
+    layout::{LayoutSpec, TimeUnit},
+};
+
+const NOW: i64 = 1_763_650_000_000;
+
+fn layout(unit: TimeUnit) -> Layout {
+    LayoutSpec::for_unit(unit).build().expect("valid")
+}
+
+struct Bench {
+    clock: Arc<ManualClock>,
+    generator: Generator,
+}
+
+impl Bench {
+    fn new(unit: TimeUnit, settings: IssueSettings) -> Self {
+        let clock = Arc::new(ManualClock::new(NOW));
+        let generator = Generator::without_lease(layout(unit), settings, clock.clone());
+        let bench = Self { clock, generator };
+        bench.lease(0, 0, u64::MAX);
+        bench
+    }
+
+    fn lease(&self, lane: u64, start: u64, limit: u64) -> Arc<Grant> {
+        let layout = self.generator.layout();
+        let codes_max = self.generator.settings.codes_max;
+        let grant = Grant::new(layout, 7, lane, start, codes_max, Waker::noop().clone());
+        let grant = Arc::new(grant.expect("fits"));
+        grant.raise_limit(limit.min(layout.end_position()), 0);
+        self.generator.replace_grant(Some(grant.clone()));
+        grant
+    }
+
+    fn ids(&self, code: &str, count: u32) -> Vec<Id> {
+        self.generator.claim(code, count).expect("claimed").ids.collect()
+    }
+
+    fn ticks(&self, ids: &[Id]) -> Vec<i64> {
+        let layout = self.generator.layout();
+        let first = layout.tick_at(NOW);
+        ids.iter().map(|id| layout.decompose(*id).tick.cast_signed() - first).collect()
+    }
+}
+
+#[test]
+fn ids_ascend_and_are_distinct_across_claims_ticks_and_threads() {
+    let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
+    let all: Vec<Vec<Id>> = thread::scope(|scope| {
+        let worker = || {
+            let mut ids = Vec::new();
+            for round in 0..200 {
+                ids.extend(bench.ids("order", 1 + round % 7));
+                if round % 10 == 0 {
+                    bench.clock.step(1);
+                }
+            }
+            ids
+        };
+        let workers: Vec<_> = (0..4).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("no panic")).collect()
+    });
+    let distinct: HashSet<Id> = all.iter().flatten().copied().collect();
+    assert_eq!(distinct.len(), all.iter().map(Vec::len).sum::<usize>());
+    assert!(all.iter().all(|ids| ids.is_sorted()));
+}
+
+#[test]
+fn codes_have_cursors_of_their_own_unless_they_share_one() {
+    let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
+    assert_eq!(bench.ids("a", 3), bench.ids("b", 3));
+    let shared = IssueSettings { codes_shared: true, ..IssueSettings::default() };
+    let bench = Bench::new(TimeUnit::Millisecond, shared);
+    let (a, b) = (bench.ids("a", 3), bench.ids("b", 3));
+    assert!(a.last() < b.first());
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_named() {
+    let allow = IssueSettings {
+        codes_allow: Some(["order".to_owned()].into()),
+        ..IssueSettings::default()
+    };
+    let bench = Bench::new(TimeUnit::Hour, allow);
+    let claim = |code: &str, count| bench.generator.claim(code, count).expect_err("refused");
+    assert_eq!(claim("bad code", 1), ClaimError::InvalidCode("bad code".into()));
+    assert_eq!(claim("", 1), ClaimError::InvalidCode(String::new()));
+    assert_eq!(claim("user", 1), ClaimError::UnknownCode("user".into()));
+    assert_eq!(claim("order", 0), ClaimError::InvalidCount { count: 0, largest: u32::MAX });
+}
+
+#[test]
+fn a_small_step_back_is_held_and_reported_once() {
+    let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
+    bench.ids("order", 1);
+    bench.clock.step(-800);
+    let first = bench.generator.claim("order", 1).expect("held");
+    let second = bench.generator.claim("order", 1).expect("held");
+    assert!(first.hold_began && !second.hold_began);
+    assert_eq!(bench.ticks(&second.ids.collect::<Vec<_>>()), [0]);
+    bench.clock.step(900);
+    assert!(!bench.generator.claim("order", 1).expect("caught up").hold_began);
+    bench.clock.step(-1);
+    assert!(bench.generator.claim("order", 1).expect("held again").hold_began);
+}
+
+#[test]
+fn a_forward_jump_that_the_limit_stopped_does_no_harm() {
+    let settings = IssueSettings { sequence_spread_bits: 0, ..IssueSettings::default() };
+    let bench = Bench::new(TimeUnit::Millisecond, settings);
+    let layout = bench.generator.layout();
+    let limit = layout.first_position(layout.tick_clamped(NOW + 300_000));
+    let grant = bench.lease(0, 0, limit);
+    bench.ids("order", 1);
+    bench.clock.step(3_600_000);
+    assert_eq!(bench.generator.claim("order", 5).expect_err("limit"), ClaimError::LimitReached);
+    assert_eq!((grant.take_refused(), grant.take_refused()), (5, 0));
+    bench.clock.step(-3_600_000);
+    assert_eq!(bench.ticks(&bench.ids("order", 1)), [0]);
+    assert!(!grant.is_rolled_back());
+}
+
+#[test]
+fn beyond_hold_issuing_rides_on_within_hold_and_is_then_refused() {
+    let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
+    let grant = bench.lease(0, 0, u64::MAX);
+    bench.ids("order", 1);
+    bench.clock.step(-60_000);
+    assert_eq!(bench.ticks(&bench.ids("order", 1)), [0]);
+    assert!(grant.is_rolled_back());
+    // All that can be held is used up, then refused with the reason.
+    bench.ids("order", 4096 * 1000 - 10);
+    bench.ids("order", 4096 - 10);
+    let refused =
+        ClaimError::ClockRollback { behind_ms: 60_000, retry_after: Duration::from_secs(59) };
+    assert_eq!(bench.generator.claim("order", 4096).expect_err("used up"), refused);
+    grant.refuse_rollback();
+    assert_eq!(bench.generator.claim("other", 1).expect_err("no alternative"), refused);
+    // Another lane goes on at the clock's tick.
+    bench.lease(1, 0, u64::MAX);
+    grant.seal();
+    assert_eq!(bench.ticks(&bench.ids("order", 1)), [-60_000]);
+}
+
+#[test]
+fn a_sealed_grant_gives_nothing_and_tells_where_it_stopped() {
+    let bench = Bench::new(TimeUnit::Second, IssueSettings::default());
+    let grant = bench.lease(0, 100, u64::MAX);
+    let first = bench.generator.layout().first_position(bench.generator.layout().tick_clamped(NOW));
+    bench.ids("a", 5);
+    bench.ids("b", 9);
+    let mark = grant.seal();
+    assert!((first + 9..first + 9 + 8).contains(&mark), "{mark} {first}");
+    assert_eq!(grant.seal(), mark, "sealing again finds the same");
+    assert_eq!(bench.generator.claim("a", 1).expect_err("sealed"), ClaimError::NoLease);
+    assert_eq!(bench.lease(0, 100, u64::MAX).seal(), 100);
+}
+
+#[test]
+fn a_stale_reader_of_an_evicted_code_never_repeats_an_id() {
+    let settings = IssueSettings { codes_max: 1, ..IssueSettings::default() };
+    let bench = Bench::new(TimeUnit::Millisecond, settings);
+    let mut seen = HashSet::new();
+    assert!(bench.ids("x", 10).into_iter().all(|id| seen.insert(id)));
+    bench.clock.step(5);
+    bench.ids("y", 1);
+    // The clock of a thread that was asleep meanwhile.
+    bench.clock.step(-5);
+    let retry = bench.generator.claim("x", 1).expect_err("y is in use");
+    assert!(matches!(retry, ClaimError::TooManyCodes { max: 1, .. }));
+    bench.clock.step(6);
+    assert!(bench.ids("x", 10).into_iter().all(|id| seen.insert(id)));
+}
+
+#[test]
+fn too_many_codes_are_refused_until_the_tick_is_over() {
+    let settings = IssueSettings { codes_max: 2, ..IssueSettings::default() };
+    let bench = Bench::new(TimeUnit::Minute, settings);
+    bench.ids("a", 1);
+    bench.ids("b", 1);
+    let refused = bench.generator.claim("c", 1).expect_err("full");
+    let over = 60_000 - NOW.rem_euclid(60_000).unsigned_abs();
+    let retry_after = Duration::from_millis(over);
+    assert_eq!(refused, ClaimError::TooManyCodes { max: 2, retry_after });
+    bench.clock.step(60_000);
+    bench.ids("c", 1);
+}
+
+#[test]
+fn a_clock_outside_the_timestamp_is_named() {
+    let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
+    bench.clock.set(0);
+    let refused = bench.generator.claim("order", 1).expect_err("before the epoch").to_string();
+    assert_eq!(
+        refused,
+        "the clock says 1970-01-01T00:00:00.000Z, and the layout's IDs reach from \
+         2025-01-01T00:00:00.000Z to 2094-09-07T15:47:35.552Z"
+    );
+}
+
+#[test]
+fn a_worker_without_a_store_holds_small_steps_and_refuses_large_ones() {
+    let clock = Arc::new(ManualClock::new(NOW));
+    let layout = layout(TimeUnit::Millisecond);
+    let settings = IssueSettings::default();
+    let generator = Generator::with_worker(layout, 511, &settings, clock.clone()).expect("fits");
+    assert!(generator.claim("order", 1).is_ok());
+    clock.step(-1_000);
+    assert!(generator.claim("order", 1).is_ok());
+    clock.step(-1);
+    assert!(matches!(generator.claim("order", 1), Err(ClaimError::ClockRollback { .. })));
+    let layout = Preset::Raindrop.spec().build().expect("valid");
+    assert!(Generator::with_worker(layout, 512, &settings, clock).is_err());
+}
+
+use crate::core::preset::Preset;

@@ -1,0 +1,233 @@
+//! The cursors of a grant by code: a bounded, sharded table.
+
+use std::{
+    collections::{HashMap, hash_map::RandomState},
+    hash::BuildHasher,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use super::cursor::Cursor;
+
+const SHARDS: usize = 64;
+
+/// How much of the table one eviction frees, so that its walk over the table is paid for by
+/// many insertions.
+const EVICTED_PART: usize = 16;
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    shards: Box<[RwLock<Shard>]>,
+    hasher: RandomState,
+    len: AtomicUsize,
+    max: usize,
+    evicting: Mutex<()>,
+    /// No cursor that was evicted had passed this position; new cursors start here or above.
+    floor: AtomicU64,
+    start: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    cursors: HashMap<Box<str>, Arc<Cursor>>,
+    sealed: bool,
+}
+
+/// Why a code gets no cursor.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum TableError {
+    /// Every cursor is in use in the present tick.
+    Full,
+    /// The grant is over.
+    Sealed,
+}
+
+impl Table {
+    /// An empty table whose cursors start at `start` or above.
+    pub(crate) fn new(start: u64, max: usize) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            hasher: RandomState::new(),
+            len: AtomicUsize::new(0),
+            max,
+            evicting: Mutex::new(()),
+            floor: AtomicU64::new(0),
+            start,
+        }
+    }
+
+    /// How many codes have a cursor.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// The cursor of a code. Makes one if need be, for which cursors below `evict_below` may
+    /// have to go.
+    pub(crate) fn cursor(&self, code: &str, evict_below: u64) -> Result<Arc<Cursor>, TableError> {
+        let shard = &self.shards[self.shard_of(code)];
+        if let Some(cursor) = read(shard).cursors.get(code) {
+            return Ok(Arc::clone(cursor));
+        }
+        if self.len() >= self.max {
+            self.evict(evict_below);
+        }
+        let mut shard = write(shard);
+        if shard.sealed {
+            return Err(TableError::Sealed);
+        }
+        if let Some(cursor) = shard.cursors.get(code) {
+            return Ok(Arc::clone(cursor));
+        }
+        if self.len.fetch_add(1, Ordering::Relaxed) >= self.max {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+            return Err(TableError::Full);
+        }
+        // An earlier cursor of this code was removed under this very lock, after the floor had
+        // been raised to it. The clock must not be asked: this thread may have read it long ago.
+        let first = self.start.max(self.floor.load(Ordering::Acquire));
+        let cursor = Arc::new(Cursor::new(first));
+        shard.cursors.insert(code.into(), Arc::clone(&cursor));
+        Ok(cursor)
+    }
+
+    /// One past the last claimed position of any code, or the start.
+    pub(crate) fn highest_next(&self) -> u64 {
+        let highest_of = |shard: &RwLock<Shard>| {
+            read(shard).cursors.values().filter_map(|cursor| cursor.next()).max()
+        };
+        let highest = self.shards.iter().filter_map(highest_of).max().unwrap_or(0);
+        highest.max(self.start).max(self.floor.load(Ordering::Acquire))
+    }
+
+    /// Closes the table for new cursors and every cursor for claims. Returns one past the last
+    /// claimed position of any code that ever had a cursor, or the start.
+    pub(crate) fn seal(&self) -> u64 {
+        let mut highest = self.start;
+        for shard in &self.shards {
+            let mut shard = write(shard);
+            shard.sealed = true;
+            let closed = shard.cursors.values().filter_map(|cursor| cursor.close()).max();
+            highest = highest.max(closed.unwrap_or(0));
+        }
+        // Read last: an eviction that was under way raised it before closing its cursors.
+        highest.max(self.floor.load(Ordering::Acquire))
+    }
+
+    /// Evicts the oldest cursors that stand below `below`, a sixteenth of the table.
+    fn evict(&self, below: u64) {
+        let _one_at_a_time = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.len() < self.max {
+            return;
+        }
+        let mut positions: Vec<u64> = Vec::new();
+        for shard in &self.shards {
+            let shard = read(shard);
+            let positions_below = shard
+                .cursors
+                .values()
+                .filter_map(|cursor| cursor.next())
+                .filter(|next| *next < below);
+            positions.extend(positions_below);
+        }
+        let wanted = self.max.div_ceil(EVICTED_PART).min(positions.len());
+        let Some(last) = wanted.checked_sub(1) else { return };
+        let (_, youngest, _) = positions.select_nth_unstable(last);
+        let below = below.min(*youngest + 1);
+        let mut left = wanted;
+        for shard in &self.shards {
+            let mut shard = write(shard);
+            shard.cursors.retain(|_, cursor| {
+                let raise_floor = |next| {
+                    self.floor.fetch_max(next, Ordering::AcqRel);
+                };
+                let evicted = left > 0 && cursor.close_below(below, raise_floor);
+                left -= usize::from(evicted);
+                !evicted
+            });
+        }
+        self.len.fetch_sub(wanted - left, Ordering::Relaxed);
+    }
+
+    fn shard_of(&self, code: &str) -> usize {
+        let shard = self.hasher.hash_one(code) % self.shards.len() as u64;
+        usize::try_from(shard).expect("an index into a slice")
+    }
+}
+
+fn read(shard: &RwLock<Shard>) -> RwLockReadGuard<'_, Shard> {
+    shard.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
+    shard.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(cursor: &Cursor, to: u64) {
+        cursor.claim(|next| Ok::<_, ()>((next, to))).expect("open").expect("planned");
+    }
+
+    #[test]
+    fn a_code_has_one_cursor() {
+        let table = Table::new(100, 10);
+        let first = table.cursor("a", 0).expect("room");
+        assert!(Arc::ptr_eq(&first, &table.cursor("a", 0).expect("there")));
+        assert_eq!((first.next(), table.len()), (Some(100), 1));
+    }
+
+    #[test]
+    fn eviction_takes_the_oldest_and_raises_the_floor_for_new_cursors() {
+        let table = Table::new(100, 32);
+        for index in 0..32 {
+            claim(&table.cursor(&format!("code-{index}"), 0).expect("room"), 1_000 + index);
+        }
+        let oldest = table.cursor("code-0", 0).expect("there");
+        assert_eq!(table.cursor("new", 0).expect_err("nothing is old"), TableError::Full);
+        let new = table.cursor("new", 1_010).expect("two were evicted");
+        assert_eq!((new.next(), table.len()), (Some(1_001), 31));
+        assert_eq!(oldest.next(), None);
+        // The evicted code goes on above what it had issued.
+        let again = table.cursor("code-0", 1_010).expect("room");
+        assert!(again.next() >= Some(1_000));
+        assert_eq!(table.len(), 32);
+        assert!(table.cursor("code-31", 0).expect("kept").next() == Some(1_031));
+    }
+
+    #[test]
+    fn cursors_that_moved_up_are_not_evicted() {
+        let table = Table::new(0, 1);
+        let only = table.cursor("a", 0).expect("room");
+        claim(&only, 50);
+        assert_eq!(table.cursor("b", 50).expect_err("a is in use"), TableError::Full);
+        assert_eq!(only.next(), Some(50));
+        assert_eq!(table.cursor("b", 51).expect("a is old").next(), Some(50));
+    }
+
+    #[test]
+    fn a_sealed_table_gives_nothing_and_knows_its_highest_position() {
+        let table = Table::new(100, 1);
+        assert_eq!(table.highest_next(), 100);
+        claim(&table.cursor("evicted", 0).expect("room"), 170);
+        claim(&table.cursor("kept", 200).expect("evicts"), 190);
+        claim(&table.cursor("third", 200).expect("evicts"), 191);
+        assert_eq!(table.highest_next(), 191);
+        let third = table.cursor("third", 0).expect("there");
+        assert_eq!(table.seal(), 191);
+        assert_eq!(third.next(), None);
+        assert_eq!(table.cursor("fourth", 200).expect_err("sealed"), TableError::Sealed);
+        assert_eq!(Table::new(100, 1).seal(), 100);
+    }
+
+    #[test]
+    fn sealing_counts_what_was_evicted() {
+        let table = Table::new(100, 1);
+        claim(&table.cursor("evicted", 0).expect("room"), 170);
+        table.cursor("idle", 200).expect("evicts");
+        assert_eq!(table.seal(), 170);
+    }
+}

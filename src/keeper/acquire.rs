@@ -1,0 +1,283 @@
+//! Taking a free row.
+
+use std::time::Duration;
+
+use super::{
+    LeaseOperation, LeaseOutcome, StoreOperation, Trouble,
+    context::{Context, Purpose, SealedLane, Swapped, millis},
+    hold::Held,
+};
+use crate::{
+    core::lease::{
+        Choice, ClockVerdict, Marks, Resolution, Row, Tenure, choose_row, first_due, marks_beyond,
+        usable_lane,
+    },
+    keeper::KeeperError,
+    store::StoreError,
+};
+
+/// How many rows are read at first: enough for the first choices of many nodes.
+const FIRST_ROWS: u32 = 64;
+/// How often taking a row is tried before the caller has a look at the rest of the world.
+const TRIES: u32 = 16;
+
+/// How a search for a row ended.
+pub(super) enum Acquired {
+    Held(Box<Held>),
+    /// No row or lane is to be had; worth another try after this time.
+    NoneFree(Duration),
+    /// The node's clock is ahead by this many ms.
+    ClockAhead(i64),
+    /// The node's clock is before the layout's epoch or past its end.
+    ClockOutOfRange,
+    /// The namespace's record is gone.
+    RecordVanished,
+    /// Others were faster each time.
+    Contended,
+}
+
+/// A search for a row. While a write's outcome is unknown, it holds on to that row: taking
+/// another one could leave this one leased to nobody.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    pub(super) unresolved: Option<Tenure<Purpose>>,
+    conflicts: u32,
+}
+
+impl Search {
+    /// Tries to take a row.
+    pub(super) async fn run(
+        &mut self,
+        context: &mut Context,
+        has_renewed: bool,
+    ) -> Result<Acquired, StoreError> {
+        for _ in 0..TRIES {
+            let surveyed = context.survey(None).await?;
+            if !surveyed.survey.has_record {
+                return Ok(Acquired::RecordVanished);
+            }
+            if let ClockVerdict::Ahead(ahead_ms) = surveyed.verdict {
+                context.observe(LeaseOperation::Acquire, LeaseOutcome::ClockAhead);
+                return Ok(Acquired::ClockAhead(ahead_ms));
+            }
+            if context.settings.layout.tick_in_range(context.now_ms()).is_none() {
+                return Ok(Acquired::ClockOutOfRange);
+            }
+            if let Some(held) = self.settle(context).await? {
+                return Ok(Acquired::Held(held));
+            }
+            if self.unresolved.is_none() {
+                match self.choose(context, surveyed.now_ms).await? {
+                    Some(tenure) => self.unresolved = Some(tenure),
+                    None => {
+                        context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
+                        let expiry_ms = surveyed.survey.next_expiry_ms;
+                        let expires_in = expiry_ms.map(|at| at - surveyed.survey.now_ms);
+                        return self.none_free(context, expires_in, surveyed.now_ms).await;
+                    }
+                }
+            }
+            let reach_ms = context.reach_ms(has_renewed);
+            if let Some(held) = self.take(context, surveyed.now_ms, reach_ms).await? {
+                return Ok(Acquired::Held(held));
+            }
+        }
+        Ok(Acquired::Contended)
+    }
+
+    /// Reads the row of a write whose outcome is unknown.
+    async fn settle(&mut self, context: &Context) -> Result<Option<Box<Held>>, StoreError> {
+        let Some(tenure) = &mut self.unresolved else { return Ok(None) };
+        match context.resolve(tenure).await? {
+            // The next swap starts from the same token, which refuses the late one.
+            Resolution::Unchanged => Ok(None),
+            Resolution::TookPlace(attempt) => Ok(self.won(context, attempt.purpose)),
+            Resolution::Lost | Resolution::Vanished => {
+                self.unresolved = None;
+                self.conflicts += 1;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Swaps the row that was chosen, or that an earlier attempt may still change.
+    async fn take(
+        &mut self,
+        context: &mut Context,
+        now_ms: i64,
+        reach_ms: i64,
+    ) -> Result<Option<Box<Held>>, StoreError> {
+        let Some(tenure) = &mut self.unresolved else { return Ok(None) };
+        let due_ms = now_ms.saturating_add(millis(context.settings.issue.max_wait));
+        let layout = &context.settings.layout;
+        let lane = usable_lane(layout, tenure.marks(), now_ms, None)
+            .or_else(|| usable_lane(layout, tenure.marks(), due_ms, None))
+            // The clock went back meanwhile; the row must be settled all the same.
+            .unwrap_or(layout.rollback_initial() as usize);
+        let nothing_sealed: Option<SealedLane> = None;
+        let (write, purpose) = context.lease_write(tenure, lane, nothing_sealed, now_ms, reach_ms);
+        match context.swap(tenure, write, purpose, LeaseOperation::Acquire).await {
+            Swapped::Done(purpose) => Ok(self.won(context, purpose)),
+            Swapped::Refused => self.settle(context).await,
+            Swapped::Unknown(error) => Err(error),
+        }
+    }
+
+    /// Ends the search: settles a write whose outcome is unknown. A row that turns out to be won
+    /// is returned, to be given back.
+    pub(super) async fn abandon(
+        &mut self,
+        context: &mut Context,
+    ) -> Result<Option<Box<Held>>, StoreError> {
+        if let Some(held) = self.settle(context).await? {
+            return Ok(Some(held));
+        }
+        let Some(tenure) = &mut self.unresolved else { return Ok(None) };
+        // The row is as it was, but our write may still arrive: this one refuses it.
+        let mark = tenure.marks()[0];
+        let write = context.release_write(tenure, 0, mark, None);
+        let purpose = Purpose::Release;
+        match context.swap(tenure, write, purpose, LeaseOperation::Release).await {
+            Swapped::Done(_) => {
+                self.unresolved = None;
+                Ok(None)
+            }
+            Swapped::Refused => self.settle(context).await,
+            Swapped::Unknown(error) => Err(error),
+        }
+    }
+
+    fn won(&mut self, context: &Context, purpose: Purpose) -> Option<Box<Held>> {
+        let tenure = self.unresolved.take()?;
+        self.conflicts = 0;
+        let Purpose::Lease { lane, start, limit } = purpose else { return None };
+        Some(Box::new(Held::new(context, tenure, lane, start, limit)))
+    }
+
+    async fn choose(
+        &self,
+        context: &mut Context,
+        now_ms: i64,
+    ) -> Result<Option<Tenure<Purpose>>, StoreError> {
+        if context.settings.prefer_previous {
+            let question = context.store.free_row_of(&context.scope, &context.settings.holder);
+            let previous = context.ask(StoreOperation::Read, question).await?;
+            if let Some((row, _)) = choose_among(context, previous.into_iter().collect(), now_ms, 0)
+            {
+                return Ok(Some(Tenure::of(&row)));
+            }
+        }
+        let few = FIRST_ROWS << self.conflicts.min(16);
+        let rows = free_rows(context, few).await?;
+        let complete = rows.len() < few as usize;
+        let chosen = match choose_among(context, rows, now_ms, self.conflicts) {
+            // The longest unused rows may all have marks ahead while younger ones do not.
+            None if !complete => {
+                let rows = free_rows(context, u32::MAX).await?;
+                choose_among(context, rows, now_ms, self.conflicts)
+            }
+            chosen => chosen,
+        };
+        Ok(chosen.map(|(row, _)| Tenure::of(&row)))
+    }
+
+    async fn none_free(
+        &self,
+        context: &Context,
+        expires_in_ms: Option<i64>,
+        now_ms: i64,
+    ) -> Result<Acquired, StoreError> {
+        let rows = free_rows(context, u32::MAX).await?;
+        let due_in_ms = first_due(&context.settings.layout, &rows).map(|due_ms| due_ms - now_ms);
+        let first = due_in_ms.into_iter().chain(expires_in_ms).min();
+        let wait_ms = first.unwrap_or_else(|| millis(context.settings.lease.ttl)).max(0);
+        Ok(Acquired::NoneFree(Duration::from_millis(wait_ms.unsigned_abs())))
+    }
+}
+
+async fn free_rows(context: &Context, limit: u32) -> Result<Vec<Row>, StoreError> {
+    let limit = limit.min(u32::try_from(context.scope.workers()).unwrap_or(u32::MAX));
+    let question = context.store.free_rows(&context.scope, limit);
+    let mut rows = context.ask(StoreOperation::Read, question).await?;
+    let lanes = context.settings.layout.lanes();
+    rows.retain(|row| {
+        let fits = row.marks.lanes() == lanes;
+        if !fits {
+            tracing::error!(
+                namespace = context.settings.namespace,
+                worker = row.worker,
+                marks = %row.marks,
+                lanes,
+                "a row is left alone: it has other lanes than the layout"
+            );
+        }
+        fits
+    });
+    Ok(rows)
+}
+
+fn choose_among(
+    context: &mut Context,
+    mut rows: Vec<Row>,
+    now_ms: i64,
+    conflicts: u32,
+) -> Option<(Row, usize)> {
+    let max_wait_ms = millis(context.settings.issue.max_wait);
+    let random = context.random_number();
+    let layout = &context.settings.layout;
+    rows.retain(|row| row.marks.lanes() == layout.lanes());
+    let Choice { index, lane } = choose_row(layout, &rows, now_ms, max_wait_ms, conflicts, random)?;
+    Some((rows.swap_remove(index), lane))
+}
+
+/// Creates tables, layout record and rows where they are missing.
+pub(super) async fn prepare(context: &Context) -> Result<(), KeeperError> {
+    let store = &context.store;
+    let scope = &context.scope;
+    for warning in context.ask(StoreOperation::Prepare, store.prepare()).await? {
+        tracing::warn!(
+            namespace = scope.namespace,
+            warning,
+            "the store may lose acknowledged writes"
+        );
+    }
+    let layout = &context.settings.layout;
+    let ours = layout.words();
+    let question = store.layout_record(&scope.namespace, &ours);
+    let record = context.ask(StoreOperation::Prepare, question).await?;
+    if record.words != ours {
+        let (namespace, recorded) = (scope.namespace.clone(), record.words);
+        return Err(KeeperError::LayoutConflict { namespace, ours, recorded });
+    }
+    let survey = context.ask(StoreOperation::Read, store.survey(scope)).await?;
+    let was_complete = record.complete.contains(&scope.reserved_key);
+    if survey.held + survey.free < scope.workers() {
+        let marks = if was_complete {
+            // A row that is missing now may have been there, and in use.
+            let lease = context.settings.lease;
+            let (window_ms, skew_ms) = (millis(lease.window), millis(lease.max_clock_skew));
+            marks_beyond(layout, survey.now_ms, window_ms, skew_ms)
+        } else {
+            Marks::all_at(0, layout.lanes())
+        };
+        context.ask(StoreOperation::Prepare, store.create_rows(scope, &marks)).await?;
+    }
+    if !was_complete {
+        let question = store.mark_complete(&scope.namespace, &scope.reserved_key);
+        context.ask(StoreOperation::Prepare, question).await?;
+    }
+    Ok(())
+}
+
+/// What is said about a search that found nothing.
+pub(super) fn trouble_of(acquired: &Acquired) -> Option<Trouble> {
+    match acquired {
+        Acquired::NoneFree(wait) => {
+            Some(Trouble::NoFreeWorker { retry_after_seconds: wait.as_secs() + 1 })
+        }
+        Acquired::ClockAhead(ahead_ms) => Some(Trouble::ClockAhead(*ahead_ms)),
+        Acquired::ClockOutOfRange => Some(Trouble::ClockOutOfRange),
+        Acquired::RecordVanished => Some(Trouble::StoreLost),
+        Acquired::Held(_) | Acquired::Contended => None,
+    }
+}

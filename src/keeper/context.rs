@@ -1,0 +1,306 @@
+//! The keeper's tools: the store with deadlines and timings, the clock, randomness.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use rand::{Rng, RngExt};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
+
+use super::{
+    KeeperSettings, LeaseOperation, LeaseOutcome, StoreOperation, Trouble,
+    shared::{Shared, waker},
+};
+use crate::{
+    core::{
+        issue::Grant,
+        lease::{
+            ClockCheck, ClockVerdict, LimitRequest, Resolution, Row, RowExpiry, RowWrite,
+            StoreReading, Tenure, Token, judge_clock, limit_for,
+        },
+    },
+    store::{Scope, Store, StoreError, Survey},
+};
+
+/// Engines have time-outs of their own; this bounds those that break them.
+const STORE_DEADLINE: Duration = Duration::from_secs(10);
+/// Creating tables and thousands of rows may take longer.
+const PREPARE_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How far the first lease of a process reaches, so that a crash loop burns seconds, not the
+/// whole window.
+const FIRST_REACH: Duration = Duration::from_secs(10);
+
+pub(super) struct Context {
+    pub(super) settings: KeeperSettings,
+    pub(super) scope: Scope,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) bell: Arc<Notify>,
+    random: Box<dyn Rng + Send + Sync>,
+}
+
+/// What a write was for, kept until its outcome is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A lease from `start` up to `limit` on a row that was free, or on another lane of our own.
+    Lease { lane: usize, start: u64, limit: u64 },
+    /// The grant's limit rises.
+    Renew { limit: u64 },
+    /// The row is given back.
+    Release,
+}
+
+/// How a swap ended.
+#[derive(Debug)]
+pub(super) enum Swapped {
+    Done(Purpose),
+    /// The token had changed.
+    Refused,
+    /// The store failed: it may have taken place, or may still.
+    Unknown(StoreError),
+}
+
+/// A lane of our row whose grant is sealed: its true mark goes with the next write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SealedLane {
+    pub(super) lane: usize,
+    pub(super) mark: u64,
+}
+
+/// The clocks at the last confirmed write of our row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    wall_ms: i64,
+    steady: Duration,
+}
+
+/// What the store says about the scope and its clock, and whether the node's clock is trusted.
+pub(super) struct Surveyed {
+    pub(super) survey: Survey,
+    pub(super) verdict: ClockVerdict,
+    /// The instant that limits are computed from.
+    pub(super) now_ms: i64,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("scope", &self.scope).finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    pub(super) fn new(
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        shared: Arc<Shared>,
+        random: Box<dyn Rng + Send + Sync>,
+    ) -> Self {
+        let scope = Scope::new(
+            &settings.namespace,
+            &settings.layout,
+            settings.min_worker,
+            settings.max_worker,
+        );
+        Self { settings, scope, store, shared, bell: Arc::default(), random }
+    }
+
+    pub(super) fn stamp(&self) -> Stamp {
+        let clock = &self.shared.clock;
+        Stamp { wall_ms: clock.now_ms(), steady: clock.steady() }
+    }
+
+    pub(super) fn now_ms(&self) -> i64 {
+        self.shared.clock.now_ms()
+    }
+
+    pub(super) fn random_number(&mut self) -> u64 {
+        self.random.next_u64()
+    }
+
+    /// A random part of the duration, at least half of it, so that nodes do not move in step.
+    pub(super) fn jittered(&mut self, duration: Duration) -> Duration {
+        duration.mul_f64(self.random.random_range(0.5..=1.0))
+    }
+
+    /// Asks the store, bounded and timed.
+    pub(super) async fn ask<T>(
+        &self,
+        operation: StoreOperation,
+        question: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let after = match operation {
+            StoreOperation::Prepare => PREPARE_DEADLINE,
+            StoreOperation::Read | StoreOperation::Swap => STORE_DEADLINE,
+        };
+        let began = Instant::now();
+        let answer = timeout(after, question).await.unwrap_or(Err(StoreError::TimedOut { after }));
+        self.shared.observer.store_operation(operation, began.elapsed());
+        answer
+    }
+
+    /// Reads the store's clock and judges the node's by it, and, while a lease is held, by the
+    /// steady clock since its last write.
+    pub(super) async fn survey(&self, renewed: Option<&Stamp>) -> Result<Surveyed, StoreError> {
+        let sent_ms = self.now_ms();
+        let survey = self.ask(StoreOperation::Read, self.store.survey(&self.scope)).await?;
+        let now = self.stamp();
+        let store_ms = survey.now_ms;
+        let reading = StoreReading { sent_ms, store_ms, received_ms: now.wall_ms };
+        let local = self.store.clock_is_local();
+        let max_skew = self.settings.lease.max_clock_skew;
+        let verdict = judge_clock(&ClockCheck {
+            store: (!local).then_some(reading),
+            ahead_since_renewal_ms: renewed.map(|renewed| {
+                let elapsed = millis(now.steady.saturating_sub(renewed.steady));
+                now.wall_ms.saturating_sub(renewed.wall_ms).saturating_sub(elapsed)
+            }),
+            max_skew,
+        });
+        self.shared.report.send_if_modified(|report| {
+            report.clock_ahead_ms = if local { 0 } else { reading.node_ahead_ms() };
+            (report.workers_held, report.workers_free) = (survey.held, survey.free);
+            false
+        });
+        // A store whose clock is known to be wrong has no say in how far a lease reaches.
+        let bounded_by_store = !local && !matches!(verdict, ClockVerdict::StoreBehind(_));
+        let bound = store_ms.saturating_add(millis(max_skew));
+        let now_ms = if bounded_by_store { now.wall_ms.min(bound) } else { now.wall_ms };
+        Ok(Surveyed { survey, verdict, now_ms })
+    }
+
+    /// How far a lease reaches: little until this process renews one.
+    pub(super) fn reach_ms(&self, whole_window: bool) -> i64 {
+        let window = self.settings.lease.window;
+        millis(if whole_window { window } else { window.min(FIRST_REACH) })
+    }
+
+    /// The write of a new lease on a lane, from the mark that the tenure knows.
+    pub(super) fn lease_write(
+        &mut self,
+        tenure: &Tenure<Purpose>,
+        lane: usize,
+        sealed: Option<SealedLane>,
+        now_ms: i64,
+        reach_ms: i64,
+    ) -> (RowWrite, Purpose) {
+        let start = tenure.marks()[lane];
+        let request = LimitRequest {
+            old_limit: start,
+            start,
+            highest_next: start,
+            refused: 0,
+            now_ms,
+            reach_ms,
+        };
+        let limit = limit_for(&self.settings.layout, &request);
+        let write = self.held_write(tenure, lane, limit, sealed);
+        (write, Purpose::Lease { lane, start, limit })
+    }
+
+    /// A write that keeps the row ours, with the mark of `lane` at `limit`.
+    pub(super) fn held_write(
+        &mut self,
+        tenure: &Tenure<Purpose>,
+        lane: usize,
+        limit: u64,
+        sealed: Option<SealedLane>,
+    ) -> RowWrite {
+        let expiry = RowExpiry::After(self.settings.lease.ttl);
+        self.write(tenure, lane, limit, sealed, expiry)
+    }
+
+    /// A write that gives the row back, with the mark of `lane` at `mark`.
+    pub(super) fn release_write(
+        &mut self,
+        tenure: &Tenure<Purpose>,
+        lane: usize,
+        mark: u64,
+        sealed: Option<SealedLane>,
+    ) -> RowWrite {
+        self.write(tenure, lane, mark, sealed, RowExpiry::Released)
+    }
+
+    fn write(
+        &mut self,
+        tenure: &Tenure<Purpose>,
+        lane: usize,
+        mark: u64,
+        sealed: Option<SealedLane>,
+        expiry: RowExpiry,
+    ) -> RowWrite {
+        let marks = match sealed {
+            Some(sealed) => tenure.marks().with(sealed.lane, sealed.mark),
+            None => tenure.marks().clone(),
+        };
+        RowWrite {
+            token: Token::from_bits(self.random.random()),
+            holder: self.settings.holder.clone(),
+            lane,
+            marks: marks.with(lane, mark),
+            expiry,
+        }
+    }
+
+    /// Sends a write. It is noted before it is sent, so that this future may be dropped.
+    pub(super) async fn swap(
+        &self,
+        tenure: &mut Tenure<Purpose>,
+        write: RowWrite,
+        purpose: Purpose,
+        operation: LeaseOperation,
+    ) -> Swapped {
+        let (worker, expected) = (tenure.worker(), tenure.token());
+        tenure.sent(write.clone(), purpose);
+        let question = self.store.swap(&self.scope, worker, expected, &write);
+        let (swapped, outcome) = match self.ask(StoreOperation::Swap, question).await {
+            Ok(true) => (Swapped::Done(tenure.confirmed().purpose), LeaseOutcome::Done),
+            Ok(false) => (Swapped::Refused, LeaseOutcome::Refused),
+            Err(error) => (Swapped::Unknown(error), LeaseOutcome::Unknown),
+        };
+        self.observe(operation, outcome);
+        swapped
+    }
+
+    /// Reads the row to learn what became of writes whose outcome is unknown or refused.
+    pub(super) async fn resolve(
+        &self,
+        tenure: &mut Tenure<Purpose>,
+    ) -> Result<Resolution<Purpose>, StoreError> {
+        let question = self.store.row(&self.scope, tenure.worker());
+        let row: Option<Row> = self.ask(StoreOperation::Read, question).await?;
+        Ok(tenure.resolve(row.as_ref()))
+    }
+
+    /// A grant for a lease that the store confirmed.
+    pub(super) fn grant(&self, worker: u64, lane: usize, start: u64, limit: u64) -> Arc<Grant> {
+        let layout = self.shared.layout();
+        let codes_max = self.settings.issue.codes_max;
+        let grant = Grant::new(layout, worker, lane as u64, start, codes_max, waker(&self.bell))
+            .expect("rows of the scope fit the layout");
+        grant.raise_limit(limit, self.shared.present());
+        Arc::new(grant)
+    }
+
+    pub(super) fn observe(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
+        self.shared.observer.lease_operation(operation, outcome);
+    }
+
+    /// Reports a failing store; the caller tries again later.
+    pub(super) fn store_failed(&self, error: &StoreError) {
+        let how = with_sources(error);
+        tracing::warn!(namespace = self.settings.namespace, error = how, "the store fails");
+        self.shared.set_trouble(Some(Trouble::StoreUnavailable(how)));
+    }
+}
+
+/// The error with everything that caused it, in one line.
+pub(super) fn with_sources(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
+}
+
+pub(super) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

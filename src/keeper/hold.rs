@@ -1,0 +1,226 @@
+//! Keeping a row: renewing it, moving to another lane, giving it back.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    LeaseOperation, LeaseOutcome,
+    context::{Context, Purpose, SealedLane, Stamp, Surveyed, Swapped, millis},
+};
+use crate::{
+    core::{
+        issue::Grant,
+        lease::{ClockVerdict, LimitRequest, Resolution, Tenure, limit_for, usable_lane},
+    },
+    store::StoreError,
+};
+
+/// A row that is ours, and the grant of its present lane.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) tenure: Tenure<Purpose>,
+    pub(super) grant: Arc<Grant>,
+    lane: usize,
+    sealed: Option<SealedLane>,
+    renewed: Stamp,
+    released: bool,
+}
+
+/// How a renewal ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Renewal {
+    Renewed,
+    /// There is nothing to be gained before the next regular renewal.
+    NothingToGain,
+    /// The node's clock is ahead by this many ms.
+    ClockAhead(i64),
+    /// Somebody else wrote the row.
+    Lost,
+    /// The row or the namespace's record is gone.
+    Vanished,
+}
+
+/// How a move to another lane ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Rotation {
+    Rotated,
+    /// No other lane's mark is past.
+    NoLane,
+    Lost,
+    Vanished,
+}
+
+impl Held {
+    pub(super) fn new(
+        context: &Context,
+        tenure: Tenure<Purpose>,
+        lane: usize,
+        start: u64,
+        limit: u64,
+    ) -> Self {
+        let grant = context.grant(tenure.worker(), lane, start, limit);
+        Self { tenure, grant, lane, sealed: None, renewed: context.stamp(), released: false }
+    }
+
+    /// Raises the limit. `woken` says that no heartbeat is due, so that a write which gains
+    /// nothing is left out.
+    pub(super) async fn renew(
+        &mut self,
+        context: &mut Context,
+        has_renewed: bool,
+        woken: bool,
+    ) -> Result<Renewal, StoreError> {
+        if let Some(ended) = self.settle(context).await? {
+            return Ok(ended);
+        }
+        let surveyed = context.survey(Some(&self.renewed)).await?;
+        if !surveyed.survey.has_record {
+            return Ok(Renewal::Vanished);
+        }
+        match surveyed.verdict {
+            ClockVerdict::Ahead(ahead_ms) => {
+                context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
+                return Ok(Renewal::ClockAhead(ahead_ms));
+            }
+            ClockVerdict::StoreBehind(behind_ms) => {
+                let namespace = &context.settings.namespace;
+                tracing::warn!(
+                    namespace,
+                    behind_ms,
+                    "the store's clock is behind; it is ridden out"
+                );
+            }
+            ClockVerdict::Trusted => {}
+        }
+        // A renewal that claims ask for early is still the first lease's.
+        let limit = self.next_limit(context, &surveyed, has_renewed || !woken);
+        if woken && limit == self.grant.limit() && self.sealed.is_none() {
+            return Ok(Renewal::NothingToGain);
+        }
+        let write = context.held_write(&self.tenure, self.lane, limit, self.sealed);
+        let purpose = Purpose::Renew { limit };
+        match context.swap(&mut self.tenure, write, purpose, LeaseOperation::Renew).await {
+            Swapped::Done(purpose) => {
+                self.took_place(context, purpose);
+                Ok(Renewal::Renewed)
+            }
+            Swapped::Refused => Ok(self.settle(context).await?.unwrap_or(Renewal::Renewed)),
+            Swapped::Unknown(error) => Err(error),
+        }
+    }
+
+    fn next_limit(&self, context: &Context, surveyed: &Surveyed, whole_window: bool) -> u64 {
+        let request = LimitRequest {
+            old_limit: self.grant.limit(),
+            start: self.grant.start(),
+            highest_next: self.grant.highest_next(),
+            refused: self.grant.take_refused(),
+            now_ms: surveyed.now_ms,
+            reach_ms: context.reach_ms(whole_window),
+        };
+        limit_for(&context.settings.layout, &request)
+    }
+
+    /// Leases another lane of the row, for a clock that went back.
+    pub(super) async fn rotate(
+        &mut self,
+        context: &mut Context,
+        has_renewed: bool,
+    ) -> Result<Rotation, StoreError> {
+        match self.settle(context).await? {
+            Some(Renewal::Vanished) => return Ok(Rotation::Vanished),
+            Some(_) => return Ok(Rotation::Lost),
+            None => {}
+        }
+        let surveyed = context.survey(Some(&self.renewed)).await?;
+        if !surveyed.survey.has_record {
+            return Ok(Rotation::Vanished);
+        }
+        let marks = self.tenure.marks();
+        let layout = &context.settings.layout;
+        let Some(lane) = usable_lane(layout, marks, surveyed.now_ms, Some(self.lane)) else {
+            context.observe(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
+            return Ok(Rotation::NoLane);
+        };
+        let reach_ms = context.reach_ms(has_renewed);
+        let (write, purpose) =
+            context.lease_write(&self.tenure, lane, self.sealed, surveyed.now_ms, reach_ms);
+        match context.swap(&mut self.tenure, write, purpose, LeaseOperation::Rotate).await {
+            Swapped::Done(purpose) => {
+                self.took_place(context, purpose);
+                Ok(Rotation::Rotated)
+            }
+            Swapped::Refused => Ok(match self.settle(context).await? {
+                None => Rotation::Rotated,
+                Some(Renewal::Vanished) => Rotation::Vanished,
+                Some(_) => Rotation::Lost,
+            }),
+            Swapped::Unknown(error) => Err(error),
+        }
+    }
+
+    /// Settles writes whose outcome is unknown; something only if the row is not ours any more.
+    async fn settle(&mut self, context: &Context) -> Result<Option<Renewal>, StoreError> {
+        if !self.tenure.is_unresolved() {
+            return Ok(None);
+        }
+        match context.resolve(&mut self.tenure).await? {
+            Resolution::Unchanged => Ok(None),
+            Resolution::TookPlace(attempt) => {
+                self.took_place(context, attempt.purpose);
+                Ok(None)
+            }
+            Resolution::Lost => Ok(Some(Renewal::Lost)),
+            Resolution::Vanished => Ok(Some(Renewal::Vanished)),
+        }
+    }
+
+    /// Does what a confirmed write allows.
+    fn took_place(&mut self, context: &Context, purpose: Purpose) {
+        // Only what the confirmed write carried; a lane that was sealed since comes with the next.
+        let marks = self.tenure.marks();
+        self.sealed = self.sealed.filter(|sealed| marks[sealed.lane] != sealed.mark);
+        self.renewed = context.stamp();
+        match purpose {
+            Purpose::Renew { limit } => self.grant.raise_limit(limit, context.shared.present()),
+            Purpose::Lease { lane, start, limit } => {
+                let grant = context.grant(self.tenure.worker(), lane, start, limit);
+                context.shared.generator.replace_grant(Some(Arc::clone(&grant)));
+                let old = std::mem::replace(&mut self.grant, grant);
+                self.sealed = Some(SealedLane { lane: self.lane, mark: old.seal() });
+                self.lane = lane;
+            }
+            Purpose::Release => self.released = true,
+        }
+    }
+
+    /// Gives the row back with its true mark. The grant is sealed first, and dead whatever the
+    /// store answers. Whether the row is settled: free, or known not to be ours any more.
+    pub(super) async fn release(&mut self, context: &mut Context) -> Result<bool, StoreError> {
+        self.grant.seal();
+        if self.settle(context).await?.is_some() || self.released {
+            return Ok(true);
+        }
+        // Sealed once more: a rotation that turned out to have taken place made another grant.
+        let mark = self.grant.seal();
+        let write = context.release_write(&self.tenure, self.lane, mark, self.sealed);
+        let purpose = Purpose::Release;
+        match context.swap(&mut self.tenure, write, purpose, LeaseOperation::Release).await {
+            Swapped::Done(_) => Ok(true),
+            Swapped::Refused => Ok(self.settle(context).await?.is_some() || self.released),
+            Swapped::Unknown(error) => Err(error),
+        }
+    }
+
+    /// By how much the clock is behind the highest reading that IDs were issued under, when that
+    /// is more than `hold`.
+    pub(super) fn rolled_back_ms(&self, context: &Context) -> Option<i64> {
+        if !self.grant.is_rolled_back() {
+            return None;
+        }
+        let behind_ms = self.grant.highest_ms().saturating_sub(context.now_ms());
+        Some(behind_ms).filter(|behind_ms| *behind_ms > millis(context.settings.issue.hold))
+    }
+
+    /// How long a freshly leased row is used before its first renewal.
+    pub(super) const FIRST_RENEWAL: Duration = Duration::from_secs(3);
+}

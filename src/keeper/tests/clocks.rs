@@ -1,0 +1,223 @@
+use std::time::Duration;
+
+use super::world::{NOW, Node, World};
+use crate::{
+    core::{
+        clock::Clock,
+        issue::RollbackPolicy,
+        layout::{LayoutSpec, TimeUnit},
+    },
+    keeper::{IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RollbackAction, Trouble},
+};
+
+fn world(rollback_bits: u32) -> World {
+    World::new(LayoutSpec { rollback_bits, ..LayoutSpec::for_unit(TimeUnit::Millisecond) })
+}
+
+fn second(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// A node that has renewed once and issued just now.
+async fn settled(world: &World, change: impl FnOnce(&mut KeeperSettings)) -> Node {
+    let node = world.node_with(change).await;
+    world.pass(second(5)).await;
+    world.issue(&node, "order", 10).await;
+    node
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_step_back_is_held() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    node.clock.step(-900);
+    for _ in 0..20 {
+        world.issue(&node, "order", 500).await;
+        world.pass(Duration::from_millis(50)).await;
+    }
+    assert_eq!(node.events.rollbacks(), [RollbackAction::Held]);
+    assert_eq!(node.lane(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_big_step_back_rotates_to_another_lane_without_a_refused_claim() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    let worker = node.worker();
+    node.clock.step(-120_000);
+    for _ in 0..20 {
+        world.issue(&node, "order", 100).await;
+        world.pass(Duration::from_millis(50)).await;
+    }
+    assert_eq!((node.worker(), node.lane()), (worker, 1));
+    assert_eq!(node.events.rollbacks(), [RollbackAction::Held, RollbackAction::Rotated]);
+    let layout = node.issuer.layout().clone();
+    let id = world.issue(&node, "order", 1).await[0];
+    assert!(layout.decompose(id).tick <= layout.tick_clamped(node.clock.now_ms()));
+    // The lane that was left has its true mark in the store by now: its limit was far ahead.
+    world.pass(second(2)).await;
+    let row = world.row(worker).await;
+    assert!(layout.start_of_tick_ms(layout.tick_of(row.marks[0])) < NOW + 10_000);
+    assert!(layout.start_of_tick_ms(layout.tick_of(row.marks[1])) > NOW + 100_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_lane_is_past_another_worker_is_taken_and_the_old_row_given_back() {
+    for (bits, policy) in [(0, RollbackPolicy::Rotate), (1, RollbackPolicy::Swap)] {
+        let world = world(bits);
+        let node = settled(&world, |settings| settings.issue.rollback = policy).await;
+        let worker = node.worker();
+        node.clock.step(-120_000);
+        for _ in 0..20 {
+            world.issue(&node, "order", 100).await;
+            world.pass(Duration::from_millis(50)).await;
+        }
+        assert_ne!(node.worker(), worker);
+        assert_eq!(node.events.rollbacks(), [RollbackAction::Held, RollbackAction::Swapped]);
+        let row = world.row(worker).await;
+        assert!(row.free);
+        let layout = node.issuer.layout();
+        assert!(layout.start_of_tick_ms(layout.tick_of(row.marks[0])) < NOW + 10_000);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_is_to_be_had_claims_are_refused_until_the_clock_caught_up() {
+    for (bits, policy) in [(0, RollbackPolicy::Rotate), (1, RollbackPolicy::Wait)] {
+        let world = world(bits);
+        let node = settled(&world, |settings| {
+            settings.issue.rollback = policy;
+            settings.max_worker = 1;
+        })
+        .await;
+        node.clock.step(-20_000);
+        // Holding may go on until the keeper has found out that nothing is to be had.
+        let _ = node.issuer.next_ids("order", 1).await;
+        world.pass(second(1)).await;
+        let refused = node.issuer.next_id("order").await.expect_err("refused");
+        assert!(
+            matches!(refused, IssueError::ClockRollback { behind_ms: 18_000..=20_000, .. }),
+            "{refused:?}"
+        );
+        assert_eq!(node.status().trouble, Some(Trouble::ClockWentBack));
+        assert!(!node.status().is_issuing());
+        let actions = node.events.rollbacks();
+        assert_eq!(actions.iter().filter(|action| **action == RollbackAction::Refused).count(), 1);
+        world.pass(second(22)).await;
+        world.issue(&node, "order", 10).await;
+        world.pass(second(5)).await;
+        assert_eq!(node.status().trouble, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rollbacks_in_a_row_find_lanes_whose_marks_were_lowered() {
+    let world = world(1);
+    let node = settled(&world, |settings| settings.max_worker = 1).await;
+    for round in 0..6 {
+        node.clock.step(-10_000);
+        world.issue(&node, "order", 100).await;
+        world.pass(second(15)).await;
+        world.issue(&node, "order", 100).await;
+        assert_eq!(node.lane(), (round + 1) % 2);
+    }
+    let rotated = node.events.rollbacks();
+    let rotated = rotated.iter().filter(|action| **action == RollbackAction::Rotated);
+    assert_eq!(rotated.count(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_jump_forward_burns_nothing_and_is_harmless_when_it_is_mended() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    let mark = world.row(node.worker()).await.marks[0];
+    node.clock.step(3_600_000);
+    let refused = node.issuer.next_id("order").await.expect_err("beyond the limit");
+    assert!(
+        matches!(refused, IssueError::NoLease { trouble: Trouble::ClockAhead(3_600_000), .. }),
+        "{refused:?}"
+    );
+    world.pass(second(60)).await;
+    assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::ClockAhead) > 0);
+    assert_eq!(world.row(node.worker()).await.marks[0], mark);
+    node.clock.step(-3_600_000);
+    world.issue(&node, "order", 10).await;
+    world.pass(second(5)).await;
+    assert_eq!((node.lane(), node.status().trouble.clone()), (0, None));
+    assert_eq!(node.events.rollbacks(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_jump_inside_the_window_is_issued_under_and_survives_the_way_back() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    node.clock.step(60_000);
+    world.issue(&node, "order", 100).await;
+    node.clock.step(-60_000);
+    for _ in 0..20 {
+        world.issue(&node, "order", 100).await;
+        world.pass(Duration::from_millis(50)).await;
+    }
+    assert_eq!(node.lane(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_clock_is_ahead_of_the_store_gets_no_lease_until_it_is_mended() {
+    let world = world(1);
+    world.store_clock.step(-11_000);
+    let node = world.start(world.settings());
+    node.clock.step(11_000);
+    world.pass(second(5)).await;
+    assert_eq!(node.status().trouble, Some(Trouble::ClockAhead(11_000)));
+    let status = node.status();
+    assert!((10_900..=11_000).contains(&status.clock_ahead_ms), "{}", status.clock_ahead_ms);
+    node.clock.step(-11_000);
+    world.pass(second(3)).await;
+    world.issue(&node, "order", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_store_clock_is_ridden_out() {
+    for step in [-3_600_000, 3_600_000] {
+        let world = world(1);
+        let node = settled(&world, |_| {}).await;
+        world.store_clock.step(step);
+        for _ in 0..60 {
+            world.pass(second(10)).await;
+            world.issue(&node, "order", 100).await;
+        }
+        assert!(node.reach_ms() > 260_000, "{}", node.reach_ms());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_stays_ahead_is_believed_after_a_window_where_the_store_has_it_too() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    node.clock.step(3_600_000);
+    world.pass(second(200)).await;
+    world.store_clock.step(3_600_000);
+    world.pass(second(120)).await;
+    world.issue(&node, "order", 10).await;
+    assert_eq!(node.status().trouble, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_before_the_epoch_is_named_and_waited_for() {
+    let world = world(1);
+    let node = world.start(world.settings());
+    node.clock.set(0);
+    world.pass(second(3)).await;
+    let refused = node.issuer.next_id("order").await.expect_err("1970");
+    assert!(
+        matches!(
+            refused,
+            IssueError::ClockOutOfRange { .. }
+                | IssueError::NoLease { trouble: Trouble::ClockOutOfRange, .. }
+        ),
+        "{refused:?}"
+    );
+    node.clock.set(world.store_clock.now_ms());
+    world.pass(second(10)).await;
+    world.issue(&node, "order", 1).await;
+}

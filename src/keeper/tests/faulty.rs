@@ -1,0 +1,166 @@
+//! A memory store whose answers can be made to fail.
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use async_trait::async_trait;
+
+use crate::{
+    core::lease::{Marks, Row, RowWrite, Token},
+    store::{LayoutRecord, ListedRow, MemoryStore, Scope, Store, StoreError, Survey},
+};
+
+/// What becomes of the next swap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is not applied, and the caller does not learn that.
+    NeverArrives,
+    /// It is applied, and the caller does not learn that.
+    LostReply,
+    /// It is kept back until [`FaultyStore::deliver`], and the caller does not learn that.
+    Late,
+}
+
+#[derive(Debug)]
+pub(super) struct FaultyStore {
+    inner: MemoryStore,
+    faults: Mutex<Vec<Fault>>,
+    late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
+    down: AtomicBool,
+    wiped: AtomicBool,
+    pub(super) swaps: AtomicU64,
+}
+
+impl FaultyStore {
+    pub(super) fn new(inner: MemoryStore) -> Self {
+        Self {
+            inner,
+            faults: Mutex::default(),
+            late: Mutex::default(),
+            down: AtomicBool::new(false),
+            wiped: AtomicBool::new(false),
+            swaps: AtomicU64::new(0),
+        }
+    }
+
+    /// The coming swaps meet these faults, the last one first.
+    pub(super) fn fail_next(&self, fault: Fault) {
+        self.faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    pub(super) fn set_down(&self, down: bool) {
+        self.down.store(down, Ordering::SeqCst);
+    }
+
+    /// Rows and records seem to be gone.
+    pub(super) fn wipe(&self) {
+        self.wiped.store(true, Ordering::SeqCst);
+    }
+
+    /// Applies the writes that were kept back; how many took place.
+    pub(super) async fn deliver(&self) -> usize {
+        let late = std::mem::take(&mut *self.late.lock().expect("unpoisoned"));
+        let mut took_place = 0;
+        for (scope, worker, expected, write) in late {
+            let swapped = self.inner.swap(&scope, worker, expected, &write).await;
+            took_place += usize::from(swapped.expect("memory does not fail"));
+        }
+        took_place
+    }
+
+    fn answer(&self) -> Result<(), StoreError> {
+        if self.down.load(Ordering::SeqCst) { Err(unavailable()) } else { Ok(()) }
+    }
+}
+
+fn unavailable() -> StoreError {
+    StoreError::Unavailable("planned by the test".into())
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    fn clock_is_local(&self) -> bool {
+        self.inner.clock_is_local()
+    }
+
+    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
+        self.answer()?;
+        self.inner.prepare().await
+    }
+
+    async fn layout_record(
+        &self,
+        namespace: &str,
+        words: &str,
+    ) -> Result<LayoutRecord, StoreError> {
+        self.answer()?;
+        self.inner.layout_record(namespace, words).await
+    }
+
+    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
+        self.answer()?;
+        self.inner.mark_complete(namespace, reserved_key).await
+    }
+
+    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
+        self.answer()?;
+        self.inner.create_rows(scope, marks).await
+    }
+
+    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
+        self.answer()?;
+        let mut survey = self.inner.survey(scope).await?;
+        survey.has_record &= !self.wiped.load(Ordering::SeqCst);
+        Ok(survey)
+    }
+
+    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
+        self.answer()?;
+        self.inner.free_rows(scope, limit).await
+    }
+
+    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
+        self.answer()?;
+        self.inner.free_row_of(scope, holder).await
+    }
+
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
+        self.answer()?;
+        let row = self.inner.row(scope, worker).await?;
+        Ok(row.filter(|_| !self.wiped.load(Ordering::SeqCst)))
+    }
+
+    async fn swap(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool, StoreError> {
+        self.answer()?;
+        self.swaps.fetch_add(1, Ordering::SeqCst);
+        let fault = self.faults.lock().expect("unpoisoned").pop();
+        match fault {
+            None => self.inner.swap(scope, worker, expected, write).await,
+            Some(Fault::NeverArrives) => Err(unavailable()),
+            Some(Fault::LostReply) => {
+                self.inner.swap(scope, worker, expected, write).await?;
+                Err(unavailable())
+            }
+            Some(Fault::Late) => {
+                let kept_back = (scope.clone(), worker, expected, write.clone());
+                self.late.lock().expect("unpoisoned").push(kept_back);
+                Err(unavailable())
+            }
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+        self.answer()?;
+        self.inner.list().await
+    }
+
+    async fn close(&self) {}
+}

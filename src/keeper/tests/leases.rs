@@ -1,0 +1,247 @@
+use std::time::Duration;
+
+use super::world::World;
+use crate::{
+    core::layout::{LayoutSpec, TimeUnit},
+    keeper::{IssueError, KeeperError, LeaseOperation, LeaseOutcome, Trouble},
+    store::Store,
+};
+
+fn milliseconds() -> LayoutSpec {
+    LayoutSpec::for_unit(TimeUnit::Millisecond)
+}
+
+fn second(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_lease_is_short_and_grows_to_the_window_with_the_first_renewal() {
+    let world = World::new(milliseconds());
+    let node = world.node().await;
+    world.issue(&node, "order", 10).await;
+    assert!((10_000..10_100).contains(&node.reach_ms()), "{}", node.reach_ms());
+    world.pass(second(4)).await;
+    assert!((295_000..300_100).contains(&node.reach_ms()), "{}", node.reach_ms());
+    assert_eq!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done), 1);
+    world.pass(second(300)).await;
+    assert!(node.reach_ms() >= 270_000 - 1_000, "{}", node.reach_ms());
+    assert_eq!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done), 11);
+    let row = world.row(node.worker()).await;
+    assert!(!row.free && row.holder == "the same for all");
+    let status = node.status();
+    assert_eq!((status.workers_held, status.workers_free, status.trouble), (1, 510, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_nodes_with_one_holder_get_workers_of_their_own() {
+    let world = World::new(milliseconds());
+    let mut nodes = Vec::new();
+    for _ in 0..50 {
+        nodes.push(world.start(world.settings()));
+    }
+    let mut workers = Vec::new();
+    for node in &nodes {
+        node.issuer.leased().await;
+        workers.push(node.worker());
+        world.issue(node, "order", 100).await;
+    }
+    workers.sort_unstable();
+    workers.dedup();
+    assert_eq!(workers.len(), 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taken_row_is_noticed_and_its_range_is_used_up_meanwhile() {
+    let spec = LayoutSpec { rollback_bits: 0, ..milliseconds() };
+    let world = World::new(spec);
+    let change = |settings: &mut crate::keeper::KeeperSettings| settings.max_worker = 2;
+    let paused = world.node_with(change).await;
+    world.pass(second(5)).await;
+    let other = world.node_with(change).await;
+    // Everything but the first node goes on: it is stopped, its row expires and is taken by
+    // somebody who waited for it.
+    let row = world.row(paused.worker()).await;
+    let mut write = crate::core::lease::RowWrite {
+        token: crate::core::lease::Token::from_bits(77),
+        holder: row.holder.clone(),
+        lane: 0,
+        marks: row.marks.with(0, row.marks[0] + 4_096_000_000),
+        expiry: crate::core::lease::RowExpiry::After(second(90)),
+    };
+    let scope = crate::store::Scope::new("default", paused.issuer.layout(), 1, 2);
+    assert!(world.store.swap(&scope, row.worker, row.token, &write).await.expect("up"));
+    let taken = row.marks[0];
+    // The dispossessed still issues below the mark that the taker started at.
+    for _ in 0..20 {
+        world.pass(second(2)).await;
+        for id in world.issue(&paused, "order", 50).await {
+            let fields = paused.issuer.layout().decompose(id);
+            assert!(paused.issuer.layout().first_position(fields.tick) < taken);
+        }
+    }
+    assert!(matches!(paused.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    // When the other leaves, the dispossessed gets its row.
+    let worker = other.worker();
+    other.stop().await;
+    world.pass(second(10)).await;
+    assert_eq!((paused.worker(), paused.status().trouble.clone()), (worker, None));
+    world.issue(&paused, "order", 50).await;
+    write.token = crate::core::lease::Token::from_bits(78);
+    assert!(
+        world
+            .store
+            .swap(&scope, row.worker, crate::core::lease::Token::from_bits(77), &write)
+            .await
+            .expect("the row that was taken was left alone")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn seven_nodes_fill_three_bits_and_the_eighth_waits_for_one_to_leave() {
+    let world = World::new(LayoutSpec { worker_bits: 3, ..milliseconds() });
+    let mut nodes = Vec::new();
+    for _ in 0..7 {
+        nodes.push(world.node().await);
+    }
+    let eighth = world.start(world.settings());
+    world.pass(second(1)).await;
+    let refused = eighth.issuer.next_id("order").await.expect_err("all workers are held");
+    let IssueError::NoLease { trouble: Trouble::NoFreeWorker { retry_after_seconds }, .. } =
+        refused
+    else {
+        panic!("{refused:?}")
+    };
+    assert!((80..=91).contains(&retry_after_seconds), "{retry_after_seconds}");
+    let freed = nodes[3].worker();
+    nodes.remove(3).stop().await;
+    world.pass(second(6)).await;
+    assert_eq!(eighth.worker(), freed);
+    world.issue(&eighth, "order", 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crashed_nodes_row_is_free_after_the_ttl_on_a_lane_whose_mark_is_past() {
+    let world = World::new(milliseconds());
+    let only = |settings: &mut crate::keeper::KeeperSettings| settings.max_worker = 1;
+    let crashed = world.node_with(only).await;
+    world.pass(second(5)).await;
+    world.issue(&crashed, "order", 4096).await;
+    drop(crashed);
+    let next = world.start({
+        let mut settings = world.settings();
+        only(&mut settings);
+        settings
+    });
+    world.pass(second(80)).await;
+    assert!(!next.status().is_issuing());
+    world.pass(second(15)).await;
+    assert_eq!((next.worker(), next.lane()), (1, 1));
+    world.issue(&next, "order", 4096).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_previous_row_is_preferred_when_that_is_wanted() {
+    let world = World::new(milliseconds());
+    let prefer = |settings: &mut crate::keeper::KeeperSettings| {
+        settings.prefer_previous = true;
+        settings.holder = "node-a".into();
+    };
+    let first = world.node_with(prefer).await;
+    let worker = first.worker();
+    world.issue(&first, "order", 1).await;
+    first.stop().await;
+    for _ in 0..5 {
+        let again = world.node_with(prefer).await;
+        assert_eq!(again.worker(), worker);
+        world.issue(&again, "order", 1).await;
+        again.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_layout_does_not_join() {
+    let world = World::new(milliseconds());
+    world.node().await;
+    let mut settings = world.settings();
+    settings.layout =
+        LayoutSpec { timestamp_bits: Some(42), ..milliseconds() }.build().expect("valid");
+    let mut other = world.start(settings);
+    let KeeperError::LayoutConflict { ours, recorded, .. } = other.keeper.failed().await else {
+        panic!("a conflict")
+    };
+    assert!(ours.contains("timestamp=42") && recorded.contains("timestamp=41"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_are_added_later_begin_beyond_every_possible_lease() {
+    let world = World::new(milliseconds());
+    world.node_with(|settings| settings.max_worker = 2).await;
+    let wide = world.start({
+        let mut settings = world.settings();
+        settings.min_worker = 3;
+        settings.max_worker = 4;
+        settings
+    });
+    world.pass(second(2)).await;
+    assert!(matches!(wide.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    let layout = wide.issuer.layout().clone();
+    let row = world.row(3).await;
+    assert!(layout.start_of_tick_ms(layout.tick_of(row.marks[0])) > super::world::NOW + 310_000);
+    world.pass(second(315)).await;
+    world.issue(&wide, "order", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_contradict_each_other_end_the_keeper() {
+    let world = World::new(milliseconds());
+    let mut settings = world.settings();
+    settings.max_worker = 512;
+    settings.min_worker = 600;
+    settings.lease.renew = second(100);
+    let failed = world.start(settings).keeper.failed().await.to_string();
+    for key in ["worker.max_id", "worker.min_id", "lease.renew"] {
+        assert!(failed.contains(key), "{failed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_limit_refused_wakes_the_keeper_and_is_served() {
+    // 2^9 positions in an hour: a lease covers a sixteenth of what is left.
+    let spec = LayoutSpec {
+        timestamp_bits: Some(45),
+        worker_bits: 8,
+        ..LayoutSpec::for_unit(TimeUnit::Hour)
+    };
+    let world = World::new(spec);
+    let node = world.node().await;
+    assert_eq!(node.issuer.layout().positions_per_tick(), 512);
+    let mut issued = 0;
+    while issued < 500 {
+        issued += world.issue(&node, "order", 50).await.len();
+    }
+    assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done) >= 5);
+    // The rest of the hour does not hold 50.
+    let refused = node.issuer.next_ids("order", 50).await.expect_err("the hour is used up");
+    assert!(
+        matches!(refused, IssueError::SequenceExhausted { .. } | IssueError::NoLease { .. }),
+        "{refused:?}"
+    );
+    world.pass(second(3_600)).await;
+    world.issue(&node, "order", 50).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_day_that_is_restarted_twenty_times_keeps_serving() {
+    let world = World::new(LayoutSpec { worker_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Day) });
+    for restart in 0..20 {
+        let node = world.node_with(|settings| settings.max_worker = 1).await;
+        world.issue(&node, "order", 1_000).await;
+        if restart % 2 == 0 {
+            drop(node);
+            world.pass(second(91)).await;
+        } else {
+            node.stop().await;
+        }
+    }
+}

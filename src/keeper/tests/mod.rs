@@ -1,0 +1,8 @@
+//! Keepers over a faulty memory store, under paused time.
+
+mod clocks;
+mod faulty;
+mod leases;
+mod releases;
+mod unknown;
+mod world;

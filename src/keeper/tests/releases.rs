@@ -1,0 +1,155 @@
+use std::{sync::atomic::Ordering, time::Duration};
+
+use super::{
+    faulty::Fault,
+    world::{Node, World},
+};
+use crate::{
+    core::layout::{LayoutSpec, TimeUnit},
+    keeper::{IssueError, KeeperSettings, Released, Trouble},
+};
+
+fn world() -> World {
+    World::new(LayoutSpec::for_unit(TimeUnit::Millisecond))
+}
+
+fn only_one(settings: &mut KeeperSettings) {
+    settings.max_worker = 1;
+}
+
+fn position(node: &Node, id: crate::core::id::Id) -> u64 {
+    let layout = node.issuer.layout();
+    let fields = layout.decompose(id);
+    layout.first_position(fields.tick) + fields.sequence
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_stop_frees_the_row_and_leaves_the_true_mark() {
+    let world = world();
+    let node = world.node_with(only_one).await;
+    world.pass(Duration::from_secs(5)).await;
+    world.issue(&node, "quiet", 3).await;
+    let last = world.issue(&node, "busy", 10_000).await[9_999];
+    let mark = position(&node, last) + 1;
+    assert_eq!(node.stop().await, Released::Done);
+    let row = world.row(1).await;
+    assert!(row.free);
+    assert_eq!(row.marks.iter().collect::<Vec<_>>(), [mark, 0]);
+    // The next one is served at once, on the lane that was given back.
+    world.pass(Duration::from_millis(50)).await;
+    let next = world.node_with(only_one).await;
+    assert_eq!((next.worker(), next.lane()), (1, 0));
+    world.issue(&next, "busy", 10_000).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_without_having_issued_leaves_the_mark_at_the_start() {
+    let world = world();
+    let first = world.node_with(only_one).await;
+    let last = world.issue(&first, "order", 1).await[0];
+    let mark = position(&first, last) + 1;
+    first.stop().await;
+    let idle = world.node_with(only_one).await;
+    assert_eq!(idle.stop().await, Released::Done);
+    assert_eq!(world.row(1).await.marks[0], mark);
+}
+
+#[tokio::test(start_paused = true)]
+async fn evicted_codes_count_for_the_mark() {
+    let world = world();
+    let node = world
+        .node_with(|settings| {
+            only_one(settings);
+            settings.issue.codes_max = 2;
+        })
+        .await;
+    world.pass(Duration::from_secs(5)).await;
+    let last = world.issue(&node, "evicted", 4_000).await[3_999];
+    for code in ["a", "b", "c", "d"] {
+        world.pass(Duration::from_millis(50)).await;
+        node.clock.step(-1_000);
+        // Held at the highest reading: nothing is issued beyond the evicted code's position.
+        let _ = node.issuer.next_id(code).await;
+        node.clock.step(1_000);
+    }
+    let mark = position(&node, last) + 1;
+    node.stop().await;
+    assert!(world.row(1).await.marks[0] >= mark);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_under_load_leaves_a_mark_above_everything_that_was_issued() {
+    let world = world();
+    let node = world.node_with(only_one).await;
+    world.pass(Duration::from_secs(5)).await;
+    let handlers: Vec<_> = (0..100)
+        .map(|handler| {
+            let issuer = node.issuer.clone();
+            tokio::spawn(async move {
+                let mut ids = Vec::new();
+                let code = format!("code-{}", handler % 7);
+                loop {
+                    match issuer.next_ids(&code, 1 + handler % 5).await {
+                        Ok(run) => ids.extend(run),
+                        Err(error) => return (code, ids, error),
+                    }
+                    tokio::task::yield_now().await;
+                }
+            })
+        })
+        .collect();
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+    let layout = node.issuer.layout().clone();
+    assert_eq!(node.stop().await, Released::Done);
+    let mark = world.row(1).await.marks[0];
+    let mut total = 0;
+    for handler in handlers {
+        let (code, ids, error) = handler.await.expect("no panic");
+        let trouble = Trouble::ShuttingDown;
+        let retry_after = Duration::from_secs(1);
+        assert_eq!(error, IssueError::NoLease { trouble, retry_after });
+        for id in world.check(&code, ids) {
+            let fields = layout.decompose(id);
+            assert!(layout.first_position(fields.tick) + fields.sequence < mark);
+            total += 1;
+        }
+    }
+    assert!(total > 1_000, "{total}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_whose_outcome_is_unknown_is_settled() {
+    for fault in [Fault::NeverArrives, Fault::LostReply, Fault::Late] {
+        let world = world();
+        let node = world.node_with(only_one).await;
+        world.issue(&node, "order", 10).await;
+        world.store.fail_next(fault);
+        assert_eq!(node.stop().await, Released::Done, "{fault:?}");
+        let row = world.row(1).await;
+        assert!(row.free, "{fault:?}");
+        world.store.deliver().await;
+        let next = world.node_with(only_one).await;
+        assert_eq!(world.row(1).await.lane as u64, next.lane());
+        world.issue(&next, "order", 10).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_gives_up_at_its_deadline() {
+    let world = world();
+    let node = world.node().await;
+    world.store.set_down(true);
+    assert_eq!(node.stop().await, Released::GaveUp);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_row_there_is_nothing_to_release() {
+    let world = world();
+    world.store.set_down(true);
+    let node = world.start(world.settings());
+    world.pass(Duration::from_secs(2)).await;
+    assert_eq!(node.stop().await, Released::NothingHeld);
+    assert_eq!(world.store.swaps.load(Ordering::SeqCst), 0);
+}

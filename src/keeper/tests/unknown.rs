@@ -1,0 +1,131 @@
+use std::time::Duration;
+
+use super::{faulty::Fault, world::World};
+use crate::{
+    core::layout::{LayoutSpec, TimeUnit},
+    keeper::{IssueError, LeaseOperation, LeaseOutcome, Trouble},
+    store::Store,
+};
+
+fn world() -> World {
+    World::new(LayoutSpec::for_unit(TimeUnit::Millisecond))
+}
+
+async fn held_rows(world: &World) -> usize {
+    let rows = world.store.list().await.expect("up");
+    rows.iter().filter(|listed| !listed.row.free).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_whose_reply_was_lost_is_known_by_its_token() {
+    let world = world();
+    world.store.fail_next(Fault::LostReply);
+    let node = world.start(world.settings());
+    world.pass(Duration::from_secs(1)).await;
+    world.issue(&node, "order", 10).await;
+    assert_eq!(held_rows(&world).await, 1);
+    assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Unknown), 1);
+    assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_that_may_still_arrive_is_refused_by_the_next_one() {
+    let world = world();
+    world.store.fail_next(Fault::Late);
+    let node = world.start(world.settings());
+    world.pass(Duration::from_secs(1)).await;
+    world.issue(&node, "order", 10).await;
+    assert_eq!(world.store.deliver().await, 0);
+    assert_eq!(held_rows(&world).await, 1);
+    world.pass(Duration::from_secs(60)).await;
+    world.issue(&node, "order", 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_that_arrives_before_the_next_one_is_taken_for_ours() {
+    let world = world();
+    world.store.fail_next(Fault::Late);
+    let node = world.start(world.settings());
+    tokio::task::yield_now().await;
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.store.deliver().await, 1);
+    world.pass(Duration::from_secs(1)).await;
+    world.issue(&node, "order", 10).await;
+    assert_eq!(held_rows(&world).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_whose_outcome_is_unknown_is_settled_and_the_lease_goes_on() {
+    for fault in [Fault::NeverArrives, Fault::LostReply, Fault::Late] {
+        let world = world();
+        let node = world.node().await;
+        world.store.fail_next(fault);
+        world.pass(Duration::from_secs(5)).await;
+        assert!(node.reach_ms() > 290_000, "{fault:?}: {}", node.reach_ms());
+        world.store.deliver().await;
+        let worker = node.worker();
+        for _ in 0..10 {
+            world.pass(Duration::from_secs(30)).await;
+            world.issue(&node, "order", 100).await;
+        }
+        assert_eq!(node.worker(), worker, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_go_on_without_the_store_until_the_limit_and_again_when_it_is_back() {
+    let world = world();
+    let node = world.node().await;
+    world.pass(Duration::from_secs(10)).await;
+    world.store.set_down(true);
+    for _ in 0..28 {
+        world.pass(Duration::from_secs(10)).await;
+        world.issue(&node, "order", 1_000).await;
+    }
+    assert!(matches!(node.status().trouble, Some(Trouble::StoreUnavailable(_))));
+    assert!(node.status().is_issuing());
+    world.pass(Duration::from_secs(30)).await;
+    let refused = node.issuer.next_id("order").await.expect_err("the limit is reached");
+    assert!(
+        matches!(refused, IssueError::NoLease { trouble: Trouble::StoreUnavailable(_), .. }),
+        "{refused:?}"
+    );
+    assert!(!node.status().is_issuing());
+    world.store.set_down(false);
+    world.pass(Duration::from_secs(6)).await;
+    world.issue(&node, "order", 1_000).await;
+    assert_eq!(node.status().trouble, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_down_at_the_start_is_asked_again() {
+    let world = world();
+    world.store.set_down(true);
+    let node = world.start(world.settings());
+    world.pass(Duration::from_secs(20)).await;
+    assert!(matches!(
+        node.issuer.next_id("order").await,
+        Err(IssueError::NoLease { trouble: Trouble::StoreUnavailable(_), .. })
+    ));
+    world.store.set_down(false);
+    world.pass(Duration::from_secs(6)).await;
+    world.issue(&node, "order", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_lost_the_row_is_reported_and_never_written_again() {
+    let world = world();
+    let node = world.node().await;
+    world.pass(Duration::from_secs(5)).await;
+    world.store.wipe();
+    world.pass(Duration::from_secs(60)).await;
+    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    world.issue(&node, "order", 10).await;
+    let swaps = world.store.swaps.load(std::sync::atomic::Ordering::SeqCst);
+    world.pass(Duration::from_secs(300)).await;
+    let refused = node.issuer.next_id("order").await.expect_err("the limit is reached");
+    assert!(matches!(refused, IssueError::NoLease { trouble: Trouble::StoreLost, .. }));
+    assert_eq!(world.store.swaps.load(std::sync::atomic::Ordering::SeqCst), swaps);
+}

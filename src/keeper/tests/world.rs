@@ -1,0 +1,181 @@
+//! Nodes over one faulty store, under a clock that is moved by hand.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use rand::{SeedableRng, rngs::StdRng};
+
+use super::faulty::FaultyStore;
+use crate::{
+    core::{
+        clock::{Clock, ManualClock},
+        id::Id,
+        layout::LayoutSpec,
+        lease::Row,
+    },
+    keeper::{
+        Exhaustion, Issuer, Keeper, KeeperSettings, LeaseOperation, LeaseOutcome, Observer,
+        Released, RollbackAction, Status,
+    },
+    store::{MemoryStore, Store},
+};
+
+pub(super) const NOW: i64 = 1_763_650_000_000;
+
+/// True time is the store's clock; each node's clock can be stepped apart from it.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) store: Arc<FaultyStore>,
+    pub(super) store_clock: Arc<ManualClock>,
+    clocks: Mutex<Vec<Arc<ManualClock>>>,
+    issued: Mutex<HashSet<(String, Id)>>,
+    spec: LayoutSpec,
+}
+
+pub(super) struct Node {
+    pub(super) keeper: Keeper,
+    pub(super) issuer: Issuer,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) events: Arc<Events>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) rollbacks: Mutex<Vec<RollbackAction>>,
+    pub(super) operations: Mutex<Vec<(LeaseOperation, LeaseOutcome)>>,
+    pub(super) exhaustions: Mutex<Vec<Exhaustion>>,
+}
+
+impl Observer for Events {
+    fn exhausted(&self, outcome: Exhaustion) {
+        self.exhaustions.lock().expect("unpoisoned").push(outcome);
+    }
+
+    fn clock_rolled_back(&self, action: RollbackAction) {
+        self.rollbacks.lock().expect("unpoisoned").push(action);
+    }
+
+    fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
+        self.operations.lock().expect("unpoisoned").push((operation, outcome));
+    }
+}
+
+impl Events {
+    pub(super) fn count(&self, operation: LeaseOperation, outcome: LeaseOutcome) -> usize {
+        let operations = self.operations.lock().expect("unpoisoned");
+        operations.iter().filter(|event| **event == (operation, outcome)).count()
+    }
+
+    pub(super) fn rollbacks(&self) -> Vec<RollbackAction> {
+        self.rollbacks.lock().expect("unpoisoned").clone()
+    }
+}
+
+impl World {
+    /// A store with a clock of its own.
+    pub(super) fn new(spec: LayoutSpec) -> Self {
+        let store_clock = Arc::new(ManualClock::new(NOW));
+        let memory = MemoryStore::with_own_clock(store_clock.clone());
+        Self {
+            store: Arc::new(FaultyStore::new(memory)),
+            store_clock,
+            clocks: Mutex::default(),
+            issued: Mutex::default(),
+            spec,
+        }
+    }
+
+    pub(super) fn settings(&self) -> KeeperSettings {
+        KeeperSettings::new(self.spec.build().expect("valid"), "the same for all")
+    }
+
+    pub(super) fn start(&self, settings: KeeperSettings) -> Node {
+        let clock = Arc::new(ManualClock::new(self.store_clock.now_ms()));
+        let mut clocks = self.clocks.lock().expect("unpoisoned");
+        clocks.push(clock.clone());
+        let events = Arc::new(Events::default());
+        let seed = 1_000 + clocks.len() as u64;
+        let (keeper, issuer) = Keeper::start_with_random(
+            settings,
+            self.store.clone(),
+            clock.clone(),
+            events.clone(),
+            Box::new(StdRng::seed_from_u64(seed)),
+        );
+        Node { keeper, issuer, clock, events }
+    }
+
+    /// A node with the default settings that holds a lease.
+    pub(super) async fn node(&self) -> Node {
+        self.node_with(|_| {}).await
+    }
+
+    pub(super) async fn node_with(&self, change: impl FnOnce(&mut KeeperSettings)) -> Node {
+        let mut settings = self.settings();
+        change(&mut settings);
+        let node = self.start(settings);
+        node.issuer.leased().await;
+        node
+    }
+
+    /// Lets time pass for everybody, in steps that timers can see.
+    pub(super) async fn pass(&self, duration: Duration) {
+        const STEP: Duration = Duration::from_millis(50);
+        let mut left = duration;
+        while !left.is_zero() {
+            let step = left.min(STEP);
+            self.store_clock.advance(step);
+            for clock in self.clocks.lock().expect("unpoisoned").iter() {
+                clock.advance(step);
+            }
+            tokio::time::sleep(step).await;
+            left -= step;
+        }
+    }
+
+    /// Issues on a node and checks that nobody was given these IDs before.
+    pub(super) async fn issue(&self, node: &Node, code: &str, count: u32) -> Vec<Id> {
+        let ids = node.issuer.next_ids(code, count).await.expect("issued");
+        self.check(code, ids.collect())
+    }
+
+    pub(super) fn check(&self, code: &str, ids: Vec<Id>) -> Vec<Id> {
+        let mut issued = self.issued.lock().expect("unpoisoned");
+        for id in &ids {
+            assert!(issued.insert((code.to_owned(), *id)), "{code} {id} was issued twice");
+        }
+        ids
+    }
+
+    pub(super) async fn row(&self, worker: u64) -> Row {
+        let rows = self.store.list().await.expect("up");
+        let row = rows.into_iter().find(|listed| listed.row.worker == worker);
+        row.expect("the row is there").row
+    }
+}
+
+impl Node {
+    pub(super) fn status(&self) -> Status {
+        self.issuer.status()
+    }
+
+    pub(super) fn worker(&self) -> u64 {
+        self.status().lease.expect("leased").worker
+    }
+
+    pub(super) fn lane(&self) -> u64 {
+        self.status().lease.expect("leased").lane
+    }
+
+    /// How far the lease reaches ahead of this node's clock, in ms.
+    pub(super) fn reach_ms(&self) -> i64 {
+        self.status().lease.expect("leased").valid_until_ms - self.clock.now_ms()
+    }
+
+    pub(super) async fn stop(self) -> Released {
+        self.keeper.release(Duration::from_secs(10)).await
+    }
+}
