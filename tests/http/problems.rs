@@ -1,13 +1,16 @@
 //! Every error is a problem document.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Barrier},
+    time::Duration,
+};
 
 use raindrop::{
     core::clock::{Clock, SystemClock},
     store::MemoryStore,
 };
 
-use crate::support::World;
+use crate::support::{World, config};
 
 const ROUTES: [(&str, &[&str]); 7] = [
     ("/id/order", &["GET", "HEAD", "POST"]),
@@ -184,24 +187,50 @@ async fn a_clock_outside_the_layout_is_told() {
     world.get("/id/order?format=number").await.problem(503, "clock_out_of_range");
 }
 
-#[tokio::test]
-async fn requests_beyond_the_bounds_are_refused() {
-    let world = World::start(&[
-        ("http.max_in_flight", "1"),
-        ("http.request_timeout", "1100ms"),
-        ("layout.time_unit", "second"),
-        ("layout.timestamp_bits", "50"),
-        ("layout.worker_bits", "9"),
-        // 3 sequence bits in a second: the ninth ID waits for the next one.
-    ])
-    .await;
-    world.get("/ids/order?n=8").await;
-    let (waiting, refused) = tokio::join!(world.get("/id/order"), async {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        world.get("/id/order").await
-    });
-    if waiting.status == 200 && refused.status != 200 {
-        refused.problem(503, "overloaded");
+/// Keeps a handler busy until the test lets it go on.
+#[derive(Debug)]
+struct HeldClock(Arc<(Barrier, Barrier)>);
+
+impl Clock for HeldClock {
+    fn now_ms(&self) -> i64 {
+        let (reached, released) = &*self.0;
+        reached.wait();
+        released.wait();
+        SystemClock::default().now_ms()
     }
+
+    fn steady(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_beyond_the_bound_are_refused() {
+    let barriers = Arc::new((Barrier::new(2), Barrier::new(2)));
+    let clock = Arc::new(HeldClock(Arc::clone(&barriers)));
+    let world = Arc::new(World::start_with(&[("http.max_in_flight", "1")], clock).await);
+    let busy = tokio::spawn({
+        let world = Arc::clone(&world);
+        async move { world.get("/id/order?format=number").await }
+    });
+    tokio::task::block_in_place(|| barriers.0.wait());
+    world.get("/id/order").await.problem(503, "overloaded");
     assert_eq!(world.get("/livez").await.status, 200);
+    let in_flight = world.metric("raindrop_http_requests_in_flight").await;
+    assert_eq!(in_flight, Some(2.0));
+    tokio::task::block_in_place(|| barriers.1.wait());
+    busy.await.expect("no panic").problem(422, "unsafe_number");
+    world.issuer.leased().await;
+    assert_eq!(world.get("/id/order").await.status, 200);
+}
+
+#[tokio::test]
+async fn an_answer_that_takes_too_long_is_a_time_out() {
+    let clock = Arc::new(SystemClock::default());
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    // The first lease is waited for, for max_wait, which a valid configuration keeps shorter.
+    let mut config = config(&[]);
+    config.http.request_timeout = Duration::ZERO;
+    let world = World::with_config(config, store, clock);
+    world.get("/id/order").await.problem(408, "request_timeout");
 }

@@ -16,15 +16,15 @@ use tokio::{
 
 use crate::support::config;
 
-pub struct Served {
-    pub address: SocketAddr,
-    pub store: Arc<MemoryStore>,
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    pub(crate) store: Arc<MemoryStore>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<Result<(), ServeError>>,
 }
 
 impl Served {
-    pub async fn start(pairs: &[(&str, &str)]) -> Self {
+    pub(crate) async fn start(pairs: &[(&str, &str)]) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let served = Self::start_over(pairs, Arc::new(MemoryStore::new(clock))).await;
         for _ in 0..500 {
@@ -52,7 +52,7 @@ impl Served {
         Self { address, store, stop, running }
     }
 
-    pub async fn get(&self, path: &str) -> reqwest::Response {
+    pub(crate) async fn get(&self, path: &str) -> reqwest::Response {
         reqwest::get(format!("http://{}{path}", self.address)).await.expect("an answer")
     }
 
@@ -62,7 +62,7 @@ impl Served {
         (self.address, self.store, self.running)
     }
 
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         let (_, store, running) = self.begin_stop();
         running.await.expect("no panic").expect("a clean stop");
         assert!(store.list().await.expect("rows").iter().all(|row| row.row.free));

@@ -21,7 +21,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 /// The configuration of these keys, and defaults.
-pub fn config(pairs: &[(&str, &str)]) -> Config {
+pub(crate) fn config(pairs: &[(&str, &str)]) -> Config {
     let variable = |key: &str| format!("RAINDROP__{}", key.replace('.', "__").to_uppercase());
     let environment: HashMap<String, String> =
         pairs.iter().map(|(key, value)| (variable(key), (*value).to_owned())).collect();
@@ -29,16 +29,16 @@ pub fn config(pairs: &[(&str, &str)]) -> Config {
 }
 
 /// A service that is called without a socket.
-pub struct World {
-    pub router: Router,
-    pub state: Arc<AppState>,
-    pub issuer: Issuer,
-    pub keeper: Keeper,
+pub(crate) struct World {
+    pub(crate) router: Router,
+    pub(crate) state: Arc<AppState>,
+    pub(crate) issuer: Issuer,
+    pub(crate) keeper: Keeper,
 }
 
 impl World {
     /// With a lease.
-    pub async fn start(pairs: &[(&str, &str)]) -> Self {
+    pub(crate) async fn start(pairs: &[(&str, &str)]) -> Self {
         let world = Self::start_with(pairs, Arc::new(SystemClock::default())).await;
         let leased = tokio::time::timeout(Duration::from_secs(10), world.issuer.leased()).await;
         assert!(leased.expect("a lease in time").is_issuing());
@@ -46,18 +46,26 @@ impl World {
     }
 
     /// Perhaps without a lease; the handlers read this clock, the keeper a real one.
-    pub async fn start_with(pairs: &[(&str, &str)], handlers_clock: Arc<dyn Clock>) -> Self {
+    pub(crate) async fn start_with(pairs: &[(&str, &str)], handlers_clock: Arc<dyn Clock>) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         Self::start_over(pairs, Arc::new(MemoryStore::new(clock)), handlers_clock).await
     }
 
     /// Over this store.
-    pub async fn start_over(
+    pub(crate) async fn start_over(
         pairs: &[(&str, &str)],
         store: Arc<MemoryStore>,
         handlers_clock: Arc<dyn Clock>,
     ) -> Self {
-        let config = config(pairs);
+        Self::with_config(config(pairs), store, handlers_clock)
+    }
+
+    /// Of these parts; needs a runtime.
+    pub(crate) fn with_config(
+        config: Config,
+        store: Arc<MemoryStore>,
+        handlers_clock: Arc<dyn Clock>,
+    ) -> Self {
         let metrics = Metrics::new();
         let observer = metrics.observer("default");
         let clock = Arc::new(SystemClock::default());
@@ -66,29 +74,34 @@ impl World {
         Self { router: router(Arc::clone(&state)), state, issuer, keeper }
     }
 
-    pub async fn call(&self, method: &str, uri: &str, headers: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn call(&self, method: &str, uri: &str, headers: &[(&str, &str)]) -> Answer {
         call(&self.router, method, uri, headers).await
     }
 
-    pub async fn get(&self, uri: &str) -> Answer {
+    pub(crate) async fn get(&self, uri: &str) -> Answer {
         self.call("GET", uri, &[]).await
     }
 
     /// The value of the metric with exactly these labels.
-    pub async fn metric(&self, name_and_labels: &str) -> Option<f64> {
+    pub(crate) async fn metric(&self, name_and_labels: &str) -> Option<f64> {
         let text = self.get("/metrics").await.body;
         let line =
             text.lines().find_map(|line| line.strip_prefix(name_and_labels)?.strip_prefix(' '));
         line.map(|value| value.parse().expect("a number"))
     }
 
-    pub async fn ids_issued(&self) -> f64 {
+    pub(crate) async fn ids_issued(&self) -> f64 {
         self.metric(r#"raindrop_ids_issued_total{namespace="default"}"#).await.expect("exported")
     }
 }
 
 /// Calls a router without a socket.
-pub async fn call(router: &Router, method: &str, uri: &str, headers: &[(&str, &str)]) -> Answer {
+pub(crate) async fn call(
+    router: &Router,
+    method: &str,
+    uri: &str,
+    headers: &[(&str, &str)],
+) -> Answer {
     let mut request = Request::builder()
         .method(Method::from_bytes(method.as_bytes()).expect("a method"))
         .uri(uri);
@@ -108,23 +121,23 @@ pub async fn call(router: &Router, method: &str, uri: &str, headers: &[(&str, &s
 
 /// An answer that was read.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().expect("text"))
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
     /// Asserts a problem document of this status and code, and gives its detail.
-    pub fn problem(&self, status: u16, code: &str) -> String {
+    pub(crate) fn problem(&self, status: u16, code: &str) -> String {
         assert_eq!(self.status.as_u16(), status, "{self:?}");
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let json = self.json();
@@ -141,7 +154,7 @@ impl Answer {
     }
 
     /// The IDs of an `/ids` answer in JSON strings.
-    pub fn ids(&self) -> Vec<u64> {
+    pub(crate) fn ids(&self) -> Vec<u64> {
         assert_eq!(self.status, StatusCode::OK, "{self:?}");
         let json = self.json();
         let ids = json["ids"].as_array().expect("ids");
