@@ -226,11 +226,19 @@ async fn requests_beyond_the_bound_are_refused() {
 
 #[tokio::test]
 async fn an_answer_that_takes_too_long_is_a_time_out() {
+    // 3 sequence bits in a second: a second batch of 8 waits for the next second, and the third
+    // nearly all of it. A valid configuration keeps max_wait shorter than the time-out.
+    let mut config = config(&[("layout.time_unit", "second"), ("layout.timestamp_bits", "50")]);
+    config.http.request_timeout = Duration::from_millis(50);
     let clock = Arc::new(SystemClock::default());
     let store = Arc::new(MemoryStore::new(clock.clone()));
-    // The first lease is waited for, for max_wait, which a valid configuration keeps shorter.
-    let mut config = config(&[]);
-    config.http.request_timeout = Duration::ZERO;
     let world = World::with_config(config, store, clock);
-    world.get("/id/order").await.problem(408, "request_timeout");
+    world.issuer.leased().await;
+    let mut answer = world.get("/ids/order?n=8").await;
+    for _ in 0..3 {
+        if answer.status == 200 {
+            answer = world.get("/ids/order?n=8").await;
+        }
+    }
+    answer.problem(408, "request_timeout");
 }
