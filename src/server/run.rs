@@ -10,7 +10,7 @@ use super::{
 use crate::{
     core::{clock::Clock, instant::format_unix_ms_short},
     keeper::{Issuer, Keeper, KeeperError, Released},
-    store::{self, Store},
+    store::Store,
 };
 
 /// Without a lease for this long, a log line says why.
@@ -129,10 +129,8 @@ async fn announce_then_pend(config: &Config, address: SocketAddr, issuer: &Issue
 
 /// The store's address without secrets, with the reach of its promise.
 fn store_words(url: &str) -> String {
-    let shown = store::describe(url);
-    if shown.contains("unique") {
-        shown
-    } else if url.starts_with("sqlite:") {
+    let shown = hide_password(url);
+    if url.starts_with("sqlite:") {
         format!("{shown} (unique within this file)")
     } else if url == "memory:" {
         format!("{shown} (unique only while nobody else uses this worker id)")

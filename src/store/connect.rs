@@ -29,6 +29,14 @@ pub async fn connect(
     }
 }
 
+/// Whether a table may have this name.
+pub fn is_valid_table_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && name.len() <= 48
+}
+
 /// The address without secrets, for people.
 pub fn describe(url: &str) -> String {
     url.split('@').next_back().unwrap_or_default().to_owned()

@@ -20,7 +20,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 pub use self::{
-    connect::{StoreSettings, connect, describe},
+    connect::{StoreSettings, connect, describe, is_valid_table_name},
     error::StoreError,
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, Scope, Survey},

@@ -6,12 +6,13 @@ use super::{
     reader::Reader,
     secret::{hide_password, with_password},
 };
-use crate::store::StoreSettings;
+use crate::store::{StoreSettings, is_valid_table_name};
 
 pub(super) fn read(reader: &mut Reader, worker_is_given: bool) -> StoreSettings {
     let table = "a name that matches [A-Za-z_][A-Za-z0-9_]{0,47}";
-    let worker_table = reader
-        .value("store.worker_table", table, |text| is_table_name(text).then(|| text.to_owned()));
+    let worker_table = reader.value("store.worker_table", table, |text| {
+        is_valid_table_name(text).then(|| text.to_owned())
+    });
     let max_connections = reader.number("store.max_connections", 1..=100);
     let timeout =
         reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_mins(5));
@@ -64,6 +65,7 @@ fn check_scheme(reader: &mut Reader, key: &str, url: &str) {
     let schemes: Vec<&str> = [
         ("sqlite://", cfg!(feature = "sqlite")),
         ("mysql://", cfg!(feature = "mysql")),
+        ("mariadb://", cfg!(feature = "mysql")),
         ("memory:", true),
     ]
     .into_iter()
@@ -82,11 +84,4 @@ fn read_secret(path: &str) -> Result<String, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let text = text.trim_end_matches(['\r', '\n']);
     if text.is_empty() { Err("it is empty".into()) } else { Ok(text.to_owned()) }
-}
-
-fn is_table_name(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.len() <= 48
-        && bytes.first().is_some_and(|first| first.is_ascii_alphabetic() || *first == b'_')
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
