@@ -5,7 +5,11 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 
 use super::{
-    config::Config, connections::serve, metrics::Metrics, router::router, state::AppState,
+    config::{Config, hide_password},
+    connections::serve,
+    metrics::Metrics,
+    router::router,
+    state::AppState,
 };
 use crate::{
     core::{clock::Clock, instant::format_unix_ms_short},
