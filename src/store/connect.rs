@@ -103,16 +103,10 @@ pub async fn connect(
         "mysql" | "mariadb" => sql::mysql(settings),
         #[cfg(feature = "sqlite")]
         "sqlite" => sql::sqlite(settings),
-        "mysql" | "mariadb" | "sqlite" => Err(unknown(
-            &settings.url,
-            &format!(
-                "this build of Raindrop was made without its feature {:?}",
-                match scheme {
-                    "sqlite" => "sqlite",
-                    _ => "mysql",
-                }
-            ),
-        )),
+        #[cfg(not(feature = "mysql"))]
+        "mysql" | "mariadb" => Err(unknown(&settings.url, "this build is without MySQL")),
+        #[cfg(not(feature = "sqlite"))]
+        "sqlite" => Err(unknown(&settings.url, "this build is without SQLite")),
         _ => Err(unknown(&settings.url, "no such kind of store is known")),
     }
 }
@@ -130,4 +124,102 @@ fn unknown(url: &str, reason: &str) -> StoreError {
         describe(url),
         allowed.join(", "),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::clock::ManualClock;
+
+    async fn refusal(url: &str) -> String {
+        let clock = Arc::new(ManualClock::new(0));
+        let error = connect(&StoreSettings::new(url), clock).await.expect_err("unusable");
+        assert!(error.is_permanent());
+        error.to_string()
+    }
+
+    #[test]
+    fn table_names_are_plain() {
+        for name in ["soc_raindrop_worker", "_", "T1", &"a".repeat(48)] {
+            assert!(is_valid_table_name(name), "{name:?}");
+        }
+        for name in ["", "1a", "a b", "a.b", "a`b", "a\"b", "a-b", "\u{e9}", &"a".repeat(49)] {
+            assert!(!is_valid_table_name(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let cases = [
+            (
+                "mysql://u:secret@host:1/db?ssl-mode=REQUIRED",
+                "mysql://u@host:1/db?ssl-mode=REQUIRED",
+            ),
+            ("mysql://u:sec@ret/?@host/db", "mysql://u@host/db"),
+            ("mysql://u@host/db", "mysql://u@host/db"),
+            ("mysql://host/db", "mysql://host/db"),
+            ("redis://:secret@host", "redis://@host"),
+            ("sqlite:///data/a:b@c.db", "sqlite:///data/a:b@c.db"),
+            ("memory:", "memory:"),
+        ];
+        for (url, expected) in cases {
+            assert_eq!(describe(url), expected);
+            assert!(!format!("{:?}", StoreSettings::new(url)).contains("sec"), "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn memory_needs_nothing() {
+        let clock = Arc::new(ManualClock::new(7));
+        let store = connect(&StoreSettings::new("memory:"), clock).await.expect("a store");
+        assert!(store.clock_is_local());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_used_is_said() {
+        for url in ["", "host/db", "oracle://u:secret@host/db", "memory:x", "mysql:"] {
+            let said = refusal(url).await;
+            assert!(said.contains("cannot be used"), "{url}: {said}");
+            assert!(!said.contains("secret"), "{said}");
+        }
+        assert!(refusal("oracle://host/db").await.contains("it must begin with memory:"));
+        let clock = Arc::new(ManualClock::new(0));
+        for (worker_table, max_connections) in [("a b", 2), ("a", 0)] {
+            let worker_table = worker_table.to_owned();
+            let settings =
+                StoreSettings { worker_table, max_connections, ..StoreSettings::new("memory:") };
+            connect(&settings, clock.clone()).await.expect_err("unusable");
+        }
+    }
+
+    #[cfg(feature = "mysql")]
+    #[tokio::test]
+    async fn a_mysql_address_names_a_database() {
+        assert!(refusal("mysql://u:secret@host").await.contains("it names no database"));
+        assert!(refusal("mysql://u:secret@host:port/db").await.contains("invalid port"));
+        for url in ["mysql://u:p@host/db?ssl-mode=VERIFY_CA", "mariadb://host/db"] {
+            let clock = Arc::new(ManualClock::new(0));
+            let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+            assert!(!store.clock_is_local());
+        }
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[tokio::test]
+    async fn a_sqlite_address_names_a_writable_file() {
+        for url in ["sqlite::memory:", "sqlite://:memory:", "sqlite://a.db?mode=memory"] {
+            assert!(refusal(url).await.contains("use memory: instead"), "{url}");
+        }
+        for url in ["sqlite://", "sqlite:", "sqlite:///", "sqlite://?cache=shared"] {
+            assert!(refusal(url).await.contains("it names no file"), "{url}");
+        }
+        for url in ["sqlite://a.db?mode=ro", "sqlite://a.db?cache=shared&immutable=1"] {
+            assert!(refusal(url).await.contains("must be writable"), "{url}");
+        }
+        for url in ["sqlite://raindrop.db", "sqlite:raindrop.db", "sqlite:///data/a.db?mode=rwc"] {
+            let clock = Arc::new(ManualClock::new(0));
+            let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+            assert!(store.clock_is_local());
+        }
+    }
 }

@@ -117,10 +117,10 @@ impl Store for MemoryStore {
     }
 
     async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
-        if let Some(record) = self.tables().records.get_mut(namespace) {
-            if !record.complete.iter().any(|key| key == reserved_key) {
-                record.complete.push(reserved_key.to_owned());
-            }
+        if let Some(record) = self.tables().records.get_mut(namespace)
+            && !record.complete.iter().any(|key| key == reserved_key)
+        {
+            record.complete.push(reserved_key.to_owned());
         }
         Ok(())
     }
