@@ -117,7 +117,8 @@ async fn a_call_that_is_given_up_blocks_nobody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_connections_are_kept_and_not_for_long() {
-    let site = Site::mariadb().await;
+    let server = Mariadb::start().await;
+    let site = Site::Mariadb(server.database().await);
     let store = with_rows(&site, &scope(1, 3)).await;
     let others = "SELECT CAST(id AS CHAR) FROM information_schema.processlist \
                   WHERE db = DATABASE() AND id <> CONNECTION_ID()";

@@ -63,6 +63,7 @@ impl From<MigrateError> for Failure {
             MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
                 Self::Sql(error)
             }
+            dirty @ MigrateError::Dirty(_) => Self::Sql(dirty.into()),
             other => Self::Store(StoreError::Unusable(other.to_string())),
         }
     }
@@ -146,6 +147,8 @@ pub(super) fn classify<E: Engine>(error: &sqlx::Error) -> Class {
         // Nodes that create tables or bookkeeping rows at the same moment collide like this.
         sqlx::Error::Database(error) if error.is_unique_violation() => Class::Again,
         sqlx::Error::Database(error) => E::class(error.as_ref()),
+        // Another node is at it, or was cut short meanwhile.
+        sqlx::Error::Migrate(_) => Class::Again,
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)
         | sqlx::Error::Protocol(_)

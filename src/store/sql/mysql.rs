@@ -117,7 +117,7 @@ impl Engine for MySqlEngine {
         // One node after the other, so that they do not all try to create the tables. Only a
         // courtesy: clusters refuse the function, and without it races are tried again.
         let seconds = i64::try_from(self.timeout.as_secs().max(1)).unwrap_or(i64::MAX);
-        let lock = "SELECT GET_LOCK(CONCAT('raindrop ', SHA1(CONCAT(DATABASE(), ' ', ?))), ?)";
+        let lock = "SELECT GET_LOCK(CONCAT('raindrop ', CRC32(CONCAT(DATABASE(), ' ', ?))), ?)";
         let args = [Arg::Text(bookkeeping), Arg::Integer(seconds)];
         match Self::fetch(connection, lock, &args).await {
             Ok(_) | Err(sqlx::Error::Database(_)) => {}
