@@ -10,15 +10,19 @@
 //! 4. Comparisons are binary: `Order` and `order` are different everywhere.
 //! 5. Run the conformance suite in `tests/store` on a real server.
 
+mod connect;
 mod error;
 mod memory;
 mod record;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod sql;
 
 use std::fmt::Debug;
 
 use async_trait::async_trait;
 
 pub use self::{
+    connect::{StoreSettings, connect, describe, is_valid_table_name},
     error::StoreError,
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, Scope, Survey},
