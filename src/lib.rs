@@ -68,8 +68,12 @@
 //!
 //! `core ← store ← keeper ← server ← cli`: each knows only those to its left.
 
+#[cfg(feature = "server")]
+pub mod cli;
 pub mod core;
 #[cfg(feature = "keeper")]
 pub mod keeper;
+#[cfg(feature = "server")]
+pub mod server;
 #[cfg(feature = "keeper")]
 pub mod store;

@@ -1,1 +1,7 @@
-fn main() {}
+//! The `raindrop` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    raindrop::cli::run(std::env::args_os())
+}

@@ -1,0 +1,107 @@
+//! `raindrop id`: IDs with a lease of the command's own.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Failure, output, with_sources};
+use crate::{
+    core::{clock::SystemClock, issue::Run},
+    keeper::{IssueError, Issuer, Keeper, NoObserver, Released},
+    server::{config::Config, telemetry},
+    store,
+};
+
+/// How long a lease is waited for.
+const LEASE_WITHIN: Duration = Duration::from_secs(15);
+/// How many IDs are claimed at a time; every layout of practical use gives as many.
+const CLAIM: u32 = 1_000;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct IdArguments {
+    /// The code, such as order.
+    code: String,
+    /// How many.
+    #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    count: u32,
+    /// One ID per line, or a JSON array of strings.
+    #[arg(long, default_value = "lines")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Lines,
+    Json,
+}
+
+pub(super) fn run(mut config: Config, arguments: &IdArguments) -> Result<(), Failure> {
+    if config.log.level == "info" {
+        config.log.level = "warn";
+    }
+    telemetry::start(&config.log);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(issue(config, arguments));
+    runtime.shutdown_background();
+    result
+}
+
+async fn issue(config: Config, arguments: &IdArguments) -> Result<(), Failure> {
+    let clock = Arc::new(SystemClock::default());
+    let store = store::connect(&config.store, clock.clone()).await?;
+    let observer = Arc::new(NoObserver);
+    let (mut keeper, issuer) = Keeper::start(config.keeper, store.clone(), clock, observer);
+    let printed = tokio::select! {
+        error = keeper.failed() => return Err(error.into()),
+        printed = print(&issuer, arguments) => printed,
+    };
+    let released = keeper.release(config.store.timeout * 2).await;
+    store.close().await;
+    if released == Released::GaveUp {
+        output::error("the worker id could not be given back; it comes free after its ttl");
+    }
+    printed
+}
+
+async fn print(issuer: &Issuer, arguments: &IdArguments) -> Result<(), Failure> {
+    if tokio::time::timeout(LEASE_WITHIN, issuer.leased()).await.is_err() {
+        let trouble = issuer.status().trouble;
+        let why = trouble.map_or_else(|| "nobody says why".into(), |why| why.to_string());
+        return Err(Failure::Failed(format!("no lease within {LEASE_WITHIN:?}: {why}")));
+    }
+    let mut left = arguments.count;
+    let (open, between, close) = match arguments.format {
+        Format::Lines => ("", "\n", "\n"),
+        Format::Json => ("[\"", "\",\"", "\"]\n"),
+    };
+    let mut separator = open;
+    while left > 0 {
+        let run = claim(issuer, &arguments.code, left.min(CLAIM)).await?;
+        left = left.saturating_sub(u32::try_from(run.len()).unwrap_or(u32::MAX));
+        let mut text = String::new();
+        for id in run {
+            text.push_str(separator);
+            text.push_str(&id.to_string());
+            separator = between;
+        }
+        output::print(&text)?;
+    }
+    Ok(output::print(close)?)
+}
+
+/// Claims, and tries again while there is no more than a pause to wait for.
+async fn claim(issuer: &Issuer, code: &str, mut count: u32) -> Result<Run, Failure> {
+    loop {
+        match issuer.next_ids(code, count).await {
+            Ok(run) => return Ok(run),
+            Err(IssueError::InvalidCount { largest, .. }) if (1..count).contains(&largest) => {
+                count = largest;
+            }
+            Err(IssueError::SequenceExhausted { retry_after }) => {
+                tokio::time::sleep(retry_after.max(Duration::from_millis(1))).await;
+            }
+            Err(error @ (IssueError::InvalidCode(_) | IssueError::UnknownCode(_))) => {
+                return Err(Failure::Usage(error.to_string()));
+            }
+            Err(error) => return Err(Failure::Failed(with_sources(&error))),
+        }
+    }
+}

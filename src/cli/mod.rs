@@ -1,0 +1,174 @@
+//! The command line: one file per command.
+//!
+//! Exit codes: 0 fine, 1 failed, 2 usage or configuration.
+
+mod config;
+mod health;
+mod id;
+mod output;
+mod parse;
+mod serve;
+mod workers;
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+use crate::{
+    keeper::KeeperError,
+    server::config::{Config, ConfigError, FlagValue, Inputs},
+    store::StoreError,
+};
+
+/// Unique, time-ordered 64-bit IDs over HTTP/JSON.
+#[derive(Debug, Parser)]
+#[command(name = "raindrop", version, about)]
+struct Cli {
+    #[command(flatten)]
+    overrides: Overrides,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// Flags that every command knows, since each reads the configuration.
+#[derive(Debug, clap::Args)]
+struct Overrides {
+    /// The configuration file (TOML).
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address and port of the service.
+    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Where worker ids are leased.
+    #[arg(long, global = true, value_name = "URL")]
+    store_url: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve IDs over HTTP; the default command.
+    Serve,
+    /// Print IDs, one per line, issued with a lease of this command's own.
+    Id(id::IdArguments),
+    /// Print the fields of an ID.
+    Parse(parse::ParseArguments),
+    /// Check the configuration and print every value with its source.
+    Config,
+    /// Ask a running service whether it is alive, or ready.
+    Health(health::HealthArguments),
+    /// List worker ids: who holds what, and until when.
+    Workers,
+}
+
+/// Why a command failed.
+#[derive(Debug)]
+enum Failure {
+    /// Exit code 1.
+    Failed(String),
+    /// Exit code 2: the usage, configuration or tables must change first.
+    Usage(String),
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(format!("the configuration cannot be used:\n{error}"))
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let is_permanent = error.is_permanent();
+        let text = with_sources(&error);
+        if is_permanent { Self::Usage(text) } else { Self::Failed(text) }
+    }
+}
+
+impl From<KeeperError> for Failure {
+    fn from(error: KeeperError) -> Self {
+        match error {
+            KeeperError::Store(error) => error.into(),
+            error @ (KeeperError::LayoutConflict { .. } | KeeperError::Settings(_)) => {
+                Self::Usage(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Runs the command that these arguments name, the program's name first.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are asked for and go to standard output.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match dispatch(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Failed(text)) => fail(1, &text),
+        Err(Failure::Usage(text)) => fail(2, &text),
+    }
+}
+
+fn fail(code: u8, text: &str) -> ExitCode {
+    output::error(text);
+    ExitCode::from(code)
+}
+
+fn dispatch(cli: Cli) -> Result<(), Failure> {
+    let load = || Config::load(&inputs(cli.overrides));
+    match cli.command.unwrap_or(Command::Serve) {
+        Command::Serve => serve::run(load()?),
+        Command::Id(arguments) => id::run(load()?, &arguments),
+        Command::Parse(arguments) => parse::run(load, &arguments),
+        Command::Config => config::run(&load()?),
+        Command::Health(arguments) => health::run(load, arguments),
+        Command::Workers => workers::run(load()?),
+    }
+}
+
+fn inputs(overrides: Overrides) -> Inputs {
+    let flag = |flag, key, value: Option<String>| value.map(|value| FlagValue { flag, key, value });
+    let flags = [
+        flag("--listen", "http.listen", overrides.listen),
+        flag("--store-url", "store.url", overrides.store_url),
+    ];
+    Inputs {
+        file: overrides.config,
+        flags: flags.into_iter().flatten().collect(),
+        ..Inputs::of_process()
+    }
+}
+
+/// The error with what caused it; our errors do not repeat their sources.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn without_a_word_the_service_is_meant() {
+        let cli = Cli::try_parse_from(["raindrop", "--listen", "[::]:80"]).expect("valid");
+        assert!(cli.command.is_none() && cli.overrides.listen.as_deref() == Some("[::]:80"));
+        let cli = Cli::try_parse_from(["raindrop", "serve", "--store-url", "memory:"]);
+        assert_eq!(cli.expect("valid").overrides.store_url.as_deref(), Some("memory:"));
+    }
+}

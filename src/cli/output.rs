@@ -1,0 +1,18 @@
+//! Writing to the standard streams. A reader that went away (`| head`) is no failure.
+
+use std::io::{self, ErrorKind, Write};
+
+/// Writes to standard output.
+pub(super) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// Writes an error to standard error.
+pub(super) fn error(text: &str) {
+    // There is nowhere left to report a failure to.
+    let _ = writeln!(io::stderr().lock(), "raindrop: {text}");
+}

@@ -1,0 +1,131 @@
+//! `raindrop workers`: who holds which worker id.
+
+use std::{fmt::Write, sync::Arc};
+
+use super::{Failure, output};
+use crate::{
+    core::{clock::SystemClock, instant::format_unix_ms, layout::Layout},
+    server::{DEFAULT_NAMESPACE, config::Config},
+    store::{self, ListedRow, Store},
+};
+
+const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
+
+pub(super) fn run(config: Config) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(list(&config));
+    runtime.shutdown_background();
+    result
+}
+
+async fn list(config: &Config) -> Result<(), Failure> {
+    let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
+    // A store that nobody used yet has no rows rather than an error.
+    store.prepare().await?;
+    let rows = store.list().await?;
+    let layout = &config.keeper.layout;
+    let matches = is_recorded(store.as_ref(), &rows, layout).await?;
+    store.close().await;
+
+    let layout_of = |row: &ListedRow| {
+        Some(layout).filter(|layout| {
+            matches && row.namespace == DEFAULT_NAMESPACE && row.row.marks.lanes() == layout.lanes()
+        })
+    };
+    let lines: Vec<[String; 7]> = rows.iter().map(|row| line(row, layout_of(row))).collect();
+    Ok(output::print(&table(&lines))?)
+}
+
+/// Whether the configured layout is the recorded one, so that marks can be told as instants.
+async fn is_recorded(
+    store: &dyn Store,
+    rows: &[ListedRow],
+    layout: &Layout,
+) -> Result<bool, Failure> {
+    // With a row there is a record, so asking writes none.
+    if !rows.iter().any(|row| row.namespace == DEFAULT_NAMESPACE) {
+        return Ok(false);
+    }
+    let words = layout.words();
+    Ok(store.layout_record(DEFAULT_NAMESPACE, &words).await?.words == words)
+}
+
+fn line(listed: &ListedRow, layout: Option<&Layout>) -> [String; 7] {
+    let row = &listed.row;
+    let instant_of = |layout: &Layout, mark| match mark {
+        0 => "unused".into(),
+        mark => format_unix_ms(layout.start_of_tick_ms(layout.tick_of(mark))),
+    };
+    let marks = match layout {
+        Some(layout) => {
+            let marks: Vec<String> =
+                row.marks.iter().map(|mark| instant_of(layout, mark)).collect();
+            marks.join(",")
+        }
+        None => row.marks.to_string(),
+    };
+    let expires = if row.free { "-".into() } else { format_unix_ms(row.expires_ms) };
+    [
+        listed.namespace.clone(),
+        row.worker.to_string(),
+        row.lane.to_string(),
+        if row.free { "free" } else { "held" }.into(),
+        expires,
+        marks,
+        if row.holder.is_empty() { "-".into() } else { row.holder.clone() },
+    ]
+}
+
+fn table(lines: &[[String; 7]]) -> String {
+    let width = |column: usize| {
+        let cells = lines.iter().map(|line| line[column].chars().count());
+        cells.chain([HEADINGS[column].len()]).max().unwrap_or(0)
+    };
+    let widths: [usize; 7] = std::array::from_fn(width);
+    let mut text = String::new();
+    for line in std::iter::once(HEADINGS.map(String::from)).chain(lines.iter().cloned()) {
+        let mut padded = String::new();
+        for (cell, width) in line.iter().zip(widths) {
+            write!(padded, "{cell:width$}  ").expect("a string takes any text");
+        }
+        text.push_str(padded.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{
+        lease::{Marks, Row, Token},
+        preset::Preset,
+    };
+
+    #[test]
+    fn rows_are_shown_with_their_marks_as_instants() {
+        let layout = Preset::Raindrop.spec().build().expect("valid");
+        let tick = layout.tick_in_range(1_763_650_000_000).expect("fits");
+        let listed = ListedRow {
+            namespace: "default".into(),
+            reserved_key: "0/0".into(),
+            row: Row {
+                worker: 7,
+                token: Token::UNUSED,
+                holder: "10.0.0.7:8080#mac".into(),
+                lane: 1,
+                marks: Marks::all_at(0, 2).with(1, layout.first_position(tick)),
+                free: false,
+                heartbeat_ms: 0,
+                expires_ms: 1_763_650_090_000,
+            },
+        };
+        let text = table(&[line(&listed, Some(&layout))]);
+        assert_eq!(
+            text,
+            "NAMESPACE  WORKER  LANE  STATE  EXPIRES                   MARKS                            HOLDER\n\
+             default    7       1     held   2025-11-20T14:48:10.000Z  unused,2025-11-20T14:46:40.000Z  10.0.0.7:8080#mac\n"
+        );
+        assert!(line(&listed, None)[5].starts_with("0,"));
+    }
+}

@@ -1,0 +1,61 @@
+//! Durations as people write them: `5m`, `500ms`, `1h30m`.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+/// What a duration looks like, for error messages.
+pub(super) const FORM: &str = "a duration with its unit such as 500ms, 5m or 1h30m";
+
+/// Reads a duration. `0` needs no unit; any other bare number is refused, since seconds and
+/// milliseconds would be equally likely.
+pub(super) fn parse(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    if !text.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    let duration: SignedDuration = text.parse().ok()?;
+    Duration::try_from(duration).ok()
+}
+
+/// Writes a duration so that [`parse`] reads it back.
+pub(super) fn format(duration: Duration) -> String {
+    match SignedDuration::try_from(duration) {
+        Ok(SignedDuration::ZERO) => "0s".into(),
+        Ok(signed) => format!("{signed:#}").replace(' ', ""),
+        Err(_) => format!("{}s", duration.as_secs()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_carry_units() {
+        for (text, millis) in [
+            ("0", 0),
+            ("0s", 0),
+            ("500ms", 500),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("90s", 90_000),
+            ("1.5s", 1_500),
+        ] {
+            assert_eq!(parse(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "5", "300", "-5s", "5s ago", "5 parsecs", "soon", "PT5M"] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn durations_are_written_as_they_are_read() {
+        for text in ["0s", "500ms", "5m", "1h30m", "1m30s"] {
+            assert_eq!(format(parse(text).expect("a duration")), text);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What is known of the machine: for the holder's label and for worker ids taken from it.
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
+};
+
+/// What is known of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// The address that it speaks from.
+    pub ip: Option<IpAddr>,
+    /// The hardware address of an interface.
+    pub mac: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+}
+
+impl Host {
+    /// Asks the operating system; what it does not tell stays unknown.
+    pub fn detect() -> Self {
+        Self { ip: outward_ip(), mac: first_mac(), name: host_name() }
+    }
+
+    /// The default holder: `{ip}:{port}#{mac}`.
+    pub fn holder(&self, listen: SocketAddr) -> String {
+        let ip = Some(listen.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
+        let ip = ip.or(self.ip).unwrap_or(listen.ip());
+        let mac = self.mac.as_deref().unwrap_or("unknown");
+        format!("{}#{mac}", SocketAddr::new(ip, listen.port()))
+    }
+}
+
+/// The address towards the default route. Connecting a UDP socket sends no packet.
+fn outward_ip() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // 192.0.2.0/24 is reserved for documentation, so it is routed by default.
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+fn first_mac() -> Option<String> {
+    let mut interfaces: Vec<_> =
+        fs::read_dir("/sys/class/net").ok()?.filter_map(Result::ok).map(|e| e.path()).collect();
+    interfaces.sort();
+    interfaces.iter().find_map(|interface| {
+        let address = fs::read_to_string(interface.join("address")).ok()?;
+        let address = address.trim();
+        let is_set = address.bytes().any(|byte| byte != b'0' && byte != b':');
+        (address.len() == 17 && is_set).then(|| address.to_owned())
+    })
+}
+
+fn host_name() -> Option<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok())?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_names_address_port_and_hardware() {
+        let host = Host {
+            ip: Some([10, 0, 0, 7].into()),
+            mac: Some("02:42:ac:11:00:02".into()),
+            name: None,
+        };
+        let holder = |listen: &str| host.holder(listen.parse().expect("an address"));
+        assert_eq!(holder("[::]:8080"), "10.0.0.7:8080#02:42:ac:11:00:02");
+        assert_eq!(holder("127.0.0.1:80"), "10.0.0.7:80#02:42:ac:11:00:02");
+        assert_eq!(holder("10.1.1.1:80"), "10.1.1.1:80#02:42:ac:11:00:02");
+        let unknown = Host::default().holder("127.0.0.1:8080".parse().expect("an address"));
+        assert_eq!(unknown, "127.0.0.1:8080#unknown");
+    }
+}

@@ -1,0 +1,74 @@
+//! The `http` section: where and how requests are served.
+
+use std::{net::SocketAddr, time::Duration};
+
+use axum::http::HeaderValue;
+
+use super::reader::Reader;
+
+/// Where and how requests are served.
+#[derive(Clone, Debug)]
+pub struct HttpConfig {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// The largest n of `/ids`.
+    pub max_batch: u32,
+    /// The origins that browsers may call from.
+    pub cors_origins: CorsOrigins,
+    /// After which time a request is answered 408.
+    pub request_timeout: Duration,
+    /// Open connections at a time.
+    pub max_connections: usize,
+    /// Requests for IDs at a time.
+    pub max_in_flight: usize,
+    /// How long a stopping node serves on after it is not ready.
+    pub drain_delay: Duration,
+    /// How long open requests and the release of the lease may then take.
+    pub shutdown_timeout: Duration,
+}
+
+/// The origins that browsers may call from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CorsOrigins {
+    /// Every origin.
+    Any,
+    /// These; none switches CORS off.
+    List(Vec<HeaderValue>),
+}
+
+pub(super) fn read(reader: &mut Reader) -> HttpConfig {
+    let hour = Duration::from_hours(1);
+    let tenth = Duration::from_millis(100);
+    let address = "an address and port such as 127.0.0.1:8080 or [::]:8080";
+    HttpConfig {
+        listen: reader.value("http.listen", address, |text| text.parse().ok()),
+        max_batch: reader.number("http.max_batch", 1..=1_000_000),
+        cors_origins: read_origins(reader),
+        request_timeout: reader.duration("http.request_timeout", tenth..=hour),
+        max_connections: reader.number("http.max_connections", 1..=1_000_000),
+        max_in_flight: reader.number("http.max_in_flight", 1..=1_000_000),
+        drain_delay: reader.duration("http.drain_delay", Duration::ZERO..=hour),
+        shutdown_timeout: reader.duration("http.shutdown_timeout", tenth..=hour),
+    }
+}
+
+fn read_origins(reader: &mut Reader) -> CorsOrigins {
+    let items = reader.list("http.cors_origins").unwrap_or_default();
+    if items == ["*"] {
+        return CorsOrigins::Any;
+    }
+    let origins: Option<Vec<HeaderValue>> = items.iter().map(|item| origin(item)).collect();
+    CorsOrigins::List(origins.unwrap_or_else(|| {
+        reader.reject("http.cors_origins", "* alone, or origins such as https://app.example.com");
+        Vec::new()
+    }))
+}
+
+fn origin(text: &str) -> Option<HeaderValue> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+    if host.is_empty() || !host.bytes().all(is_host) {
+        return None;
+    }
+    HeaderValue::from_str(text).ok()
+}

@@ -1,0 +1,93 @@
+//! Every key with its default: the one list behind loading, `raindrop config` and `.env.example`.
+
+/// One configuration key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its dotted name, `http.listen` for example.
+    pub name: &'static str,
+    /// Its default; `None` when it is unset unless given.
+    pub default: Option<&'static str>,
+    /// What it means, in one line.
+    pub help: &'static str,
+}
+
+impl Key {
+    /// The environment variable of this key.
+    pub fn variable(&self) -> String {
+        variable(self.name)
+    }
+
+    /// The key of this name.
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+}
+
+/// The environment variable of a dotted name.
+pub(super) fn variable(name: &str) -> String {
+    format!("RAINDROP__{}", name.replace('.', "__").to_uppercase())
+}
+
+const fn key(name: &'static str, default: &'static str, help: &'static str) -> Key {
+    Key { name, default: Some(default), help }
+}
+
+const fn unset(name: &'static str, help: &'static str) -> Key {
+    Key { name, default: None, help }
+}
+
+/// Every key, in the order of [`Config`](super::Config).
+pub const KEYS: &[Key] = &[
+    key("mode", "snowflake", "How IDs are made; snowflake is the only mode."),
+    key(
+        "layout.preset",
+        "raindrop",
+        "A layout by name: raindrop or js-safe; excludes unit, widths and sequence bounds.",
+    ),
+    key("layout.time_unit", "millisecond", "millisecond, second, minute, hour or day (or 1 to 5)."),
+    key("layout.epoch", "2025-01-01T00:00:00Z", "Where time begins, RFC 3339."),
+    key("layout.timestamp_bits", "41", "By default the smallest of the unit: 41, 31, 25, 19, 15."),
+    key("layout.worker_bits", "9", "3 to 10."),
+    key("layout.data_center_bits", "0", "0 to 10."),
+    key("layout.data_center", "0", "The data centre of this node."),
+    key("layout.rollback_bits", "1", "0 to 3: r bits give 2^r lanes for clocks that go back."),
+    key("layout.rollback_initial", "0", "The lane that fresh workers use first."),
+    key("layout.reserved_bits", "0", "0 to 5 constant low bits."),
+    key("layout.reserved_value", "0", "The constant in the reserved bits."),
+    key("layout.min_sequence", "0", "The first sequence number of a tick."),
+    key("layout.max_sequence", "4095", "The last one; by default the largest that fits."),
+    unset("worker.id", "Exactly this worker id; excludes min_id, max_id and source."),
+    unset("worker.source", "Where the worker id comes from: ip or hostname (trailing digits)."),
+    key("worker.min_id", "1", "The smallest worker id this node may lease."),
+    key("worker.max_id", "511", "The largest; by default the layout's largest."),
+    key("worker.prefer_previous", "false", "Whether the row this holder had last is taken again."),
+    unset("worker.holder", "The node's label in the store; {ip}:{port}#{mac} by default."),
+    key("store.url", "sqlite://raindrop.db", "Where worker ids are leased: sqlite, mysql, memory."),
+    unset("store.url_file", "A file with the URL, instead of store.url."),
+    unset("store.password_file", "A file with the password, put into the URL."),
+    key("store.worker_table", "soc_raindrop_worker", "The table of worker rows."),
+    key("store.max_connections", "2", "The most connections to the store."),
+    key("store.timeout", "3s", "Time-out of connecting and of each statement."),
+    key("issue.borrow_ahead", "0", "How far ahead of the clock an ID may be answered at once."),
+    key("issue.max_wait", "1s", "The longest that a caller waits for its tick."),
+    key("issue.sequence_spread_bits", "3", "Low bits that go on from tick to tick at low rates."),
+    key("lease.window", "5m", "How long IDs go on without the store."),
+    key("lease.ttl", "90s", "After how long a crashed node's worker id is free."),
+    key("lease.renew", "30s", "How often the lease is renewed."),
+    key("lease.max_clock_skew", "10s", "How far ahead of the store's clock the node's may be."),
+    key("rollback.hold", "1s", "How far the clock may go back before the policy applies."),
+    key("rollback.policy", "rotate", "rotate (another lane), swap (another worker) or wait."),
+    key("codes.max", "100000", "How many codes have a cursor at a time."),
+    key("codes.shared", "false", "Whether IDs are unique across codes too."),
+    unset("codes.allow", "The codes that are served, comma-separated; all by default."),
+    key("http.listen", "127.0.0.1:8080", "Address and port to listen on."),
+    key("http.max_batch", "10000", "The largest n of /ids."),
+    key("http.cors_origins", "*", "Origins that browsers may call from, comma-separated, or *."),
+    key("http.request_timeout", "10s", "After which a request is answered 408."),
+    key("http.max_connections", "10000", "Open connections at a time."),
+    key("http.max_in_flight", "4096", "Requests for IDs at a time; others are answered 503."),
+    key("http.drain_delay", "0s", "How long a stopping node serves on after it is not ready."),
+    key("http.shutdown_timeout", "10s", "How long open requests and the release may then take."),
+    key("log.level", "info", "off, error, warn, info, debug or trace."),
+    key("log.format", "text", "text or json."),
+];

@@ -1,0 +1,80 @@
+//! The `layout` section: a preset, or a layout of one's own.
+
+use super::reader::Reader;
+use crate::core::{
+    instant::parse_unix_ms,
+    layout::{Layout, LayoutSpec, TimeUnit},
+    preset::Preset,
+};
+
+/// What makes a layout one's own: not to be given beside a preset.
+const WIDTHS: [&str; 8] = [
+    "layout.time_unit",
+    "layout.timestamp_bits",
+    "layout.worker_bits",
+    "layout.data_center_bits",
+    "layout.rollback_bits",
+    "layout.reserved_bits",
+    "layout.min_sequence",
+    "layout.max_sequence",
+];
+
+/// A checked layout and the preset it comes from.
+#[derive(Debug)]
+pub(super) struct LayoutChoice {
+    pub(super) layout: Layout,
+    pub(super) preset: Option<Preset>,
+}
+
+pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
+    let (mut spec, preset) = read_widths(reader);
+    let epoch = "an RFC 3339 instant such as 2025-01-01T00:00:00Z";
+    if let Some(epoch_ms) = reader.given("layout.epoch", epoch, parse_unix_ms) {
+        spec.epoch_ms = epoch_ms;
+    }
+    set(&mut spec.data_center, reader.given_number("layout.data_center"));
+    set(&mut spec.rollback_initial, reader.given_number("layout.rollback_initial"));
+    set(&mut spec.reserved_value, reader.given_number("layout.reserved_value"));
+    let layout = spec.build().unwrap_or_else(|violations| {
+        for violation in violations.0 {
+            reader.violation(violation);
+        }
+        Preset::Raindrop.spec().build().expect("the default layout is valid")
+    });
+    LayoutChoice { layout, preset }
+}
+
+fn read_widths(reader: &mut Reader) -> (LayoutSpec, Option<Preset>) {
+    let names = Preset::ALL.map(Preset::name).join(" or ");
+    let named = reader.given("layout.preset", names, Preset::by_name);
+    let widths: Vec<&str> = WIDTHS.into_iter().filter(|key| reader.is_given(key)).collect();
+    if reader.is_given("layout.preset") {
+        for key in widths {
+            reader.reject(key, "left out beside layout.preset, which brings its own");
+        }
+    } else if !widths.is_empty() {
+        return (custom(reader), None);
+    }
+    let preset = named.unwrap_or(Preset::Raindrop);
+    (preset.spec(), Some(preset))
+}
+
+fn custom(reader: &mut Reader) -> LayoutSpec {
+    let units = format!("{}, or 1 to 5", TimeUnit::ALL.map(TimeUnit::name).join(", "));
+    let unit = reader.value("layout.time_unit", units, |text| text.parse().ok());
+    let mut spec = LayoutSpec::for_unit(unit);
+    spec.timestamp_bits = reader.given_number("layout.timestamp_bits");
+    set(&mut spec.worker_bits, reader.given_number("layout.worker_bits"));
+    set(&mut spec.data_center_bits, reader.given_number("layout.data_center_bits"));
+    set(&mut spec.rollback_bits, reader.given_number("layout.rollback_bits"));
+    set(&mut spec.reserved_bits, reader.given_number("layout.reserved_bits"));
+    set(&mut spec.min_sequence, reader.given_number("layout.min_sequence"));
+    spec.max_sequence = reader.given_number("layout.max_sequence");
+    spec
+}
+
+fn set<T>(field: &mut T, given: Option<T>) {
+    if let Some(value) = given {
+        *field = value;
+    }
+}

@@ -1,0 +1,64 @@
+//! What is wrong with a configuration.
+
+use std::{fmt, path::PathBuf};
+
+use super::Source;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigProblem {
+    /// A value that cannot be used.
+    Value {
+        /// The key.
+        key: String,
+        /// The value as it was given, without secrets.
+        value: String,
+        /// Where it came from.
+        source: Source,
+        /// What is allowed, as a phrase that follows "must be".
+        allowed: String,
+    },
+    /// A key that does not exist. Its value may be a misplaced secret and is not kept.
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// Where it came from.
+        source: Source,
+        /// The keys beside it.
+        known: Vec<&'static str>,
+    },
+    /// A file that cannot be used.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value { key, value, source, allowed } => {
+                write!(f, "{key} = {value} ({source}): must be {allowed}")
+            }
+            Self::UnknownKey { key, source, known } => {
+                write!(f, "{key} ({source}): unknown key; known are {}", known.join(", "))
+            }
+            Self::File { path, reason } => write!(f, "{}: {reason}", path.display()),
+        }
+    }
+}
+
+/// Everything that is wrong with a configuration; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError(pub Vec<ConfigProblem>);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for ConfigError {}

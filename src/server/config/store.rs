@@ -1,0 +1,92 @@
+//! The `store` section: where worker ids are leased.
+
+use std::{fs, time::Duration};
+
+use super::{
+    reader::Reader,
+    secret::{hide_password, with_password},
+};
+use crate::store::StoreSettings;
+
+pub(super) fn read(reader: &mut Reader, worker_is_given: bool) -> StoreSettings {
+    let table = "a name that matches [A-Za-z_][A-Za-z0-9_]{0,47}";
+    let worker_table = reader
+        .value("store.worker_table", table, |text| is_table_name(text).then(|| text.to_owned()));
+    let max_connections = reader.number("store.max_connections", 1..=100);
+    let timeout =
+        reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_mins(5));
+    let url = read_url(reader);
+    if url == "memory:" && !worker_is_given {
+        let key = if reader.is_given("store.url_file") { "store.url_file" } else { "store.url" };
+        reader.reject(
+            key,
+            "a store that outlives the process, unless worker.id or worker.source is set: \
+             memory: forgets which worker ids and times were used",
+        );
+    }
+    StoreSettings { url, worker_table, max_connections, timeout }
+}
+
+fn read_url(reader: &mut Reader) -> String {
+    let mut key = "store.url";
+    let mut url = reader.value(key, "an address", |text| Some(text.to_owned()));
+    if let Some(path) = reader.text("store.url_file") {
+        if reader.is_given("store.url") {
+            reader.reject("store.url_file", "left out beside store.url");
+        }
+        key = "store.url_file";
+        match read_secret(&path) {
+            Ok(text) => url = text,
+            Err(reason) => reader.reject(key, format!("a readable file with an address: {reason}")),
+        }
+    }
+    check_scheme(reader, key, &url);
+    if let Some(path) = reader.text("store.password_file") {
+        let with = read_secret(&path).map(|password| with_password(&url, &password));
+        match with {
+            Ok(Some(with)) => url = with,
+            Ok(None) => reader.reject(
+                "store.password_file",
+                format!(
+                    "left out, or the address must name a user and no password: {}",
+                    hide_password(&url)
+                ),
+            ),
+            Err(reason) => {
+                reader.reject("store.password_file", format!("a readable file: {reason}"));
+            }
+        }
+    }
+    url
+}
+
+fn check_scheme(reader: &mut Reader, key: &str, url: &str) {
+    let schemes: Vec<&str> = [
+        ("sqlite://", cfg!(feature = "sqlite")),
+        ("mysql://", cfg!(feature = "mysql")),
+        ("memory:", true),
+    ]
+    .into_iter()
+    .filter_map(|(scheme, is_built_in)| is_built_in.then_some(scheme))
+    .collect();
+    let fits = |scheme: &&str| match *scheme {
+        "memory:" => url == "memory:",
+        scheme => url.len() > scheme.len() && url.starts_with(scheme),
+    };
+    if !reader.is_bad(key) && !schemes.iter().any(fits) {
+        reader.reject(key, format!("an address that begins with {}", schemes.join(" or ")));
+    }
+}
+
+fn read_secret(path: &str) -> Result<String, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = text.trim_end_matches(['\r', '\n']);
+    if text.is_empty() { Err("it is empty".into()) } else { Ok(text.to_owned()) }
+}
+
+fn is_table_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() <= 48
+        && bytes.first().is_some_and(|first| first.is_ascii_alphabetic() || *first == b'_')
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}

@@ -1,0 +1,270 @@
+use std::{fs, time::Duration};
+
+use super::*;
+use crate::core::issue::RollbackPolicy;
+
+fn environment(pairs: &[(&str, &str)]) -> Inputs {
+    let pairs = pairs.iter().map(|(key, value)| (keys::variable(key), (*value).to_owned()));
+    Inputs { environment: pairs.collect(), ..Inputs::default() }
+}
+
+fn problems(inputs: &Inputs) -> Vec<String> {
+    let error = Config::load(inputs).expect_err("problems");
+    error.0.iter().map(ToString::to_string).collect()
+}
+
+fn value_of(config: &Config, key: &str) -> (String, String) {
+    let setting = config.effective().iter().find(|setting| setting.key == key).expect("a key");
+    (setting.value.clone(), setting.source.to_string())
+}
+
+fn file(text: &str) -> (tempfile::TempDir, Inputs) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("raindrop.toml");
+    fs::write(&path, text).expect("written");
+    (folder, Inputs { file: Some(path), ..Inputs::default() })
+}
+
+#[test]
+fn no_configuration_at_all_gives_the_published_defaults() {
+    let config = Config::load(&Inputs::default()).expect("valid");
+    let expected = KeeperSettings::new(
+        crate::core::preset::Preset::Raindrop.spec().build().expect("valid"),
+        "127.0.0.1:8080#unknown",
+    );
+    assert_eq!(format!("{:?}", config.keeper), format!("{expected:?}"));
+    assert_eq!(config.store.url, "sqlite://raindrop.db");
+    assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.http.cors_origins, CorsOrigins::Any);
+    assert_eq!(config.log, LogConfig { level: "info", format: LogFormat::Text });
+}
+
+#[test]
+fn each_default_of_the_table_is_the_default_of_the_code() {
+    let defaults = Config::load(&Inputs::default()).expect("valid");
+    for key in KEYS {
+        let (value, source) = value_of(&defaults, key.name);
+        assert_eq!(source, "default");
+        let Some(default) = key.default else { continue };
+        assert_eq!(value, default, "{}", key.name);
+        let same = Config::load(&environment(&[(key.name, default)])).expect(key.name);
+        assert_eq!(format!("{:?}", same.keeper), format!("{:?}", defaults.keeper), "{}", key.name);
+        assert_eq!(value_of(&same, key.name).0, default);
+    }
+}
+
+#[test]
+fn the_example_file_lists_every_key_with_its_default_and_meaning() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/.env.example");
+    let text = fs::read_to_string(path).expect(".env.example");
+    let lines: Vec<&str> = text.lines().collect();
+    let found: Vec<(String, &str)> = lines
+        .windows(2)
+        .filter(|pair| pair[1].starts_with("#RAINDROP__"))
+        .map(|pair| (pair[1].to_owned(), pair[0].trim_start_matches("# ")))
+        .collect();
+    let expected: Vec<(String, &str)> = KEYS
+        .iter()
+        .map(|key| (format!("#{}={}", key.variable(), key.default.unwrap_or_default()), key.help))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn later_layers_win_and_are_named() {
+    let (folder, mut inputs) = file(
+        "[http]\nlisten = '1.1.1.1:1'\nmax_batch = 11\nmax_in_flight = 12\n[lease]\nwindow = '6m'\n",
+    );
+    let dot_env = folder.path().join(".env");
+    fs::write(&dot_env, "RAINDROP__HTTP__LISTEN=2.2.2.2:2\nRAINDROP__HTTP__MAX_BATCH='22'\n")
+        .expect("written");
+    inputs.dot_env = Some(dot_env);
+    inputs.environment = environment(&[("http.listen", "3.3.3.3:3")]).environment;
+    let config = Config::load(&inputs).expect("valid");
+    let file = inputs.file.as_ref().expect("a file").display().to_string();
+    for (key, value, source) in [
+        ("http.listen", "3.3.3.3:3", "environment variable RAINDROP__HTTP__LISTEN"),
+        ("http.max_batch", "22", "RAINDROP__HTTP__MAX_BATCH in .env"),
+        ("http.max_in_flight", "12", &file),
+        ("lease.ttl", "90s", "default"),
+    ] {
+        assert_eq!(value_of(&config, key), (value.to_owned(), source.to_owned()));
+    }
+    assert_eq!(config.http.max_batch, 22);
+    assert_eq!(config.keeper.lease.window, Duration::from_mins(6));
+
+    let flag = FlagValue { flag: "--listen", key: "http.listen", value: "4.4.4.4:4".into() };
+    inputs.flags.push(flag);
+    let config = Config::load(&inputs).expect("valid");
+    assert_eq!(value_of(&config, "http.listen"), ("4.4.4.4:4".into(), "--listen".into()));
+}
+
+#[test]
+fn the_file_may_be_named_by_the_environment_and_must_then_be_there() {
+    let (_folder, mut inputs) = file("log.level = 'debug'");
+    let path = inputs.file.take().expect("a file").display().to_string();
+    inputs.environment.insert("RAINDROP_CONFIG".into(), path);
+    assert_eq!(Config::load(&inputs).expect("valid").log.level, "debug");
+
+    inputs.environment.insert("RAINDROP_CONFIG".into(), "/nowhere.toml".into());
+    let found = problems(&inputs);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].starts_with("/nowhere.toml: "), "{found:?}");
+}
+
+#[test]
+fn every_problem_is_reported_at_once_with_its_source() {
+    let (_folder, mut inputs) = file(
+        "mode = 'segment'\nunknown = 1\n[layout]\nworker_bits = 2\n[lease]\nttl = 300\nrenew = '2m'\n\
+         [http]\nlisten = ['a', 'b']\nprot = 1\n[log.level]\nx = 1\n",
+    );
+    inputs.environment = environment(&[
+        ("codes.max", "0"),
+        ("codes.allow", "good,bad code"),
+        ("issue.max_wait", "11s"),
+        ("worker.prefer_previous", "yes"),
+        ("http.cors_origins", "https://a.example/path"),
+    ])
+    .environment;
+    let file = inputs.file.as_ref().expect("a file").display().to_string();
+    let mut found = problems(&inputs);
+    found.sort();
+    let expected = [
+        "codes.allow = good,bad code (environment variable RAINDROP__CODES__ALLOW): must be codes that match [A-Za-z0-9][A-Za-z0-9._:-]{0,63}".to_owned(),
+        "codes.max = 0 (environment variable RAINDROP__CODES__MAX): must be 1 to 10000000".into(),
+        "http.cors_origins = https://a.example/path (environment variable RAINDROP__HTTP__CORS_ORIGINS): must be * alone, or origins such as https://app.example.com".into(),
+        format!("http.listen = [a, b] ({file}): must be an address and port such as 127.0.0.1:8080 or [::]:8080"),
+        format!("http.prot ({file}): unknown key; known are http.listen, http.max_batch, http.cors_origins, http.request_timeout, http.max_connections, http.max_in_flight, http.drain_delay, http.shutdown_timeout"),
+        "issue.max_wait = 11s (environment variable RAINDROP__ISSUE__MAX_WAIT): must be less than http.request_timeout (10s, default)".into(),
+        format!("layout.worker_bits = 2 ({file}): must be 3 to 10"),
+        format!("lease.ttl = 300 ({file}): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h"),
+        format!("log.level = {{…}} ({file}): must be off, error, warn, info, debug, trace"),
+        format!("mode = segment ({file}): must be snowflake"),
+        format!("unknown ({file}): unknown key; known are mode, layout, worker, store, issue, lease, rollback, codes, http, log"),
+        "worker.prefer_previous = yes (environment variable RAINDROP__WORKER__PREFER_PREVIOUS): must be true or false".into(),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn relations_between_keys_are_checked() {
+    let rejects = |pairs: &[(&str, &str)], start: &str| {
+        let found = problems(&environment(pairs));
+        assert!(found.len() == 1 && found[0].starts_with(start), "{pairs:?}: {found:?}");
+    };
+    rejects(&[("lease.ttl", "60s")], "lease.ttl = 60s");
+    rejects(&[("lease.window", "60s"), ("lease.renew", "30s")], "lease.window = 60s");
+    rejects(&[("issue.borrow_ahead", "151s")], "issue.borrow_ahead = 151s");
+    rejects(&[("rollback.hold", "6m")], "rollback.hold = 6m");
+    rejects(&[("http.request_timeout", "1s")], "issue.max_wait = 1s (default)");
+    rejects(&[("worker.id", "512")], "worker.id = 512");
+    rejects(&[("worker.id", "1"), ("worker.min_id", "1")], "worker.min_id = 1");
+    rejects(&[("worker.max_id", "512")], "worker.max_id = 512");
+    rejects(&[("worker.min_id", "9"), ("worker.max_id", "8")], "worker.min_id = 9");
+    rejects(&[("layout.preset", "js-safe"), ("layout.worker_bits", "5")], "layout.worker_bits = 5");
+    rejects(&[("layout.preset", "other")], "layout.preset = other");
+    rejects(&[("layout.data_center", "1")], "layout.data_center = 1");
+    rejects(&[("layout.timestamp_bits", "x")], "layout.timestamp_bits = x");
+    rejects(&[("store.url", "memory:")], "store.url = memory:");
+    rejects(&[("store.url", "oracle://db")], "store.url = oracle://db");
+    rejects(&[("store.worker_table", "a-b")], "store.worker_table = a-b");
+}
+
+#[test]
+fn short_times_are_possible() {
+    let inputs = environment(&[
+        ("lease.ttl", "1s"),
+        ("lease.renew", "200ms"),
+        ("lease.window", "2s"),
+        ("rollback.policy", "swap"),
+        ("http.drain_delay", "0"),
+    ]);
+    let config = Config::load(&inputs).expect("valid");
+    assert_eq!(config.keeper.lease.renew, Duration::from_millis(200));
+    assert_eq!(config.keeper.issue.rollback, RollbackPolicy::Swap);
+}
+
+#[test]
+fn layouts_come_from_presets_or_widths() {
+    let words = |pairs: &[(&str, &str)]| {
+        Config::load(&environment(pairs)).expect("valid").keeper.layout.words()
+    };
+    assert!(words(&[("layout.preset", "js-safe")]).contains("timestamp=50 data_center=0 worker=5"));
+    let seconds = words(&[("layout.time_unit", "2"), ("layout.data_center_bits", "10")]);
+    assert!(seconds.starts_with("unit=second") && seconds.contains("sequence=12"), "{seconds}");
+    let config = Config::load(&environment(&[
+        ("layout.preset", "js-safe"),
+        ("layout.rollback_initial", "1"),
+        ("layout.epoch", "2026-01-01T00:00:00Z"),
+    ]))
+    .expect("valid");
+    assert_eq!(config.keeper.max_worker, 31);
+    assert_eq!(value_of(&config, "layout.worker_bits"), ("5".into(), "preset js-safe".into()));
+    assert_eq!(value_of(&config, "layout.epoch").0, "2026-01-01T00:00:00Z");
+    let (_folder, inputs) = file("layout.epoch = 2026-01-01T00:00:00Z\nlayout.worker_bits = 4");
+    let config = Config::load(&inputs).expect("valid");
+    assert_eq!(config.keeper.layout.epoch_ms(), 1_767_225_600_000);
+    assert_eq!((config.keeper.min_worker, config.keeper.max_worker), (1, 15));
+}
+
+#[test]
+fn worker_ids_may_come_from_the_machine() {
+    let with_host = |source: &str, name: &str| {
+        let host = Host { ip: Some([10, 0, 3, 7].into()), mac: None, name: Some(name.into()) };
+        Config::load(&Inputs { host, ..environment(&[("worker.source", source)]) })
+    };
+    let ids = |config: Config| (config.keeper.min_worker, config.keeper.max_worker);
+    assert_eq!(ids(with_host("hostname", "raindrop-12").expect("valid")), (12, 12));
+    assert_eq!(ids(with_host("ip", "any").expect("valid")), (263, 263));
+    assert!(with_host("hostname", "raindrop").is_err());
+    assert!(with_host("hostname", "raindrop-512").is_err());
+    let zero = Config::load(&environment(&[("worker.id", "0"), ("store.url", "memory:")]));
+    assert_eq!(ids(zero.expect("valid")), (0, 0));
+}
+
+#[test]
+fn secrets_are_read_from_files_and_never_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let secret = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    let password = secret("password", "hunter2/x\n");
+    let url = secret("url", "mysql://root:hunter2@db/ids\n");
+
+    let inputs =
+        environment(&[("store.url", "mysql://root@db/ids"), ("store.password_file", &password)]);
+    let config = Config::load(&inputs).expect("valid");
+    assert_eq!(config.store.url, "mysql://root:hunter2%2Fx@db/ids");
+    assert!(!format!("{config:?}").contains("hunter2"));
+
+    let config = Config::load(&environment(&[("store.url_file", &url)])).expect("valid");
+    assert_eq!(config.store.url, "mysql://root:hunter2@db/ids");
+    assert!(!format!("{config:?}").contains("hunter2"));
+
+    for pairs in [
+        vec![("store.url_file", url.as_str()), ("store.password_file", &password)],
+        vec![("store.url", "mysql://a:hunter2@db/ids"), ("store.url_file", &url)],
+        vec![("store.url", "mysqll://a:hunter2@db/ids")],
+        vec![("store.url", "mysql://a:hunter2@db/ids"), ("store.password_file", "/nowhere")],
+        vec![("store.pasword", "hunter2")],
+    ] {
+        let found = problems(&environment(&pairs)).join("\n");
+        assert!(!found.contains("hunter2"), "{found}");
+    }
+}
+
+#[test]
+fn unreadable_files_are_named_without_quoting_them() {
+    let (folder, mut inputs) = file("[store]\nurl = \"mysql://root:hunter2@db\n");
+    let dot_env = folder.path().join(".env");
+    fs::write(&dot_env, "# comment\n\nRAINDROP__STORE__URL mysql://root:hunter2@db\n")
+        .expect("written");
+    inputs.dot_env = Some(dot_env);
+    let found = problems(&inputs);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].ends_with("line 3: not of the form NAME=value"), "{found:?}");
+    assert!(found[1].contains("line 2"), "{found:?}");
+    assert!(!found.join("\n").contains("hunter2"), "{found:?}");
+}

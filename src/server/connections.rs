@@ -1,0 +1,101 @@
+//! Accepts connections and ends them: gracefully first, and all of them at a deadline.
+
+use std::{io, sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    task::JoinSet,
+};
+
+/// How long a connection may be idle or dawdle over a request's head: more than the 60 s that
+/// load balancers keep idle connections, so that they close first.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Serves until `stop` turns true, then lets open requests end. Dropping the future ends every
+/// connection at once.
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    max_connections: usize,
+    mut stop: watch::Receiver<bool>,
+) {
+    let permits = Arc::new(Semaphore::new(max_connections));
+    let mut connections = JoinSet::new();
+    let stopping = stop.clone();
+    tokio::select! {
+        biased;
+        () = stopped(&mut stop) => {}
+        () = async {
+            loop {
+                // Those beyond the bound wait in the kernel's queue.
+                let permit = Arc::clone(&permits).acquire_owned().await;
+                let stream = accept(&listener).await;
+                while connections.try_join_next().is_some() {}
+                let (router, stop) = (router.clone(), stopping.clone());
+                connections.spawn(async move {
+                    let _permit = permit;
+                    connection(stream, router, stop).await;
+                });
+            }
+        } => {}
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A dropped sender means that nobody can stop the service any more but by dropping it.
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "TCP_NODELAY cannot be set");
+                }
+                return stream;
+            }
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                tracing::error!(%error, "no connection can be accepted");
+                // Most likely no file descriptor is free; trying at once would spin.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+async fn connection(stream: TcpStream, router: Router, mut stop: watch::Receiver<bool>) {
+    let service = TowerToHyperService::new(router);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let result = tokio::select! {
+        result = &mut connection => result,
+        () = stopped(&mut stop) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection ended with an error");
+    }
+}

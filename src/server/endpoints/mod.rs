@@ -1,0 +1,7 @@
+//! One file per endpoint.
+
+pub(super) mod health;
+pub(super) mod id;
+pub(super) mod ids;
+pub(super) mod metrics;
+pub(super) mod parse;

@@ -1,0 +1,168 @@
+//! Counts what keepers and issuers report.
+
+use std::time::Duration;
+
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
+
+use super::{counters, histograms};
+use crate::keeper::{
+    Exhaustion, LeaseOperation, LeaseOutcome, Observer, RollbackAction, StoreOperation,
+};
+
+/// From a statement on the same machine to the store's time-out.
+const STORE_BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 3.0];
+
+const EXHAUSTIONS: [&str; 3] = ["borrowed", "waited", "refused"];
+const ACTIONS: [&str; 4] = ["held", "rotated", "swapped", "refused"];
+const OPERATIONS: [&str; 4] = ["acquire", "renew", "rotate", "release"];
+const OUTCOMES: [&str; 5] = ["done", "refused", "unknown", "none_free", "clock_ahead"];
+const STORE_OPERATIONS: [&str; 3] = ["prepare", "read", "swap"];
+
+/// The counters of every namespace.
+pub(super) struct KeeperMetrics {
+    ids_issued: IntCounterVec,
+    exhausted: IntCounterVec,
+    rollbacks: IntCounterVec,
+    lease_operations: IntCounterVec,
+    store_operations: HistogramVec,
+}
+
+impl KeeperMetrics {
+    pub(super) fn new(registry: &Registry) -> Self {
+        let counters = |name, help, labels: &[&str]| counters(registry, name, help, labels);
+        Self {
+            ids_issued: counters("raindrop_ids_issued_total", "IDs answered.", &["namespace"]),
+            exhausted: counters(
+                "raindrop_sequence_exhausted_total",
+                "Claims that did not fit the present tick.",
+                &["namespace", "outcome"],
+            ),
+            rollbacks: counters(
+                "raindrop_clock_rollbacks_total",
+                "Times that the clock went back, by what was done about it.",
+                &["namespace", "action"],
+            ),
+            lease_operations: counters(
+                "raindrop_lease_operations_total",
+                "Writes of worker rows.",
+                &["namespace", "operation", "outcome"],
+            ),
+            store_operations: histograms(
+                registry,
+                "raindrop_store_operation_duration_seconds",
+                "How long the store took.",
+                "operation",
+                &STORE_BUCKETS,
+            ),
+        }
+    }
+
+    /// Resolves every child, so that each is exported at 0 and counting needs no look-up.
+    pub(super) fn of_namespace(&self, namespace: &str) -> NamespaceObserver {
+        let exhausted = |outcome| self.exhausted.with_label_values(&[namespace, outcome]);
+        let rollback = |action| self.rollbacks.with_label_values(&[namespace, action]);
+        NamespaceObserver {
+            ids_issued: self.ids_issued.with_label_values(&[namespace]),
+            exhausted: EXHAUSTIONS.map(exhausted),
+            rollbacks: ACTIONS.map(rollback),
+            lease_operations: OPERATIONS.map(|operation| {
+                OUTCOMES.map(|outcome| {
+                    self.lease_operations.with_label_values(&[namespace, operation, outcome])
+                })
+            }),
+            store_operations: STORE_OPERATIONS
+                .map(|operation| self.store_operations.with_label_values(&[operation])),
+        }
+    }
+}
+
+/// The counters of one namespace; arrays are in the order of the label lists above.
+#[derive(Debug)]
+pub(super) struct NamespaceObserver {
+    ids_issued: IntCounter,
+    exhausted: [IntCounter; 3],
+    rollbacks: [IntCounter; 4],
+    lease_operations: [[IntCounter; 5]; 4],
+    store_operations: [Histogram; 3],
+}
+
+impl Observer for NamespaceObserver {
+    fn ids_issued(&self, count: u64) {
+        self.ids_issued.inc_by(count);
+    }
+
+    fn exhausted(&self, outcome: Exhaustion) {
+        let index = match outcome {
+            Exhaustion::Borrowed => 0,
+            Exhaustion::Waited => 1,
+            Exhaustion::Refused => 2,
+        };
+        self.exhausted[index].inc();
+    }
+
+    fn clock_rolled_back(&self, action: RollbackAction) {
+        let index = match action {
+            RollbackAction::Held => 0,
+            RollbackAction::Rotated => 1,
+            RollbackAction::Swapped => 2,
+            RollbackAction::Refused => 3,
+        };
+        self.rollbacks[index].inc();
+    }
+
+    fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
+        let operation = match operation {
+            LeaseOperation::Acquire => 0,
+            LeaseOperation::Renew => 1,
+            LeaseOperation::Rotate => 2,
+            LeaseOperation::Release => 3,
+        };
+        let outcome = match outcome {
+            LeaseOutcome::Done => 0,
+            LeaseOutcome::Refused => 1,
+            LeaseOutcome::Unknown => 2,
+            LeaseOutcome::NoneFree => 3,
+            LeaseOutcome::ClockAhead => 4,
+        };
+        self.lease_operations[operation][outcome].inc();
+    }
+
+    fn store_operation(&self, operation: StoreOperation, took: Duration) {
+        let index = match operation {
+            StoreOperation::Prepare => 0,
+            StoreOperation::Read => 1,
+            StoreOperation::Swap => 2,
+        };
+        self.store_operations[index].observe(took.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_counted_under_their_labels() {
+        let registry = Registry::new();
+        let metrics = KeeperMetrics::new(&registry);
+        let observer = metrics.of_namespace("default");
+        observer.ids_issued(7);
+        observer.exhausted(Exhaustion::Refused);
+        observer.clock_rolled_back(RollbackAction::Swapped);
+        observer.lease_operation(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
+        observer.store_operation(StoreOperation::Swap, Duration::from_millis(2));
+        let text =
+            prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+        for line in [
+            r#"raindrop_ids_issued_total{namespace="default"} 7"#,
+            r#"raindrop_sequence_exhausted_total{namespace="default",outcome="refused"} 1"#,
+            r#"raindrop_sequence_exhausted_total{namespace="default",outcome="waited"} 0"#,
+            r#"raindrop_clock_rollbacks_total{action="swapped",namespace="default"} 1"#,
+            r#"raindrop_lease_operations_total{namespace="default",operation="rotate",outcome="none_free"} 1"#,
+            r#"raindrop_store_operation_duration_seconds_count{operation="swap"} 1"#,
+            r#"raindrop_store_operation_duration_seconds_count{operation="prepare"} 0"#,
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Every metric, in a registry of its own. Labels name the namespace, never the code.
+
+mod http;
+mod keeper;
+
+use std::{fmt, sync::Arc};
+
+use prometheus::{
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder,
+    core::{Collector, GenericGauge},
+    process_collector::ProcessCollector,
+};
+
+pub(super) use self::http::track;
+use self::{http::HttpMetrics, keeper::KeeperMetrics};
+use crate::keeper::{Issuer, Observer};
+
+/// Every metric of the service.
+pub struct Metrics {
+    registry: Registry,
+    http: HttpMetrics,
+    keeper: KeeperMetrics,
+    gauges: Gauges,
+}
+
+/// Set from the issuers' status when they are asked for.
+struct Gauges {
+    clock_skew: Gauge,
+    worker_id: IntGaugeVec,
+    lane: IntGaugeVec,
+    lease_valid_until: GaugeVec,
+    workers: IntGaugeVec,
+    ids_valid_until: GaugeVec,
+    codes: IntGaugeVec,
+}
+
+impl Metrics {
+    /// Registers every metric.
+    pub fn new() -> Self {
+        let registry = Registry::new();
+        let metrics = Self {
+            http: HttpMetrics::new(&registry),
+            keeper: KeeperMetrics::new(&registry),
+            gauges: Gauges::new(&registry),
+            registry,
+        };
+        let build_info = int_gauges(
+            &metrics.registry,
+            "raindrop_build_info",
+            "1, labelled with the version.",
+            &["version"],
+        );
+        build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        register(&metrics.registry, ProcessCollector::for_self());
+        metrics
+    }
+
+    /// Counts what the keeper and issuer of a namespace report.
+    pub fn observer(&self, namespace: &str) -> Arc<dyn Observer> {
+        Arc::new(self.keeper.of_namespace(namespace))
+    }
+
+    /// The Prometheus text, with gauges as they are now.
+    pub(super) fn encode<'a>(&self, issuers: impl Iterator<Item = &'a Issuer>) -> String {
+        for issuer in issuers {
+            self.gauges.set(issuer);
+        }
+        TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_else(|error| {
+            tracing::error!(%error, "metrics cannot be written");
+            String::new()
+        })
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Gauges {
+    fn new(registry: &Registry) -> Self {
+        let ints = |name, help, labels: &[&str]| int_gauges(registry, name, help, labels);
+        let floats = |name: &str, help: &str| {
+            let vector = GaugeVec::new(Opts::new(name, help), &["namespace"]);
+            registered(registry, vector.expect("a valid name"))
+        };
+        let clock_skew = Gauge::new(
+            "raindrop_clock_skew_seconds",
+            "By how much the node's clock is ahead of the store's; negative when behind.",
+        );
+        Self {
+            clock_skew: registered(registry, clock_skew.expect("a valid name")),
+            worker_id: ints(
+                "raindrop_worker_id",
+                "The leased worker id; -1 without a lease.",
+                &["namespace"],
+            ),
+            lane: ints("raindrop_lane", "The leased lane; -1 without a lease.", &["namespace"]),
+            lease_valid_until: floats(
+                "raindrop_lease_valid_until_timestamp_seconds",
+                "Up to when IDs are issued without the store; 0 without a lease.",
+            ),
+            workers: ints(
+                "raindrop_workers",
+                "Worker ids that are held and free, as last seen.",
+                &["namespace", "state"],
+            ),
+            ids_valid_until: floats(
+                "raindrop_ids_valid_until_timestamp_seconds",
+                "When the layout's timestamp runs out.",
+            ),
+            codes: ints("raindrop_codes", "Codes that have a cursor.", &["namespace"]),
+        }
+    }
+
+    fn set(&self, issuer: &Issuer) {
+        let namespace = issuer.namespace();
+        let status = issuer.status();
+        let lease = status.lease;
+        let or_none = |value: Option<u64>| value.map_or(-1, clamped);
+        self.clock_skew.set(seconds(status.clock_ahead_ms));
+        self.worker_id
+            .with_label_values(&[namespace])
+            .set(or_none(lease.map(|lease| lease.worker)));
+        self.lane.with_label_values(&[namespace]).set(or_none(lease.map(|lease| lease.lane)));
+        self.lease_valid_until
+            .with_label_values(&[namespace])
+            .set(lease.map_or(0.0, |lease| seconds(lease.valid_until_ms)));
+        let workers = |state| -> IntGauge { self.workers.with_label_values(&[namespace, state]) };
+        workers("held").set(clamped(status.workers_held));
+        workers("free").set(clamped(status.workers_free));
+        self.ids_valid_until
+            .with_label_values(&[namespace])
+            .set(seconds(issuer.layout().valid_until_ms()));
+        let codes = u64::try_from(status.codes).unwrap_or(u64::MAX);
+        self.codes.with_label_values(&[namespace]).set(clamped(codes));
+    }
+}
+
+fn clamped(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus knows floats only")]
+fn seconds(millis: i64) -> f64 {
+    millis as f64 / 1_000.0
+}
+
+fn int_gauges(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+    registered(registry, IntGaugeVec::new(Opts::new(name, help), labels).expect("a valid name"))
+}
+
+fn counters(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+    registered(registry, IntCounterVec::new(Opts::new(name, help), labels).expect("a valid name"))
+}
+
+fn histograms(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    label: &str,
+    buckets: &[f64],
+) -> HistogramVec {
+    let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+    registered(registry, HistogramVec::new(options, &[label]).expect("a valid name"))
+}
+
+fn gauge(registry: &Registry, name: &str, help: &str) -> IntGauge {
+    registered(registry, GenericGauge::new(name, help).expect("a valid name"))
+}
+
+fn registered<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> C {
+    register(registry, collector.clone());
+    collector
+}
+
+fn register(registry: &Registry, collector: impl Collector + 'static) {
+    registry.register(Box::new(collector)).expect("every name is registered once");
+}

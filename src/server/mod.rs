@@ -1,0 +1,28 @@
+//! The HTTP service: configuration, routes, metrics and the way it starts and stops.
+//!
+//! [`Service::run`] takes its parts as arguments, so that tests own the listener, the store, the
+//! clock and the signal to stop.
+//!
+//! A new endpoint is one file under `endpoints` and one line in the route table.
+
+mod accept;
+pub mod config;
+mod connections;
+mod endpoints;
+mod metrics;
+mod params;
+mod problem;
+mod router;
+mod run;
+pub mod shutdown;
+mod state;
+pub mod telemetry;
+
+pub use self::{
+    endpoints::parse::ParsedId,
+    metrics::Metrics,
+    problem::{Problem, ProblemCode},
+    router::router,
+    run::{ServeError, Service},
+    state::{AppState, DEFAULT_NAMESPACE},
+};

@@ -1,0 +1,231 @@
+//! Every error answer: problem documents of RFC 9457.
+
+use std::time::Duration;
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+use crate::{
+    core::id::InvalidId,
+    keeper::{IssueError, Trouble},
+};
+
+/// What went wrong, as clients tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemCode {
+    /// The code is no name for a sequence.
+    InvalidCode,
+    /// The number of IDs is not possible.
+    InvalidCount,
+    /// The text is not an ID.
+    InvalidId,
+    /// A query parameter is unknown, repeated or unusable.
+    InvalidParameter,
+    /// There is no such route.
+    NotFound,
+    /// There is no such namespace.
+    UnknownNamespace,
+    /// The code is not among those that are served.
+    UnknownCode,
+    /// The route does not know the method.
+    MethodNotAllowed,
+    /// The answer took too long.
+    RequestTimeout,
+    /// The address is too long.
+    UriTooLong,
+    /// A JSON number would lose digits.
+    UnsafeNumber,
+    /// Every cursor is in use.
+    TooManyCodes,
+    /// A defect of the service.
+    Internal,
+    /// The sequence is used up.
+    SequenceExhausted,
+    /// The clock went back.
+    ClockRollback,
+    /// The clock is outside the layout's time.
+    ClockOutOfRange,
+    /// No lease with range left.
+    LeaseUnavailable,
+    /// The store fails, and no lease is left.
+    StoreUnavailable,
+    /// The store lost this node's row.
+    StoreLost,
+    /// Too many requests at a time.
+    Overloaded,
+    /// The service is stopping.
+    ShuttingDown,
+}
+
+impl ProblemCode {
+    /// Status, code and title.
+    const fn words(self) -> (StatusCode, &'static str, &'static str) {
+        use StatusCode as S;
+        match self {
+            Self::InvalidCode => (S::BAD_REQUEST, "invalid_code", "The code is not valid"),
+            Self::InvalidCount => (S::BAD_REQUEST, "invalid_count", "The count is not possible"),
+            Self::InvalidId => (S::BAD_REQUEST, "invalid_id", "The ID is not valid"),
+            Self::InvalidParameter => {
+                (S::BAD_REQUEST, "invalid_parameter", "A parameter is not valid")
+            }
+            Self::NotFound => (S::NOT_FOUND, "not_found", "There is no such route"),
+            Self::UnknownNamespace => {
+                (S::NOT_FOUND, "unknown_namespace", "There is no such namespace")
+            }
+            Self::UnknownCode => (S::NOT_FOUND, "unknown_code", "The code is not served"),
+            Self::MethodNotAllowed => {
+                (S::METHOD_NOT_ALLOWED, "method_not_allowed", "The method is not allowed")
+            }
+            Self::RequestTimeout => {
+                (S::REQUEST_TIMEOUT, "request_timeout", "The answer took too long")
+            }
+            Self::UriTooLong => (S::URI_TOO_LONG, "uri_too_long", "The address is too long"),
+            Self::UnsafeNumber => {
+                (S::UNPROCESSABLE_ENTITY, "unsafe_number", "A JSON number would lose digits")
+            }
+            Self::TooManyCodes => {
+                (S::TOO_MANY_REQUESTS, "too_many_codes", "Too many codes are in use")
+            }
+            Self::Internal => (S::INTERNAL_SERVER_ERROR, "internal", "The service has a defect"),
+            Self::SequenceExhausted => {
+                (S::SERVICE_UNAVAILABLE, "sequence_exhausted", "The sequence is used up")
+            }
+            Self::ClockRollback => {
+                (S::SERVICE_UNAVAILABLE, "clock_rollback", "The clock went back")
+            }
+            Self::ClockOutOfRange => {
+                (S::SERVICE_UNAVAILABLE, "clock_out_of_range", "The clock is out of range")
+            }
+            Self::LeaseUnavailable => {
+                (S::SERVICE_UNAVAILABLE, "lease_unavailable", "No lease is available")
+            }
+            Self::StoreUnavailable => {
+                (S::SERVICE_UNAVAILABLE, "store_unavailable", "The store is unavailable")
+            }
+            Self::StoreLost => {
+                (S::SERVICE_UNAVAILABLE, "store_lost", "The store lost this node's worker")
+            }
+            Self::Overloaded => {
+                (S::SERVICE_UNAVAILABLE, "overloaded", "Too many requests at a time")
+            }
+            Self::ShuttingDown => {
+                (S::SERVICE_UNAVAILABLE, "shutting_down", "The service is shutting down")
+            }
+        }
+    }
+}
+
+/// An error answer.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    code: ProblemCode,
+    detail: String,
+    retry_after: Option<Duration>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    code: &'a str,
+}
+
+impl Problem {
+    /// A problem; `detail` says what is wrong with this request.
+    pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), retry_after: None }
+    }
+
+    /// A problem that passes.
+    pub fn passing(code: ProblemCode, detail: impl Into<String>, retry_after: Duration) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
+    }
+
+    /// What went wrong.
+    pub const fn code(&self) -> ProblemCode {
+        self.code
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, code, title) = self.code.words();
+        let document = Document {
+            r#type: format!("urn:raindrop:problem:{code}"),
+            title,
+            status: status.as_u16(),
+            detail: &self.detail,
+            code,
+        };
+        let body = serde_json::to_vec(&document).expect("texts and numbers are always JSON");
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        let problem_json = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, problem_json);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(retry_after) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, retry_after_seconds(retry_after).into());
+        }
+        response
+    }
+}
+
+/// Whole seconds, at least one, so that clients neither round down nor come back at once.
+pub(super) fn retry_after_seconds(wait: Duration) -> u64 {
+    let begun = u64::from(wait.subsec_nanos() > 0);
+    wait.as_secs().saturating_add(begun).max(1)
+}
+
+/// How long to wait where nobody knows better.
+pub(super) const RETRY_UNKNOWN: Duration = Duration::from_secs(5);
+
+impl From<InvalidId> for Problem {
+    fn from(error: InvalidId) -> Self {
+        Self::new(ProblemCode::InvalidId, error.to_string())
+    }
+}
+
+impl From<IssueError> for Problem {
+    fn from(error: IssueError) -> Self {
+        let detail = error.to_string();
+        match error {
+            IssueError::InvalidCode(_) => Self::new(ProblemCode::InvalidCode, detail),
+            IssueError::UnknownCode(_) => Self::new(ProblemCode::UnknownCode, detail),
+            IssueError::InvalidCount { .. } => Self::new(ProblemCode::InvalidCount, detail),
+            IssueError::TooManyCodes { retry_after, .. } => {
+                Self::passing(ProblemCode::TooManyCodes, detail, retry_after)
+            }
+            IssueError::SequenceExhausted { retry_after } => {
+                Self::passing(ProblemCode::SequenceExhausted, detail, retry_after)
+            }
+            IssueError::ClockRollback { retry_after, .. } => {
+                Self::passing(ProblemCode::ClockRollback, detail, retry_after)
+            }
+            IssueError::ClockOutOfRange { .. } => {
+                Self::passing(ProblemCode::ClockOutOfRange, detail, RETRY_UNKNOWN)
+            }
+            IssueError::NoLease { trouble, retry_after } => {
+                Self::passing(code_of(&trouble), detail, retry_after)
+            }
+        }
+    }
+}
+
+const fn code_of(trouble: &Trouble) -> ProblemCode {
+    match trouble {
+        Trouble::StoreUnavailable(_) => ProblemCode::StoreUnavailable,
+        Trouble::StoreLost => ProblemCode::StoreLost,
+        Trouble::ShuttingDown => ProblemCode::ShuttingDown,
+        Trouble::ClockWentBack => ProblemCode::ClockRollback,
+        Trouble::ClockOutOfRange => ProblemCode::ClockOutOfRange,
+        Trouble::Starting
+        | Trouble::NoFreeWorker { .. }
+        | Trouble::ClockAhead(_)
+        | Trouble::LimitReached => ProblemCode::LeaseUnavailable,
+    }
+}

@@ -1,0 +1,78 @@
+//! What every request shares.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::sync::Semaphore;
+
+use super::{
+    config::HttpConfig,
+    metrics::Metrics,
+    problem::{Problem, ProblemCode},
+};
+use crate::{core::clock::Clock, keeper::Issuer};
+
+/// The namespace of requests that name none.
+pub const DEFAULT_NAMESPACE: &str = "default";
+
+/// What every request shares; behind one `Arc`.
+#[derive(Debug)]
+pub struct AppState {
+    issuers: BTreeMap<String, Issuer>,
+    pub(super) http: HttpConfig,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) metrics: Metrics,
+    pub(super) in_flight: Semaphore,
+    draining: AtomicBool,
+}
+
+impl AppState {
+    /// The state of a service that issues from these.
+    pub fn new(
+        issuers: impl IntoIterator<Item = Issuer>,
+        http: HttpConfig,
+        clock: Arc<dyn Clock>,
+        metrics: Metrics,
+    ) -> Self {
+        let by_name = |issuer: Issuer| (issuer.namespace().to_owned(), issuer);
+        Self {
+            issuers: issuers.into_iter().map(by_name).collect(),
+            in_flight: Semaphore::new(http.max_in_flight),
+            http,
+            clock,
+            metrics,
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// The issuer of the namespace that a request names.
+    pub(super) fn issuer(&self, namespace: Option<&str>) -> Result<&Issuer, Problem> {
+        let name = namespace.unwrap_or(DEFAULT_NAMESPACE);
+        self.issuers.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.issuers.keys().map(String::as_str).collect();
+            let known = known.join(", ");
+            let detail = format!("namespace {name:?} does not exist; there are: {known}");
+            Problem::new(ProblemCode::UnknownNamespace, detail)
+        })
+    }
+
+    /// Every issuer.
+    pub(super) fn issuers(&self) -> impl Iterator<Item = &Issuer> {
+        self.issuers.values()
+    }
+
+    /// From now on the service is not ready, though it still answers.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the service is about to stop.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+}

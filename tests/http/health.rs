@@ -1,0 +1,53 @@
+//! `/health`, `/readyz` and `/livez`.
+
+use std::time::Duration;
+
+use raindrop::core::instant::parse_unix_ms;
+
+use crate::support::World;
+
+#[tokio::test]
+async fn a_leased_service_is_healthy() {
+    let world = World::start(&[("worker.id", "9")]).await;
+    let answer = world.get("/health").await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let json = answer.json();
+    let default = &json["namespaces"]["default"];
+    let valid_until = default["valid_until"].as_str().expect("an instant");
+    assert!(parse_unix_ms(valid_until).is_some());
+    assert_eq!(
+        answer.body,
+        format!(
+            r#"{{"status":"ok","namespaces":{{"default":{{"mode":"snowflake","issuing":true,"worker_id":9,"lane":0,"valid_until":"{valid_until}","reason":null}}}}}}"#
+        )
+    );
+    assert_eq!(world.get("/readyz").await.body, r#"{"status":"ok"}"#);
+    assert_eq!(world.get("/livez").await.body, r#"{"status":"ok"}"#);
+}
+
+#[tokio::test]
+async fn a_draining_service_is_not_ready_but_serves() {
+    let world = World::start(&[]).await;
+    world.state.drain();
+    for route in ["/health", "/readyz"] {
+        let answer = world.get(route).await;
+        assert_eq!(answer.status, 503);
+        assert_eq!(answer.json()["status"], "shutting_down");
+        assert!(answer.header("retry-after").is_some());
+    }
+    assert_eq!(world.get("/livez").await.status, 200);
+    assert_eq!(world.get("/id/order").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_released_service_answers_shutting_down() {
+    let world = World::start(&[]).await;
+    let World { router, state, issuer, keeper } = world;
+    keeper.release(Duration::from_secs(5)).await;
+    let answer = crate::support::call(&router, "GET", "/id/order", &[]).await;
+    answer.problem(503, "shutting_down");
+    assert!(!issuer.status().is_issuing());
+    drop(state);
+}

@@ -1,0 +1,62 @@
+//! `/metrics`.
+
+use crate::support::World;
+
+#[tokio::test]
+async fn every_metric_is_exported_from_the_start() {
+    let world = World::start(&[("worker.id", "9")]).await;
+    let answer = world.get("/metrics").await;
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4"));
+    for name in [
+        "raindrop_ids_issued_total{namespace=\"default\"} 0",
+        "raindrop_sequence_exhausted_total{namespace=\"default\",outcome=\"borrowed\"} 0",
+        "raindrop_sequence_exhausted_total{namespace=\"default\",outcome=\"waited\"} 0",
+        "raindrop_sequence_exhausted_total{namespace=\"default\",outcome=\"refused\"} 0",
+        "raindrop_clock_rollbacks_total{action=\"held\",namespace=\"default\"} 0",
+        "raindrop_clock_rollbacks_total{action=\"rotated\",namespace=\"default\"} 0",
+        "raindrop_clock_rollbacks_total{action=\"swapped\",namespace=\"default\"} 0",
+        "raindrop_clock_rollbacks_total{action=\"refused\",namespace=\"default\"} 0",
+        "raindrop_clock_skew_seconds ",
+        "raindrop_worker_id{namespace=\"default\"} 9",
+        "raindrop_lane{namespace=\"default\"} 0",
+        "raindrop_lease_valid_until_timestamp_seconds{namespace=\"default\"} 1",
+        "raindrop_lease_operations_total{namespace=\"default\",operation=\"acquire\",outcome=\"done\"} 1",
+        "raindrop_lease_operations_total{namespace=\"default\",operation=\"renew\",outcome=\"unknown\"} 0",
+        "raindrop_workers{namespace=\"default\",state=\"held\"} ",
+        "raindrop_workers{namespace=\"default\",state=\"free\"} ",
+        "raindrop_ids_valid_until_timestamp_seconds{namespace=\"default\"} 3934",
+        "raindrop_codes{namespace=\"default\"} 0",
+        "raindrop_http_requests_total{method=\"GET\",route=\"/id/{code}\",status=\"200\"} 0",
+        "raindrop_http_request_duration_seconds_bucket{route=\"/ids/{code}\",le=\"0.00005\"} 0",
+        "raindrop_http_requests_in_flight 1",
+        "raindrop_store_operation_duration_seconds_count{operation=\"swap\"} ",
+        concat!("raindrop_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+        "process_resident_memory_bytes ",
+    ] {
+        assert!(answer.body.contains(&format!("\n{name}")), "{name} in\n{}", answer.body);
+    }
+    assert!(!answer.body.contains("order"));
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_template_method_and_status() {
+    let world = World::start(&[]).await;
+    world.get("/id/order").await;
+    world.get("/id/user").await;
+    world.call("POST", "/ids/order?n=5", &[]).await;
+    world.get("/ids/order?n=0").await;
+    world.get("/nowhere").await;
+    world.call("PURGE", "/health", &[]).await;
+    for (labels, count) in [
+        (r#"method="GET",route="/id/{code}",status="200""#, 2.0),
+        (r#"method="POST",route="/ids/{code}",status="200""#, 1.0),
+        (r#"method="GET",route="/ids/{code}",status="400""#, 1.0),
+        (r#"method="GET",route="<unmatched>",status="404""#, 1.0),
+        (r#"method="other",route="/health",status="405""#, 1.0),
+    ] {
+        let name = format!("raindrop_http_requests_total{{{labels}}}");
+        assert_eq!(world.metric(&name).await, Some(count), "{name}");
+    }
+    assert_eq!(world.ids_issued().await, 7.0);
+    assert_eq!(world.metric(r#"raindrop_codes{namespace="default"}"#).await, Some(2.0));
+}

@@ -1,0 +1,66 @@
+//! `/parse`.
+
+use raindrop::core::{
+    clock::{Clock, SystemClock},
+    instant::parse_unix_ms,
+};
+
+use crate::support::World;
+
+#[tokio::test]
+async fn an_id_tells_its_moment_worker_and_lane() {
+    let world = World::start(&[("worker.id", "5")]).await;
+    let before = SystemClock::default().now_ms();
+    let id = world.get("/id/order").await.json()["id"].as_str().expect("a string").to_owned();
+    let after = SystemClock::default().now_ms();
+    let parsed = world.get(&format!("/parse/{id}")).await;
+    assert_eq!(parsed.header("content-type"), Some("application/json"));
+    let parsed = parsed.json();
+    let health = world.get("/health").await.json()["namespaces"]["default"].clone();
+    assert_eq!(parsed["id"], id);
+    assert_eq!(parsed["worker_id"], 5);
+    assert_eq!(parsed["worker_id"], health["worker_id"]);
+    assert_eq!(parsed["lane"], health["lane"]);
+    assert_eq!(parsed["js_safe"], false);
+    assert_eq!(parsed["namespace"], "default");
+    let unix_ms = parsed["unix_ms"].as_i64().expect("a number");
+    assert!((before..=after).contains(&unix_ms));
+    let timestamp = parsed["timestamp"].as_str().expect("a string");
+    assert_eq!(parse_unix_ms(timestamp), Some(unix_ms));
+    let hex = parsed["hex"].as_str().expect("a string");
+    assert_eq!(hex.len(), 16);
+    assert_eq!(u64::from_str_radix(hex, 16), id.parse());
+}
+
+#[tokio::test]
+async fn every_field_is_there_and_nothing_else() {
+    let world = World::start(&[]).await;
+    assert_eq!(
+        world.get("/parse/7236541234567").await.body,
+        r#"{"id":"7236541234567","hex":"00000694e3783d87","timestamp":"2025-01-01T00:28:45.325Z","unix_ms":1735691325325,"tick":1725325,"data_center":0,"worker_id":449,"lane":1,"sequence":3463,"reserved":0,"js_safe":true,"namespace":"default"}"#
+    );
+    let by_preset = world.get("/parse/7236541234567?layout=js-safe").await.json();
+    assert_eq!(by_preset["layout"], "js-safe");
+    assert_eq!(by_preset["tick"], 7_236_541_234_567_u64 >> 13);
+    assert_eq!(by_preset.get("namespace"), None);
+    assert_eq!(world.get("/parse/9223372036854775807").await.status, 200);
+}
+
+#[tokio::test]
+async fn bad_ids_are_refused_with_their_place() {
+    let world = World::start(&[]).await;
+    for (id, said) in [
+        ("12x4", "position 2"),
+        ("-1", "position 0"),
+        ("9223372036854775808", "9223372036854775807"),
+        ("99999999999999999999999999", "9223372036854775807"),
+        ("1%202", "position 1"),
+        ("%FF", "UTF-8"),
+    ] {
+        let detail = world.get(&format!("/parse/{id}")).await.problem(400, "invalid_id");
+        assert!(detail.contains(said), "{id}: {detail}");
+    }
+    for query in ["layout=other", "layout=raindrop&namespace=default", "encoding=hex"] {
+        world.get(&format!("/parse/1?{query}")).await.problem(400, "invalid_parameter");
+    }
+}

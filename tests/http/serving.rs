@@ -1,0 +1,162 @@
+//! The whole service over a real listener: starting and stopping.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use raindrop::{
+    core::clock::{Clock, SystemClock},
+    server::{ServeError, Service},
+    store::{MemoryStore, Store},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::JoinHandle,
+};
+
+use crate::support::config;
+
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    pub(crate) store: Arc<MemoryStore>,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<Result<(), ServeError>>,
+}
+
+impl Served {
+    pub(crate) async fn start(pairs: &[(&str, &str)]) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let served = Self::start_over(pairs, Arc::new(MemoryStore::new(clock))).await;
+        for _ in 0..500 {
+            if served.get("/readyz").await.status() == 200 {
+                return served;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("never ready");
+    }
+
+    async fn start_over(pairs: &[(&str, &str)], store: Arc<MemoryStore>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let (stop, stopped) = oneshot::channel();
+        let service = Service {
+            config: config(pairs),
+            listener,
+            store: store.clone(),
+            clock: Arc::new(SystemClock::default()),
+        };
+        let running = tokio::spawn(service.run(async move {
+            stopped.await.expect("the test stops the service");
+        }));
+        Self { address, store, stop, running }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> reqwest::Response {
+        reqwest::get(format!("http://{}{path}", self.address)).await.expect("an answer")
+    }
+
+    /// Tells the service to stop, and gives what is to be waited for.
+    fn begin_stop(self) -> (SocketAddr, Arc<MemoryStore>, JoinHandle<Result<(), ServeError>>) {
+        self.stop.send(()).expect("running");
+        (self.address, self.store, self.running)
+    }
+
+    pub(crate) async fn stop(self) {
+        let (_, store, running) = self.begin_stop();
+        running.await.expect("no panic").expect("a clean stop");
+        assert!(store.list().await.expect("rows").iter().all(|row| row.row.free));
+    }
+}
+
+#[tokio::test]
+async fn ids_are_served_over_tcp() {
+    let served = Served::start(&[]).await;
+    let client = reqwest::Client::new();
+    let url = format!("http://{}/ids/order?n=10000", served.address);
+    let mut last = 0;
+    for _ in 0..3 {
+        let answer: serde_json::Value =
+            client.get(&url).send().await.expect("sent").json().await.expect("JSON");
+        for id in answer["ids"].as_array().expect("ids") {
+            let id: u64 = id.as_str().expect("a string").parse().expect("an ID");
+            assert!(id > last);
+            last = id;
+        }
+    }
+    let one = served.get("/id/order").await;
+    assert_eq!(one.headers()["cache-control"], "no-store");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_stop_with_clients_connected_frees_the_row_within_the_deadline() {
+    let served = Served::start(&[("http.shutdown_timeout", "2s")]).await;
+    let mut idle = TcpStream::connect(served.address).await.expect("connected");
+    idle.write_all(b"GET /id/order HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
+    let mut answer = [0; 12];
+    idle.read_exact(&mut answer).await.expect("answered");
+    let silent = TcpStream::connect(served.address).await.expect("connected");
+    let mut half = TcpStream::connect(served.address).await.expect("connected");
+    half.write_all(b"GET /id/order HTT").await.expect("sent");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+
+    let started = tokio::time::Instant::now();
+    let (address, store, running) = served.begin_stop();
+    running.await.expect("no panic").expect("a clean stop");
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(store.list().await.expect("rows").iter().all(|row| row.row.free));
+    assert!(TcpStream::connect(address).await.is_err());
+    drop((idle, silent, half));
+}
+
+#[tokio::test]
+async fn while_draining_it_is_not_ready_but_serves() {
+    let served = Served::start(&[("http.drain_delay", "500ms")]).await;
+    let (address, _, running) = served.begin_stop();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let get = async |path: &str| {
+        reqwest::get(format!("http://{address}{path}")).await.expect("an answer").status().as_u16()
+    };
+    assert_eq!(get("/readyz").await, 503);
+    assert_eq!(get("/health").await, 503);
+    assert_eq!(get("/livez").await, 200);
+    assert_eq!(get("/id/order").await, 200);
+    running.await.expect("no panic").expect("a clean stop");
+}
+
+#[tokio::test]
+async fn requests_that_wait_are_answered_before_the_stop() {
+    // 3 sequence bits in a second: after a full second the next ID waits.
+    let served = Served::start(&[
+        ("layout.time_unit", "second"),
+        ("layout.timestamp_bits", "50"),
+        ("issue.sequence_spread_bits", "0"),
+    ])
+    .await;
+    let address = served.address;
+    served.get("/ids/order?n=8").await;
+    let waiting: Vec<_> = (0..4)
+        .map(|_| {
+            tokio::spawn(async move {
+                let url = format!("http://{address}/ids/order?n=1");
+                reqwest::get(url).await.expect("an answer").status().as_u16()
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    served.stop().await;
+    for waiting in waiting {
+        assert_eq!(waiting.await.expect("no panic"), 200);
+    }
+}
+
+#[tokio::test]
+async fn another_layout_ends_the_service_with_both_named() {
+    let first = Served::start(&[]).await;
+    let second =
+        Served::start_over(&[("layout.preset", "js-safe")], Arc::clone(&first.store)).await;
+    let error = second.running.await.expect("no panic").expect_err("a conflict").to_string();
+    assert!(error.contains("worker=9") && error.contains("worker=5"), "{error}");
+    first.stop().await;
+}

@@ -1,0 +1,163 @@
+//! A service whose parts the test owns.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{HeaderMap, Method, Request, StatusCode},
+};
+use raindrop::{
+    core::clock::{Clock, SystemClock},
+    keeper::{Issuer, Keeper},
+    server::{
+        AppState, Metrics,
+        config::{Config, Inputs},
+        router,
+    },
+    store::MemoryStore,
+};
+use serde_json::Value;
+use tower::ServiceExt;
+
+/// The configuration of these keys, and defaults.
+pub(crate) fn config(pairs: &[(&str, &str)]) -> Config {
+    let variable = |key: &str| format!("RAINDROP__{}", key.replace('.', "__").to_uppercase());
+    let environment: HashMap<String, String> =
+        pairs.iter().map(|(key, value)| (variable(key), (*value).to_owned())).collect();
+    Config::load(&Inputs { environment, ..Inputs::default() }).expect("a valid configuration")
+}
+
+/// A service that is called without a socket.
+pub(crate) struct World {
+    pub(crate) router: Router,
+    pub(crate) state: Arc<AppState>,
+    pub(crate) issuer: Issuer,
+    pub(crate) keeper: Keeper,
+}
+
+impl World {
+    /// With a lease.
+    pub(crate) async fn start(pairs: &[(&str, &str)]) -> Self {
+        let world = Self::start_with(pairs, Arc::new(SystemClock::default())).await;
+        let leased = tokio::time::timeout(Duration::from_secs(10), world.issuer.leased()).await;
+        assert!(leased.expect("a lease in time").is_issuing());
+        world
+    }
+
+    /// Perhaps without a lease; the handlers read this clock, the keeper a real one.
+    pub(crate) async fn start_with(pairs: &[(&str, &str)], handlers_clock: Arc<dyn Clock>) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        Self::start_over(pairs, Arc::new(MemoryStore::new(clock)), handlers_clock).await
+    }
+
+    /// Over this store.
+    pub(crate) async fn start_over(
+        pairs: &[(&str, &str)],
+        store: Arc<MemoryStore>,
+        handlers_clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self::with_config(config(pairs), store, handlers_clock)
+    }
+
+    /// Of these parts; needs a runtime.
+    pub(crate) fn with_config(
+        config: Config,
+        store: Arc<MemoryStore>,
+        handlers_clock: Arc<dyn Clock>,
+    ) -> Self {
+        let metrics = Metrics::new();
+        let observer = metrics.observer("default");
+        let clock = Arc::new(SystemClock::default());
+        let (keeper, issuer) = Keeper::start(config.keeper, store, clock, observer);
+        let state = Arc::new(AppState::new([issuer.clone()], config.http, handlers_clock, metrics));
+        Self { router: router(Arc::clone(&state)), state, issuer, keeper }
+    }
+
+    pub(crate) async fn call(&self, method: &str, uri: &str, headers: &[(&str, &str)]) -> Answer {
+        call(&self.router, method, uri, headers).await
+    }
+
+    pub(crate) async fn get(&self, uri: &str) -> Answer {
+        self.call("GET", uri, &[]).await
+    }
+
+    /// The value of the metric with exactly these labels.
+    pub(crate) async fn metric(&self, name_and_labels: &str) -> Option<f64> {
+        let text = self.get("/metrics").await.body;
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(name_and_labels)?.strip_prefix(' '));
+        line.map(|value| value.parse().expect("a number"))
+    }
+
+    pub(crate) async fn ids_issued(&self) -> f64 {
+        self.metric(r#"raindrop_ids_issued_total{namespace="default"}"#).await.expect("exported")
+    }
+}
+
+/// Calls a router without a socket.
+pub(crate) async fn call(
+    router: &Router,
+    method: &str,
+    uri: &str,
+    headers: &[(&str, &str)],
+) -> Answer {
+    let mut request = Request::builder()
+        .method(Method::from_bytes(method.as_bytes()).expect("a method"))
+        .uri(uri);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Body::empty()).expect("a request");
+    let response = router.clone().oneshot(request).await.expect("an answer");
+    let (parts, body) = response.into_parts();
+    let body = to_bytes(body, usize::MAX).await.expect("a body");
+    Answer {
+        status: parts.status,
+        headers: parts.headers,
+        body: String::from_utf8(body.to_vec()).expect("UTF-8"),
+    }
+}
+
+/// An answer that was read.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().expect("text"))
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    /// Asserts a problem document of this status and code, and gives its detail.
+    pub(crate) fn problem(&self, status: u16, code: &str) -> String {
+        assert_eq!(self.status.as_u16(), status, "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        let json = self.json();
+        assert_eq!(json["code"], code, "{self:?}");
+        assert_eq!(json["type"], format!("urn:raindrop:problem:{code}"));
+        assert_eq!(json["status"], status);
+        assert!(json["title"].as_str().is_some_and(|title| !title.is_empty()));
+        let retry_after = self.header("retry-after").map(|value| value.parse::<u64>());
+        match status {
+            429 | 503 => assert!(matches!(retry_after, Some(Ok(1..))), "{self:?}"),
+            _ => assert_eq!(retry_after, None),
+        }
+        json["detail"].as_str().expect("a detail").to_owned()
+    }
+
+    /// The IDs of an `/ids` answer in JSON strings.
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        assert_eq!(self.status, StatusCode::OK, "{self:?}");
+        let json = self.json();
+        let ids = json["ids"].as_array().expect("ids");
+        ids.iter().map(|id| id.as_str().expect("a string").parse().expect("an ID")).collect()
+    }
+}
