@@ -1,8 +1,15 @@
 //! What only SQLite can get wrong.
 
-use raindrop::store::{StoreError, StoreSettings};
+use std::time::Duration;
 
-use crate::site::{Site, open, scope, with_rows};
+use raindrop::{
+    core::lease::Token,
+    store::{StoreError, StoreSettings},
+};
+use sqlx::{Connection as _, SqliteConnection};
+use tokio::time::Instant;
+
+use crate::site::{Site, open, scope, with_rows, write};
 
 #[tokio::test]
 async fn the_file_is_durable_or_refused() {
@@ -34,6 +41,27 @@ async fn a_file_of_something_else_is_refused() {
     std::fs::write(&path, "not a database, but a text of some length".repeat(100)).expect("a file");
     let error = site.unprepared().await.prepare().await.expect_err("not a database");
     assert!(matches!(error, StoreError::Refused(_)), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_file_hangs_nobody() {
+    let site = Site::sqlite().await;
+    with_rows(&site, &scope(1, 3)).await;
+    let mut settings = site.settings();
+    settings.timeout = Duration::from_millis(500);
+    let store = open(&settings).await;
+    let mut other = SqliteConnection::connect(&site.url()).await.expect("the file");
+    let transaction = other.begin_with("BEGIN IMMEDIATE").await.expect("the write lock");
+
+    let begin = Instant::now();
+    let error = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("locked");
+    assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
+    assert!(begin.elapsed() < Duration::from_millis(950), "{:?}", begin.elapsed());
+    assert_eq!(store.survey(&scope(1, 3)).await.expect("reading goes on").free, 3);
+
+    transaction.rollback().await.expect("the end of it");
+    let row = store.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
+    assert!(store.swap(&scope(1, 3), 1, row.token, &write(2)).await.expect("an answer"));
 }
 
 #[tokio::test]

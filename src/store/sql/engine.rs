@@ -1,6 +1,6 @@
 //! What a SQL engine adds to the shared logic.
 
-use std::{borrow::Cow, fmt::Debug};
+use std::fmt::Debug;
 
 use async_trait::async_trait;
 use sqlx::{
@@ -159,8 +159,5 @@ pub(super) fn classify<E: Engine>(error: &sqlx::Error) -> Class {
 
 /// The value that a driver has read as bytes.
 pub(super) fn text(bytes: &[u8]) -> Value {
-    Value::Text(match String::from_utf8_lossy(bytes) {
-        Cow::Borrowed(text) => text.to_owned(),
-        Cow::Owned(text) => text,
-    })
+    Value::Text(String::from_utf8_lossy(bytes).into_owned())
 }

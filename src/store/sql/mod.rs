@@ -155,7 +155,8 @@ impl<E: Engine> Store for SqlStore<E> {
                 let sql = format!("{insert_rows}{rows} {or_keep}");
                 self.connections.execute(&sql, &args).await?;
             }
-            first = last.saturating_add(1);
+            let Some(next) = last.checked_add(1) else { break };
+            first = next;
         }
         Ok(())
     }

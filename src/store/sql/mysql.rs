@@ -132,9 +132,9 @@ impl Engine for MySqlEngine {
             // Deadlock, lock wait, changed since the snapshot, table created by another node,
             // table definition changed.
             Some(1213 | 1205 | 1020 | 1050 | 1412) => Class::Again,
-            // Too many connections (of the server, of the user), shutting down, killed, blocked
-            // host, statement interrupted.
-            Some(1040 | 1203 | 1053 | 1927 | 1129 | 1317 | 3169) => Class::Unavailable,
+            // Too many connections (of the server, of the user), shutting down, a cluster's node
+            // that is not ready, blocked host, statement interrupted, killed.
+            Some(1040 | 1203 | 1053 | 1047 | 1129 | 1317 | 1927 | 3169) => Class::Unavailable,
             _ if error.code().as_deref() == Some("40001") => Class::Again,
             _ => Class::Refused,
         }
