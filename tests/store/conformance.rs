@@ -205,7 +205,7 @@ async fn free_rows_come_longest_unused_first(site: &Site) {
     assert_eq!(free(scope(1, 6), 9).await, [2, 5, 3, 6, 1]);
     assert_eq!(free(scope(1, 6), 3).await, [2, 5, 3]);
     assert_eq!(free(scope(3, 5), 9).await, [5, 3]);
-    assert_eq!(free(scope(1, 6), 0).await, []);
+    assert_eq!(free(scope(1, 6), 0).await, Vec::<u64>::new());
 }
 
 async fn the_holders_latest_free_row_is_found(site: &Site) {
