@@ -1,35 +1,58 @@
-//! Stand-in until the engines are merged: only `memory:`.
+//! From an address to a store.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+use super::sql;
 use super::{MemoryStore, Store, StoreError};
 use crate::core::clock::Clock;
 
-/// Where the rows are kept.
-#[derive(Clone, Debug)]
+/// Where the store is and how it is used.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoreSettings {
-    /// The store's address.
+    /// `mysql://user:password@host/database`, `sqlite://file` or `memory:`.
     pub url: String,
-    /// The table of worker rows.
+    /// The table of worker rows; two more tables have this name with `_layout` and
+    /// `_migrations`. See [`is_valid_table_name`].
     pub worker_table: String,
-    /// The most connections at a time.
+    /// The most connections that are open at once; 2.
     pub max_connections: u32,
-    /// Time-out of connecting and of each statement.
+    /// How long any one operation may take, connecting included; 3 s.
     pub timeout: Duration,
 }
 
-/// Opens the store of this address.
-pub async fn connect(
-    settings: &StoreSettings,
-    clock: Arc<dyn Clock>,
-) -> Result<Arc<dyn Store>, StoreError> {
-    match settings.url.as_str() {
-        "memory:" => Ok(Arc::new(MemoryStore::new(clock))),
-        other => Err(StoreError::Unusable(format!("store {} is not built in", describe(other)))),
+impl StoreSettings {
+    /// The defaults, for this address.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            worker_table: "soc_raindrop_worker".to_owned(),
+            max_connections: 2,
+            timeout: Duration::from_secs(3),
+        }
     }
 }
 
-/// Whether a table may have this name.
+impl Default for StoreSettings {
+    /// A SQLite file in the working directory.
+    fn default() -> Self {
+        Self::new("sqlite://raindrop.db")
+    }
+}
+
+impl fmt::Debug for StoreSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreSettings")
+            .field("url", &describe(&self.url))
+            .field("worker_table", &self.worker_table)
+            .field("max_connections", &self.max_connections)
+            .field("timeout", &self.timeout)
+            .finish()
+    }
+}
+
+/// Whether a table may have this name: `[A-Za-z_][A-Za-z0-9_]{0,47}`.
 pub fn is_valid_table_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
@@ -37,7 +60,166 @@ pub fn is_valid_table_name(name: &str) -> bool {
         && name.len() <= 48
 }
 
-/// The address without secrets, for people.
+/// The address without its password, for logs.
 pub fn describe(url: &str) -> String {
-    url.split('@').next_back().unwrap_or_default().to_owned()
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    if scheme == "sqlite" {
+        return url.to_owned();
+    }
+    // The last '@', should the password contain one that is not encoded.
+    let Some((user, rest)) = rest.rsplit_once('@') else { return url.to_owned() };
+    let user = user.split_once(':').map_or(user, |(user, _)| user);
+    format!("{scheme}://{user}@{rest}")
+}
+
+/// The store at this address. Connects when it is first used: a server that cannot be reached is
+/// not an error here.
+///
+/// `clock` is the clock of `memory:`; the other stores have their own.
+///
+/// # Errors
+///
+/// [`StoreError::Unusable`] when the address or another setting cannot be used.
+pub async fn connect(
+    settings: &StoreSettings,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Store>, StoreError> {
+    if !is_valid_table_name(&settings.worker_table) {
+        return Err(StoreError::Unusable(format!(
+            "{:?} cannot be the name of the worker table: it must be a letter or _, then at most \
+             47 letters, digits or _",
+            settings.worker_table
+        )));
+    }
+    if settings.max_connections == 0 || settings.timeout.is_zero() {
+        return Err(StoreError::Unusable(
+            "the store needs at least one connection and a time-out above zero".to_owned(),
+        ));
+    }
+    let scheme = settings.url.split_once(':').map_or("", |(scheme, _)| scheme);
+    match scheme {
+        "memory" if settings.url == "memory:" => Ok(Arc::new(MemoryStore::new(clock))),
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => sql::mysql(settings),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => sql::sqlite(settings),
+        #[cfg(not(feature = "mysql"))]
+        "mysql" | "mariadb" => Err(unknown(&settings.url, "this build is without MySQL")),
+        #[cfg(not(feature = "sqlite"))]
+        "sqlite" => Err(unknown(&settings.url, "this build is without SQLite")),
+        _ => Err(unknown(&settings.url, "no such kind of store is known")),
+    }
+}
+
+fn unknown(url: &str, reason: &str) -> StoreError {
+    let mut allowed = vec!["memory:"];
+    if cfg!(feature = "mysql") {
+        allowed.push("mysql://");
+    }
+    if cfg!(feature = "sqlite") {
+        allowed.push("sqlite://");
+    }
+    StoreError::Unusable(format!(
+        "the store's address {} cannot be used: {reason}; it must begin with {}",
+        describe(url),
+        allowed.join(", "),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::clock::ManualClock;
+
+    async fn refusal(url: &str) -> String {
+        let clock = Arc::new(ManualClock::new(0));
+        let error = connect(&StoreSettings::new(url), clock).await.expect_err("unusable");
+        assert!(error.is_permanent());
+        error.to_string()
+    }
+
+    #[test]
+    fn table_names_are_plain() {
+        for name in ["soc_raindrop_worker", "_", "T1", &"a".repeat(48)] {
+            assert!(is_valid_table_name(name), "{name:?}");
+        }
+        for name in ["", "1a", "a b", "a.b", "a`b", "a\"b", "a-b", "\u{e9}", &"a".repeat(49)] {
+            assert!(!is_valid_table_name(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let cases = [
+            (
+                "mysql://u:secret@host:1/db?ssl-mode=REQUIRED",
+                "mysql://u@host:1/db?ssl-mode=REQUIRED",
+            ),
+            ("mysql://u:sec@ret/?@host/db", "mysql://u@host/db"),
+            ("mysql://u@host/db", "mysql://u@host/db"),
+            ("mysql://host/db", "mysql://host/db"),
+            ("redis://:secret@host", "redis://@host"),
+            ("sqlite:///data/a:b@c.db", "sqlite:///data/a:b@c.db"),
+            ("memory:", "memory:"),
+        ];
+        for (url, expected) in cases {
+            assert_eq!(describe(url), expected);
+            assert!(!format!("{:?}", StoreSettings::new(url)).contains("sec"), "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn memory_needs_nothing() {
+        let clock = Arc::new(ManualClock::new(7));
+        let store = connect(&StoreSettings::new("memory:"), clock).await.expect("a store");
+        assert!(store.clock_is_local());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_used_is_said() {
+        for url in ["", "host/db", "oracle://u:secret@host/db", "memory:x", "mysql:"] {
+            let said = refusal(url).await;
+            assert!(said.contains("cannot be used"), "{url}: {said}");
+            assert!(!said.contains("secret"), "{said}");
+        }
+        assert!(refusal("oracle://host/db").await.contains("it must begin with memory:"));
+        let clock = Arc::new(ManualClock::new(0));
+        for (worker_table, max_connections) in [("a b", 2), ("a", 0)] {
+            let worker_table = worker_table.to_owned();
+            let settings =
+                StoreSettings { worker_table, max_connections, ..StoreSettings::new("memory:") };
+            connect(&settings, clock.clone()).await.expect_err("unusable");
+        }
+    }
+
+    #[cfg(feature = "mysql")]
+    #[tokio::test]
+    async fn a_mysql_address_names_a_database() {
+        assert!(refusal("mysql://u:secret@host").await.contains("it names no database"));
+        assert!(refusal("mysql://u:secret@host:port/db").await.contains("invalid port"));
+        for url in ["mysql://u:p@host/db?ssl-mode=VERIFY_CA", "mariadb://host/db"] {
+            let clock = Arc::new(ManualClock::new(0));
+            let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+            assert!(!store.clock_is_local());
+        }
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[tokio::test]
+    async fn a_sqlite_address_names_a_writable_file() {
+        for url in ["sqlite::memory:", "sqlite://:memory:", "sqlite://a.db?mode=memory"] {
+            assert!(refusal(url).await.contains("use memory: instead"), "{url}");
+        }
+        for url in ["sqlite://", "sqlite:", "sqlite:///", "sqlite://?cache=shared"] {
+            assert!(refusal(url).await.contains("it names no file"), "{url}");
+        }
+        for url in ["sqlite://a.db?mode=ro", "sqlite://a.db?cache=shared&immutable=1"] {
+            assert!(refusal(url).await.contains("must be writable"), "{url}");
+        }
+        for url in ["sqlite://raindrop.db", "sqlite:raindrop.db", "sqlite:///data/a.db?mode=rwc"] {
+            let clock = Arc::new(ManualClock::new(0));
+            let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+            assert!(store.clock_is_local());
+        }
+    }
 }

@@ -180,9 +180,12 @@ impl Store for MemoryStore {
         if row.token != expected {
             return Ok(false);
         }
-        let ttl_ms = match write.expiry {
+        let expires_ms = match write.expiry {
+            // Free whatever the clock does.
             RowExpiry::Released => 0,
-            RowExpiry::After(ttl) => i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX),
+            RowExpiry::After(ttl) => {
+                now_ms.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
+            }
         };
         *row = StoredRow {
             token: write.token,
@@ -190,7 +193,7 @@ impl Store for MemoryStore {
             lane: write.lane,
             marks: write.marks.clone(),
             heartbeat_ms: now_ms,
-            expires_ms: now_ms.saturating_add(ttl_ms),
+            expires_ms,
         };
         Ok(true)
     }

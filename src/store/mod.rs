@@ -2,8 +2,8 @@
 //!
 //! # Adding an engine
 //!
-//! 1. Implement [`Store`]. For a SQL database that is a driver of two methods, a table of
-//!    statements and migrations; the logic stands once.
+//! 1. Implement [`Store`]. For a SQL database that is one file in `sql`: an `Engine` with its
+//!    connection, a few expressions, its migrations and what its errors mean.
 //! 2. Every method is one statement, or a few that are harmless when repeated or cut short. A
 //!    swap is *one* autocommitted statement: never read-then-write in a transaction.
 //! 3. Time is the store's own clock, in UTC, read inside the statement.
@@ -14,6 +14,8 @@ mod connect;
 mod error;
 mod memory;
 mod record;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod sql;
 
 use std::fmt::Debug;
 

@@ -1,0 +1,8 @@
+CREATE TABLE IF NOT EXISTS `{worker_table}_layout` (
+  namespace VARBINARY(255) NOT NULL,
+  words VARCHAR(1000) NOT NULL COMMENT 'how the bits of an ID are divided',
+  complete VARCHAR(1000) NOT NULL DEFAULT '' COMMENT 'the reserved keys whose rows are all there, joined by commas',
+  created_at DATETIME(6) NOT NULL COMMENT 'UTC',
+  PRIMARY KEY (namespace)
+) ENGINE = InnoDB DEFAULT CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin
+  COMMENT = 'Raindrop: one layout per namespace'

@@ -1,0 +1,7 @@
+-- One layout per namespace.
+CREATE TABLE IF NOT EXISTS "{worker_table}_layout" (
+  namespace TEXT NOT NULL PRIMARY KEY,
+  words TEXT NOT NULL,    -- how the bits of an ID are divided
+  complete TEXT NOT NULL DEFAULT '',    -- the reserved keys whose rows are all there, joined by commas
+  created_at INTEGER NOT NULL    -- Unix milliseconds, UTC
+) STRICT, WITHOUT ROWID;

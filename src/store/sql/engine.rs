@@ -1,0 +1,163 @@
+//! What a SQL engine adds to the shared logic.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use sqlx::{
+    error::DatabaseError,
+    migrate::{MigrateError, Migrator},
+};
+
+use crate::store::StoreError;
+
+/// A value that a statement is given.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Arg<'a> {
+    Null,
+    Integer(i64),
+    Text(&'a str),
+}
+
+/// A value that a statement answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Null,
+    Integer(i64),
+    /// Everything that is not an integer, as text: what reads it knows what it must look like.
+    Text(String),
+}
+
+/// What a database's error means for the statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// It certainly did not take place, because of others at work: try again.
+    Again,
+    /// The server is not there for us now.
+    Unavailable,
+    /// Anything else.
+    Refused,
+}
+
+/// Why a connection or a statement failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Sql(sqlx::Error),
+    Store(StoreError),
+}
+
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<MigrateError> for Failure {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+                Self::Sql(error)
+            }
+            dirty @ MigrateError::Dirty(_) => Self::Sql(dirty.into()),
+            other => Self::Store(StoreError::Unusable(other.to_string())),
+        }
+    }
+}
+
+/// The few expressions in which the engines' SQL differs.
+#[derive(Debug)]
+pub(super) struct Dialect {
+    /// Around identifiers.
+    pub(super) quote: char,
+    /// The present time, in the columns' type.
+    pub(super) now: &'static str,
+    /// The present time plus `?` milliseconds; null when `?` is null.
+    pub(super) now_plus: &'static str,
+    /// The time 0.
+    pub(super) epoch: &'static str,
+    /// A time as whole Unix milliseconds, around `{}`.
+    pub(super) unix_ms: &'static str,
+    /// A text compared byte for byte, trailing blanks included, around `{}`.
+    pub(super) exact: &'static str,
+    /// What ends an insert that leaves existing rows alone.
+    pub(super) or_keep: &'static str,
+    /// Lists the columns of the table named `?`; no rows when there is no such table.
+    pub(super) columns: &'static str,
+}
+
+/// A step of the tables' making: what it is about, and its SQL.
+pub(super) type MigrationFile = (&'static str, &'static str);
+
+/// One kind of SQL database.
+#[async_trait]
+pub(super) trait Engine: Debug + Send + Sync + 'static {
+    /// Its connection.
+    type Connection: sqlx::Connection + Debug + Send + 'static;
+
+    /// Its expressions.
+    const DIALECT: Dialect;
+    /// Its migrations in order; `{worker_table}` stands for the table's name. Each must be
+    /// harmless when it is repeated, and one statement where DDL is not transactional.
+    const MIGRATIONS: &'static [MigrationFile];
+    /// Whether its clock is the node's own.
+    const CLOCK_IS_LOCAL: bool;
+
+    /// Opens a connection and makes it durable and independent of the server's defaults.
+    async fn open(&self) -> Result<Self::Connection, Failure>;
+
+    /// Runs a statement; how many rows it matched.
+    async fn execute(
+        connection: &mut Self::Connection,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<u64, sqlx::Error>;
+
+    /// Runs a query; its rows.
+    async fn fetch(
+        connection: &mut Self::Connection,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<Vec<Value>>, sqlx::Error>;
+
+    /// Runs the migrations one node at a time; `bookkeeping` is the quoted name of their table.
+    async fn migrate(
+        &self,
+        connection: &mut Self::Connection,
+        migrator: &Migrator,
+        bookkeeping: &str,
+    ) -> Result<(), Failure>;
+
+    /// What an error of the database means.
+    fn class(error: &dyn DatabaseError) -> Class;
+
+    /// Settings under which acknowledged writes may be lost, in words.
+    async fn durability_warnings(
+        connection: &mut Self::Connection,
+    ) -> Result<Vec<String>, sqlx::Error>;
+}
+
+/// What any error means.
+pub(super) fn classify<E: Engine>(error: &sqlx::Error) -> Class {
+    match error {
+        // Nodes that create tables or bookkeeping rows at the same moment collide like this.
+        sqlx::Error::Database(error) if error.is_unique_violation() => Class::Again,
+        sqlx::Error::Database(error) => E::class(error.as_ref()),
+        // Another node is at it, or was cut short meanwhile.
+        sqlx::Error::Migrate(_) => Class::Again,
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::WorkerCrashed => Class::Unavailable,
+        _ => Class::Refused,
+    }
+}
+
+/// The value that a driver has read as bytes.
+pub(super) fn text(bytes: &[u8]) -> Value {
+    Value::Text(String::from_utf8_lossy(bytes).into_owned())
+}

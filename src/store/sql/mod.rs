@@ -1,0 +1,259 @@
+//! SQL databases as stores: the logic stands here once.
+//!
+//! An engine is one file: its connection, a few expressions, its migrations and what its errors
+//! mean. See [`engine::Engine`].
+
+mod connections;
+mod engine;
+#[cfg(feature = "mysql")]
+mod mysql;
+mod rows;
+mod schema;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod statements;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+
+use self::{
+    connections::Connections,
+    engine::{Arg, Engine, Value},
+    rows::Reader,
+    schema::Schema,
+    statements::Statements,
+};
+use super::{LayoutRecord, ListedRow, Scope, Store, StoreError, StoreSettings, Survey};
+use crate::core::lease::{Marks, Row, RowExpiry, RowWrite, Token};
+
+/// How many rows one statement inserts: 4 arguments each, far below every engine's most.
+const ROWS_AT_ONCE: u64 = 500;
+/// How often an update of a layout record is tried when others update it too.
+const MOST_RECORD_TRIES: u32 = 100;
+/// The column's width, in characters.
+const LONGEST_HOLDER: usize = 255;
+/// No lease is longer than this, so that adding it to the present stays inside every engine's
+/// times.
+const LONGEST_TTL: Duration = Duration::from_hours(24 * 365 * 100);
+
+#[cfg(feature = "mysql")]
+pub(super) fn mysql(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(SqlStore::new(mysql::MySqlEngine::new(settings)?, settings)))
+}
+
+#[cfg(feature = "sqlite")]
+pub(super) fn sqlite(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(SqlStore::new(sqlite::SqliteEngine::new(settings)?, settings)))
+}
+
+/// Worker rows and layout records in a SQL database.
+#[derive(Debug)]
+struct SqlStore<E: Engine> {
+    connections: Connections<E>,
+    statements: Statements,
+    worker_table: String,
+}
+
+impl<E: Engine> SqlStore<E> {
+    fn new(engine: E, settings: &StoreSettings) -> Self {
+        Self {
+            connections: Connections::new(engine, settings.max_connections, settings.timeout),
+            statements: Statements::new(&E::DIALECT, &settings.worker_table),
+            worker_table: settings.worker_table.clone(),
+        }
+    }
+
+    async fn record(&self, namespace: &str) -> Result<Option<(String, String)>, StoreError> {
+        let sql = &self.statements.layout_of;
+        let rows = self.connections.fetch(sql, &[Arg::Text(namespace)]).await?;
+        let Some(row) = rows.into_iter().next() else { return Ok(None) };
+        let table = format!("{}_layout", self.worker_table);
+        let mut reader = Reader::new(&table, namespace, row);
+        Ok(Some((reader.text("words")?, reader.text("complete")?)))
+    }
+
+    /// The rows that a query answers.
+    async fn rows(
+        &self,
+        scope: &Scope,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        let key = format!("{} {}", scope.namespace, scope.reserved_key);
+        let rows = self.connections.fetch(sql, args).await?;
+        rows.into_iter().map(|row| self.reader(&key, row).worker_row(&key)).collect()
+    }
+
+    fn reader(&self, row: &str, values: Vec<Value>) -> Reader<'_> {
+        Reader::new(&self.worker_table, row, values)
+    }
+}
+
+#[async_trait]
+impl<E: Engine> Store for SqlStore<E> {
+    fn clock_is_local(&self) -> bool {
+        E::CLOCK_IS_LOCAL
+    }
+
+    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
+        let Self { connections, statements, worker_table } = self;
+        Schema { connections, statements, worker_table }.prepare().await?;
+        connections.durability_warnings().await
+    }
+
+    async fn layout_record(
+        &self,
+        namespace: &str,
+        words: &str,
+    ) -> Result<LayoutRecord, StoreError> {
+        let mut record = self.record(namespace).await?;
+        if record.is_none() {
+            let args = [Arg::Text(namespace), Arg::Text(words)];
+            self.connections.execute(&self.statements.insert_layout, &args).await?;
+            record = self.record(namespace).await?;
+        }
+        let (words, complete) = record.ok_or_else(|| {
+            StoreError::Refused("the layout record vanished while it was being written".into())
+        })?;
+        Ok(LayoutRecord { words, complete: keys(&complete).map(str::to_owned).collect() })
+    }
+
+    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
+        for _ in 0..MOST_RECORD_TRIES {
+            let Some((_, before)) = self.record(namespace).await? else { return Ok(()) };
+            if keys(&before).any(|key| key == reserved_key) {
+                return Ok(());
+            }
+            let after = keys(&before).chain([reserved_key]).collect::<Vec<_>>().join(",");
+            let args = [Arg::Text(&after), Arg::Text(namespace), Arg::Text(&before)];
+            if self.connections.execute(&self.statements.set_complete, &args).await? == 1 {
+                return Ok(());
+            }
+        }
+        Err(StoreError::Refused("the layout record is being changed all the time".into()))
+    }
+
+    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
+        let Statements { count_rows, insert_rows, inserted_row, or_keep, .. } = &self.statements;
+        let marks = marks.to_string();
+        let mut first = scope.min_worker;
+        while first <= scope.max_worker {
+            let last = scope.max_worker.min(first.saturating_add(ROWS_AT_ONCE - 1));
+            let chunk = Scope { min_worker: first, max_worker: last, ..scope.clone() };
+            // Nodes that start together insert the same rows: most find them there.
+            let present = self.connections.fetch(count_rows, &in_scope(&chunk)).await?;
+            let present = present.into_iter().next().unwrap_or_default();
+            if self.reader("", present).count("worker_id")? < chunk.workers() {
+                let mut args = Vec::new();
+                for worker in first..=last {
+                    let key = [Arg::Text(&scope.namespace), Arg::Text(&scope.reserved_key)];
+                    args.extend(key);
+                    args.extend([integer(worker), Arg::Text(&marks)]);
+                }
+                let rows = vec![inserted_row.as_str(); args.len() / 4].join(",");
+                let sql = format!("{insert_rows}{rows} {or_keep}");
+                self.connections.execute(&sql, &args).await?;
+            }
+            let Some(next) = last.checked_add(1) else { break };
+            first = next;
+        }
+        Ok(())
+    }
+
+    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
+        let mut args = vec![Arg::Text(&scope.namespace)];
+        args.extend(in_scope(scope));
+        let rows = self.connections.fetch(&self.statements.survey, &args).await?;
+        let mut reader = self.reader("", rows.into_iter().next().unwrap_or_default());
+        Ok(Survey {
+            now_ms: reader.integer("now")?,
+            has_record: reader.count("namespace")? > 0,
+            held: reader.count("held")?,
+            free: reader.count("free")?,
+            next_expiry_ms: reader.optional_integer("expires_at")?,
+        })
+    }
+
+    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
+        let mut args = in_scope(scope).to_vec();
+        args.push(Arg::Integer(i64::from(limit)));
+        self.rows(scope, &self.statements.free_rows, &args).await
+    }
+
+    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
+        let mut args = in_scope(scope).to_vec();
+        args.push(Arg::Text(shortened(holder)));
+        let rows = self.rows(scope, &self.statements.free_row_of, &args).await?;
+        Ok(rows.into_iter().next())
+    }
+
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
+        let key = [Arg::Text(&scope.namespace), Arg::Text(&scope.reserved_key), integer(worker)];
+        let rows = self.rows(scope, &self.statements.row, &key).await?;
+        Ok(rows.into_iter().next())
+    }
+
+    async fn swap(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool, StoreError> {
+        let token = write.token.to_string();
+        let marks = write.marks.to_string();
+        let expected = expected.to_string();
+        let args = [
+            Arg::Text(&token),
+            Arg::Text(shortened(&write.holder)),
+            integer(write.lane as u64),
+            Arg::Text(&marks),
+            match write.expiry {
+                RowExpiry::Released => Arg::Null,
+                RowExpiry::After(ttl) => Arg::Integer(
+                    i64::try_from(ttl.min(LONGEST_TTL).as_millis())
+                        .expect("a hundred years of milliseconds fit"),
+                ),
+            },
+            Arg::Text(&scope.namespace),
+            Arg::Text(&scope.reserved_key),
+            integer(worker),
+            Arg::Text(&expected),
+        ];
+        Ok(self.connections.execute(&self.statements.swap, &args).await? == 1)
+    }
+
+    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+        let rows = self.connections.fetch(&self.statements.list, &[]).await?;
+        rows.into_iter().map(|row| self.reader("", row).listed_row()).collect()
+    }
+
+    async fn close(&self) {
+        self.connections.close().await;
+    }
+}
+
+fn in_scope(scope: &Scope) -> [Arg<'_>; 4] {
+    [
+        Arg::Text(&scope.namespace),
+        Arg::Text(&scope.reserved_key),
+        integer(scope.min_worker),
+        integer(scope.max_worker),
+    ]
+}
+
+/// No worker id and no lane is near the end of the range.
+fn integer(number: u64) -> Arg<'static> {
+    Arg::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// The reserved keys of a record.
+fn keys(complete: &str) -> impl Iterator<Item = &str> {
+    complete.split(',').filter(|key| !key.is_empty())
+}
+
+/// As much of a holder as the column takes: it is only a label.
+fn shortened(holder: &str) -> &str {
+    holder.char_indices().nth(LONGEST_HOLDER).map_or(holder, |(end, _)| &holder[..end])
+}

@@ -1,0 +1,205 @@
+//! MySQL 8+ and MariaDB 10.6+.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Executor as _, MySql, Row as _, TypeInfo as _,
+    ValueRef as _,
+    error::DatabaseError,
+    migrate::Migrator,
+    mysql::{MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlRow},
+    query::Query,
+};
+
+use super::{
+    engine::{Arg, Class, Dialect, Engine, Failure, MigrationFile, Value, text},
+    schema,
+};
+use crate::store::{StoreError, StoreSettings, describe};
+
+/// How to connect to one database.
+pub(super) struct MySqlEngine {
+    options: MySqlConnectOptions,
+    timeout: Duration,
+}
+
+impl fmt::Debug for MySqlEngine {
+    /// The options would show the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MySqlEngine")
+            .field("host", &self.options.get_host())
+            .field("port", &self.options.get_port())
+            .field("database", &self.options.get_database())
+            .finish_non_exhaustive()
+    }
+}
+
+impl MySqlEngine {
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+        let unusable = |reason: &dyn fmt::Display| {
+            let address = describe(&settings.url);
+            StoreError::Unusable(format!("the store's address {address} cannot be used: {reason}"))
+        };
+        let url = match settings.url.strip_prefix("mariadb://") {
+            Some(rest) => format!("mysql://{rest}"),
+            None => settings.url.clone(),
+        };
+        let options: MySqlConnectOptions = url.parse().map_err(|error| unusable(&error))?;
+        if options.get_database().is_none() {
+            return Err(unusable(&"it names no database, as in mysql://user@host/database"));
+        }
+        Ok(Self { options: options.charset("utf8mb4"), timeout: settings.timeout })
+    }
+}
+
+#[async_trait]
+impl Engine for MySqlEngine {
+    type Connection = MySqlConnection;
+
+    const DIALECT: Dialect = Dialect {
+        quote: '`',
+        now: "UTC_TIMESTAMP(6)",
+        now_plus: "UTC_TIMESTAMP(6) + INTERVAL (? * 1000) MICROSECOND",
+        epoch: "TIMESTAMP'1970-01-01 00:00:00'",
+        unix_ms: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {}) DIV 1000",
+        // Most collations ignore trailing blanks.
+        exact: "CAST({} AS BINARY)",
+        // `INSERT IGNORE` would also hide values that do not fit.
+        or_keep: "ON DUPLICATE KEY UPDATE namespace = namespace",
+        columns: "SELECT column_name FROM information_schema.columns \
+                  WHERE table_schema = DATABASE() AND table_name = ?",
+    };
+    const MIGRATIONS: &'static [MigrationFile] = &[
+        ("worker", include_str!("../../../migrations/mysql/0001_worker.sql")),
+        ("layout", include_str!("../../../migrations/mysql/0002_layout.sql")),
+    ];
+    const CLOCK_IS_LOCAL: bool = false;
+
+    async fn open(&self) -> Result<MySqlConnection, Failure> {
+        let mut connection = self.options.connect().await?;
+        // Whatever the server's defaults are: a value that does not fit is an error, a statement
+        // is its own transaction, and a statement that we gave up does not wait on for a lock.
+        let seconds = self.timeout.as_secs().max(1);
+        let sql = format!(
+            "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+             SESSION autocommit = 1, SESSION innodb_lock_wait_timeout = {seconds}, \
+             SESSION lock_wait_timeout = {seconds}"
+        );
+        connection.execute(AssertSqlSafe(sql)).await?;
+        Ok(connection)
+    }
+
+    async fn execute(
+        connection: &mut MySqlConnection,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<u64, sqlx::Error> {
+        // sqlx asks the server to count matched rows, not changed ones.
+        Ok(query(sql, args).execute(connection).await?.rows_affected())
+    }
+
+    async fn fetch(
+        connection: &mut MySqlConnection,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<Vec<Value>>, sqlx::Error> {
+        let rows = query(sql, args).fetch_all(connection).await?;
+        rows.iter().map(|row| (0..row.len()).map(|column| value(row, column)).collect()).collect()
+    }
+
+    async fn migrate(
+        &self,
+        connection: &mut MySqlConnection,
+        migrator: &Migrator,
+        bookkeeping: &str,
+    ) -> Result<(), Failure> {
+        // One node after the other, so that they do not all try to create the tables. Only a
+        // courtesy: clusters refuse the function, and without it races are tried again.
+        let seconds = i64::try_from(self.timeout.as_secs().max(1)).unwrap_or(i64::MAX);
+        let lock = "SELECT GET_LOCK(CONCAT('raindrop ', CRC32(CONCAT(DATABASE(), ' ', ?))), ?)";
+        let args = [Arg::Text(bookkeeping), Arg::Integer(seconds)];
+        match Self::fetch(connection, lock, &args).await {
+            Ok(_) | Err(sqlx::Error::Database(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        schema::apply::<Self>(connection, migrator, bookkeeping).await
+    }
+
+    fn class(error: &dyn DatabaseError) -> Class {
+        let number = error.try_downcast_ref::<MySqlDatabaseError>().map(|error| error.number());
+        match number {
+            // Deadlock, lock wait, changed since the snapshot, table created by another node,
+            // table definition changed.
+            Some(1213 | 1205 | 1020 | 1050 | 1412) => Class::Again,
+            // Too many connections (of the server, of the user), shutting down, a cluster's node
+            // that is not ready, blocked host, statement interrupted, killed.
+            Some(1040 | 1203 | 1053 | 1047 | 1129 | 1317 | 1927 | 3169) => Class::Unavailable,
+            _ if error.code().as_deref() == Some("40001") => Class::Again,
+            _ => Class::Refused,
+        }
+    }
+
+    async fn durability_warnings(
+        connection: &mut MySqlConnection,
+    ) -> Result<Vec<String>, sqlx::Error> {
+        let sql = "SELECT CAST(@@GLOBAL.innodb_flush_log_at_trx_commit AS SIGNED), \
+                   CAST(@@GLOBAL.log_bin AS SIGNED), CAST(@@GLOBAL.sync_binlog AS SIGNED)";
+        let rows = match Self::fetch(connection, sql, &[]).await {
+            Ok(rows) => rows,
+            // A relative of MySQL without these settings.
+            Err(sqlx::Error::Database(_)) => {
+                return Ok(vec!["the database does not tell its durability settings".to_owned()]);
+            }
+            Err(error) => return Err(error),
+        };
+        let mut warnings = Vec::new();
+        let [flush, log_bin, sync] = rows.first().map_or(&[][..], Vec::as_slice) else {
+            return Ok(warnings);
+        };
+        let mut expect_one = |name: &str, value: &Value| {
+            if let Value::Integer(value) = value
+                && *value != 1
+            {
+                warnings.push(format!(
+                    "{name} is {value}, not 1: a power failure of the database may lose \
+                     acknowledged writes, and with them the promise that no ID is issued twice"
+                ));
+            }
+        };
+        expect_one("innodb_flush_log_at_trx_commit", flush);
+        if *log_bin != Value::Integer(0) {
+            expect_one("sync_binlog", sync);
+        }
+        Ok(warnings)
+    }
+}
+
+fn query(sql: &str, args: &[Arg<'_>]) -> Query<'static, MySql, MySqlArguments> {
+    let mut query = sqlx::query(AssertSqlSafe(sql));
+    for arg in args {
+        query = match arg {
+            Arg::Null => query.bind(None::<i64>),
+            Arg::Integer(integer) => query.bind(*integer),
+            Arg::Text(text) => query.bind(*text),
+        };
+    }
+    query
+}
+
+fn value(row: &MySqlRow, column: usize) -> Result<Value, sqlx::Error> {
+    let raw = row.try_get_raw(column)?;
+    if raw.is_null() {
+        return Ok(Value::Null);
+    }
+    let is_integer = {
+        let kind = raw.type_info();
+        let kind = kind.name();
+        kind.contains("INT") || kind == "BOOLEAN"
+    };
+    if is_integer {
+        Ok(Value::Integer(row.try_get_unchecked(column)?))
+    } else {
+        Ok(text(row.try_get_unchecked(column)?))
+    }
+}

@@ -1,0 +1,114 @@
+//! Reading what a SQL database answers, and saying exactly what cannot be read.
+
+use std::{fmt::Display, str::FromStr, vec};
+
+use super::engine::Value;
+use crate::{
+    core::lease::Row,
+    store::{ListedRow, StoreError},
+};
+
+/// One row's values in the order of its statement, with the names for complaints.
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
+    table: &'a str,
+    row: String,
+    values: vec::IntoIter<Value>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(table: &'a str, row: impl Into<String>, values: Vec<Value>) -> Self {
+        Self { table, row: row.into(), values: values.into_iter() }
+    }
+
+    pub(super) fn text(&mut self, column: &'static str) -> Result<String, StoreError> {
+        match self.next() {
+            Value::Text(text) => Ok(text),
+            other => Err(self.corrupt(column, &other, "not a text")),
+        }
+    }
+
+    pub(super) fn parsed<T>(&mut self, column: &'static str) -> Result<T, StoreError>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let text = self.text(column)?;
+        text.parse().map_err(|reason| self.corrupt(column, &Value::Text(text.clone()), reason))
+    }
+
+    pub(super) fn integer(&mut self, column: &'static str) -> Result<i64, StoreError> {
+        match self.next() {
+            Value::Integer(integer) => Ok(integer),
+            other => Err(self.corrupt(column, &other, "not an integer")),
+        }
+    }
+
+    pub(super) fn optional_integer(
+        &mut self,
+        column: &'static str,
+    ) -> Result<Option<i64>, StoreError> {
+        match self.next() {
+            Value::Null => Ok(None),
+            Value::Integer(integer) => Ok(Some(integer)),
+            other => Err(self.corrupt(column, &other, "not an integer")),
+        }
+    }
+
+    pub(super) fn count(&mut self, column: &'static str) -> Result<u64, StoreError> {
+        let integer = self.integer(column)?;
+        let negative = |_| self.corrupt(column, &Value::Integer(integer), "negative");
+        u64::try_from(integer).map_err(negative)
+    }
+
+    /// A worker's row, whose columns come next; `key` is its namespace and reserved key.
+    pub(super) fn worker_row(&mut self, key: &str) -> Result<Row, StoreError> {
+        let worker = self.count("worker_id")?;
+        self.row = format!("{key} {worker}");
+        let token = self.parsed("token")?;
+        let holder = self.text("holder")?;
+        let lane = self.count("lane")?;
+        let marks: crate::core::lease::Marks = self.parsed("marks")?;
+        let known_lane = usize::try_from(lane).ok().filter(|lane| *lane < marks.lanes());
+        let lane = known_lane.ok_or_else(|| {
+            let reason = format!("there are {} lanes", marks.lanes());
+            self.corrupt("lane", &Value::Text(lane.to_string()), reason)
+        })?;
+        Ok(Row {
+            worker,
+            token,
+            holder,
+            lane,
+            marks,
+            free: self.integer("expires_at")? != 0,
+            heartbeat_ms: self.integer("heartbeat_at")?,
+            expires_ms: self.integer("expires_at")?,
+        })
+    }
+
+    /// A worker's row after its namespace and reserved key.
+    pub(super) fn listed_row(&mut self) -> Result<ListedRow, StoreError> {
+        let namespace = self.text("namespace")?;
+        let reserved_key = self.text("reserved_key")?;
+        let row = self.worker_row(&format!("{namespace} {reserved_key}"))?;
+        Ok(ListedRow { namespace, reserved_key, row })
+    }
+
+    /// A column that the statement does not answer reads as null.
+    fn next(&mut self) -> Value {
+        self.values.next().unwrap_or(Value::Null)
+    }
+
+    fn corrupt(&self, column: &'static str, value: &Value, reason: impl ToString) -> StoreError {
+        StoreError::Corrupt {
+            table: self.table.to_owned(),
+            row: self.row.clone(),
+            column,
+            value: match value {
+                Value::Null => "null".to_owned(),
+                Value::Integer(integer) => integer.to_string(),
+                Value::Text(text) => text.clone(),
+            },
+            reason: reason.to_string(),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! An embedded SQLite file.
+
+use async_trait::async_trait;
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, Sqlite, TypeInfo as _,
+    ValueRef as _,
+    error::DatabaseError,
+    migrate::Migrator,
+    query::Query,
+    sqlite::{
+        SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow,
+        SqliteSynchronous,
+    },
+};
+
+use super::{
+    engine::{Arg, Class, Dialect, Engine, Failure, MigrationFile, Value, text},
+    schema,
+};
+use crate::store::{StoreError, StoreSettings};
+
+/// How to open one file.
+#[derive(Debug)]
+pub(super) struct SqliteEngine {
+    options: SqliteConnectOptions,
+}
+
+impl SqliteEngine {
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+        let url = &settings.url;
+        let unusable = |reason: &dyn std::fmt::Display| {
+            StoreError::Unusable(format!("the store's address {url} cannot be used: {reason}"))
+        };
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let has = |option: &str| query.split('&').any(|given| given == option);
+        if path.ends_with(":memory:") || has("mode=memory") {
+            return Err(unusable(
+                &"a SQLite database in memory is gone with its connection; use memory: instead",
+            ));
+        }
+        if path.trim_start_matches("sqlite:").trim_start_matches('/').is_empty() {
+            return Err(unusable(&"it names no file, as in sqlite://raindrop.db"));
+        }
+        if has("mode=ro") || has("immutable=1") || has("immutable=true") {
+            return Err(unusable(&"the file must be writable"));
+        }
+        let options: SqliteConnectOptions = url.parse().map_err(|error| unusable(&error))?;
+        Ok(Self {
+            options: options
+                .create_if_missing(true)
+                .journal_mode(SqliteJournalMode::Wal)
+                .synchronous(SqliteSynchronous::Full)
+                // Shorter than the whole time-out, so that the statement is over before it.
+                .busy_timeout(settings.timeout / 2),
+        })
+    }
+
+    fn path(&self) -> String {
+        self.options.get_filename().display().to_string()
+    }
+}
+
+#[async_trait]
+impl Engine for SqliteEngine {
+    type Connection = SqliteConnection;
+
+    const DIALECT: Dialect = Dialect {
+        quote: '"',
+        // SQLite's own clock, in whole milliseconds; one reading serves a whole statement.
+        now: "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)",
+        now_plus: "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER) + ?",
+        epoch: "0",
+        unix_ms: "{}",
+        exact: "{}",
+        or_keep: "ON CONFLICT DO NOTHING",
+        columns: "SELECT name FROM pragma_table_info(?)",
+    };
+    const MIGRATIONS: &'static [MigrationFile] = &[
+        ("worker", include_str!("../../../migrations/sqlite/0001_worker.sql")),
+        ("layout", include_str!("../../../migrations/sqlite/0002_layout.sql")),
+    ];
+    const CLOCK_IS_LOCAL: bool = true;
+
+    async fn open(&self) -> Result<SqliteConnection, Failure> {
+        let mut connection = self.options.connect().await.map_err(|error| match error {
+            sqlx::Error::Database(error) if primary_code(error.as_ref()) == CANNOT_OPEN => {
+                let reason = format!("{}: {}", self.path(), error.message());
+                Failure::Store(StoreError::Unavailable(reason.into()))
+            }
+            other => Failure::Sql(other),
+        })?;
+        // SQLite answers a setting that it cannot take with the one that stays.
+        let sql = "SELECT journal_mode, synchronous FROM pragma_journal_mode, pragma_synchronous";
+        let settings = Self::fetch(&mut connection, sql, &[]).await?;
+        let wanted = vec![Value::Text("wal".to_owned()), Value::Integer(2)];
+        if settings.first() != Some(&wanted) {
+            return Err(StoreError::Unusable(format!(
+                "{} cannot be made durable: journal_mode and synchronous should be WAL and FULL \
+                 but are {settings:?}; it must be on a local file system",
+                self.path()
+            ))
+            .into());
+        }
+        Ok(connection)
+    }
+
+    async fn execute(
+        connection: &mut SqliteConnection,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<u64, sqlx::Error> {
+        Ok(query(sql, args).execute(connection).await?.rows_affected())
+    }
+
+    async fn fetch(
+        connection: &mut SqliteConnection,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<Vec<Value>>, sqlx::Error> {
+        let rows = query(sql, args).fetch_all(connection).await?;
+        rows.iter().map(|row| (0..row.len()).map(|column| value(row, column)).collect()).collect()
+    }
+
+    async fn migrate(
+        &self,
+        connection: &mut SqliteConnection,
+        migrator: &Migrator,
+        bookkeeping: &str,
+    ) -> Result<(), Failure> {
+        // The write lock from the start: one node after the other, all or nothing.
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+        schema::apply::<Self>(&mut transaction, migrator, bookkeeping).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    fn class(error: &dyn DatabaseError) -> Class {
+        match primary_code(error) {
+            BUSY | LOCKED => Class::Again,
+            INPUT_OUTPUT | CANNOT_OPEN => Class::Unavailable,
+            _ => Class::Refused,
+        }
+    }
+
+    async fn durability_warnings(_: &mut SqliteConnection) -> Result<Vec<String>, sqlx::Error> {
+        // Every connection is checked when it is opened.
+        Ok(Vec::new())
+    }
+}
+
+const BUSY: i32 = 5;
+const LOCKED: i32 = 6;
+const INPUT_OUTPUT: i32 = 10;
+const CANNOT_OPEN: i32 = 14;
+
+/// The result code without its details.
+fn primary_code(error: &dyn DatabaseError) -> i32 {
+    error.code().and_then(|code| code.parse::<i32>().ok()).map_or(0, |code| code & 0xff)
+}
+
+fn query(sql: &str, args: &[Arg<'_>]) -> Query<'static, Sqlite, SqliteArguments> {
+    let mut query = sqlx::query(AssertSqlSafe(sql));
+    for arg in args {
+        query = match arg {
+            Arg::Null => query.bind(None::<i64>),
+            Arg::Integer(integer) => query.bind(*integer),
+            Arg::Text(text) => query.bind((*text).to_owned()),
+        };
+    }
+    query
+}
+
+fn value(row: &SqliteRow, column: usize) -> Result<Value, sqlx::Error> {
+    let raw = row.try_get_raw(column)?;
+    if raw.is_null() {
+        return Ok(Value::Null);
+    }
+    let is_integer = raw.type_info().name() == "INTEGER";
+    if is_integer {
+        Ok(Value::Integer(row.try_get_unchecked(column)?))
+    } else {
+        Ok(text(row.try_get_unchecked(column)?))
+    }
+}

@@ -1,0 +1,93 @@
+//! The statements, for one engine and one table name.
+
+use super::engine::Dialect;
+
+/// Ready texts; the arguments' order is that of the question marks.
+#[derive(Debug)]
+pub(super) struct Statements {
+    pub(super) layout_of: String,
+    pub(super) insert_layout: String,
+    pub(super) set_complete: String,
+    pub(super) count_rows: String,
+    pub(super) insert_rows: String,
+    pub(super) inserted_row: String,
+    pub(super) or_keep: &'static str,
+    pub(super) survey: String,
+    pub(super) free_rows: String,
+    pub(super) free_row_of: String,
+    pub(super) row: String,
+    pub(super) swap: String,
+    pub(super) list: String,
+    pub(super) columns: &'static str,
+    pub(super) applied: String,
+    /// The quoted name of the migrations' bookkeeping table.
+    pub(super) bookkeeping: String,
+}
+
+/// Namespace, reserved key, smallest and largest worker id.
+const SCOPE: &str = "namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?";
+
+impl Statements {
+    pub(super) fn new(dialect: &Dialect, worker_table: &str) -> Self {
+        let Dialect { quote, now, now_plus, epoch, or_keep, .. } = dialect;
+        let worker = format!("{quote}{worker_table}{quote}");
+        let layout = format!("{quote}{worker_table}_layout{quote}");
+        let bookkeeping = format!("{quote}{worker_table}_migrations{quote}");
+        let unix_ms = |time: &str| dialect.unix_ms.replace("{}", time);
+        let is_holder = dialect.exact.replace("{}", "holder");
+        let row = format!(
+            "worker_id, token, holder, lane, marks, expires_at <= {now}, {}, {}",
+            unix_ms("heartbeat_at"),
+            unix_ms("expires_at"),
+        );
+        Self {
+            layout_of: format!("SELECT words, complete FROM {layout} WHERE namespace = ?"),
+            insert_layout: format!(
+                "INSERT INTO {layout} (namespace, words, created_at) VALUES (?, ?, {now}) {or_keep}"
+            ),
+            set_complete: format!(
+                "UPDATE {layout} SET complete = ? WHERE namespace = ? AND complete = ?"
+            ),
+            count_rows: format!("SELECT COUNT(*) FROM {worker} WHERE {SCOPE}"),
+            insert_rows: format!(
+                "INSERT INTO {worker} \
+                 (namespace, reserved_key, worker_id, marks, created_at, updated_at) VALUES "
+            ),
+            inserted_row: format!("(?, ?, ?, ?, {now}, {now})"),
+            or_keep,
+            survey: format!(
+                "SELECT {}, (SELECT COUNT(*) FROM {layout} WHERE namespace = ?), \
+                 COUNT(CASE WHEN expires_at > {now} THEN 1 END), \
+                 COUNT(CASE WHEN expires_at <= {now} THEN 1 END), {} \
+                 FROM {worker} WHERE {SCOPE}",
+                unix_ms(now),
+                unix_ms(&format!("MIN(CASE WHEN expires_at > {now} THEN expires_at END)")),
+            ),
+            free_rows: format!(
+                "SELECT {row} FROM {worker} WHERE {SCOPE} AND expires_at <= {now} \
+                 ORDER BY heartbeat_at, worker_id LIMIT ?"
+            ),
+            free_row_of: format!(
+                "SELECT {row} FROM {worker} WHERE {SCOPE} AND expires_at <= {now} \
+                 AND {is_holder} = ? ORDER BY heartbeat_at DESC, worker_id DESC LIMIT 1"
+            ),
+            row: format!(
+                "SELECT {row} FROM {worker} \
+                 WHERE namespace = ? AND reserved_key = ? AND worker_id = ?"
+            ),
+            swap: format!(
+                "UPDATE {worker} SET token = ?, holder = ?, lane = ?, marks = ?, \
+                 heartbeat_at = {now}, expires_at = COALESCE({now_plus}, {epoch}), \
+                 updated_at = {now} \
+                 WHERE namespace = ? AND reserved_key = ? AND worker_id = ? AND token = ?"
+            ),
+            list: format!(
+                "SELECT namespace, reserved_key, {row} FROM {worker} \
+                 ORDER BY namespace, reserved_key, worker_id"
+            ),
+            columns: dialect.columns,
+            applied: format!("SELECT version FROM {bookkeeping} WHERE success = TRUE"),
+            bookkeeping,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The core as a library, through its public face only; also built without default features.
+
+use std::{sync::Arc, thread};
+
+use raindrop::core::{
+    clock::{Clock, ManualClock, SystemClock},
+    id::Id,
+    issue::{ClaimError, Generator, IssueSettings},
+    layout::{LayoutSpec, TimeUnit},
+    preset::Preset,
+};
+
+#[test]
+fn a_generator_of_ones_own_issues_ascending_ids() {
+    let layout = Preset::Raindrop.spec().build().expect("a preset is valid");
+    let clock = Arc::new(SystemClock::default());
+    let generator = Generator::with_worker(layout, 42, &IssueSettings::default(), clock)
+        .expect("42 fits 9 bits");
+    let mut last = Id::new(0).expect("an ID");
+    for _ in 0..100 {
+        let claim = generator.claim("order", 100).expect("within max_wait");
+        thread::sleep(claim.wait);
+        for id in claim.ids {
+            assert!(id > last);
+            assert_eq!(generator.layout().decompose(id).worker, 42);
+            last = id;
+        }
+    }
+}
+
+#[test]
+fn a_batch_is_also_a_few_ranges() {
+    let layout = LayoutSpec { reserved_bits: 2, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
+    let layout = layout.build().expect("valid");
+    let clock = Arc::new(ManualClock::new(1_763_650_000_000));
+    let generator = Generator::with_worker(layout, 1, &IssueSettings::default(), clock.clone())
+        .expect("1 fits");
+    let ids: Vec<Id> = generator.claim("a", 2_500).expect("waits").ids.collect();
+    let ranges: Vec<_> = generator.claim("b", 2_500).expect("waits").ids.ranges().collect();
+    let expanded: Vec<u64> = ranges
+        .iter()
+        .flat_map(|range| (0..range.count).map(|index| range.first.get() + index * range.step))
+        .collect();
+    assert_eq!(expanded, ids.iter().map(|id| id.get()).collect::<Vec<_>>());
+    assert!(ranges.iter().all(|range| range.step == 4));
+    assert_eq!(ranges.len(), 3);
+    assert_eq!(clock.now_ms(), 1_763_650_000_000);
+}
+
+#[test]
+fn errors_say_what_is_allowed() {
+    let violations = LayoutSpec { worker_bits: 11, ..LayoutSpec::for_unit(TimeUnit::Day) }
+        .build()
+        .expect_err("11 is too wide");
+    assert_eq!(violations.to_string(), "layout.worker_bits = 11: must be 3 to 10");
+    let layout = Preset::JsSafe.spec().build().expect("a preset is valid");
+    let clock = Arc::new(SystemClock::default());
+    let generator = Generator::with_worker(layout, 31, &IssueSettings::default(), clock)
+        .expect("31 fits 5 bits");
+    assert!(matches!(generator.claim("no good", 1), Err(ClaimError::InvalidCode(_))));
+}

@@ -1,0 +1,149 @@
+use std::{io::Write as _, net::TcpStream, sync::Arc, time::Duration};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::{
+    collected::Collected,
+    support::{
+        poll,
+        service::{Setup, run},
+    },
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_any_configuration_it_serves_and_says_what_it_does() {
+    let node = Setup::new().start_leased().await;
+    let (status, body) = node.json("/id/order").await;
+    assert_eq!(status, 200);
+    let id: u64 = body["id"].as_str().expect("a string").parse().expect("decimal");
+    assert_eq!(body.as_object().expect("an object").len(), 1);
+
+    let ids = node.ids("order", 1_000).await;
+    assert!(ids.len() == 1_000 && ids.is_sorted_by(|a, b| a < b) && ids[0] > id);
+
+    let before = jiff_now_ms() - 60_000;
+    let (status, fields) = node.json(&format!("/parse/{id}")).await;
+    assert_eq!(status, 200);
+    assert!((before..=jiff_now_ms()).contains(&fields["unix_ms"].as_i64().expect("a number")));
+    let health = node.health().await;
+    assert_eq!((&fields["worker_id"], &fields["lane"]), (&health["worker_id"], &health["lane"]));
+
+    let folder = node.folder().join("raindrop.db");
+    assert!(folder.is_file(), "the SQLite file is in the working folder");
+    let log = node.log();
+    for expected in
+        ["http://127.0.0.1:", "unique within this file", "worker", "lane", "valid until 2094"]
+    {
+        assert!(log.contains(expected), "{expected:?} is missing in\n{log}");
+    }
+    node.stop().await;
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test compares with the machine's clock")]
+fn jiff_now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    i64::try_from(since.expect("after 1970").as_millis()).expect("fits")
+}
+
+/// The rows that `raindrop workers` shows as held or with a holder.
+fn used_rows(folder: &std::path::Path) -> String {
+    let (code, out, err) = run(&["workers"], &[], folder);
+    assert_eq!(code, Some(0), "{err}");
+    out
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clean_stop_under_load_frees_the_row_and_the_next_start_goes_on_above() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let setup = Setup::new().folder(folder.path()).set("worker.max_id", 1);
+    let collected = Arc::new(Collected::default());
+    for _ in 0..3 {
+        // With the only row: had it not been freed, the next start would wait for its ttl.
+        let node = setup.clone().start_leased().await;
+        let clients: Vec<_> =
+            (0..4).map(|index| collected.client(&node, "order", 1 + index * 100)).collect();
+        // An idle connection, and one that sent half a request, must not hold up the end.
+        let address = node.url("").replace("http://", "");
+        let idle = TcpStream::connect(&address).expect("connects");
+        let mut half = TcpStream::connect(&address).expect("connects");
+        half.write_all(b"GET /id/order HTTP/1.1\r\nHost: ").expect("writes");
+        let enough = collected.count() + 5_000;
+        poll::until(Duration::from_secs(30), "IDs under load", async || {
+            (collected.count() > enough).then_some(())
+        })
+        .await;
+        node.stop().await;
+        drop((idle, half));
+        for client in clients {
+            client.abort();
+        }
+        let rows = used_rows(folder.path());
+        assert!(rows.contains("free") && !rows.contains("held"), "{rows}");
+    }
+    assert_eq!(collected.duplicates(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_drains_it_is_not_ready_but_serves() {
+    let mut node = Setup::new().set("http.drain_delay", "5s").start_leased().await;
+    node.signal(Signal::TERM);
+    poll::until(Duration::from_secs(5), "it is not ready", async || {
+        (node.get("/readyz").await.ok()?.status() == 503).then_some(())
+    })
+    .await;
+    assert_eq!(node.get("/livez").await.expect("an answer").status(), 200);
+    node.ids("order", 10).await;
+    let status = node.ended().await;
+    assert!(status.success(), "{status}\n{}", node.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_ends_it_at_once() {
+    let mut node = Setup::new().set("http.drain_delay", "60s").start_leased().await;
+    node.signal(Signal::INT);
+    poll::until(Duration::from_secs(5), "it is not ready", async || {
+        (node.get("/readyz").await.ok()?.status() == 503).then_some(())
+    })
+    .await;
+    node.signal(Signal::TERM);
+    let status = node.ended().await;
+    assert!(!status.success(), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_services_on_one_file_hold_different_workers() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let collected = Collected::default();
+    let mut nodes = Vec::new();
+    for _ in 0..3 {
+        nodes.push(Setup::new().folder(folder.path()).start_leased().await);
+    }
+    for node in &nodes {
+        collected.add(&node.ids("order", 10_000).await);
+    }
+    assert_eq!((collected.count(), collected.duplicates()), (30_000, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_layout_on_the_same_store_ends_with_code_2_and_names_both() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let first = Setup::new().folder(folder.path()).start_leased().await;
+    let mut second =
+        Setup::new().folder(folder.path()).set("layout.time_unit", "second").spawn();
+    let status = second.ended().await;
+    assert_eq!(status.code(), Some(2), "{}", second.log());
+    let log = second.log();
+    assert!(log.contains("unit=second") && log.contains("unit=millisecond"), "{log}");
+    first.ids("order", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_of_ten_thousand_arrives_with_none_from_the_future() {
+    let node = Setup::new().start_leased().await;
+    let ids = node.ids("order", 10_000).await;
+    let arrived = jiff_now_ms();
+    assert!(ids.len() == 10_000 && ids.is_sorted_by(|a, b| a < b));
+    let (_, last): (_, Value) = node.json(&format!("/parse/{}", ids[9_999])).await;
+    assert!(last["unix_ms"].as_i64().expect("a number") <= arrived);
+}

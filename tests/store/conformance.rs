@@ -1,0 +1,384 @@
+//! The promises of [`raindrop::store::Store`], on every engine.
+
+use std::{sync::Arc, time::Duration};
+
+use raindrop::{
+    core::lease::{Marks, Row, RowExpiry, RowWrite, Token},
+    store::{Scope, Store},
+};
+use tokio::task::JoinSet;
+
+use crate::{
+    site::{Site, release, scope, token, with_rows, write},
+    support::poll,
+};
+
+/// Runs every case on every engine.
+macro_rules! on_every_engine {
+    ($($case:ident)*) => {
+        on_every_engine!(@ memory $($case)*);
+        on_every_engine!(@ sqlite $($case)*);
+        on_every_engine!(@ mariadb $($case)*);
+    };
+    (@ $engine:ident $($case:ident)*) => {
+        mod $engine {
+            use crate::site::Site;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::$case(&Site::$engine().await).await;
+                }
+            )*
+        }
+    };
+}
+
+on_every_engine! {
+    rows_are_born_free_with_their_marks
+    a_swap_sets_everything_and_refuses_a_stale_token
+    a_missing_row_is_not_made_by_a_swap
+    of_concurrent_swaps_exactly_one_takes_place
+    one_holder_name_makes_nobody_the_owner
+    a_row_is_free_after_its_time_by_the_stores_clock
+    no_time_is_too_long
+    a_release_frees_at_once
+    free_rows_come_longest_unused_first
+    the_holders_latest_free_row_is_found
+    a_survey_counts
+    the_first_layout_stands
+    complete_keys_are_kept_once_each
+    existing_rows_are_kept
+    fifty_nodes_create_the_same_rows
+    large_marks_are_exact
+    names_differ_by_case_and_trailing_blanks
+    holders_are_any_text
+    namespaces_and_reserved_keys_are_apart
+    all_rows_are_listed_in_order
+}
+
+async fn read(store: &Arc<dyn Store>, scope: &Scope, worker: u64) -> Row {
+    store.row(scope, worker).await.expect("an answer").expect("the row")
+}
+
+async fn swap(store: &Arc<dyn Store>, worker: u64, expected: Token, write: &RowWrite) -> bool {
+    store.swap(&scope(1, 9), worker, expected, write).await.expect("an answer")
+}
+
+fn workers(rows: &[Row]) -> Vec<u64> {
+    rows.iter().map(|row| row.worker).collect()
+}
+
+/// Waits until the store's clock shows another millisecond.
+async fn a_tick(store: &Arc<dyn Store>) {
+    let before = store.survey(&scope(1, 9)).await.expect("a survey").now_ms;
+    poll::until(Duration::from_secs(10), "the next millisecond", async || {
+        let now = store.survey(&scope(1, 9)).await.expect("a survey").now_ms;
+        (now > before).then_some(())
+    })
+    .await;
+}
+
+async fn rows_are_born_free_with_their_marks(site: &Site) {
+    let scope = scope(0, 1200);
+    let store = site.store().await;
+    store.create_rows(&scope, &Marks::all_at(42, 8)).await.expect("rows");
+    let rows = store.free_rows(&scope, 5000).await.expect("an answer");
+    assert_eq!(workers(&rows), (0..=1200).collect::<Vec<_>>());
+    let born = Row {
+        worker: 1200,
+        token: Token::UNUSED,
+        holder: String::new(),
+        lane: 0,
+        marks: Marks::all_at(42, 8),
+        free: true,
+        heartbeat_ms: 0,
+        expires_ms: 0,
+    };
+    assert_eq!(read(&store, &scope, 1200).await, born);
+}
+
+async fn a_swap_sets_everything_and_refuses_a_stale_token(site: &Site) {
+    let scope = scope(1, 3);
+    let store = with_rows(site, &scope).await;
+    let before = store.survey(&scope).await.expect("a survey").now_ms;
+    assert!(swap(&store, 2, Token::UNUSED, &write(1)).await);
+    let after = store.survey(&scope).await.expect("a survey").now_ms;
+
+    let row = read(&store, &scope, 2).await;
+    assert!((before..=after).contains(&row.heartbeat_ms), "{before} {row:?} {after}");
+    assert_eq!(row.expires_ms, row.heartbeat_ms + 3_600_000);
+    let expected = Row {
+        worker: 2,
+        token: token(1),
+        holder: write(1).holder,
+        lane: 1,
+        marks: Marks::all_at(7, 2),
+        free: false,
+        ..row.clone()
+    };
+    assert_eq!(row, expected);
+
+    assert!(!swap(&store, 2, Token::UNUSED, &write(2)).await);
+    assert!(!swap(&store, 2, token(3), &write(2)).await);
+    assert_eq!(read(&store, &scope, 2).await, row);
+    assert!(swap(&store, 2, token(1), &write(u128::MAX)).await);
+    assert_eq!(read(&store, &scope, 2).await.token, token(u128::MAX));
+    assert_eq!(read(&store, &scope, 1).await.token, Token::UNUSED);
+}
+
+async fn a_missing_row_is_not_made_by_a_swap(site: &Site) {
+    let store = with_rows(site, &scope(1, 3)).await;
+    assert!(!swap(&store, 4, Token::UNUSED, &write(1)).await);
+    assert_eq!(store.row(&scope(1, 9), 4).await.expect("an answer"), None);
+}
+
+async fn of_concurrent_swaps_exactly_one_takes_place(site: &Site) {
+    let store = with_rows(site, &scope(1, 1)).await;
+    let mut swaps = JoinSet::new();
+    for bits in 1..=50 {
+        let store = if bits % 5 == 0 { site.unprepared().await } else { store.clone() };
+        swaps.spawn(
+            async move { swap(&store, 1, Token::UNUSED, &write(bits)).await.then_some(bits) },
+        );
+    }
+    let winners: Vec<_> = swaps.join_all().await.into_iter().flatten().collect();
+    assert_eq!(winners.len(), 1, "{winners:?}");
+    assert_eq!(read(&store, &scope(1, 1), 1).await.token, token(winners[0]));
+}
+
+async fn one_holder_name_makes_nobody_the_owner(site: &Site) {
+    let (one, other) = (with_rows(site, &scope(1, 1)).await, site.store().await);
+    let first = write(1);
+    let second = RowWrite { token: token(2), ..first.clone() };
+    assert!(swap(&one, 1, Token::UNUSED, &first).await);
+    assert!(!swap(&other, 1, Token::UNUSED, &second).await);
+    assert!(swap(&other, 1, token(1), &second).await);
+    assert!(!swap(&one, 1, token(1), &RowWrite { token: token(3), ..first }).await);
+}
+
+async fn a_row_is_free_after_its_time_by_the_stores_clock(site: &Site) {
+    let scope = scope(1, 1);
+    let store = with_rows(site, &scope).await;
+    let ttl = Duration::from_millis(150);
+    let short = RowWrite { expiry: RowExpiry::After(ttl), ..write(1) };
+    assert!(swap(&store, 1, Token::UNUSED, &short).await);
+    let held = read(&store, &scope, 1).await;
+    assert_eq!(held.expires_ms, held.heartbeat_ms + 150);
+    poll::until(Duration::from_secs(20), "the row is free", async || {
+        let before = store.survey(&scope).await.expect("a survey").now_ms;
+        let row = read(&store, &scope, 1).await;
+        let after = store.survey(&scope).await.expect("a survey").now_ms;
+        assert!(row.free || before <= row.expires_ms, "held at {before}: {row:?}");
+        assert!(!row.free || row.expires_ms <= after, "free at {after}: {row:?}");
+        row.free.then_some(())
+    })
+    .await;
+    assert_eq!(store.free_rows(&scope, 1).await.expect("an answer").len(), 1);
+}
+
+async fn no_time_is_too_long(site: &Site) {
+    let store = with_rows(site, &scope(1, 1)).await;
+    let forever = RowWrite { expiry: RowExpiry::After(Duration::MAX), ..write(1) };
+    assert!(swap(&store, 1, Token::UNUSED, &forever).await);
+    assert!(!read(&store, &scope(1, 1), 1).await.free);
+}
+
+async fn a_release_frees_at_once(site: &Site) {
+    let scope = scope(1, 1);
+    let store = with_rows(site, &scope).await;
+    assert!(swap(&store, 1, Token::UNUSED, &write(1)).await);
+    assert!(!read(&store, &scope, 1).await.free);
+    assert!(store.free_rows(&scope, 9).await.expect("an answer").is_empty());
+    assert!(swap(&store, 1, token(1), &release(2)).await);
+    assert!(read(&store, &scope, 1).await.free);
+    assert_eq!(workers(&store.free_rows(&scope, 9).await.expect("an answer")), [1]);
+}
+
+async fn free_rows_come_longest_unused_first(site: &Site) {
+    let store = with_rows(site, &scope(1, 6)).await;
+    for (bits, worker) in [(1, 3), (2, 6), (3, 1)] {
+        assert!(swap(&store, worker, Token::UNUSED, &release(bits)).await);
+        a_tick(&store).await;
+    }
+    assert!(swap(&store, 4, Token::UNUSED, &write(4)).await);
+    let free = async |scope, limit| workers(&store.free_rows(&scope, limit).await.expect("rows"));
+    assert_eq!(free(scope(1, 6), 9).await, [2, 5, 3, 6, 1]);
+    assert_eq!(free(scope(1, 6), 3).await, [2, 5, 3]);
+    assert_eq!(free(scope(3, 5), 9).await, [5, 3]);
+    assert_eq!(free(scope(1, 6), 0).await, Vec::<u64>::new());
+}
+
+async fn the_holders_latest_free_row_is_found(site: &Site) {
+    let store = with_rows(site, &scope(1, 6)).await;
+    let by = |holder: &str, write: RowWrite| RowWrite { holder: holder.to_owned(), ..write };
+    for (bits, worker, holder) in [(1, 5, "me"), (2, 2, "me"), (3, 3, "you")] {
+        assert!(swap(&store, worker, Token::UNUSED, &by(holder, release(bits))).await);
+        a_tick(&store).await;
+    }
+    assert!(swap(&store, 1, Token::UNUSED, &by("me", write(4))).await);
+    let found = async |scope, holder: &str| {
+        store.free_row_of(&scope, holder).await.expect("an answer").map(|row| row.worker)
+    };
+    assert_eq!(found(scope(1, 6), "me").await, Some(2));
+    assert_eq!(found(scope(3, 6), "me").await, Some(5));
+    assert_eq!(found(scope(1, 6), "Me").await, None);
+    assert_eq!(found(scope(4, 4), "me").await, None);
+}
+
+async fn a_survey_counts(site: &Site) {
+    let whole = scope(1, 6);
+    let store = with_rows(site, &whole).await;
+    let survey = store.survey(&whole).await.expect("a survey");
+    assert_eq!((survey.has_record, survey.held, survey.free), (false, 0, 6));
+    assert_eq!(survey.next_expiry_ms, None);
+
+    let soon = RowWrite { expiry: RowExpiry::After(Duration::from_mins(1)), ..write(1) };
+    assert!(swap(&store, 3, Token::UNUSED, &soon).await);
+    assert!(swap(&store, 5, Token::UNUSED, &write(2)).await);
+    store.layout_record(&whole.namespace, "words").await.expect("a record");
+    let survey = store.survey(&whole).await.expect("a survey");
+    assert_eq!((survey.has_record, survey.held, survey.free), (true, 2, 4));
+    assert_eq!(survey.next_expiry_ms, Some(read(&store, &whole, 3).await.expires_ms));
+
+    let survey = store.survey(&scope(4, 5)).await.expect("a survey");
+    assert_eq!((survey.held, survey.free), (1, 1));
+    let survey = store.survey(&scope(100, 200)).await.expect("a survey");
+    assert_eq!((survey.held, survey.free, survey.next_expiry_ms), (0, 0, None));
+}
+
+async fn the_first_layout_stands(site: &Site) {
+    let mut writers = JoinSet::new();
+    let stores = [site.store().await, site.store().await];
+    for number in 0..20 {
+        let store = stores[number % 2].clone();
+        writers.spawn(async move {
+            store.layout_record("default", &format!("layout {number}")).await.expect("a record")
+        });
+    }
+    let records = writers.join_all().await;
+    assert!(records[0].words.starts_with("layout "));
+    assert!(records.iter().all(|record| *record == records[0]), "{records:?}");
+    let again = stores[0].layout_record("default", "another").await.expect("a record");
+    assert_eq!(again, records[0]);
+    assert!(again.complete.is_empty());
+}
+
+async fn complete_keys_are_kept_once_each(site: &Site) {
+    let store = site.store().await;
+    store.mark_complete("unknown", "0/0").await.expect("nothing to do");
+    store.layout_record("default", "words").await.expect("a record");
+    let mut writers = JoinSet::new();
+    for number in 0..24 {
+        let store = store.clone();
+        let key = format!("5/{}", number % 12);
+        writers.spawn(async move { store.mark_complete("default", &key).await.expect("marked") });
+    }
+    writers.join_all().await;
+    let mut complete = store.layout_record("default", "words").await.expect("a record").complete;
+    complete.sort();
+    let mut expected: Vec<_> = (0..12).map(|number| format!("5/{number}")).collect();
+    expected.sort();
+    assert_eq!(complete, expected);
+}
+
+async fn existing_rows_are_kept(site: &Site) {
+    let store = with_rows(site, &scope(3, 4)).await;
+    assert!(swap(&store, 3, Token::UNUSED, &write(1)).await);
+    let before = read(&store, &scope(1, 6), 3).await;
+    store.create_rows(&scope(1, 6), &Marks::all_at(99, 2)).await.expect("rows");
+    assert_eq!(read(&store, &scope(1, 6), 3).await, before);
+    assert_eq!(read(&store, &scope(1, 6), 4).await.marks, Marks::all_at(0, 2));
+    for born in [1, 2, 5, 6] {
+        assert_eq!(read(&store, &scope(1, 6), born).await.marks, Marks::all_at(99, 2));
+    }
+    assert_eq!(store.survey(&scope(0, 100)).await.expect("a survey").free, 5);
+}
+
+async fn fifty_nodes_create_the_same_rows(site: &Site) {
+    let mut nodes = JoinSet::new();
+    site.store().await;
+    for _ in 0..50 {
+        let store = site.unprepared().await;
+        nodes.spawn(async move {
+            store.create_rows(&scope(1, 511), &Marks::all_at(5, 2)).await.expect("rows");
+            assert_eq!(store.survey(&scope(0, 1000)).await.expect("a survey").free, 511);
+            store.close().await;
+        });
+    }
+    nodes.join_all().await;
+}
+
+async fn large_marks_are_exact(site: &Site) {
+    let store = with_rows(site, &scope(1, 1)).await;
+    let position = 1_u64 << 62;
+    let marks = Marks::all_at(position - 1, 4).with(1, position).with(2, position + 1);
+    let marks = marks.with(3, i64::MAX as u64);
+    let large = RowWrite { marks: marks.clone(), ..write(1) };
+    assert!(swap(&store, 1, Token::UNUSED, &large).await);
+    assert_eq!(read(&store, &scope(1, 1), 1).await.marks, marks);
+    store.create_rows(&scope(2, 2), &marks).await.expect("rows");
+    assert_eq!(read(&store, &scope(1, 2), 2).await.marks, marks);
+}
+
+async fn names_differ_by_case_and_trailing_blanks(site: &Site) {
+    let store = site.store().await;
+    for (number, name) in (1..).zip(["order", "Order", "order ", "order\u{301}", "\u{f6}rder"]) {
+        let named = Scope { namespace: name.to_owned(), ..scope(1, 1) };
+        store.create_rows(&named, &Marks::all_at(number, 1)).await.expect("rows");
+        store.layout_record(name, &format!("layout of {name}")).await.expect("a record");
+        assert_eq!(read(&store, &named, 1).await.marks, Marks::all_at(number, 1), "{name:?}");
+        let record = store.layout_record(name, "another").await.expect("a record");
+        assert_eq!(record.words, format!("layout of {name}"));
+    }
+}
+
+async fn holders_are_any_text(site: &Site) {
+    let store = with_rows(site, &scope(1, 6)).await;
+    let long = "\u{1f4a7}".repeat(300);
+    let holders = ["node", "node ", " node", "\u{96e8}\u{6ef4} '\"`\\%_", &long, "NODE"];
+    for (worker, holder) in (1..).zip(holders) {
+        let write = RowWrite { holder: holder.to_owned(), ..release(u128::from(worker)) };
+        assert!(swap(&store, worker, Token::UNUSED, &write).await);
+        let stored = read(&store, &scope(1, 6), worker).await.holder;
+        assert!(stored == holder || stored == holder.chars().take(255).collect::<String>());
+    }
+    for (worker, holder) in (1..).zip(holders) {
+        let found = store.free_row_of(&scope(1, 6), holder).await.expect("an answer");
+        assert_eq!(found.map(|row| row.worker), Some(worker), "{holder:?}");
+    }
+}
+
+async fn namespaces_and_reserved_keys_are_apart(site: &Site) {
+    let store = with_rows(site, &scope(1, 1)).await;
+    let scopes = [("default", "1/0"), ("default", "1/1"), ("other", "0/0")].map(|(name, key)| {
+        Scope { namespace: name.to_owned(), reserved_key: key.to_owned(), ..scope(1, 1) }
+    });
+    for scope in &scopes {
+        assert_eq!(store.row(scope, 1).await.expect("an answer"), None);
+        assert_eq!(store.survey(scope).await.expect("a survey").free, 0);
+        store.create_rows(scope, &Marks::all_at(1, 1)).await.expect("rows");
+    }
+    assert!(store.swap(&scopes[1], 1, Token::UNUSED, &write(1)).await.expect("an answer"));
+    assert_eq!(read(&store, &scope(1, 1), 1).await.token, Token::UNUSED);
+    for (scope, held) in scopes.iter().zip([0, 1, 0]) {
+        assert_eq!(store.survey(scope).await.expect("a survey").held, held);
+    }
+}
+
+async fn all_rows_are_listed_in_order(site: &Site) {
+    let store = site.store().await;
+    for (namespace, reserved_key) in [("b", "0/0"), ("a", "1/1"), ("a", "1/0"), ("B", "0/0")] {
+        let (namespace, reserved_key) = (namespace.to_owned(), reserved_key.to_owned());
+        let scope = Scope { namespace, reserved_key, ..scope(9, 10) };
+        store.create_rows(&scope, &Marks::all_at(0, 1)).await.expect("rows");
+    }
+    let listed = store.list().await.expect("rows");
+    let names: Vec<_> = listed
+        .iter()
+        .map(|listed| format!("{} {} {}", listed.namespace, listed.reserved_key, listed.row.worker))
+        .collect();
+    let expected = [
+        "B 0/0 9", "B 0/0 10", "a 1/0 9", "a 1/0 10", "a 1/1 9", "a 1/1 10", "b 0/0 9", "b 0/0 10",
+    ];
+    assert_eq!(names, expected);
+}

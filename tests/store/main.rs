@@ -1,0 +1,10 @@
+//! Every store keeps the same promises; each engine is run on a real database.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod conformance;
+mod mariadb;
+mod site;
+mod sql;
+mod sqlite;

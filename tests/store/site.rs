@@ -1,0 +1,160 @@
+//! Where a test's stores are.
+
+use std::{sync::Arc, time::Duration};
+
+use raindrop::{
+    core::{
+        clock::SystemClock,
+        lease::{Marks, RowExpiry, RowWrite, Token},
+    },
+    store::{MemoryStore, Scope, Store, StoreSettings, connect},
+};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, SqliteConnection};
+use tempfile::TempDir;
+
+use crate::support::mariadb::Mariadb;
+
+/// Long enough for a busy machine; the tests that measure it set their own.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
+/// For what does not expire during a test.
+pub(crate) const HOUR: Duration = Duration::from_hours(1);
+
+/// One empty database.
+#[derive(Debug)]
+pub(crate) enum Site {
+    Memory(Arc<MemoryStore>),
+    Sqlite(TempDir),
+    Mariadb(String),
+}
+
+impl Site {
+    pub(crate) async fn memory() -> Self {
+        Self::Memory(Arc::new(MemoryStore::new(Arc::new(SystemClock::default()))))
+    }
+
+    pub(crate) async fn sqlite() -> Self {
+        Self::Sqlite(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub(crate) async fn mariadb() -> Self {
+        Self::Mariadb(Mariadb::shared().await.database().await)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        match self {
+            Self::Memory(_) => "memory:".to_owned(),
+            Self::Sqlite(folder) => format!("sqlite://{}", folder.path().join("a.db").display()),
+            Self::Mariadb(url) => url.clone(),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> StoreSettings {
+        let mut settings = StoreSettings::new(self.url());
+        settings.timeout = TIMEOUT;
+        settings
+    }
+
+    /// One more store on the database, as another node has it; the tables may be missing.
+    pub(crate) async fn unprepared(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Memory(store) => store.clone(),
+            _ => open(&self.settings()).await,
+        }
+    }
+
+    /// One more store on the database.
+    pub(crate) async fn store(&self) -> Arc<dyn Store> {
+        let store = self.unprepared().await;
+        store.prepare().await.expect("the tables are made");
+        store
+    }
+
+    /// Runs a statement as somebody with a SQL console.
+    pub(crate) async fn run(&self, sql: &str) {
+        match self {
+            Self::Memory(_) => panic!("memory speaks no SQL"),
+            Self::Sqlite(_) => {
+                let url = format!("{}?mode=rwc", self.url());
+                let mut connection = SqliteConnection::connect(&url).await.expect("the file");
+                connection.execute(AssertSqlSafe(sql)).await.expect(sql);
+                connection.close().await.expect("a polite end");
+            }
+            Self::Mariadb(url) => {
+                let mut connection = MySqlConnection::connect(url).await.expect("the server");
+                connection.execute(AssertSqlSafe(sql)).await.expect(sql);
+                connection.close().await.expect("a polite end");
+            }
+        }
+    }
+
+    /// The texts in the first column.
+    pub(crate) async fn texts(&self, sql: &str) -> Vec<String> {
+        let sql = AssertSqlSafe(sql);
+        match self {
+            Self::Memory(_) => panic!("memory speaks no SQL"),
+            Self::Sqlite(_) => {
+                let mut connection = SqliteConnection::connect(&self.url()).await.expect("a file");
+                sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("texts")
+            }
+            Self::Mariadb(url) => {
+                let mut connection = MySqlConnection::connect(url).await.expect("the server");
+                sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("texts")
+            }
+        }
+    }
+
+    /// The names of all tables, in order.
+    pub(crate) async fn tables(&self) -> Vec<String> {
+        let sql = match self {
+            Self::Sqlite(_) => "SELECT name FROM sqlite_schema WHERE type = 'table'",
+            _ => {
+                "SELECT CAST(table_name AS CHAR) FROM information_schema.tables \
+                 WHERE table_schema = DATABASE()"
+            }
+        };
+        let mut tables = self.texts(sql).await;
+        tables.sort();
+        tables
+    }
+}
+
+pub(crate) async fn open(settings: &StoreSettings) -> Arc<dyn Store> {
+    let clock = Arc::new(SystemClock::default());
+    connect(settings, clock).await.expect("usable settings")
+}
+
+pub(crate) fn scope(min_worker: u64, max_worker: u64) -> Scope {
+    Scope {
+        namespace: "default".to_owned(),
+        reserved_key: "0/0".to_owned(),
+        min_worker,
+        max_worker,
+    }
+}
+
+pub(crate) fn token(bits: u128) -> Token {
+    Token::from_bits(bits)
+}
+
+/// A write that sets this token and holds the row for an hour.
+pub(crate) fn write(bits: u128) -> RowWrite {
+    RowWrite {
+        token: token(bits),
+        holder: "10.0.0.1:8080#02:42:ac:11:00:02".to_owned(),
+        lane: 1,
+        marks: Marks::all_at(7, 2),
+        expiry: RowExpiry::After(HOUR),
+    }
+}
+
+/// A write that sets this token and frees the row.
+pub(crate) fn release(bits: u128) -> RowWrite {
+    RowWrite { expiry: RowExpiry::Released, ..write(bits) }
+}
+
+/// A store with the free rows of a scope.
+pub(crate) async fn with_rows(site: &Site, scope: &Scope) -> Arc<dyn Store> {
+    let store = site.store().await;
+    store.create_rows(scope, &Marks::all_at(0, 2)).await.expect("rows");
+    store
+}

@@ -1,0 +1,75 @@
+//! What only SQLite can get wrong.
+
+use std::time::Duration;
+
+use raindrop::{
+    core::lease::Token,
+    store::{StoreError, StoreSettings},
+};
+use sqlx::{Connection as _, SqliteConnection};
+use tokio::time::Instant;
+
+use crate::site::{Site, open, scope, with_rows, write};
+
+#[tokio::test]
+async fn the_file_is_durable_or_refused() {
+    let site = Site::sqlite().await;
+    with_rows(&site, &scope(1, 1)).await;
+    assert_eq!(site.texts("PRAGMA journal_mode").await, ["wal"]);
+
+    // This kind of locking cannot do WAL, as a network file system cannot.
+    let Site::Sqlite(folder) = &site else { unreachable!() };
+    let path = folder.path().join("other.db");
+    let url = format!("sqlite://{}?vfs=unix-dotfile", path.display());
+    let error = open(&StoreSettings::new(url)).await.prepare().await.expect_err("not durable");
+    assert!(error.is_permanent(), "{error}");
+    assert!(error.to_string().contains("cannot be made durable"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_opened_is_named() {
+    let store = open(&StoreSettings::new("sqlite:///nowhere/raindrop.db")).await;
+    let error = store.prepare().await.expect_err("no such folder");
+    let StoreError::Unavailable(reason) = error else { panic!("{error}") };
+    assert!(reason.to_string().contains("/nowhere/raindrop.db"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_file_of_something_else_is_refused() {
+    let site = Site::sqlite().await;
+    let path = site.url().replace("sqlite://", "");
+    std::fs::write(&path, "not a database, but a text of some length".repeat(100)).expect("a file");
+    let error = site.unprepared().await.prepare().await.expect_err("not a database");
+    assert!(matches!(error, StoreError::Refused(_)), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_file_hangs_nobody() {
+    let site = Site::sqlite().await;
+    with_rows(&site, &scope(1, 3)).await;
+    let mut settings = site.settings();
+    settings.timeout = Duration::from_millis(500);
+    let store = open(&settings).await;
+    let mut other = SqliteConnection::connect(&site.url()).await.expect("the file");
+    let transaction = other.begin_with("BEGIN IMMEDIATE").await.expect("the write lock");
+
+    let begin = Instant::now();
+    let error = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("locked");
+    assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
+    assert!(begin.elapsed() < Duration::from_millis(950), "{:?}", begin.elapsed());
+    assert_eq!(store.survey(&scope(1, 3)).await.expect("reading goes on").free, 3);
+
+    transaction.rollback().await.expect("the end of it");
+    let row = store.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
+    assert!(store.swap(&scope(1, 3), 1, row.token, &write(2)).await.expect("an answer"));
+}
+
+#[tokio::test]
+async fn rows_survive_the_process() {
+    let site = Site::sqlite().await;
+    let store = with_rows(&site, &scope(1, 5)).await;
+    store.close().await;
+    assert!(matches!(store.survey(&scope(1, 5)).await, Err(StoreError::Unavailable(_))));
+    assert!(site.store().await.clock_is_local());
+    assert_eq!(site.store().await.survey(&scope(1, 5)).await.expect("a survey").free, 5);
+}

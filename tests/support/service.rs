@@ -1,0 +1,231 @@
+//! `raindrop` processes of the tests' own: on free ports, in temporary folders, gone with the test.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use reqwest::{Client, Response, StatusCode};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{faketime, poll};
+
+/// How long a process may take for anything that it should do at once, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a process is started with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Setup {
+    settings: Vec<(String, String)>,
+    folder: Option<PathBuf>,
+    with_clock: bool,
+}
+
+impl Setup {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a configuration key, `lease.ttl` for example.
+    pub(crate) fn set(mut self, key: &str, value: impl ToString) -> Self {
+        let name = format!("RAINDROP__{}", key.to_uppercase().replace('.', "__"));
+        self.settings.retain(|(given, _)| *given != name);
+        self.settings.push((name, value.to_string()));
+        self
+    }
+
+    /// Runs in this folder, which several processes may share; by default in one of its own.
+    pub(crate) fn folder(mut self, folder: &Path) -> Self {
+        self.folder = Some(folder.to_owned());
+        self
+    }
+
+    /// The process gets a clock that [`Service::shift_clock`] moves.
+    pub(crate) fn with_clock(mut self) -> Self {
+        self.with_clock = true;
+        self
+    }
+
+    /// Starts the service and waits until it answers.
+    pub(crate) async fn start(self) -> Service {
+        let mut service = self.spawn();
+        poll::until(PATIENCE, "the service answers", async || {
+            if let Some(status) = service.child.try_wait().expect("our child") {
+                panic!("it ended with {status}:\n{}", service.log());
+            }
+            service.get("/livez").await.ok()
+        })
+        .await;
+        service
+    }
+
+    /// Starts the service and waits until it issues IDs.
+    pub(crate) async fn start_leased(self) -> Service {
+        let service = self.start().await;
+        service.until_ready().await;
+        service
+    }
+
+    /// Starts the service and does not wait.
+    pub(crate) fn spawn(self) -> Service {
+        let own = tempfile::tempdir().expect("a temporary folder");
+        let folder = self.folder.clone().unwrap_or_else(|| own.path().to_owned());
+        let port = free_port();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raindrop"));
+        command.env_clear().envs(self.settings).current_dir(folder);
+        command.env("RAINDROP__HTTP__LISTEN", format!("127.0.0.1:{port}"));
+        let clock = own.path().join("clock");
+        if self.with_clock {
+            command.envs(faketime::environment(&clock));
+        }
+        let log = own.path().join("log");
+        let file = fs::File::create(&log).expect("a log file");
+        command.stdout(file.try_clone().expect("a second handle")).stderr(file);
+        let child = command.stdin(Stdio::null()).spawn().expect("the service starts");
+        let base = format!("http://127.0.0.1:{port}");
+        Service { child, base, client: Client::new(), own, log, clock }
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// A running process; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Service {
+    child: Child,
+    base: String,
+    client: Client,
+    own: TempDir,
+    log: PathBuf,
+    clock: PathBuf,
+}
+
+impl Service {
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> reqwest::Result<Response> {
+        self.client.get(self.url(path)).send().await
+    }
+
+    /// The JSON of an answer, whatever its status.
+    pub(crate) async fn json(&self, path: &str) -> (StatusCode, Value) {
+        let answer = self.get(path).await.expect("an answer");
+        (answer.status(), answer.json().await.expect("JSON"))
+    }
+
+    /// IDs that must be answered.
+    pub(crate) async fn ids(&self, code: &str, count: u32) -> Vec<u64> {
+        let (status, body) = self.json(&format!("/ids/{code}?n={count}")).await;
+        assert_eq!(status, StatusCode::OK, "{body}\n{}", self.log());
+        parse_ids(&body)
+    }
+
+    /// What `/health` says of the default namespace.
+    pub(crate) async fn health(&self) -> Value {
+        let (_, body) = self.json("/health").await;
+        body["namespaces"]["default"].clone()
+    }
+
+    pub(crate) async fn worker(&self) -> u64 {
+        self.health().await["worker_id"].as_u64().expect("leased")
+    }
+
+    pub(crate) async fn lane(&self) -> u64 {
+        self.health().await["lane"].as_u64().expect("leased")
+    }
+
+    pub(crate) async fn until_ready(&self) {
+        poll::until(PATIENCE, "the service is ready", async || {
+            let answer = self.get("/readyz").await.ok()?;
+            (answer.status() == StatusCode::OK).then_some(())
+        })
+        .await;
+    }
+
+    /// The sum of a metric over the samples whose text contains `labels`.
+    pub(crate) async fn metric(&self, name: &str, labels: &str) -> f64 {
+        let text = self.get("/metrics").await.expect("an answer").text().await.expect("text");
+        let samples = text.lines().filter(|line| line.starts_with(name) && line.contains(labels));
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Shifts the clock of the process against the machine's, by seconds.
+    pub(crate) fn shift_clock(&self, seconds: i64) {
+        faketime::shift(&self.clock, seconds);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("our child runs");
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        poll::until(PATIENCE, "the process ends", async || {
+            self.child.try_wait().expect("our child")
+        })
+        .await
+    }
+
+    /// Ends the process as a crash would.
+    pub(crate) async fn kill9(mut self) {
+        self.signal(Signal::KILL);
+        self.ended().await;
+    }
+
+    /// Ends the process in order.
+    pub(crate) async fn stop(mut self) {
+        self.signal(Signal::TERM);
+        let status = self.ended().await;
+        assert!(status.success(), "{status}\n{}", self.log());
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The folder of this process.
+    pub(crate) fn folder(&self) -> &Path {
+        self.own.path()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The IDs of an `/ids` or `/id` answer.
+pub(crate) fn parse_ids(body: &Value) -> Vec<u64> {
+    let parse = |id: &Value| id.as_str().and_then(|id| id.parse().ok()).expect("a decimal string");
+    match body["ids"].as_array() {
+        Some(ids) => ids.iter().map(parse).collect(),
+        None => vec![parse(&body["id"])],
+    }
+}
+
+/// Runs the command to its end; its exit code, standard output and standard error.
+pub(crate) fn run(
+    arguments: &[&str],
+    settings: &[(&str, &str)],
+    folder: &Path,
+) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_raindrop"));
+    command.args(arguments).env_clear().envs(settings.iter().copied()).current_dir(folder);
+    let output = command.output().expect("the command runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
