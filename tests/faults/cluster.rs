@@ -8,11 +8,8 @@ use rustix::process::Signal;
 
 use crate::{
     collected::Collected,
-    support::{
-        mariadb::Mariadb,
-        poll,
-        service::{Service, Setup},
-    },
+    service::{Service, Setup},
+    support::{mariadb::Mariadb, poll},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,7 +48,8 @@ async fn five_processes_with_crashes_pauses_and_clock_steps_issue_two_million_di
     // Inside the window, there and back again.
     nodes[3].shift_clock(5);
     let seen = collected.count();
-    poll::until(PATIENCE, "IDs go on", async || (collected.count() > seen + 50_000).then_some(())).await;
+    poll::until(PATIENCE, "IDs go on", async || (collected.count() > seen + 50_000).then_some(()))
+        .await;
     rotate_to(&nodes[3], 0).await;
 
     poll::until(Duration::from_secs(300), "two million IDs", async || {

@@ -12,7 +12,7 @@ use reqwest::{Client, StatusCode};
 use serde_json::Value;
 use tokio::{task::JoinHandle, time::sleep};
 
-use crate::support::service::{Service, parse_ids};
+use crate::service::{Service, parse_ids};
 
 /// IDs of one code and what became of the requests for them.
 #[derive(Debug, Default)]
@@ -59,7 +59,12 @@ impl Collected {
 
     /// Starts a client that asks for `count` IDs at a time, again and again, whether the process
     /// answers or not.
-    pub(crate) fn client(self: &Arc<Self>, service: &Service, code: &str, count: u32) -> JoinHandle<()> {
+    pub(crate) fn client(
+        self: &Arc<Self>,
+        service: &Service,
+        code: &str,
+        count: u32,
+    ) -> JoinHandle<()> {
         let url = if count == 1 {
             service.url(&format!("/id/{code}"))
         } else {

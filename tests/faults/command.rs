@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use crate::support::service::{Setup, run};
+use crate::service::{Setup, run};
 
 #[test]
 fn a_bad_configuration_names_everything_and_touches_nothing() {
@@ -14,7 +14,9 @@ fn a_bad_configuration_names_everything_and_touches_nothing() {
     for arguments in [&[][..], &["serve"], &["config"], &["id", "order"], &["workers"]] {
         let (code, _, err) = run(arguments, &settings, folder.path());
         assert_eq!(code, Some(2), "{arguments:?}: {err}");
-        for expected in ["layout.worker_bits", "11", "lease.ttl", "ninety", "http.max_batch", "http.prot"] {
+        for expected in
+            ["layout.worker_bits", "11", "lease.ttl", "ninety", "http.max_batch", "http.prot"]
+        {
             assert!(err.to_lowercase().contains(expected), "{expected} is missing in\n{err}");
         }
     }
@@ -25,7 +27,8 @@ fn a_bad_configuration_names_everything_and_touches_nothing() {
 #[test]
 fn usage_errors_end_with_code_2() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for arguments in [&["id"][..], &["nonsense"], &["id", "order", "-n", "x"], &["id", "bad code"]] {
+    for arguments in [&["id"][..], &["nonsense"], &["id", "order", "-n", "x"], &["id", "bad code"]]
+    {
         let (code, _, err) = run(arguments, &[], folder.path());
         assert_eq!(code, Some(2), "{arguments:?}: {err}");
     }

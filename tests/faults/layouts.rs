@@ -1,6 +1,6 @@
 use crate::{
     collected::Collected,
-    support::service::{Service, Setup},
+    service::{Service, Setup},
 };
 
 async fn parsed_unix_ms(node: &Service, id: u64) -> i64 {

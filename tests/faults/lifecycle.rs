@@ -5,10 +5,8 @@ use serde_json::Value;
 
 use crate::{
     collected::Collected,
-    support::{
-        poll,
-        service::{Setup, run},
-    },
+    service::{Setup, run},
+    support::poll,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,8 +127,7 @@ async fn two_services_on_one_file_hold_different_workers() {
 async fn another_layout_on_the_same_store_ends_with_code_2_and_names_both() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let first = Setup::new().folder(folder.path()).start_leased().await;
-    let mut second =
-        Setup::new().folder(folder.path()).set("layout.time_unit", "second").spawn();
+    let mut second = Setup::new().folder(folder.path()).set("layout.time_unit", "second").spawn();
     let status = second.ended().await;
     assert_eq!(status.code(), Some(2), "{}", second.log());
     let log = second.log();

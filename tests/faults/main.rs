@@ -9,3 +9,4 @@ mod command;
 mod layouts;
 mod lifecycle;
 mod outage;
+mod service;

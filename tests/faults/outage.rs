@@ -4,7 +4,8 @@ use tokio::time::sleep;
 
 use crate::{
     collected::Collected,
-    support::{mariadb::Mariadb, poll, service::Setup},
+    service::Setup,
+    support::{mariadb::Mariadb, poll},
 };
 
 /// The length of the outage is what is tested, with the default settings.

@@ -3,9 +3,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     sync::OnceLock,
 };
+
+use super::debian;
 
 /// What makes a process read the clock that [`shift`] moves. Its monotonic clock stays true.
 pub(crate) fn environment(clock: &Path) -> [(&'static str, PathBuf); 4] {
@@ -29,7 +30,7 @@ pub(crate) fn shift(clock: &Path, seconds: i64) {
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        find().or_else(install).unwrap_or_else(|| {
+        find().or_else(|| debian::install("faketime").then(find).flatten()).unwrap_or_else(|| {
             panic!(
                 "these tests need libfaketime: install the package faketime (it was not found and \
                  could not be installed, which needs root and apt-get)"
@@ -39,23 +40,10 @@ fn library() -> &'static Path {
 }
 
 fn find() -> Option<PathBuf> {
-    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib", "/usr/local/lib"];
+    let folders =
+        ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib", "/usr/local/lib"];
     folders
         .iter()
         .map(|folder| Path::new(folder).join("faketime/libfaketimeMT.so.1"))
         .find(|library| library.is_file())
-}
-
-fn install() -> Option<PathBuf> {
-    let apt_get = |args: &[&str]| {
-        let mut command = Command::new("apt-get");
-        command.args(["-o", "DPkg::Lock::Timeout=300"]).args(args);
-        command.env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let is_root = rustix::process::geteuid().is_root();
-    let is_installed = is_root
-        && apt_get(&["update"])
-        && apt_get(&["install", "-y", "--no-install-recommends", "faketime"]);
-    is_installed.then(find).flatten()
 }

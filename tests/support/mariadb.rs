@@ -7,7 +7,6 @@
 use std::{
     env, fs,
     io::{BufRead as _, BufReader, Write as _},
-    net::TcpListener,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -25,6 +24,8 @@ use tokio::{
     sync::OnceCell,
     time::{Instant, sleep, timeout},
 };
+
+use super::{debian, free_port};
 
 const STARTING: Duration = Duration::from_secs(60);
 
@@ -213,11 +214,6 @@ fn has_ended(server: Pid) -> bool {
     }
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
-}
-
 /// The installed programs and a data folder to copy.
 #[derive(Debug)]
 struct Programs {
@@ -229,7 +225,7 @@ impl Programs {
     fn get() -> &'static Self {
         static PROGRAMS: OnceLock<Programs> = OnceLock::new();
         PROGRAMS.get_or_init(|| {
-            let (mariadbd, install_db) = find().or_else(install).unwrap_or_else(|| {
+            let (mariadbd, install_db) = find().or_else(|| debian::install("mariadb-server").then(find).flatten()).unwrap_or_else(|| {
                 panic!(
                     "these tests need MariaDB: install mariadb-server (found neither mariadbd nor \
                      mariadb-install-db, and could not install them: that needs root and apt-get)"
@@ -290,19 +286,6 @@ fn find() -> Option<(PathBuf, PathBuf)> {
         candidates.find(|candidate| candidate.is_file())
     };
     Some((program(&["mariadbd", "mysqld"])?, program(&["mariadb-install-db", "mysql_install_db"])?))
-}
-
-fn install() -> Option<(PathBuf, PathBuf)> {
-    let apt_get = |args: &[&str]| {
-        let mut command = Command::new("apt-get");
-        command.args(["-o", "DPkg::Lock::Timeout=300"]).args(args);
-        command.env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let is_installed = geteuid().is_root()
-        && apt_get(&["update"])
-        && apt_get(&["install", "-y", "--no-install-recommends", "mariadb-server"]);
-    is_installed.then(find).flatten()
 }
 
 /// A fresh data folder, made once for each version and kept beside the build's files.

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
@@ -13,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{faketime, poll};
+use crate::support::{faketime, free_port, poll};
 
 /// How long a process may take for anything that it should do at once, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -90,11 +89,6 @@ impl Setup {
         let base = format!("http://127.0.0.1:{port}");
         Service { child, base, client: Client::new(), own, log, clock }
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
 }
 
 /// A running process; killed when dropped.
