@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Failure, output, with_sources};
 use crate::{
-    core::{clock::SystemClock, issue::Run},
+    core::{
+        clock::SystemClock,
+        issue::{ClaimError, Run},
+    },
     keeper::{IssueError, Issuer, Keeper, NoObserver, Released},
     server::{config::Config, telemetry},
     store,
@@ -92,15 +95,18 @@ async fn claim(issuer: &Issuer, code: &str, mut count: u32) -> Result<Run, Failu
     loop {
         match issuer.next_ids(code, count).await {
             Ok(run) => return Ok(run),
-            Err(IssueError::InvalidCount { largest, .. }) if (1..count).contains(&largest) => {
-                count = largest;
-            }
-            Err(IssueError::SequenceExhausted { retry_after }) => {
-                tokio::time::sleep(retry_after.max(Duration::from_millis(1))).await;
-            }
-            Err(error @ (IssueError::InvalidCode(_) | IssueError::UnknownCode(_))) => {
-                return Err(Failure::Usage(error.to_string()));
-            }
+            Err(IssueError::Refused(error)) => match error {
+                ClaimError::InvalidCount { largest, .. } if (1..count).contains(&largest) => {
+                    count = largest;
+                }
+                ClaimError::SequenceExhausted { retry_after } => {
+                    tokio::time::sleep(retry_after.max(Duration::from_millis(1))).await;
+                }
+                ClaimError::InvalidCode(_) | ClaimError::UnknownCode(_) => {
+                    return Err(Failure::Usage(error.to_string()));
+                }
+                error => return Err(Failure::Failed(error.to_string())),
+            },
             Err(error) => return Err(Failure::Failed(with_sources(&error))),
         }
     }

@@ -100,27 +100,13 @@ impl Issuer {
     }
 
     fn explain(&self, error: ClaimError) -> IssueError {
+        if matches!(error, ClaimError::SequenceExhausted { .. }) {
+            self.shared.observer.exhausted(Exhaustion::Refused);
+        }
         match error {
-            ClaimError::InvalidCode(code) => IssueError::InvalidCode(code),
-            ClaimError::UnknownCode(code) => IssueError::UnknownCode(code),
-            ClaimError::InvalidCount { count, largest } => {
-                IssueError::InvalidCount { count, largest }
-            }
-            ClaimError::TooManyCodes { max, retry_after } => {
-                IssueError::TooManyCodes { max, retry_after }
-            }
-            ClaimError::SequenceExhausted { retry_after } => {
-                self.shared.observer.exhausted(Exhaustion::Refused);
-                IssueError::SequenceExhausted { retry_after }
-            }
-            ClaimError::ClockRollback { behind_ms, retry_after } => {
-                IssueError::ClockRollback { behind_ms, retry_after }
-            }
-            ClaimError::ClockOutOfRange { now, from, until } => {
-                IssueError::ClockOutOfRange { now, from, until }
-            }
             ClaimError::LimitReached => self.no_lease(Trouble::LimitReached),
             ClaimError::NoLease => self.no_lease(Trouble::Starting),
+            refused => IssueError::Refused(refused),
         }
     }
 

@@ -94,7 +94,6 @@ impl Task {
             let pause = match step {
                 Ok(pause) => pause,
                 Err(error) => {
-                    tracing::error!(error = %with_sources(&error), "the keeper gives up");
                     if let Some(failed) = failed.take() {
                         // Nobody may be listening.
                         let _ = failed.send(error);
@@ -185,6 +184,12 @@ impl Task {
         self.leaving.extend(self.held.replace(held));
         self.clock_ahead_since = None;
         self.rollback_refused = false;
+        shared.report.send_if_modified(|report| {
+            // What the survey before the swap saw, and this row.
+            report.workers_held += 1;
+            report.workers_free = report.workers_free.saturating_sub(1);
+            false
+        });
         shared.announce_range();
     }
 

@@ -9,7 +9,7 @@ use axum::{
 use serde::Serialize;
 
 use crate::{
-    core::id::InvalidId,
+    core::{id::InvalidId, issue::ClaimError},
     keeper::{IssueError, Trouble},
 };
 
@@ -192,25 +192,36 @@ impl From<InvalidId> for Problem {
 
 impl From<IssueError> for Problem {
     fn from(error: IssueError) -> Self {
+        match error {
+            IssueError::Refused(error) => error.into(),
+            IssueError::NoLease { ref trouble, retry_after } => {
+                Self::passing(code_of(trouble), error.to_string(), retry_after)
+            }
+        }
+    }
+}
+
+impl From<ClaimError> for Problem {
+    fn from(error: ClaimError) -> Self {
         let detail = error.to_string();
         match error {
-            IssueError::InvalidCode(_) => Self::new(ProblemCode::InvalidCode, detail),
-            IssueError::UnknownCode(_) => Self::new(ProblemCode::UnknownCode, detail),
-            IssueError::InvalidCount { .. } => Self::new(ProblemCode::InvalidCount, detail),
-            IssueError::TooManyCodes { retry_after, .. } => {
+            ClaimError::InvalidCode(_) => Self::new(ProblemCode::InvalidCode, detail),
+            ClaimError::UnknownCode(_) => Self::new(ProblemCode::UnknownCode, detail),
+            ClaimError::InvalidCount { .. } => Self::new(ProblemCode::InvalidCount, detail),
+            ClaimError::TooManyCodes { retry_after, .. } => {
                 Self::passing(ProblemCode::TooManyCodes, detail, retry_after)
             }
-            IssueError::SequenceExhausted { retry_after } => {
+            ClaimError::SequenceExhausted { retry_after } => {
                 Self::passing(ProblemCode::SequenceExhausted, detail, retry_after)
             }
-            IssueError::ClockRollback { retry_after, .. } => {
+            ClaimError::ClockRollback { retry_after, .. } => {
                 Self::passing(ProblemCode::ClockRollback, detail, retry_after)
             }
-            IssueError::ClockOutOfRange { .. } => {
+            ClaimError::ClockOutOfRange { .. } => {
                 Self::passing(ProblemCode::ClockOutOfRange, detail, RETRY_UNKNOWN)
             }
-            IssueError::NoLease { trouble, retry_after } => {
-                Self::passing(code_of(&trouble), detail, retry_after)
+            ClaimError::LimitReached | ClaimError::NoLease => {
+                Self::passing(ProblemCode::LeaseUnavailable, detail, RETRY_UNKNOWN)
             }
         }
     }

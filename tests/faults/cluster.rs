@@ -1,10 +1,7 @@
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use rustix::process::Signal;
+use tokio::time::Instant;
 
 use crate::{
     collected::Collected,

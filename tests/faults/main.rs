@@ -1,5 +1,7 @@
 //! Faults on real processes: every ID is collected, and none may come twice.
 
+#![expect(clippy::print_stdout, reason = "the figures of a run are part of its result")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -9,6 +9,15 @@
 //! - a claim ends at or below the limit, which only rises, after the store confirmed it;
 //! - evicting raises the floor before it closes the cursor.
 
+#![cfg_attr(
+    not(feature = "keeper"),
+    expect(
+        dead_code,
+        unused_imports,
+        reason = "grants that are renewed and replaced are the keeper's"
+    )
+)]
+
 mod cursor;
 mod error;
 mod generator;

@@ -1,4 +1,4 @@
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::RngSeed};
 
 use super::*;
 
@@ -137,13 +137,16 @@ prop_compose! {
     ) -> LayoutSpec {
         let unit = TimeUnit::ALL[unit];
         let range = unit.timestamp_bits();
+        // At the widest the others leave no sequence bit beside the smallest timestamp.
+        let room = 62 - range.start() - worker_bits - rollback_bits - reserved_bits;
+        let data_center_bits = data_center_bits.min(room);
         let others = data_center_bits + worker_bits + rollback_bits + reserved_bits;
         let timestamp = (range.start() + extra).min(*range.end()).min(62 - others);
         let top = largest(63 - others - timestamp);
         let max_sequence = numbers[0] % (top + 1);
         LayoutSpec {
             epoch_ms,
-            timestamp_bits: Some(timestamp.max(*range.start())),
+            timestamp_bits: Some(timestamp),
             data_center_bits, worker_bits, rollback_bits, reserved_bits,
             data_center: numbers[1] & largest(data_center_bits),
             reserved_value: numbers[2] & largest(reserved_bits),
@@ -155,6 +158,13 @@ prop_compose! {
 }
 
 proptest! {
+    // Fixed, so that a run can be repeated; PROPTEST_RNG_SEED sets another.
+    #![proptest_config(ProptestConfig {
+        cases: 2_000,
+        rng_seed: RngSeed::Fixed(20_250_101),
+        ..ProptestConfig::default()
+    })]
+
     #[test]
     fn compose_and_decompose_are_inverse(spec in any_spec(), numbers in any::<[u64; 3]>()) {
         let layout = spec.build().expect("generated inside the ranges");

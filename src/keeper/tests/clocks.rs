@@ -4,7 +4,7 @@ use super::world::{NOW, Node, World};
 use crate::{
     core::{
         clock::Clock,
-        issue::RollbackPolicy,
+        issue::{ClaimError, RollbackPolicy},
         layout::{LayoutSpec, TimeUnit},
     },
     keeper::{IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RollbackAction, Trouble},
@@ -96,7 +96,10 @@ async fn where_nothing_is_to_be_had_claims_are_refused_until_the_clock_caught_up
         world.pass(second(1)).await;
         let refused = node.issuer.next_id("order").await.expect_err("refused");
         assert!(
-            matches!(refused, IssueError::ClockRollback { behind_ms: 18_000..=20_000, .. }),
+            matches!(
+                refused,
+                IssueError::Refused(ClaimError::ClockRollback { behind_ms: 18_000..=20_000, .. })
+            ),
             "{refused:?}"
         );
         assert_eq!(node.status().trouble, Some(Trouble::ClockWentBack));
@@ -212,7 +215,7 @@ async fn a_clock_before_the_epoch_is_named_and_waited_for() {
     assert!(
         matches!(
             refused,
-            IssueError::ClockOutOfRange { .. }
+            IssueError::Refused(ClaimError::ClockOutOfRange { .. })
                 | IssueError::NoLease { trouble: Trouble::ClockOutOfRange, .. }
         ),
         "{refused:?}"

@@ -2,7 +2,10 @@ use std::time::Duration;
 
 use super::world::World;
 use crate::{
-    core::layout::{LayoutSpec, TimeUnit},
+    core::{
+        issue::ClaimError,
+        layout::{LayoutSpec, TimeUnit},
+    },
     keeper::{IssueError, KeeperError, LeaseOperation, LeaseOutcome, Trouble},
     store::Store,
 };
@@ -200,7 +203,7 @@ async fn settings_that_contradict_each_other_end_the_keeper() {
     settings.min_worker = 600;
     settings.lease.renew = second(100);
     let failed = world.start(settings).keeper.failed().await.to_string();
-    for key in ["worker.max_id", "worker.min_id", "lease.renew"] {
+    for key in ["worker.max_id", "worker.min_id", "lease.ttl"] {
         assert!(failed.contains(key), "{failed}");
     }
 }
@@ -224,7 +227,10 @@ async fn a_claim_that_the_limit_refused_wakes_the_keeper_and_is_served() {
     // The rest of the hour does not hold 50.
     let refused = node.issuer.next_ids("order", 50).await.expect_err("the hour is used up");
     assert!(
-        matches!(refused, IssueError::SequenceExhausted { .. } | IssueError::NoLease { .. }),
+        matches!(
+            refused,
+            IssueError::Refused(ClaimError::SequenceExhausted { .. }) | IssueError::NoLease { .. }
+        ),
         "{refused:?}"
     );
     world.pass(second(3_600)).await;

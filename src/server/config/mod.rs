@@ -75,7 +75,9 @@ impl Config {
         let lease = lease::read(&mut reader);
         let http = http::read(&mut reader);
         let log = log::read(&mut reader);
-        lease::relate(&mut reader, &lease, &issue, &http);
+        // A claim may wait for the lease, and then for its tick.
+        let answered = issue.max_wait * 2 < http.request_timeout;
+        reader.relate("issue.max_wait", "http.request_timeout", answered, "less than half of");
 
         let holder = worker.holder.unwrap_or_else(|| inputs.host.holder(http.listen));
         let keeper = KeeperSettings {
@@ -86,6 +88,13 @@ impl Config {
             lease,
             ..KeeperSettings::new(choice.layout.clone(), holder)
         };
+        // What takes the place of a bad value must not be held against others.
+        let is_bad = ["lease.", "worker."].iter().any(|section| reader.is_bad(section));
+        if let (false, Err(violations)) = (is_bad, keeper.check()) {
+            for violation in violations.0 {
+                reader.violation(violation);
+            }
+        }
         let effective = effective(&reader, &choice, &keeper);
         let problems = reader.into_problems();
         if problems.is_empty() {

@@ -67,8 +67,10 @@ impl Reader {
     /// Notes a violation that the core found.
     pub(super) fn violation(&mut self, violation: Violation) {
         if !self.is_bad(&violation.key) {
-            let (_, source) = self.shown(&violation.key);
-            self.note(&violation.key, violation.value, source, violation.allowed);
+            // As it was written, where it was.
+            let (shown, source) = self.shown(&violation.key);
+            let value = if shown.is_empty() { violation.value } else { shown };
+            self.note(&violation.key, value, source, violation.allowed);
         }
     }
 
