@@ -9,6 +9,7 @@
 //! | [`preset`] | layouts by name |
 //! | [`clock`] | the one place that reads clocks |
 //! | [`issue`] | cursors, grants and claims: how an ID is handed out |
+//! | [`policy`] | rules that tests break on purpose |
 //! | [`lease`] | which row, lane, start and limit to take, and what an unknown outcome means |
 
 pub mod clock;
@@ -18,5 +19,7 @@ pub mod instant;
 pub mod issue;
 pub mod layout;
 pub mod lease;
+pub mod policy;
 pub mod preset;
+mod sync;
 pub mod violation;

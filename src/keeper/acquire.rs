@@ -8,9 +8,12 @@ use super::{
     hold::Held,
 };
 use crate::{
-    core::lease::{
-        Choice, ClockVerdict, Marks, Resolution, Row, Tenure, choose_row, first_due, marks_beyond,
-        usable_lane,
+    core::{
+        lease::{
+            Choice, ClockVerdict, Marks, Resolution, Row, Tenure, choose_row, first_due,
+            marks_beyond, usable_lane,
+        },
+        policy::Policy,
     },
     keeper::KeeperError,
     store::StoreError,
@@ -22,8 +25,8 @@ const FIRST_ROWS: u32 = 64;
 const TRIES: u32 = 16;
 
 /// How a search for a row ended.
-pub(super) enum Acquired {
-    Held(Box<Held>),
+pub(super) enum Acquired<P: Policy> {
+    Held(Box<Held<P>>),
     /// No row or lane is to be had; worth another try after this time.
     NoneFree(Duration),
     /// The node's clock is ahead by this many ms.
@@ -38,19 +41,25 @@ pub(super) enum Acquired {
 
 /// A search for a row. While a write's outcome is unknown, it holds on to that row: taking
 /// another one could leave this one leased to nobody.
-#[derive(Debug, Default)]
-pub(super) struct Search {
-    pub(super) unresolved: Option<Tenure<Purpose>>,
+#[derive(Debug)]
+pub(super) struct Search<P: Policy> {
+    pub(super) unresolved: Option<Tenure<Purpose, P>>,
     conflicts: u32,
 }
 
-impl Search {
+impl<P: Policy> Default for Search<P> {
+    fn default() -> Self {
+        Self { unresolved: None, conflicts: 0 }
+    }
+}
+
+impl<P: Policy> Search<P> {
     /// Tries to take a row.
     pub(super) async fn run(
         &mut self,
-        context: &mut Context,
+        context: &mut Context<P>,
         has_renewed: bool,
-    ) -> Result<Acquired, StoreError> {
+    ) -> Result<Acquired<P>, StoreError> {
         for _ in 0..TRIES {
             let surveyed = context.survey(None).await?;
             if !surveyed.survey.has_record {
@@ -86,7 +95,7 @@ impl Search {
     }
 
     /// Reads the row of a write whose outcome is unknown.
-    async fn settle(&mut self, context: &Context) -> Result<Option<Box<Held>>, StoreError> {
+    async fn settle(&mut self, context: &Context<P>) -> Result<Option<Box<Held<P>>>, StoreError> {
         let Some(tenure) = &mut self.unresolved else { return Ok(None) };
         match context.resolve(tenure).await? {
             // The next swap starts from the same token, which refuses the late one.
@@ -103,10 +112,10 @@ impl Search {
     /// Swaps the row that was chosen, or that an earlier attempt may still change.
     async fn take(
         &mut self,
-        context: &mut Context,
+        context: &mut Context<P>,
         now_ms: i64,
         reach_ms: i64,
-    ) -> Result<Option<Box<Held>>, StoreError> {
+    ) -> Result<Option<Box<Held<P>>>, StoreError> {
         let Some(tenure) = &mut self.unresolved else { return Ok(None) };
         let due_ms = now_ms.saturating_add(millis(context.settings.issue.max_wait));
         let layout = &context.settings.layout;
@@ -127,8 +136,8 @@ impl Search {
     /// is returned, to be given back.
     pub(super) async fn abandon(
         &mut self,
-        context: &mut Context,
-    ) -> Result<Option<Box<Held>>, StoreError> {
+        context: &mut Context<P>,
+    ) -> Result<Option<Box<Held<P>>>, StoreError> {
         if let Some(held) = self.settle(context).await? {
             return Ok(Some(held));
         }
@@ -147,7 +156,7 @@ impl Search {
         }
     }
 
-    fn won(&mut self, context: &Context, purpose: Purpose) -> Option<Box<Held>> {
+    fn won(&mut self, context: &Context<P>, purpose: Purpose) -> Option<Box<Held<P>>> {
         let tenure = self.unresolved.take()?;
         self.conflicts = 0;
         let Purpose::Lease { lane, start, limit } = purpose else { return None };
@@ -156,9 +165,9 @@ impl Search {
 
     async fn choose(
         &self,
-        context: &mut Context,
+        context: &mut Context<P>,
         now_ms: i64,
-    ) -> Result<Option<Tenure<Purpose>>, StoreError> {
+    ) -> Result<Option<Tenure<Purpose, P>>, StoreError> {
         if context.settings.prefer_previous {
             let question = context.store.free_row_of(&context.scope, &context.settings.holder);
             let previous = context.ask(StoreOperation::Read, question).await?;
@@ -183,10 +192,10 @@ impl Search {
 
     async fn none_free(
         &self,
-        context: &Context,
+        context: &Context<P>,
         expires_in_ms: Option<i64>,
         now_ms: i64,
-    ) -> Result<Acquired, StoreError> {
+    ) -> Result<Acquired<P>, StoreError> {
         let rows = free_rows(context, u32::MAX).await?;
         let due_in_ms = first_due(&context.settings.layout, &rows).map(|due_ms| due_ms - now_ms);
         let first = due_in_ms.into_iter().chain(expires_in_ms).min();
@@ -195,7 +204,7 @@ impl Search {
     }
 }
 
-async fn free_rows(context: &Context, limit: u32) -> Result<Vec<Row>, StoreError> {
+async fn free_rows<P: Policy>(context: &Context<P>, limit: u32) -> Result<Vec<Row>, StoreError> {
     let limit = limit.min(u32::try_from(context.scope.workers()).unwrap_or(u32::MAX));
     let question = context.store.free_rows(&context.scope, limit);
     let mut rows = context.ask(StoreOperation::Read, question).await?;
@@ -216,8 +225,8 @@ async fn free_rows(context: &Context, limit: u32) -> Result<Vec<Row>, StoreError
     Ok(rows)
 }
 
-fn choose_among(
-    context: &mut Context,
+fn choose_among<P: Policy>(
+    context: &mut Context<P>,
     mut rows: Vec<Row>,
     now_ms: i64,
     conflicts: u32,
@@ -231,7 +240,7 @@ fn choose_among(
 }
 
 /// Creates tables, layout record and rows where they are missing.
-pub(super) async fn prepare(context: &Context) -> Result<(), KeeperError> {
+pub(super) async fn prepare<P: Policy>(context: &Context<P>) -> Result<(), KeeperError> {
     let store = &context.store;
     let scope = &context.scope;
     for warning in context.ask(StoreOperation::Prepare, store.prepare()).await? {
@@ -270,7 +279,7 @@ pub(super) async fn prepare(context: &Context) -> Result<(), KeeperError> {
 }
 
 /// What is said about a search that found nothing.
-pub(super) fn trouble_of(acquired: &Acquired) -> Option<Trouble> {
+pub(super) fn trouble_of<P: Policy>(acquired: &Acquired<P>) -> Option<Trouble> {
     match acquired {
         Acquired::NoneFree(wait) => {
             Some(Trouble::NoFreeWorker { retry_after_seconds: wait.as_secs() + 1 })

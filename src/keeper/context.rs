@@ -19,6 +19,7 @@ use crate::{
             ClockCheck, ClockVerdict, LimitRequest, Resolution, Row, RowExpiry, RowWrite,
             StoreReading, Tenure, Token, judge_clock, limit_for,
         },
+        policy::{Bug, Policy},
     },
     store::{Scope, Store, StoreError, Survey},
 };
@@ -32,12 +33,13 @@ const PREPARE_DEADLINE: Duration = Duration::from_secs(60);
 /// whole window.
 const FIRST_REACH: Duration = Duration::from_secs(10);
 
-pub(super) struct Context {
+pub(super) struct Context<P: Policy> {
     pub(super) settings: KeeperSettings,
     pub(super) scope: Scope,
     pub(super) store: Arc<dyn Store>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared<P>>,
     pub(super) bell: Arc<Notify>,
+    pub(super) policy: P,
     random: Box<dyn Rng + Send + Sync>,
 }
 
@@ -84,17 +86,17 @@ pub(super) struct Surveyed {
     pub(super) now_ms: i64,
 }
 
-impl fmt::Debug for Context {
+impl<P: Policy> fmt::Debug for Context<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("scope", &self.scope).finish_non_exhaustive()
     }
 }
 
-impl Context {
+impl<P: Policy> Context<P> {
     pub(super) fn new(
         settings: KeeperSettings,
         store: Arc<dyn Store>,
-        shared: Arc<Shared>,
+        shared: Arc<Shared<P>>,
         random: Box<dyn Rng + Send + Sync>,
     ) -> Self {
         let scope = Scope::new(
@@ -103,7 +105,7 @@ impl Context {
             settings.min_worker,
             settings.max_worker,
         );
-        Self { settings, scope, store, shared, bell: Arc::default(), random }
+        Self { settings, scope, store, shared, bell: Arc::default(), policy: P::default(), random }
     }
 
     pub(super) fn stamp(&self) -> Stamp {
@@ -179,7 +181,7 @@ impl Context {
     /// The write of a new lease on a lane, from the mark that the tenure knows.
     pub(super) fn lease_write(
         &mut self,
-        tenure: &Tenure<Purpose>,
+        tenure: &Tenure<Purpose, P>,
         lane: usize,
         sealed: Option<SealedLane>,
         now_ms: i64,
@@ -194,7 +196,7 @@ impl Context {
             now_ms,
             reach_ms,
         };
-        let limit = limit_for(&self.settings.layout, &request);
+        let limit = limit_for(&self.settings.layout, &request, self.policy);
         let write = self.held_write(tenure, lane, limit, sealed);
         (write, Purpose::Lease { lane, start, limit })
     }
@@ -202,7 +204,7 @@ impl Context {
     /// A write that keeps the row ours, with the mark of `lane` at `limit`.
     pub(super) fn held_write(
         &mut self,
-        tenure: &Tenure<Purpose>,
+        tenure: &Tenure<Purpose, P>,
         lane: usize,
         limit: u64,
         sealed: Option<SealedLane>,
@@ -214,7 +216,7 @@ impl Context {
     /// A write that gives the row back, with the mark of `lane` at `mark`.
     pub(super) fn release_write(
         &mut self,
-        tenure: &Tenure<Purpose>,
+        tenure: &Tenure<Purpose, P>,
         lane: usize,
         mark: u64,
         sealed: Option<SealedLane>,
@@ -224,7 +226,7 @@ impl Context {
 
     fn write(
         &mut self,
-        tenure: &Tenure<Purpose>,
+        tenure: &Tenure<Purpose, P>,
         lane: usize,
         mark: u64,
         sealed: Option<SealedLane>,
@@ -235,7 +237,7 @@ impl Context {
             None => tenure.marks().clone(),
         };
         RowWrite {
-            token: Token::from_bits(self.random.random()),
+            token: self.token_after(tenure.token()),
             holder: self.settings.holder.clone(),
             lane,
             marks: marks.with(lane, mark),
@@ -243,10 +245,18 @@ impl Context {
         }
     }
 
+    /// Never derived from the one before: two processes would derive the same.
+    fn token_after(&mut self, token: Token) -> Token {
+        if self.policy.has(Bug::TokenDerived) {
+            return token.successor();
+        }
+        Token::from_bits(self.random.random())
+    }
+
     /// Sends a write. It is noted before it is sent, so that this future may be dropped.
     pub(super) async fn swap(
         &self,
-        tenure: &mut Tenure<Purpose>,
+        tenure: &mut Tenure<Purpose, P>,
         write: RowWrite,
         purpose: Purpose,
         operation: LeaseOperation,
@@ -266,7 +276,7 @@ impl Context {
     /// Reads the row to learn what became of writes whose outcome is unknown or refused.
     pub(super) async fn resolve(
         &self,
-        tenure: &mut Tenure<Purpose>,
+        tenure: &mut Tenure<Purpose, P>,
     ) -> Result<Resolution<Purpose>, StoreError> {
         let question = self.store.row(&self.scope, tenure.worker());
         let row: Option<Row> = self.ask(StoreOperation::Read, question).await?;
@@ -274,7 +284,7 @@ impl Context {
     }
 
     /// A grant for a lease that the store confirmed.
-    pub(super) fn grant(&self, worker: u64, lane: usize, start: u64, limit: u64) -> Arc<Grant> {
+    pub(super) fn grant(&self, worker: u64, lane: usize, start: u64, limit: u64) -> Arc<Grant<P>> {
         let layout = self.shared.layout();
         let codes_max = self.settings.issue.codes_max;
         let grant = Grant::new(layout, worker, lane as u64, start, codes_max, waker(&self.bell))

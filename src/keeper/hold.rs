@@ -1,6 +1,6 @@
 //! Keeping a row: renewing it, moving to another lane, giving it back.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::{
     LeaseOperation, LeaseOutcome,
@@ -10,15 +10,16 @@ use crate::{
     core::{
         issue::Grant,
         lease::{ClockVerdict, LimitRequest, Resolution, Tenure, limit_for, usable_lane},
+        policy::{Bug, Policy},
     },
     store::StoreError,
 };
 
 /// A row that is ours, and the grant of its present lane.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) tenure: Tenure<Purpose>,
-    pub(super) grant: Arc<Grant>,
+pub(super) struct Held<P: Policy> {
+    pub(super) tenure: Tenure<Purpose, P>,
+    pub(super) grant: Arc<Grant<P>>,
     lane: usize,
     sealed: Option<SealedLane>,
     renewed: Stamp,
@@ -49,10 +50,10 @@ pub(super) enum Rotation {
     Vanished,
 }
 
-impl Held {
+impl<P: Policy> Held<P> {
     pub(super) fn new(
-        context: &Context,
-        tenure: Tenure<Purpose>,
+        context: &Context<P>,
+        tenure: Tenure<Purpose, P>,
         lane: usize,
         start: u64,
         limit: u64,
@@ -65,7 +66,7 @@ impl Held {
     /// nothing is left out.
     pub(super) async fn renew(
         &mut self,
-        context: &mut Context,
+        context: &mut Context<P>,
         has_renewed: bool,
         woken: bool,
     ) -> Result<Renewal, StoreError> {
@@ -96,7 +97,13 @@ impl Held {
         if woken && limit == self.grant.limit() && self.sealed.is_none() {
             return Ok(Renewal::NothingToGain);
         }
-        let write = context.held_write(&self.tenure, self.lane, limit, self.sealed);
+        let mut write = context.held_write(&self.tenure, self.lane, limit, self.sealed);
+        if context.policy.has(Bug::RenewalKeepsToken) {
+            write.token = self.tenure.token();
+        }
+        if context.policy.has(Bug::MarkAfterIssuing) {
+            self.grant.raise_limit(limit, context.shared.present());
+        }
         let purpose = Purpose::Renew { limit };
         match context.swap(&mut self.tenure, write, purpose, LeaseOperation::Renew).await {
             Swapped::Done(purpose) => {
@@ -108,7 +115,7 @@ impl Held {
         }
     }
 
-    fn next_limit(&self, context: &Context, surveyed: &Surveyed, whole_window: bool) -> u64 {
+    fn next_limit(&self, context: &Context<P>, surveyed: &Surveyed, whole_window: bool) -> u64 {
         let request = LimitRequest {
             old_limit: self.grant.limit(),
             start: self.grant.start(),
@@ -117,13 +124,13 @@ impl Held {
             now_ms: surveyed.now_ms,
             reach_ms: context.reach_ms(whole_window),
         };
-        limit_for(&context.settings.layout, &request)
+        limit_for(&context.settings.layout, &request, context.policy)
     }
 
     /// Leases another lane of the row, for a clock that went back.
     pub(super) async fn rotate(
         &mut self,
-        context: &mut Context,
+        context: &mut Context<P>,
         has_renewed: bool,
     ) -> Result<Rotation, StoreError> {
         match self.settle(context).await? {
@@ -159,7 +166,7 @@ impl Held {
     }
 
     /// Settles writes whose outcome is unknown; something only if the row is not ours any more.
-    async fn settle(&mut self, context: &Context) -> Result<Option<Renewal>, StoreError> {
+    async fn settle(&mut self, context: &Context<P>) -> Result<Option<Renewal>, StoreError> {
         if !self.tenure.is_unresolved() {
             return Ok(None);
         }
@@ -175,13 +182,21 @@ impl Held {
     }
 
     /// Does what a confirmed write allows.
-    fn took_place(&mut self, context: &Context, purpose: Purpose) {
+    fn took_place(&mut self, context: &Context<P>, purpose: Purpose) {
         // Only what the confirmed write carried; a lane that was sealed since comes with the next.
         let marks = self.tenure.marks();
         self.sealed = self.sealed.filter(|sealed| marks[sealed.lane] != sealed.mark);
         self.renewed = context.stamp();
         match purpose {
-            Purpose::Renew { limit } => self.grant.raise_limit(limit, context.shared.present()),
+            Purpose::Renew { limit } => {
+                if context.policy.has(Bug::TablePerRenewal) {
+                    let (worker, start) = (self.grant.worker(), self.grant.start());
+                    self.grant = context.grant(worker, self.lane, start, limit);
+                    let grant = Some(Arc::clone(&self.grant));
+                    context.shared.generator.replace_grant(grant);
+                }
+                self.grant.raise_limit(limit, context.shared.present());
+            }
             Purpose::Lease { lane, start, limit } => {
                 let grant = context.grant(self.tenure.worker(), lane, start, limit);
                 context.shared.generator.replace_grant(Some(Arc::clone(&grant)));
@@ -195,7 +210,7 @@ impl Held {
 
     /// Gives the row back with its true mark. The grant is sealed first, and dead whatever the
     /// store answers. Whether the row is settled: free, or known not to be ours any more.
-    pub(super) async fn release(&mut self, context: &mut Context) -> Result<bool, StoreError> {
+    pub(super) async fn release(&mut self, context: &mut Context<P>) -> Result<bool, StoreError> {
         self.grant.seal();
         if self.settle(context).await?.is_some() || self.released {
             return Ok(true);
@@ -213,14 +228,11 @@ impl Held {
 
     /// By how much the clock is behind the highest reading that IDs were issued under, when that
     /// is more than `hold`.
-    pub(super) fn rolled_back_ms(&self, context: &Context) -> Option<i64> {
+    pub(super) fn rolled_back_ms(&self, context: &Context<P>) -> Option<i64> {
         if !self.grant.is_rolled_back() {
             return None;
         }
         let behind_ms = self.grant.highest_ms().saturating_sub(context.now_ms());
         Some(behind_ms).filter(|behind_ms| *behind_ms > millis(context.settings.issue.hold))
     }
-
-    /// How long a freshly leased row is used before its first renewal.
-    pub(super) const FIRST_RENEWAL: Duration = Duration::from_secs(3);
 }

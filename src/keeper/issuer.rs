@@ -9,6 +9,7 @@ use crate::core::{
     id::Id,
     issue::{Claim, ClaimError, Run},
     layout::Layout,
+    policy::{Policy, Sound},
 };
 
 /// When it is worth trying again while nothing better is known.
@@ -18,11 +19,11 @@ const RETRY_SOON: Duration = Duration::from_secs(1);
 ///
 /// IDs go on without the store for as long as the lease reaches ahead.
 #[derive(Clone, Debug)]
-pub struct Issuer {
-    pub(super) shared: Arc<Shared>,
+pub struct Issuer<P: Policy = Sound> {
+    pub(super) shared: Arc<Shared<P>>,
 }
 
-impl Issuer {
+impl<P: Policy> Issuer<P> {
     /// One ID of this code.
     ///
     /// # Errors

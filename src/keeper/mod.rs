@@ -38,7 +38,12 @@ pub use self::{
     status::{LeaseView, Status, Trouble},
 };
 use crate::{
-    core::{clock::Clock, issue::Generator, violation::Violations},
+    core::{
+        clock::Clock,
+        issue::Generator,
+        policy::{Policy, Sound},
+        violation::Violations,
+    },
     store::{Store, StoreError},
 };
 
@@ -98,23 +103,23 @@ impl Keeper {
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
     ) -> (Self, Issuer) {
-        Self::start_with_random(settings, store, clock, observer, Box::new(UnwrapErr(SysRng)))
+        Self::start_with::<Sound>(settings, store, clock, observer, Box::new(UnwrapErr(SysRng)))
     }
 
-    /// Like [`Self::start`], with the source of tokens, choices and jitter passed in: for tests
-    /// and simulations. Everything else must use the operating system's randomness, because
-    /// tokens must never repeat.
+    /// Like [`Self::start`], with the source of tokens, choices and jitter passed in, and with
+    /// rules that may be broken on purpose: for tests and simulations. Everything else must use
+    /// the operating system's randomness, because tokens must never repeat.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub fn start_with_random(
+    pub fn start_with<P: Policy>(
         settings: KeeperSettings,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
         random: Box<dyn Rng + Send + Sync>,
-    ) -> (Self, Issuer) {
+    ) -> (Self, Issuer<P>) {
         let (layout, issue) = (settings.layout.clone(), settings.issue.clone());
         let shared = Arc::new(Shared {
             namespace: settings.namespace.clone(),

@@ -12,13 +12,14 @@ use crate::core::{
     clock::Clock,
     issue::{Generator, Grant},
     layout::Layout,
+    policy::Policy,
 };
 
 /// Shared by the task and every [`Issuer`](super::Issuer) of a namespace.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct Shared<P: Policy> {
     pub(super) namespace: String,
-    pub(super) generator: Generator,
+    pub(super) generator: Generator<P>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Arc<dyn Observer>,
     /// Every change that may let a refused claim succeed is sent here.
@@ -45,7 +46,7 @@ impl Default for Report {
     }
 }
 
-impl Shared {
+impl<P: Policy> Shared<P> {
     pub(super) fn layout(&self) -> &Layout {
         self.generator.layout()
     }
@@ -96,7 +97,7 @@ impl Shared {
         }
     }
 
-    fn view(&self, grant: &Grant) -> LeaseView {
+    fn view(&self, grant: &Grant<P>) -> LeaseView {
         let layout = self.layout();
         let limit = grant.limit();
         let last_tick = layout.tick_of(limit.saturating_sub(1));

@@ -16,8 +16,16 @@ use super::{
     context::{Context, with_sources},
     hold::{Held, Renewal, Rotation},
 };
-use crate::{core::issue::RollbackPolicy, store::StoreError};
+use crate::{
+    core::{
+        issue::RollbackPolicy,
+        policy::{Bug, Policy},
+    },
+    store::StoreError,
+};
 
+/// How long a freshly leased row is used before its first renewal.
+const FIRST_RENEWAL: Duration = Duration::from_secs(3);
 /// Between renewals that claims ask for.
 const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
 /// Before the next renewal that claims ask for, when the last one had nothing to gain.
@@ -29,13 +37,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
-pub(super) struct Task {
-    context: Context,
+pub(super) struct Task<P: Policy> {
+    context: Context<P>,
     prepared: bool,
-    search: Search,
-    held: Option<Held>,
+    search: Search<P>,
+    held: Option<Held<P>>,
     /// Rows that are still to be given back.
-    leaving: Vec<Held>,
+    leaving: Vec<Held<P>>,
     /// The store lost our row or record; only a restart helps.
     store_lost: bool,
     /// Whether this process ever renewed a lease.
@@ -61,8 +69,8 @@ impl Pause {
     }
 }
 
-impl Task {
-    pub(super) fn new(context: Context) -> Self {
+impl<P: Policy> Task<P> {
+    pub(super) fn new(context: Context<P>) -> Self {
         Self {
             context,
             prepared: false,
@@ -170,7 +178,7 @@ impl Task {
     }
 
     /// Lets claims use a new lease, and closes the one before.
-    fn install(&mut self, held: Held) {
+    fn install(&mut self, held: Held<P>) {
         let shared = &self.context.shared;
         let old = shared.generator.replace_grant(Some(Arc::clone(&held.grant)));
         if let Some(old) = old {
@@ -180,7 +188,7 @@ impl Task {
         let namespace = &self.context.settings.namespace;
         tracing::info!(namespace, worker, lane, "worker leased");
         let renew = self.context.settings.lease.renew;
-        self.next_renewal = Instant::now() + renew.min(Held::FIRST_RENEWAL);
+        self.next_renewal = Instant::now() + renew.min(FIRST_RENEWAL);
         self.leaving.extend(self.held.replace(held));
         self.clock_ahead_since = None;
         self.rollback_refused = false;
@@ -340,10 +348,30 @@ impl Task {
                         error,
                         "a row was not given back: it comes free by its ttl"
                     );
+                    if self.goes_on_after_all() {
+                        continue;
+                    }
                 }
             }
             self.leaving.pop();
         }
+    }
+
+    /// What a planted bug does with a lease whose lowering write has no answer. Sound keepers
+    /// never use it again.
+    fn goes_on_after_all(&mut self) -> bool {
+        let policy = self.context.policy;
+        let forgets = policy.has(Bug::LostReplyIsFailure);
+        if !forgets && !policy.has(Bug::GoesOnAfterLowering) {
+            return false;
+        }
+        let Some(mut held) = self.leaving.pop() else { return false };
+        if forgets {
+            held.tenure.forget();
+        }
+        self.context.shared.generator.replace_grant(Some(Arc::clone(&held.grant)));
+        self.held = Some(held);
+        true
     }
 
     /// Gives everything back until the deadline; without one, leaves it to the ttl.

@@ -1,6 +1,6 @@
 //! The next position of one code.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::core::sync::{AtomicU64, Ordering};
 
 /// A closed cursor: no position is ever this large, since positions are below 2^63.
 const CLOSED: u64 = u64::MAX;

@@ -14,6 +14,7 @@ use crate::core::{
     code::is_valid_code,
     instant::format_unix_ms,
     layout::{FieldOutOfRange, Layout},
+    policy::{Policy, Sound},
 };
 
 /// The name under which all codes draw from one cursor when they share it; no valid code.
@@ -40,11 +41,11 @@ const SHARED: &str = "";
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Generator {
+pub struct Generator<P: Policy = Sound> {
     rules: Rules,
     settings: IssueSettings,
     clock: Arc<dyn Clock>,
-    grant: ArcSwapOption<Grant>,
+    grant: ArcSwapOption<Grant<P>>,
 }
 
 /// Claimed IDs. They are the caller's alone, whatever becomes of the process or the lease.
@@ -87,7 +88,9 @@ impl Generator {
         generator.replace_grant(Some(Arc::new(grant)));
         Ok(generator)
     }
+}
 
+impl<P: Policy> Generator<P> {
     pub(crate) fn without_lease(
         layout: Layout,
         settings: IssueSettings,
@@ -106,13 +109,13 @@ impl Generator {
         &self.settings
     }
 
-    pub(crate) fn grant(&self) -> Option<Arc<Grant>> {
+    pub(crate) fn grant(&self) -> Option<Arc<Grant<P>>> {
         self.grant.load_full()
     }
 
     /// Lets claims use another grant. The caller seals the old one *afterwards*, so that no
     /// claim is refused in between: claims that still use the old one stay inside its range.
-    pub(crate) fn replace_grant(&self, grant: Option<Arc<Grant>>) -> Option<Arc<Grant>> {
+    pub(crate) fn replace_grant(&self, grant: Option<Arc<Grant<P>>>) -> Option<Arc<Grant<P>>> {
         self.grant.swap(grant)
     }
 
@@ -159,7 +162,7 @@ impl Generator {
         Ok(if self.settings.codes_shared { SHARED } else { code })
     }
 
-    fn is_current(&self, grant: &Arc<Grant>) -> bool {
+    fn is_current(&self, grant: &Arc<Grant<P>>) -> bool {
         self.grant.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, grant))
     }
 

@@ -1,37 +1,36 @@
 //! A lease in memory.
 
-use std::{
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
-    },
-    task::Waker,
-};
+use std::task::Waker;
 
 use super::{
     cursor::{Closed, Cursor},
     rules::{Moment, MomentError, Plan, Refusal, Rules},
     table::{Table, TableError},
 };
-use crate::core::layout::{Composer, FieldOutOfRange, Layout};
+use crate::core::{
+    layout::{Composer, FieldOutOfRange, Layout},
+    policy::{Bug, Policy},
+    sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering, PoisonError},
+};
 
 /// A lease in memory: worker, lane and start never change, and the limit only rises. Renewing a
 /// lease raises the limit of its grant; a new lease always makes a new grant.
 #[derive(Debug)]
-pub(crate) struct Grant {
+pub(crate) struct Grant<P> {
+    policy: P,
     worker: u64,
     lane: u64,
     start: u64,
     limit: AtomicU64,
     composer: Composer,
-    table: Table,
+    table: Table<P>,
     /// The highest reading of the clock that positions were claimed under.
     highest_ms: AtomicI64,
     holding: AtomicBool,
     rolled_back: AtomicBool,
     refuse_rollback: AtomicBool,
     /// What sealing found: asked again, the closed cursors could not tell any more.
-    sealed_at: OnceLock<u64>,
+    sealed_at: Mutex<Option<u64>>,
     /// The keeper is woken when claims pass this position.
     wake_at: AtomicU64,
     /// The positions that the largest claim needed which the limit refused since the keeper
@@ -62,7 +61,7 @@ pub(crate) enum Denied {
     Closed,
 }
 
-impl Grant {
+impl<P: Policy> Grant<P> {
     /// A grant from `start` on, without range yet; `waker` wakes the keeper.
     pub(crate) fn new(
         layout: &Layout,
@@ -73,6 +72,7 @@ impl Grant {
         waker: Waker,
     ) -> Result<Self, FieldOutOfRange> {
         Ok(Self {
+            policy: P::default(),
             worker,
             lane,
             start,
@@ -83,7 +83,7 @@ impl Grant {
             holding: AtomicBool::new(false),
             rolled_back: AtomicBool::new(false),
             refuse_rollback: AtomicBool::new(false),
-            sealed_at: OnceLock::new(),
+            sealed_at: Mutex::new(None),
             wake_at: AtomicU64::new(u64::MAX),
             refused: AtomicU64::new(0),
             waker,
@@ -156,12 +156,14 @@ impl Grant {
     /// the last claimed position of any code that ever had a cursor, and at least the start; the
     /// same however often it is called.
     pub(crate) fn seal(&self) -> u64 {
-        *self.sealed_at.get_or_init(|| self.table.seal())
+        let mut sealed_at = self.sealed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let sealed = *sealed_at.get_or_insert_with(|| self.table.seal());
+        if self.policy.has(Bug::LoweredToLastClaimed) { sealed.saturating_sub(1) } else { sealed }
     }
 
     /// Whether no claim can ever succeed again.
     pub(crate) fn is_sealed(&self) -> bool {
-        self.sealed_at.get().is_some()
+        self.sealed_at.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Claims `count` positions for a code.
@@ -209,7 +211,7 @@ impl Grant {
         rules: &Rules,
     ) -> Result<Granted, Denied> {
         let claimed = cursor.claim(|next| {
-            let plan = rules.plan(moment, next, count, self.limit())?;
+            let plan = rules.plan(moment, next, count, self.limit(), self.policy)?;
             Ok((plan, plan.end))
         });
         match claimed {

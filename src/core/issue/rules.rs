@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::{IssueSettings, RollbackPolicy};
-use crate::core::layout::Layout;
+use crate::core::{
+    layout::Layout,
+    policy::{Bug, Policy},
+};
 
 /// The settings of claims, with durations in milliseconds.
 #[derive(Debug)]
@@ -136,6 +139,7 @@ impl Rules {
         next: u64,
         count: u64,
         limit: u64,
+        policy: impl Policy,
     ) -> Result<Plan, Refusal> {
         let first = if next < moment.first { self.spread(moment.first, next, count) } else { next };
         let end = first + count;
@@ -144,7 +148,7 @@ impl Rules {
                 retry_after: self.due_in(moment, end, self.max_wait_ms),
             });
         }
-        if end > limit {
+        if end > limit && !policy.has(Bug::LimitIgnored) {
             return Err(Refusal::Limit { needed: end - next.max(moment.first) });
         }
         if end <= moment.at_once_end {

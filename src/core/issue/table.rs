@@ -3,13 +3,16 @@
 use std::{
     collections::{HashMap, hash_map::RandomState},
     hash::BuildHasher,
-    sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
 };
 
 use super::cursor::Cursor;
+use crate::core::{
+    policy::{Bug, Policy},
+    sync::{
+        Arc, AtomicU64, AtomicUsize, Mutex, Ordering, PoisonError, RwLock, RwLockReadGuard,
+        RwLockWriteGuard,
+    },
+};
 
 const SHARDS: usize = 64;
 
@@ -18,7 +21,8 @@ const SHARDS: usize = 64;
 const EVICTED_PART: usize = 16;
 
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct Table<P> {
+    policy: P,
     shards: Box<[RwLock<Shard>]>,
     hasher: RandomState,
     len: AtomicUsize,
@@ -44,10 +48,11 @@ pub(crate) enum TableError {
     Sealed,
 }
 
-impl Table {
+impl<P: Policy> Table<P> {
     /// An empty table whose cursors start at `start` or above.
     pub(crate) fn new(start: u64, max: usize) -> Self {
         Self {
+            policy: P::default(),
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             hasher: RandomState::new(),
             len: AtomicUsize::new(0),
@@ -86,7 +91,11 @@ impl Table {
         }
         // An earlier cursor of this code was removed under this very lock, after the floor had
         // been raised to it. The clock must not be asked: this thread may have read it long ago.
-        let first = self.start.max(self.floor.load(Ordering::Acquire));
+        let first = if self.policy.has(Bug::CursorAtClock) {
+            evict_below
+        } else {
+            self.start.max(self.floor.load(Ordering::Acquire))
+        };
         let cursor = Arc::new(Cursor::new(first));
         shard.cursors.insert(code.into(), Arc::clone(&cursor));
         Ok(cursor)
@@ -104,7 +113,12 @@ impl Table {
     /// Closes the table for new cursors and every cursor for claims. Returns one past the last
     /// claimed position of any code that ever had a cursor, or the start.
     pub(crate) fn seal(&self) -> u64 {
-        let mut highest = self.start;
+        let unsealed = [Bug::LoweredUnsealed, Bug::GoesOnAfterLowering, Bug::LostReplyIsFailure];
+        if unsealed.into_iter().any(|bug| self.policy.has(bug)) {
+            return self.highest_next();
+        }
+        let below_start = self.policy.has(Bug::LoweredBelowStart);
+        let mut highest = if below_start { 0 } else { self.start };
         for shard in &self.shards {
             let mut shard = write(shard);
             shard.sealed = true;
@@ -140,7 +154,9 @@ impl Table {
             let mut shard = write(shard);
             shard.cursors.retain(|_, cursor| {
                 let raise_floor = |next| {
-                    self.floor.fetch_max(next, Ordering::AcqRel);
+                    if !self.policy.has(Bug::EvictionWithoutFloor) {
+                        self.floor.fetch_max(next, Ordering::AcqRel);
+                    }
                 };
                 let evicted = left > 0 && cursor.close_below(below, raise_floor);
                 left -= usize::from(evicted);
@@ -167,6 +183,11 @@ fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::policy::Sound;
+
+    fn sound(start: u64, max: usize) -> Table<Sound> {
+        Table::new(start, max)
+    }
 
     fn claim(cursor: &Cursor, to: u64) {
         cursor.claim(|next| Ok::<_, ()>((next, to))).expect("open").expect("planned");
@@ -174,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_code_has_one_cursor() {
-        let table = Table::new(100, 10);
+        let table = sound(100, 10);
         let first = table.cursor("a", 0).expect("room");
         assert!(Arc::ptr_eq(&first, &table.cursor("a", 0).expect("there")));
         assert_eq!((first.next(), table.len()), (Some(100), 1));
@@ -182,7 +203,7 @@ mod tests {
 
     #[test]
     fn eviction_takes_the_oldest_and_raises_the_floor_for_new_cursors() {
-        let table = Table::new(100, 32);
+        let table = sound(100, 32);
         for index in 0..32 {
             claim(&table.cursor(&format!("code-{index}"), 0).expect("room"), 1_000 + index);
         }
@@ -200,7 +221,7 @@ mod tests {
 
     #[test]
     fn cursors_that_moved_up_are_not_evicted() {
-        let table = Table::new(0, 1);
+        let table = sound(0, 1);
         let only = table.cursor("a", 0).expect("room");
         claim(&only, 50);
         assert_eq!(table.cursor("b", 50).expect_err("a is in use"), TableError::Full);
@@ -210,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_sealed_table_gives_nothing_and_knows_its_highest_position() {
-        let table = Table::new(100, 1);
+        let table = sound(100, 1);
         assert_eq!(table.highest_next(), 100);
         claim(&table.cursor("evicted", 0).expect("room"), 170);
         claim(&table.cursor("kept", 200).expect("evicts"), 190);
@@ -220,12 +241,12 @@ mod tests {
         assert_eq!(table.seal(), 191);
         assert_eq!(third.next(), None);
         assert_eq!(table.cursor("fourth", 200).expect_err("sealed"), TableError::Sealed);
-        assert_eq!(Table::new(100, 1).seal(), 100);
+        assert_eq!(sound(100, 1).seal(), 100);
     }
 
     #[test]
     fn sealing_counts_what_was_evicted() {
-        let table = Table::new(100, 1);
+        let table = sound(100, 1);
         claim(&table.cursor("evicted", 0).expect("room"), 170);
         table.cursor("idle", 200).expect("evicts");
         assert_eq!(table.seal(), 170);

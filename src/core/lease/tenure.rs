@@ -1,6 +1,7 @@
 //! What a process knows of the row it holds, and what a write with an unknown outcome means.
 
 use super::{Marks, Row, RowWrite, Token};
+use crate::core::policy::{Bug, Policy, Sound};
 
 /// A write that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,8 @@ pub struct Attempt<T> {
 /// Every unresolved write started from the same token, so at most one of them can ever take
 /// place, and the next write from that token refuses all that are still under way.
 #[derive(Clone, Debug)]
-pub struct Tenure<T> {
+pub struct Tenure<T, P = Sound> {
+    policy: P,
     worker: u64,
     token: Token,
     marks: Marks,
@@ -38,10 +40,11 @@ pub enum Resolution<T> {
     Vanished,
 }
 
-impl<T> Tenure<T> {
+impl<T, P: Policy> Tenure<T, P> {
     /// Begins with a row as it was read.
     pub fn of(row: &Row) -> Self {
         Self {
+            policy: P::default(),
             worker: row.worker,
             token: row.token,
             marks: row.marks.clone(),
@@ -74,6 +77,12 @@ impl<T> Tenure<T> {
         self.unresolved.push(Attempt { write, purpose });
     }
 
+    /// Forgets writes whose outcome is unknown, as no sound process does.
+    pub fn forget(&mut self) {
+        debug_assert!(self.policy.has(Bug::LostReplyIsFailure), "unknown is not failed");
+        self.unresolved.clear();
+    }
+
     /// The store confirmed the write that was noted last.
     ///
     /// # Panics
@@ -91,8 +100,17 @@ impl<T> Tenure<T> {
         if row.token == self.token {
             return Resolution::Unchanged;
         }
-        match self.unresolved.iter().position(|attempt| attempt.write.token == row.token) {
-            Some(index) => Resolution::TookPlace(self.took_place(index)),
+        let is_own = |attempt: &Attempt<T>| {
+            attempt.write.token == row.token
+                || (self.policy.has(Bug::OwnByHolder) && attempt.write.holder == row.holder)
+        };
+        match self.unresolved.iter().position(is_own) {
+            Some(index) => {
+                let attempt = self.took_place(index);
+                // The same, unless a planted bug took a stranger's write for ours.
+                self.token = row.token;
+                Resolution::TookPlace(attempt)
+            }
             None => Resolution::Lost,
         }
     }
@@ -137,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_confirmed_write_becomes_the_new_base() {
-        let mut tenure = Tenure::of(&row(1, 10));
+        let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
         tenure.sent(write(2, 20), "renew");
         assert_eq!(tenure.confirmed().purpose, "renew");
         assert_eq!(tenure.token(), Token::from_bits(2));
@@ -147,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_unchanged_row_keeps_its_writes_unresolved() {
-        let mut tenure = Tenure::of(&row(1, 10));
+        let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
         tenure.sent(write(2, 20), "first");
         assert_eq!(tenure.resolve(Some(&row(1, 10))), Resolution::Unchanged);
         assert_eq!(tenure.token(), Token::from_bits(1));
@@ -163,7 +181,7 @@ mod tests {
 
     #[test]
     fn another_token_means_the_row_is_lost_whatever_the_holder_says() {
-        let mut tenure = Tenure::of(&row(1, 10));
+        let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
         tenure.sent(write(2, 20), "renew");
         assert_eq!(tenure.resolve(Some(&row(9, 10))), Resolution::Lost);
         assert_eq!(tenure.resolve(None), Resolution::Vanished);

@@ -18,6 +18,11 @@ impl Token {
     /// The token that a row is born with; no write ever sets it.
     pub const UNUSED: Self = Self(0);
 
+    /// The token that a planted bug derives; see [`Bug`](crate::core::policy::Bug).
+    pub const fn successor(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+
     /// The token with these bits. The caller provides randomness.
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)

@@ -15,6 +15,7 @@ use crate::{
         id::Id,
         layout::LayoutSpec,
         lease::Row,
+        policy::Sound,
     },
     keeper::{
         Exhaustion, Issuer, Keeper, KeeperSettings, LeaseOperation, LeaseOutcome, Observer,
@@ -98,7 +99,7 @@ impl World {
         clocks.push(clock.clone());
         let events = Arc::new(Events::default());
         let seed = 1_000 + clocks.len() as u64;
-        let (keeper, issuer) = Keeper::start_with_random(
+        let (keeper, issuer) = Keeper::start_with::<Sound>(
             settings,
             self.store.clone(),
             clock.clone(),
