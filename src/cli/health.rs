@@ -11,8 +11,11 @@ use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::{Failure, output, with_sources};
-use crate::server::config::{Config, ConfigError};
+use super::{Failure, output};
+use crate::{
+    server::config::{Config, ConfigError},
+    store::with_sources,
+};
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 

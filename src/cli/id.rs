@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Failure, output, with_sources};
+use super::{Failure, output};
 use crate::{
     core::{
         clock::SystemClock,
@@ -11,6 +11,7 @@ use crate::{
     keeper::{IssueError, Issuer, Keeper, NoObserver, Released},
     server::{config::Config, telemetry},
     store,
+    store::with_sources,
 };
 
 /// How long a lease is waited for.

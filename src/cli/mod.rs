@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     keeper::KeeperError,
     server::config::{Config, ConfigError, FlagValue, Inputs},
-    store::StoreError,
+    store::{StoreError, with_sources},
 };
 
 /// Unique, time-ordered 64-bit IDs over HTTP/JSON.
@@ -145,12 +145,6 @@ fn inputs(overrides: Overrides) -> Inputs {
         flags: flags.into_iter().flatten().collect(),
         ..Inputs::of_process()
     }
-}
-
-/// The error with what caused it; our errors do not repeat their sources.
-fn with_sources(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
 }
 
 #[cfg(test)]

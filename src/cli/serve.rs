@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use super::{Failure, with_sources};
+use super::Failure;
 use crate::{
     core::clock::SystemClock,
     server::{ServeError, Service, config::Config, shutdown, telemetry},
     store,
+    store::with_sources,
 };
 
 pub(super) fn run(config: Config) -> Result<(), Failure> {

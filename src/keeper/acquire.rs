@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     LeaseOperation, LeaseOutcome, StoreOperation, Trouble,
-    context::{Context, Purpose, SealedLane, Swapped, millis},
+    context::{Context, Purpose, SealedLane, Surveyed, Swapped, millis},
     hold::Held,
 };
 use crate::{
@@ -16,13 +16,16 @@ use crate::{
         policy::Policy,
     },
     keeper::KeeperError,
-    store::StoreError,
+    store::{Scope, StoreError},
 };
 
 /// How many rows are read at first: enough for the first choices of many nodes.
 const FIRST_ROWS: u32 = 64;
 /// How often taking a row is tried before the caller has a look at the rest of the world.
 const TRIES: u32 = 16;
+
+/// A mark may be due in years, after a clock was; nobody should be told to wait that long.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
 
 /// How a search for a row ended.
 pub(super) enum Acquired<P: Policy> {
@@ -81,13 +84,14 @@ impl<P: Policy> Search<P> {
                     None => {
                         context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                         let expiry_ms = surveyed.survey.next_expiry_ms;
-                        let expires_in = expiry_ms.map(|at| at - surveyed.survey.now_ms);
+                        let expires_in =
+                            expiry_ms.map(|at| at.saturating_sub(surveyed.survey.now_ms));
                         return self.none_free(context, expires_in, surveyed.now_ms).await;
                     }
                 }
             }
             let reach_ms = context.reach_ms(has_renewed);
-            if let Some(held) = self.take(context, surveyed.now_ms, reach_ms).await? {
+            if let Some(held) = self.take(context, &surveyed, reach_ms).await? {
                 return Ok(Acquired::Held(held));
             }
         }
@@ -113,10 +117,11 @@ impl<P: Policy> Search<P> {
     async fn take(
         &mut self,
         context: &mut Context<P>,
-        now_ms: i64,
+        surveyed: &Surveyed,
         reach_ms: i64,
     ) -> Result<Option<Box<Held<P>>>, StoreError> {
         let Some(tenure) = &mut self.unresolved else { return Ok(None) };
+        let now_ms = surveyed.now_ms;
         let due_ms = now_ms.saturating_add(millis(context.settings.issue.max_wait));
         let layout = &context.settings.layout;
         let lane = usable_lane(layout, tenure.marks(), now_ms, None)
@@ -124,7 +129,8 @@ impl<P: Policy> Search<P> {
             // The clock went back meanwhile; the row must be settled all the same.
             .unwrap_or(layout.rollback_initial() as usize);
         let nothing_sealed: Option<SealedLane> = None;
-        let (write, purpose) = context.lease_write(tenure, lane, nothing_sealed, now_ms, reach_ms);
+        let (write, purpose) =
+            context.lease_write(tenure, lane, nothing_sealed, surveyed, reach_ms);
         match context.swap(tenure, write, purpose, LeaseOperation::Acquire).await {
             Swapped::Done(purpose) => Ok(self.won(context, purpose)),
             Swapped::Refused => self.settle(context).await,
@@ -159,8 +165,8 @@ impl<P: Policy> Search<P> {
     fn won(&mut self, context: &Context<P>, purpose: Purpose) -> Option<Box<Held<P>>> {
         let tenure = self.unresolved.take()?;
         self.conflicts = 0;
-        let Purpose::Lease { lane, start, limit } = purpose else { return None };
-        Some(Box::new(Held::new(context, tenure, lane, start, limit)))
+        let Purpose::Lease { lane, start, limit, judged } = purpose else { return None };
+        Some(Box::new(Held::new(context, tenure, lane, start, limit, judged)))
     }
 
     async fn choose(
@@ -171,6 +177,7 @@ impl<P: Policy> Search<P> {
         if context.settings.prefer_previous {
             let question = context.store.free_row_of(&context.scope, &context.settings.holder);
             let previous = context.ask(StoreOperation::Read, question).await?;
+            let previous = previous.filter(|row| has_our_lanes(context, row));
             if let Some((row, _)) = choose_among(context, previous.into_iter().collect(), now_ms, 0)
             {
                 return Ok(Some(Tenure::of(&row)));
@@ -197,9 +204,11 @@ impl<P: Policy> Search<P> {
         now_ms: i64,
     ) -> Result<Acquired<P>, StoreError> {
         let rows = free_rows(context, u32::MAX).await?;
-        let due_in_ms = first_due(&context.settings.layout, &rows).map(|due_ms| due_ms - now_ms);
+        let due_in_ms =
+            first_due(&context.settings.layout, &rows).map(|due_ms| due_ms.saturating_sub(now_ms));
         let first = due_in_ms.into_iter().chain(expires_in_ms).min();
-        let wait_ms = first.unwrap_or_else(|| millis(context.settings.lease.ttl)).max(0);
+        let wait_ms = first.unwrap_or_else(|| millis(context.settings.lease.ttl));
+        let wait_ms = wait_ms.clamp(0, millis(LONGEST_RETRY_AFTER));
         Ok(Acquired::NoneFree(Duration::from_millis(wait_ms.unsigned_abs())))
     }
 }
@@ -208,21 +217,23 @@ async fn free_rows<P: Policy>(context: &Context<P>, limit: u32) -> Result<Vec<Ro
     let limit = limit.min(u32::try_from(context.scope.workers()).unwrap_or(u32::MAX));
     let question = context.store.free_rows(&context.scope, limit);
     let mut rows = context.ask(StoreOperation::Read, question).await?;
-    let lanes = context.settings.layout.lanes();
-    rows.retain(|row| {
-        let fits = row.marks.lanes() == lanes;
-        if !fits {
-            tracing::error!(
-                namespace = context.settings.namespace,
-                worker = row.worker,
-                marks = %row.marks,
-                lanes,
-                "a row is left alone: it has other lanes than the layout"
-            );
-        }
-        fits
-    });
+    rows.retain(|row| has_our_lanes(context, row));
     Ok(rows)
+}
+
+fn has_our_lanes<P: Policy>(context: &Context<P>, row: &Row) -> bool {
+    let lanes = context.settings.layout.lanes();
+    let fits = row.marks.lanes() == lanes;
+    if !fits {
+        tracing::error!(
+            namespace = context.settings.namespace,
+            worker = row.worker,
+            marks = %row.marks,
+            lanes,
+            "a row is left alone: it has other lanes than the layout"
+        );
+    }
+    fits
 }
 
 fn choose_among<P: Policy>(
@@ -234,7 +245,6 @@ fn choose_among<P: Policy>(
     let max_wait_ms = millis(context.settings.issue.max_wait);
     let random = context.random_number();
     let layout = &context.settings.layout;
-    rows.retain(|row| row.marks.lanes() == layout.lanes());
     let Choice { index, lane } = choose_row(layout, &rows, now_ms, max_wait_ms, conflicts, random)?;
     Some((rows.swap_remove(index), lane))
 }
@@ -258,9 +268,12 @@ pub(super) async fn prepare<P: Policy>(context: &Context<P>) -> Result<(), Keepe
         let (namespace, recorded) = (scope.namespace.clone(), record.words);
         return Err(KeeperError::LayoutConflict { namespace, ours, recorded });
     }
-    let survey = context.ask(StoreOperation::Read, store.survey(scope)).await?;
+    // All workers of the layout, not only those of this node's range: a range that starts being
+    // used later must not look like rows that were lost.
+    let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
+    let survey = context.ask(StoreOperation::Read, store.survey(&all)).await?;
     let was_complete = record.complete.contains(&scope.reserved_key);
-    if survey.held + survey.free < scope.workers() {
+    if survey.held + survey.free < all.workers() {
         let marks = if was_complete {
             // A row that is missing now may have been there, and in use.
             let lease = context.settings.lease;
@@ -269,7 +282,7 @@ pub(super) async fn prepare<P: Policy>(context: &Context<P>) -> Result<(), Keepe
         } else {
             Marks::all_at(0, layout.lanes())
         };
-        context.ask(StoreOperation::Prepare, store.create_rows(scope, &marks)).await?;
+        context.ask(StoreOperation::Prepare, store.create_rows(&all, &marks)).await?;
     }
     if !was_complete {
         let question = store.mark_complete(&scope.namespace, &scope.reserved_key);

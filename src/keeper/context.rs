@@ -21,7 +21,7 @@ use crate::{
         },
         policy::{Bug, Policy},
     },
-    store::{Scope, Store, StoreError, Survey},
+    store::{Scope, Store, StoreError, Survey, with_sources},
 };
 
 /// Engines have time-outs of their own; this bounds those that break them.
@@ -47,9 +47,9 @@ pub(super) struct Context<P: Policy> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A lease from `start` up to `limit` on a row that was free, or on another lane of our own.
-    Lease { lane: usize, start: u64, limit: u64 },
+    Lease { lane: usize, start: u64, limit: u64, judged: Stamp },
     /// The grant's limit rises.
-    Renew { limit: u64 },
+    Renew { limit: u64, judged: Stamp },
     /// The row is given back.
     Release,
 }
@@ -71,8 +71,9 @@ pub(super) struct SealedLane {
     pub(super) mark: u64,
 }
 
-/// The clocks at the last confirmed write of our row.
-#[derive(Clone, Copy, Debug)]
+/// The clocks when they were judged for a write. Kept with the write: had they been read when
+/// its outcome became known, a jump in between would go unseen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     wall_ms: i64,
     steady: Duration,
@@ -84,6 +85,8 @@ pub(super) struct Surveyed {
     pub(super) verdict: ClockVerdict,
     /// The instant that limits are computed from.
     pub(super) now_ms: i64,
+    /// The clocks that were judged.
+    pub(super) judged: Stamp,
 }
 
 impl<P: Policy> fmt::Debug for Context<P> {
@@ -108,7 +111,7 @@ impl<P: Policy> Context<P> {
         Self { settings, scope, store, shared, bell: Arc::default(), policy: P::default(), random }
     }
 
-    pub(super) fn stamp(&self) -> Stamp {
+    fn stamp(&self) -> Stamp {
         let clock = &self.shared.clock;
         Stamp { wall_ms: clock.now_ms(), steady: clock.steady() }
     }
@@ -169,7 +172,7 @@ impl<P: Policy> Context<P> {
         let bounded_by_store = !local && !matches!(verdict, ClockVerdict::StoreBehind(_));
         let bound = store_ms.saturating_add(millis(max_skew));
         let now_ms = if bounded_by_store { now.wall_ms.min(bound) } else { now.wall_ms };
-        Ok(Surveyed { survey, verdict, now_ms })
+        Ok(Surveyed { survey, verdict, now_ms, judged: now })
     }
 
     /// How far a lease reaches: little until this process renews one.
@@ -184,7 +187,7 @@ impl<P: Policy> Context<P> {
         tenure: &Tenure<Purpose, P>,
         lane: usize,
         sealed: Option<SealedLane>,
-        now_ms: i64,
+        surveyed: &Surveyed,
         reach_ms: i64,
     ) -> (RowWrite, Purpose) {
         let start = tenure.marks()[lane];
@@ -193,12 +196,12 @@ impl<P: Policy> Context<P> {
             start,
             highest_next: start,
             refused: 0,
-            now_ms,
+            now_ms: surveyed.now_ms,
             reach_ms,
         };
         let limit = limit_for(&self.settings.layout, &request, self.policy);
         let write = self.held_write(tenure, lane, limit, sealed);
-        (write, Purpose::Lease { lane, start, limit })
+        (write, Purpose::Lease { lane, start, limit, judged: surveyed.judged })
     }
 
     /// A write that keeps the row ours, with the mark of `lane` at `limit`.
@@ -303,12 +306,6 @@ impl<P: Policy> Context<P> {
         tracing::warn!(namespace = self.settings.namespace, error = how, "the store fails");
         self.shared.set_trouble(Some(Trouble::StoreUnavailable(how)));
     }
-}
-
-/// The error with everything that caused it, in one line.
-pub(super) fn with_sources(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
 }
 
 pub(super) fn millis(duration: Duration) -> i64 {

@@ -30,6 +30,8 @@ pub(super) struct Held<P: Policy> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
     Renewed,
+    /// An earlier write of ours took place instead; worth another try.
+    Overtaken,
     /// There is nothing to be gained before the next regular renewal.
     NothingToGain,
     /// The node's clock is ahead by this many ms.
@@ -44,6 +46,8 @@ pub(super) enum Renewal {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rotation {
     Rotated,
+    /// An earlier write of ours took place instead; worth another try.
+    Overtaken,
     /// No other lane's mark is past.
     NoLane,
     Lost,
@@ -57,9 +61,10 @@ impl<P: Policy> Held<P> {
         lane: usize,
         start: u64,
         limit: u64,
+        judged: Stamp,
     ) -> Self {
         let grant = context.grant(tenure.worker(), lane, start, limit);
-        Self { tenure, grant, lane, sealed: None, renewed: context.stamp(), released: false }
+        Self { tenure, grant, lane, sealed: None, renewed: judged, released: false }
     }
 
     /// Raises the limit. `woken` says that no heartbeat is due, so that a write which gains
@@ -104,13 +109,13 @@ impl<P: Policy> Held<P> {
         if context.policy.has(Bug::MarkAfterIssuing) {
             self.grant.raise_limit(limit, context.shared.present());
         }
-        let purpose = Purpose::Renew { limit };
+        let purpose = Purpose::Renew { limit, judged: surveyed.judged };
         match context.swap(&mut self.tenure, write, purpose, LeaseOperation::Renew).await {
             Swapped::Done(purpose) => {
                 self.took_place(context, purpose);
                 Ok(Renewal::Renewed)
             }
-            Swapped::Refused => Ok(self.settle(context).await?.unwrap_or(Renewal::Renewed)),
+            Swapped::Refused => Ok(self.settle(context).await?.unwrap_or(Renewal::Overtaken)),
             Swapped::Unknown(error) => Err(error),
         }
     }
@@ -148,16 +153,19 @@ impl<P: Policy> Held<P> {
             context.observe(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
             return Ok(Rotation::NoLane);
         };
+        let left = self.lane;
         let reach_ms = context.reach_ms(has_renewed);
         let (write, purpose) =
-            context.lease_write(&self.tenure, lane, self.sealed, surveyed.now_ms, reach_ms);
+            context.lease_write(&self.tenure, lane, self.sealed, &surveyed, reach_ms);
         match context.swap(&mut self.tenure, write, purpose, LeaseOperation::Rotate).await {
             Swapped::Done(purpose) => {
                 self.took_place(context, purpose);
                 Ok(Rotation::Rotated)
             }
             Swapped::Refused => Ok(match self.settle(context).await? {
-                None => Rotation::Rotated,
+                // An earlier write of ours was faster: perhaps a rotation, perhaps not.
+                None if self.lane != left => Rotation::Rotated,
+                None => Rotation::Overtaken,
                 Some(Renewal::Vanished) => Rotation::Vanished,
                 Some(_) => Rotation::Lost,
             }),
@@ -186,9 +194,9 @@ impl<P: Policy> Held<P> {
         // Only what the confirmed write carried; a lane that was sealed since comes with the next.
         let marks = self.tenure.marks();
         self.sealed = self.sealed.filter(|sealed| marks[sealed.lane] != sealed.mark);
-        self.renewed = context.stamp();
         match purpose {
-            Purpose::Renew { limit } => {
+            Purpose::Renew { limit, judged } => {
+                self.renewed = judged;
                 if context.policy.has(Bug::TablePerRenewal) {
                     let (worker, start) = (self.grant.worker(), self.grant.start());
                     self.grant = context.grant(worker, self.lane, start, limit);
@@ -197,7 +205,8 @@ impl<P: Policy> Held<P> {
                 }
                 self.grant.raise_limit(limit, context.shared.present());
             }
-            Purpose::Lease { lane, start, limit } => {
+            Purpose::Lease { lane, start, limit, judged } => {
+                self.renewed = judged;
                 let grant = context.grant(self.tenure.worker(), lane, start, limit);
                 context.shared.generator.replace_grant(Some(Arc::clone(&grant)));
                 let old = std::mem::replace(&mut self.grant, grant);

@@ -47,6 +47,9 @@ use crate::{
     store::{Store, StoreError},
 };
 
+/// Later instants may not exist.
+const LONGEST_DEADLINE: Duration = Duration::from_hours(24 * 365);
+
 /// Why a keeper gave up for good.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -154,7 +157,8 @@ impl Keeper {
     /// Seals the grant, lowers the mark and frees the row, within the deadline. Afterwards no
     /// claim succeeds.
     pub async fn release(self, deadline: Duration) -> Released {
-        if self.stop.send(Instant::now() + deadline).is_err() {
+        let deadline = Instant::now() + deadline.min(LONGEST_DEADLINE);
+        if self.stop.send(deadline).is_err() {
             return Released::GaveUp;
         }
         self.task.await.unwrap_or(Released::GaveUp)

@@ -8,6 +8,9 @@ use crate::core::{
     violation::{Violation, Violations},
 };
 
+/// No time of a lease may be longer.
+const LONGEST: Duration = Duration::from_hours(24);
+
 /// The times of a lease; the defaults are the service's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
@@ -80,17 +83,26 @@ impl KeeperSettings {
                 found.push(Violation::new(key, value, allowed));
             }
         };
-        let (LeaseTimes { window, ttl, renew, .. }, issue) = (self.lease, &self.issue);
+        let LeaseTimes { window, ttl, renew, max_clock_skew } = self.lease;
+        let issue = &self.issue;
         let largest = self.layout.largest_worker();
         let (min, max) = (self.min_worker, self.max_worker);
         require(max <= largest, "worker.max_id", max.to_string(), format!("0 to {largest}"));
         require(min <= max, "worker.min_id", min.to_string(), format!("0 to worker.max_id {max}"));
         let text = |duration: Duration| format!("{duration:?}");
         require(!renew.is_zero(), "lease.renew", text(renew), "above 0".into());
+        for (key, value) in [
+            ("lease.window", window),
+            ("lease.ttl", ttl),
+            ("lease.renew", renew),
+            ("lease.max_clock_skew", max_clock_skew),
+        ] {
+            require(value <= LONGEST, key, text(value), format!("at most {LONGEST:?}"));
+        }
         // One renewal may fail before the row or the range is lost.
         let twice = format!("more than twice lease.renew ({renew:?})");
-        require(ttl > renew * 2, "lease.ttl", text(ttl), twice.clone());
-        require(window > renew * 2, "lease.window", text(window), twice);
+        require(ttl > renew.saturating_mul(2), "lease.ttl", text(ttl), twice.clone());
+        require(window > renew.saturating_mul(2), "lease.window", text(window), twice);
         let half = format!("at most half of lease.window ({window:?})");
         for (key, value) in [
             ("issue.max_wait", issue.max_wait),
@@ -98,6 +110,12 @@ impl KeeperSettings {
             ("rollback.hold", issue.hold),
         ] {
             require(value <= window / 2, key, text(value), half.clone());
+        }
+        // A claim that is held may reach ahead by both.
+        let ahead = issue.borrow_ahead.saturating_add(issue.hold);
+        if issue.borrow_ahead <= window / 2 && issue.hold <= window / 2 {
+            let both = format!("with issue.borrow_ahead {half}");
+            require(ahead <= window / 2, "rollback.hold", text(issue.hold), both);
         }
         require(issue.codes_max > 0, "codes.max", issue.codes_max.to_string(), "above 0".into());
         if found.is_empty() { Ok(()) } else { Err(Violations(found)) }

@@ -13,7 +13,7 @@ use tokio::{
 use super::{
     KeeperError, Released, RollbackAction, Trouble,
     acquire::{Acquired, Search, prepare, trouble_of},
-    context::{Context, with_sources},
+    context::Context,
     hold::{Held, Renewal, Rotation},
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         issue::RollbackPolicy,
         policy::{Bug, Policy},
     },
-    store::StoreError,
+    store::{StoreError, with_sources},
 };
 
 /// How long a freshly leased row is used before its first renewal.
@@ -214,6 +214,9 @@ impl<P: Policy> Task<P> {
             }
         } else {
             self.rollback_refused = false;
+            // A search that a rollback began and that is not needed any more.
+            let won = self.search.abandon(&mut self.context).await?;
+            self.leaving.extend(won.map(|held| *held));
         }
         let Some(held) = &mut self.held else { return Ok(Pause::fixed(Duration::ZERO)) };
         let woken = Instant::now() < self.next_renewal;
@@ -235,6 +238,7 @@ impl<P: Policy> Task<P> {
                 self.context.shared.announce_range();
                 self.until_renewal(BETWEEN_WOKEN)
             }
+            Renewal::Overtaken => Pause::fixed(BETWEEN_WOKEN),
             Renewal::NothingToGain if self.rollback_refused => Pause::fixed(CLOCK_PAUSE),
             Renewal::NothingToGain => {
                 self.context.shared.set_trouble(None);
@@ -263,6 +267,7 @@ impl<P: Policy> Task<P> {
                     self.moved(RollbackAction::Rotated);
                     return Ok(Some(self.until_renewal(Duration::ZERO)));
                 }
+                Rotation::Overtaken => return Ok(Some(Pause::fixed(BETWEEN_WOKEN))),
                 Rotation::NoLane => {}
                 Rotation::Lost => return Ok(Some(self.lost())),
                 Rotation::Vanished => return Ok(Some(self.vanished())),
@@ -337,9 +342,13 @@ impl<P: Policy> Task<P> {
     /// Tries once to give back the rows that were left; those that cannot be come free by ttl.
     async fn give_back(&mut self) {
         while let Some(held) = self.leaving.last_mut() {
-            match held.release(&mut self.context).await {
-                Ok(true) => {}
-                Ok(false) => continue,
+            let mut released = held.release(&mut self.context).await;
+            if let Ok(false) = released {
+                // An earlier write of ours was faster; the next one follows from it.
+                released = held.release(&mut self.context).await;
+            }
+            match released {
+                Ok(_) => {}
                 Err(error) => {
                     let worker = held.tenure.worker();
                     let error = with_sources(&error);

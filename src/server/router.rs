@@ -6,7 +6,7 @@ use axum::{
     Router,
     extract::{Request, State},
     handler::Handler,
-    http::{Method, header},
+    http::{HeaderValue, Method, header},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{MethodRouter, get},
@@ -60,7 +60,7 @@ pub fn router(state: Arc<AppState>) -> Router {
             .layer(CatchPanicLayer::custom(panicked))
     };
     let api = match cors(&state.http.cors_origins) {
-        Some(cors) => guard(api).layer(cors),
+        Some(cors) => guard(api).layer(cors).layer(from_fn(only_preflights)),
         None => guard(api),
     };
     api.merge(guard(operations))
@@ -94,6 +94,20 @@ fn cors(origins: &CorsOrigins) -> Option<CorsLayer> {
         .expose_headers([header::RETRY_AFTER])
         .max_age(Duration::from_hours(1));
     Some(layer)
+}
+
+/// The CORS layer takes every OPTIONS for a preflight; others are just another method.
+async fn only_preflights(request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let is_preflight = headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    if request.method() != Method::OPTIONS || is_preflight {
+        return next.run(request).await;
+    }
+    let issues = !request.uri().path().starts_with("/parse/");
+    let mut response = method_not_allowed(request).await.into_response();
+    let allowed = if issues { "GET,HEAD,POST" } else { "GET,HEAD" };
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
 }
 
 async fn bound_in_flight(

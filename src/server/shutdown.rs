@@ -1,6 +1,9 @@
 //! Signals that stop the service.
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
+
+/// Signals that follow the first within this time belong to it.
+const ECHO: Duration = Duration::from_millis(300);
 
 /// Resolves at the first SIGTERM or SIGINT. A second one ends the process at once, with 1.
 ///
@@ -26,6 +29,9 @@ pub fn signals() -> std::io::Result<impl Future<Output = ()> + Send> {
         if first.send(()).is_err() {
             return;
         }
+        // Some tools signal a process and then its group: that is one order to stop.
+        let echo = tokio::time::Instant::now() + ECHO;
+        while tokio::time::timeout_at(echo, next()).await.is_ok() {}
         let signal = next().await;
         tracing::warn!(signal, "stopped at once; the worker id comes free after its ttl");
         std::process::exit(1);

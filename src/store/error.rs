@@ -60,3 +60,18 @@ impl StoreError {
         matches!(self, Self::ForeignTable { .. } | Self::Unusable(_))
     }
 }
+
+/// The error and what caused it, in one line. A source that is already part of the text, as with
+/// errors that repeat theirs, is left out.
+pub(crate) fn with_sources(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let said = source.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        next = source.source();
+    }
+    text
+}

@@ -21,6 +21,7 @@ use std::fmt::Debug;
 
 use async_trait::async_trait;
 
+pub(crate) use self::error::with_sources;
 pub use self::{
     connect::{StoreSettings, connect, describe, is_valid_table_name},
     error::StoreError,

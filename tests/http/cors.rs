@@ -35,6 +35,16 @@ async fn a_preflight_is_answered_and_claims_nothing() {
 }
 
 #[tokio::test]
+async fn options_that_is_no_preflight_is_just_another_method() {
+    let world = World::start(&[]).await;
+    for (route, allowed) in [("/id/order", "GET,HEAD,POST"), ("/parse/1", "GET,HEAD")] {
+        let answer = world.call("OPTIONS", route, &[ORIGIN]).await;
+        assert_eq!(answer.header("allow"), Some(allowed), "{route}");
+        answer.problem(405, "method_not_allowed");
+    }
+}
+
+#[tokio::test]
 async fn origins_may_be_limited_or_none() {
     let world =
         World::start(&[("http.cors_origins", "https://app.example,http://localhost:3000")]).await;

@@ -108,7 +108,7 @@ impl Rules {
         }
         let effective_ms = now_ms.max(highest_ms);
         let tick = self.layout.tick_in_range(effective_ms).ok_or(MomentError::OutOfRange)?;
-        let ahead_ms = self.borrow_ahead_ms + if held { self.hold_ms } else { 0 };
+        let ahead_ms = self.borrow_ahead_ms.saturating_add(if held { self.hold_ms } else { 0 });
         let end_of = |ahead: i64| {
             let tick = self.layout.tick_clamped(effective_ms.saturating_add(ahead));
             self.layout.first_position(tick + 1)

@@ -31,6 +31,9 @@ pub(crate) struct Table<P> {
     /// No cursor that was evicted had passed this position; new cursors start here or above.
     floor: AtomicU64,
     start: u64,
+    /// No cursor stood below this position when an eviction looked last. Cursors only rise, so
+    /// it need not look again for less.
+    none_below: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +63,7 @@ impl<P: Policy> Table<P> {
             evicting: Mutex::new(()),
             floor: AtomicU64::new(0),
             start,
+            none_below: AtomicU64::new(0),
         }
     }
 
@@ -75,7 +79,7 @@ impl<P: Policy> Table<P> {
         if let Some(cursor) = read(shard).cursors.get(code) {
             return Ok(Arc::clone(cursor));
         }
-        if self.len() >= self.max {
+        if self.len() >= self.max && evict_below > self.none_below.load(Ordering::Relaxed) {
             self.evict(evict_below);
         }
         let mut shard = write(shard);
@@ -98,6 +102,7 @@ impl<P: Policy> Table<P> {
         };
         let cursor = Arc::new(Cursor::new(first));
         shard.cursors.insert(code.into(), Arc::clone(&cursor));
+        self.none_below.store(0, Ordering::Relaxed);
         Ok(cursor)
     }
 
@@ -146,7 +151,10 @@ impl<P: Policy> Table<P> {
             positions.extend(positions_below);
         }
         let wanted = self.max.div_ceil(EVICTED_PART).min(positions.len());
-        let Some(last) = wanted.checked_sub(1) else { return };
+        let Some(last) = wanted.checked_sub(1) else {
+            self.none_below.fetch_max(below, Ordering::Relaxed);
+            return;
+        };
         let (_, youngest, _) = positions.select_nth_unstable(last);
         let below = below.min(*youngest + 1);
         let mut left = wanted;

@@ -36,7 +36,8 @@ pub enum Resolution<T> {
     TookPlace(Attempt<T>),
     /// Somebody else wrote the row.
     Lost,
-    /// The row is gone from the store.
+    /// The row is gone from the store, or was made anew: no write ever sets
+    /// [`Token::UNUSED`].
     Vanished,
 }
 
@@ -99,6 +100,9 @@ impl<T, P: Policy> Tenure<T, P> {
         let Some(row) = row else { return Resolution::Vanished };
         if row.token == self.token {
             return Resolution::Unchanged;
+        }
+        if row.token == Token::UNUSED {
+            return Resolution::Vanished;
         }
         let is_own = |attempt: &Attempt<T>| {
             attempt.write.token == row.token
@@ -185,5 +189,16 @@ mod tests {
         tenure.sent(write(2, 20), "renew");
         assert_eq!(tenure.resolve(Some(&row(9, 10))), Resolution::Lost);
         assert_eq!(tenure.resolve(None), Resolution::Vanished);
+    }
+
+    #[test]
+    fn a_row_that_was_made_anew_has_vanished() {
+        let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
+        tenure.sent(write(2, 20), "renew");
+        assert_eq!(tenure.resolve(Some(&row(0, 0))), Resolution::Vanished);
+        // A fresh row that nobody wrote yet is as it was.
+        let mut tenure: Tenure<&str> = Tenure::of(&row(0, 0));
+        tenure.sent(write(2, 20), "acquire");
+        assert_eq!(tenure.resolve(Some(&row(0, 0))), Resolution::Unchanged);
     }
 }

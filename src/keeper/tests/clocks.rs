@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use super::world::{NOW, Node, World};
+use super::{
+    faulty::Fault,
+    world::{NOW, Node, World},
+};
 use crate::{
     core::{
         clock::Clock,
@@ -223,4 +226,39 @@ async fn a_clock_before_the_epoch_is_named_and_waited_for() {
     node.clock.set(world.store_clock.now_ms());
     world.pass(second(10)).await;
     world.issue(&node, "order", 1).await;
+}
+
+/// The settled renewal is as old as its write: what the clock did since is still seen.
+#[tokio::test(start_paused = true)]
+async fn a_jump_ahead_before_a_renewal_is_settled_does_not_burn_the_future() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    world.store.fail_next(Fault::LostReply);
+    world.until_swap().await;
+    world.store.set_down(true);
+    world.pass(second(1)).await;
+    node.clock.step(3_600_000);
+    world.store.set_down(false);
+    world.pass(second(10)).await;
+    let layout = node.issuer.layout();
+    let mark = world.row(node.worker()).await.marks[0];
+    let ahead_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - world.store_clock.now_ms();
+    assert!(ahead_ms <= 310_000, "{ahead_ms}");
+    assert_eq!(node.status().trouble, Some(Trouble::ClockAhead(3_600_000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotation_that_a_late_renewal_refused_is_tried_again_and_reported_once() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    world.store.fail_next(Fault::Late);
+    world.until_swap().await;
+    world.issue(&node, "order", 1).await;
+    node.clock.step(-60_000);
+    world.store.fail_next(Fault::AfterLate);
+    world.issue(&node, "order", 1).await;
+    world.pass(second(5)).await;
+    world.issue(&node, "order", 1).await;
+    assert_eq!(node.lane(), 1);
+    assert_eq!(node.events.rollbacks(), [RollbackAction::Held, RollbackAction::Rotated]);
 }

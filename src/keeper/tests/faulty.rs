@@ -21,6 +21,8 @@ pub(super) enum Fault {
     LostReply,
     /// It is kept back until [`FaultyStore::deliver`], and the caller does not learn that.
     Late,
+    /// What was kept back arrives just before it.
+    AfterLate,
 }
 
 #[derive(Debug)]
@@ -144,6 +146,10 @@ impl Store for FaultyStore {
         let fault = self.faults.lock().expect("unpoisoned").pop();
         match fault {
             None => self.inner.swap(scope, worker, expected, write).await,
+            Some(Fault::AfterLate) => {
+                self.deliver().await;
+                self.inner.swap(scope, worker, expected, write).await
+            }
             Some(Fault::NeverArrives) => Err(unavailable()),
             Some(Fault::LostReply) => {
                 self.inner.swap(scope, worker, expected, write).await?;

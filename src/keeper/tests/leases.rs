@@ -177,22 +177,47 @@ async fn another_layout_does_not_join() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ranges_of_their_own_are_served_at_once() {
+    let world = World::new(milliseconds());
+    for worker in [1, 2, 300] {
+        let node = world.start(world.only(worker));
+        world.pass(second(1)).await;
+        assert_eq!(node.worker(), worker);
+        world.issue(&node, "order", 10).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn rows_that_are_added_later_begin_beyond_every_possible_lease() {
     let world = World::new(milliseconds());
-    world.node_with(|settings| settings.max_worker = 2).await;
-    let wide = world.start({
-        let mut settings = world.settings();
-        settings.min_worker = 3;
-        settings.max_worker = 4;
-        settings
-    });
+    let layout = world.settings().layout;
+    let words = layout.words();
+    // A record that says all rows were there, and no rows.
+    world.store.layout_record("default", &words).await.expect("up");
+    world.store.mark_complete("default", "0/0").await.expect("up");
+    let node = world.start(world.settings());
     world.pass(second(2)).await;
-    assert!(matches!(wide.status().trouble, Some(Trouble::NoFreeWorker { .. })));
-    let layout = wide.issuer.layout().clone();
-    let row = world.row(3).await;
-    assert!(layout.start_of_tick_ms(layout.tick_of(row.marks[0])) > super::world::NOW + 310_000);
+    assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    let mark = world.row(3).await.marks[0];
+    assert!(layout.start_of_tick_ms(layout.tick_of(mark)) > super::world::NOW + 310_000);
     world.pass(second(315)).await;
-    world.issue(&wide, "order", 1).await;
+    world.issue(&node, "order", 1).await;
+}
+
+/// The only row has a mark in 2099, after a clock that was there.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_told_to_come_back_in_decades() {
+    let world = World::new(milliseconds());
+    let settings = world.only(1);
+    let layout = &settings.layout;
+    let mark = layout.first_position(layout.tick_clamped(4_070_908_800_000));
+    let scope = crate::store::Scope::new("default", layout, 1, 1);
+    let marks = crate::core::lease::Marks::all_at(mark, 2);
+    world.store.create_rows(&scope, &marks).await.expect("up");
+    let node = world.start(settings);
+    world.pass(second(5)).await;
+    let trouble = node.status().trouble;
+    assert_eq!(trouble, Some(Trouble::NoFreeWorker { retry_after_seconds: 3_601 }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,7 +226,7 @@ async fn settings_that_contradict_each_other_end_the_keeper() {
     let mut settings = world.settings();
     settings.max_worker = 512;
     settings.min_worker = 600;
-    settings.lease.renew = second(100);
+    settings.lease.renew = Duration::MAX;
     let failed = world.start(settings).keeper.failed().await.to_string();
     for key in ["worker.max_id", "worker.min_id", "lease.ttl"] {
         assert!(failed.contains(key), "{failed}");

@@ -145,6 +145,13 @@ async fn a_release_gives_up_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_may_take_for_ever() {
+    let world = world();
+    let node = world.node().await;
+    assert_eq!(node.keeper.release(Duration::MAX).await, Released::Done);
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_a_row_there_is_nothing_to_release() {
     let world = world();
     world.store.set_down(true);

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 
@@ -93,6 +93,11 @@ impl World {
         KeeperSettings::new(self.spec.build().expect("valid"), "the same for all")
     }
 
+    /// Settings for exactly this worker id.
+    pub(super) fn only(&self, worker: u64) -> KeeperSettings {
+        KeeperSettings { min_worker: worker, max_worker: worker, ..self.settings() }
+    }
+
     pub(super) fn start(&self, settings: KeeperSettings) -> Node {
         let clock = Arc::new(ManualClock::new(self.store_clock.now_ms()));
         let mut clocks = self.clocks.lock().expect("unpoisoned");
@@ -134,6 +139,14 @@ impl World {
             }
             tokio::time::sleep(step).await;
             left -= step;
+        }
+    }
+
+    /// Lets time pass until the store was sent a write.
+    pub(super) async fn until_swap(&self) {
+        let before = self.store.swaps.load(Ordering::SeqCst);
+        while self.store.swaps.load(Ordering::SeqCst) == before {
+            self.pass(Duration::from_millis(50)).await;
         }
     }
 

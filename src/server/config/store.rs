@@ -15,7 +15,7 @@ pub(super) fn read(reader: &mut Reader, worker_is_given: bool) -> StoreSettings 
     });
     let max_connections = reader.number("store.max_connections", 1..=100);
     let timeout =
-        reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_mins(5));
+        reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_secs(10));
     let url = read_url(reader);
     if url == "memory:" && !worker_is_given {
         let key = if reader.is_given("store.url_file") { "store.url_file" } else { "store.url" };

@@ -70,7 +70,7 @@ impl<'a> Asked<'a> {
         let many = known.contains(&"n");
         let form = read_form(params.get("format"), many, prefers_text(headers))?;
         // Known before a claim that would be thrown away: IDs only grow.
-        if params.get("format") == Some("number")
+        if form == Form::Number
             && let Some(smallest) = smallest_at(issuer.layout(), state.clock.now_ms())
         {
             refuse_unsafe(smallest)?;
