@@ -115,7 +115,7 @@ async fn rotate(node: &Service) {
     assert!(rotated >= 1.0, "{rotated}");
 }
 
-async fn rotate_to(node: &Service, shift: i64) {
+async fn rotate_to(node: &Service, shift: i32) {
     let before = (node.worker().await, node.lane().await);
     node.shift_clock(shift);
     poll::until(PATIENCE, "another lane is leased", async || {

@@ -12,7 +12,7 @@ use reqwest::{Client, StatusCode};
 use serde_json::Value;
 use tokio::{task::JoinHandle, time::sleep};
 
-use crate::service::{Service, parse_ids};
+use crate::service::{Service, client, parse_ids};
 
 /// IDs of one code and what became of the requests for them.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ impl Collected {
         };
         let collected = Arc::clone(self);
         tokio::spawn(async move {
-            let client = Client::new();
+            let client = client();
             while !collected.stopped.load(Ordering::Relaxed) {
                 collected.requests.fetch_add(1, Ordering::Relaxed);
                 match ask(&client, &url).await {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     collected::Collected,
-    service::{Setup, run},
+    service::{Setup, run, unix_ms},
     support::poll,
 };
 
@@ -20,10 +20,10 @@ async fn without_any_configuration_it_serves_and_says_what_it_does() {
     let ids = node.ids("order", 1_000).await;
     assert!(ids.len() == 1_000 && ids.is_sorted_by(|a, b| a < b) && ids[0] > id);
 
-    let before = jiff_now_ms() - 60_000;
+    let before = unix_ms() - 60_000;
     let (status, fields) = node.json(&format!("/parse/{id}")).await;
     assert_eq!(status, 200);
-    assert!((before..=jiff_now_ms()).contains(&fields["unix_ms"].as_i64().expect("a number")));
+    assert!((before..=unix_ms()).contains(&fields["unix_ms"].as_i64().expect("a number")));
     let health = node.health().await;
     assert_eq!((&fields["worker_id"], &fields["lane"]), (&health["worker_id"], &health["lane"]));
 
@@ -36,12 +36,6 @@ async fn without_any_configuration_it_serves_and_says_what_it_does() {
         assert!(log.contains(expected), "{expected:?} is missing in\n{log}");
     }
     node.stop().await;
-}
-
-#[expect(clippy::disallowed_methods, reason = "the test compares with the machine's clock")]
-fn jiff_now_ms() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    i64::try_from(since.expect("after 1970").as_millis()).expect("fits")
 }
 
 /// The rows that `raindrop workers` shows as held or with a holder.
@@ -139,7 +133,7 @@ async fn another_layout_on_the_same_store_ends_with_code_2_and_names_both() {
 async fn a_batch_of_ten_thousand_arrives_with_none_from_the_future() {
     let node = Setup::new().start_leased().await;
     let ids = node.ids("order", 10_000).await;
-    let arrived = jiff_now_ms();
+    let arrived = unix_ms();
     assert!(ids.len() == 10_000 && ids.is_sorted_by(|a, b| a < b));
     let (_, last): (_, Value) = node.json(&format!("/parse/{}", ids[9_999])).await;
     assert!(last["unix_ms"].as_i64().expect("a number") <= arrived);

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clocks;
 mod cluster;
 mod collected;
 mod command;

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Setup {
     settings: Vec<(String, String)>,
     folder: Option<PathBuf>,
-    with_clock: bool,
+    clock_shift: Option<f64>,
 }
 
 impl Setup {
@@ -45,8 +45,13 @@ impl Setup {
     }
 
     /// The process gets a clock that [`Service::shift_clock`] moves.
-    pub(crate) fn with_clock(mut self) -> Self {
-        self.with_clock = true;
+    pub(crate) fn with_clock(self) -> Self {
+        self.with_shifted_clock(0.0)
+    }
+
+    /// Like [`Self::with_clock`], shifted by so many seconds from the start.
+    pub(crate) fn with_shifted_clock(mut self, seconds: f64) -> Self {
+        self.clock_shift = Some(seconds);
         self
     }
 
@@ -79,16 +84,22 @@ impl Setup {
         command.env_clear().envs(self.settings).current_dir(folder);
         command.env("RAINDROP__HTTP__LISTEN", format!("127.0.0.1:{port}"));
         let clock = own.path().join("clock");
-        if self.with_clock {
+        if let Some(seconds) = self.clock_shift {
             command.envs(faketime::environment(&clock));
+            faketime::shift(&clock, seconds);
         }
         let log = own.path().join("log");
         let file = fs::File::create(&log).expect("a log file");
         command.stdout(file.try_clone().expect("a second handle")).stderr(file);
         let child = command.stdin(Stdio::null()).spawn().expect("the service starts");
         let base = format!("http://127.0.0.1:{port}");
-        Service { child, base, client: Client::new(), own, log, clock }
+        Service { child, base, client: client(), own, log, clock }
     }
+}
+
+/// A client that gives up: a test must fail rather than hang.
+pub(crate) fn client() -> Client {
+    Client::builder().timeout(PATIENCE).build().expect("nothing unusual")
 }
 
 /// A running process; killed when dropped.
@@ -154,8 +165,8 @@ impl Service {
     }
 
     /// Shifts the clock of the process against the machine's, by seconds.
-    pub(crate) fn shift_clock(&self, seconds: i64) {
-        faketime::shift(&self.clock, seconds);
+    pub(crate) fn shift_clock(&self, seconds: impl Into<f64>) {
+        faketime::shift(&self.clock, seconds.into());
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -222,4 +233,11 @@ pub(crate) fn run(
     let output = command.output().expect("the command runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// The machine's clock.
+#[expect(clippy::disallowed_methods, reason = "the test compares with the machine's clock")]
+pub(crate) fn unix_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    i64::try_from(since.expect("after 1970").as_millis()).expect("fits")
 }

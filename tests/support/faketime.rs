@@ -10,7 +10,7 @@ use super::debian;
 
 /// What makes a process read the clock that [`shift`] moves. Its monotonic clock stays true.
 pub(crate) fn environment(clock: &Path) -> [(&'static str, PathBuf); 4] {
-    shift(clock, 0);
+    shift(clock, 0.0);
     [
         ("LD_PRELOAD", library().to_owned()),
         ("FAKETIME_TIMESTAMP_FILE", clock.to_owned()),
@@ -19,11 +19,11 @@ pub(crate) fn environment(clock: &Path) -> [(&'static str, PathBuf); 4] {
     ]
 }
 
-/// Shifts the clock against the machine's.
-pub(crate) fn shift(clock: &Path, seconds: i64) {
+/// Shifts the clock against the machine's, by seconds.
+pub(crate) fn shift(clock: &Path, seconds: f64) {
     // Renamed into place, so that nobody reads half a file.
     let next = clock.with_extension("next");
-    fs::write(&next, format!("{seconds:+}")).expect("a writable folder");
+    fs::write(&next, format!("{seconds:+.3}")).expect("a writable folder");
     fs::rename(&next, clock).expect("the same folder");
 }
 

@@ -25,7 +25,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{debian, free_port};
+use super::{debian, faketime, free_port};
 
 const STARTING: Duration = Duration::from_secs(60);
 
@@ -57,6 +57,7 @@ pub(crate) struct Mariadb {
 struct Private {
     folder: TempDir,
     port: u16,
+    has_clock: bool,
     running: Mutex<Option<Running>>,
 }
 
@@ -64,6 +65,12 @@ struct Private {
 struct Running {
     watcher: Child,
     server: Pid,
+}
+
+impl Private {
+    fn clock(&self) -> PathBuf {
+        self.folder.path().join("clock")
+    }
 }
 
 impl Mariadb {
@@ -83,6 +90,15 @@ impl Mariadb {
 
     /// A server for one test, which may do to it what it likes.
     pub(crate) async fn start() -> Self {
+        Self::start_with(false).await
+    }
+
+    /// Like [`Self::start`], with a clock that [`Self::shift_clock`] moves.
+    pub(crate) async fn start_with_clock() -> Self {
+        Self::start_with(true).await
+    }
+
+    async fn start_with(has_clock: bool) -> Self {
         let programs = Programs::get();
         // Somebody may take a free port before the server does.
         for _ in 0..5 {
@@ -90,7 +106,7 @@ impl Mariadb {
             let folder = folder.expect("a temporary folder");
             programs.copy_data(&folder.path().join("data"));
             let port = free_port();
-            let private = Private { folder, port, running: Mutex::new(None) };
+            let private = Private { folder, port, has_clock, running: Mutex::new(None) };
             let address = format!("mysql://root@127.0.0.1:{port}");
             let server = Self { address, private: Some(private) };
             if server.try_run().await {
@@ -153,6 +169,11 @@ impl Mariadb {
         self.signal(Signal::CONT);
     }
 
+    /// Shifts the server's clock against the machine's, by seconds.
+    pub(crate) fn shift_clock(&self, seconds: f64) {
+        faketime::shift(&self.private().clock(), seconds);
+    }
+
     fn private(&self) -> &Private {
         self.private.as_ref().expect("only a server that the tests started can be harmed")
     }
@@ -177,7 +198,7 @@ impl Mariadb {
     /// Whether the server came up.
     async fn try_run(&self) -> bool {
         let private = self.private();
-        let running = Programs::get().run(private.folder.path(), private.port);
+        let running = Programs::get().run(private);
         let server = running.server;
         *lock(&private.running) = Some(running);
         let deadline = Instant::now() + STARTING;
@@ -240,7 +261,8 @@ impl Programs {
         succeed(Command::new("cp").arg("-R").arg(&self.data).arg(to));
     }
 
-    fn run(&self, folder: &Path, port: u16) -> Running {
+    fn run(&self, private: &Private) -> Running {
+        let (folder, port) = (private.folder.path(), private.port);
         let mut command = Command::new("sh");
         command.args(["-c", WATCHER, "sh"]).arg(folder).arg(&self.mariadbd).arg("--no-defaults");
         command.arg(format!("--datadir={}", folder.join("data").display()));
@@ -261,6 +283,9 @@ impl Programs {
             "--max-connections=500",
             "--character-set-server=utf8mb4",
         ]);
+        if private.has_clock {
+            command.envs(faketime::environment(&private.clock()));
+        }
         // Its own group: an interrupt at the keyboard must not end the watcher before us.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut watcher = command.spawn().expect("a shell");
