@@ -106,7 +106,8 @@ impl Mariadb {
         self.private().thaw();
     }
 
-    fn private(&self) -> &Server {
+    /// The server, to be harmed.
+    pub(crate) fn private(&self) -> &Server {
         self.private.as_ref().expect("only a server that the tests started can be harmed")
     }
 }
