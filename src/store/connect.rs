@@ -2,7 +2,9 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
+#[cfg(feature = "redis")]
+use super::redis;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 use super::sql;
 use super::{MemoryStore, Store, StoreError};
 use crate::core::clock::Clock;
@@ -11,7 +13,8 @@ use crate::core::clock::Clock;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreSettings {
-    /// `mysql://user:password@host/database`, `sqlite://file` or `memory:`.
+    /// `mysql://user:password@host/database`, `postgres://user:password@host/database`,
+    /// `redis://user:password@host/0` (`rediss://` with TLS), `sqlite://file` or `memory:`.
     pub url: String,
     /// The table of worker rows; two more tables have this name with `_layout` and
     /// `_migrations`. See [`is_valid_table_name`].
@@ -67,9 +70,22 @@ pub fn describe(url: &str) -> String {
         return url.to_owned();
     }
     // The last '@', should the password contain one that is not encoded.
-    let Some((user, rest)) = rest.rsplit_once('@') else { return url.to_owned() };
+    let Some((user, rest)) = rest.rsplit_once('@') else {
+        return format!("{scheme}://{}", without_passwords(rest));
+    };
     let user = user.split_once(':').map_or(user, |(user, _)| user);
-    format!("{scheme}://{user}@{rest}")
+    format!("{scheme}://{user}@{}", without_passwords(rest))
+}
+
+/// What follows the user, without parameters such as `password=` and `sslpassword=`.
+fn without_passwords(rest: &str) -> String {
+    let Some((address, query)) = rest.split_once('?') else { return rest.to_owned() };
+    let is_secret = |pair: &&str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        name.to_lowercase().contains("pass")
+    };
+    let shown: Vec<_> = query.split('&').filter(|pair| !is_secret(pair)).collect();
+    if shown.is_empty() { address.to_owned() } else { format!("{address}?{}", shown.join("&")) }
 }
 
 /// The store at this address. Connects when it is first used: a server that cannot be reached is
@@ -101,10 +117,20 @@ pub async fn connect(
         "memory" if settings.url == "memory:" => Ok(Arc::new(MemoryStore::new(clock))),
         #[cfg(feature = "mysql")]
         "mysql" | "mariadb" => sql::mysql(settings),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => sql::postgres(settings),
         #[cfg(feature = "sqlite")]
         "sqlite" => sql::sqlite(settings),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => redis::store(settings),
         #[cfg(not(feature = "mysql"))]
         "mysql" | "mariadb" => Err(unknown(&settings.url, "this build is without MySQL")),
+        #[cfg(not(feature = "postgres"))]
+        "postgres" | "postgresql" => {
+            Err(unknown(&settings.url, "this build is without PostgreSQL"))
+        }
+        #[cfg(not(feature = "redis"))]
+        "redis" | "rediss" => Err(unknown(&settings.url, "this build is without Redis")),
         #[cfg(not(feature = "sqlite"))]
         "sqlite" => Err(unknown(&settings.url, "this build is without SQLite")),
         _ => Err(unknown(&settings.url, "no such kind of store is known")),
@@ -115,6 +141,12 @@ fn unknown(url: &str, reason: &str) -> StoreError {
     let mut allowed = vec!["memory:"];
     if cfg!(feature = "mysql") {
         allowed.push("mysql://");
+    }
+    if cfg!(feature = "postgres") {
+        allowed.push("postgres://");
+    }
+    if cfg!(feature = "redis") {
+        allowed.extend(["redis://", "rediss://"]);
     }
     if cfg!(feature = "sqlite") {
         allowed.push("sqlite://");
@@ -159,6 +191,10 @@ mod tests {
             ("mysql://u@host/db", "mysql://u@host/db"),
             ("mysql://host/db", "mysql://host/db"),
             ("redis://:secret@host", "redis://@host"),
+            ("rediss://u:secret@host:1/2", "rediss://u@host:1/2"),
+            ("postgres://u:secret@host:1/db", "postgres://u@host:1/db"),
+            ("postgresql://host/db?user=u&password=secret", "postgresql://host/db?user=u"),
+            ("postgres://u@host/db?Password=secret", "postgres://u@host/db"),
             ("sqlite:///data/a:b@c.db", "sqlite:///data/a:b@c.db"),
             ("memory:", "memory:"),
         ];
@@ -201,6 +237,35 @@ mod tests {
             let clock = Arc::new(ManualClock::new(0));
             let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
             assert!(!store.clock_is_local());
+        }
+    }
+
+    #[cfg(feature = "postgres")]
+    #[tokio::test]
+    async fn a_postgres_address_names_a_database() {
+        assert!(refusal("postgres://u:secret@host").await.contains("it names no database"));
+        let said = refusal("postgres://u:secret@host:port/db").await;
+        assert!(said.contains("invalid port") && !said.contains("secret"), "{said}");
+        for url in ["postgres://u:secret@host/db?sslmode=verify-full", "postgresql://host/db"] {
+            let clock = Arc::new(ManualClock::new(0));
+            let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+            assert!(!store.clock_is_local());
+            assert!(!format!("{store:?}").contains("secret"), "{store:?}");
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    #[tokio::test]
+    async fn a_redis_address_names_a_host() {
+        for url in ["redis://", "redis://u:secret@host:port", "redis://u:secret@host/words"] {
+            let said = refusal(url).await;
+            assert!(said.contains("cannot be used") && !said.contains("secret"), "{said}");
+        }
+        for url in ["redis://host", "rediss://u:secret@host:1/2", "redis://:secret@host/0"] {
+            let clock = Arc::new(ManualClock::new(0));
+            let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+            assert!(!store.clock_is_local());
+            assert!(!format!("{store:?}").contains("secret"), "{store:?}");
         }
     }
 

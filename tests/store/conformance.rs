@@ -19,6 +19,8 @@ macro_rules! on_every_engine {
         on_every_engine!(@ memory $($case)*);
         on_every_engine!(@ sqlite $($case)*);
         on_every_engine!(@ mariadb $($case)*);
+        on_every_engine!(@ postgres $($case)*);
+        on_every_engine!(@ redis $($case)*);
     };
     (@ $engine:ident $($case:ident)*) => {
         mod $engine {
@@ -49,6 +51,8 @@ on_every_engine! {
     complete_keys_are_kept_once_each
     existing_rows_are_kept
     fifty_nodes_create_the_same_rows
+    fifty_nodes_start_on_an_empty_store
+    many_rows_are_read_in_order
     large_marks_are_exact
     names_differ_by_case_and_trailing_blanks
     holders_are_any_text
@@ -306,6 +310,53 @@ async fn fifty_nodes_create_the_same_rows(site: &Site) {
         });
     }
     nodes.join_all().await;
+}
+
+async fn fifty_nodes_start_on_an_empty_store(site: &Site) {
+    let mut nodes = JoinSet::new();
+    for number in 0..50 {
+        let store = site.unprepared().await;
+        nodes.spawn(async move {
+            assert_eq!(store.prepare().await.expect("a store"), [""; 0]);
+            let words = format!("layout {number}");
+            let record = store.layout_record("default", &words).await.expect("a record");
+            store.create_rows(&scope(1, 20), &Marks::all_at(0, 2)).await.expect("rows");
+            store.mark_complete("default", "0/0").await.expect("marked");
+            // One of twenty, as a node would take it.
+            for row in store.free_rows(&scope(1, 20), 20).await.expect("rows") {
+                let write = write(1000 + number);
+                if swap(&store, row.worker, row.token, &write).await {
+                    return (record.words, Some(row.worker));
+                }
+            }
+            (record.words, None)
+        });
+    }
+    let started = nodes.join_all().await;
+    assert!(started.iter().all(|(words, _)| *words == started[0].0), "one layout");
+    let mut taken: Vec<_> = started.into_iter().filter_map(|(_, worker)| worker).collect();
+    taken.sort_unstable();
+    assert_eq!(taken, (1..=20).collect::<Vec<_>>());
+    let store = site.unprepared().await;
+    let record = store.layout_record("default", "words").await.expect("a record");
+    assert_eq!(record.complete, ["0/0"]);
+}
+
+async fn many_rows_are_read_in_order(site: &Site) {
+    let scope = scope(0, 32_767);
+    let store = with_rows(site, &scope).await;
+    let begin = tokio::time::Instant::now();
+    for (bits, worker) in [(1, 0), (2, 1), (3, 9), (4, 32_767)] {
+        assert!(store.swap(&scope, worker, Token::UNUSED, &write(bits)).await.expect("an answer"));
+    }
+    let free = store.free_rows(&scope, 32).await.expect("rows");
+    assert_eq!(workers(&free), (2..9).chain(10..35).collect::<Vec<_>>());
+    let survey = store.survey(&scope).await.expect("a survey");
+    assert_eq!((survey.held, survey.free), (4, 32_764));
+    assert_eq!(store.free_row_of(&scope, "nobody").await.expect("an answer"), None);
+    let last = Scope { min_worker: 32_766, ..scope };
+    assert_eq!(workers(&store.free_rows(&last, 32).await.expect("rows")), [32_766]);
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
 }
 
 async fn large_marks_are_exact(site: &Site) {

@@ -4,7 +4,11 @@
 mod support;
 
 mod conformance;
+mod late;
 mod mariadb;
+mod outage;
+mod postgres;
+mod redis;
 mod site;
 mod sql;
 mod sqlite;

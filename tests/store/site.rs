@@ -9,10 +9,12 @@ use raindrop::{
     },
     store::{MemoryStore, Scope, Store, StoreSettings, connect},
 };
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, SqliteConnection};
+use sqlx::{
+    AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection,
+};
 use tempfile::TempDir;
 
-use crate::support::mariadb::Mariadb;
+use crate::support::{mariadb::Mariadb, postgres::Postgres, redis::Redis};
 
 /// Long enough for a busy machine; the tests that measure it set their own.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
@@ -25,6 +27,8 @@ pub(crate) enum Site {
     Memory(Arc<MemoryStore>),
     Sqlite(TempDir),
     Mariadb(String),
+    Postgres(String),
+    Redis(String),
 }
 
 impl Site {
@@ -40,11 +44,19 @@ impl Site {
         Self::Mariadb(Mariadb::shared().await.database().await)
     }
 
+    pub(crate) async fn postgres() -> Self {
+        Self::Postgres(Postgres::shared().await.database().await)
+    }
+
+    pub(crate) async fn redis() -> Self {
+        Self::Redis(Redis::shared().await.database().await)
+    }
+
     pub(crate) fn url(&self) -> String {
         match self {
             Self::Memory(_) => "memory:".to_owned(),
             Self::Sqlite(folder) => format!("sqlite://{}", folder.path().join("a.db").display()),
-            Self::Mariadb(url) => url.clone(),
+            Self::Mariadb(url) | Self::Postgres(url) | Self::Redis(url) => url.clone(),
         }
     }
 
@@ -72,7 +84,7 @@ impl Site {
     /// Runs a statement as somebody with a SQL console.
     pub(crate) async fn run(&self, sql: &str) {
         match self {
-            Self::Memory(_) => panic!("memory speaks no SQL"),
+            Self::Memory(_) | Self::Redis(_) => panic!("it speaks no SQL"),
             Self::Sqlite(_) => {
                 let url = format!("{}?mode=rwc", self.url());
                 let mut connection = SqliteConnection::connect(&url).await.expect("the file");
@@ -84,6 +96,11 @@ impl Site {
                 connection.execute(AssertSqlSafe(sql)).await.expect(sql);
                 connection.close().await.expect("a polite end");
             }
+            Self::Postgres(url) => {
+                let mut connection = PgConnection::connect(url).await.expect("the server");
+                connection.execute(AssertSqlSafe(sql)).await.expect(sql);
+                connection.close().await.expect("a polite end");
+            }
         }
     }
 
@@ -91,7 +108,7 @@ impl Site {
     pub(crate) async fn texts(&self, sql: &str) -> Vec<String> {
         let sql = AssertSqlSafe(sql);
         match self {
-            Self::Memory(_) => panic!("memory speaks no SQL"),
+            Self::Memory(_) | Self::Redis(_) => panic!("it speaks no SQL"),
             Self::Sqlite(_) => {
                 let mut connection = SqliteConnection::connect(&self.url()).await.expect("a file");
                 sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("texts")
@@ -100,13 +117,27 @@ impl Site {
                 let mut connection = MySqlConnection::connect(url).await.expect("the server");
                 sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("texts")
             }
+            Self::Postgres(url) => {
+                let mut connection = PgConnection::connect(url).await.expect("the server");
+                sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("texts")
+            }
         }
+    }
+
+    /// A column's value as text, in SQL.
+    pub(crate) fn as_text(&self, column: &str) -> String {
+        let kind = if let Self::Postgres(_) = self { "TEXT" } else { "CHAR" };
+        format!("CAST({column} AS {kind})")
     }
 
     /// The names of all tables, in order.
     pub(crate) async fn tables(&self) -> Vec<String> {
         let sql = match self {
             Self::Sqlite(_) => "SELECT name FROM sqlite_schema WHERE type = 'table'",
+            Self::Postgres(_) => {
+                "SELECT CAST(table_name AS TEXT) FROM information_schema.tables \
+                 WHERE table_schema = current_schema()"
+            }
             _ => {
                 "SELECT CAST(table_name AS CHAR) FROM information_schema.tables \
                  WHERE table_schema = DATABASE()"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use raindrop::store::{Store, StoreError};
 use sqlx::{
-    Connection as _, MySqlConnection, SqlSafeStr as _, SqliteConnection,
+    Connection as _, MySqlConnection, PgConnection, SqlSafeStr as _, SqliteConnection,
     migrate::{Migration, MigrationType, Migrator},
 };
 use tokio::task::JoinSet;
@@ -15,6 +15,7 @@ macro_rules! on_every_engine {
     ($($case:ident)*) => {
         on_every_engine!(@ sqlite $($case)*);
         on_every_engine!(@ mariadb $($case)*);
+        on_every_engine!(@ postgres $($case)*);
     };
     (@ $engine:ident $($case:ident)*) => {
         mod $engine {
@@ -52,7 +53,7 @@ async fn refusal(store: &Arc<dyn Store>) -> StoreError {
 async fn a_foreign_table_is_left_alone(site: &Site) {
     site.run(
         "CREATE TABLE soc_raindrop_worker (id BIGINT PRIMARY KEY, code VARCHAR(64), \
-         time_unit INT, heartbeat_time DATETIME, create_time DATETIME, update_time DATETIME, \
+         time_unit INT, heartbeat_time DATE, create_time DATE, update_time DATE, \
          version BIGINT, del_flag INT)",
     )
     .await;
@@ -134,6 +135,9 @@ async fn migrate(site: &Site, migrator: &Migrator) {
         let url = format!("{}?mode=rwc", site.url());
         let mut connection = SqliteConnection::connect(&url).await.expect("the file");
         migrator.run(&mut connection).await.expect("migrations");
+    } else if let Site::Postgres(url) = site {
+        let mut connection = PgConnection::connect(url).await.expect("the server");
+        migrator.run(&mut connection).await.expect("migrations");
     } else {
         let mut connection = MySqlConnection::connect(&site.url()).await.expect("the server");
         migrator.run(&mut connection).await.expect("migrations");
@@ -181,7 +185,7 @@ async fn garbage_is_named(site: &Site) {
         ("lane", "2", "there are 2 lanes"),
     ];
     for (column, value, reason) in garbage {
-        let good = format!("SELECT CAST({column} AS CHAR) FROM soc_raindrop_worker LIMIT 1");
+        let good = format!("SELECT {} FROM soc_raindrop_worker LIMIT 1", site.as_text(column));
         let good = site.texts(&good).await.remove(0);
         let set = |value: &str| {
             format!("UPDATE soc_raindrop_worker SET {column} = '{value}' WHERE worker_id = 5")

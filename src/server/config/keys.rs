@@ -62,7 +62,11 @@ pub const KEYS: &[Key] = &[
     key("worker.max_id", "511", "The largest; by default the layout's largest."),
     key("worker.prefer_previous", "false", "Whether the row this holder had last is taken again."),
     unset("worker.holder", "The node's label in the store; {ip}:{port}#{mac} by default."),
-    key("store.url", "sqlite://raindrop.db", "Where worker ids are leased: sqlite, mysql, memory."),
+    key(
+        "store.url",
+        "sqlite://raindrop.db",
+        "Where worker ids are leased: sqlite, mysql, postgres, redis, memory.",
+    ),
     unset("store.url_file", "A file with the URL, instead of store.url."),
     unset("store.password_file", "A file with the password, put into the URL."),
     key("store.worker_table", "soc_raindrop_worker", "The table of worker rows."),

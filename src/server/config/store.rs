@@ -66,6 +66,10 @@ fn check_scheme(reader: &mut Reader, key: &str, url: &str) {
         ("sqlite://", cfg!(feature = "sqlite")),
         ("mysql://", cfg!(feature = "mysql")),
         ("mariadb://", cfg!(feature = "mysql")),
+        ("postgres://", cfg!(feature = "postgres")),
+        ("postgresql://", cfg!(feature = "postgres")),
+        ("redis://", cfg!(feature = "redis")),
+        ("rediss://", cfg!(feature = "redis")),
         ("memory:", true),
     ]
     .into_iter()

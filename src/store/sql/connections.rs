@@ -1,29 +1,17 @@
-//! A few connections to one database, with a time-out on everything.
-//!
-//! Not sqlx's pool: that one waits without a bound for a ping when a connection is given back,
-//! so a database that freezes, or a host that vanishes, would keep its places taken for as long
-//! as the operating system goes on trying; and it answers a refused connection only after the
-//! whole time-out.
+//! Statements on pooled connections, with a time-out on everything.
 
-use std::{
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Duration,
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use tokio::time::{sleep, timeout};
+
+use super::engine::{Arg, Class, Engine, Failure, classify};
+use crate::store::{
+    StoreError,
+    pool::{Lent, Pool, Pooled},
+    value::Value,
 };
 
-use sqlx::{Connection as _, migrate::Migrator};
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::{Instant, sleep, sleep_until, timeout},
-};
-
-use super::engine::{Arg, Class, Engine, Failure, Value, classify};
-use crate::store::StoreError;
-
-/// An unused connection is closed after this time: nodes talk to the store every half minute.
-const KEEP_IDLE: Duration = Duration::from_secs(10);
-/// A polite closing may take this long.
-const CLOSING: Duration = Duration::from_secs(1);
 /// How often a statement is tried that others' work made fail.
 const MOST_TRIES: u32 = 12;
 
@@ -31,49 +19,24 @@ const MOST_TRIES: u32 = 12;
 #[derive(Debug)]
 pub(super) struct Connections<E: Engine> {
     engine: E,
-    places: Semaphore,
-    idle: Arc<Mutex<Idle<E::Connection>>>,
+    pool: Pool<E::Connection>,
     timeout: Duration,
 }
 
-struct Idle<C> {
-    unused: Vec<(Instant, C)>,
-    /// Whether a task is there that closes them in time.
-    watched: bool,
-}
-
-impl<C> std::fmt::Debug for Idle<C> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Idle").field("unused", &self.unused.len()).finish()
+impl<C: sqlx::Connection + Send + 'static> Pooled for C {
+    async fn is_alive(&mut self) -> bool {
+        self.ping().await.is_ok()
     }
-}
 
-/// A connection in use. It is closed for good unless it is given back: after a time-out, an
-/// error or a cancelled call nobody knows what it would answer next.
-struct Lent<'a, E: Engine> {
-    connection: E::Connection,
-    idle: &'a Arc<Mutex<Idle<E::Connection>>>,
-    _place: SemaphorePermit<'a>,
-}
-
-impl<E: Engine> Lent<'_, E> {
-    fn give_back(self) {
-        let mut idle = lock(self.idle);
-        idle.unused.push((Instant::now(), self.connection));
-        if !mem::replace(&mut idle.watched, true) {
-            tokio::spawn(close_unused(Arc::downgrade(self.idle)));
-        }
+    async fn close(self) {
+        // It is over in either case.
+        let _ = sqlx::Connection::close(self).await;
     }
 }
 
 impl<E: Engine> Connections<E> {
     pub(super) fn new(engine: E, most: u32, timeout: Duration) -> Self {
-        Self {
-            engine,
-            places: Semaphore::new(most as usize),
-            idle: Arc::new(Mutex::new(Idle { unused: Vec::new(), watched: false })),
-            timeout,
-        }
+        Self { engine, pool: Pool::new(most), timeout }
     }
 
     /// Runs a statement; how many rows it matched.
@@ -81,7 +44,7 @@ impl<E: Engine> Connections<E> {
         self.trying(self.timeout, || async {
             let mut lent = self.lend().await?;
             let answer = E::execute(&mut lent.connection, sql, args).await;
-            settle(lent, answer)
+            settle::<E, _>(lent, answer)
         })
         .await
     }
@@ -95,7 +58,7 @@ impl<E: Engine> Connections<E> {
         self.trying(self.timeout, || async {
             let mut lent = self.lend().await?;
             let answer = E::fetch(&mut lent.connection, sql, args).await;
-            settle(lent, answer)
+            settle::<E, _>(lent, answer)
         })
         .await
     }
@@ -119,18 +82,14 @@ impl<E: Engine> Connections<E> {
         self.trying(self.timeout, || async {
             let mut lent = self.lend().await?;
             let answer = E::durability_warnings(&mut lent.connection).await;
-            settle(lent, answer)
+            settle::<E, _>(lent, answer)
         })
         .await
     }
 
     /// Closes what is idle; what is in use is closed when it comes back.
     pub(super) async fn close(&self) {
-        self.places.close();
-        let unused = mem::take(&mut lock(&self.idle).unused);
-        for (_, connection) in unused {
-            let _ = timeout(CLOSING, connection.close()).await;
-        }
+        self.pool.close().await;
     }
 
     /// Tries until the work is done, cannot be done, or the time is over. Cancelled work drops
@@ -157,27 +116,16 @@ impl<E: Engine> Connections<E> {
         }
     }
 
-    async fn lend(&self) -> Result<Lent<'_, E>, Failure> {
-        let place = self.places.acquire().await;
-        let place = place.map_err(|_| StoreError::Unavailable("the store was closed".into()))?;
-        let connection = loop {
-            let unused = lock(&self.idle).unused.pop();
-            match unused {
-                // The server may have closed it meanwhile.
-                Some((_, mut connection)) => {
-                    if connection.ping().await.is_ok() {
-                        break connection;
-                    }
-                }
-                None => break self.engine.open().await?,
-            }
-        };
-        Ok(Lent { connection, idle: &self.idle, _place: place })
+    async fn lend(&self) -> Result<Lent<'_, E::Connection>, Failure> {
+        self.pool.lend(|| self.engine.open()).await
     }
 }
 
 /// Gives the connection back if it can be used further.
-fn settle<E: Engine, T>(lent: Lent<'_, E>, answer: Result<T, sqlx::Error>) -> Result<T, Failure> {
+fn settle<E: Engine, T>(
+    lent: Lent<'_, E::Connection>,
+    answer: Result<T, sqlx::Error>,
+) -> Result<T, Failure> {
     if answer.as_ref().err().is_none_or(|error| classify::<E>(error) == Class::Again) {
         lent.give_back();
     }
@@ -192,34 +140,4 @@ fn store_error<E: Engine>(failure: Failure) -> StoreError {
             Class::Again | Class::Refused => StoreError::Refused(Box::new(error)),
         },
     }
-}
-
-/// Closes connections that nobody used for a while; ends when none is left.
-async fn close_unused<C: sqlx::Connection>(idle: Weak<Mutex<Idle<C>>>) {
-    let mut next = Instant::now() + KEEP_IDLE;
-    loop {
-        sleep_until(next).await;
-        let Some(idle) = idle.upgrade() else { return };
-        let now = Instant::now();
-        let (due, is_watched) = {
-            let mut idle = lock(&idle);
-            let is_due = |(since, _): &(Instant, C)| *since + KEEP_IDLE <= now;
-            let (due, kept): (Vec<_>, Vec<_>) =
-                mem::take(&mut idle.unused).into_iter().partition(is_due);
-            next = kept.iter().map(|(since, _)| *since + KEEP_IDLE).min().unwrap_or(next);
-            idle.watched = !kept.is_empty();
-            idle.unused = kept;
-            (due, idle.watched)
-        };
-        for (_, connection) in due {
-            let _ = timeout(CLOSING, connection.close()).await;
-        }
-        if !is_watched {
-            return;
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

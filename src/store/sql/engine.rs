@@ -8,7 +8,7 @@ use sqlx::{
     migrate::{MigrateError, Migrator},
 };
 
-use crate::store::StoreError;
+use crate::store::{StoreError, value::Value};
 
 /// A value that a statement is given.
 #[derive(Clone, Copy, Debug)]
@@ -16,15 +16,6 @@ pub(super) enum Arg<'a> {
     Null,
     Integer(i64),
     Text(&'a str),
-}
-
-/// A value that a statement answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    Null,
-    Integer(i64),
-    /// Everything that is not an integer, as text: what reads it knows what it must look like.
-    Text(String),
 }
 
 /// What a database's error means for the statement.
@@ -74,6 +65,8 @@ impl From<MigrateError> for Failure {
 pub(super) struct Dialect {
     /// Around identifiers.
     pub(super) quote: char,
+    /// What begins every statement that has `now`, `now_plus` or `unix_ms` of the present in it.
+    pub(super) clock: &'static str,
     /// The present time, in the columns' type.
     pub(super) now: &'static str,
     /// The present time plus `?` milliseconds; null when `?` is null.

@@ -7,39 +7,43 @@ mod connections;
 mod engine;
 #[cfg(feature = "mysql")]
 mod mysql;
-mod rows;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod schema;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod statements;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use self::{
     connections::Connections,
-    engine::{Arg, Engine, Value},
-    rows::Reader,
+    engine::{Arg, Engine},
     schema::Schema,
     statements::Statements,
 };
-use super::{LayoutRecord, ListedRow, Scope, Store, StoreError, StoreSettings, Survey};
+use super::{
+    LayoutRecord, ListedRow, Scope, Store, StoreError, StoreSettings, Survey, shortened,
+    value::{Reader, Value},
+    whole_ms,
+};
 use crate::core::lease::{Marks, Row, RowExpiry, RowWrite, Token};
 
 /// How many rows one statement inserts: 4 arguments each, far below every engine's most.
 const ROWS_AT_ONCE: u64 = 500;
 /// How often an update of a layout record is tried when others update it too.
 const MOST_RECORD_TRIES: u32 = 100;
-/// The column's width, in characters.
-const LONGEST_HOLDER: usize = 255;
-/// No lease is longer than this, so that adding it to the present stays inside every engine's
-/// times.
-const LONGEST_TTL: Duration = Duration::from_hours(24 * 365 * 100);
 
 #[cfg(feature = "mysql")]
 pub(super) fn mysql(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(SqlStore::new(mysql::MySqlEngine::new(settings)?, settings)))
+}
+
+#[cfg(feature = "postgres")]
+pub(super) fn postgres(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(SqlStore::new(postgres::PostgresEngine::new(settings)?, settings)))
 }
 
 #[cfg(feature = "sqlite")]
@@ -211,10 +215,7 @@ impl<E: Engine> Store for SqlStore<E> {
             Arg::Text(&marks),
             match write.expiry {
                 RowExpiry::Released => Arg::Null,
-                RowExpiry::After(ttl) => Arg::Integer(
-                    i64::try_from(ttl.min(LONGEST_TTL).as_millis())
-                        .expect("a hundred years of milliseconds fit"),
-                ),
+                RowExpiry::After(ttl) => Arg::Integer(whole_ms(ttl)),
             },
             Arg::Text(&scope.namespace),
             Arg::Text(&scope.reserved_key),
@@ -251,9 +252,4 @@ fn integer(number: u64) -> Arg<'static> {
 /// The reserved keys of a record.
 fn keys(complete: &str) -> impl Iterator<Item = &str> {
     complete.split(',').filter(|key| !key.is_empty())
-}
-
-/// As much of a holder as the column takes: it is only a label.
-fn shortened(holder: &str) -> &str {
-    holder.char_indices().nth(LONGEST_HOLDER).map_or(holder, |(end, _)| &holder[..end])
 }

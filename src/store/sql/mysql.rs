@@ -13,10 +13,10 @@ use sqlx::{
 };
 
 use super::{
-    engine::{Arg, Class, Dialect, Engine, Failure, MigrationFile, Value, text},
+    engine::{Arg, Class, Dialect, Engine, Failure, MigrationFile, text},
     schema,
 };
-use crate::store::{StoreError, StoreSettings, describe};
+use crate::store::{StoreError, StoreSettings, describe, value::Value};
 
 /// How to connect to one database.
 pub(super) struct MySqlEngine {
@@ -59,6 +59,7 @@ impl Engine for MySqlEngine {
 
     const DIALECT: Dialect = Dialect {
         quote: '`',
+        clock: "",
         now: "UTC_TIMESTAMP(6)",
         now_plus: "UTC_TIMESTAMP(6) + INTERVAL (? * 1000) MICROSECOND",
         epoch: "TIMESTAMP'1970-01-01 00:00:00'",

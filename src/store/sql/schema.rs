@@ -9,11 +9,13 @@ use sqlx::{
 
 use super::{
     connections::Connections,
-    engine::{Arg, Engine, Failure, Value},
-    rows::Reader,
+    engine::{Arg, Engine, Failure},
     statements::Statements,
 };
-use crate::store::StoreError;
+use crate::store::{
+    StoreError,
+    value::{Reader, Value},
+};
 
 const WORKER_COLUMNS: &[&str] = &[
     "namespace",

@@ -14,10 +14,10 @@ use sqlx::{
 };
 
 use super::{
-    engine::{Arg, Class, Dialect, Engine, Failure, MigrationFile, Value, text},
+    engine::{Arg, Class, Dialect, Engine, Failure, MigrationFile, text},
     schema,
 };
-use crate::store::{StoreError, StoreSettings};
+use crate::store::{StoreError, StoreSettings, value::Value};
 
 /// How to open one file.
 #[derive(Debug)]
@@ -66,6 +66,7 @@ impl Engine for SqliteEngine {
 
     const DIALECT: Dialect = Dialect {
         quote: '"',
+        clock: "",
         // SQLite's own clock, in whole milliseconds; one reading serves a whole statement.
         now: "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)",
         now_plus: "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER) + ?",

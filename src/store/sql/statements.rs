@@ -29,7 +29,7 @@ const SCOPE: &str = "namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? 
 
 impl Statements {
     pub(super) fn new(dialect: &Dialect, worker_table: &str) -> Self {
-        let Dialect { quote, now, now_plus, epoch, or_keep, .. } = dialect;
+        let Dialect { quote, clock, now, now_plus, epoch, or_keep, .. } = dialect;
         let worker = format!("{quote}{worker_table}{quote}");
         let layout = format!("{quote}{worker_table}_layout{quote}");
         let bookkeeping = format!("{quote}{worker_table}_migrations{quote}");
@@ -43,20 +43,20 @@ impl Statements {
         Self {
             layout_of: format!("SELECT words, complete FROM {layout} WHERE namespace = ?"),
             insert_layout: format!(
-                "INSERT INTO {layout} (namespace, words, created_at) VALUES (?, ?, {now}) {or_keep}"
+                "{clock}INSERT INTO {layout} (namespace, words, created_at) VALUES (?, ?, {now}) {or_keep}"
             ),
             set_complete: format!(
                 "UPDATE {layout} SET complete = ? WHERE namespace = ? AND complete = ?"
             ),
             count_rows: format!("SELECT COUNT(*) FROM {worker} WHERE {SCOPE}"),
             insert_rows: format!(
-                "INSERT INTO {worker} \
+                "{clock}INSERT INTO {worker} \
                  (namespace, reserved_key, worker_id, marks, created_at, updated_at) VALUES "
             ),
             inserted_row: format!("(?, ?, ?, ?, {now}, {now})"),
             or_keep,
             survey: format!(
-                "SELECT {}, (SELECT COUNT(*) FROM {layout} WHERE namespace = ?), \
+                "{clock}SELECT {}, (SELECT COUNT(*) FROM {layout} WHERE namespace = ?), \
                  COUNT(CASE WHEN expires_at > {now} THEN 1 END), \
                  COUNT(CASE WHEN expires_at <= {now} THEN 1 END), {} \
                  FROM {worker} WHERE {SCOPE}",
@@ -64,25 +64,25 @@ impl Statements {
                 unix_ms(&format!("MIN(CASE WHEN expires_at > {now} THEN expires_at END)")),
             ),
             free_rows: format!(
-                "SELECT {row} FROM {worker} WHERE {SCOPE} AND expires_at <= {now} \
+                "{clock}SELECT {row} FROM {worker} WHERE {SCOPE} AND expires_at <= {now} \
                  ORDER BY heartbeat_at, worker_id LIMIT ?"
             ),
             free_row_of: format!(
-                "SELECT {row} FROM {worker} WHERE {SCOPE} AND expires_at <= {now} \
+                "{clock}SELECT {row} FROM {worker} WHERE {SCOPE} AND expires_at <= {now} \
                  AND {is_holder} = ? ORDER BY heartbeat_at DESC, worker_id DESC LIMIT 1"
             ),
             row: format!(
-                "SELECT {row} FROM {worker} \
+                "{clock}SELECT {row} FROM {worker} \
                  WHERE namespace = ? AND reserved_key = ? AND worker_id = ?"
             ),
             swap: format!(
-                "UPDATE {worker} SET token = ?, holder = ?, lane = ?, marks = ?, \
+                "{clock}UPDATE {worker} SET token = ?, holder = ?, lane = ?, marks = ?, \
                  heartbeat_at = {now}, expires_at = COALESCE({now_plus}, {epoch}), \
                  updated_at = {now} \
                  WHERE namespace = ? AND reserved_key = ? AND worker_id = ? AND token = ?"
             ),
             list: format!(
-                "SELECT namespace, reserved_key, {row} FROM {worker} \
+                "{clock}SELECT namespace, reserved_key, {row} FROM {worker} \
                  ORDER BY namespace, reserved_key, worker_id"
             ),
             columns: dialect.columns,

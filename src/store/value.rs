@@ -1,12 +1,18 @@
-//! Reading what a SQL database answers, and saying exactly what cannot be read.
+//! Reading what a database answers, and saying exactly what cannot be read.
 
 use std::{fmt::Display, str::FromStr, vec};
 
-use super::engine::Value;
-use crate::{
-    core::lease::Row,
-    store::{ListedRow, StoreError},
-};
+use super::{ListedRow, StoreError};
+use crate::core::lease::Row;
+
+/// A value that a database answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Null,
+    Integer(i64),
+    /// Everything that is not an integer, as text: what reads it knows what it must look like.
+    Text(String),
+}
 
 /// One row's values in the order of its statement, with the names for complaints.
 #[derive(Debug)]

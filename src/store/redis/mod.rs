@@ -1,0 +1,247 @@
+//! One Redis 6.2+ primary.
+//!
+//! A row is a hash, so is a layout record; sorted sets beside them find what is free. Every
+//! operation is one script, so that a row is never read and written later.
+//!
+//! # What must be set so that an acknowledged write is not lost
+//!
+//! - `appendonly yes` and `appendfsync always`. Otherwise a crash of Redis, or a power failure,
+//!   forgets the last writes. They are read and warned about.
+//! - `maxmemory-policy noeviction`, or rows vanish under live nodes. Any other is refused where
+//!   `CONFIG GET` is allowed.
+//! - No fail-over. Replication of Redis is asynchronous: a replica that becomes the primary lacks
+//!   the last acknowledged writes. That is why Cluster and Sentinel are not supported.
+
+mod keys;
+mod scripts;
+mod server;
+mod trust;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use self::{
+    keys::{Key, Keys, worker_id},
+    server::Server,
+};
+use super::{
+    LayoutRecord, ListedRow, Scope, Store, StoreError, StoreSettings, Survey, shortened,
+    value::{Reader, Value},
+    whole_ms,
+};
+use crate::core::lease::{Marks, Row, RowExpiry, RowWrite, Token};
+
+/// How many rows one script creates: it keeps others waiting.
+const ROWS_AT_ONCE: u64 = 500;
+
+/// The server's clock, and rows: worker id, token, holder, lane, marks, heartbeat, expiry.
+type Rows = (i64, Vec<Vec<Option<Vec<u8>>>>);
+
+pub(super) fn store(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(RedisStore {
+        server: Server::new(settings)?,
+        keys: Keys::new(&settings.worker_table),
+        worker_table: settings.worker_table.clone(),
+    }))
+}
+
+/// Worker rows and layout records in Redis.
+#[derive(Debug)]
+struct RedisStore {
+    server: Server,
+    keys: Keys,
+    worker_table: String,
+}
+
+impl RedisStore {
+    fn free_keys(&self, scope: &Scope) -> [Key; 2] {
+        [self.keys.unused(scope), self.keys.expiry(scope)]
+    }
+
+    fn read(&self, scope: &Scope, (now_ms, rows): Rows) -> Result<Vec<Row>, StoreError> {
+        let key = format!("{} {}", scope.namespace, scope.reserved_key);
+        rows.into_iter()
+            .map(|row| {
+                let values = columns(now_ms, row);
+                Reader::new(&self.worker_table, key.as_str(), values).worker_row(&key)
+            })
+            .collect()
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    fn clock_is_local(&self) -> bool {
+        false
+    }
+
+    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
+        let warnings = trust::check(&self.server).await?;
+        // Fails when the name is somebody else's.
+        self.server.command::<u64>("SCARD", &self.keys.scopes()).await?;
+        Ok(warnings)
+    }
+
+    async fn layout_record(
+        &self,
+        namespace: &str,
+        words: &str,
+    ) -> Result<LayoutRecord, StoreError> {
+        let keys = [self.keys.layout(namespace)];
+        let record: Vec<Option<Vec<u8>>> =
+            self.server.run(&scripts::LAYOUT_RECORD, &keys, &[words]).await?;
+        let mut reader =
+            Reader::new(&keys[0].name, namespace, record.into_iter().map(text).collect());
+        let (words, complete) = (reader.text("words")?, reader.text("complete")?);
+        let complete = complete.split(',').filter(|key| !key.is_empty());
+        Ok(LayoutRecord { words, complete: complete.map(str::to_owned).collect() })
+    }
+
+    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
+        let keys = [self.keys.layout(namespace)];
+        self.server.run(&scripts::MARK_COMPLETE, &keys, &[reserved_key]).await
+    }
+
+    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
+        let keys = [
+            self.keys.scopes(),
+            self.keys.workers(scope),
+            self.keys.unused(scope),
+            self.keys.expiry(scope),
+        ];
+        let name = format!("{} {}", scope.reserved_key, scope.namespace);
+        let (rows, marks, token) =
+            (self.keys.rows(scope), marks.to_string(), Token::UNUSED.to_string());
+        let mut first = scope.min_worker;
+        while first <= scope.max_worker {
+            let last = scope.max_worker.min(first.saturating_add(ROWS_AT_ONCE - 1));
+            let workers: Vec<_> = (first..=last).map(worker_id).collect();
+            let mut args = vec![rows.as_str(), &name, &marks, &token];
+            args.extend(workers.iter().map(String::as_str));
+            self.server.run::<()>(&scripts::CREATE_ROWS, &keys, &args).await?;
+            let Some(next) = last.checked_add(1) else { break };
+            first = next;
+        }
+        Ok(())
+    }
+
+    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
+        let keys =
+            [self.keys.layout(&scope.namespace), self.keys.workers(scope), self.keys.expiry(scope)];
+        let range = [worker_id(scope.min_worker), worker_id(scope.max_worker)];
+        let args = [range[0].as_str(), &range[1]];
+        let (now_ms, has_record, held, free, next_expiry): (i64, bool, u64, i64, String) =
+            self.server.run(&scripts::SURVEY, &keys, &args).await?;
+        Ok(Survey {
+            now_ms,
+            has_record,
+            held,
+            // Below 0 only when somebody deleted a key.
+            free: u64::try_from(free).unwrap_or(0),
+            next_expiry_ms: next_expiry.parse().ok(),
+        })
+    }
+
+    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
+        let (rows, limit) = (self.keys.rows(scope), limit.to_string());
+        let range = [worker_id(scope.min_worker), worker_id(scope.max_worker)];
+        let args = [rows.as_str(), &range[0], &range[1], &limit];
+        let found = self.server.run(&scripts::FREE_ROWS, &self.free_keys(scope), &args).await?;
+        self.read(scope, found)
+    }
+
+    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
+        let rows = self.keys.rows(scope);
+        let range = [worker_id(scope.min_worker), worker_id(scope.max_worker)];
+        let args = [rows.as_str(), &range[0], &range[1], shortened(holder)];
+        let found = self.server.run(&scripts::FREE_ROW_OF, &self.free_keys(scope), &args).await?;
+        Ok(self.read(scope, found)?.into_iter().next())
+    }
+
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
+        let keys = [self.keys.row(scope, worker)];
+        let found = self.server.run(&scripts::ROW, &keys, &[&worker_id(worker)]).await?;
+        Ok(self.read(scope, found)?.into_iter().next())
+    }
+
+    async fn swap(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool, StoreError> {
+        let keys = [self.keys.row(scope, worker), self.keys.unused(scope), self.keys.expiry(scope)];
+        let expiry = match write.expiry {
+            RowExpiry::Released => String::new(),
+            RowExpiry::After(ttl) => whole_ms(ttl).to_string(),
+        };
+        let args = [
+            worker_id(worker),
+            expected.to_string(),
+            write.token.to_string(),
+            shortened(&write.holder).to_owned(),
+            write.lane.to_string(),
+            write.marks.to_string(),
+            expiry,
+        ];
+        self.server.run(&scripts::SWAP, &keys, &args.each_ref().map(String::as_str)).await
+    }
+
+    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+        let names: Vec<String> = self.server.command("SMEMBERS", &self.keys.scopes()).await?;
+        let mut names: Vec<_> = names
+            .iter()
+            .filter_map(|name| name.split_once(' '))
+            .map(|(reserved_key, namespace)| (namespace, reserved_key))
+            .collect();
+        names.sort_unstable();
+        let mut listed = Vec::new();
+        for (namespace, reserved_key) in names {
+            let scope = Scope {
+                namespace: namespace.to_owned(),
+                reserved_key: reserved_key.to_owned(),
+                min_worker: 0,
+                max_worker: u64::MAX,
+            };
+            let keys = [self.keys.workers(&scope)];
+            let rows = self.server.run(&scripts::LIST, &keys, &[&self.keys.rows(&scope)]).await?;
+            listed.extend(self.read(&scope, rows)?.into_iter().map(|row| ListedRow {
+                namespace: scope.namespace.clone(),
+                reserved_key: scope.reserved_key.clone(),
+                row,
+            }));
+        }
+        Ok(listed)
+    }
+
+    async fn close(&self) {
+        self.server.close().await;
+    }
+}
+
+/// A row's values in the reader's order.
+fn columns(now_ms: i64, row: Vec<Option<Vec<u8>>>) -> Vec<Value> {
+    let mut fields = row.into_iter().map(text);
+    let mut next = || fields.next().unwrap_or(Value::Null);
+    let (worker, token, holder, lane) = (integer(next()), next(), next(), integer(next()));
+    let (marks, heartbeat, expires) = (next(), integer(next()), integer(next()));
+    let free = match expires {
+        Value::Integer(expires_ms) => Value::Integer((expires_ms <= now_ms).into()),
+        ref unreadable => unreadable.clone(),
+    };
+    vec![worker, token, holder, lane, marks, free, heartbeat, expires]
+}
+
+fn text(bytes: Option<Vec<u8>>) -> Value {
+    bytes.map_or(Value::Null, |bytes| Value::Text(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// What is no integer stays as it is, for the reader to complain about.
+fn integer(value: Value) -> Value {
+    match &value {
+        Value::Text(text) => text.parse().map_or(value, Value::Integer),
+        _ => value,
+    }
+}

@@ -1,0 +1,31 @@
+//! The scripts: each is one whole operation, so that nothing is read and written later.
+//!
+//! Marks and tokens pass through them as text only. Worker ids are written with leading zeros, so
+//! that their order as text is their order as numbers.
+
+use std::sync::LazyLock;
+
+use redis::Script;
+
+macro_rules! scripts {
+    ($($name:ident $file:literal)*) => {$(
+        pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
+            Script::new(concat!(
+                include_str!("scripts/now.lua"),
+                include_str!(concat!("scripts/", $file))
+            ))
+        });
+    )*};
+}
+
+scripts! {
+    LAYOUT_RECORD "layout_record.lua"
+    MARK_COMPLETE "mark_complete.lua"
+    CREATE_ROWS "create_rows.lua"
+    SURVEY "survey.lua"
+    FREE_ROWS "free_rows.lua"
+    FREE_ROW_OF "free_row_of.lua"
+    ROW "row.lua"
+    LIST "list.lua"
+    SWAP "swap.lua"
+}

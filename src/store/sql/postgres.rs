@@ -1,0 +1,236 @@
+//! PostgreSQL 13+.
+//!
+//! # What must be set so that an acknowledged write is not lost
+//!
+//! - `fsync` and `full_page_writes` on, which is the default. They are read and warned about.
+//! - `synchronous_commit` is set to `on` in every session, or left at `remote_apply`, which
+//!   promises more; a server that does not take the setting is refused.
+//! - Where a standby may take over, `synchronous_standby_names` must name it: with asynchronous
+//!   replication a fail-over loses the last writes.
+//! - A pooler in between must keep one server session per client (`pool_mode = session`): the
+//!   settings above belong to the session.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Postgres, Row as _, TypeInfo as _, ValueRef as _,
+    error::DatabaseError,
+    migrate::Migrator,
+    postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow},
+    query::Query,
+};
+
+use super::{
+    engine::{Arg, Class, Dialect, Engine, Failure, MigrationFile},
+    schema,
+};
+use crate::store::{StoreError, StoreSettings, describe, value::Value};
+
+/// How to connect to one database.
+pub(super) struct PostgresEngine {
+    options: PgConnectOptions,
+    timeout: Duration,
+}
+
+impl fmt::Debug for PostgresEngine {
+    /// The options would show the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresEngine")
+            .field("host", &self.options.get_host())
+            .field("port", &self.options.get_port())
+            .field("database", &self.options.get_database())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PostgresEngine {
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+        let unusable = |reason: &dyn fmt::Display| {
+            let address = describe(&settings.url);
+            StoreError::Unusable(format!("the store's address {address} cannot be used: {reason}"))
+        };
+        let mut options: PgConnectOptions =
+            settings.url.parse().map_err(|error| unusable(&error))?;
+        if options.get_database().is_none() {
+            return Err(unusable(&"it names no database, as in postgres://user@host/database"));
+        }
+        if options.get_application_name().is_none() {
+            options = options.application_name("raindrop");
+        }
+        Ok(Self { options, timeout: settings.timeout })
+    }
+}
+
+#[async_trait]
+impl Engine for PostgresEngine {
+    type Connection = PgConnection;
+
+    const DIALECT: Dialect = Dialect {
+        quote: '"',
+        // The clock itself, not the transaction's start; read once for the whole statement. No
+        // worker table can have this name.
+        clock: "WITH \"the clock\" AS MATERIALIZED (SELECT clock_timestamp() AS now) ",
+        now: "(SELECT now FROM \"the clock\")",
+        now_plus: "(SELECT now FROM \"the clock\") + ? * INTERVAL '1 millisecond'",
+        epoch: "TIMESTAMPTZ '1970-01-01 00:00:00+00'",
+        // Cut to milliseconds as a time: older versions extract a double, which rounds.
+        unix_ms: "CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', {})) * 1000) AS BIGINT)",
+        // The columns' collation is "C".
+        exact: "{}",
+        or_keep: "ON CONFLICT DO NOTHING",
+        // As the search path finds it, like the statements.
+        columns: "SELECT CAST(attname AS TEXT) FROM pg_attribute \
+                  WHERE attrelid = to_regclass(quote_ident(?)) \
+                  AND attnum > 0 AND NOT attisdropped",
+    };
+    const MIGRATIONS: &'static [MigrationFile] = &[
+        ("worker", include_str!("../../../migrations/postgres/0001_worker.sql")),
+        ("layout", include_str!("../../../migrations/postgres/0002_layout.sql")),
+    ];
+    const CLOCK_IS_LOCAL: bool = false;
+
+    async fn open(&self) -> Result<PgConnection, Failure> {
+        let mut connection = self.options.connect().await?;
+        // Whatever the server's defaults are: a commit is on disk before it is acknowledged, and
+        // a statement that we gave up does not wait on.
+        let settings = "SELECT set_config('synchronous_commit', \
+             CASE current_setting('synchronous_commit') \
+             WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, FALSE), \
+             set_config('default_transaction_isolation', 'read committed', FALSE), \
+             set_config('client_min_messages', 'warning', FALSE), \
+             set_config('statement_timeout', ?, FALSE), \
+             set_config('lock_timeout', ?, FALSE)";
+        let statement = self.timeout.as_millis().max(2).to_string();
+        // Shorter than the statement's, which would always come first.
+        let lock = (self.timeout.as_millis() / 2).max(1).to_string();
+        let args = [Arg::Text(&statement), Arg::Text(&lock)];
+        Self::fetch(&mut connection, settings, &args).await?;
+        let commit = "SELECT current_setting('synchronous_commit')";
+        let commit = Self::fetch(&mut connection, commit, &[]).await?;
+        match commit.first().map(Vec::as_slice) {
+            Some([Value::Text(commit)]) if commit == "on" || commit == "remote_apply" => {
+                Ok(connection)
+            }
+            other => Err(StoreError::Unusable(format!(
+                "the database cannot be made durable: synchronous_commit should be on but is \
+                 {other:?}"
+            ))
+            .into()),
+        }
+    }
+
+    async fn execute(
+        connection: &mut PgConnection,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<u64, sqlx::Error> {
+        Ok(query(sql, args).execute(connection).await?.rows_affected())
+    }
+
+    async fn fetch(
+        connection: &mut PgConnection,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<Vec<Value>>, sqlx::Error> {
+        let rows = query(sql, args).fetch_all(connection).await?;
+        rows.iter().map(|row| (0..row.len()).map(|column| value(row, column)).collect()).collect()
+    }
+
+    async fn migrate(
+        &self,
+        connection: &mut PgConnection,
+        migrator: &Migrator,
+        bookkeeping: &str,
+    ) -> Result<(), Failure> {
+        // One node after the other, so that they do not all try to create the tables. Waits as
+        // long as the session's lock_timeout allows, and is then tried again. The end of the
+        // connection releases it.
+        let lock = "SELECT CAST(pg_advisory_lock(hashtextextended( \
+                    'raindrop ' || COALESCE(current_schema(), '') || ' ' || ?, 0)) AS TEXT)";
+        Self::fetch(connection, lock, &[Arg::Text(bookkeeping)]).await?;
+        schema::apply::<Self>(connection, migrator, bookkeeping).await
+    }
+
+    fn class(error: &dyn DatabaseError) -> Class {
+        let code = error.code().unwrap_or_default();
+        match &*code {
+            // Serialization failure, deadlock, lock wait, table or index created by another node.
+            "40001" | "40P01" | "55P03" | "42P07" | "42710" => Class::Again,
+            // Too many connections; cancelled by our statement_timeout or by an operator.
+            "53300" | "57014" => Class::Unavailable,
+            // Connection failures, system errors, shutting down or starting up.
+            code if ["08", "58", "57P0"].iter().any(|class| code.starts_with(class)) => {
+                Class::Unavailable
+            }
+            _ => Class::Refused,
+        }
+    }
+
+    async fn durability_warnings(
+        connection: &mut PgConnection,
+    ) -> Result<Vec<String>, sqlx::Error> {
+        let names = ["fsync", "full_page_writes"];
+        let sql = "SELECT current_setting('fsync'), current_setting('full_page_writes')";
+        let rows = Self::fetch(connection, sql, &[]).await?;
+        let values = rows.into_iter().next().unwrap_or_default();
+        let is_off = |value: &Value| *value != Value::Text("on".to_owned());
+        let off = names.iter().zip(&values).filter(|(_, value)| is_off(value));
+        Ok(off
+            .map(|(name, _)| {
+                format!(
+                    "{name} is off: a power failure of the database may lose acknowledged \
+                     writes, and with them the promise that no ID is issued twice"
+                )
+            })
+            .collect())
+    }
+}
+
+fn query(sql: &str, args: &[Arg<'_>]) -> Query<'static, Postgres, PgArguments> {
+    let mut query = sqlx::query(AssertSqlSafe(numbered(sql)));
+    for arg in args {
+        query = match arg {
+            Arg::Null => query.bind(None::<i64>),
+            Arg::Integer(integer) => query.bind(*integer),
+            Arg::Text(text) => query.bind((*text).to_owned()),
+        };
+    }
+    query
+}
+
+/// `?` as `$1`, `$2` and so on; our statements have no other question marks.
+fn numbered(sql: &str) -> String {
+    let mut parts = sql.split('?');
+    let mut numbered = parts.next().unwrap_or_default().to_owned();
+    for (number, part) in (1..).zip(parts) {
+        numbered.push_str(&format!("${number}{part}"));
+    }
+    numbered
+}
+
+fn value(row: &PgRow, column: usize) -> Result<Value, sqlx::Error> {
+    let raw = row.try_get_raw(column)?;
+    if raw.is_null() {
+        return Ok(Value::Null);
+    }
+    let kind = raw.type_info().name().to_owned();
+    Ok(match kind.as_str() {
+        "BOOL" => Value::Integer(row.try_get_unchecked::<bool, _>(column)?.into()),
+        "INT2" => Value::Integer(row.try_get_unchecked::<i16, _>(column)?.into()),
+        "INT4" => Value::Integer(row.try_get_unchecked::<i32, _>(column)?.into()),
+        "INT8" => Value::Integer(row.try_get_unchecked(column)?),
+        _ => Value::Text(row.try_get_unchecked(column)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_numbered() {
+        assert_eq!(numbered(""), "");
+        assert_eq!(numbered("a = ? AND b IN (?, ?)"), "a = $1 AND b IN ($2, $3)");
+    }
+}

@@ -1,0 +1,125 @@
+//! Writes that arrive after the caller gave up, and answers that never do.
+
+use std::time::Duration;
+
+use raindrop::{
+    core::lease::Token,
+    store::{Store, StoreError, StoreSettings},
+};
+
+use crate::{
+    site::{Site, open, release, scope, token, with_rows, write},
+    support::{
+        poll,
+        proxy::{Fault, Proxy},
+    },
+};
+
+macro_rules! on_every_server {
+    ($($case:ident)*) => {
+        on_every_server!(@ mariadb $($case)*);
+        on_every_server!(@ postgres $($case)*);
+        on_every_server!(@ redis $($case)*);
+    };
+    (@ $engine:ident $($case:ident)*) => {
+        mod $engine {
+            use crate::site::Site;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::$case(&Site::$engine().await).await;
+                }
+            )*
+        }
+    };
+}
+
+on_every_server! {
+    a_late_write_is_refused_when_a_newer_one_went_first
+    a_late_write_takes_place_when_nothing_else_did
+    a_late_lowering_does_not_reach_the_next_lease
+    a_write_whose_answer_is_lost_took_place
+}
+
+/// The store behind a proxy, with a short time-out and statements that the server knows.
+async fn behind_a_proxy(site: &Site) -> (Proxy, std::sync::Arc<dyn Store>) {
+    let url = site.url();
+    let (scheme, rest) = url.split_once("://").expect("an address");
+    let (server, database) = rest.split_once('/').expect("a database");
+    let (user, server) = server.rsplit_once('@').unwrap_or(("", server));
+    let proxy = Proxy::start(server).await;
+    let at = if user.is_empty() { "" } else { "@" };
+    let url = format!("{scheme}://{user}{at}127.0.0.1:{}/{database}", proxy.port());
+    let mut settings = StoreSettings::new(url);
+    settings.timeout = Duration::from_secs(1);
+    let store = open(&settings).await;
+    // A server that does not know a statement yet is first told what it is.
+    assert!(store.swap(&scope(1, 3), 3, Token::UNUSED, &write(99)).await.expect("an answer"));
+    (proxy, store)
+}
+
+async fn token_of(store: &dyn Store) -> Token {
+    store.row(&scope(1, 3), 1).await.expect("an answer").expect("the row").token
+}
+
+async fn a_late_write_is_refused_when_a_newer_one_went_first(site: &Site) {
+    let direct = with_rows(site, &scope(1, 3)).await;
+    let (proxy, store) = behind_a_proxy(site).await;
+    proxy.fail(&token(1).to_string(), Fault::Hold);
+    let error = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("held");
+    assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
+    assert_eq!(token_of(&*store).await, Token::UNUSED);
+
+    let newer = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(2)).await;
+    assert!(newer.expect("an answer"), "the newer write goes first");
+    proxy.release();
+    proxy.answered(1).await;
+    assert_eq!(token_of(&*direct).await, token(2));
+    assert!(store.swap(&scope(1, 3), 1, token(2), &write(3)).await.expect("an answer"));
+}
+
+async fn a_late_write_takes_place_when_nothing_else_did(site: &Site) {
+    let direct = with_rows(site, &scope(1, 3)).await;
+    let (proxy, store) = behind_a_proxy(site).await;
+    proxy.fail(&token(1).to_string(), Fault::Hold);
+    store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("held");
+    assert_eq!(token_of(&*direct).await, Token::UNUSED);
+    proxy.release();
+    proxy.answered(1).await;
+    poll::until(Duration::from_secs(10), "the late write takes place", async || {
+        (token_of(&*direct).await == token(1)).then_some(())
+    })
+    .await;
+    let second = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(2)).await;
+    assert!(!second.expect("an answer"), "its token is stale");
+}
+
+async fn a_late_lowering_does_not_reach_the_next_lease(site: &Site) {
+    let direct = with_rows(site, &scope(1, 3)).await;
+    let (proxy, store) = behind_a_proxy(site).await;
+    assert!(store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect("an answer"));
+    let mut lowering = release(2);
+    lowering.marks = lowering.marks.with(1, 3);
+    proxy.fail(&token(2).to_string(), Fault::Hold);
+    store.swap(&scope(1, 3), 1, token(1), &lowering).await.expect_err("held");
+    assert!(direct.swap(&scope(1, 3), 1, token(1), &write(3)).await.expect("an answer"));
+    proxy.release();
+    proxy.answered(1).await;
+    let row = direct.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
+    assert_eq!((row.token, &row.marks, row.free), (token(3), &write(3).marks, false));
+}
+
+async fn a_write_whose_answer_is_lost_took_place(site: &Site) {
+    let direct = with_rows(site, &scope(1, 3)).await;
+    let (proxy, store) = behind_a_proxy(site).await;
+    proxy.fail(&token(1).to_string(), Fault::SwallowReplies);
+    let error = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("lost");
+    assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
+    assert_eq!(token_of(&*direct).await, token(1));
+
+    proxy.fail(&token(2).to_string(), Fault::CutReplies);
+    let error = store.swap(&scope(1, 3), 1, token(1), &write(2)).await.expect_err("cut");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert_eq!(token_of(&*store).await, token(2));
+    assert!(store.swap(&scope(1, 3), 1, token(2), &write(3)).await.expect("an answer"));
+}

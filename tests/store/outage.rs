@@ -1,0 +1,187 @@
+//! A server that freezes, fails and comes back, on servers of the tests' own.
+
+use std::time::Duration;
+
+use raindrop::{
+    core::lease::{Marks, Token},
+    store::{Store, StoreError, StoreSettings},
+};
+use tokio::time::Instant;
+
+use crate::{
+    site::{Site, open, scope, token, with_rows, write},
+    support::{mariadb::Mariadb, poll, postgres::Postgres, redis::Redis, server::Server},
+};
+
+macro_rules! on_every_server {
+    ($($case:ident)*) => {
+        on_every_server!(@ mariadb $($case)*);
+        on_every_server!(@ postgres $($case)*);
+        on_every_server!(@ redis $($case)*);
+    };
+    (@ $engine:ident $($case:ident)*) => {
+        mod $engine {
+            use super::Victim;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::$case(Victim::$engine().await).await;
+                }
+            )*
+        }
+    };
+}
+
+on_every_server! {
+    a_frozen_server_hangs_nobody
+    a_server_that_is_gone_is_found_again
+    a_call_that_is_given_up_blocks_nobody
+}
+
+/// A server that may be harmed.
+#[derive(Debug)]
+enum Victim {
+    Mariadb(Mariadb),
+    Postgres(Postgres),
+    Redis(Redis),
+}
+
+impl Victim {
+    async fn mariadb() -> Self {
+        Self::Mariadb(Mariadb::start().await)
+    }
+
+    async fn postgres() -> Self {
+        Self::Postgres(Postgres::start().await)
+    }
+
+    async fn redis() -> Self {
+        Self::Redis(Redis::start().await)
+    }
+
+    async fn site(&self) -> Site {
+        match self {
+            Self::Mariadb(server) => Site::Mariadb(server.database().await),
+            Self::Postgres(server) => Site::Postgres(server.database().await),
+            Self::Redis(server) => Site::Redis(server.database().await),
+        }
+    }
+
+    fn private(&self) -> &Server {
+        match self {
+            Self::Mariadb(server) => server.private(),
+            Self::Postgres(server) => server.private(),
+            Self::Redis(server) => server.private(),
+        }
+    }
+
+    async fn restart(&self) {
+        match self {
+            Self::Mariadb(server) => server.restart().await,
+            Self::Postgres(server) => server.restart().await,
+            Self::Redis(server) => server.restart().await,
+        }
+    }
+}
+
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// For a busy machine: no answer may take as long as a second time-out on top.
+const MARGIN: Duration = Duration::from_millis(900);
+
+/// With a short time-out.
+pub(crate) fn settings(url: String) -> StoreSettings {
+    let mut settings = StoreSettings::new(url);
+    settings.timeout = TIMEOUT;
+    settings
+}
+
+/// Every kind of call; each fails as `expected` says, within the time-out.
+async fn every_call_fails(store: &dyn Store, expected: impl Fn(&StoreError) -> bool) {
+    let scope = scope(1, 3);
+    macro_rules! fails {
+        ($($call:ident($($arg:expr),*))*) => {$(
+            let begin = Instant::now();
+            let error = store.$call($($arg),*).await.map(drop).expect_err("nobody is there");
+            assert!(expected(&error), "{}: {error:?}", stringify!($call));
+            let took = begin.elapsed();
+            assert!(took < TIMEOUT + MARGIN, "{} took {took:?}", stringify!($call));
+        )*};
+    }
+    fails! {
+        prepare()
+        layout_record("default", "words")
+        mark_complete("default", "0/0")
+        create_rows(&scope, &Marks::all_at(0, 2))
+        survey(&scope)
+        free_rows(&scope, 9)
+        free_row_of(&scope, "me")
+        row(&scope, 1)
+        swap(&scope, 1, Token::UNUSED, &write(1))
+        list()
+    }
+}
+
+async fn a_frozen_server_hangs_nobody(server: Victim) {
+    let site = server.site().await;
+    with_rows(&site, &scope(1, 3)).await;
+    let store = open(&settings(site.url())).await;
+    store.survey(&scope(1, 3)).await.expect("a survey");
+
+    server.private().freeze();
+    let timed_out = |error: &StoreError| matches!(error, StoreError::TimedOut { .. });
+    every_call_fails(&*store, timed_out).await;
+    // More at once than there are connections.
+    let begin = Instant::now();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let store = store.clone();
+        calls.spawn(async move { store.survey(&scope(1, 3)).await.is_err() });
+    }
+    assert_eq!(calls.join_all().await, [true; 10]);
+    assert!(begin.elapsed() < TIMEOUT + MARGIN, "{:?}", begin.elapsed());
+
+    server.private().thaw();
+    poll::until(Duration::from_secs(20), "the store works again", async || {
+        store.survey(&scope(1, 3)).await.ok()
+    })
+    .await;
+    // The swap that timed out may still arrive, but only as a whole.
+    poll::until(Duration::from_secs(20), "a swap takes place", async || {
+        let row = store.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
+        assert!([Token::UNUSED, token(1)].contains(&row.token), "{row:?}");
+        let swapped = store.swap(&scope(1, 3), 1, row.token, &write(2)).await;
+        swapped.expect("an answer").then_some(())
+    })
+    .await;
+}
+
+async fn a_server_that_is_gone_is_found_again(server: Victim) {
+    let site = server.site().await;
+    with_rows(&site, &scope(1, 3)).await;
+    let store = open(&settings(site.url())).await;
+    let mut before = Token::UNUSED;
+    for (bits, stop) in [(1, Server::kill9 as fn(&Server)), (2, Server::stop)] {
+        let swapped = store.swap(&scope(1, 3), 2, before, &write(bits)).await;
+        assert!(swapped.expect("an answer"));
+        before = token(bits);
+        stop(server.private());
+        let unavailable = |error: &StoreError| matches!(error, StoreError::Unavailable(_));
+        every_call_fails(&*store, unavailable).await;
+        // An address where nobody listens is no reason not to start.
+        every_call_fails(&*open(&settings(site.url())).await, unavailable).await;
+        server.restart().await;
+        let row = store.row(&scope(1, 3), 2).await.expect("an answer").expect("the row");
+        assert_eq!(row.token, before, "an acknowledged write was lost");
+        store.prepare().await.expect("tables");
+    }
+}
+
+async fn a_call_that_is_given_up_blocks_nobody(server: Victim) {
+    let site = server.site().await;
+    let store = with_rows(&site, &scope(1, 3)).await;
+    let scope = scope(1, 3);
+    for _ in 0..20 {
+        let _ = tokio::time::timeout(Duration::from_micros(300), store.survey(&scope)).await;
+    }
+    assert_eq!(store.survey(&scope).await.expect("a survey").free, 3);
+}

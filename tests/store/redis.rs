@@ -1,0 +1,198 @@
+//! What only Redis can get wrong.
+
+use std::time::Duration;
+
+use raindrop::{
+    core::lease::{Marks, Token},
+    store::{StoreError, StoreSettings},
+};
+
+use crate::{
+    outage::settings,
+    site::{Site, open, release, scope, token, with_rows, write},
+    support::{
+        poll,
+        redis::{Redis, run},
+    },
+};
+
+const ROW: &str = "soc_raindrop_worker:{default}:row:0/0:00000000000000000005";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_operator_should_know() {
+    let server = Redis::start().await;
+    let url = server.database().await;
+    let site = Site::Redis(url.clone());
+    let set = async |setting: &str, value: &str| {
+        run::<()>(&url, &["CONFIG", "SET", setting, value]).await;
+        site.unprepared().await.prepare().await
+    };
+    let warnings = set("appendfsync", "everysec").await.expect("a store");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with("appendfsync is everysec, not always"), "{warnings:?}");
+    let warnings = set("appendonly", "no").await.expect("a store");
+    assert!(warnings[0].starts_with("appendonly is no, not yes"), "{warnings:?}");
+    let error = set("maxmemory-policy", "allkeys-lru").await.expect_err("rows would vanish");
+    assert!(error.is_permanent(), "{error}");
+    assert!(error.to_string().starts_with("maxmemory-policy is allkeys-lru"), "{error}");
+    set("maxmemory-policy", "noeviction").await.expect("a store");
+
+    // A user who may not ask.
+    let user = ["ACL", "SETUSER", "plain", "on", ">p@ss", "~*", "+@all", "-config", "-info"];
+    run::<()>(&url, &user).await;
+    let plain = |password: &str| url.replace("redis://", &format!("redis://plain:{password}@"));
+    let store = open(&settings(plain("p%40ss"))).await;
+    assert!(!format!("{store:?}").contains("p@ss"), "{store:?}");
+    let warnings = store.prepare().await.expect("a store");
+    assert_eq!(warnings.len(), 4, "{warnings:?}");
+    assert!(warnings[1].contains("does not tell its maxmemory-policy"), "{warnings:?}");
+    let error = open(&settings(plain("wrong"))).await.prepare().await.expect_err("no entry");
+    assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
+
+    let other = Redis::start().await;
+    let port = other.private().port().to_string();
+    run::<()>(&url, &["REPLICAOF", "127.0.0.1", &port]).await;
+    let error = site.unprepared().await.prepare().await.expect_err("a replica");
+    assert!(error.is_permanent() && error.to_string().contains("is a replica"), "{error}");
+    let error = site.unprepared().await.create_rows(&scope(1, 3), &Marks::all_at(0, 2)).await;
+    assert!(matches!(error.expect_err("a replica"), StoreError::Refused(_)));
+    let other = Site::Redis(other.database().await);
+    poll::until(Duration::from_secs(20), "the replica is seen", async || {
+        let warnings = other.unprepared().await.prepare().await.expect("a primary");
+        warnings.iter().any(|said| said.contains("has replicas")).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_is_named() {
+    let site = Site::redis().await;
+    let url = site.url();
+    let store = with_rows(&site, &scope(4, 5)).await;
+    let garbage = [
+        ("token", "x", "a token is 32 lower-case hexadecimal digits"),
+        ("marks", "1,2,3", "marks are 1, 2, 4 or 8 decimal numbers below 2^63, joined by commas"),
+        ("lane", "2", "there are 2 lanes"),
+        ("lane", "one", "not an integer"),
+        ("heartbeat_at", "1e+15", "not an integer"),
+        ("expires_at", "soon", "not an integer"),
+    ];
+    for (field, value, reason) in garbage {
+        let good: String = run(&url, &["HGET", ROW, field]).await;
+        run::<()>(&url, &["HSET", ROW, field, value]).await;
+        let expected = format!(
+            "table soc_raindrop_worker, row default 0/0 5, column {field}: {value:?} cannot be \
+             read: {reason}"
+        );
+        let scope = scope(4, 5);
+        let error = store.row(&scope, 5).await.expect_err("garbage");
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(store.free_rows(&scope, 9).await.expect_err("garbage").to_string(), expected);
+        assert_eq!(store.list().await.expect_err("garbage").to_string(), expected);
+        assert!(store.row(&scope, 4).await.expect("another row").is_some());
+        run::<()>(&url, &["HSET", ROW, field, &good]).await;
+    }
+    run::<()>(&url, &["HDEL", ROW, "token"]).await;
+    let error = store.row(&scope(4, 5), 5).await.expect_err("garbage").to_string();
+    assert!(error.contains("column token: \"null\" cannot be read"), "{error}");
+    // A row that is gone is gone.
+    run::<()>(&url, &["DEL", ROW]).await;
+    assert_eq!(store.row(&scope(4, 5), 5).await.expect("an answer"), None);
+    assert_eq!(store.free_rows(&scope(4, 5), 9).await.expect("rows").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_key_is_left_alone() {
+    for (key, kind) in [
+        ("soc_raindrop_worker:scopes", "set"),
+        ("soc_raindrop_worker:{default}:workers:0/0", "zset"),
+        ("soc_raindrop_worker:{default}:unused:0/0", "zset"),
+        ("soc_raindrop_worker:{default}:expiry:0/0", "zset"),
+        ("soc_raindrop_worker:{default}:layout", "hash"),
+        (ROW, "hash"),
+    ] {
+        let site = Site::redis().await;
+        run::<()>(&site.url(), &["SET", key, "theirs"]).await;
+        let store = site.unprepared().await;
+        let error = match kind {
+            "set" => store.prepare().await.map(drop),
+            "zset" => store.create_rows(&scope(5, 5), &Marks::all_at(0, 2)).await,
+            _ if key == ROW => store.row(&scope(5, 5), 5).await.map(drop),
+            _ => store.layout_record("default", "words").await.map(drop),
+        };
+        let error = error.expect_err("somebody else's");
+        assert!(error.is_permanent(), "{error:?}");
+        let expected = format!("table {key} is not Raindrop's: it is a string, not a {kind}");
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        let keys: Vec<String> = run(&site.url(), &["KEYS", "*"]).await;
+        assert_eq!(keys, [key], "nothing else was written");
+        assert_eq!(run::<String>(&site.url(), &["GET", key]).await, "theirs");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_tables_share_a_database() {
+    let site = Site::redis().await;
+    let mut stores = Vec::new();
+    for worker_table in ["one", "two"] {
+        let mut settings = site.settings();
+        settings.worker_table = worker_table.to_owned();
+        let store = open(&settings).await;
+        store.prepare().await.expect("a store");
+        store.create_rows(&scope(1, 3), &Marks::all_at(0, 2)).await.expect("rows");
+        let record = store.layout_record("default", worker_table).await.expect("a record");
+        assert_eq!(record.words, worker_table);
+        stores.push(store);
+    }
+    assert!(stores[0].swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect("an answer"));
+    assert!(stores[1].swap(&scope(1, 3), 1, Token::UNUSED, &write(2)).await.expect("an answer"));
+    assert_eq!(stores[0].list().await.expect("rows").len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_are_sent_again_when_the_server_forgot_them() {
+    let site = Site::redis().await;
+    let store = with_rows(&site, &scope(1, 3)).await;
+    for (before, bits) in [(Token::UNUSED, 1), (token(1), 2)] {
+        run::<()>(&site.url(), &["SCRIPT", "FLUSH"]).await;
+        let swapped = store.swap(&scope(1, 3), 1, before, &release(bits)).await;
+        assert!(swapped.expect("an answer"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_tls_is_not_mistaken_for_one_with_it() {
+    let url = Site::redis().await.url().replace("redis://", "rediss://");
+    let error = open(&settings(url)).await.prepare().await.expect_err("no TLS");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_connections_are_kept_and_not_for_long() {
+    let server = Redis::start().await;
+    let site = Site::Redis(server.database().await);
+    with_rows(&site, &scope(1, 3)).await;
+    let url = site.url();
+    run::<()>(&url, &["ACL", "SETUSER", "counted", "on", ">p", "~*", "+@all"]).await;
+    let store = open(&StoreSettings::new(url.replace("redis://", "redis://counted:p@"))).await;
+    let connected = async || {
+        let clients: String = run(&url, &["CLIENT", "LIST"]).await;
+        clients.lines().filter(|client| client.contains("user=counted")).count()
+    };
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let store = store.clone();
+        calls.spawn(async move { store.survey(&scope(1, 3)).await.expect("a survey") });
+    }
+    while !calls.is_empty() {
+        let connected = connected().await;
+        assert!(connected <= 2, "{connected} connections");
+        while calls.try_join_next().is_some() {}
+    }
+    assert!(connected().await > 0);
+    poll::until(Duration::from_secs(20), "idle connections are closed", async || {
+        (connected().await == 0).then_some(())
+    })
+    .await;
+    store.survey(&scope(1, 3)).await.expect("a survey");
+}

@@ -1,0 +1,178 @@
+//! A TCP proxy that delays, cuts and loses what passes through it.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+    task::JoinHandle,
+    time::timeout,
+};
+
+/// How long a server may take to answer a client that is gone.
+const DRAINING: Duration = Duration::from_secs(10);
+
+/// What happens to the connection on which a certain text is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The request is kept back until [`Proxy::release`], even when the client is gone by then.
+    Hold,
+    /// The request arrives; its answer, and everything after it, is swallowed.
+    SwallowReplies,
+    /// The request arrives; instead of the answer the connection ends.
+    CutReplies,
+}
+
+/// A proxy in front of one server.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    listening: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: String,
+    fault: Mutex<Option<(Vec<u8>, Fault)>>,
+    /// How often held requests were let go.
+    released: watch::Sender<u32>,
+    /// How many faulty requests the server has answered.
+    answered: watch::Sender<u32>,
+}
+
+impl Proxy {
+    /// A proxy for the server at `host:port`.
+    pub(crate) async fn start(server: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        let shared = Arc::new(Shared {
+            server: server.to_owned(),
+            fault: Mutex::new(None),
+            released: watch::Sender::new(0),
+            answered: watch::Sender::new(0),
+        });
+        let listening = tokio::spawn({
+            let shared = shared.clone();
+            async move {
+                while let Ok((client, _)) = listener.accept().await {
+                    tokio::spawn(shared.clone().serve(client));
+                }
+            }
+        });
+        Self { port, shared, listening }
+    }
+
+    /// The proxy's own port on 127.0.0.1.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The next connection that sends this text meets this fault; others pass.
+    pub(crate) fn fail(&self, text: &str, fault: Fault) {
+        *lock(&self.shared.fault) = Some((text.as_bytes().to_vec(), fault));
+    }
+
+    /// Lets held requests go.
+    pub(crate) fn release(&self) {
+        self.shared.released.send_modify(|count| *count += 1);
+    }
+
+    /// Waits until the server has answered so many faulty requests.
+    pub(crate) async fn answered(&self, count: u32) {
+        let mut answered = self.shared.answered.subscribe();
+        let waiting = answered.wait_for(|answered| *answered >= count);
+        timeout(DRAINING, waiting).await.expect("an answer in time").expect("the proxy runs");
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+impl Shared {
+    async fn serve(self: Arc<Self>, client: TcpStream) {
+        let Ok(server) = TcpStream::connect(&self.server).await else { return };
+        let _ = client.set_nodelay(true);
+        let _ = server.set_nodelay(true);
+        let (from_client, to_client) = client.into_split();
+        let (from_server, to_server) = server.into_split();
+        let (fault, faults) = watch::channel(None);
+        let replies = tokio::spawn(self.clone().replies(from_server, to_client, faults));
+        self.requests(from_client, to_server, fault).await;
+        // The answer to a late request is for nobody, but the request must not be cut off.
+        let _ = timeout(DRAINING, replies).await;
+    }
+
+    async fn requests(
+        &self,
+        mut client: OwnedReadHalf,
+        mut server: OwnedWriteHalf,
+        fault: watch::Sender<Option<Fault>>,
+    ) {
+        let mut buffer = vec![0; 64 * 1024];
+        while let Ok(length @ 1..) = client.read(&mut buffer).await {
+            let request = &buffer[..length];
+            if let Some(found) = self.take(request) {
+                let mut released = self.released.subscribe();
+                fault.send_replace(Some(found));
+                if found == Fault::Hold {
+                    let _ = released.changed().await;
+                }
+            }
+            if server.write_all(request).await.is_err() {
+                return;
+            }
+        }
+        let is_late = *fault.borrow() == Some(Fault::Hold);
+        if is_late {
+            // Until the server has answered: it might not read on from a connection that ends.
+            fault.closed().await;
+        }
+    }
+
+    async fn replies(
+        self: Arc<Self>,
+        mut server: OwnedReadHalf,
+        mut client: OwnedWriteHalf,
+        fault: watch::Receiver<Option<Fault>>,
+    ) {
+        let mut buffer = vec![0; 64 * 1024];
+        while let Ok(length @ 1..) = server.read(&mut buffer).await {
+            let fault = *fault.borrow();
+            if fault.is_some() {
+                self.answered.send_modify(|count| *count += 1);
+            }
+            match fault {
+                None => {
+                    if client.write_all(&buffer[..length]).await.is_err() {
+                        return;
+                    }
+                }
+                Some(Fault::SwallowReplies) => {}
+                Some(Fault::Hold | Fault::CutReplies) => return,
+            }
+        }
+    }
+
+    /// The fault, when this request is the one.
+    fn take(&self, request: &[u8]) -> Option<Fault> {
+        let mut fault = lock(&self.fault);
+        let (text, _) = fault.as_ref()?;
+        let is_it = request.windows(text.len()).any(|window| window == text);
+        if is_it { fault.take().map(|(_, fault)| fault) } else { None }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
