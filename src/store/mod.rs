@@ -13,14 +13,14 @@
 mod connect;
 mod error;
 mod memory;
-#[cfg(any(feature = "sql", feature = "redis"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod pool;
 mod record;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sql;
-#[cfg(any(feature = "sql", feature = "redis"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod value;
 
 use std::fmt::Debug;
@@ -91,25 +91,4 @@ pub trait Store: Debug + Send + Sync {
 
     /// Closes the connections. The store is not used afterwards.
     async fn close(&self);
-}
-
-/// The most characters of a holder that are kept.
-#[cfg(any(feature = "sql", feature = "redis"))]
-const LONGEST_HOLDER: usize = 255;
-/// No lease is longer than this, so that adding it to the present stays inside every engine's
-/// times.
-#[cfg(any(feature = "sql", feature = "redis"))]
-const LONGEST_TTL: std::time::Duration = std::time::Duration::from_hours(24 * 365 * 100);
-
-/// As much of a holder as is kept: it is only a label.
-#[cfg(any(feature = "sql", feature = "redis"))]
-fn shortened(holder: &str) -> &str {
-    holder.char_indices().nth(LONGEST_HOLDER).map_or(holder, |(end, _)| &holder[..end])
-}
-
-/// A lease's time in milliseconds.
-#[cfg(any(feature = "sql", feature = "redis"))]
-fn whole_ms(ttl: std::time::Duration) -> i64 {
-    let ms = ttl.min(LONGEST_TTL).as_millis();
-    i64::try_from(ms).expect("a hundred years of milliseconds fit")
 }

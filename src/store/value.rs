@@ -1,9 +1,28 @@
-//! Reading what a database answers, and saying exactly what cannot be read.
+//! Values on their way into a database and out of it; what cannot be read is said exactly.
 
-use std::{fmt::Display, str::FromStr, vec};
+use std::{fmt::Display, str::FromStr, time::Duration, vec};
 
-use super::{ListedRow, StoreError};
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+use super::ListedRow;
+use super::StoreError;
 use crate::core::lease::Row;
+
+/// The most characters of a holder that are kept.
+const LONGEST_HOLDER: usize = 255;
+/// No lease is longer than this, so that adding it to the present stays inside every engine's
+/// times.
+const LONGEST_TTL: Duration = Duration::from_hours(24 * 365 * 100);
+
+/// As much of a holder as is kept: it is only a label.
+pub(super) fn shortened(holder: &str) -> &str {
+    holder.char_indices().nth(LONGEST_HOLDER).map_or(holder, |(end, _)| &holder[..end])
+}
+
+/// A lease's time in milliseconds.
+pub(super) fn whole_ms(ttl: Duration) -> i64 {
+    let ms = ttl.min(LONGEST_TTL).as_millis();
+    i64::try_from(ms).expect("a hundred years of milliseconds fit")
+}
 
 /// A value that a database answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +68,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(super) fn optional_integer(
         &mut self,
         column: &'static str,
@@ -91,6 +111,7 @@ impl<'a> Reader<'a> {
         })
     }
 
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     /// A worker's row after its namespace and reserved key.
     pub(super) fn listed_row(&mut self) -> Result<ListedRow, StoreError> {
         let namespace = self.text("namespace")?;

@@ -26,9 +26,8 @@ use self::{
     server::Server,
 };
 use super::{
-    LayoutRecord, ListedRow, Scope, Store, StoreError, StoreSettings, Survey, shortened,
-    value::{Reader, Value},
-    whole_ms,
+    LayoutRecord, ListedRow, Scope, Store, StoreError, StoreSettings, Survey,
+    value::{Reader, Value, shortened, whole_ms},
 };
 use crate::core::lease::{Marks, Row, RowExpiry, RowWrite, Token};
 

@@ -151,6 +151,7 @@ pub(super) fn classify<E: Engine>(error: &sqlx::Error) -> Class {
 }
 
 /// The value that a driver has read as bytes.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(super) fn text(bytes: &[u8]) -> Value {
     Value::Text(String::from_utf8_lossy(bytes).into_owned())
 }

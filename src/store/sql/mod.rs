@@ -25,9 +25,8 @@ use self::{
     statements::Statements,
 };
 use super::{
-    LayoutRecord, ListedRow, Scope, Store, StoreError, StoreSettings, Survey, shortened,
-    value::{Reader, Value},
-    whole_ms,
+    LayoutRecord, ListedRow, Scope, Store, StoreError, StoreSettings, Survey,
+    value::{Reader, Value, shortened, whole_ms},
 };
 use crate::core::lease::{Marks, Row, RowExpiry, RowWrite, Token};
 
