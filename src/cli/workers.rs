@@ -6,7 +6,7 @@ use super::{Failure, output};
 use crate::{
     core::{clock::SystemClock, instant::format_unix_ms, layout::Layout},
     server::{DEFAULT_NAMESPACE, config::Config},
-    store::{self, ListedRow, Store},
+    store::{self, ListedRow, Scope, Store, StoreError},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
@@ -20,11 +20,13 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
 
 async fn list(config: &Config) -> Result<(), Failure> {
     let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
-    // A store that nobody used yet has no rows rather than an error.
-    store.prepare().await?;
-    let rows = store.list().await?;
+    let rows = match store.list().await {
+        // Nobody used this store yet; a list must not be what creates it.
+        Err(StoreError::Vanished(_)) => Vec::new(),
+        rows => rows?,
+    };
     let layout = &config.keeper.layout;
-    let matches = is_recorded(store.as_ref(), &rows, layout).await?;
+    let matches = !rows.is_empty() && is_recorded(store.as_ref(), layout).await?;
     store.close().await;
 
     let layout_of = |row: &ListedRow| {
@@ -37,17 +39,9 @@ async fn list(config: &Config) -> Result<(), Failure> {
 }
 
 /// Whether the configured layout is the recorded one, so that marks can be told as instants.
-async fn is_recorded(
-    store: &dyn Store,
-    rows: &[ListedRow],
-    layout: &Layout,
-) -> Result<bool, Failure> {
-    // With a row there is a record, so asking writes none.
-    if !rows.iter().any(|row| row.namespace == DEFAULT_NAMESPACE) {
-        return Ok(false);
-    }
-    let words = layout.words();
-    Ok(store.layout_record(DEFAULT_NAMESPACE, &words).await?.words == words)
+async fn is_recorded(store: &dyn Store, layout: &Layout) -> Result<bool, Failure> {
+    let scope = Scope::new(DEFAULT_NAMESPACE, layout, 0, layout.largest_worker());
+    Ok(store.survey(&scope).await?.record.is_some_and(|words| words == layout.words()))
 }
 
 fn line(listed: &ListedRow, layout: Option<&Layout>) -> [String; 7] {

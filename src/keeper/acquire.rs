@@ -22,7 +22,7 @@ use crate::{
 /// How many rows are read at first: enough for the first choices of many nodes.
 const FIRST_ROWS: u32 = 64;
 /// How often taking a row is tried before the caller has a look at the rest of the world.
-const TRIES: u32 = 16;
+const TRIES: u32 = 32;
 
 /// A mark may be due in years, after a clock was; nobody should be told to wait that long.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
@@ -36,7 +36,7 @@ pub(super) enum Acquired<P: Policy> {
     ClockAhead(i64),
     /// The node's clock is before the layout's epoch or past its end.
     ClockOutOfRange,
-    /// The namespace's record is gone.
+    /// The namespace's record is gone, or says another layout.
     RecordVanished,
     /// Others were faster each time.
     Contended,
@@ -65,7 +65,7 @@ impl<P: Policy> Search<P> {
     ) -> Result<Acquired<P>, StoreError> {
         for _ in 0..TRIES {
             let surveyed = context.survey(None).await?;
-            if !surveyed.survey.has_record {
+            if !context.is_recorded(&surveyed) {
                 return Ok(Acquired::RecordVanished);
             }
             if let ClockVerdict::Ahead(ahead_ms) = surveyed.verdict {
@@ -80,7 +80,12 @@ impl<P: Policy> Search<P> {
             }
             if self.unresolved.is_none() {
                 match self.choose(context, surveyed.now_ms).await? {
-                    Some(tenure) => self.unresolved = Some(tenure),
+                    Some(tenure) => {
+                        self.unresolved = Some(tenure);
+                        // The record is looked at once more: rows that were read after the
+                        // layout changed have marks in other units.
+                        continue;
+                    }
                     None => {
                         context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                         let expiry_ms = surveyed.survey.next_expiry_ms;
@@ -100,7 +105,9 @@ impl<P: Policy> Search<P> {
 
     /// Reads the row of a write whose outcome is unknown.
     async fn settle(&mut self, context: &Context<P>) -> Result<Option<Box<Held<P>>>, StoreError> {
-        let Some(tenure) = &mut self.unresolved else { return Ok(None) };
+        let Some(tenure) = self.unresolved.as_mut().filter(|tenure| tenure.is_unresolved()) else {
+            return Ok(None);
+        };
         match context.resolve(tenure).await? {
             // The next swap starts from the same token, which refuses the late one.
             Resolution::Unchanged => Ok(None),
@@ -147,7 +154,10 @@ impl<P: Policy> Search<P> {
         if let Some(held) = self.settle(context).await? {
             return Ok(Some(held));
         }
-        let Some(tenure) = &mut self.unresolved else { return Ok(None) };
+        let Some(tenure) = self.unresolved.as_mut().filter(|tenure| tenure.is_unresolved()) else {
+            self.unresolved = None;
+            return Ok(None);
+        };
         // The row is as it was, but our write may still arrive: this one refuses it.
         let mark = tenure.marks()[0];
         let write = context.release_write(tenure, 0, mark, None);
@@ -261,16 +271,24 @@ pub(super) async fn prepare<P: Policy>(context: &Context<P>) -> Result<(), Keepe
         );
     }
     let layout = &context.settings.layout;
-    let ours = layout.words();
+    // All workers of the layout, not only those of this node's range: a range that starts being
+    // used later must not look like rows that were lost.
+    let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
+    let before = context.ask(StoreOperation::Read, store.survey(&all)).await?;
+    if before.record.is_none() && before.held + before.free > 0 {
+        return Err(KeeperError::Store(StoreError::Unusable(format!(
+            "namespace {} has worker rows but no layout record, so nobody knows what their marks \
+             mean: restore the record, or delete the rows while no node runs",
+            scope.namespace
+        ))));
+    }
+    let ours = context.words.clone();
     let question = store.layout_record(&scope.namespace, &ours);
     let record = context.ask(StoreOperation::Prepare, question).await?;
     if record.words != ours {
         let (namespace, recorded) = (scope.namespace.clone(), record.words);
         return Err(KeeperError::LayoutConflict { namespace, ours, recorded });
     }
-    // All workers of the layout, not only those of this node's range: a range that starts being
-    // used later must not look like rows that were lost.
-    let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
     let survey = context.ask(StoreOperation::Read, store.survey(&all)).await?;
     let was_complete = record.complete.contains(&scope.reserved_key);
     if survey.held + survey.free < all.workers() {

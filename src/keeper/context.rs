@@ -39,6 +39,8 @@ pub(super) struct Context<P: Policy> {
     pub(super) store: Arc<dyn Store>,
     pub(super) shared: Arc<Shared<P>>,
     pub(super) bell: Arc<Notify>,
+    /// Our layout in words.
+    pub(super) words: String,
     pub(super) policy: P,
     random: Box<dyn Rng + Send + Sync>,
 }
@@ -108,7 +110,17 @@ impl<P: Policy> Context<P> {
             settings.min_worker,
             settings.max_worker,
         );
-        Self { settings, scope, store, shared, bell: Arc::default(), policy: P::default(), random }
+        let words = settings.layout.words();
+        Self {
+            words,
+            settings,
+            scope,
+            store,
+            shared,
+            bell: Arc::default(),
+            policy: P::default(),
+            random,
+        }
     }
 
     fn stamp(&self) -> Stamp {
@@ -173,6 +185,12 @@ impl<P: Policy> Context<P> {
         let bound = store_ms.saturating_add(millis(max_skew));
         let now_ms = if bounded_by_store { now.wall_ms.min(bound) } else { now.wall_ms };
         Ok(Surveyed { survey, verdict, now_ms, judged: now })
+    }
+
+    /// Whether the namespace's record is there and says what we issue by. Otherwise the rows that
+    /// stand in the store now are not ours to take.
+    pub(super) fn is_recorded(&self, surveyed: &Surveyed) -> bool {
+        surveyed.survey.record.as_deref() == Some(self.words.as_str())
     }
 
     /// How far a lease reaches: little until this process renews one.

@@ -79,7 +79,7 @@ impl<P: Policy> Held<P> {
             return Ok(ended);
         }
         let surveyed = context.survey(Some(&self.renewed)).await?;
-        if !surveyed.survey.has_record {
+        if !context.is_recorded(&surveyed) {
             return Ok(Renewal::Vanished);
         }
         match surveyed.verdict {
@@ -144,7 +144,7 @@ impl<P: Policy> Held<P> {
             None => {}
         }
         let surveyed = context.survey(Some(&self.renewed)).await?;
-        if !surveyed.survey.has_record {
+        if !context.is_recorded(&surveyed) {
             return Ok(Rotation::Vanished);
         }
         let marks = self.tenure.marks();

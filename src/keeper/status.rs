@@ -12,8 +12,8 @@ pub enum Trouble {
     },
     /// The store fails; the text says how.
     StoreUnavailable(String),
-    /// The row or the namespace's record vanished from the store; the process must be restarted
-    /// once the store was put right.
+    /// The row or the namespace's record vanished from the store, or the record says another
+    /// layout now; the process must be restarted once the store was put right.
     StoreLost,
     /// The node's clock is ahead by this many milliseconds, so no lease is acquired or renewed.
     ClockAhead(i64),
@@ -36,7 +36,7 @@ impl std::fmt::Display for Trouble {
             }
             Self::StoreUnavailable(how) => write!(f, "the store fails: {how}"),
             Self::StoreLost => f.write_str(
-                "the worker's row or the namespace's record vanished from the store; put the store right and restart",
+                "the worker's row or the namespace's record vanished from the store, or says another layout now; put the store right and restart",
             ),
             Self::ClockAhead(ahead_ms) => {
                 write!(f, "the clock is {ahead_ms} ms ahead; no lease is acquired or renewed with it")

@@ -142,6 +142,10 @@ impl<P: Policy> Task<P> {
                 self.failures = 0;
                 pause
             }
+            Err(StoreError::Vanished(what)) => {
+                tracing::error!(what, "the store lost what was there");
+                self.vanished()
+            }
             Err(error) => self.failed(&error),
         })
     }

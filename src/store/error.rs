@@ -19,6 +19,10 @@ pub enum StoreError {
         after: Duration,
     },
 
+    /// What was there before is gone: the file, a table. It is never made anew under a live node.
+    #[error("{0}")]
+    Vanished(String),
+
     /// The store refused a statement.
     #[error("the store refused a statement")]
     Refused(#[source] Box<dyn Error + Send + Sync>),

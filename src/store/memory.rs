@@ -145,7 +145,7 @@ impl Store for MemoryStore {
         let held = rows.iter().filter(|row| !row.free);
         Ok(Survey {
             now_ms,
-            has_record: self.tables().records.contains_key(&scope.namespace),
+            record: self.tables().records.get(&scope.namespace).map(|record| record.words.clone()),
             held: held.clone().count() as u64,
             free: rows.iter().filter(|row| row.free).count() as u64,
             next_expiry_ms: held.map(|row| row.expires_ms).min(),

@@ -44,12 +44,12 @@ pub struct LayoutRecord {
 }
 
 /// The store's clock and the state of a scope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
     /// The store's clock, Unix ms.
     pub now_ms: i64,
-    /// Whether the namespace's layout record is there.
-    pub has_record: bool,
+    /// The words of the namespace's layout record; `None` when it is not there.
+    pub record: Option<String>,
     /// How many rows are held.
     pub held: u64,
     /// How many rows are free.

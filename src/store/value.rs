@@ -53,6 +53,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    pub(super) fn optional_text(
+        &mut self,
+        column: &'static str,
+    ) -> Result<Option<String>, StoreError> {
+        match self.next() {
+            Value::Null => Ok(None),
+            Value::Text(text) => Ok(Some(text)),
+            other => Err(self.corrupt(column, &other, "not a text")),
+        }
+    }
+
     pub(super) fn parsed<T>(&mut self, column: &'static str) -> Result<T, StoreError>
     where
         T: FromStr<Err: Display>,
@@ -112,6 +123,12 @@ impl<'a> Reader<'a> {
     }
 
     #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    /// The rows that can be read: one that cannot must not keep nodes from all others.
+    pub(super) fn readable(rows: impl IntoIterator<Item = Result<Row, StoreError>>) -> Vec<Row> {
+        let report = |error: &StoreError| tracing::error!(%error, "a row is left alone");
+        rows.into_iter().filter_map(|row| row.inspect_err(report).ok()).collect()
+    }
+
     /// A worker's row after its namespace and reserved key.
     pub(super) fn listed_row(&mut self) -> Result<ListedRow, StoreError> {
         let namespace = self.text("namespace")?;

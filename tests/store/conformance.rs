@@ -9,7 +9,7 @@ use raindrop::{
 use tokio::task::JoinSet;
 
 use crate::{
-    site::{Site, release, scope, token, with_rows, write},
+    site::{Site, release, scope, token, with_rows, workers, write},
     support::poll,
 };
 
@@ -66,10 +66,6 @@ async fn read(store: &Arc<dyn Store>, scope: &Scope, worker: u64) -> Row {
 
 async fn swap(store: &Arc<dyn Store>, worker: u64, expected: Token, write: &RowWrite) -> bool {
     store.swap(&scope(1, 9), worker, expected, write).await.expect("an answer")
-}
-
-fn workers(rows: &[Row]) -> Vec<u64> {
-    rows.iter().map(|row| row.worker).collect()
 }
 
 /// Waits until the store's clock shows another millisecond.
@@ -233,7 +229,7 @@ async fn a_survey_counts(site: &Site) {
     let whole = scope(1, 6);
     let store = with_rows(site, &whole).await;
     let survey = store.survey(&whole).await.expect("a survey");
-    assert_eq!((survey.has_record, survey.held, survey.free), (false, 0, 6));
+    assert_eq!((survey.record, survey.held, survey.free), (None, 0, 6));
     assert_eq!(survey.next_expiry_ms, None);
 
     let soon = RowWrite { expiry: RowExpiry::After(Duration::from_mins(1)), ..write(1) };
@@ -241,7 +237,7 @@ async fn a_survey_counts(site: &Site) {
     assert!(swap(&store, 5, Token::UNUSED, &write(2)).await);
     store.layout_record(&whole.namespace, "words").await.expect("a record");
     let survey = store.survey(&whole).await.expect("a survey");
-    assert_eq!((survey.has_record, survey.held, survey.free), (true, 2, 4));
+    assert_eq!((survey.record.is_some(), survey.held, survey.free), (true, 2, 4));
     assert_eq!(survey.next_expiry_ms, Some(read(&store, &whole, 3).await.expires_ms));
 
     let survey = store.survey(&scope(4, 5)).await.expect("a survey");

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use raindrop::{
     core::{
         clock::SystemClock,
-        lease::{Marks, RowExpiry, RowWrite, Token},
+        lease::{Marks, Row, RowExpiry, RowWrite, Token},
     },
     store::{MemoryStore, Scope, Store, StoreSettings, connect},
 };
@@ -188,4 +188,9 @@ pub(crate) async fn with_rows(site: &Site, scope: &Scope) -> Arc<dyn Store> {
     let store = site.store().await;
     store.create_rows(scope, &Marks::all_at(0, 2)).await.expect("rows");
     store
+}
+
+/// The worker ids of rows, in their order.
+pub(crate) fn workers(rows: &[Row]) -> Vec<u64> {
+    rows.iter().map(|row| row.worker).collect()
 }

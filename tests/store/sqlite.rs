@@ -37,13 +37,42 @@ async fn a_file_that_cannot_be_opened_is_named() {
     assert!(reason.to_string().contains("/nowhere/raindrop.db"), "{reason}");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_was_removed_or_replaced_is_another_store() {
+    let site = Site::sqlite().await;
+    let path = site.url().replace("sqlite://", "");
+    let scope = scope(1, 2);
+    let store = with_rows(&site, &scope).await;
+    assert_eq!(store.survey(&scope).await.expect("rows").free, 2);
+    for suffix in ["", "-wal", "-shm"] {
+        // The last two are there only while a connection is.
+        let _ = std::fs::remove_file(format!("{path}{suffix}"));
+    }
+    let error = store.survey(&scope).await.expect_err("removed");
+    assert!(matches!(error, StoreError::Vanished(_)), "{error}");
+    let other = with_rows(&site, &scope).await;
+    assert_eq!(other.survey(&scope).await.expect("rows").free, 2);
+    let error = store.survey(&scope).await.expect_err("replaced");
+    assert!(matches!(error, StoreError::Vanished(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_that_was_never_prepared_is_not_created_by_asking() {
+    let site = Site::sqlite().await;
+    let path = site.url().replace("sqlite://", "");
+    let error = site.unprepared().await.list().await.expect_err("no file");
+    assert!(matches!(error, StoreError::Vanished(_)), "{error}");
+    assert!(!std::path::Path::new(&path).exists());
+}
+
 #[tokio::test]
 async fn a_file_of_something_else_is_refused() {
     let site = Site::sqlite().await;
     let path = site.url().replace("sqlite://", "");
     std::fs::write(&path, "not a database, but a text of some length".repeat(100)).expect("a file");
     let error = site.unprepared().await.prepare().await.expect_err("not a database");
-    assert!(matches!(error, StoreError::Refused(_)), "{error}");
+    assert!(error.is_permanent() && error.to_string().contains("not a SQLite database"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

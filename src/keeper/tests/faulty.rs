@@ -114,7 +114,7 @@ impl Store for FaultyStore {
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
         self.answer()?;
         let mut survey = self.inner.survey(scope).await?;
-        survey.has_record &= !self.wiped.load(Ordering::SeqCst);
+        survey.record = survey.record.filter(|_| !self.wiped.load(Ordering::SeqCst));
         Ok(survey)
     }
 

@@ -213,6 +213,7 @@ async fn nobody_is_told_to_come_back_in_decades() {
     let mark = layout.first_position(layout.tick_clamped(4_070_908_800_000));
     let scope = crate::store::Scope::new("default", layout, 1, 1);
     let marks = crate::core::lease::Marks::all_at(mark, 2);
+    world.store.layout_record("default", &layout.words()).await.expect("up");
     world.store.create_rows(&scope, &marks).await.expect("up");
     let node = world.start(settings);
     world.pass(second(5)).await;

@@ -58,7 +58,7 @@ impl RedisStore {
         [self.keys.unused(scope), self.keys.expiry(scope)]
     }
 
-    fn read(&self, scope: &Scope, (now_ms, rows): Rows) -> Result<Vec<Row>, StoreError> {
+    fn read(&self, scope: &Scope, (now_ms, rows): Rows) -> Vec<Result<Row, StoreError>> {
         let key = format!("{} {}", scope.namespace, scope.reserved_key);
         rows.into_iter()
             .map(|row| {
@@ -130,11 +130,11 @@ impl Store for RedisStore {
             [self.keys.layout(&scope.namespace), self.keys.workers(scope), self.keys.expiry(scope)];
         let range = [worker_id(scope.min_worker), worker_id(scope.max_worker)];
         let args = [range[0].as_str(), &range[1]];
-        let (now_ms, has_record, held, free, next_expiry): (i64, bool, u64, i64, String) =
+        let (now_ms, words, held, free, next_expiry): (i64, String, u64, i64, String) =
             self.server.run(&scripts::SURVEY, &keys, &args).await?;
         Ok(Survey {
             now_ms,
-            has_record,
+            record: Some(words).filter(|words| !words.is_empty()),
             held,
             // Below 0 only when somebody deleted a key.
             free: u64::try_from(free).unwrap_or(0),
@@ -147,7 +147,7 @@ impl Store for RedisStore {
         let range = [worker_id(scope.min_worker), worker_id(scope.max_worker)];
         let args = [rows.as_str(), &range[0], &range[1], &limit];
         let found = self.server.run(&scripts::FREE_ROWS, &self.free_keys(scope), &args).await?;
-        self.read(scope, found)
+        Ok(Reader::readable(self.read(scope, found)))
     }
 
     async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
@@ -155,13 +155,13 @@ impl Store for RedisStore {
         let range = [worker_id(scope.min_worker), worker_id(scope.max_worker)];
         let args = [rows.as_str(), &range[0], &range[1], shortened(holder)];
         let found = self.server.run(&scripts::FREE_ROW_OF, &self.free_keys(scope), &args).await?;
-        Ok(self.read(scope, found)?.into_iter().next())
+        self.read(scope, found).into_iter().next().transpose()
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
         let keys = [self.keys.row(scope, worker)];
         let found = self.server.run(&scripts::ROW, &keys, &[&worker_id(worker)]).await?;
-        Ok(self.read(scope, found)?.into_iter().next())
+        self.read(scope, found).into_iter().next().transpose()
     }
 
     async fn swap(
@@ -206,11 +206,11 @@ impl Store for RedisStore {
             };
             let keys = [self.keys.workers(&scope)];
             let rows = self.server.run(&scripts::LIST, &keys, &[&self.keys.rows(&scope)]).await?;
-            listed.extend(self.read(&scope, rows)?.into_iter().map(|row| ListedRow {
-                namespace: scope.namespace.clone(),
-                reserved_key: scope.reserved_key.clone(),
-                row,
-            }));
+            for row in self.read(&scope, rows) {
+                let (namespace, reserved_key) =
+                    (scope.namespace.clone(), scope.reserved_key.clone());
+                listed.push(ListedRow { namespace, reserved_key, row: row? });
+            }
         }
         Ok(listed)
     }

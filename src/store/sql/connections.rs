@@ -10,6 +10,7 @@ use crate::store::{
     StoreError,
     pool::{Lent, Pool, Pooled},
     value::Value,
+    with_sources,
 };
 
 /// How often a statement is tried that others' work made fail.
@@ -37,6 +38,10 @@ impl<C: sqlx::Connection + Send + 'static> Pooled for C {
 impl<E: Engine> Connections<E> {
     pub(super) fn new(engine: E, most: u32, timeout: Duration) -> Self {
         Self { engine, pool: Pool::new(most), timeout }
+    }
+
+    pub(super) const fn engine(&self) -> &E {
+        &self.engine
     }
 
     /// Runs a statement; how many rows it matched.
@@ -117,6 +122,7 @@ impl<E: Engine> Connections<E> {
     }
 
     async fn lend(&self) -> Result<Lent<'_, E::Connection>, Failure> {
+        self.engine.check_place()?;
         self.pool.lend(|| self.engine.open()).await
     }
 }
@@ -137,6 +143,10 @@ fn store_error<E: Engine>(failure: Failure) -> StoreError {
         Failure::Store(error) => error,
         Failure::Sql(error) => match classify::<E>(&error) {
             Class::Unavailable => StoreError::Unavailable(Box::new(error)),
+            Class::Vanished => StoreError::Vanished(format!(
+                "a table is not in the store: {}",
+                with_sources(&error)
+            )),
             Class::Again | Class::Refused => StoreError::Refused(Box::new(error)),
         },
     }

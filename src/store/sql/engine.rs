@@ -25,6 +25,8 @@ pub(super) enum Class {
     Again,
     /// The server is not there for us now.
     Unavailable,
+    /// A table is not there.
+    Vanished,
     /// Anything else.
     Refused,
 }
@@ -99,6 +101,14 @@ pub(super) trait Engine: Debug + Send + Sync + 'static {
     const MIGRATIONS: &'static [MigrationFile];
     /// Whether its clock is the node's own.
     const CLOCK_IS_LOCAL: bool;
+
+    /// From now on an embedded database may be created where there is none.
+    fn allow_creation(&self) {}
+
+    /// Checks that an embedded database is still the one that was opened before.
+    fn check_place(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Opens a connection and makes it durable and independent of the server's defaults.
     async fn open(&self) -> Result<Self::Connection, Failure>;

@@ -82,10 +82,10 @@ impl<E: Engine> SqlStore<E> {
         scope: &Scope,
         sql: &str,
         args: &[Arg<'_>],
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<Vec<Result<Row, StoreError>>, StoreError> {
         let key = format!("{} {}", scope.namespace, scope.reserved_key);
         let rows = self.connections.fetch(sql, args).await?;
-        rows.into_iter().map(|row| self.reader(&key, row).worker_row(&key)).collect()
+        Ok(rows.into_iter().map(|row| self.reader(&key, row).worker_row(&key)).collect())
     }
 
     fn reader(&self, row: &str, values: Vec<Value>) -> Reader<'_> {
@@ -101,6 +101,7 @@ impl<E: Engine> Store for SqlStore<E> {
 
     async fn prepare(&self) -> Result<Vec<String>, StoreError> {
         let Self { connections, statements, worker_table } = self;
+        connections.engine().allow_creation();
         Schema { connections, statements, worker_table }.prepare().await?;
         connections.durability_warnings().await
     }
@@ -171,7 +172,7 @@ impl<E: Engine> Store for SqlStore<E> {
         let mut reader = self.reader("", rows.into_iter().next().unwrap_or_default());
         Ok(Survey {
             now_ms: reader.integer("now")?,
-            has_record: reader.count("namespace")? > 0,
+            record: reader.optional_text("words")?,
             held: reader.count("held")?,
             free: reader.count("free")?,
             next_expiry_ms: reader.optional_integer("expires_at")?,
@@ -181,20 +182,20 @@ impl<E: Engine> Store for SqlStore<E> {
     async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
         let mut args = in_scope(scope).to_vec();
         args.push(Arg::Integer(i64::from(limit)));
-        self.rows(scope, &self.statements.free_rows, &args).await
+        Ok(Reader::readable(self.rows(scope, &self.statements.free_rows, &args).await?))
     }
 
     async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
         let mut args = in_scope(scope).to_vec();
         args.push(Arg::Text(shortened(holder)));
         let rows = self.rows(scope, &self.statements.free_row_of, &args).await?;
-        Ok(rows.into_iter().next())
+        rows.into_iter().next().transpose()
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
         let key = [Arg::Text(&scope.namespace), Arg::Text(&scope.reserved_key), integer(worker)];
         let rows = self.rows(scope, &self.statements.row, &key).await?;
-        Ok(rows.into_iter().next())
+        rows.into_iter().next().transpose()
     }
 
     async fn swap(

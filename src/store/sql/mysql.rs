@@ -136,6 +136,8 @@ impl Engine for MySqlEngine {
             // Too many connections (of the server, of the user), shutting down, a cluster's node
             // that is not ready, blocked host, statement interrupted, killed.
             Some(1040 | 1203 | 1053 | 1047 | 1129 | 1317 | 1927 | 3169) => Class::Unavailable,
+            // No such table.
+            Some(1146) => Class::Vanished,
             _ if error.code().as_deref() == Some("40001") => Class::Again,
             _ => Class::Refused,
         }

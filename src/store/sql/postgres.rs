@@ -163,6 +163,8 @@ impl Engine for PostgresEngine {
             code if ["08", "58", "57P0"].iter().any(|class| code.starts_with(class)) => {
                 Class::Unavailable
             }
+            // No such table.
+            "42P01" => Class::Vanished,
             _ => Class::Refused,
         }
     }

@@ -1,5 +1,14 @@
 //! An embedded SQLite file.
 
+use std::{
+    io,
+    path::Path,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
 use async_trait::async_trait;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, Sqlite, TypeInfo as _,
@@ -23,6 +32,24 @@ use crate::store::{StoreError, StoreSettings, value::Value};
 #[derive(Debug)]
 pub(super) struct SqliteEngine {
     options: SqliteConnectOptions,
+    may_create: AtomicBool,
+    /// The file that was opened first; one that takes its place is another store.
+    opened: OnceLock<FileIdentity>,
+}
+
+/// Device and number of a file.
+type FileIdentity = (u64, u64);
+
+#[cfg(unix)]
+fn identity(path: &Path) -> io::Result<FileIdentity> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+/// Elsewhere a file that is open cannot be replaced.
+#[cfg(not(unix))]
+fn identity(path: &Path) -> io::Result<FileIdentity> {
+    std::fs::metadata(path).map(|_| (0, 0))
 }
 
 impl SqliteEngine {
@@ -47,11 +74,12 @@ impl SqliteEngine {
         let options: SqliteConnectOptions = url.parse().map_err(|error| unusable(&error))?;
         Ok(Self {
             options: options
-                .create_if_missing(true)
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Full)
                 // Shorter than the whole time-out, so that the statement is over before it.
                 .busy_timeout(settings.timeout / 2),
+            may_create: AtomicBool::new(false),
+            opened: OnceLock::new(),
         })
     }
 
@@ -82,8 +110,31 @@ impl Engine for SqliteEngine {
     ];
     const CLOCK_IS_LOCAL: bool = true;
 
+    fn allow_creation(&self) {
+        self.may_create.store(true, Ordering::Relaxed);
+    }
+
+    fn check_place(&self) -> Result<(), StoreError> {
+        let Some(opened) = self.opened.get() else { return Ok(()) };
+        match identity(self.options.get_filename()) {
+            Ok(present) if present == *opened => Ok(()),
+            Ok(_) => Err(StoreError::Vanished(format!("{} was replaced", self.path()))),
+            Err(error) => Err(StoreError::Vanished(format!("{}: {error}", self.path()))),
+        }
+    }
+
     async fn open(&self) -> Result<SqliteConnection, Failure> {
-        let mut connection = self.options.connect().await.map_err(|error| match error {
+        let may_create = self.opened.get().is_none() && self.may_create.load(Ordering::Relaxed);
+        let path = self.options.get_filename();
+        if !may_create && !path.exists() {
+            return Err(StoreError::Vanished(format!("{} does not exist", self.path())).into());
+        }
+        let options = self.options.clone().create_if_missing(may_create);
+        let mut connection = options.connect().await.map_err(|error| match error {
+            sqlx::Error::Database(error) if primary_code(error.as_ref()) == NOT_A_DATABASE => {
+                let path = self.path();
+                Failure::Store(StoreError::Unusable(format!("{path} is not a SQLite database")))
+            }
             sqlx::Error::Database(error) if primary_code(error.as_ref()) == CANNOT_OPEN => {
                 let reason = format!("{}: {}", self.path(), error.message());
                 Failure::Store(StoreError::Unavailable(reason.into()))
@@ -101,6 +152,9 @@ impl Engine for SqliteEngine {
                 self.path()
             ))
             .into());
+        }
+        if let Ok(present) = identity(path) {
+            self.opened.get_or_init(|| present);
         }
         Ok(connection)
     }
@@ -138,6 +192,7 @@ impl Engine for SqliteEngine {
         match primary_code(error) {
             BUSY | LOCKED => Class::Again,
             INPUT_OUTPUT | CANNOT_OPEN => Class::Unavailable,
+            _ if error.message().starts_with("no such table") => Class::Vanished,
             _ => Class::Refused,
         }
     }
@@ -152,6 +207,7 @@ const BUSY: i32 = 5;
 const LOCKED: i32 = 6;
 const INPUT_OUTPUT: i32 = 10;
 const CANNOT_OPEN: i32 = 14;
+const NOT_A_DATABASE: i32 = 26;
 
 /// The result code without its details.
 fn primary_code(error: &dyn DatabaseError) -> i32 {

@@ -56,7 +56,7 @@ impl Statements {
             inserted_row: format!("(?, ?, ?, ?, {now}, {now})"),
             or_keep,
             survey: format!(
-                "{clock}SELECT {}, (SELECT COUNT(*) FROM {layout} WHERE namespace = ?), \
+                "{clock}SELECT {}, (SELECT words FROM {layout} WHERE namespace = ?), \
                  COUNT(CASE WHEN expires_at > {now} THEN 1 END), \
                  COUNT(CASE WHEN expires_at <= {now} THEN 1 END), {} \
                  FROM {worker} WHERE {SCOPE}",

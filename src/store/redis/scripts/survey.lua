@@ -10,4 +10,6 @@ for index = 1, #found, 2 do
   end
 end
 local workers = redis.call('ZLEXCOUNT', KEYS[2], '[' .. ARGV[1], '[' .. ARGV[2])
-return { now, redis.call('EXISTS', KEYS[1]), held, workers - held, next_expiry }
+-- A missing field is false, which would end the answer.
+local words = redis.call('HGET', KEYS[1], 'words') or ''
+return { now, words, held, workers - held, next_expiry }
