@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help build test lint fmt doc check-core ci
+.PHONY: help build test mysql-test lint fmt doc check-core ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -14,6 +14,9 @@ test: ## every test there is; starts private database servers, installing them i
 	$(CARGO) test --locked
 	$(CARGO) test --locked --no-default-features --lib --test embed
 
+mysql-test: ## the store tests of MySQL against MySQL proper, downloaded on Debian
+	tests/mysql/run.sh
+
 fmt: ## formats the code
 	$(CARGO) fmt
 
@@ -21,7 +24,9 @@ lint: ## formatting and clippy, warnings denied, with default and without defaul
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) clippy --locked --no-default-features --lib --test embed -- -D warnings
-	$(CARGO) clippy --locked --no-default-features --features keeper --lib -- -D warnings
+	for feature in keeper mysql postgres redis sqlite; do \
+	  $(CARGO) clippy --locked --no-default-features --features $$feature --lib -- -D warnings || exit 1; \
+	done
 
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps

@@ -61,7 +61,7 @@
 //! # Features
 //!
 //! - `server` (default): the HTTP service and the command.
-//! - `mysql`, `sqlite` (default): stores.
+//! - `mysql`, `postgres`, `redis`, `sqlite` (default): stores.
 //! - `keeper`: leases with the store in memory; the stores and the server imply it.
 //!
 //! # Layers

@@ -49,7 +49,13 @@ async fn behind_a_proxy(site: &Site) -> (Proxy, std::sync::Arc<dyn Store>) {
     let (user, server) = server.rsplit_once('@').unwrap_or(("", server));
     let proxy = Proxy::start(server).await;
     let at = if user.is_empty() { "" } else { "@" };
-    let url = format!("{scheme}://{user}{at}127.0.0.1:{}/{database}", proxy.port());
+    // The proxy must see what passes.
+    let plain = match site {
+        Site::Mariadb(_) => "?ssl-mode=DISABLED",
+        Site::Postgres(_) => "?sslmode=disable",
+        _ => "",
+    };
+    let url = format!("{scheme}://{user}{at}127.0.0.1:{}/{database}{plain}", proxy.port());
     let mut settings = StoreSettings::new(url);
     settings.timeout = Duration::from_secs(1);
     let store = open(&settings).await;

@@ -256,6 +256,23 @@ fn secrets_are_read_from_files_and_never_shown() {
 }
 
 #[test]
+fn every_kind_of_store_has_its_addresses() {
+    for (url, is_built_in) in [
+        ("sqlite://a.db", cfg!(feature = "sqlite")),
+        ("mysql://u@db/ids", cfg!(feature = "mysql")),
+        ("mariadb://u@db/ids", cfg!(feature = "mysql")),
+        ("postgres://u@db/ids", cfg!(feature = "postgres")),
+        ("postgresql://u@db/ids", cfg!(feature = "postgres")),
+        ("redis://db", cfg!(feature = "redis")),
+        ("rediss://u@db:6380/1", cfg!(feature = "redis")),
+        ("redis-sentinel://db", false),
+        ("redis:db", false),
+    ] {
+        assert_eq!(Config::load(&environment(&[("store.url", url)])).is_ok(), is_built_in, "{url}");
+    }
+}
+
+#[test]
 fn unreadable_files_are_named_without_quoting_them() {
     let (folder, mut inputs) = file("[store]\nurl = \"mysql://root:hunter2@db\n");
     let dot_env = folder.path().join(".env");

@@ -1,0 +1,88 @@
+#!/bin/sh
+# Runs the store tests of MySQL against MySQL proper, which Debian has in its unstable branch only.
+# Everything is kept in a folder of the build's files; the system stays as it is.
+set -eu
+
+cd "$(dirname "$0")/../.."
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target/mysql"
+kept=$(cd "$target/mysql" && pwd)
+root=$kept/root
+
+fail() {
+  echo "tests/mysql/run.sh: $*" >&2
+  exit 1
+}
+
+# Downloads the server and everything that it needs, from the mirror that this machine uses.
+download() {
+  mirror=$(apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' |
+    sed -n 's/^Debian Debian //p' | head -n 1)
+  [ -n "$mirror" ] || fail "no Debian mirror is known: it needs Debian, and apt-get update"
+  apt=$kept/apt
+  rm -rf "$apt" "$root.new"
+  mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$root.new"
+  : >"$apt/status"
+  keys=/usr/share/keyrings/debian-archive-keyring.gpg
+  echo "deb [signed-by=$keys] $mirror sid main" >"$apt/sources.list"
+  set -- -qq -o "Dir::State=$apt/state" -o "Dir::State::status=$apt/status" \
+    -o "Dir::Cache=$apt/cache" -o "Dir::Etc::SourceList=$apt/sources.list" \
+    -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::PreferencesParts=/dev/null \
+    -o Debug::NoLocking=1 -o "APT::Sandbox::User=$(id -un)" -o Acquire::Languages=none
+  apt-get "$@" update
+  apt-get "$@" install -y --download-only --no-install-recommends mysql-server-core
+  for package in "$apt"/cache/archives/*.deb; do
+    dpkg-deb -x "$package" "$root.new"
+  done
+  rm -rf "$apt"
+  mv "$root.new" "$root"
+}
+
+# With its own C library: the machine's may be older.
+mysqld() {
+  libraries=$(dirname "$(find "$root/usr/lib" -name 'ld-linux-*.so.*' | head -n 1)")
+  user=
+  [ "$(id -u)" != 0 ] || user=--user=root
+  exec "$libraries"/ld-linux-*.so.* --library-path "$libraries" "$root/usr/sbin/mysqld" \
+    --no-defaults --basedir="$root/usr" --datadir="$data/data" \
+    --lc-messages-dir="$root/usr/share/mysql" --plugin-dir="$root/usr/lib/mysql/plugin" \
+    --secure-file-priv=NULL --disable-log-bin $user "$@"
+}
+
+[ -d "$root" ] || download
+
+data=$(mktemp -d)
+server=
+end() {
+  [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true
+  rm -rf "$data"
+}
+trap end EXIT
+trap 'exit 1' INT TERM HUP
+
+cat >"$data/init.sql" <<'SQL'
+CREATE USER IF NOT EXISTS 'root'@'127.0.0.1';
+GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;
+SQL
+(mysqld --initialize-insecure --init-file="$data/init.sql") >"$data/log" 2>&1 ||
+  fail "mysqld cannot be initialised: $(cat "$data/log")"
+
+# Somebody may have the port: then the next one.
+port=$((20000 + $$ % 20000))
+for _ in 1 2 3 4 5; do
+  port=$((port + 1))
+  : >"$data/log"
+  (mysqld --port=$port --bind-address=127.0.0.1 --socket="$data/server.sock" --mysqlx=OFF \
+    --pid-file="$data/pid" --max-connections=500) >"$data/log" 2>&1 &
+  server=$!
+  for _ in $(seq 600); do
+    ! grep -q 'ready for connections' "$data/log" || break 2
+    kill -0 "$server" 2>/dev/null || break
+    sleep 0.1
+  done
+done
+grep -q 'ready for connections' "$data/log" || fail "mysqld does not start: $(cat "$data/log")"
+grep -o 'mysqld.*starting' "$data/log" | head -n 1 || true
+
+RAINDROP_TEST_MYSQL_URL=mysql://root@127.0.0.1:$port \
+  ${CARGO:-cargo} test --locked --test store mariadb
