@@ -98,10 +98,11 @@ enum Kind {
     GoBack,
     JumpAndReturn,
     Takeover,
+    Move,
     OtherLayout,
 }
 
-const FAULTY: [Kind; 18] = [
+const FAULTY: [Kind; 19] = [
     Kind::SleepAll,
     Kind::Stale,
     Kind::Clock,
@@ -119,6 +120,7 @@ const FAULTY: [Kind; 18] = [
     Kind::GoBack,
     Kind::JumpAndReturn,
     Kind::Takeover,
+    Kind::Move,
     Kind::OtherLayout,
 ];
 
@@ -321,7 +323,34 @@ impl Generator<'_> {
                 ops.push(Op::Advance { ms: self.while_ms() });
                 ops.push(self.issue());
             }
+            Kind::Move => self.move_away(ops, node),
             Kind::OtherLayout => ops.push(Op::OtherLayout),
+        }
+    }
+
+    /// A node's clock goes back while another node leaves it a row to move to, and the write that
+    /// gives the old row back gets no answer; the other node comes back and may take that row.
+    fn move_away(&mut self, ops: &mut Vec<Op>, node: usize) {
+        let other = (node + 1) % self.setup.nodes();
+        let code = self.code();
+        ops.extend([self.stop(other), Op::Advance { ms: self.moment() }]);
+        ops.push(Op::Issue { node, code, count: 1 });
+        ops.push(Op::Fail {
+            node,
+            skip: pick(&mut self.random, &[0, 1, 1]),
+            fault: pick(&mut self.random, &[Fault::NeverArrives, Fault::LostReply, Fault::Late]),
+            cut: self.random.random_bool(0.5),
+        });
+        let hold_ms = i64::try_from(self.setup.hold_ms).expect("small");
+        let beyond_ms = pick(&mut self.random, &[100, 1_000, 30_000]);
+        ops.push(Op::StepClock { node, by_ms: -hold_ms - beyond_ms });
+        ops.push(Op::Issue { node, code, count: 1 });
+        ops.extend([Op::Advance { ms: self.moment() }, Op::Issue { node, code, count: 1 }]);
+        ops.extend([Op::Deliver { which: 0 }, self.start(other)]);
+        ops.push(Op::Advance { ms: self.while_ms() });
+        ops.extend([Op::Everyone { code, count: self.ids() }; 2]);
+        if self.often() {
+            ops.push(Op::Heal { node });
         }
     }
 

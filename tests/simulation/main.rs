@@ -48,7 +48,7 @@ use self::{
     model::Scenario,
     planted::{BUGS, Planted, Planting},
     shrink::shrink,
-    world::run,
+    world::{Extent, run},
 };
 
 /// How many seeds are run where nothing else is asked for.
@@ -83,16 +83,17 @@ fn check(first: u64, seeds: u64, progress: u64) -> (Activity, usize) {
     let mut steps = 0;
     for seed in first..first + seeds {
         let scenario = generate(seed);
-        let outcome = run::<Planted>(&scenario, Planting::Nothing, false);
+        let outcome = run::<Planted>(&scenario, Planting::Nothing, Extent::Whole);
         if let Some(failure) = outcome.failure {
-            let short = shrink::<Planted>(&scenario, Planting::Nothing, failure.kind);
+            let early = outcome.failed_early;
+            let short = shrink::<Planted>(&scenario, Planting::Nothing, failure.kind, early);
             panic!("{}", describe(&short, Planting::Nothing, &failure));
         }
         activity += outcome.activity;
         steps += scenario.ops.len();
         if seed % 50 == 0 {
             // The production policy, and nothing that differs from run to run.
-            let again = run::<Sound>(&scenario, Planting::Nothing, false);
+            let again = run::<Sound>(&scenario, Planting::Nothing, Extent::Whole);
             assert_eq!(again.trace, outcome.trace, "seed {seed} does not repeat");
         }
         let done = seed + 1 - first;
@@ -134,20 +135,21 @@ fn planted_bugs_are_found() {
         };
         let found = (0..BUDGET).find_map(|seed| {
             let scenario = generate(seed);
-            let failure = run::<Planted>(&scenario, planting, false).failure?;
-            (failure.kind == expected).then_some((scenario, failure))
+            let outcome = run::<Planted>(&scenario, planting, Extent::Whole);
+            let failure = outcome.failure.filter(|failure| failure.kind == expected)?;
+            Some((scenario, failure.kind, outcome.failed_early))
         });
-        let Some((scenario, failure)) = found else {
+        let Some((scenario, kind, failed_early)) = found else {
             missed.push(planting.name());
             println!("{:<22} not found within {BUDGET} seeds", planting.name());
             continue;
         };
-        let short = shrink::<Planted>(&scenario, planting, failure.kind);
+        let short = shrink::<Planted>(&scenario, planting, kind, failed_early);
         let ops: Vec<_> = short.ops.iter().map(|op| format!("{op:?}")).collect();
         println!(
             "{:<22} {:?} with seed {}, {} operations shrunk to {}: {}",
             planting.name(),
-            failure.kind,
+            kind,
             scenario.seed,
             scenario.ops.len(),
             short.ops.len(),
@@ -168,15 +170,15 @@ fn replay() {
         Planting::by_name(&name).unwrap_or_else(|| panic!("BUG={name}: unknown"))
     });
     let scenario = generate(seed);
-    let outcome = run::<Planted>(&scenario, planting, true);
+    let outcome = run::<Planted>(&scenario, planting, Extent::Told);
     println!("{:#?}", scenario.setup);
     outcome.lines.iter().for_each(|line| println!("{line}"));
     let Some(failure) = outcome.failure else {
         println!("no failure; trace {:016x}", outcome.trace);
         return;
     };
-    let short = shrink::<Planted>(&scenario, planting, failure.kind);
-    for line in run::<Planted>(&short, planting, true).lines {
+    let short = shrink::<Planted>(&scenario, planting, failure.kind, outcome.failed_early);
+    for line in run::<Planted>(&short, planting, Extent::Told).lines {
         println!("shrunk: {line}");
     }
     panic!("{}", describe(&short, planting, &failure));

@@ -31,10 +31,22 @@ use crate::{
     time::{SkewedClock, Time},
 };
 
+/// How much of a scenario is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Whole,
+    /// The whole, in words.
+    Told,
+    /// Only the operations: nothing is put right at the end.
+    WithoutEnd,
+}
+
 /// What came of a simulation.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) failure: Option<Failure>,
+    /// Whether it failed before all was put right.
+    pub(crate) failed_early: bool,
     pub(crate) activity: Activity,
     /// A hash of everything that happened.
     pub(crate) trace: u64,
@@ -42,14 +54,18 @@ pub(crate) struct Outcome {
 }
 
 /// Runs a scenario to its end or its first failure.
-pub(crate) fn run<P: Policy>(scenario: &Scenario, planting: Planting, verbose: bool) -> Outcome {
+pub(crate) fn run<P: Policy>(scenario: &Scenario, planting: Planting, extent: Extent) -> Outcome {
     plant(planting);
     let simulate = || {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.expect("a runtime").block_on(async {
-            let mut world = World::<P>::new(scenario, planting, verbose);
+            let mut world = World::<P>::new(scenario, planting, extent == Extent::Told);
             world.run(&scenario.ops).await;
-            world.end()
+            let failed_early = world.has_failed();
+            if !failed_early && extent != Extent::WithoutEnd {
+                world.settle().await;
+            }
+            world.end(failed_early)
         })
     };
     catch_unwind(AssertUnwindSafe(simulate)).unwrap_or_else(|panic| {
@@ -57,7 +73,8 @@ pub(crate) fn run<P: Policy>(scenario: &Scenario, planting: Planting, verbose: b
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         let detail = text.unwrap_or_default();
         let failure = Some(Failure { kind: FailureKind::Panicked, detail });
-        Outcome { failure, activity: Activity::default(), trace: 0, lines: Vec::new() }
+        let (activity, lines) = (Activity::default(), Vec::new());
+        Outcome { failure, failed_early: false, activity, trace: 0, lines }
     })
 }
 
@@ -130,7 +147,6 @@ impl<'a, P: Policy> World<'a, P> {
                 return;
             }
         }
-        self.settle().await;
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -141,14 +157,15 @@ impl<'a, P: Policy> World<'a, P> {
         self.cluster.state().failure.get_or_insert(Failure { kind, detail });
     }
 
-    fn end(self) -> Outcome {
+    fn end(self, failed_early: bool) -> Outcome {
         let mut state = self.cluster.state();
         for node in self.nodes.iter().flatten() {
             node.events.add_to(&mut state.activity);
         }
         let journal = std::mem::replace(&mut state.journal, crate::check::Journal::new(false));
         let (trace, lines) = journal.finish();
-        Outcome { failure: state.failure.take(), activity: state.activity, trace, lines }
+        let (failure, activity) = (state.failure.take(), state.activity);
+        Outcome { failure, failed_early, activity, trace, lines }
     }
 
     async fn perform(&mut self, op: Op) {
