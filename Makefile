@@ -2,7 +2,9 @@
 
 CARGO ?= cargo
 
-.PHONY: help build test lint fmt doc check-core ci
+SEEDS ?= 100000
+
+.PHONY: help build test soak lint fmt doc check-core ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -13,6 +15,10 @@ build: ## the release binary, target/release/raindrop
 test: ## every test there is; starts private database servers, installing them if need be
 	$(CARGO) test --locked
 	$(CARGO) test --locked --no-default-features --lib --test embed
+
+soak: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
+	SEEDS=$(SEEDS) CARGO_PROFILE_DEV_OPT_LEVEL=2 $(CARGO) test --locked \
+		--no-default-features --features keeper --test simulation -- --nocapture
 
 fmt: ## formats the code
 	$(CARGO) fmt

@@ -69,6 +69,7 @@ pub(crate) type LastOnLane = BTreeMap<(u64, u64), u64>;
 pub(crate) struct Issued {
     ids: HashSet<(usize, u64)>,
     last: BTreeMap<(u32, usize), LastOnLane>,
+    highest_ms: BTreeMap<u32, i64>,
 }
 
 impl Issued {
@@ -81,6 +82,14 @@ impl Issued {
     /// Adds an ID; whether nobody was given it before.
     pub(crate) fn add(&mut self, code: usize, id: u64) -> bool {
         self.ids.insert((code, id))
+    }
+
+    /// The highest reading that a process may have issued under, now that it issued under one
+    /// that is at most this.
+    pub(crate) fn issued_under(&mut self, generation: u32, reading_ms: i64) -> i64 {
+        let highest = self.highest_ms.entry(generation).or_insert(i64::MIN);
+        *highest = reading_ms.max(*highest);
+        *highest
     }
 
     /// Notes the last position of an answer.

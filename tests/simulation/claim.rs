@@ -23,6 +23,8 @@ pub(crate) struct Claim {
     pub(crate) answered_before: LastOnLane,
     /// Up to where its node knew that it may issue.
     pub(crate) limits: BTreeMap<(u64, u64), u64>,
+    /// The clock's highest reading since it began, as far as it was looked at.
+    pub(crate) highest_ms: i64,
     /// How many cursors it made.
     pub(crate) cursors: u64,
     future: Pin<Box<dyn Future<Output = Result<Run, IssueError>> + Send>>,
@@ -44,12 +46,15 @@ impl Claim {
             began: Instant::now(),
             answered_before,
             limits,
+            highest_ms: i64::MIN,
             cursors: 0,
             future: Box::pin(async move { issuer.next_ids(CODES[code], count).await }),
         }
     }
 
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Run, IssueError>> {
+        // It reads the clock only while it is polled; what a reading sleeps comes after it.
+        self.highest_ms = self.highest_ms.max(self.writer.clock.peek_ms());
         let before = cursors_made();
         let answer = self.future.as_mut().poll(context);
         self.cursors += cursors_made() - before;

@@ -39,13 +39,15 @@ mod store;
 mod time;
 mod world;
 
-use raindrop::core::policy::Sound;
+use std::fmt;
+
+use raindrop::core::policy::{Bug, Sound};
 
 use self::{
     activity::Activity,
     check::{Failure, FailureKind},
     generate::generate,
-    model::Scenario,
+    model::{Op, Scenario},
     planted::{BUGS, Planted, Planting},
     shrink::shrink,
     world::{Extent, run},
@@ -57,6 +59,8 @@ const SEEDS: u64 = 3_000;
 const BUDGET: u64 = 3_000;
 /// The longest list of operations that a planted bug may be shrunk to.
 const SHORT: usize = 15;
+/// How many failing seeds are shrunk before a planted bug counts as not found.
+const TRIES: usize = 5;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -97,7 +101,7 @@ fn check(first: u64, seeds: u64, progress: u64) -> (Activity, usize) {
             assert_eq!(again.trace, outcome.trace, "seed {seed} does not repeat");
         }
         let done = seed + 1 - first;
-        if progress > 0 && done % progress == 0 {
+        if progress > 0 && done.is_multiple_of(progress) {
             println!("{done} of {seeds} seeds, {} IDs, duplicates: 0", activity.ids);
         }
     }
@@ -127,39 +131,59 @@ fn soak_or_sample() {
 fn planted_bugs_are_found() {
     let mut missed = Vec::new();
     for planting in BUGS {
-        let expected = match planting {
-            Planting::Rule(raindrop::core::policy::Bug::LimitWithoutCap) => {
-                FailureKind::MarkRanAway
-            }
-            _ => FailureKind::Duplicate,
-        };
-        let found = (0..BUDGET).find_map(|seed| {
-            let scenario = generate(seed);
-            let outcome = run::<Planted>(&scenario, planting, Extent::Whole);
-            let failure = outcome.failure.filter(|failure| failure.kind == expected)?;
-            Some((scenario, failure.kind, outcome.failed_early))
-        });
-        let Some((scenario, kind, failed_early)) = found else {
+        let found = find(planting);
+        match &found {
+            Some(found) => println!("{:<22} {found}", planting.name()),
+            None => println!("{:<22} not found within {BUDGET} seeds", planting.name()),
+        }
+        if found.is_none_or(|found| found.short.len() > SHORT) {
             missed.push(planting.name());
-            println!("{:<22} not found within {BUDGET} seeds", planting.name());
-            continue;
-        };
-        let short = shrink::<Planted>(&scenario, planting, kind, failed_early);
-        let ops: Vec<_> = short.ops.iter().map(|op| format!("{op:?}")).collect();
-        println!(
-            "{:<22} {:?} with seed {}, {} operations shrunk to {}: {}",
-            planting.name(),
-            kind,
-            scenario.seed,
-            scenario.ops.len(),
-            short.ops.len(),
-            ops.join("; ")
-        );
-        if short.ops.len() > SHORT {
-            missed.push(format!("{}: {} operations", planting.name(), short.ops.len()));
         }
     }
-    assert!(missed.is_empty(), "missed: {missed:?}");
+    assert!(missed.is_empty(), "not found, or by more than {SHORT} operations: {missed:?}");
+}
+
+/// How a planted bug was found.
+struct Found {
+    kind: FailureKind,
+    seed: u64,
+    operations: usize,
+    short: Vec<Op>,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, seed, operations, short } = self;
+        write!(f, "{kind:?} with seed {seed}, {operations} operations shrunk to {}:", short.len())?;
+        short.iter().try_for_each(|op| write!(f, " {op:?};"))
+    }
+}
+
+/// Looks for a planted bug with the ordinary seeds. Where the first one cannot be shrunk far
+/// enough, because it needs several mishaps to come together, a few more are tried.
+fn find(planting: Planting) -> Option<Found> {
+    let expected = match planting {
+        Planting::Rule(Bug::LimitWithoutCap) => FailureKind::MarkRanAway,
+        _ => FailureKind::Duplicate,
+    };
+    let mut best: Option<Found> = None;
+    let failing = (0..BUDGET).filter_map(|seed| {
+        let scenario = generate(seed);
+        let outcome = run::<Planted>(&scenario, planting, Extent::Whole);
+        let failure = outcome.failure.filter(|failure| failure.kind == expected)?;
+        let short = shrink::<Planted>(&scenario, planting, failure.kind, outcome.failed_early);
+        let operations = scenario.ops.len();
+        Some(Found { kind: failure.kind, seed, operations, short: short.ops })
+    });
+    for found in failing.take(TRIES) {
+        if best.as_ref().is_none_or(|best| found.short.len() < best.short.len()) {
+            best = Some(found);
+        }
+        if best.as_ref().is_some_and(|best| best.short.len() <= SHORT) {
+            break;
+        }
+    }
+    best
 }
 
 /// Runs the one seed that the environment names, and nothing without it.

@@ -33,6 +33,7 @@ pub(crate) struct Cluster {
     time: Arc<Time>,
     layout: Layout,
     window_ms: i64,
+    skew_ms: i64,
     latency: Duration,
     compares_tokens: bool,
     state: Mutex<State>,
@@ -55,6 +56,7 @@ pub(crate) struct State {
     limits: BTreeMap<(u32, u64, u64), u64>,
     /// How many leases each node may have begun.
     leases: BTreeMap<u32, u64>,
+    surveyed: BTreeMap<u32, Surveyed>,
     /// Leases in the store that their process does not know of yet.
     new_leases: BTreeSet<(u32, u64)>,
     /// The processes that crashed or were replaced.
@@ -73,9 +75,24 @@ pub(crate) struct Link {
 pub(crate) struct LateWrite {
     writer: Writer,
     scope: Scope,
+    swap: Swap,
+}
+
+/// A compare-and-swap on its way.
+#[derive(Clone, Debug)]
+struct Swap {
     worker: u64,
     expected: Token,
     write: RowWrite,
+    /// What the writer knew of the time.
+    surveyed: Surveyed,
+}
+
+/// The clocks when a process last asked for the store's.
+#[derive(Clone, Copy, Debug, Default)]
+struct Surveyed {
+    wall_ms: i64,
+    store_ms: i64,
 }
 
 /// One process, and the machine it runs on.
@@ -106,6 +123,7 @@ impl Cluster {
             time: Arc::clone(time),
             layout: setup.layout(),
             window_ms: i64::try_from(setup.window_ms).expect("small"),
+            skew_ms: i64::try_from(setup.skew_ms).expect("small"),
             latency: Duration::from_millis(setup.latency_ms / 2),
             compares_tokens,
             state: Mutex::new(State {
@@ -120,6 +138,7 @@ impl Cluster {
                 unknown: BTreeMap::new(),
                 limits: BTreeMap::new(),
                 leases: BTreeMap::new(),
+                surveyed: BTreeMap::new(),
                 new_leases: BTreeSet::new(),
                 dead: BTreeSet::new(),
             }),
@@ -132,8 +151,7 @@ impl Cluster {
 
     /// Lets a write that was kept back arrive.
     pub(crate) async fn deliver(&self, late: LateWrite) {
-        let took_place =
-            self.apply(&late.writer, &late.scope, late.worker, late.expected, &late.write).await;
+        let took_place = self.apply(&late.writer, &late.scope, &late.swap).await;
         let mut state = self.state();
         if took_place {
             state.activity.late_applied += 1;
@@ -146,19 +164,13 @@ impl Cluster {
     }
 
     /// One atomic swap, and what an onlooker learns from it.
-    async fn apply(
-        &self,
-        writer: &Writer,
-        scope: &Scope,
-        worker: u64,
-        expected: Token,
-        write: &RowWrite,
-    ) -> bool {
+    async fn apply(&self, writer: &Writer, scope: &Scope, swap: &Swap) -> bool {
+        let Swap { worker, expected, ref write, .. } = *swap;
         let before = self.memory.row(scope, worker).await.expect("memory does not fail");
         let Some(before) = before else { return false };
         let expected = if self.compares_tokens { expected } else { before.token };
-        let swap = self.memory.swap(scope, worker, expected, write);
-        let took_place = swap.await.expect("memory does not fail");
+        let answer = self.memory.swap(scope, worker, expected, write).await;
+        let took_place = answer.expect("memory does not fail");
         let mut state = self.state();
         state.journal.note((worker, writer.generation, took_place, write.lane), || {
             format!(
@@ -174,14 +186,20 @@ impl Cluster {
             )
         });
         if took_place {
-            self.learn(&mut state, writer, &before, write);
+            self.learn(&mut state, writer, &before, swap);
         }
         took_place
     }
 
-    fn learn(&self, state: &mut State, writer: &Writer, before: &Row, write: &RowWrite) {
-        let worker = before.worker;
-        let latest = self.layout.tick_clamped(writer.clock.highest_ms() + self.window_ms) + 1;
+    fn learn(&self, state: &mut State, writer: &Writer, before: &Row, swap: &Swap) {
+        let (worker, write) = (before.worker, &swap.write);
+        let owner = state.owners.get(&worker).copied();
+        let Surveyed { wall_ms, store_ms } = swap.surveyed;
+        let is_taken = owner != Some(writer.generation);
+        // A row is taken by the store's clock; a row that is held may ride out a wrong one.
+        let bounded = is_taken && !self.memory.clock_is_local();
+        let now_ms = if bounded { wall_ms.min(store_ms + self.skew_ms) } else { wall_ms };
+        let latest = self.layout.tick_clamped(now_ms + self.window_ms) + 1;
         let latest = self.layout.first_position(latest);
         for (lane, (old, new)) in before.marks.iter().zip(write.marks.iter()).enumerate() {
             if new > old && new > latest {
@@ -198,12 +216,11 @@ impl Cluster {
                 state.lowered.insert((worker, lane), new);
             }
         }
-        let owner = state.owners.get(&worker).copied();
         if write.expiry == RowExpiry::Released {
             state.owners.remove(&worker);
             return;
         }
-        if owner != Some(writer.generation) || before.lane != write.lane {
+        if is_taken || before.lane != write.lane {
             let start = before.marks[write.lane];
             state.activity.reused += u64::from(start > 0);
             let lowered = state.lowered.get(&(worker, write.lane)) == Some(&start);
@@ -277,7 +294,7 @@ impl Connection {
     async fn alive(&self) {
         let dead = self.cluster.state().dead.contains(&self.writer.generation);
         if dead {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
@@ -385,7 +402,10 @@ impl Store for Connection {
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
         self.go().await?;
         let answer = self.cluster.memory.survey(scope).await?;
-        self.come_back(answer).await
+        let answer = self.come_back(answer).await?;
+        let surveyed = Surveyed { wall_ms: self.writer.clock.peek_ms(), store_ms: answer.now_ms };
+        self.cluster.state().surveyed.insert(self.writer.generation, surveyed);
+        Ok(answer)
     }
 
     async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
@@ -416,14 +436,17 @@ impl Store for Connection {
         write: &RowWrite,
     ) -> Result<bool, StoreError> {
         self.sent(worker, expected, write.token);
+        let surveyed = self.cluster.state().surveyed.get(&self.writer.generation).copied();
+        let (write, surveyed) = (write.clone(), surveyed.unwrap_or_default());
+        let swap = Swap { worker, expected, write, surveyed };
         self.go().await?;
         let fault = self.next_fault();
-        let apply = self.cluster.apply(&self.writer, scope, worker, expected, write);
+        let apply = self.cluster.apply(&self.writer, scope, &swap);
         match fault {
             None => {
                 let took_place = apply.await;
                 let took_place = self.come_back(took_place).await?;
-                self.answered(worker, write, took_place);
+                self.answered(worker, &swap.write, took_place);
                 Ok(took_place)
             }
             Some(Fault::NeverArrives) => Err(unavailable()),
@@ -432,13 +455,9 @@ impl Store for Connection {
                 Err(unavailable())
             }
             Some(Fault::Late) => {
-                self.cluster.state().late.push(LateWrite {
-                    writer: self.writer.clone(),
-                    scope: scope.clone(),
-                    worker,
-                    expected,
-                    write: write.clone(),
-                });
+                drop(apply);
+                let (writer, scope) = (self.writer.clone(), scope.clone());
+                self.cluster.state().late.push(LateWrite { writer, scope, swap });
                 Err(unavailable())
             }
         }

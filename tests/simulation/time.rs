@@ -99,6 +99,12 @@ impl SkewedClock {
         self.change(|error| (error.offset_ms, error.drift_ppm) = (0, 0));
     }
 
+    /// What the clock says, to an onlooker whom nobody notices.
+    pub(crate) fn peek_ms(&self) -> i64 {
+        let elapsed_ms = self.time.elapsed_ms();
+        self.time.now_ms() + self.error.lock().expect("unpoisoned").at(elapsed_ms)
+    }
+
     /// The highest reading that anybody was given.
     pub(crate) fn highest_ms(&self) -> i64 {
         self.highest_ms.load(Ordering::Relaxed)
@@ -112,9 +118,7 @@ impl SkewedClock {
 
 impl Clock for SkewedClock {
     fn now_ms(&self) -> i64 {
-        let elapsed_ms = self.time.elapsed_ms();
-        let error_ms = self.error.lock().expect("unpoisoned").at(elapsed_ms);
-        let reading = self.time.now_ms() + error_ms;
+        let reading = self.peek_ms();
         self.highest_ms.fetch_max(reading, Ordering::Relaxed);
         let interruption = self.interruption.lock().expect("unpoisoned").take();
         if let Some(interruption) = interruption {

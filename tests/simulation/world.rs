@@ -484,7 +484,8 @@ impl<'a, P: Policy> World<'a, P> {
         }
         self.issued.answered(generation, sequence, lane, last);
         let ahead_ms = setup.borrow_ms + setup.hold_ms + setup.max_wait_ms;
-        let latest_ms = claim.writer.clock.highest_ms() + i64::try_from(ahead_ms).expect("small");
+        let highest_ms = self.issued.issued_under(generation, claim.highest_ms);
+        let latest_ms = highest_ms + i64::try_from(ahead_ms).expect("small");
         let due_ms = self.layout.start_of_tick_ms(self.layout.tick_of(last));
         if due_ms > latest_ms {
             let detail = format!("process {generation}: {} ms too far", due_ms - latest_ms);
