@@ -17,8 +17,8 @@ test: ## every test there is; starts private database servers, installing them i
 	$(CARGO) test --locked --no-default-features --lib --test embed
 
 soak: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
-	SEEDS=$(SEEDS) CARGO_PROFILE_DEV_OPT_LEVEL=2 $(CARGO) test --locked \
-		--no-default-features --features keeper --test simulation -- --nocapture
+	SEEDS=$(SEEDS) $(CARGO) test --locked --profile soak --no-default-features --features keeper \
+		--test simulation -- --nocapture
 
 fmt: ## formats the code
 	$(CARGO) fmt

@@ -6,7 +6,7 @@ use crate::{check::FailureKind, world::World};
 
 /// How often it is looked whether a node issues again.
 const LOOK_MS: u64 = 1_000;
-/// How long a node may take beyond the expiry of a dead node's row: questions that nobody answers
+/// How long a node may take beyond what its lease's times say: questions that nobody answers
 /// are given up after 10 s, and the next look at the store comes 5 s later at most.
 const SLACK_MS: u64 = 20_000;
 
@@ -21,7 +21,9 @@ impl<P: Policy> World<'_, P> {
             // What is left of the present tick may be used up.
             self.time.sleep_all(unit_ms - self.time.now_ms().rem_euclid(unit_ms));
         }
-        let longest_ms = self.setup.ttl_ms + SLACK_MS;
+        // A clock that was behind and is put right looks like one that jumped ahead: its lease is
+        // given up after a window. The row of a dead node comes free after the ttl.
+        let longest_ms = self.setup.window_ms + self.setup.ttl_ms + SLACK_MS;
         let expected = self.setup.nodes().min(usize::try_from(self.setup.workers).expect("few"));
         self.issuing.fill(false);
         for _ in 0..longest_ms.div_ceil(LOOK_MS) {

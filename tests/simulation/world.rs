@@ -227,7 +227,7 @@ impl<'a, P: Policy> World<'a, P> {
         for mut claim in std::mem::take(&mut self.claims) {
             match claim.poll(context) {
                 Poll::Ready(answer) => self.answered(&claim, answer),
-                Poll::Pending => self.claims.push(claim),
+                Poll::Pending => self.waits(claim),
             }
         }
         let mut state = self.cluster.state();
@@ -421,8 +421,14 @@ impl<'a, P: Policy> World<'a, P> {
         drop(state);
         match answer {
             Poll::Ready(answer) => self.answered(&claim, answer),
-            Poll::Pending => self.claims.push(claim),
+            Poll::Pending => self.waits(claim),
         }
+    }
+
+    /// A claim waits for its lease, or has its positions and waits for their tick.
+    fn waits(&mut self, claim: Claim) {
+        self.issued.issued_under(claim.writer.generation, claim.highest_ms);
+        self.claims.push(claim);
     }
 
     fn answered(&mut self, claim: &Claim, answer: Result<Run, IssueError>) {
