@@ -2,7 +2,9 @@
 
 CARGO ?= cargo
 
-.PHONY: help build test mysql-test lint fmt doc check-core ci
+SEEDS ?= 100000
+
+.PHONY: help build test soak mysql-test lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -16,6 +18,10 @@ test: ## every test there is; starts private database servers, installing them i
 
 mysql-test: ## the store tests of MySQL against MySQL proper, downloaded on Debian
 	tests/mysql/run.sh
+
+soak: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
+	SEEDS=$(SEEDS) $(CARGO) test --locked --profile soak --no-default-features --features keeper \
+		--test simulation -- --nocapture
 
 fmt: ## formats the code
 	$(CARGO) fmt

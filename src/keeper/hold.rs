@@ -235,6 +235,12 @@ impl<P: Policy> Held<P> {
         }
     }
 
+    /// Goes on above the sealed mark up to the old limit, as no sound process does.
+    pub(super) fn revive(&mut self, context: &Context<P>) {
+        let (worker, limit) = (self.grant.worker(), self.grant.limit());
+        self.grant = context.grant(worker, self.lane, self.grant.seal(), limit);
+    }
+
     /// By how much the clock is behind the highest reading that IDs were issued under, when that
     /// is more than `hold`.
     pub(super) fn rolled_back_ms(&self, context: &Context<P>) -> Option<i64> {

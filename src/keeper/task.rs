@@ -382,6 +382,7 @@ impl<P: Policy> Task<P> {
         if forgets {
             held.tenure.forget();
         }
+        held.revive(&self.context);
         self.context.shared.generator.replace_grant(Some(Arc::clone(&held.grant)));
         self.held = Some(held);
         true

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
-    hash::BuildHasher,
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
 };
 
 use super::cursor::Cursor;
@@ -118,8 +118,7 @@ impl<P: Policy> Table<P> {
     /// Closes the table for new cursors and every cursor for claims. Returns one past the last
     /// claimed position of any code that ever had a cursor, or the start.
     pub(crate) fn seal(&self) -> u64 {
-        let unsealed = [Bug::LoweredUnsealed, Bug::GoesOnAfterLowering, Bug::LostReplyIsFailure];
-        if unsealed.into_iter().any(|bug| self.policy.has(bug)) {
+        if self.policy.has(Bug::LoweredUnsealed) {
             return self.highest_next();
         }
         let below_start = self.policy.has(Bug::LoweredBelowStart);
@@ -140,27 +139,26 @@ impl<P: Policy> Table<P> {
         if self.len() < self.max {
             return;
         }
-        let mut positions: Vec<u64> = Vec::new();
+        let mut candidates: Vec<(u64, u64)> = Vec::new();
         for shard in &self.shards {
             let shard = read(shard);
-            let positions_below = shard
-                .cursors
-                .values()
-                .filter_map(|cursor| cursor.next())
-                .filter(|next| *next < below);
-            positions.extend(positions_below);
+            let candidates_here = shard.cursors.iter().filter_map(|(code, cursor)| {
+                let next = cursor.next().filter(|next| *next < below)?;
+                Some((next, rank(code)))
+            });
+            candidates.extend(candidates_here);
         }
-        let wanted = self.max.div_ceil(EVICTED_PART).min(positions.len());
+        let wanted = self.max.div_ceil(EVICTED_PART).min(candidates.len());
         let Some(last) = wanted.checked_sub(1) else {
             self.none_below.fetch_max(below, Ordering::Relaxed);
             return;
         };
-        let (_, youngest, _) = positions.select_nth_unstable(last);
-        let below = below.min(*youngest + 1);
+        let (_, &mut (youngest, last_rank), _) = candidates.select_nth_unstable(last);
         let mut left = wanted;
         for shard in &self.shards {
             let mut shard = write(shard);
-            shard.cursors.retain(|_, cursor| {
+            shard.cursors.retain(|code, cursor| {
+                let below = if rank(code) <= last_rank { youngest + 1 } else { youngest };
                 let raise_floor = |next| {
                     if !self.policy.has(Bug::EvictionWithoutFloor) {
                         self.floor.fetch_max(next, Ordering::AcqRel);
@@ -178,6 +176,12 @@ impl<P: Policy> Table<P> {
         let shard = self.hasher.hash_one(code) % self.shards.len() as u64;
         usize::try_from(shard).expect("an index into a slice")
     }
+}
+
+/// Decides between cursors at one position, the same in every process, so that a simulation can
+/// be replayed.
+fn rank(code: &str) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(code)
 }
 
 fn read(shard: &RwLock<Shard>) -> RwLockReadGuard<'_, Shard> {

@@ -30,14 +30,14 @@ pub struct LimitRequest {
 /// It is never computed from the mark alone, so that a process that crashes again and again
 /// cannot run the marks away; the slice of what is *left* never uses up a long tick.
 pub fn limit_for(layout: &Layout, request: &LimitRequest, policy: impl Policy) -> u64 {
-    if policy.has(Bug::LimitWithoutCap) {
-        let ticks = u64::try_from(request.reach_ms / layout.unit().millis()).unwrap_or(0);
-        return request.old_limit + layout.first_position(ticks.max(1));
-    }
     let tick = layout.tick_clamped(request.now_ms.saturating_add(request.reach_ms));
     let first = layout.first_position(tick);
     let end_of_tick = first + layout.positions_per_tick();
     let present = layout.first_position(layout.tick_clamped(request.now_ms));
+    if policy.has(Bug::LimitWithoutCap) {
+        let ticks = u64::try_from(request.reach_ms / layout.unit().millis()).unwrap_or(0);
+        return request.old_limit.max(present) + layout.first_position(ticks.max(1));
+    }
     let wanted =
         request.highest_next.max(request.start).max(present).saturating_add(request.refused);
     let base = first.max(wanted);

@@ -1,0 +1,56 @@
+//! Counts of what a run went through, to prove that it was not idle.
+
+use std::ops::AddAssign;
+
+macro_rules! activity {
+    ($($(#[$attribute:meta])* $field:ident: $words:literal,)*) => {
+        /// How often what happened.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct Activity {
+            $($(#[$attribute])* pub(crate) $field: u64,)*
+        }
+
+        impl Activity {
+            /// Every count with its name.
+            pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+                vec![$(($words, self.$field),)*]
+            }
+        }
+
+        impl AddAssign for Activity {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
+}
+
+activity! {
+    ids: "IDs checked",
+    dispossessed: "IDs issued by a node whose row another had taken",
+    took_place: "unknown outcomes that took place",
+    unchanged: "unknown outcomes that left the row unchanged",
+    lost: "unknown outcomes that lost the row",
+    late_refused: "late writes refused",
+    late_applied: "late writes applied",
+    late_after_crash: "late writes of crashed nodes",
+    reused: "lanes re-used above a mark",
+    lowered_starts: "starts on a lowered mark",
+    held: "clocks that went back: held",
+    rotated: "clocks that went back: rotated",
+    swapped: "clocks that went back: swapped",
+    refused_rollback: "clocks that went back: refused",
+    recreated: "codes that were evicted and came back",
+    recreated_stale: "of these by a reader with an older clock",
+    limits_reached: "limits reached",
+    woken: "refused claims served after a woken renewal",
+    waited: "claims that waited for their tick",
+    borrowed: "claims that borrowed from ticks ahead",
+    exhausted: "claims refused for want of positions",
+    clock_ahead: "leases refused because the clock is ahead",
+    releases: "clean releases",
+    given_up: "releases that were given up",
+    crashes: "crashes",
+    conflicts: "layouts refused",
+    coarse: "IDs with a unit of an hour or a day",
+}

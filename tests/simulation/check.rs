@@ -1,0 +1,101 @@
+//! What must hold for every ID, and how it is reported when it does not.
+
+use std::{
+    collections::{BTreeMap, HashSet, hash_map::DefaultHasher},
+    fmt,
+    hash::{Hash, Hasher},
+};
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: FailureKind,
+    pub(crate) detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureKind {
+    /// An ID was issued twice.
+    Duplicate,
+    /// IDs of one code, node and lease do not ascend.
+    NotAscending,
+    /// A claim waited longer than it may.
+    WaitedTooLong,
+    /// An ID is further ahead of the clock than it may be.
+    TooFarAhead,
+    /// A mark is further ahead of the clock than a window.
+    MarkRanAway,
+    /// All is well again, and a node that could have a row does not issue.
+    Standstill,
+    /// Something panicked.
+    Panicked,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.detail)
+    }
+}
+
+/// What happened, as a hash and, for a person, in words.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    hash: DefaultHasher,
+    lines: Option<Vec<String>>,
+}
+
+impl Journal {
+    pub(crate) fn new(verbose: bool) -> Self {
+        Self { hash: DefaultHasher::new(), lines: verbose.then(Vec::new) }
+    }
+
+    pub(crate) fn note(&mut self, fact: impl Hash, words: impl FnOnce() -> String) {
+        fact.hash(&mut self.hash);
+        if let Some(lines) = &mut self.lines {
+            lines.push(words());
+        }
+    }
+
+    pub(crate) fn finish(self) -> (u64, Vec<String>) {
+        (self.hash.finish(), self.lines.unwrap_or_default())
+    }
+}
+
+/// The last position that was answered on each lane that a node issued a code on.
+pub(crate) type LastOnLane = BTreeMap<(u64, u64), u64>;
+
+/// Every ID that was ever issued.
+#[derive(Debug, Default)]
+pub(crate) struct Issued {
+    ids: HashSet<(usize, u64)>,
+    last: BTreeMap<(u32, usize), LastOnLane>,
+    highest_ms: BTreeMap<u32, i64>,
+}
+
+impl Issued {
+    /// What a node was answered so far for a code; what it is answered for a claim that begins
+    /// now must be above.
+    pub(crate) fn last(&self, generation: u32, code: usize) -> LastOnLane {
+        self.last.get(&(generation, code)).cloned().unwrap_or_default()
+    }
+
+    /// Adds an ID; whether nobody was given it before.
+    pub(crate) fn add(&mut self, code: usize, id: u64) -> bool {
+        self.ids.insert((code, id))
+    }
+
+    /// The highest reading that a process may have issued under, now that it issued under one
+    /// that is at most this.
+    pub(crate) fn issued_under(&mut self, generation: u32, reading_ms: i64) -> i64 {
+        let highest = self.highest_ms.entry(generation).or_insert(i64::MIN);
+        *highest = reading_ms.max(*highest);
+        *highest
+    }
+
+    /// Notes the last position of an answer.
+    pub(crate) fn answered(&mut self, generation: u32, code: usize, lane: (u64, u64), last: u64) {
+        let lanes = self.last.entry((generation, code)).or_default();
+        let highest = lanes.entry(lane).or_default();
+        *highest = last.max(*highest);
+    }
+}

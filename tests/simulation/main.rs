@@ -1,0 +1,209 @@
+//! Whole nodes over a faulty store under simulated time: keeper, issuer and every decision are
+//! the production code; the store, the network and all clocks are simulated. One seed makes one
+//! set-up and one list of operations, the same on every machine.
+//!
+//! # What must hold
+//!
+//! After every operation: no ID was issued twice for a code; IDs of a code ascend on a node and
+//! lane; no claim waits longer than `max_wait` for its lease and `max_wait` for its tick; no ID
+//! is further ahead of its node's clock than borrowing, holding and waiting allow; no mark was
+//! written more than a window ahead of the writer's clock. At the end everything is healed, and
+//! every node that can have a row must issue again.
+//!
+//! # What is no failure
+//!
+//! Refused claims while the store is away, while rows or positions are used up, or while a clock
+//! is wrong; numbers that are left out; IDs of different lanes out of order.
+//!
+//! # How to use it
+//!
+//! - `cargo test --test simulation -- --nocapture`: seeds under the sound policy, and one planted
+//!   bug after the other, each of which the same seeds must find.
+//! - `SEEDS=100000 cargo test --test simulation soak_or_sample`: more seeds; `FIRST=…` begins
+//!   elsewhere.
+//! - `SEED=17 cargo test --test simulation replay -- --nocapture`: one seed step by step, and
+//!   with `BUG=LimitIgnored` under that bug.
+
+#![expect(clippy::print_stdout, reason = "the figures of a run are its result")]
+
+mod activity;
+mod check;
+mod claim;
+mod generate;
+mod model;
+mod node;
+mod planted;
+mod settle;
+mod shrink;
+mod store;
+mod time;
+mod world;
+
+use std::fmt;
+
+use raindrop::core::policy::{Bug, Sound};
+
+use self::{
+    activity::Activity,
+    check::{Failure, FailureKind},
+    generate::generate,
+    model::{Op, Scenario},
+    planted::{BUGS, Planted, Planting},
+    shrink::shrink,
+    world::{Extent, run},
+};
+
+/// How many seeds are run where nothing else is asked for.
+const SEEDS: u64 = 3_000;
+/// Within so many seeds each planted bug must be found.
+const BUDGET: u64 = 3_000;
+/// The longest list of operations that a planted bug may be shrunk to.
+const SHORT: usize = 15;
+/// How many failing seeds are shrunk before a planted bug counts as not found.
+const TRIES: usize = 5;
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: must be a number")))
+}
+
+fn describe(scenario: &Scenario, planting: Planting, failure: &Failure) -> String {
+    let bug = match planting {
+        Planting::Nothing => String::new(),
+        planting => format!("BUG={} ", planting.name()),
+    };
+    let ops: String = scenario.ops.iter().map(|op| format!("\n  {op:?}")).collect();
+    format!(
+        "{failure}\nreplay: SEED={} {bug}cargo test --test simulation replay -- --nocapture\n{:?}\nshrunk to {} operations:{ops}",
+        scenario.seed,
+        scenario.setup,
+        scenario.ops.len(),
+    )
+}
+
+/// Runs the seeds without a bug, and fails at the first failure.
+fn check(first: u64, seeds: u64, progress: u64) -> (Activity, usize) {
+    let mut activity = Activity::default();
+    let mut steps = 0;
+    for seed in first..first + seeds {
+        let scenario = generate(seed);
+        let outcome = run::<Planted>(&scenario, Planting::Nothing, Extent::Whole);
+        if let Some(failure) = outcome.failure {
+            let early = outcome.failed_early;
+            let short = shrink::<Planted>(&scenario, Planting::Nothing, failure.kind, early);
+            panic!("{}", describe(&short, Planting::Nothing, &failure));
+        }
+        activity += outcome.activity;
+        steps += scenario.ops.len();
+        if seed % 50 == 0 {
+            // The production policy, and nothing that differs from run to run.
+            let again = run::<Sound>(&scenario, Planting::Nothing, Extent::Whole);
+            assert_eq!(again.trace, outcome.trace, "seed {seed} does not repeat");
+        }
+        let done = seed + 1 - first;
+        if progress > 0 && done.is_multiple_of(progress) {
+            println!("{done} of {seeds} seeds, {} IDs, duplicates: 0", activity.ids);
+        }
+    }
+    (activity, steps)
+}
+
+#[test]
+fn soak_or_sample() {
+    let (seeds, first) = (number("SEEDS"), number("FIRST").unwrap_or(0));
+    let progress = if seeds.is_some() { 1_000 } else { 0 };
+    let seeds = seeds.unwrap_or(SEEDS);
+    println!("seeds {first} to {}", first + seeds - 1);
+    let (activity, steps) = check(first, seeds, progress);
+    println!("{seeds} seeds, {steps} steps, {} IDs checked", activity.ids);
+    for (what, count) in activity.counts() {
+        println!("{count:>10}  {what}");
+    }
+    println!("duplicates: 0");
+    if seeds >= 1_000 {
+        let idle: Vec<_> =
+            activity.counts().into_iter().filter(|(_, count)| *count < seeds / 1_000).collect();
+        assert!(idle.is_empty(), "less than once per thousand seeds: {idle:?}");
+    }
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    let mut missed = Vec::new();
+    for planting in BUGS {
+        let found = find(planting);
+        match &found {
+            Some(found) => println!("{:<22} {found}", planting.name()),
+            None => println!("{:<22} not found within {BUDGET} seeds", planting.name()),
+        }
+        if found.is_none_or(|found| found.short.len() > SHORT) {
+            missed.push(planting.name());
+        }
+    }
+    assert!(missed.is_empty(), "not found, or by more than {SHORT} operations: {missed:?}");
+}
+
+/// How a planted bug was found.
+struct Found {
+    kind: FailureKind,
+    seed: u64,
+    operations: usize,
+    short: Vec<Op>,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, seed, operations, short } = self;
+        write!(f, "{kind:?} with seed {seed}, {operations} operations shrunk to {}:", short.len())?;
+        short.iter().try_for_each(|op| write!(f, " {op:?};"))
+    }
+}
+
+/// Looks for a planted bug with the ordinary seeds. Where the first one cannot be shrunk far
+/// enough, because it needs several mishaps to come together, a few more are tried.
+fn find(planting: Planting) -> Option<Found> {
+    let expected = match planting {
+        Planting::Rule(Bug::LimitWithoutCap) => FailureKind::MarkRanAway,
+        _ => FailureKind::Duplicate,
+    };
+    let mut best: Option<Found> = None;
+    let failing = (0..BUDGET).filter_map(|seed| {
+        let scenario = generate(seed);
+        let outcome = run::<Planted>(&scenario, planting, Extent::Whole);
+        let failure = outcome.failure.filter(|failure| failure.kind == expected)?;
+        let short = shrink::<Planted>(&scenario, planting, failure.kind, outcome.failed_early);
+        let operations = scenario.ops.len();
+        Some(Found { kind: failure.kind, seed, operations, short: short.ops })
+    });
+    for found in failing.take(TRIES) {
+        if best.as_ref().is_none_or(|best| found.short.len() < best.short.len()) {
+            best = Some(found);
+        }
+        if best.as_ref().is_some_and(|best| best.short.len() <= SHORT) {
+            break;
+        }
+    }
+    best
+}
+
+/// Runs the one seed that the environment names, and nothing without it.
+#[test]
+fn replay() {
+    let Some(seed) = number("SEED") else { return };
+    let planting = std::env::var("BUG").ok().map_or(Planting::Nothing, |name| {
+        Planting::by_name(&name).unwrap_or_else(|| panic!("BUG={name}: unknown"))
+    });
+    let scenario = generate(seed);
+    let outcome = run::<Planted>(&scenario, planting, Extent::Told);
+    println!("{:#?}", scenario.setup);
+    outcome.lines.iter().for_each(|line| println!("{line}"));
+    let Some(failure) = outcome.failure else {
+        println!("no failure; trace {:016x}", outcome.trace);
+        return;
+    };
+    let short = shrink::<Planted>(&scenario, planting, failure.kind, outcome.failed_early);
+    for line in run::<Planted>(&short, planting, Extent::Told).lines {
+        println!("shrunk: {line}");
+    }
+    panic!("{}", describe(&short, planting, &failure));
+}

@@ -1,0 +1,196 @@
+//! What a simulation consists of: a set-up and a list of operations.
+
+use raindrop::{
+    core::{
+        issue::{IssueSettings, RollbackPolicy},
+        layout::{Layout, LayoutSpec, TimeUnit},
+    },
+    keeper::{KeeperSettings, LeaseTimes},
+};
+use std::time::Duration;
+
+pub(crate) const CODES: [&str; 5] = ["order", "user", "item", "cart", "note"];
+
+/// What stays the same during a simulation.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) unit: TimeUnit,
+    pub(crate) positions: u64,
+    pub(crate) min_sequence: u64,
+    pub(crate) rollback_bits: u32,
+    pub(crate) rollback_initial: u32,
+    pub(crate) workers: u64,
+    pub(crate) codes: usize,
+    pub(crate) codes_max: usize,
+    pub(crate) codes_shared: bool,
+    /// Whether the store has a clock of its own; otherwise all nodes are on one machine.
+    pub(crate) own_clock: bool,
+    pub(crate) prefer_previous: bool,
+    /// Whether all nodes go by one name.
+    pub(crate) one_holder: bool,
+    pub(crate) rollback: RollbackPolicy,
+    pub(crate) hold_ms: u64,
+    pub(crate) max_wait_ms: u64,
+    pub(crate) borrow_ms: u64,
+    pub(crate) window_ms: u64,
+    pub(crate) ttl_ms: u64,
+    pub(crate) renew_ms: u64,
+    pub(crate) skew_ms: u64,
+    /// The store's answers take this long, half of it on the way there.
+    pub(crate) latency_ms: u64,
+    pub(crate) began_ms: i64,
+    /// By how much each node's clock is wrong at first; also how many nodes there are.
+    pub(crate) offsets_ms: Vec<i64>,
+}
+
+impl Setup {
+    pub(crate) fn nodes(&self) -> usize {
+        self.offsets_ms.len()
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        LayoutSpec {
+            worker_bits: 3,
+            rollback_bits: self.rollback_bits,
+            rollback_initial: self.rollback_initial,
+            min_sequence: self.min_sequence,
+            max_sequence: Some(self.min_sequence + self.positions - 1),
+            ..LayoutSpec::for_unit(self.unit)
+        }
+        .build()
+        .expect("a valid layout")
+    }
+
+    pub(crate) fn settings(&self, holder: &str) -> KeeperSettings {
+        let millis = Duration::from_millis;
+        KeeperSettings {
+            max_worker: self.workers,
+            prefer_previous: self.prefer_previous,
+            issue: IssueSettings {
+                borrow_ahead: millis(self.borrow_ms),
+                max_wait: millis(self.max_wait_ms),
+                hold: millis(self.hold_ms),
+                rollback: self.rollback,
+                codes_max: self.codes_max,
+                codes_shared: self.codes_shared,
+                ..IssueSettings::default()
+            },
+            lease: LeaseTimes {
+                window: millis(self.window_ms),
+                ttl: millis(self.ttl_ms),
+                renew: millis(self.renew_ms),
+                max_clock_skew: millis(self.skew_ms),
+            },
+            ..KeeperSettings::new(self.layout(), holder)
+        }
+    }
+}
+
+/// What becomes of a swap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is not applied, and the caller gets an error.
+    NeverArrives,
+    /// It is applied, and the caller gets an error.
+    LostReply,
+    /// It is kept back until it is delivered, and the caller gets an error.
+    Late,
+}
+
+/// One operation; nodes, codes and kept-back writes are counted modulo how many there are, so
+/// that every list of operations can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// Time passes.
+    Advance {
+        ms: u64,
+    },
+    /// Every machine is suspended for a while.
+    SleepAll {
+        ms: i64,
+    },
+    /// A claim, whose answer is awaited by later operations.
+    Issue {
+        node: usize,
+        code: usize,
+        count: u32,
+    },
+    /// A claim on every node, running or stopping.
+    Everyone {
+        code: usize,
+        count: u32,
+    },
+    /// A claim that reads the clock and is then suspended with its machine, while another thread
+    /// of its process goes on to issue some other codes.
+    Stale {
+        node: usize,
+        code: usize,
+        asleep_ms: i64,
+        others: usize,
+    },
+    StepClock {
+        node: usize,
+        by_ms: i64,
+    },
+    DriftClock {
+        node: usize,
+        ppm: i64,
+    },
+    StepStoreClock {
+        by_ms: i64,
+    },
+    Crash {
+        node: usize,
+    },
+    /// Starts a node that does not run; one that stops gracefully is gone then.
+    Start {
+        node: usize,
+        same_holder: bool,
+    },
+    /// A clean stop, during which issuing goes on.
+    Stop {
+        node: usize,
+        deadline_ms: u64,
+    },
+    /// Nothing from or to the node arrives.
+    Partition {
+        node: usize,
+    },
+    /// Every answer to the node is kept back: its keeper is paused, its handlers are not.
+    HoldBack {
+        node: usize,
+    },
+    /// Every answer to the node takes so much longer.
+    Slow {
+        node: usize,
+        ms: u64,
+    },
+    /// Ends a partition, a pause and slowness of the node.
+    Heal {
+        node: usize,
+    },
+    Outage,
+    Restore,
+    /// What becomes of a coming swap of the node, the next one after `skip` others; `cut` begins
+    /// a partition with it.
+    Fail {
+        node: usize,
+        skip: usize,
+        fault: Fault,
+        cut: bool,
+    },
+    /// A write that was kept back arrives.
+    Deliver {
+        which: usize,
+    },
+    /// A node with another layout tries to join.
+    OtherLayout,
+}
+
+/// A set-up with its operations, and the seed that both came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
+    pub(crate) setup: Setup,
+    pub(crate) ops: Vec<Op>,
+}

@@ -1,0 +1,83 @@
+//! One process: a keeper, its issuer, and what it reports.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use raindrop::{
+    core::policy::Policy,
+    keeper::{Exhaustion, Issuer, Keeper, LeaseOperation, LeaseOutcome, Observer, RollbackAction},
+};
+
+use crate::{activity::Activity, store::Writer};
+
+/// A process that runs, or that stops while its handlers go on.
+pub(crate) struct Node<P: Policy> {
+    pub(crate) writer: Writer,
+    /// `None` once it was told to stop.
+    pub(crate) keeper: Option<Keeper>,
+    pub(crate) issuer: Issuer<P>,
+    pub(crate) events: Arc<Events>,
+    /// The lease that [`Self::codes`] is about.
+    pub(crate) lease: u64,
+    /// The codes that had a cursor under this lease.
+    pub(crate) codes: BTreeSet<usize>,
+}
+
+/// Counts what the keeper and the issuer report.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    held: AtomicU64,
+    rotated: AtomicU64,
+    swapped: AtomicU64,
+    refused: AtomicU64,
+    waited: AtomicU64,
+    borrowed: AtomicU64,
+    exhausted: AtomicU64,
+    clock_ahead: AtomicU64,
+}
+
+impl Events {
+    pub(crate) fn add_to(&self, activity: &mut Activity) {
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+        activity.held += take(&self.held);
+        activity.rotated += take(&self.rotated);
+        activity.swapped += take(&self.swapped);
+        activity.refused_rollback += take(&self.refused);
+        activity.waited += take(&self.waited);
+        activity.borrowed += take(&self.borrowed);
+        activity.exhausted += take(&self.exhausted);
+        activity.clock_ahead += take(&self.clock_ahead);
+    }
+}
+
+impl Observer for Events {
+    fn exhausted(&self, outcome: Exhaustion) {
+        let count = match outcome {
+            Exhaustion::Borrowed => &self.borrowed,
+            Exhaustion::Waited => &self.waited,
+            Exhaustion::Refused => &self.exhausted,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn clock_rolled_back(&self, action: RollbackAction) {
+        let count = match action {
+            RollbackAction::Held => &self.held,
+            RollbackAction::Rotated => &self.rotated,
+            RollbackAction::Swapped => &self.swapped,
+            RollbackAction::Refused => &self.refused,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn lease_operation(&self, _: LeaseOperation, outcome: LeaseOutcome) {
+        if outcome == LeaseOutcome::ClockAhead {
+            self.clock_ahead.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

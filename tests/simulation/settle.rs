@@ -1,0 +1,82 @@
+//! The end of a simulation: all is put right, and every node that can have a row must issue.
+
+use raindrop::{core::policy::Policy, store::Store};
+
+use crate::{check::FailureKind, world::World};
+
+/// How often it is looked whether a node issues again.
+const LOOK_MS: u64 = 1_000;
+/// How long a node may take beyond what its lease's times say: questions that nobody answers
+/// are given up after 10 s, and the next look at the store comes 5 s later at most.
+const SLACK_MS: u64 = 20_000;
+
+impl<P: Policy> World<'_, P> {
+    /// Heals everything, lets as much time pass as the rules may need, and demands IDs.
+    pub(crate) async fn settle(&mut self) {
+        self.put_right().await;
+        self.advance(LOOK_MS).await;
+        self.wait_for_marks().await;
+        let unit_ms = self.layout.unit().millis();
+        if unit_ms > 1_000 {
+            // What is left of the present tick may be used up.
+            self.time.sleep_all(unit_ms - self.time.now_ms().rem_euclid(unit_ms));
+        }
+        // A clock that was behind and is put right looks like one that jumped ahead: its lease is
+        // given up after a window. The row of a dead node comes free after the ttl.
+        let longest_ms = self.setup.window_ms + self.setup.ttl_ms + SLACK_MS;
+        let expected = self.setup.nodes().min(usize::try_from(self.setup.workers).expect("few"));
+        self.issuing.fill(false);
+        for _ in 0..longest_ms.div_ceil(LOOK_MS) {
+            for node in 0..self.setup.nodes() {
+                if !self.issuing[node] {
+                    self.issue(node, 0, 1);
+                }
+            }
+            self.advance(LOOK_MS).await;
+            if self.has_failed() {
+                return;
+            }
+            if self.issuing.iter().filter(|issuing| **issuing).count() >= expected {
+                // Ranges that overlap would show now that all nodes agree on the time.
+                for code in 0..self.setup.codes {
+                    (0..self.setup.nodes()).for_each(|node| self.issue(node, code, 2));
+                }
+                self.advance(2 * LOOK_MS).await;
+                return;
+            }
+        }
+        let troubles: Vec<_> =
+            self.nodes.iter().flatten().map(|node| node.issuer.status()).collect();
+        self.fail(
+            FailureKind::Standstill,
+            format!("{:?} issue, {expected} should: {troubles:?}", self.issuing),
+        );
+    }
+
+    async fn put_right(&mut self) {
+        self.cluster.state().outage = false;
+        for node in 0..self.setup.nodes() {
+            self.heal(node);
+            self.cluster.state().links[node].faults.clear();
+        }
+        while !self.cluster.state().late.is_empty() {
+            self.deliver(0).await;
+        }
+        self.clocks.iter().for_each(|clock| clock.put_right());
+        self.store_clock.put_right();
+        for node in 0..self.setup.nodes() {
+            self.start(node, true);
+        }
+    }
+
+    /// Waits for what wrong clocks left behind: marks, expiries and readings of the future.
+    async fn wait_for_marks(&mut self) {
+        let rows = self.cluster.memory.list().await.expect("memory does not fail");
+        let marks = rows.iter().flat_map(|listed| listed.row.marks.iter());
+        let dues = marks.map(|mark| self.layout.start_of_tick_ms(self.layout.tick_of(mark)));
+        let expiries = rows.iter().map(|listed| listed.row.expires_ms);
+        let readings = self.clocks.iter().map(|clock| clock.highest_ms());
+        let latest = dues.chain(expiries).chain(readings).max();
+        self.time.sleep_all(latest.map_or(0, |latest_ms| latest_ms + 1 - self.time.now_ms()));
+    }
+}

@@ -1,0 +1,473 @@
+//! The store as each node meets it: a memory store behind a network that fails on demand.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use raindrop::{
+    core::{
+        layout::Layout,
+        lease::{Marks, Row, RowExpiry, RowWrite, Token},
+    },
+    store::{LayoutRecord, ListedRow, MemoryStore, Scope, Store, StoreError, Survey},
+};
+use tokio::time::sleep;
+
+use crate::{
+    activity::Activity,
+    check::{Failure, FailureKind, Journal},
+    model::{Fault, Setup},
+    time::{SkewedClock, Time},
+};
+
+/// How often a held-back answer looks whether it may go on.
+const HELD_BACK: Duration = Duration::from_millis(500);
+
+/// The store, the network, and what an onlooker of both knows.
+pub(crate) struct Cluster {
+    pub(crate) memory: MemoryStore,
+    time: Arc<Time>,
+    layout: Layout,
+    window_ms: i64,
+    skew_ms: i64,
+    latency: Duration,
+    compares_tokens: bool,
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    pub(crate) outage: bool,
+    pub(crate) links: Vec<Link>,
+    pub(crate) late: Vec<LateWrite>,
+    pub(crate) activity: Activity,
+    pub(crate) journal: Journal,
+    pub(crate) failure: Option<Failure>,
+    /// Whose write stands in each row that is held.
+    owners: BTreeMap<u64, u32>,
+    /// Marks that the last write about them lowered.
+    lowered: BTreeMap<(u64, usize), u64>,
+    /// Writes whose outcome their writer does not know, with the token they started from.
+    unknown: BTreeMap<(u32, u64), (Token, Vec<Token>)>,
+    /// Up to where each node knows that it may issue.
+    limits: BTreeMap<(u32, u64, u64), u64>,
+    /// How many leases each node may have begun.
+    leases: BTreeMap<u32, u64>,
+    surveyed: BTreeMap<u32, Surveyed>,
+    /// Leases in the store that their process does not know of yet.
+    new_leases: BTreeSet<(u32, u64)>,
+    /// The processes that crashed or were replaced.
+    pub(crate) dead: BTreeSet<u32>,
+}
+
+/// The way between one node and the store.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    pub(crate) cut: bool,
+    pub(crate) held_back: bool,
+    pub(crate) slow_ms: u64,
+    pub(crate) faults: VecDeque<Option<(Fault, bool)>>,
+}
+
+pub(crate) struct LateWrite {
+    writer: Writer,
+    scope: Scope,
+    swap: Swap,
+}
+
+/// A compare-and-swap on its way.
+#[derive(Clone, Debug)]
+struct Swap {
+    worker: u64,
+    expected: Token,
+    write: RowWrite,
+    /// What the writer knew of the time.
+    surveyed: Surveyed,
+}
+
+/// The clocks when a process last asked for the store's.
+#[derive(Clone, Copy, Debug, Default)]
+struct Surveyed {
+    wall_ms: i64,
+    store_ms: i64,
+}
+
+/// One process, and the machine it runs on.
+#[derive(Clone, Debug)]
+pub(crate) struct Writer {
+    pub(crate) node: usize,
+    pub(crate) generation: u32,
+    pub(crate) clock: Arc<SkewedClock>,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    pub(crate) fn new(
+        setup: &Setup,
+        time: &Arc<Time>,
+        memory: MemoryStore,
+        compares_tokens: bool,
+        verbose: bool,
+    ) -> Arc<Self> {
+        let links = setup.offsets_ms.iter().map(|_| Link::default()).collect();
+        Arc::new(Self {
+            memory,
+            time: Arc::clone(time),
+            layout: setup.layout(),
+            window_ms: i64::try_from(setup.window_ms).expect("small"),
+            skew_ms: i64::try_from(setup.skew_ms).expect("small"),
+            latency: Duration::from_millis(setup.latency_ms / 2),
+            compares_tokens,
+            state: Mutex::new(State {
+                outage: false,
+                links,
+                late: Vec::new(),
+                activity: Activity::default(),
+                journal: Journal::new(verbose),
+                failure: None,
+                owners: BTreeMap::new(),
+                lowered: BTreeMap::new(),
+                unknown: BTreeMap::new(),
+                limits: BTreeMap::new(),
+                leases: BTreeMap::new(),
+                surveyed: BTreeMap::new(),
+                new_leases: BTreeSet::new(),
+                dead: BTreeSet::new(),
+            }),
+        })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("unpoisoned")
+    }
+
+    /// Lets a write that was kept back arrive.
+    pub(crate) async fn deliver(&self, late: LateWrite) {
+        let took_place = self.apply(&late.writer, &late.scope, &late.swap).await;
+        let mut state = self.state();
+        if took_place {
+            state.activity.late_applied += 1;
+        } else {
+            state.activity.late_refused += 1;
+        }
+        if state.dead.contains(&late.writer.generation) {
+            state.activity.late_after_crash += 1;
+        }
+    }
+
+    /// One atomic swap, and what an onlooker learns from it.
+    async fn apply(&self, writer: &Writer, scope: &Scope, swap: &Swap) -> bool {
+        let Swap { worker, expected, ref write, .. } = *swap;
+        let before = self.memory.row(scope, worker).await.expect("memory does not fail");
+        let Some(before) = before else { return false };
+        let expected = if self.compares_tokens { expected } else { before.token };
+        let answer = self.memory.swap(scope, worker, expected, write).await;
+        let took_place = answer.expect("memory does not fail");
+        let mut state = self.state();
+        state.journal.note((worker, writer.generation, took_place, write.lane), || {
+            format!(
+                "{:>9} ms  process {} on node {}: row {worker} {} -> {} lane {} {:?}: {}",
+                self.time.elapsed_ms(),
+                writer.generation,
+                writer.node,
+                before.marks,
+                write.marks,
+                write.lane,
+                write.expiry,
+                if took_place { "done" } else { "refused" }
+            )
+        });
+        if took_place {
+            self.learn(&mut state, writer, &before, swap);
+        }
+        took_place
+    }
+
+    fn learn(&self, state: &mut State, writer: &Writer, before: &Row, swap: &Swap) {
+        let (worker, write) = (before.worker, &swap.write);
+        let owner = state.owners.get(&worker).copied();
+        let Surveyed { wall_ms, store_ms } = swap.surveyed;
+        let is_taken = owner != Some(writer.generation);
+        // A row is taken by the store's clock; a row that is held may ride out a wrong one.
+        let bounded = is_taken && !self.memory.clock_is_local();
+        let now_ms = if bounded { wall_ms.min(store_ms + self.skew_ms) } else { wall_ms };
+        let latest = self.layout.tick_clamped(now_ms + self.window_ms) + 1;
+        let latest = self.layout.first_position(latest);
+        for (lane, (old, new)) in before.marks.iter().zip(write.marks.iter()).enumerate() {
+            if new > old && new > latest {
+                let ahead = self.layout.tick_of(new) - self.layout.tick_of(latest);
+                state.failure.get_or_insert(Failure {
+                    kind: FailureKind::MarkRanAway,
+                    detail: format!(
+                        "process {} wrote a mark of worker {worker} {ahead} ticks beyond its window",
+                        writer.generation
+                    ),
+                });
+            }
+            if new < old {
+                state.lowered.insert((worker, lane), new);
+            }
+        }
+        if write.expiry == RowExpiry::Released {
+            state.owners.remove(&worker);
+            return;
+        }
+        if is_taken || before.lane != write.lane {
+            let start = before.marks[write.lane];
+            state.activity.reused += u64::from(start > 0);
+            let lowered = state.lowered.get(&(worker, write.lane)) == Some(&start);
+            state.activity.lowered_starts += u64::from(lowered);
+            state.new_leases.insert((writer.generation, worker));
+        }
+        if write.marks[write.lane] > before.marks[write.lane] {
+            state.lowered.remove(&(worker, write.lane));
+        }
+        state.owners.insert(worker, writer.generation);
+    }
+}
+
+impl State {
+    /// Whether another process took the row that this one issues on.
+    pub(crate) fn is_dispossessed(&self, generation: u32, worker: u64) -> bool {
+        self.owners.get(&worker).is_some_and(|owner| *owner != generation)
+    }
+
+    /// Up to where a process knows that it may issue, by worker and lane.
+    pub(crate) fn limits(&self, generation: u32) -> BTreeMap<(u64, u64), u64> {
+        let own = self.limits.range((generation, 0, 0)..=(generation, u64::MAX, u64::MAX));
+        own.map(|((_, worker, lane), limit)| ((*worker, *lane), *limit)).collect()
+    }
+
+    /// A number that changes whenever a process may have begun another lease.
+    pub(crate) fn lease(&self, generation: u32) -> u64 {
+        self.leases.get(&generation).copied().unwrap_or_default()
+    }
+
+    /// The process learned that its write took place.
+    fn confirmed(&mut self, generation: u32, worker: u64, lane: usize, limit: u64) {
+        let key = (generation, worker, lane as u64);
+        self.limits.insert(key, limit);
+        if self.new_leases.remove(&(generation, worker)) {
+            *self.leases.entry(generation).or_default() += 1;
+        }
+    }
+}
+
+fn unavailable() -> StoreError {
+    StoreError::Unavailable("planned by the simulation".into())
+}
+
+/// One process's connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) writer: Writer,
+}
+
+impl Connection {
+    fn reachable(&self) -> Result<(), StoreError> {
+        let state = self.cluster.state();
+        let cut = state.outage || state.links[self.writer.node].cut;
+        if cut { Err(unavailable()) } else { Ok(()) }
+    }
+
+    async fn go(&self) -> Result<(), StoreError> {
+        self.alive().await;
+        self.reachable()?;
+        if !self.cluster.latency.is_zero() {
+            sleep(self.cluster.latency).await;
+            self.alive().await;
+            self.reachable()?;
+        }
+        Ok(())
+    }
+
+    /// Never goes on in a process that is dead.
+    async fn alive(&self) {
+        let dead = self.cluster.state().dead.contains(&self.writer.generation);
+        if dead {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn come_back<T>(&self, answer: T) -> Result<T, StoreError> {
+        let slow_ms = self.cluster.state().links[self.writer.node].slow_ms;
+        let delay = self.cluster.latency + Duration::from_millis(slow_ms);
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+        while self.cluster.state().links[self.writer.node].held_back {
+            sleep(HELD_BACK).await;
+        }
+        self.alive().await;
+        self.reachable()?;
+        Ok(answer)
+    }
+
+    fn next_fault(&self) -> Option<Fault> {
+        let mut state = self.cluster.state();
+        let link = &mut state.links[self.writer.node];
+        let (fault, cut) = link.faults.pop_front()??;
+        link.cut |= cut;
+        Some(fault)
+    }
+
+    /// Notes that the outcome of a write is not known yet.
+    fn sent(&self, worker: u64, expected: Token, token: Token) {
+        let mut state = self.cluster.state();
+        let key = (self.writer.generation, worker);
+        let unknown = state.unknown.entry(key).or_insert((expected, Vec::new()));
+        if unknown.0 != expected {
+            *unknown = (expected, Vec::new());
+        }
+        unknown.1.push(token);
+    }
+
+    fn answered(&self, worker: u64, write: &RowWrite, took_place: bool) {
+        let mut state = self.cluster.state();
+        let key = (self.writer.generation, worker);
+        if took_place {
+            state.unknown.remove(&key);
+            let limit = write.marks[write.lane];
+            state.confirmed(self.writer.generation, worker, write.lane, limit);
+        } else if let Some((_, tokens)) = state.unknown.get_mut(&key) {
+            tokens.retain(|token| *token != write.token);
+            if tokens.is_empty() {
+                state.unknown.remove(&key);
+            }
+        }
+    }
+
+    /// What reading a row says about writes whose outcome was unknown.
+    fn resolved(&self, row: &Row) {
+        let mut state = self.cluster.state();
+        let (generation, worker) = (self.writer.generation, row.worker);
+        let Some((expected, tokens)) = state.unknown.get(&(generation, worker)) else { return };
+        if row.token == *expected {
+            state.activity.unchanged += 1;
+            return;
+        }
+        if tokens.contains(&row.token) {
+            state.activity.took_place += 1;
+            state.confirmed(generation, worker, row.lane, row.marks[row.lane]);
+        } else {
+            state.activity.lost += 1;
+        }
+        state.unknown.remove(&(generation, worker));
+    }
+}
+
+#[async_trait]
+impl Store for Connection {
+    fn clock_is_local(&self) -> bool {
+        self.cluster.memory.clock_is_local()
+    }
+
+    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
+        self.go().await?;
+        let answer = self.cluster.memory.prepare().await?;
+        self.come_back(answer).await
+    }
+
+    async fn layout_record(
+        &self,
+        namespace: &str,
+        words: &str,
+    ) -> Result<LayoutRecord, StoreError> {
+        self.go().await?;
+        let answer = self.cluster.memory.layout_record(namespace, words).await?;
+        self.come_back(answer).await
+    }
+
+    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
+        self.go().await?;
+        self.cluster.memory.mark_complete(namespace, reserved_key).await?;
+        self.come_back(()).await
+    }
+
+    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
+        self.go().await?;
+        self.cluster.memory.create_rows(scope, marks).await?;
+        self.come_back(()).await
+    }
+
+    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
+        self.go().await?;
+        let answer = self.cluster.memory.survey(scope).await?;
+        let answer = self.come_back(answer).await?;
+        let surveyed = Surveyed { wall_ms: self.writer.clock.peek_ms(), store_ms: answer.now_ms };
+        self.cluster.state().surveyed.insert(self.writer.generation, surveyed);
+        Ok(answer)
+    }
+
+    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
+        self.go().await?;
+        let answer = self.cluster.memory.free_rows(scope, limit).await?;
+        self.come_back(answer).await
+    }
+
+    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
+        self.go().await?;
+        let answer = self.cluster.memory.free_row_of(scope, holder).await?;
+        self.come_back(answer).await
+    }
+
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
+        self.go().await?;
+        let answer = self.cluster.memory.row(scope, worker).await?;
+        let row = self.come_back(answer).await?;
+        row.iter().for_each(|row| self.resolved(row));
+        Ok(row)
+    }
+
+    async fn swap(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool, StoreError> {
+        self.sent(worker, expected, write.token);
+        let surveyed = self.cluster.state().surveyed.get(&self.writer.generation).copied();
+        let (write, surveyed) = (write.clone(), surveyed.unwrap_or_default());
+        let swap = Swap { worker, expected, write, surveyed };
+        self.go().await?;
+        let fault = self.next_fault();
+        let apply = self.cluster.apply(&self.writer, scope, &swap);
+        match fault {
+            None => {
+                let took_place = apply.await;
+                let took_place = self.come_back(took_place).await?;
+                self.answered(worker, &swap.write, took_place);
+                Ok(took_place)
+            }
+            Some(Fault::NeverArrives) => Err(unavailable()),
+            Some(Fault::LostReply) => {
+                apply.await;
+                Err(unavailable())
+            }
+            Some(Fault::Late) => {
+                drop(apply);
+                let (writer, scope) = (self.writer.clone(), scope.clone());
+                self.cluster.state().late.push(LateWrite { writer, scope, swap });
+                Err(unavailable())
+            }
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+        self.go().await?;
+        let answer = self.cluster.memory.list().await?;
+        self.come_back(answer).await
+    }
+
+    async fn close(&self) {}
+}
