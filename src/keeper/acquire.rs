@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::{
     LeaseOperation, LeaseOutcome, StoreOperation, Trouble,
-    context::{Context, Purpose, SealedLane, Swapped, millis},
+    context::{Context, Swapped, millis},
     hold::Held,
 };
 use crate::{
     core::{
         lease::{
-            Choice, ClockVerdict, Marks, Resolution, Row, Tenure, choose_row, first_due,
-            marks_beyond, usable_lane,
+            Choice, ClockVerdict, HeldLanes, Marks, Purpose, Resolution, Row, Tenure, choose_row,
+            first_due, marks_beyond, usable_lane,
         },
         policy::Policy,
     },
@@ -123,8 +123,8 @@ impl<P: Policy> Search<P> {
             .or_else(|| usable_lane(layout, tenure.marks(), due_ms, None))
             // The clock went back meanwhile; the row must be settled all the same.
             .unwrap_or(layout.rollback_initial() as usize);
-        let nothing_sealed: Option<SealedLane> = None;
-        let (write, purpose) = context.lease_write(tenure, lane, nothing_sealed, now_ms, reach_ms);
+        let lanes = HeldLanes::on(lane);
+        let (write, purpose) = context.lease_write(tenure, &lanes, lane, now_ms, reach_ms);
         match context.swap(tenure, write, purpose, LeaseOperation::Acquire).await {
             Swapped::Done(purpose) => Ok(self.won(context, purpose)),
             Swapped::Refused => self.settle(context).await,
@@ -144,7 +144,7 @@ impl<P: Policy> Search<P> {
         let Some(tenure) = &mut self.unresolved else { return Ok(None) };
         // The row is as it was, but our write may still arrive: this one refuses it.
         let mark = tenure.marks()[0];
-        let write = context.release_write(tenure, 0, mark, None);
+        let write = context.release_write(tenure, &HeldLanes::on(0), mark);
         let purpose = Purpose::Release;
         match context.swap(tenure, write, purpose, LeaseOperation::Release).await {
             Swapped::Done(_) => {
@@ -159,8 +159,8 @@ impl<P: Policy> Search<P> {
     fn won(&mut self, context: &Context<P>, purpose: Purpose) -> Option<Box<Held<P>>> {
         let tenure = self.unresolved.take()?;
         self.conflicts = 0;
-        let Purpose::Lease { lane, start, limit } = purpose else { return None };
-        Some(Box::new(Held::new(context, tenure, lane, start, limit)))
+        let Purpose::Lease(lease) = purpose else { return None };
+        Some(Box::new(Held::new(context, tenure, lease)))
     }
 
     async fn choose(

@@ -16,10 +16,10 @@ use crate::{
     core::{
         issue::Grant,
         lease::{
-            ClockCheck, ClockVerdict, LimitRequest, Resolution, Row, RowExpiry, RowWrite,
-            StoreReading, Tenure, Token, judge_clock, limit_for,
+            ClockCheck, ClockVerdict, HeldLanes, Lease, Purpose, Resolution, Row, RowExpiry,
+            RowWrite, StoreReading, Tenure, Token, judge_clock, next_token,
         },
-        policy::{Bug, Policy},
+        policy::Policy,
     },
     store::{Scope, Store, StoreError, Survey},
 };
@@ -43,17 +43,6 @@ pub(super) struct Context<P: Policy> {
     random: Box<dyn Rng + Send + Sync>,
 }
 
-/// What a write was for, kept until its outcome is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// A lease from `start` up to `limit` on a row that was free, or on another lane of our own.
-    Lease { lane: usize, start: u64, limit: u64 },
-    /// The grant's limit rises.
-    Renew { limit: u64 },
-    /// The row is given back.
-    Release,
-}
-
 /// How a swap ended.
 #[derive(Debug)]
 pub(super) enum Swapped {
@@ -62,13 +51,6 @@ pub(super) enum Swapped {
     Refused,
     /// The store failed: it may have taken place, or may still.
     Unknown(StoreError),
-}
-
-/// A lane of our row whose grant is sealed: its true mark goes with the next write.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SealedLane {
-    pub(super) lane: usize,
-    pub(super) mark: u64,
 }
 
 /// The clocks at the last confirmed write of our row.
@@ -182,75 +164,54 @@ impl<P: Policy> Context<P> {
     pub(super) fn lease_write(
         &mut self,
         tenure: &Tenure<Purpose, P>,
+        lanes: &HeldLanes,
         lane: usize,
-        sealed: Option<SealedLane>,
         now_ms: i64,
         reach_ms: i64,
     ) -> (RowWrite, Purpose) {
-        let start = tenure.marks()[lane];
-        let request = LimitRequest {
-            old_limit: start,
-            start,
-            highest_next: start,
-            refused: 0,
-            now_ms,
-            reach_ms,
-        };
-        let limit = limit_for(&self.settings.layout, &request, self.policy);
-        let write = self.held_write(tenure, lane, limit, sealed);
-        (write, Purpose::Lease { lane, start, limit })
+        let (layout, marks) = (&self.settings.layout, tenure.marks());
+        let lease = Lease::from_mark(layout, marks, lane, now_ms, reach_ms, self.policy);
+        (self.held_write(tenure, lanes, lane, lease.limit), Purpose::Lease(lease))
     }
 
     /// A write that keeps the row ours, with the mark of `lane` at `limit`.
     pub(super) fn held_write(
         &mut self,
         tenure: &Tenure<Purpose, P>,
+        lanes: &HeldLanes,
         lane: usize,
         limit: u64,
-        sealed: Option<SealedLane>,
     ) -> RowWrite {
         let expiry = RowExpiry::After(self.settings.lease.ttl);
-        self.write(tenure, lane, limit, sealed, expiry)
+        self.write(tenure, lanes, lane, limit, expiry)
     }
 
-    /// A write that gives the row back, with the mark of `lane` at `mark`.
+    /// A write that gives the row back, with the mark of the present lane at `mark`.
     pub(super) fn release_write(
         &mut self,
         tenure: &Tenure<Purpose, P>,
-        lane: usize,
+        lanes: &HeldLanes,
         mark: u64,
-        sealed: Option<SealedLane>,
     ) -> RowWrite {
-        self.write(tenure, lane, mark, sealed, RowExpiry::Released)
+        self.write(tenure, lanes, lanes.present(), mark, RowExpiry::Released)
     }
 
     fn write(
         &mut self,
         tenure: &Tenure<Purpose, P>,
+        lanes: &HeldLanes,
         lane: usize,
         mark: u64,
-        sealed: Option<SealedLane>,
         expiry: RowExpiry,
     ) -> RowWrite {
-        let marks = match sealed {
-            Some(sealed) => tenure.marks().with(sealed.lane, sealed.mark),
-            None => tenure.marks().clone(),
-        };
+        let fresh = || Token::from_bits(self.random.random());
         RowWrite {
-            token: self.token_after(tenure.token()),
+            token: next_token(tenure.token(), fresh, self.policy),
             holder: self.settings.holder.clone(),
             lane,
-            marks: marks.with(lane, mark),
+            marks: lanes.marks_with(tenure.marks(), lane, mark),
             expiry,
         }
-    }
-
-    /// Never derived from the one before: two processes would derive the same.
-    fn token_after(&mut self, token: Token) -> Token {
-        if self.policy.has(Bug::TokenDerived) {
-            return token.successor();
-        }
-        Token::from_bits(self.random.random())
     }
 
     /// Sends a write. It is noted before it is sent, so that this future may be dropped.
@@ -284,7 +245,8 @@ impl<P: Policy> Context<P> {
     }
 
     /// A grant for a lease that the store confirmed.
-    pub(super) fn grant(&self, worker: u64, lane: usize, start: u64, limit: u64) -> Arc<Grant<P>> {
+    pub(super) fn grant(&self, worker: u64, lease: Lease) -> Arc<Grant<P>> {
+        let Lease { lane, start, limit } = lease;
         let layout = self.shared.layout();
         let codes_max = self.settings.issue.codes_max;
         let grant = Grant::new(layout, worker, lane as u64, start, codes_max, waker(&self.bell))

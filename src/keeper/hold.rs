@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use super::{
     LeaseOperation, LeaseOutcome,
-    context::{Context, Purpose, SealedLane, Stamp, Surveyed, Swapped, millis},
+    context::{Context, Stamp, Surveyed, Swapped, millis},
 };
 use crate::{
     core::{
         issue::Grant,
-        lease::{ClockVerdict, LimitRequest, Resolution, Tenure, limit_for, usable_lane},
+        lease::{
+            ClockVerdict, HeldLanes, Lease, LimitRequest, Purpose, Resolution, Tenure, limit_for,
+            usable_lane,
+        },
         policy::{Bug, Policy},
     },
     store::StoreError,
@@ -20,8 +23,7 @@ use crate::{
 pub(super) struct Held<P: Policy> {
     pub(super) tenure: Tenure<Purpose, P>,
     pub(super) grant: Arc<Grant<P>>,
-    lane: usize,
-    sealed: Option<SealedLane>,
+    lanes: HeldLanes,
     renewed: Stamp,
     released: bool,
 }
@@ -51,15 +53,10 @@ pub(super) enum Rotation {
 }
 
 impl<P: Policy> Held<P> {
-    pub(super) fn new(
-        context: &Context<P>,
-        tenure: Tenure<Purpose, P>,
-        lane: usize,
-        start: u64,
-        limit: u64,
-    ) -> Self {
-        let grant = context.grant(tenure.worker(), lane, start, limit);
-        Self { tenure, grant, lane, sealed: None, renewed: context.stamp(), released: false }
+    pub(super) fn new(context: &Context<P>, tenure: Tenure<Purpose, P>, lease: Lease) -> Self {
+        let grant = context.grant(tenure.worker(), lease);
+        let lanes = HeldLanes::on(lease.lane);
+        Self { tenure, grant, lanes, renewed: context.stamp(), released: false }
     }
 
     /// Raises the limit. `woken` says that no heartbeat is due, so that a write which gains
@@ -94,10 +91,11 @@ impl<P: Policy> Held<P> {
         }
         // A renewal that claims ask for early is still the first lease's.
         let limit = self.next_limit(context, &surveyed, has_renewed || !woken);
-        if woken && limit == self.grant.limit() && self.sealed.is_none() {
+        if woken && limit == self.grant.limit() && !self.lanes.has_left_one() {
             return Ok(Renewal::NothingToGain);
         }
-        let mut write = context.held_write(&self.tenure, self.lane, limit, self.sealed);
+        let lane = self.lanes.present();
+        let mut write = context.held_write(&self.tenure, &self.lanes, lane, limit);
         if context.policy.has(Bug::RenewalKeepsToken) {
             write.token = self.tenure.token();
         }
@@ -142,15 +140,15 @@ impl<P: Policy> Held<P> {
         if !surveyed.survey.has_record {
             return Ok(Rotation::Vanished);
         }
-        let marks = self.tenure.marks();
+        let (marks, present) = (self.tenure.marks(), Some(self.lanes.present()));
         let layout = &context.settings.layout;
-        let Some(lane) = usable_lane(layout, marks, surveyed.now_ms, Some(self.lane)) else {
+        let Some(lane) = usable_lane(layout, marks, surveyed.now_ms, present) else {
             context.observe(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
             return Ok(Rotation::NoLane);
         };
         let reach_ms = context.reach_ms(has_renewed);
         let (write, purpose) =
-            context.lease_write(&self.tenure, lane, self.sealed, surveyed.now_ms, reach_ms);
+            context.lease_write(&self.tenure, &self.lanes, lane, surveyed.now_ms, reach_ms);
         match context.swap(&mut self.tenure, write, purpose, LeaseOperation::Rotate).await {
             Swapped::Done(purpose) => {
                 self.took_place(context, purpose);
@@ -183,26 +181,24 @@ impl<P: Policy> Held<P> {
 
     /// Does what a confirmed write allows.
     fn took_place(&mut self, context: &Context<P>, purpose: Purpose) {
-        // Only what the confirmed write carried; a lane that was sealed since comes with the next.
-        let marks = self.tenure.marks();
-        self.sealed = self.sealed.filter(|sealed| marks[sealed.lane] != sealed.mark);
+        self.lanes.confirmed(self.tenure.marks());
         self.renewed = context.stamp();
         match purpose {
             Purpose::Renew { limit } => {
                 if context.policy.has(Bug::TablePerRenewal) {
                     let (worker, start) = (self.grant.worker(), self.grant.start());
-                    self.grant = context.grant(worker, self.lane, start, limit);
+                    let lane = self.lanes.present();
+                    self.grant = context.grant(worker, Lease { lane, start, limit });
                     let grant = Some(Arc::clone(&self.grant));
                     context.shared.generator.replace_grant(grant);
                 }
                 self.grant.raise_limit(limit, context.shared.present());
             }
-            Purpose::Lease { lane, start, limit } => {
-                let grant = context.grant(self.tenure.worker(), lane, start, limit);
+            Purpose::Lease(lease) => {
+                let grant = context.grant(self.tenure.worker(), lease);
                 context.shared.generator.replace_grant(Some(Arc::clone(&grant)));
                 let old = std::mem::replace(&mut self.grant, grant);
-                self.sealed = Some(SealedLane { lane: self.lane, mark: old.seal() });
-                self.lane = lane;
+                self.lanes.moved_to(lease.lane, old.seal());
             }
             Purpose::Release => self.released = true,
         }
@@ -217,7 +213,7 @@ impl<P: Policy> Held<P> {
         }
         // Sealed once more: a rotation that turned out to have taken place made another grant.
         let mark = self.grant.seal();
-        let write = context.release_write(&self.tenure, self.lane, mark, self.sealed);
+        let write = context.release_write(&self.tenure, &self.lanes, mark);
         let purpose = Purpose::Release;
         match context.swap(&mut self.tenure, write, purpose, LeaseOperation::Release).await {
             Swapped::Done(_) => Ok(true),
