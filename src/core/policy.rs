@@ -47,7 +47,7 @@ pub trait Policy: Copy + Debug + Default + Send + Sync + 'static {
 }
 
 /// Breaks no rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sound;
 
 impl Policy for Sound {

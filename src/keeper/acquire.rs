@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::{
     LeaseOperation, LeaseOutcome, StoreOperation, Trouble,
-    context::{Context, Purpose, SealedLane, Surveyed, Swapped, millis},
+    context::{Context, Sent, Surveyed, Swapped, millis},
     hold::Held,
 };
 use crate::{
     core::{
         lease::{
-            Choice, ClockVerdict, Marks, Resolution, Row, Tenure, choose_row, first_due,
-            marks_beyond, usable_lane,
+            Choice, ClockVerdict, HeldLanes, Marks, Purpose, Resolution, Row, Tenure, choose_row,
+            first_due, marks_beyond, usable_lane,
         },
         policy::Policy,
     },
@@ -46,7 +46,7 @@ pub(super) enum Acquired<P: Policy> {
 /// another one could leave this one leased to nobody.
 #[derive(Debug)]
 pub(super) struct Search<P: Policy> {
-    pub(super) unresolved: Option<Tenure<Purpose, P>>,
+    pub(super) unresolved: Option<Tenure<Sent, P>>,
     conflicts: u32,
 }
 
@@ -135,11 +135,10 @@ impl<P: Policy> Search<P> {
             .or_else(|| usable_lane(layout, tenure.marks(), due_ms, None))
             // The clock went back meanwhile; the row must be settled all the same.
             .unwrap_or(layout.rollback_initial() as usize);
-        let nothing_sealed: Option<SealedLane> = None;
-        let (write, purpose) =
-            context.lease_write(tenure, lane, nothing_sealed, surveyed, reach_ms);
-        match context.swap(tenure, write, purpose, LeaseOperation::Acquire).await {
-            Swapped::Done(purpose) => Ok(self.won(context, purpose)),
+        let lanes = HeldLanes::on(lane);
+        let (write, sent) = context.lease_write(tenure, &lanes, lane, surveyed, reach_ms);
+        match context.swap(tenure, write, sent, LeaseOperation::Acquire).await {
+            Swapped::Done(sent) => Ok(self.won(context, sent)),
             Swapped::Refused => self.settle(context).await,
             Swapped::Unknown(error) => Err(error),
         }
@@ -160,9 +159,9 @@ impl<P: Policy> Search<P> {
         };
         // The row is as it was, but our write may still arrive: this one refuses it.
         let mark = tenure.marks()[0];
-        let write = context.release_write(tenure, 0, mark, None);
-        let purpose = Purpose::Release;
-        match context.swap(tenure, write, purpose, LeaseOperation::Release).await {
+        let write = context.release_write(tenure, &HeldLanes::on(0), mark);
+        let sent = context.releasing();
+        match context.swap(tenure, write, sent, LeaseOperation::Release).await {
             Swapped::Done(_) => {
                 self.unresolved = None;
                 Ok(None)
@@ -172,18 +171,18 @@ impl<P: Policy> Search<P> {
         }
     }
 
-    fn won(&mut self, context: &Context<P>, purpose: Purpose) -> Option<Box<Held<P>>> {
+    fn won(&mut self, context: &Context<P>, sent: Sent) -> Option<Box<Held<P>>> {
         let tenure = self.unresolved.take()?;
         self.conflicts = 0;
-        let Purpose::Lease { lane, start, limit, judged } = purpose else { return None };
-        Some(Box::new(Held::new(context, tenure, lane, start, limit, judged)))
+        let Purpose::Lease(lease) = sent.purpose else { return None };
+        Some(Box::new(Held::new(context, tenure, lease, sent.judged)))
     }
 
     async fn choose(
         &self,
         context: &mut Context<P>,
         now_ms: i64,
-    ) -> Result<Option<Tenure<Purpose, P>>, StoreError> {
+    ) -> Result<Option<Tenure<Sent, P>>, StoreError> {
         if context.settings.prefer_previous {
             let question = context.store.free_row_of(&context.scope, &context.settings.holder);
             let previous = context.ask(StoreOperation::Read, question).await?;

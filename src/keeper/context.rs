@@ -16,10 +16,10 @@ use crate::{
     core::{
         issue::Grant,
         lease::{
-            ClockCheck, ClockVerdict, LimitRequest, Resolution, Row, RowExpiry, RowWrite,
-            StoreReading, Tenure, Token, judge_clock, limit_for,
+            ClockCheck, ClockVerdict, HeldLanes, Lease, Purpose, Resolution, Row, RowExpiry,
+            RowWrite, StoreReading, Tenure, Token, judge_clock, next_token,
         },
-        policy::{Bug, Policy},
+        policy::Policy,
     },
     store::{Scope, Store, StoreError, Survey, with_sources},
 };
@@ -45,36 +45,26 @@ pub(super) struct Context<P: Policy> {
     random: Box<dyn Rng + Send + Sync>,
 }
 
-/// What a write was for, kept until its outcome is known.
+/// What a write was for, and the clocks that were judged for it, kept until its outcome is
+/// known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// A lease from `start` up to `limit` on a row that was free, or on another lane of our own.
-    Lease { lane: usize, start: u64, limit: u64, judged: Stamp },
-    /// The grant's limit rises.
-    Renew { limit: u64, judged: Stamp },
-    /// The row is given back.
-    Release,
+pub(super) struct Sent {
+    pub(super) purpose: Purpose,
+    pub(super) judged: Stamp,
 }
 
 /// How a swap ended.
 #[derive(Debug)]
 pub(super) enum Swapped {
-    Done(Purpose),
+    Done(Sent),
     /// The token had changed.
     Refused,
     /// The store failed: it may have taken place, or may still.
     Unknown(StoreError),
 }
 
-/// A lane of our row whose grant is sealed: its true mark goes with the next write.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SealedLane {
-    pub(super) lane: usize,
-    pub(super) mark: u64,
-}
-
-/// The clocks when they were judged for a write. Kept with the write: had they been read when
-/// its outcome became known, a jump in between would go unseen.
+/// The clocks when they were judged for a write. Had they been read when its outcome became
+/// known, a jump in between would go unseen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     wall_ms: i64,
@@ -202,88 +192,74 @@ impl<P: Policy> Context<P> {
     /// The write of a new lease on a lane, from the mark that the tenure knows.
     pub(super) fn lease_write(
         &mut self,
-        tenure: &Tenure<Purpose, P>,
+        tenure: &Tenure<Sent, P>,
+        lanes: &HeldLanes,
         lane: usize,
-        sealed: Option<SealedLane>,
         surveyed: &Surveyed,
         reach_ms: i64,
-    ) -> (RowWrite, Purpose) {
-        let start = tenure.marks()[lane];
-        let request = LimitRequest {
-            old_limit: start,
-            start,
-            highest_next: start,
-            refused: 0,
-            now_ms: surveyed.now_ms,
-            reach_ms,
-        };
-        let limit = limit_for(&self.settings.layout, &request, self.policy);
-        let write = self.held_write(tenure, lane, limit, sealed);
-        (write, Purpose::Lease { lane, start, limit, judged: surveyed.judged })
+    ) -> (RowWrite, Sent) {
+        let (layout, marks) = (&self.settings.layout, tenure.marks());
+        let now_ms = surveyed.now_ms;
+        let lease = Lease::from_mark(layout, marks, lane, now_ms, reach_ms, self.policy);
+        let sent = Sent { purpose: Purpose::Lease(lease), judged: surveyed.judged };
+        (self.held_write(tenure, lanes, lane, lease.limit), sent)
     }
 
     /// A write that keeps the row ours, with the mark of `lane` at `limit`.
     pub(super) fn held_write(
         &mut self,
-        tenure: &Tenure<Purpose, P>,
+        tenure: &Tenure<Sent, P>,
+        lanes: &HeldLanes,
         lane: usize,
         limit: u64,
-        sealed: Option<SealedLane>,
     ) -> RowWrite {
         let expiry = RowExpiry::After(self.settings.lease.ttl);
-        self.write(tenure, lane, limit, sealed, expiry)
+        self.write(tenure, lanes, lane, limit, expiry)
     }
 
-    /// A write that gives the row back, with the mark of `lane` at `mark`.
+    /// A write that gives the row back, with the mark of the present lane at `mark`.
     pub(super) fn release_write(
         &mut self,
-        tenure: &Tenure<Purpose, P>,
-        lane: usize,
+        tenure: &Tenure<Sent, P>,
+        lanes: &HeldLanes,
         mark: u64,
-        sealed: Option<SealedLane>,
     ) -> RowWrite {
-        self.write(tenure, lane, mark, sealed, RowExpiry::Released)
+        self.write(tenure, lanes, lanes.present(), mark, RowExpiry::Released)
     }
 
     fn write(
         &mut self,
-        tenure: &Tenure<Purpose, P>,
+        tenure: &Tenure<Sent, P>,
+        lanes: &HeldLanes,
         lane: usize,
         mark: u64,
-        sealed: Option<SealedLane>,
         expiry: RowExpiry,
     ) -> RowWrite {
-        let marks = match sealed {
-            Some(sealed) => tenure.marks().with(sealed.lane, sealed.mark),
-            None => tenure.marks().clone(),
-        };
+        let fresh = || Token::from_bits(self.random.random());
         RowWrite {
-            token: self.token_after(tenure.token()),
+            token: next_token(tenure.token(), fresh, self.policy),
             holder: self.settings.holder.clone(),
             lane,
-            marks: marks.with(lane, mark),
+            marks: lanes.marks_with(tenure.marks(), lane, mark),
             expiry,
         }
     }
 
-    /// Never derived from the one before: two processes would derive the same.
-    fn token_after(&mut self, token: Token) -> Token {
-        if self.policy.has(Bug::TokenDerived) {
-            return token.successor();
-        }
-        Token::from_bits(self.random.random())
+    /// What a release is sent as; no clock is judged for it.
+    pub(super) fn releasing(&self) -> Sent {
+        Sent { purpose: Purpose::Release, judged: self.stamp() }
     }
 
     /// Sends a write. It is noted before it is sent, so that this future may be dropped.
     pub(super) async fn swap(
         &self,
-        tenure: &mut Tenure<Purpose, P>,
+        tenure: &mut Tenure<Sent, P>,
         write: RowWrite,
-        purpose: Purpose,
+        sent: Sent,
         operation: LeaseOperation,
     ) -> Swapped {
         let (worker, expected) = (tenure.worker(), tenure.token());
-        tenure.sent(write.clone(), purpose);
+        tenure.sent(write.clone(), sent);
         let question = self.store.swap(&self.scope, worker, expected, &write);
         let (swapped, outcome) = match self.ask(StoreOperation::Swap, question).await {
             Ok(true) => (Swapped::Done(tenure.confirmed().purpose), LeaseOutcome::Done),
@@ -297,15 +273,16 @@ impl<P: Policy> Context<P> {
     /// Reads the row to learn what became of writes whose outcome is unknown or refused.
     pub(super) async fn resolve(
         &self,
-        tenure: &mut Tenure<Purpose, P>,
-    ) -> Result<Resolution<Purpose>, StoreError> {
+        tenure: &mut Tenure<Sent, P>,
+    ) -> Result<Resolution<Sent>, StoreError> {
         let question = self.store.row(&self.scope, tenure.worker());
         let row: Option<Row> = self.ask(StoreOperation::Read, question).await?;
         Ok(tenure.resolve(row.as_ref()))
     }
 
     /// A grant for a lease that the store confirmed.
-    pub(super) fn grant(&self, worker: u64, lane: usize, start: u64, limit: u64) -> Arc<Grant<P>> {
+    pub(super) fn grant(&self, worker: u64, lease: Lease) -> Arc<Grant<P>> {
+        let Lease { lane, start, limit } = lease;
         let layout = self.shared.layout();
         let codes_max = self.settings.issue.codes_max;
         let grant = Grant::new(layout, worker, lane as u64, start, codes_max, waker(&self.bell))

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use super::{
     LeaseOperation, LeaseOutcome,
-    context::{Context, Purpose, SealedLane, Stamp, Surveyed, Swapped, millis},
+    context::{Context, Sent, Stamp, Surveyed, Swapped, millis},
 };
 use crate::{
     core::{
         issue::Grant,
-        lease::{ClockVerdict, LimitRequest, Resolution, Tenure, limit_for, usable_lane},
+        lease::{
+            ClockVerdict, HeldLanes, Lease, LimitRequest, Purpose, Resolution, Tenure, limit_for,
+            usable_lane,
+        },
         policy::{Bug, Policy},
     },
     store::StoreError,
@@ -18,10 +21,9 @@ use crate::{
 /// A row that is ours, and the grant of its present lane.
 #[derive(Debug)]
 pub(super) struct Held<P: Policy> {
-    pub(super) tenure: Tenure<Purpose, P>,
+    pub(super) tenure: Tenure<Sent, P>,
     pub(super) grant: Arc<Grant<P>>,
-    lane: usize,
-    sealed: Option<SealedLane>,
+    lanes: HeldLanes,
     renewed: Stamp,
     released: bool,
 }
@@ -57,14 +59,13 @@ pub(super) enum Rotation {
 impl<P: Policy> Held<P> {
     pub(super) fn new(
         context: &Context<P>,
-        tenure: Tenure<Purpose, P>,
-        lane: usize,
-        start: u64,
-        limit: u64,
+        tenure: Tenure<Sent, P>,
+        lease: Lease,
         judged: Stamp,
     ) -> Self {
-        let grant = context.grant(tenure.worker(), lane, start, limit);
-        Self { tenure, grant, lane, sealed: None, renewed: judged, released: false }
+        let grant = context.grant(tenure.worker(), lease);
+        let lanes = HeldLanes::on(lease.lane);
+        Self { tenure, grant, lanes, renewed: judged, released: false }
     }
 
     /// Raises the limit. `woken` says that no heartbeat is due, so that a write which gains
@@ -99,20 +100,21 @@ impl<P: Policy> Held<P> {
         }
         // A renewal that claims ask for early is still the first lease's.
         let limit = self.next_limit(context, &surveyed, has_renewed || !woken);
-        if woken && limit == self.grant.limit() && self.sealed.is_none() {
+        if woken && limit == self.grant.limit() && !self.lanes.has_left_one() {
             return Ok(Renewal::NothingToGain);
         }
-        let mut write = context.held_write(&self.tenure, self.lane, limit, self.sealed);
+        let lane = self.lanes.present();
+        let mut write = context.held_write(&self.tenure, &self.lanes, lane, limit);
         if context.policy.has(Bug::RenewalKeepsToken) {
             write.token = self.tenure.token();
         }
         if context.policy.has(Bug::MarkAfterIssuing) {
             self.grant.raise_limit(limit, context.shared.present());
         }
-        let purpose = Purpose::Renew { limit, judged: surveyed.judged };
-        match context.swap(&mut self.tenure, write, purpose, LeaseOperation::Renew).await {
-            Swapped::Done(purpose) => {
-                self.took_place(context, purpose);
+        let sent = Sent { purpose: Purpose::Renew { limit }, judged: surveyed.judged };
+        match context.swap(&mut self.tenure, write, sent, LeaseOperation::Renew).await {
+            Swapped::Done(sent) => {
+                self.took_place(context, sent);
                 Ok(Renewal::Renewed)
             }
             Swapped::Refused => Ok(self.settle(context).await?.unwrap_or(Renewal::Overtaken)),
@@ -147,24 +149,24 @@ impl<P: Policy> Held<P> {
         if !context.is_recorded(&surveyed) {
             return Ok(Rotation::Vanished);
         }
-        let marks = self.tenure.marks();
+        let (marks, present) = (self.tenure.marks(), Some(self.lanes.present()));
         let layout = &context.settings.layout;
-        let Some(lane) = usable_lane(layout, marks, surveyed.now_ms, Some(self.lane)) else {
+        let Some(lane) = usable_lane(layout, marks, surveyed.now_ms, present) else {
             context.observe(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
             return Ok(Rotation::NoLane);
         };
-        let left = self.lane;
+        let left = self.lanes.present();
         let reach_ms = context.reach_ms(has_renewed);
-        let (write, purpose) =
-            context.lease_write(&self.tenure, lane, self.sealed, &surveyed, reach_ms);
-        match context.swap(&mut self.tenure, write, purpose, LeaseOperation::Rotate).await {
-            Swapped::Done(purpose) => {
-                self.took_place(context, purpose);
+        let (write, sent) =
+            context.lease_write(&self.tenure, &self.lanes, lane, &surveyed, reach_ms);
+        match context.swap(&mut self.tenure, write, sent, LeaseOperation::Rotate).await {
+            Swapped::Done(sent) => {
+                self.took_place(context, sent);
                 Ok(Rotation::Rotated)
             }
             Swapped::Refused => Ok(match self.settle(context).await? {
                 // An earlier write of ours was faster: perhaps a rotation, perhaps not.
-                None if self.lane != left => Rotation::Rotated,
+                None if self.lanes.present() != left => Rotation::Rotated,
                 None => Rotation::Overtaken,
                 Some(Renewal::Vanished) => Rotation::Vanished,
                 Some(_) => Rotation::Lost,
@@ -190,28 +192,27 @@ impl<P: Policy> Held<P> {
     }
 
     /// Does what a confirmed write allows.
-    fn took_place(&mut self, context: &Context<P>, purpose: Purpose) {
-        // Only what the confirmed write carried; a lane that was sealed since comes with the next.
-        let marks = self.tenure.marks();
-        self.sealed = self.sealed.filter(|sealed| marks[sealed.lane] != sealed.mark);
+    fn took_place(&mut self, context: &Context<P>, sent: Sent) {
+        let Sent { purpose, judged } = sent;
+        self.lanes.confirmed(self.tenure.marks());
         match purpose {
-            Purpose::Renew { limit, judged } => {
+            Purpose::Renew { limit } => {
                 self.renewed = judged;
                 if context.policy.has(Bug::TablePerRenewal) {
                     let (worker, start) = (self.grant.worker(), self.grant.start());
-                    self.grant = context.grant(worker, self.lane, start, limit);
+                    let lane = self.lanes.present();
+                    self.grant = context.grant(worker, Lease { lane, start, limit });
                     let grant = Some(Arc::clone(&self.grant));
                     context.shared.generator.replace_grant(grant);
                 }
                 self.grant.raise_limit(limit, context.shared.present());
             }
-            Purpose::Lease { lane, start, limit, judged } => {
+            Purpose::Lease(lease) => {
                 self.renewed = judged;
-                let grant = context.grant(self.tenure.worker(), lane, start, limit);
+                let grant = context.grant(self.tenure.worker(), lease);
                 context.shared.generator.replace_grant(Some(Arc::clone(&grant)));
                 let old = std::mem::replace(&mut self.grant, grant);
-                self.sealed = Some(SealedLane { lane: self.lane, mark: old.seal() });
-                self.lane = lane;
+                self.lanes.moved_to(lease.lane, old.seal());
             }
             Purpose::Release => self.released = true,
         }
@@ -226,9 +227,9 @@ impl<P: Policy> Held<P> {
         }
         // Sealed once more: a rotation that turned out to have taken place made another grant.
         let mark = self.grant.seal();
-        let write = context.release_write(&self.tenure, self.lane, mark, self.sealed);
-        let purpose = Purpose::Release;
-        match context.swap(&mut self.tenure, write, purpose, LeaseOperation::Release).await {
+        let write = context.release_write(&self.tenure, &self.lanes, mark);
+        let sent = context.releasing();
+        match context.swap(&mut self.tenure, write, sent, LeaseOperation::Release).await {
             Swapped::Done(_) => Ok(true),
             Swapped::Refused => Ok(self.settle(context).await?.is_some() || self.released),
             Swapped::Unknown(error) => Err(error),
@@ -237,8 +238,9 @@ impl<P: Policy> Held<P> {
 
     /// Goes on above the sealed mark up to the old limit, as no sound process does.
     pub(super) fn revive(&mut self, context: &Context<P>) {
-        let (worker, limit) = (self.grant.worker(), self.grant.limit());
-        self.grant = context.grant(worker, self.lane, self.grant.seal(), limit);
+        let (lane, start) = (self.lanes.present(), self.grant.seal());
+        let lease = Lease { lane, start, limit: self.grant.limit() };
+        self.grant = context.grant(self.grant.worker(), lease);
     }
 
     /// By how much the clock is behind the highest reading that IDs were issued under, when that

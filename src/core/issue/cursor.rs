@@ -14,7 +14,7 @@ pub(crate) struct Cursor(AtomicU64);
 pub(crate) struct Closed;
 
 impl Cursor {
-    pub(crate) const fn new(next: u64) -> Self {
+    pub(crate) fn new(next: u64) -> Self {
         Self(AtomicU64::new(next))
     }
 

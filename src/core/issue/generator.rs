@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, task::Waker, time::Duration};
 
-use arc_swap::ArcSwapOption;
-
 use super::{
     ClaimError, IssueSettings, RollbackPolicy, Run,
     grant::{Denied, Grant, Granted},
@@ -15,6 +13,7 @@ use crate::core::{
     instant::format_unix_ms,
     layout::{FieldOutOfRange, Layout},
     policy::{Policy, Sound},
+    sync::Slot,
 };
 
 /// The name under which all codes draw from one cursor when they share it; no valid code.
@@ -45,7 +44,7 @@ pub struct Generator<P: Policy = Sound> {
     rules: Rules,
     settings: IssueSettings,
     clock: Arc<dyn Clock>,
-    grant: ArcSwapOption<Grant<P>>,
+    grant: Slot<Grant<P>>,
 }
 
 /// Claimed IDs. They are the caller's alone, whatever becomes of the process or the lease.
@@ -97,7 +96,7 @@ impl<P: Policy> Generator<P> {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let rules = Rules::new(layout, &settings);
-        Self { rules, settings, clock, grant: ArcSwapOption::empty() }
+        Self { rules, settings, clock, grant: Slot::empty() }
     }
 
     /// The layout of its IDs.

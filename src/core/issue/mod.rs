@@ -22,6 +22,8 @@ mod cursor;
 mod error;
 mod generator;
 mod grant;
+#[cfg(all(test, raindrop_loom))]
+mod models;
 mod rules;
 mod run;
 mod settings;

@@ -6,7 +6,7 @@ use std::{fmt, ops::Index, str::FromStr};
 ///
 /// Stores keep it as text, decimal numbers joined by commas, because some engines' scripts
 /// compute in doubles and would round large positions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Marks(Box<[u64]>);
 
 /// A text that is not a list of marks.

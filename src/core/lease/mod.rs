@@ -12,6 +12,7 @@ mod row;
 mod skew;
 mod tenure;
 mod token;
+mod writes;
 
 pub use self::{
     choose::{Choice, choose_row, first_due, usable_lane},
@@ -21,4 +22,5 @@ pub use self::{
     skew::{ClockCheck, ClockVerdict, StoreReading, judge_clock},
     tenure::{Attempt, Resolution, Tenure},
     token::{InvalidToken, Token},
+    writes::{HeldLanes, Lease, Purpose, next_token},
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Marks, Token};
 
 /// One row as it was read, in one statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     /// The worker id.
     pub worker: u64,
@@ -27,7 +27,7 @@ pub struct Row {
 }
 
 /// What a write sets; every column that a write touches, so that nothing is read in the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowWrite {
     /// The fresh token.
     pub token: Token,
@@ -42,7 +42,7 @@ pub struct RowWrite {
 }
 
 /// From when on others may take a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowExpiry {
     /// At once.
     Released,

@@ -4,7 +4,7 @@ use super::{Marks, Row, RowWrite, Token};
 use crate::core::policy::{Bug, Policy, Sound};
 
 /// A write that was sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt<T> {
     /// What it sets.
     pub write: RowWrite,
@@ -17,7 +17,7 @@ pub struct Attempt<T> {
 ///
 /// Every unresolved write started from the same token, so at most one of them can ever take
 /// place, and the next write from that token refuses all that are still under way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tenure<T, P = Sound> {
     policy: P,
     worker: u64,

@@ -1,0 +1,49 @@
+//! Claims against the limit, while the keeper raises it.
+
+use loom::thread;
+
+use super::world::{LimitIgnored, World, assert_distinct, explore, must_fail};
+use crate::core::{
+    issue::ClaimError,
+    policy::{Policy, Sound},
+};
+
+/// Two positions are leased and four are asked for. The keeper raises the limit by one position
+/// when it is woken, and sees the bell once more at the end, as it does when it goes to sleep.
+fn claims_and_renewal<P: Policy>() {
+    let world = World::<P>::without_lease(8);
+    let start = world.present();
+    let grant = world.lease(0, start, start + 2);
+    let spawn = || {
+        let world = world.clone();
+        thread::spawn(move || world.claim("a", 2))
+    };
+    let threads = [spawn(), spawn()];
+    let mut limit = start + 2;
+    let mut seen = 0;
+    if world.take_bell() {
+        seen = grant.take_refused();
+        limit = start + 3;
+        grant.raise_limit(limit, start);
+    }
+    let answers = threads.map(|thread| thread.join().expect("no panic"));
+    let refused = answers.iter().any(|answer| *answer == Err(ClaimError::LimitReached));
+    let ids: Vec<_> = answers.into_iter().flatten().flatten().collect();
+    assert!(world.end(&ids) <= limit, "claimed above the limit");
+    assert_distinct(&ids);
+    if refused {
+        let woken = world.take_bell();
+        let left = grant.take_refused();
+        assert!(seen >= 2 || (woken && left >= 2), "a refused claim left no wake-up");
+    }
+}
+
+#[test]
+fn claims_stay_below_the_limit_and_refused_ones_wake_the_keeper() {
+    explore("claims against the limit", claims_and_renewal::<Sound>);
+}
+
+#[test]
+fn an_ignored_limit_is_found() {
+    must_fail("LimitIgnored", "above the limit", claims_and_renewal::<LimitIgnored>);
+}

@@ -1,0 +1,235 @@
+//! What every model has: a generator with one lease, a clock that moves, a bell, and the check
+//! that no ID came twice.
+
+use std::{
+    collections::HashSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering as StdOrdering},
+    },
+    task::{Wake, Waker},
+    time::Duration,
+};
+
+use loom::{
+    model::Builder,
+    sync::atomic::{AtomicBool, AtomicI64, Ordering},
+};
+
+use crate::core::{
+    clock::Clock,
+    id::Id,
+    issue::{
+        Claim, ClaimError, Generator, IssueSettings,
+        grant::{Denied, Grant},
+        rules::Rules,
+        run::Run,
+    },
+    layout::{Layout, LayoutSpec, TimeUnit},
+    policy::{Bug, Policy},
+};
+
+pub(super) const NOW_MS: i64 = 1_763_650_000_000;
+pub(super) const TICK_MS: i64 = 1_000;
+/// Few, so that ticks and limits are reached.
+pub(super) const POSITIONS_PER_TICK: u64 = 4;
+
+/// A wall clock that any thread may move, and whose old readings may be seen late.
+#[derive(Debug)]
+struct MovingClock(AtomicI64);
+
+impl Clock for MovingClock {
+    fn now_ms(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn steady(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// What the keeper sleeps on.
+#[derive(Debug)]
+struct Bell(AtomicBool);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // A swap, as the keeper's `Notify` has it: with a plain store, who is woken by one claim
+        // would not see what another one left just before.
+        self.0.swap(true, Ordering::AcqRel);
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct World<P: Policy> {
+    pub(super) generator: Generator<P>,
+    rules: Rules,
+    clock: Arc<MovingClock>,
+    bell: Arc<Bell>,
+}
+
+impl<P: Policy> World<P> {
+    /// A lease on lane 0 from the present tick on, without an end in sight.
+    pub(super) fn new(codes_max: usize) -> Arc<Self> {
+        let world = Self::without_lease(codes_max);
+        world.lease(0, world.present(), world.present() + 100 * POSITIONS_PER_TICK);
+        world
+    }
+
+    pub(super) fn without_lease(codes_max: usize) -> Arc<Self> {
+        let spec = LayoutSpec {
+            max_sequence: Some(POSITIONS_PER_TICK - 1),
+            ..LayoutSpec::for_unit(TimeUnit::Second)
+        };
+        let settings = IssueSettings {
+            codes_max,
+            max_wait: Duration::ZERO,
+            sequence_spread_bits: 0,
+            ..IssueSettings::default()
+        };
+        let clock = Arc::new(MovingClock(AtomicI64::new(NOW_MS)));
+        let layout = spec.build().expect("valid");
+        Arc::new(Self {
+            rules: Rules::new(layout.clone(), &settings),
+            generator: Generator::without_lease(layout, settings, clock.clone()),
+            clock,
+            bell: Arc::new(Bell(AtomicBool::new(false))),
+        })
+    }
+
+    pub(super) fn lease(&self, lane: u64, start: u64, limit: u64) -> Arc<Grant<P>> {
+        let layout = self.generator.layout();
+        let codes_max = self.generator.settings().codes_max;
+        let waker = Waker::from(Arc::clone(&self.bell));
+        let grant = Grant::new(layout, 7, lane, start, codes_max, waker);
+        let grant = Arc::new(grant.expect("fits"));
+        grant.raise_limit(limit, self.present());
+        self.generator.replace_grant(Some(Arc::clone(&grant)));
+        grant
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        self.generator.layout()
+    }
+
+    /// The first position of the tick in which the model begins.
+    pub(super) fn present(&self) -> u64 {
+        self.layout().first_position(self.layout().tick_clamped(NOW_MS))
+    }
+
+    /// Moves the clock to so many ticks after the model's beginning.
+    pub(super) fn set_clock(&self, ticks: i64) {
+        self.clock.0.store(NOW_MS + ticks * TICK_MS, Ordering::Relaxed);
+    }
+
+    pub(super) fn claim(&self, code: &str, count: u32) -> Result<Vec<Id>, ClaimError> {
+        self.generator.claim(code, count).map(|Claim { ids, .. }| ids.collect())
+    }
+
+    /// A claim that starts over at most twice when its cursor is evicted under its hands. The
+    /// generator goes on for as long as it takes, and two threads that evict each other's code
+    /// for ever would be one more execution.
+    pub(super) fn claim_or_give_up(&self, code: &str, count: u64) -> Vec<Id> {
+        let grant = self.generator.grant().expect("leased");
+        for _ in 0..3 {
+            match grant.claim(code, count, &self.rules, || self.clock.now_ms()) {
+                Err(Denied::Closed) => {}
+                Err(_) => break,
+                Ok(granted) => {
+                    let plan = granted.plan;
+                    return Run::new(grant.composer(), plan.first, plan.end).collect();
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// Whether the bell was rung since the last call.
+    pub(super) fn take_bell(&self) -> bool {
+        self.bell.0.swap(false, Ordering::AcqRel)
+    }
+
+    /// The position and lane of an ID.
+    pub(super) fn position(&self, id: Id) -> (u64, u64) {
+        let fields = self.layout().decompose(id);
+        (fields.tick * POSITIONS_PER_TICK + fields.sequence, fields.lane)
+    }
+
+    /// One past the highest position, 0 if there is none.
+    pub(super) fn end(&self, ids: &[Id]) -> u64 {
+        ids.iter().map(|id| self.position(*id).0 + 1).max().unwrap_or(0)
+    }
+}
+
+/// Panics when an ID comes twice.
+pub(super) fn assert_distinct<'a>(ids: impl IntoIterator<Item = &'a Id>) {
+    let mut seen = HashSet::new();
+    for id in ids {
+        assert!(seen.insert(*id), "{id} was issued twice");
+    }
+}
+
+/// Runs every execution of a model.
+pub(super) fn explore(name: &str, model: fn()) {
+    explore_by(&Builder::new(), name, model);
+}
+
+/// Runs every execution of a model in which at most so many threads are interrupted at a point
+/// where they could have gone on.
+pub(super) fn explore_with_preemptions(preemptions: usize, name: &str, model: fn()) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    explore_by(&builder, name, model);
+}
+
+#[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
+fn explore_by(builder: &Builder, name: &str, model: fn()) {
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&executions);
+    builder.check(move || {
+        counted.fetch_add(1, StdOrdering::Relaxed);
+        model();
+    });
+    let bound = builder.preemption_bound.map(|bound| format!(" with at most {bound} preemptions"));
+    let executions = executions.load(StdOrdering::Relaxed);
+    println!("{name}: {executions} executions, all there are{}", bound.unwrap_or_default());
+}
+
+/// Runs a model with a planted bug until an execution breaks this promise.
+#[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
+pub(super) fn must_fail(name: &str, promise: &str, model: fn()) {
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&executions);
+    let check = || {
+        Builder::new().check(move || {
+            counted.fetch_add(1, StdOrdering::Relaxed);
+            model();
+        });
+    };
+    let found = catch_unwind(AssertUnwindSafe(check)).expect_err("the planted bug was not found");
+    let text = found.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| found.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+    let executions = executions.load(StdOrdering::Relaxed);
+    println!("{name}: found in execution {executions}: {text}");
+    assert!(text.contains(promise), "not what was planted");
+}
+
+macro_rules! planted {
+    ($($bug:ident),+) => {$(
+        #[derive(Clone, Copy, Debug, Default)]
+        pub(super) struct $bug;
+
+        impl Policy for $bug {
+            fn has(self, bug: Bug) -> bool {
+                bug == Bug::$bug
+            }
+        }
+    )+};
+}
+
+planted!(CursorAtClock, EvictionWithoutFloor, LimitIgnored, LoweredToLastClaimed, LoweredUnsealed);

@@ -1,0 +1,280 @@
+//! The processes, the store and the network between them, as a model to be explored.
+
+use std::{marker::PhantomData, ops::Range};
+
+use raindrop::core::lease::{Marks, Row, RowWrite, Token};
+use stateright::{Model, Property};
+
+use crate::{
+    configuration::Configuration,
+    issued::Issued,
+    planted::Rules,
+    process::{HOLDER, Operation, Process, Sent},
+    recovery,
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster<P> {
+    pub(crate) configuration: Configuration,
+    policy: PhantomData<P>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State<P> {
+    pub(crate) rows: Vec<Row>,
+    /// Writes that the store has not seen yet, and perhaps never will.
+    pub(crate) under_way: Vec<UnderWay>,
+    pub(crate) processes: Vec<Process<P>>,
+    pub(crate) issued: Issued,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UnderWay {
+    process: usize,
+    /// Whether the process still waits for the answer.
+    awaited: bool,
+    row: usize,
+    expected: Token,
+    write: RowWrite,
+}
+
+impl UnderWay {
+    pub(crate) const fn is_awaited_by(&self, process: usize) -> bool {
+        self.awaited && self.process == process
+    }
+}
+
+/// One step of a process or of the world. Being paused or cut off is taking no step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Choose {
+        process: usize,
+        tick: u64,
+        random: u64,
+    },
+    Send {
+        process: usize,
+        operation: Operation,
+    },
+    /// The store sees a write, long after its time-out perhaps.
+    Apply {
+        under_way: usize,
+    },
+    Receive {
+        process: usize,
+    },
+    TimeOut {
+        process: usize,
+    },
+    Resolve {
+        process: usize,
+    },
+    Issue {
+        process: usize,
+        code: usize,
+        tick: u64,
+    },
+    /// Crashes, and starts anew under the same name.
+    Crash {
+        process: usize,
+    },
+}
+
+impl<P: Rules> Cluster<P> {
+    pub(crate) const fn new(configuration: Configuration) -> Self {
+        Self { configuration, policy: PhantomData }
+    }
+
+    pub(crate) fn step(&self, state: &mut State<P>, action: Action) -> Option<()> {
+        let configuration = &self.configuration;
+        let State { rows, under_way, processes, issued } = state;
+        match action {
+            Action::Choose { process, tick, random } => {
+                processes[process].choose(configuration, rows, tick, random)
+            }
+            Action::Send { process, operation } => {
+                let Sent { row, expected, write } =
+                    processes[process].send(configuration, operation)?;
+                under_way.push(UnderWay { process, awaited: true, row, expected, write });
+                Some(())
+            }
+            Action::Apply { under_way: index } => {
+                let arrived = under_way.remove(index);
+                let swapped = apply(&mut rows[arrived.row], &arrived, configuration);
+                if arrived.awaited {
+                    processes[arrived.process].waiting = Some(Some(swapped));
+                }
+                Some(())
+            }
+            Action::Receive { process } => processes[process].receive(),
+            Action::TimeOut { process } => {
+                give_up(under_way, process);
+                processes[process].time_out()
+            }
+            Action::Resolve { process } => processes[process].resolve(rows),
+            Action::Issue { process, code, tick } => {
+                let present = tick * configuration.positions_per_tick;
+                let (row, lane, position) = processes[process].issue(code, present)?;
+                (position < configuration.end()).then(|| issued.add(row, lane, code, position))
+            }
+            Action::Crash { process } => {
+                give_up(under_way, process);
+                processes[process].crash();
+                Some(())
+            }
+        }
+    }
+
+    /// Forgets writes that can change nothing any more, and their order.
+    fn tidy(&self, state: &mut State<P>) {
+        let rows = &state.rows;
+        if self.configuration.compares_tokens && !P::default().tokens_return() {
+            state
+                .under_way
+                .retain(|write| write.awaited || rows[write.row].token == write.expected);
+        }
+        state.under_way.sort_by_key(|write| (write.process, write.write.token.to_string()));
+    }
+
+    fn ticks(&self) -> Range<u64> {
+        0..self.configuration.ticks
+    }
+}
+
+/// The store's one statement: compare the token and set everything.
+fn apply(row: &mut Row, arrived: &UnderWay, configuration: &Configuration) -> bool {
+    let swapped = row.token == arrived.expected || !configuration.compares_tokens;
+    if swapped {
+        let RowWrite { token, lane, marks, .. } = arrived.write.clone();
+        (row.token, row.lane, row.marks) = (token, lane, marks);
+    }
+    swapped
+}
+
+fn give_up(under_way: &mut [UnderWay], process: usize) {
+    for write in under_way.iter_mut().filter(|write| write.process == process) {
+        write.awaited = false;
+    }
+}
+
+impl<P> State<P> {
+    /// Whether a write whose time-out has passed may still change its row.
+    fn has_late_write(&self) -> bool {
+        self.under_way
+            .iter()
+            .any(|late| !late.awaited && self.rows[late.row].token == late.expected)
+    }
+}
+
+impl<P: Rules> Model for Cluster<P> {
+    type State = State<P>;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State<P>> {
+        let row = |worker| Row {
+            worker: worker as u64,
+            token: Token::UNUSED,
+            holder: HOLDER.to_owned(),
+            lane: 0,
+            marks: Marks::all_at(0, self.configuration.lanes),
+            free: true,
+            heartbeat_ms: 0,
+            expires_ms: 0,
+        };
+        vec![State {
+            rows: (0..self.configuration.rows).map(row).collect(),
+            under_way: Vec::new(),
+            processes: (0..self.configuration.processes).map(Process::new).collect(),
+            issued: Issued::default(),
+        }]
+    }
+
+    fn actions(&self, state: &State<P>, actions: &mut Vec<Action>) {
+        let Configuration { rows, codes, writes, .. } = self.configuration;
+        for (index, process) in state.processes.iter().enumerate() {
+            if process.sent < writes {
+                if process.is_idle() {
+                    actions.extend(self.ticks().flat_map(|tick| {
+                        (0..rows as u64).map(move |random| Action::Choose {
+                            process: index,
+                            tick,
+                            random,
+                        })
+                    }));
+                }
+                let operations = process.operations(self.ticks());
+                actions.extend(
+                    operations
+                        .into_iter()
+                        .map(|operation| Action::Send { process: index, operation }),
+                );
+            }
+            if process.must_read() {
+                actions.push(Action::Resolve { process: index });
+            }
+            match process.waiting {
+                Some(Some(_)) => {
+                    actions.push(Action::Receive { process: index });
+                    actions.push(Action::TimeOut { process: index });
+                }
+                Some(None) => actions.push(Action::TimeOut { process: index }),
+                None => {}
+            }
+            if process.grant.is_some() {
+                actions.extend((0..codes).flat_map(|code| {
+                    self.ticks().map(move |tick| Action::Issue { process: index, code, tick })
+                }));
+            }
+            if !process.is_idle() || process.grant.is_some() {
+                actions.push(Action::Crash { process: index });
+            }
+        }
+        let under_way = 0..state.under_way.len();
+        actions.extend(under_way.map(|under_way| Action::Apply { under_way }));
+    }
+
+    fn next_state(&self, last: &State<P>, action: Action) -> Option<State<P>> {
+        let mut next = last.clone();
+        self.step(&mut next, action)?;
+        self.tidy(&mut next);
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(UNIQUE, |_, state: &State<P>| !state.issued.any_twice()),
+            Property::always(COVERED, |_, state| is_covered(state)),
+            Property::always(RECOVERS, |cluster, state| recovery::is_possible(cluster, state)),
+            Property::sometimes(LATE, |_, state: &State<P>| state.has_late_write()),
+            Property::sometimes(DISPOSSESSED, |_, state| is_dispossessed(state)),
+        ]
+    }
+}
+
+/// No position of a code is issued twice.
+pub(crate) const UNIQUE: &str = "unique";
+/// Every mark covers what was issued and what may still be.
+pub(crate) const COVERED: &str = "covered by the marks";
+/// Once faults end, every process can issue.
+pub(crate) const RECOVERS: &str = "recovers";
+/// Proof that the exploration was not idle.
+pub(crate) const LATE: &str = "a late write may still be applied";
+/// The same.
+pub(crate) const DISPOSSESSED: &str = "a dispossessed process can still issue";
+
+fn is_covered<P>(state: &State<P>) -> bool {
+    let marks = |row: usize, lane: usize| state.rows[row].marks[lane];
+    let lanes = |row: &Row| 0..row.marks.lanes();
+    let issued = state.rows.iter().enumerate().all(|(index, row)| {
+        lanes(row).all(|lane| state.issued.end(index, lane) <= marks(index, lane))
+    });
+    let mut grants = state.processes.iter().filter_map(|process| process.grant.as_ref());
+    issued && grants.all(|grant| grant.sealed || grant.limit <= marks(grant.row, grant.lane))
+}
+
+fn is_dispossessed<P>(state: &State<P>) -> bool {
+    state.processes.iter().any(|process| {
+        let grant = process.grant.filter(|grant| !grant.sealed && !grant.is_used_up());
+        process.held.is_none() && grant.is_some()
+    })
+}

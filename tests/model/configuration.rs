@@ -1,0 +1,47 @@
+//! How large a world is.
+
+use raindrop::core::layout::{Layout, LayoutSpec, TimeUnit};
+
+pub(crate) const TICK_MS: i64 = 1_000;
+
+/// The bounds of one world; everything inside them is explored.
+#[derive(Clone, Debug)]
+pub(crate) struct Configuration {
+    pub(crate) name: &'static str,
+    pub(crate) processes: usize,
+    pub(crate) rows: usize,
+    /// 1 or 2.
+    pub(crate) lanes: usize,
+    /// 1 or 2.
+    pub(crate) codes: usize,
+    pub(crate) positions_per_tick: u64,
+    /// Each reading of a clock is any of so many ticks, whoever reads it and whatever was read
+    /// before: clocks run, stop, step and disagree.
+    pub(crate) ticks: u64,
+    /// How many ticks a lease reaches ahead.
+    pub(crate) reach_ticks: i64,
+    /// How many writes one process sends, restarts included.
+    pub(crate) writes: u8,
+    /// Whether the store compares tokens, as every store does.
+    pub(crate) compares_tokens: bool,
+}
+
+impl Configuration {
+    pub(crate) fn layout(&self) -> Layout {
+        let spec = LayoutSpec {
+            rollback_bits: self.lanes.ilog2(),
+            max_sequence: Some(self.positions_per_tick - 1),
+            ..LayoutSpec::for_unit(TimeUnit::Second)
+        };
+        spec.build().expect("valid")
+    }
+
+    pub(crate) fn instant(&self, tick: u64) -> i64 {
+        LayoutSpec::DEFAULT_EPOCH_MS + i64::try_from(tick).expect("few ticks") * TICK_MS
+    }
+
+    /// One past the highest position that a process issues; only a planted bug ever reaches it.
+    pub(crate) fn end(&self) -> u64 {
+        (self.ticks + self.reach_ticks.unsigned_abs()) * self.positions_per_tick
+    }
+}

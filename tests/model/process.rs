@@ -1,0 +1,300 @@
+//! One process: what it knows, what it sends, and what it makes of answers.
+//!
+//! The order of steps is the keeper's; every decision is the production function.
+
+use std::time::Duration;
+
+use raindrop::core::{
+    layout::Layout,
+    lease::{
+        HeldLanes, Lease, LimitRequest, Marks, Purpose, Resolution, Row, RowExpiry, RowWrite,
+        Tenure, Token, choose_row, limit_for, next_token, usable_lane,
+    },
+    policy::Bug,
+};
+
+use crate::{
+    configuration::{Configuration, TICK_MS},
+    grant::Grant,
+    planted::Rules,
+};
+
+/// The holder of every process: they share it, as containers with one address do.
+pub(crate) const HOLDER: &str = "same";
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Process<P> {
+    policy: P,
+    index: usize,
+    /// How many writes it has sent.
+    pub(crate) sent: u8,
+    /// The row that it tries to take.
+    search: Option<Tenure<Purpose, P>>,
+    pub(crate) held: Option<Held<P>>,
+    /// What claims are served from; outlives the row when that is lost.
+    pub(crate) grant: Option<Grant>,
+    /// The write that it waits for, and the store's answer once there is one.
+    pub(crate) waiting: Option<Option<bool>>,
+    /// A write was refused or has no answer: the row is read before anything else is sent.
+    must_read: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Held<P> {
+    tenure: Tenure<Purpose, P>,
+    lanes: HeldLanes,
+    /// It is being given back.
+    leaving: bool,
+}
+
+/// A write to be sent; the number is the tick that the clock shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Acquire(u64),
+    Renew(u64),
+    Rotate(u64),
+    Release,
+}
+
+/// A write as it leaves the process.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) row: usize,
+    pub(crate) expected: Token,
+    pub(crate) write: RowWrite,
+}
+
+impl<P: Rules> Process<P> {
+    pub(crate) fn new(index: usize) -> Self {
+        Self {
+            policy: P::default(),
+            index,
+            sent: 0,
+            search: None,
+            held: None,
+            grant: None,
+            waiting: None,
+            must_read: false,
+        }
+    }
+
+    fn tenure(&mut self) -> Option<&mut Tenure<Purpose, P>> {
+        match &mut self.held {
+            Some(held) => Some(&mut held.tenure),
+            None => self.search.as_mut(),
+        }
+    }
+
+    pub(crate) const fn must_read(&self) -> bool {
+        self.must_read
+    }
+
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.search.is_none() && self.held.is_none()
+    }
+
+    /// The writes that it may send now, at a clock of `ticks` readings.
+    pub(crate) fn operations(&self, ticks: std::ops::Range<u64>) -> Vec<Operation> {
+        if self.waiting.is_some() || self.must_read {
+            return Vec::new();
+        }
+        match &self.held {
+            Some(held) if held.leaving => vec![Operation::Release],
+            Some(_) => {
+                let moves =
+                    ticks.flat_map(|tick| [Operation::Renew(tick), Operation::Rotate(tick)]);
+                moves.chain([Operation::Release]).collect()
+            }
+            None if self.search.is_some() => ticks.map(Operation::Acquire).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Reads the rows, all of which may have expired, and settles on one.
+    pub(crate) fn choose(
+        &mut self,
+        configuration: &Configuration,
+        rows: &[Row],
+        tick: u64,
+        random: u64,
+    ) -> Option<()> {
+        let layout = configuration.layout();
+        let now_ms = configuration.instant(tick);
+        let choice = choose_row(&layout, rows, now_ms, 0, 0, random)?;
+        self.search = Some(Tenure::of(&rows[choice.index]));
+        Some(())
+    }
+
+    /// Makes and notes a write; `None` when the operation is not to be had.
+    pub(crate) fn send(
+        &mut self,
+        configuration: &Configuration,
+        operation: Operation,
+    ) -> Option<Sent> {
+        let layout = configuration.layout();
+        let (policy, number) = (self.policy, self.index * 64 + usize::from(self.sent) + 1);
+        let (lane, marks, purpose) = self.plan(configuration, &layout, operation)?;
+        let released = purpose == Purpose::Release;
+        let tenure = self.tenure()?;
+        let expected = tenure.token();
+        let fresh = || Token::from_bits(number as u128);
+        let keeps = matches!(operation, Operation::Renew(_)) && policy.has(Bug::RenewalKeepsToken);
+        let write = RowWrite {
+            token: if keeps { expected } else { next_token(expected, fresh, policy) },
+            holder: HOLDER.to_owned(),
+            lane,
+            marks,
+            expiry: if released { RowExpiry::Released } else { RowExpiry::After(Duration::ZERO) },
+        };
+        tenure.sent(write.clone(), purpose);
+        let row = usize::try_from(tenure.worker()).expect("few");
+        self.sent += 1;
+        self.waiting = Some(None);
+        Some(Sent { row, expected, write })
+    }
+
+    fn plan(
+        &mut self,
+        configuration: &Configuration,
+        layout: &Layout,
+        operation: Operation,
+    ) -> Option<(usize, Marks, Purpose)> {
+        let policy = self.policy;
+        let reach_ms = configuration.reach_ticks * TICK_MS;
+        match operation {
+            Operation::Acquire(tick) => {
+                let known = self.search.as_ref()?.marks();
+                let now_ms = configuration.instant(tick);
+                let lane = usable_lane(layout, known, now_ms, None)
+                    .unwrap_or(layout.rollback_initial() as usize);
+                let lease = Lease::from_mark(layout, known, lane, now_ms, reach_ms, policy);
+                let marks = HeldLanes::on(lane).marks_with(known, lane, lease.limit);
+                Some((lane, marks, Purpose::Lease(lease)))
+            }
+            Operation::Renew(tick) => {
+                let (held, grant) = (self.held.as_ref()?, self.grant.as_mut()?);
+                let request = LimitRequest {
+                    old_limit: grant.limit,
+                    start: grant.start,
+                    highest_next: grant.highest_next(),
+                    refused: u64::from(grant.is_used_up()),
+                    now_ms: configuration.instant(tick),
+                    reach_ms,
+                };
+                let limit = limit_for(layout, &request, policy);
+                if policy.has(Bug::MarkAfterIssuing) {
+                    grant.raise_limit(limit);
+                }
+                let lane = held.lanes.present();
+                let marks = held.lanes.marks_with(held.tenure.marks(), lane, limit);
+                Some((lane, marks, Purpose::Renew { limit }))
+            }
+            Operation::Rotate(tick) => {
+                let held = self.held.as_ref()?;
+                let (known, now_ms) = (held.tenure.marks(), configuration.instant(tick));
+                let lane = usable_lane(layout, known, now_ms, Some(held.lanes.present()))?;
+                let lease = Lease::from_mark(layout, known, lane, now_ms, reach_ms, policy);
+                let marks = held.lanes.marks_with(known, lane, lease.limit);
+                Some((lane, marks, Purpose::Lease(lease)))
+            }
+            Operation::Release => {
+                let (held, grant) = (self.held.as_mut()?, self.grant.as_mut()?);
+                held.leaving = true;
+                let mark = grant.seal(policy);
+                let lane = held.lanes.present();
+                Some((
+                    lane,
+                    held.lanes.marks_with(held.tenure.marks(), lane, mark),
+                    Purpose::Release,
+                ))
+            }
+        }
+    }
+
+    /// Takes note of the store's answer.
+    pub(crate) fn receive(&mut self) -> Option<()> {
+        let answer = self.waiting??;
+        self.waiting = None;
+        if answer {
+            let purpose = self.tenure()?.confirmed().purpose;
+            self.took_place(purpose);
+        } else {
+            self.must_read = true;
+        }
+        Some(())
+    }
+
+    /// Gives up waiting: the outcome is unknown.
+    pub(crate) fn time_out(&mut self) -> Option<()> {
+        self.waiting.take()?;
+        self.must_read = true;
+        let forgets = self.policy.has(Bug::LostReplyIsFailure);
+        let goes_on = forgets || self.policy.has(Bug::GoesOnAfterLowering);
+        if let Some(held) = self.held.as_mut().filter(|held| held.leaving && goes_on) {
+            held.leaving = false;
+            if let Some(grant) = &mut self.grant {
+                grant.sealed = false;
+            }
+            if forgets {
+                held.tenure.forget();
+                self.must_read = false;
+            }
+        }
+        Some(())
+    }
+
+    /// Reads the row of a write whose outcome is unknown.
+    pub(crate) fn resolve(&mut self, rows: &[Row]) -> Option<()> {
+        let must_read = std::mem::take(&mut self.must_read);
+        let tenure = self.tenure().filter(|_| must_read)?;
+        let row = usize::try_from(tenure.worker()).expect("few");
+        match tenure.resolve(rows.get(row)) {
+            Resolution::Unchanged => {}
+            Resolution::TookPlace(attempt) => self.took_place(attempt.purpose),
+            Resolution::Lost | Resolution::Vanished => (self.search, self.held) = (None, None),
+        }
+        Some(())
+    }
+
+    fn took_place(&mut self, purpose: Purpose) {
+        let Some(held) = &mut self.held else {
+            self.won(purpose);
+            return;
+        };
+        held.lanes.confirmed(held.tenure.marks());
+        let Some(grant) = &mut self.grant else { return };
+        match purpose {
+            Purpose::Renew { limit } => {
+                if self.policy.has(Bug::TablePerRenewal) {
+                    grant.forget_claims();
+                }
+                grant.raise_limit(limit);
+            }
+            Purpose::Lease(lease) => {
+                let mut old = std::mem::replace(grant, Grant::new(grant.row, lease));
+                held.lanes.moved_to(lease.lane, old.seal(self.policy));
+            }
+            Purpose::Release => self.held = None,
+        }
+    }
+
+    fn won(&mut self, purpose: Purpose) {
+        let (Some(tenure), Purpose::Lease(lease)) = (self.search.take(), purpose) else { return };
+        let row = usize::try_from(tenure.worker()).expect("few");
+        // The grant of a row that was lost is sealed, and its lane is not lowered.
+        self.grant = Some(Grant::new(row, lease));
+        self.held = Some(Held { tenure, lanes: HeldLanes::on(lease.lane), leaving: false });
+    }
+
+    /// Issues one ID; where it was issued.
+    pub(crate) fn issue(&mut self, code: usize, present: u64) -> Option<(usize, usize, u64)> {
+        let policy = self.policy;
+        let grant = self.grant.as_mut()?;
+        grant.claim(code, present, policy).map(|position| (grant.row, grant.lane, position))
+    }
+
+    /// Loses its memory; what it sent is still under way.
+    pub(crate) fn crash(&mut self) {
+        *self = Self { sent: self.sent, ..Self::new(self.index) };
+    }
+}

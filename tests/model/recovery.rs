@@ -1,0 +1,58 @@
+//! What happens once faults end: one process is served at once, with a clock past every mark.
+
+use crate::{
+    cluster::{Action, Cluster, State},
+    planted::Rules,
+    process::Operation,
+};
+
+/// More than any way back takes.
+const STEPS: usize = 30;
+
+/// Whether each process, left alone, can issue: with the late writes lost, and with all of them
+/// applied first.
+pub(crate) fn is_possible<P: Rules>(cluster: &Cluster<P>, state: &State<P>) -> bool {
+    let mut all_arrived = state.clone();
+    while !all_arrived.under_way.is_empty() {
+        cluster.step(&mut all_arrived, Action::Apply { under_way: 0 });
+    }
+    [state, &all_arrived].into_iter().all(|state| {
+        (0..state.processes.len()).all(|process| issues(cluster, state.clone(), process))
+    })
+}
+
+fn issues<P: Rules>(cluster: &Cluster<P>, mut state: State<P>, process: usize) -> bool {
+    let tick = cluster.configuration.end() + 1;
+    let present = tick * cluster.configuration.positions_per_tick;
+    for _ in 0..STEPS {
+        if state.processes[process].clone().issue(0, present).is_some() {
+            return true;
+        }
+        let action = next(&state, process, tick);
+        if cluster.step(&mut state, action).is_none() {
+            return false;
+        }
+    }
+    false
+}
+
+fn next<P: Rules>(state: &State<P>, process: usize, tick: u64) -> Action {
+    let this = &state.processes[process];
+    if this.must_read() {
+        return Action::Resolve { process };
+    }
+    match this.waiting {
+        Some(Some(_)) => return Action::Receive { process },
+        Some(None) => {
+            let awaited = state.under_way.iter().position(|write| write.is_awaited_by(process));
+            return Action::Apply { under_way: awaited.expect("it waits for it") };
+        }
+        None => {}
+    }
+    let operations = this.operations(tick..tick + 1);
+    let preferred = |operation: &&Operation| !matches!(operation, Operation::Rotate(_));
+    match operations.iter().find(preferred) {
+        Some(operation) => Action::Send { process, operation: *operation },
+        None => Action::Choose { process, tick, random: 0 },
+    }
+}
