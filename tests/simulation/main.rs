@@ -19,8 +19,7 @@
 //!
 //! - `cargo test --test simulation -- --nocapture`: seeds under the sound policy, and one planted
 //!   bug after the other, each of which the same seeds must find.
-//! - `SEEDS=100000 cargo test --test simulation soak_or_sample`: more seeds; `FIRST=…` begins
-//!   elsewhere.
+//! - `make soak SEEDS=100000`: more seeds, with progress; `FIRST=…` begins elsewhere.
 //! - `SEED=17 cargo test --test simulation replay -- --nocapture`: one seed step by step, and
 //!   with `BUG=LimitIgnored` under that bug.
 
