@@ -237,9 +237,8 @@ impl Generator<'_> {
                 let (code, others) = (self.code(), self.random.random_range(1..=4));
                 let asleep_ms = self.step_ms();
                 ops.extend((0..self.setup.codes).map(|code| Op::Issue { node, code, count: 1 }));
-                let steps = [Op::Advance { ms: self.moment() }];
-                ops.extend(steps);
-                ops.extend([Op::Issue { node, code, count: 1 }]);
+                ops.push(Op::Advance { ms: self.moment() });
+                ops.push(Op::Issue { node, code, count: 1 });
                 ops.push(Op::Stale { node, code, asleep_ms, others });
             }
             Kind::Clock => ops.push(if self.often() {

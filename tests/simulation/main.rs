@@ -19,8 +19,7 @@
 //!
 //! - `cargo test --test simulation -- --nocapture`: seeds under the sound policy, and one planted
 //!   bug after the other, each of which the same seeds must find.
-//! - `SEEDS=100000 cargo test --test simulation soak_or_sample`: more seeds; `FIRST=…` begins
-//!   elsewhere.
+//! - `make soak SEEDS=100000`: more seeds, with progress; `FIRST=…` begins elsewhere.
 //! - `SEED=17 cargo test --test simulation replay -- --nocapture`: one seed step by step, and
 //!   with `BUG=LimitIgnored` under that bug.
 
@@ -131,16 +130,17 @@ fn soak_or_sample() {
 fn planted_bugs_are_found() {
     let mut missed = Vec::new();
     for planting in BUGS {
-        let found = find(planting);
+        // What the operations alone show says more than what shows once all is put right.
+        let found = find(planting, Extent::WithoutEnd).or_else(|| find(planting, Extent::Whole));
         match &found {
             Some(found) => println!("{:<22} {found}", planting.name()),
-            None => println!("{:<22} not found within {BUDGET} seeds", planting.name()),
+            None => println!("{:<22} not found", planting.name()),
         }
-        if found.is_none_or(|found| found.short.len() > SHORT) {
+        if found.is_none() {
             missed.push(planting.name());
         }
     }
-    assert!(missed.is_empty(), "not found, or by more than {SHORT} operations: {missed:?}");
+    assert!(missed.is_empty(), "not found within {BUDGET} seeds by {SHORT} operations: {missed:?}");
 }
 
 /// How a planted bug was found.
@@ -161,7 +161,7 @@ impl fmt::Display for Found {
 
 /// Looks for a planted bug with the ordinary seeds. Where the first one cannot be shrunk far
 /// enough, because it needs several mishaps to come together, a few more are tried.
-fn find(planting: Planting) -> Option<Found> {
+fn find(planting: Planting, extent: Extent) -> Option<Found> {
     let expected = match planting {
         Planting::Rule(Bug::LimitWithoutCap) => FailureKind::MarkRanAway,
         _ => FailureKind::Duplicate,
@@ -169,7 +169,7 @@ fn find(planting: Planting) -> Option<Found> {
     let mut best: Option<Found> = None;
     let failing = (0..BUDGET).filter_map(|seed| {
         let scenario = generate(seed);
-        let outcome = run::<Planted>(&scenario, planting, Extent::Whole);
+        let outcome = run::<Planted>(&scenario, planting, extent);
         let failure = outcome.failure.filter(|failure| failure.kind == expected)?;
         let short = shrink::<Planted>(&scenario, planting, failure.kind, outcome.failed_early);
         let operations = scenario.ops.len();
@@ -183,7 +183,7 @@ fn find(planting: Planting) -> Option<Found> {
             break;
         }
     }
-    best
+    best.filter(|best| best.short.len() <= SHORT)
 }
 
 /// Runs the one seed that the environment names, and nothing without it.

@@ -76,7 +76,8 @@ impl<P: Policy> World<'_, P> {
         let dues = marks.map(|mark| self.layout.start_of_tick_ms(self.layout.tick_of(mark)));
         let expiries = rows.iter().map(|listed| listed.row.expires_ms);
         let readings = self.clocks.iter().map(|clock| clock.highest_ms());
-        let latest = dues.chain(expiries).chain(readings).max();
-        self.time.sleep_all(latest.map_or(0, |latest_ms| latest_ms + 1 - self.time.now_ms()));
+        let now_ms = self.time.now_ms();
+        let latest_ms = dues.chain(expiries).chain(readings).fold(now_ms, i64::max);
+        self.time.sleep_all(latest_ms + 1 - now_ms);
     }
 }

@@ -214,6 +214,20 @@ mod tests {
     }
 
     #[test]
+    fn among_cursors_at_one_position_every_table_evicts_the_same() {
+        let left = || {
+            let table = sound(100, 32);
+            let codes: Vec<String> = (0..32).map(|index| format!("code-{index}")).collect();
+            let cursors: Vec<_> =
+                codes.iter().map(|code| table.cursor(code, 0).expect("room")).collect();
+            table.cursor("new", 101).expect("two were evicted");
+            cursors.iter().map(|cursor| cursor.next().is_some()).collect::<Vec<_>>()
+        };
+        assert_eq!(left(), left());
+        assert_eq!(left().iter().filter(|is_left| !**is_left).count(), 2);
+    }
+
+    #[test]
     fn eviction_takes_the_oldest_and_raises_the_floor_for_new_cursors() {
         let table = sound(100, 32);
         for index in 0..32 {
