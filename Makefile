@@ -1,10 +1,13 @@
 # Everything a contributor runs. `make` lists the targets.
 
 CARGO ?= cargo
+# The models are built with other flags: a folder of their own keeps the rest from being rebuilt.
+LOOM_TARGET ?= $(or $(CARGO_TARGET_DIR),target)/loom
 
+# How many seeds `make soak` simulates.
 SEEDS ?= 100000
 
-.PHONY: help build test soak mysql-test lint fmt doc ci
+.PHONY: help build test model-test soak mysql-test lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -15,6 +18,12 @@ build: ## the release binary, target/release/raindrop
 test: ## every test there is; starts private database servers, installing them if need be
 	$(CARGO) test --locked
 	$(CARGO) test --locked --no-default-features --lib --test embed
+	$(MAKE) model-test
+
+model-test: ## issuing under loom, and the lease protocol under a state-space explorer
+	RUSTFLAGS="--cfg raindrop_loom" CARGO_TARGET_DIR=$(LOOM_TARGET) \
+		$(CARGO) test --locked --release --no-default-features --lib models
+	$(CARGO) test --locked --release --no-default-features --test model
 
 mysql-test: ## the store tests of MySQL against MySQL proper, downloaded on Debian
 	tests/mysql/run.sh

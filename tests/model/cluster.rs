@@ -6,7 +6,7 @@ use raindrop::core::lease::{Marks, Row, RowWrite, Token};
 use stateright::{Model, Property};
 
 use crate::{
-    configuration::Configuration,
+    configuration::{Configuration, World},
     issued::Issued,
     planted::Rules,
     process::{HOLDER, Operation, Process, Sent},
@@ -15,7 +15,9 @@ use crate::{
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster<P> {
-    pub(crate) configuration: Configuration,
+    pub(crate) world: World,
+    /// The property that is checked; every one if there is none.
+    only: Option<&'static str>,
     policy: PhantomData<P>,
 }
 
@@ -81,20 +83,20 @@ pub(crate) enum Action {
 }
 
 impl<P: Rules> Cluster<P> {
-    pub(crate) const fn new(configuration: Configuration) -> Self {
-        Self { configuration, policy: PhantomData }
+    pub(crate) fn new(configuration: Configuration, only: Option<&'static str>) -> Self {
+        Self { world: World::new(configuration), only, policy: PhantomData }
     }
 
     pub(crate) fn step(&self, state: &mut State<P>, action: Action) -> Option<()> {
-        let configuration = &self.configuration;
+        let configuration = &self.world.configuration;
         let State { rows, under_way, processes, issued } = state;
         match action {
             Action::Choose { process, tick, random } => {
-                processes[process].choose(configuration, rows, tick, random)
+                processes[process].choose(&self.world, rows, tick, random)
             }
             Action::Send { process, operation } => {
                 let Sent { row, expected, write } =
-                    processes[process].send(configuration, operation)?;
+                    processes[process].send(&self.world, operation)?;
                 under_way.push(UnderWay { process, awaited: true, row, expected, write });
                 Some(())
             }
@@ -128,16 +130,26 @@ impl<P: Rules> Cluster<P> {
     /// Forgets writes that can change nothing any more, and their order.
     fn tidy(&self, state: &mut State<P>) {
         let rows = &state.rows;
-        if self.configuration.compares_tokens && !P::default().tokens_return() {
+        if self.world.configuration.compares_tokens && !P::default().tokens_return() {
             state
                 .under_way
                 .retain(|write| write.awaited || rows[write.row].token == write.expected);
         }
-        state.under_way.sort_by_key(|write| (write.process, write.write.token.to_string()));
+        if state.under_way.len() < 2 {
+            return;
+        }
+        state.under_way.sort_by_key(|write| {
+            (
+                write.process,
+                write.awaited,
+                write.write.marks.iter().collect::<Vec<_>>(),
+                write.write.token.to_string(),
+            )
+        });
     }
 
     fn ticks(&self) -> Range<u64> {
-        0..self.configuration.ticks
+        0..self.world.configuration.ticks
     }
 }
 
@@ -145,8 +157,8 @@ impl<P: Rules> Cluster<P> {
 fn apply(row: &mut Row, arrived: &UnderWay, configuration: &Configuration) -> bool {
     let swapped = row.token == arrived.expected || !configuration.compares_tokens;
     if swapped {
-        let RowWrite { token, lane, marks, .. } = arrived.write.clone();
-        (row.token, row.lane, row.marks) = (token, lane, marks);
+        let RowWrite { token, marks, .. } = arrived.write.clone();
+        (row.token, row.marks) = (token, marks);
     }
     swapped
 }
@@ -157,7 +169,7 @@ fn give_up(under_way: &mut [UnderWay], process: usize) {
     }
 }
 
-impl<P> State<P> {
+impl<P: Rules> State<P> {
     /// Whether a write whose time-out has passed may still change its row.
     fn has_late_write(&self) -> bool {
         self.under_way
@@ -174,25 +186,25 @@ impl<P: Rules> Model for Cluster<P> {
         let row = |worker| Row {
             worker: worker as u64,
             token: Token::UNUSED,
-            holder: HOLDER.to_owned(),
+            holder: HOLDER,
             lane: 0,
-            marks: Marks::all_at(0, self.configuration.lanes),
+            marks: Marks::all_at(0, self.world.configuration.lanes),
             free: true,
             heartbeat_ms: 0,
             expires_ms: 0,
         };
         vec![State {
-            rows: (0..self.configuration.rows).map(row).collect(),
+            rows: (0..self.world.configuration.rows).map(row).collect(),
             under_way: Vec::new(),
-            processes: (0..self.configuration.processes).map(Process::new).collect(),
+            processes: (0..self.world.configuration.writes.len()).map(Process::new).collect(),
             issued: Issued::default(),
         }]
     }
 
     fn actions(&self, state: &State<P>, actions: &mut Vec<Action>) {
-        let Configuration { rows, codes, writes, .. } = self.configuration;
+        let Configuration { rows, codes, writes, .. } = self.world.configuration;
         for (index, process) in state.processes.iter().enumerate() {
-            if process.sent < writes {
+            if process.sent < writes[index] {
                 if process.is_idle() {
                     actions.extend(self.ticks().flat_map(|tick| {
                         (0..rows as u64).map(move |random| Action::Choose {
@@ -241,13 +253,15 @@ impl<P: Rules> Model for Cluster<P> {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![
+        let mut properties = vec![
             Property::always(UNIQUE, |_, state: &State<P>| !state.issued.any_twice()),
             Property::always(COVERED, |_, state| is_covered(state)),
             Property::always(RECOVERS, |cluster, state| recovery::is_possible(cluster, state)),
             Property::sometimes(LATE, |_, state: &State<P>| state.has_late_write()),
             Property::sometimes(DISPOSSESSED, |_, state| is_dispossessed(state)),
-        ]
+        ];
+        properties.retain(|property| self.only.is_none_or(|only| property.name == only));
+        properties
     }
 }
 
@@ -273,8 +287,9 @@ fn is_covered<P>(state: &State<P>) -> bool {
 }
 
 fn is_dispossessed<P>(state: &State<P>) -> bool {
-    state.processes.iter().any(|process| {
-        let grant = process.grant.filter(|grant| !grant.sealed && !grant.is_used_up());
-        process.held.is_none() && grant.is_some()
-    })
+    let live = |process: &Process<P>| {
+        process.grant.filter(|grant| !grant.sealed && !grant.is_used_up()).map(|grant| grant.row)
+    };
+    let rows: Vec<usize> = state.processes.iter().filter_map(live).collect();
+    (1..rows.len()).any(|index| rows[..index].contains(&rows[index]))
 }

@@ -8,7 +8,6 @@ pub(crate) const TICK_MS: i64 = 1_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Configuration {
     pub(crate) name: &'static str,
-    pub(crate) processes: usize,
     pub(crate) rows: usize,
     /// 1 or 2.
     pub(crate) lanes: usize,
@@ -20,22 +19,31 @@ pub(crate) struct Configuration {
     pub(crate) ticks: u64,
     /// How many ticks a lease reaches ahead.
     pub(crate) reach_ticks: i64,
-    /// How many writes one process sends, restarts included.
-    pub(crate) writes: u8,
+    /// How many writes each process sends, restarts included.
+    pub(crate) writes: &'static [u8],
     /// Whether the store compares tokens, as every store does.
     pub(crate) compares_tokens: bool,
 }
 
-impl Configuration {
-    pub(crate) fn layout(&self) -> Layout {
+/// A configuration with its layout.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) configuration: Configuration,
+    pub(crate) layout: Layout,
+}
+
+impl World {
+    pub(crate) fn new(configuration: Configuration) -> Self {
         let spec = LayoutSpec {
-            rollback_bits: self.lanes.ilog2(),
-            max_sequence: Some(self.positions_per_tick - 1),
+            rollback_bits: configuration.lanes.ilog2(),
+            max_sequence: Some(configuration.positions_per_tick - 1),
             ..LayoutSpec::for_unit(TimeUnit::Second)
         };
-        spec.build().expect("valid")
+        Self { layout: spec.build().expect("valid"), configuration }
     }
+}
 
+impl Configuration {
     pub(crate) fn instant(&self, tick: u64) -> i64 {
         LayoutSpec::DEFAULT_EPOCH_MS + i64::try_from(tick).expect("few ticks") * TICK_MS
     }

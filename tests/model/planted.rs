@@ -32,6 +32,7 @@ macro_rules! planted {
 planted!(
     GoesOnAfterLowering,
     LimitIgnored,
+    LimitWithoutCap,
     LostReplyIsFailure,
     LoweredBelowStart,
     LoweredToLastClaimed,

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use raindrop::core::{
-    layout::Layout,
     lease::{
         HeldLanes, Lease, LimitRequest, Marks, Purpose, Resolution, Row, RowExpiry, RowWrite,
         Tenure, Token, choose_row, limit_for, next_token, usable_lane,
@@ -14,13 +13,13 @@ use raindrop::core::{
 };
 
 use crate::{
-    configuration::{Configuration, TICK_MS},
+    configuration::{TICK_MS, World},
     grant::Grant,
     planted::Rules,
 };
 
 /// The holder of every process: they share it, as containers with one address do.
-pub(crate) const HOLDER: &str = "same";
+pub(crate) const HOLDER: String = String::new();
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Process<P> {
@@ -113,35 +112,30 @@ impl<P: Rules> Process<P> {
     /// Reads the rows, all of which may have expired, and settles on one.
     pub(crate) fn choose(
         &mut self,
-        configuration: &Configuration,
+        world: &World,
         rows: &[Row],
         tick: u64,
         random: u64,
     ) -> Option<()> {
-        let layout = configuration.layout();
-        let now_ms = configuration.instant(tick);
-        let choice = choose_row(&layout, rows, now_ms, 0, 0, random)?;
+        let now_ms = world.configuration.instant(tick);
+        let choice = choose_row(&world.layout, rows, now_ms, 0, 0, random)?;
         self.search = Some(Tenure::of(&rows[choice.index]));
         Some(())
     }
 
     /// Makes and notes a write; `None` when the operation is not to be had.
-    pub(crate) fn send(
-        &mut self,
-        configuration: &Configuration,
-        operation: Operation,
-    ) -> Option<Sent> {
-        let layout = configuration.layout();
-        let (policy, number) = (self.policy, self.index * 64 + usize::from(self.sent) + 1);
-        let (lane, marks, purpose) = self.plan(configuration, &layout, operation)?;
+    pub(crate) fn send(&mut self, world: &World, operation: Operation) -> Option<Sent> {
+        let policy = self.policy;
+        // One that nobody else ever sends: random ones never meet.
+        let fresh = Token::from_bits((self.index * 64 + usize::from(self.sent) + 1) as u128);
+        let (lane, marks, purpose) = self.plan(world, operation)?;
         let released = purpose == Purpose::Release;
         let tenure = self.tenure()?;
         let expected = tenure.token();
-        let fresh = || Token::from_bits(number as u128);
         let keeps = matches!(operation, Operation::Renew(_)) && policy.has(Bug::RenewalKeepsToken);
         let write = RowWrite {
-            token: if keeps { expected } else { next_token(expected, fresh, policy) },
-            holder: HOLDER.to_owned(),
+            token: if keeps { expected } else { next_token(expected, || fresh, policy) },
+            holder: HOLDER,
             lane,
             marks,
             expiry: if released { RowExpiry::Released } else { RowExpiry::After(Duration::ZERO) },
@@ -153,13 +147,9 @@ impl<P: Rules> Process<P> {
         Some(Sent { row, expected, write })
     }
 
-    fn plan(
-        &mut self,
-        configuration: &Configuration,
-        layout: &Layout,
-        operation: Operation,
-    ) -> Option<(usize, Marks, Purpose)> {
+    fn plan(&mut self, world: &World, operation: Operation) -> Option<(usize, Marks, Purpose)> {
         let policy = self.policy;
+        let World { configuration, layout } = world;
         let reach_ms = configuration.reach_ticks * TICK_MS;
         match operation {
             Operation::Acquire(tick) => {

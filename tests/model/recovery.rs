@@ -12,18 +12,22 @@ const STEPS: usize = 30;
 /// Whether each process, left alone, can issue: with the late writes lost, and with all of them
 /// applied first.
 pub(crate) fn is_possible<P: Rules>(cluster: &Cluster<P>, state: &State<P>) -> bool {
+    let alone = |state: &State<P>| {
+        (0..state.processes.len()).all(|process| issues(cluster, state.clone(), process))
+    };
+    if state.under_way.is_empty() {
+        return alone(state);
+    }
     let mut all_arrived = state.clone();
     while !all_arrived.under_way.is_empty() {
         cluster.step(&mut all_arrived, Action::Apply { under_way: 0 });
     }
-    [state, &all_arrived].into_iter().all(|state| {
-        (0..state.processes.len()).all(|process| issues(cluster, state.clone(), process))
-    })
+    alone(state) && alone(&all_arrived)
 }
 
 fn issues<P: Rules>(cluster: &Cluster<P>, mut state: State<P>, process: usize) -> bool {
-    let tick = cluster.configuration.end() + 1;
-    let present = tick * cluster.configuration.positions_per_tick;
+    let tick = cluster.world.configuration.end() + 1;
+    let present = tick * cluster.world.configuration.positions_per_tick;
     for _ in 0..STEPS {
         if state.processes[process].clone().issue(0, present).is_some() {
             return true;

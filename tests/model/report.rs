@@ -1,35 +1,31 @@
 //! Exploring a world and saying what was found.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::collections::BTreeSet;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use crate::{
-    cluster::{Cluster, UNIQUE},
-    configuration::Configuration,
-    planted::Rules,
-};
+use crate::{cluster::Cluster, configuration::Configuration, planted::Rules};
 
 /// Explores every state and asserts every property.
+#[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
 pub(crate) fn explore<P: Rules>(configuration: &Configuration) {
-    let began = Instant::now();
-    let checker = Cluster::<P>::new(configuration.clone()).checker().spawn_bfs().join();
+    let checker = Cluster::<P>::new(configuration.clone(), None).checker().spawn_bfs().join();
     let (states, depth) = (checker.unique_state_count(), checker.max_depth());
     let name = configuration.name;
-    println!("{name}: {states} states, {depth} steps deep, {:.1?}", began.elapsed());
+    println!("{name}: {states} states, {depth} steps deep, all explored");
     checker.assert_properties();
 }
 
-/// Explores until a position is issued twice, and prints the shortest way there.
-pub(crate) fn find<P: Rules>(bug: &str, configuration: &Configuration) {
-    let began = Instant::now();
-    let found = HasDiscoveries::AnyOf(BTreeSet::from([UNIQUE]));
-    let cluster = Cluster::<P>::new(configuration.clone());
+/// Explores until a property is broken, and prints the shortest way there.
+#[expect(clippy::print_stdout, reason = "the way to a bug is shown on demand")]
+pub(crate) fn find<P: Rules>(bug: &str, property: &'static str, configuration: &Configuration) {
+    let found = HasDiscoveries::AnyOf(BTreeSet::from([property]));
+    let cluster = Cluster::<P>::new(configuration.clone(), Some(property));
     let checker = cluster.checker().finish_when(found).spawn_bfs().join();
-    let path = checker.discovery(UNIQUE).unwrap_or_else(|| panic!("{bug} was not found"));
+    let path = checker.discovery(property).unwrap_or_else(|| panic!("{bug} was not found"));
     let actions = path.into_actions();
     let (steps, states) = (actions.len(), checker.unique_state_count());
-    println!("{bug}: found in {steps} steps ({states} states, {:.1?})", began.elapsed());
+    println!("{bug}: found in {steps} steps ({states} states)");
     for action in actions {
         println!("  {action:?}");
     }

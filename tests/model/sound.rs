@@ -7,38 +7,69 @@ use crate::{configuration::Configuration, report::explore};
 /// Two processes, one row, one lane and one code.
 pub(crate) const SMALL: Configuration = Configuration {
     name: "one row, one lane",
-    processes: 2,
     rows: 1,
     lanes: 1,
     codes: 1,
     positions_per_tick: 2,
     ticks: 2,
     reach_ticks: 0,
-    writes: 3,
+    writes: &[3, 2],
     compares_tokens: true,
 };
 
-#[test]
-fn one_row_one_lane() {
-    explore::<Sound>(&SMALL);
+/// Whether larger worlds are asked for.
+fn is_large() -> bool {
+    std::env::var("RAINDROP_MODEL").is_ok_and(|size| size == "large")
+}
+
+fn explore_up_to(small: &'static [u8], large: &'static [u8], configuration: Configuration) {
+    let writes = if is_large() { large } else { small };
+    explore::<Sound>(&Configuration { writes, ..configuration });
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
+fn one_row_and_one_lane() {
+    explore_up_to(&[3, 2], &[3, 3], SMALL);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn two_codes() {
-    explore::<Sound>(&Configuration { name: "two codes", codes: 2, writes: 2, ..SMALL });
+    let codes = Configuration { name: "two codes", codes: 2, ..SMALL };
+    explore_up_to(&[2, 1], &[2, 2], codes);
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn two_lanes() {
-    explore::<Sound>(&Configuration { name: "two lanes", lanes: 2, writes: 2, ..SMALL });
+    let lanes = Configuration { name: "two lanes", lanes: 2, ..SMALL };
+    explore_up_to(&[2, 2], &[3, 2], lanes);
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn two_rows() {
-    explore::<Sound>(&Configuration { name: "two rows", rows: 2, writes: 2, ..SMALL });
+    let rows = Configuration { name: "two rows", rows: 2, ..SMALL };
+    explore_up_to(&[2, 1], &[2, 2], rows);
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
+fn reaching_ahead() {
+    let ahead = Configuration {
+        name: "reaching ahead",
+        positions_per_tick: 1,
+        ticks: 3,
+        reach_ticks: 1,
+        ..SMALL
+    };
+    explore_up_to(&[2, 2], &[3, 2], ahead);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn three_processes() {
-    explore::<Sound>(&Configuration { name: "three processes", processes: 3, writes: 1, ..SMALL });
+    let three = Configuration { name: "three processes", ..SMALL };
+    explore_up_to(&[1, 1, 1], &[2, 1, 1], three);
 }

@@ -3,10 +3,14 @@
 use loom::thread;
 
 use super::world::{
-    CursorAtClock, EvictionWithoutFloor, World, assert_distinct, explore, explore_with_preemptions,
-    must_fail,
+    CursorAtClock, EvictionWithoutFloor, World, assert_distinct, explore_with_preemptions,
+    must_fail_with_preemptions,
 };
 use crate::core::policy::{Policy, Sound};
+
+/// An eviction walks over the whole table, so that bounding the preemptions is what makes an end
+/// of the exploration; a duplicate by a stale reader takes one.
+const PREEMPTIONS: usize = 4;
 
 /// The table is full of `x`, which has issued. One thread moves the clock and has `x` evicted for
 /// `y`; the other one claims on `x` again, with a reading of the clock that may be from before.
@@ -72,21 +76,35 @@ fn two_codes<P: Policy>() {
 
 #[test]
 fn an_evicted_code_never_repeats_a_position() {
-    explore("a stale reader of an evicted code", stale_reader::<Sound>);
-    explore("eviction in a table of two codes", two_codes::<Sound>);
+    explore_with_preemptions(
+        PREEMPTIONS,
+        "a stale reader of an evicted code",
+        stale_reader::<Sound>,
+    );
+    explore_with_preemptions(PREEMPTIONS, "eviction in a table of two codes", two_codes::<Sound>);
 }
 
 #[test]
 fn an_evicted_code_with_two_readers_never_repeats_a_position() {
-    explore_with_preemptions(2, "two readers of an evicted code", two_readers);
+    explore_with_preemptions(PREEMPTIONS - 1, "two readers of an evicted code", two_readers);
 }
 
 #[test]
 fn a_new_cursor_at_the_clock_is_found() {
-    must_fail("CursorAtClock", "issued twice", stale_reader::<CursorAtClock>);
+    must_fail_with_preemptions(
+        PREEMPTIONS,
+        "CursorAtClock",
+        "issued twice",
+        stale_reader::<CursorAtClock>,
+    );
 }
 
 #[test]
 fn eviction_without_the_floor_is_found() {
-    must_fail("EvictionWithoutFloor", "issued twice", stale_reader::<EvictionWithoutFloor>);
+    must_fail_with_preemptions(
+        PREEMPTIONS,
+        "EvictionWithoutFloor",
+        "issued twice",
+        stale_reader::<EvictionWithoutFloor>,
+    );
 }

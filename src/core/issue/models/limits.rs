@@ -27,7 +27,7 @@ fn claims_and_renewal<P: Policy>() {
         grant.raise_limit(limit, start);
     }
     let answers = threads.map(|thread| thread.join().expect("no panic"));
-    let refused = answers.iter().any(|answer| *answer == Err(ClaimError::LimitReached));
+    let refused = answers.contains(&Err(ClaimError::LimitReached));
     let ids: Vec<_> = answers.into_iter().flatten().flatten().collect();
     assert!(world.end(&ids) <= limit, "claimed above the limit");
     assert_distinct(&ids);

@@ -201,12 +201,28 @@ fn explore_by(builder: &Builder, name: &str, model: fn()) {
 }
 
 /// Runs a model with a planted bug until an execution breaks this promise.
-#[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
 pub(super) fn must_fail(name: &str, promise: &str, model: fn()) {
+    must_fail_by(&Builder::new(), name, promise, model);
+}
+
+/// The same among executions with few preemptions.
+pub(super) fn must_fail_with_preemptions(
+    preemptions: usize,
+    name: &str,
+    promise: &str,
+    model: fn(),
+) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    must_fail_by(&builder, name, promise, model);
+}
+
+#[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
+fn must_fail_by(builder: &Builder, name: &str, promise: &str, model: fn()) {
     let executions = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&executions);
     let check = || {
-        Builder::new().check(move || {
+        builder.check(move || {
             counted.fetch_add(1, StdOrdering::Relaxed);
             model();
         });
