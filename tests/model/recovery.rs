@@ -1,4 +1,5 @@
-//! What happens once faults end: one process is served at once, with a clock past every mark.
+//! What happens once faults end: one process is served at once, in the first tick that no lease
+//! can have reached into.
 
 use crate::{
     cluster::{Action, Cluster, State},
@@ -26,8 +27,8 @@ pub(crate) fn is_possible<P: Rules>(cluster: &Cluster<P>, state: &State<P>) -> b
 }
 
 fn issues<P: Rules>(cluster: &Cluster<P>, mut state: State<P>, process: usize) -> bool {
-    let tick = cluster.world.configuration.end() + 1;
-    let present = tick * cluster.world.configuration.positions_per_tick;
+    let present = cluster.world.configuration.end();
+    let tick = present / cluster.world.configuration.positions_per_tick;
     for _ in 0..STEPS {
         if state.processes[process].clone().issue(0, present).is_some() {
             return true;
