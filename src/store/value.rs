@@ -53,6 +53,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(super) fn optional_text(
         &mut self,
         column: &'static str,
@@ -122,13 +123,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     /// The rows that can be read: one that cannot must not keep nodes from all others.
     pub(super) fn readable(rows: impl IntoIterator<Item = Result<Row, StoreError>>) -> Vec<Row> {
         let report = |error: &StoreError| tracing::error!(%error, "a row is left alone");
         rows.into_iter().filter_map(|row| row.inspect_err(report).ok()).collect()
     }
 
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     /// A worker's row after its namespace and reserved key.
     pub(super) fn listed_row(&mut self) -> Result<ListedRow, StoreError> {
         let namespace = self.text("namespace")?;

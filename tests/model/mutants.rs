@@ -2,10 +2,10 @@
 //! or, where it is about marks that run away, to a world in which nobody can issue.
 
 use crate::{
-    cluster::{RECOVERS, UNIQUE},
+    cluster::UNIQUE,
     configuration::Configuration,
     planted::{
-        GoesOnAfterLowering, LimitIgnored, LimitWithoutCap, LostReplyIsFailure, LoweredBelowStart,
+        GoesOnAfterLowering, LimitIgnored, LostReplyIsFailure, LoweredBelowStart,
         LoweredToLastClaimed, LoweredUnsealed, MarkAfterIssuing, OwnByHolder, RenewalKeepsToken,
         TablePerRenewal, TokenDerived,
     },
@@ -43,10 +43,4 @@ finds!(
 fn a_store_that_does_not_compare_tokens() {
     let careless = Configuration { compares_tokens: false, ..SMALL };
     find::<Sound>("token not compared", UNIQUE, &careless);
-}
-
-#[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
-fn a_limit_without_its_cap() {
-    find::<LimitWithoutCap>("LimitWithoutCap", RECOVERS, &SMALL);
 }

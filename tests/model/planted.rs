@@ -32,7 +32,6 @@ macro_rules! planted {
 planted!(
     GoesOnAfterLowering,
     LimitIgnored,
-    LimitWithoutCap,
     LostReplyIsFailure,
     LoweredBelowStart,
     LoweredToLastClaimed,
