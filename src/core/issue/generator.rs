@@ -32,7 +32,7 @@ const SHARED: &str = "";
 /// use raindrop::core::{clock::SystemClock, issue::{Generator, IssueSettings}, preset::Preset};
 ///
 /// let layout = Preset::Raindrop.spec().build()?;
-/// let generator = Generator::with_worker(layout, 7, &IssueSettings::default(), Arc::new(SystemClock))?;
+/// let generator = Generator::with_worker(layout, 7, &IssueSettings::default(), Arc::new(SystemClock::default()))?;
 /// let claim = generator.claim("order", 3)?;
 /// std::thread::sleep(claim.wait);
 /// let ids: Vec<_> = claim.ids.collect();
