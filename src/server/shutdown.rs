@@ -5,7 +5,8 @@ use std::{future::Future, time::Duration};
 /// Signals that follow the first within this time belong to it.
 const ECHO: Duration = Duration::from_millis(300);
 
-/// Resolves at the first SIGTERM or SIGINT. A second one ends the process at once, with 1.
+/// Resolves at the first SIGTERM or SIGINT. A second one ends the process at once, with 1; one
+/// within 300 ms of the first belongs to it.
 ///
 /// # Errors
 ///

@@ -174,6 +174,11 @@ impl Service {
         kill_process(pid, signal).expect("our child runs");
     }
 
+    /// How the process ended, if it did.
+    pub(crate) fn try_ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("our child")
+    }
+
     /// Waits for the end of the process.
     pub(crate) async fn ended(&mut self) -> ExitStatus {
         poll::until(PATIENCE, "the process ends", async || {
