@@ -9,11 +9,14 @@
 //! | [`preset`] | layouts by name |
 //! | [`clock`] | the one place that reads clocks |
 //! | [`issue`] | cursors, grants and claims: how an ID is handed out |
+//! | [`segment`] | plain numbers from blocks that are reserved ahead |
 //! | [`policy`] | rules that tests break on purpose |
 //! | [`lease`] | which row, lane, start and limit to take, and what an unknown outcome means |
 
 pub mod clock;
 pub mod code;
+#[cfg(all(test, raindrop_loom))]
+mod explore;
 pub mod id;
 pub mod instant;
 pub mod issue;
@@ -21,5 +24,6 @@ pub mod layout;
 pub mod lease;
 pub mod policy;
 pub mod preset;
+pub mod segment;
 mod sync;
 pub mod violation;

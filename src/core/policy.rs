@@ -38,6 +38,10 @@ pub enum Bug {
     /// The limit is computed from the mark and without its cap: not unsafe, but a crash loop
     /// pushes the marks away.
     LimitWithoutCap,
+    /// Segment mode: quick claims may end in a block before the cursor has reached it.
+    QuickLimitAhead,
+    /// Segment mode: what is given back can still be claimed.
+    GivenBackUnsealed,
 }
 
 /// Which rules are broken.

@@ -3,22 +3,19 @@
 
 use std::{
     collections::HashSet,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering as StdOrdering},
-    },
+    sync::Arc,
     task::{Wake, Waker},
     time::Duration,
 };
 
-use loom::{
-    model::Builder,
-    sync::atomic::{AtomicBool, AtomicI64, Ordering},
-};
+use loom::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
+pub(super) use crate::core::explore::{
+    explore, explore_with_preemptions, must_fail, must_fail_with_preemptions,
+};
 use crate::core::{
     clock::Clock,
+    explore::planted,
     id::Id,
     issue::{
         Claim, ClaimError, Generator, IssueSettings,
@@ -27,7 +24,7 @@ use crate::core::{
         run::Run,
     },
     layout::{Layout, LayoutSpec, TimeUnit},
-    policy::{Bug, Policy},
+    policy::Policy,
 };
 
 pub(super) const NOW_MS: i64 = 1_763_650_000_000;
@@ -172,80 +169,6 @@ pub(super) fn assert_distinct<'a>(ids: impl IntoIterator<Item = &'a Id>) {
     for id in ids {
         assert!(seen.insert(*id), "{id} was issued twice");
     }
-}
-
-/// Runs every execution of a model.
-pub(super) fn explore(name: &str, model: fn()) {
-    explore_by(&Builder::new(), name, model);
-}
-
-/// Runs every execution of a model in which at most so many threads are interrupted at a point
-/// where they could have gone on.
-pub(super) fn explore_with_preemptions(preemptions: usize, name: &str, model: fn()) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    explore_by(&builder, name, model);
-}
-
-#[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
-fn explore_by(builder: &Builder, name: &str, model: fn()) {
-    let executions = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&executions);
-    builder.check(move || {
-        counted.fetch_add(1, StdOrdering::Relaxed);
-        model();
-    });
-    let bound = builder.preemption_bound.map(|bound| format!(" with at most {bound} preemptions"));
-    let executions = executions.load(StdOrdering::Relaxed);
-    println!("{name}: {executions} executions, all there are{}", bound.unwrap_or_default());
-}
-
-/// Runs a model with a planted bug until an execution breaks this promise.
-pub(super) fn must_fail(name: &str, promise: &str, model: fn()) {
-    must_fail_by(&Builder::new(), name, promise, model);
-}
-
-/// The same among executions with few preemptions.
-pub(super) fn must_fail_with_preemptions(
-    preemptions: usize,
-    name: &str,
-    promise: &str,
-    model: fn(),
-) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    must_fail_by(&builder, name, promise, model);
-}
-
-#[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
-fn must_fail_by(builder: &Builder, name: &str, promise: &str, model: fn()) {
-    let executions = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&executions);
-    let check = || {
-        builder.check(move || {
-            counted.fetch_add(1, StdOrdering::Relaxed);
-            model();
-        });
-    };
-    let found = catch_unwind(AssertUnwindSafe(check)).expect_err("the planted bug was not found");
-    let text = found.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| found.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-    let executions = executions.load(StdOrdering::Relaxed);
-    println!("{name}: found in execution {executions}: {text}");
-    assert!(text.contains(promise), "not what was planted");
-}
-
-macro_rules! planted {
-    ($($bug:ident),+) => {$(
-        #[derive(Clone, Copy, Debug, Default)]
-        pub(super) struct $bug;
-
-        impl Policy for $bug {
-            fn has(self, bug: Bug) -> bool {
-                bug == Bug::$bug
-            }
-        }
-    )+};
 }
 
 planted!(CursorAtClock, EvictionWithoutFloor, LimitIgnored, LoweredToLastClaimed, LoweredUnsealed);

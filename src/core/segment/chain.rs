@@ -1,0 +1,183 @@
+//! The blocks in hand, in ascending order.
+
+use std::ops::Range;
+
+use super::spec::{Block, Progression};
+use crate::core::lease::Token;
+
+/// Blocks by index (see [`Progression`]), ascending and not touching: neighbours are merged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Chain(Vec<Link>);
+
+/// One or more reservations that follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Link {
+    indexes: Range<u64>,
+    /// The token of the last reservation in it.
+    token: Token,
+}
+
+/// A reservation below numbers that this process had before: the store lost acknowledged
+/// reservations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the store reserved from {first}, below {held}, which it had given before: it went back")]
+pub(crate) struct WentBack {
+    /// Where the reservation begins.
+    pub(crate) first: u64,
+    /// One past the highest number that was held.
+    pub(crate) held: u64,
+}
+
+/// What a claim takes from the chain.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) first: Range<u64>,
+    /// Parts from further blocks.
+    pub(super) rest: Vec<Range<u64>>,
+}
+
+impl Taken {
+    pub(super) fn end(&self) -> u64 {
+        self.rest.last().map_or(self.first.end, |part| part.end)
+    }
+}
+
+/// What is left from a position on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    /// In all blocks.
+    pub(super) count: u64,
+    /// The end of the block that the position is in or at the end of.
+    pub(super) block_end: u64,
+}
+
+/// What a sealed chain has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tail {
+    pub(super) from: u64,
+    pub(super) end: u64,
+    pub(super) token: Token,
+}
+
+impl Chain {
+    /// The chain with another block, without what lies below `next`.
+    pub(super) fn with(
+        &self,
+        block: &Block,
+        progression: Progression,
+        next: u64,
+    ) -> Result<Self, WentBack> {
+        let (first, end) = (progression.index_at(block.first), progression.index_at(block.end));
+        let held = self.0.last().map_or(next, |link| link.indexes.end.max(next));
+        if first < held {
+            return Err(WentBack { first: block.first, held: progression.number(held) });
+        }
+        let mut links: Vec<Link> =
+            self.0.iter().filter(|link| link.indexes.end > next).cloned().collect();
+        match links.last_mut() {
+            Some(last) if last.indexes.end == first => {
+                last.indexes.end = end;
+                last.token = block.token;
+            }
+            _ => links.push(Link { indexes: first..end, token: block.token }),
+        }
+        Ok(Self(links))
+    }
+
+    /// The next `count` indexes from `next` on, or how many are missing.
+    pub(super) fn take(&self, next: u64, count: u64) -> Result<Taken, u64> {
+        let mut missing = count;
+        let mut parts = self.ahead(next).map_while(|range| {
+            let end = range.end.min(range.start + missing);
+            missing -= end - range.start;
+            (end > range.start).then_some(range.start..end)
+        });
+        let first = parts.next();
+        let rest = parts.collect();
+        match first {
+            Some(first) if missing == 0 => Ok(Taken { first, rest }),
+            _ => Err(missing),
+        }
+    }
+
+    pub(super) fn left(&self, next: u64) -> Left {
+        let reached = self.0.iter().rfind(|link| link.indexes.start <= next);
+        Left {
+            count: self.ahead(next).map(|range| range.end - range.start).sum(),
+            block_end: reached.map_or(next, |link| link.indexes.end.max(next)),
+        }
+    }
+
+    /// The unused end of the last block, which can be given back when no reservation followed.
+    pub(super) fn tail(&self, next: u64) -> Option<Tail> {
+        let last = self.0.last().filter(|link| link.indexes.end > next)?;
+        let from = last.indexes.start.max(next);
+        Some(Tail { from, end: last.indexes.end, token: last.token })
+    }
+
+    /// What lies ahead of `next`, block by block.
+    fn ahead(&self, next: u64) -> impl Iterator<Item = Range<u64>> {
+        self.0
+            .iter()
+            .filter(move |link| link.indexes.end > next)
+            .map(move |link| link.indexes.start.max(next)..link.indexes.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(first: u64, end: u64) -> Block {
+        Block { first, end, token: Token::from_bits(u128::from(end)) }
+    }
+
+    fn chain(blocks: &[(u64, u64)]) -> Chain {
+        blocks.iter().fold(Chain::default(), |chain, (first, end)| {
+            chain.with(&block(*first, *end), Progression::ALL, 0).expect("ascending")
+        })
+    }
+
+    #[test]
+    fn blocks_that_follow_each_other_are_one() {
+        let merged = chain(&[(1, 10), (10, 20), (30, 40)]);
+        assert_eq!(merged.0.len(), 2);
+        assert_eq!(merged.take(5, 10), Ok(Taken { first: 5..15, rest: vec![] }));
+        let across = merged.take(15, 8).expect("enough");
+        assert_eq!(across, Taken { first: 15..20, rest: std::iter::once(30..33).collect() });
+        assert_eq!(across.end(), 33);
+        assert_eq!(merged.take(20, 1).expect("enough").first, 30..31);
+        assert_eq!(merged.take(35, 6), Err(1));
+        assert_eq!(merged.take(40, 3), Err(3));
+        assert_eq!(Chain::default().take(0, 3), Err(3));
+    }
+
+    #[test]
+    fn what_is_left_counts_every_block_and_ends_at_the_one_reached() {
+        let chain = chain(&[(1, 10), (30, 40)]);
+        assert_eq!(chain.left(5), Left { count: 15, block_end: 10 });
+        assert_eq!(chain.left(10), Left { count: 10, block_end: 10 });
+        assert_eq!(chain.left(30), Left { count: 10, block_end: 40 });
+        assert_eq!(chain.left(0), Left { count: 19, block_end: 0 });
+        assert_eq!(Chain::default().left(7), Left { count: 0, block_end: 7 });
+    }
+
+    #[test]
+    fn only_the_end_of_the_last_block_can_be_given_back() {
+        let chain = chain(&[(1, 10), (30, 40)]);
+        let token = Token::from_bits(40);
+        assert_eq!(chain.tail(5), Some(Tail { from: 30, end: 40, token }));
+        assert_eq!(chain.tail(33), Some(Tail { from: 33, end: 40, token }));
+        assert_eq!(chain.tail(40), None);
+    }
+
+    #[test]
+    fn a_store_that_went_back_is_refused() {
+        let held = chain(&[(1, 10)]);
+        let all = Progression::ALL;
+        assert_eq!(held.with(&block(9, 20), all, 0), Err(WentBack { first: 9, held: 10 }));
+        let used_up = held.with(&block(30, 40), all, 10).expect("ahead");
+        assert_eq!(used_up.0.len(), 1);
+        assert!(Chain::default().with(&block(9, 20), all, 10).is_err());
+    }
+}

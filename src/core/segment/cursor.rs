@@ -1,0 +1,254 @@
+//! The next number of one code.
+
+use std::task::Waker;
+
+use super::{
+    chain::{Chain, WentBack},
+    numbers::Numbers,
+    spec::{Block, Progression},
+};
+use crate::core::{
+    lease::Token,
+    policy::{Bug, Policy, Sound},
+    sync::{Arc, AtomicU64, Mutex, Ordering, PoisonError, Slot},
+};
+
+/// A sealed cursor: no index is ever this large, since numbers are below 2^63.
+const CLOSED: u64 = u64::MAX;
+
+/// Why nothing was claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// The blocks in hand have so many numbers too few.
+    Short { missing: u64 },
+    /// The cursor was sealed.
+    Sealed,
+}
+
+/// The unused end of a sealed code's last reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GiveBack {
+    /// The first unused number.
+    pub(crate) from: u64,
+    /// How many numbers are given back.
+    pub(crate) count: u64,
+    /// The token that the reservation wrote: another one means that somebody reserved since.
+    pub(crate) token: Token,
+}
+
+/// The blocks of one code and the cursor that moves through them.
+#[derive(Debug)]
+pub(crate) struct SegmentCursor<P: Policy = Sound> {
+    policy: P,
+    progression: Progression,
+    /// The index to hand out next; it only rises, until it is closed.
+    next: AtomicU64,
+    /// Claims that end here or before are quick. It never passes the end of the block that the
+    /// cursor has reached, so whoever reads it after the cursor, and then moves the cursor from
+    /// where it stood, takes only what is ours.
+    quick: AtomicU64,
+    chain: Slot<Chain>,
+    /// Blocks are added one at a time.
+    adding: Mutex<()>,
+    /// With this many numbers or fewer left, another block is asked for.
+    low: AtomicU64,
+    /// The largest number of missing numbers since the last call of [`Self::take_missing`].
+    missing: AtomicU64,
+    waker: Waker,
+}
+
+impl<P: Policy> SegmentCursor<P> {
+    /// A code without a block; `waker` wakes whoever reserves blocks.
+    pub(crate) fn new(progression: Progression, waker: Waker) -> Self {
+        Self {
+            policy: P::default(),
+            progression,
+            next: AtomicU64::new(0),
+            quick: AtomicU64::new(0),
+            chain: Slot::empty(),
+            adding: Mutex::new(()),
+            low: AtomicU64::new(0),
+            missing: AtomicU64::new(0),
+            waker,
+        }
+    }
+
+    /// Claims `count` numbers in one atomic step.
+    pub(crate) fn claim(&self, count: u64) -> Result<Numbers, Denied> {
+        let mut next = self.next.load(Ordering::Acquire);
+        loop {
+            let quick = self.quick.load(Ordering::Acquire);
+            // CLOSED is above every limit.
+            if next >= quick || quick - next < count {
+                return self.claim_from_chain(count);
+            }
+            match self.next.compare_exchange_weak(
+                next,
+                next + count,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Ok(Numbers::new(self.progression, next..next + count, Vec::new())),
+                Err(moved) => next = moved,
+            }
+        }
+    }
+
+    #[cold]
+    fn claim_from_chain(&self, count: u64) -> Result<Numbers, Denied> {
+        loop {
+            let next = self.next.load(Ordering::Acquire);
+            if next == CLOSED {
+                return Err(Denied::Sealed);
+            }
+            // After the cursor: a chain that was added to since has all that it had then.
+            let chain = self.chain.load_full().unwrap_or_default();
+            let taken = match chain.take(next, count) {
+                Ok(taken) => taken,
+                Err(missing) => {
+                    self.missing.fetch_max(missing, Ordering::AcqRel);
+                    self.waker.wake_by_ref();
+                    return Err(Denied::Short { missing });
+                }
+            };
+            let end = taken.end();
+            if self.policy.has(Bug::QuickLimitAhead) {
+                self.quick.fetch_max(chain.left(end).block_end, Ordering::AcqRel);
+            }
+            if self.next.compare_exchange(next, end, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                continue;
+            }
+            let left = chain.left(end);
+            let low = self.low.load(Ordering::Acquire);
+            let quick = match left.count.checked_sub(low).filter(|above| *above > 0) {
+                Some(above) => left.block_end.min(end.saturating_add(above)),
+                None => {
+                    self.waker.wake_by_ref();
+                    left.block_end
+                }
+            };
+            // Only after the cursor has reached that block.
+            self.quick.fetch_max(quick, Ordering::AcqRel);
+            return Ok(Numbers::new(self.progression, taken.first, taken.rest));
+        }
+    }
+
+    /// Adds a block that the store reserved for this process. With `low` numbers or fewer left
+    /// the waker is called.
+    pub(crate) fn add(&self, block: &Block, low: u64) -> Result<(), WentBack> {
+        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = self.next.load(Ordering::Acquire);
+        let chain = self.chain.load_full().unwrap_or_default();
+        // A sealed cursor hands out nothing any more; the block is lost.
+        let next = if next == CLOSED { 0 } else { next };
+        let chain = chain.with(block, self.progression, next)?;
+        self.low.store(low, Ordering::Release);
+        self.chain.swap(Some(Arc::new(chain)));
+        Ok(())
+    }
+
+    /// How many numbers are in hand.
+    pub(crate) fn left(&self) -> u64 {
+        let next = self.next.load(Ordering::Acquire);
+        if next == CLOSED {
+            return 0;
+        }
+        self.chain.load().as_ref().map_or(0, |chain| chain.left(next).count)
+    }
+
+    /// How many numbers the largest claim lacked since the last call; 0 if none did.
+    pub(crate) fn take_missing(&self) -> u64 {
+        self.missing.swap(0, Ordering::AcqRel)
+    }
+
+    /// Closes the cursor for good. Returns what the last reservation has left, and how many
+    /// numbers of earlier ones are lost because others reserved in between.
+    pub(crate) fn seal(&self) -> (Option<GiveBack>, u64) {
+        let next = if self.policy.has(Bug::GivenBackUnsealed) {
+            self.next.load(Ordering::Acquire)
+        } else {
+            self.next.swap(CLOSED, Ordering::AcqRel)
+        };
+        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let chain = self.chain.swap(None).unwrap_or_default();
+        if next == CLOSED {
+            return (None, 0);
+        }
+        let tail = chain.tail(next);
+        let back = tail.map_or(0, |tail| tail.end - tail.from);
+        let give_back = tail.map(|tail| GiveBack {
+            from: self.progression.number(tail.from),
+            count: back,
+            token: tail.token,
+        });
+        (give_back, chain.left(next).count - back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(first: u64, end: u64) -> Block {
+        Block { first, end, token: Token::from_bits(u128::from(end)) }
+    }
+
+    fn cursor(blocks: &[(u64, u64)]) -> SegmentCursor {
+        let cursor = SegmentCursor::new(Progression::ALL, Waker::noop().clone());
+        for (first, end) in blocks {
+            cursor.add(&block(*first, *end), 2).expect("ascending");
+        }
+        cursor
+    }
+
+    fn claim(cursor: &SegmentCursor, count: u64) -> Result<Vec<u64>, Denied> {
+        cursor.claim(count).map(|numbers| numbers.map(|id| id.get()).collect())
+    }
+
+    #[test]
+    fn claims_cross_blocks_and_always_increase() {
+        let cursor = cursor(&[(1, 5), (10, 13), (20, 30)]);
+        assert_eq!(claim(&cursor, 2), Ok(vec![1, 2]));
+        assert_eq!(claim(&cursor, 1), Ok(vec![3]));
+        assert_eq!(claim(&cursor, 6), Ok(vec![4, 10, 11, 12, 20, 21]));
+        assert_eq!((claim(&cursor, 1), cursor.left()), (Ok(vec![22]), 7));
+        assert_eq!(claim(&cursor, 8), Err(Denied::Short { missing: 1 }));
+        assert_eq!((cursor.take_missing(), cursor.take_missing()), (1, 0));
+        assert_eq!(claim(&cursor, 7), Ok((23..30).collect()));
+        assert_eq!(claim(&cursor, 1), Err(Denied::Short { missing: 1 }));
+        cursor.add(&block(30, 31), 2).expect("ahead");
+        assert_eq!(claim(&cursor, 1), Ok(vec![30]));
+    }
+
+    #[test]
+    fn a_store_that_went_back_gives_nothing() {
+        let cursor = cursor(&[(1, 5)]);
+        assert_eq!(claim(&cursor, 4), Ok(vec![1, 2, 3, 4]));
+        cursor.add(&block(4, 9), 2).expect_err("4 was issued");
+        assert_eq!(claim(&cursor, 1), Err(Denied::Short { missing: 1 }));
+    }
+
+    #[test]
+    fn sealing_tells_what_can_be_given_back_and_what_is_lost() {
+        let cursor = cursor(&[(1, 5), (10, 13)]);
+        assert_eq!(claim(&cursor, 1), Ok(vec![1]));
+        let token = Token::from_bits(13);
+        assert_eq!(cursor.seal(), (Some(GiveBack { from: 10, count: 3, token }), 3));
+        assert_eq!((claim(&cursor, 1), cursor.left()), (Err(Denied::Sealed), 0));
+        assert_eq!(cursor.seal(), (None, 0));
+        cursor.add(&block(20, 30), 2).expect("late");
+        assert_eq!(claim(&cursor, 1), Err(Denied::Sealed));
+    }
+
+    #[test]
+    fn every_second_number_is_handed_out() {
+        let spec = super::super::SegmentSpec { increment: 2, remainder: 1, ..Default::default() };
+        let cursor = SegmentCursor::new(spec.progression(), Waker::noop().clone());
+        cursor.add(&block(1, 9), 0).expect("the first");
+        assert_eq!(claim(&cursor, 3), Ok(vec![1, 3, 5]));
+        cursor.add(&block(9, 13), 0).expect("the next");
+        assert_eq!(claim(&cursor, 2), Ok(vec![7, 9]));
+        let token = Token::from_bits(13);
+        assert_eq!(cursor.seal(), (Some(GiveBack { from: 11, count: 1, token }), 0));
+    }
+}

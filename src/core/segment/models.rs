@@ -1,0 +1,107 @@
+//! Claims of one code under loom: against each other, against a block that is added, and against
+//! the seal.
+
+use std::{sync::Arc, task::Waker};
+
+use loom::thread;
+
+use super::{Block, GiveBack, Progression, SegmentCursor};
+use crate::core::{
+    explore::{explore, must_fail, planted},
+    lease::Token,
+    policy::{Policy, Sound},
+};
+
+planted!(GivenBackUnsealed, QuickLimitAhead);
+
+/// Blocks that others' reservations lie between.
+const BLOCKS: [(u64, u64); 2] = [(1, 4), (10, 13)];
+
+fn cursor<P: Policy>(blocks: &[(u64, u64)]) -> Arc<SegmentCursor<P>> {
+    let cursor = SegmentCursor::new(Progression::ALL, Waker::noop().clone());
+    for (first, end) in blocks {
+        cursor.add(&block(*first, *end), 0).expect("ascending");
+    }
+    Arc::new(cursor)
+}
+
+fn block(first: u64, end: u64) -> Block {
+    Block { first, end, token: Token::from_bits(u128::from(end)) }
+}
+
+fn claim<P: Policy>(cursor: &SegmentCursor<P>, count: u64) -> Vec<u64> {
+    let numbers = cursor.claim(count).map(|numbers| numbers.map(|id| id.get()).collect());
+    numbers.unwrap_or_default()
+}
+
+fn check(mut claims: Vec<Vec<u64>>) {
+    for claimed in &claims {
+        assert!(claimed.is_sorted(), "{claimed:?} does not increase");
+    }
+    let mut numbers: Vec<u64> = claims.drain(..).flatten().collect();
+    numbers.sort_unstable();
+    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "one came twice: {numbers:?}");
+    let ours = |number: &u64| BLOCKS.iter().any(|(first, end)| (first..end).contains(&number));
+    assert!(numbers.iter().all(ours), "one is not ours: {numbers:?}");
+}
+
+fn claims_across_blocks<P: Policy>() {
+    let cursor = cursor::<P>(&BLOCKS);
+    // The quick limit now ends at the first block's end.
+    let first = claim(&cursor, 1);
+    let spawn = |counts: &'static [u64]| {
+        let cursor = Arc::clone(&cursor);
+        thread::spawn(move || counts.iter().flat_map(|count| claim(&cursor, *count)).collect())
+    };
+    let (one, other) = (spawn(&[2, 1]), spawn(&[1]));
+    check(vec![first, one.join().expect("no panic"), other.join().expect("no panic")]);
+}
+
+fn claims_and_a_block_that_is_added<P: Policy>() {
+    let cursor = cursor::<P>(&BLOCKS[..1]);
+    let other = {
+        let cursor = Arc::clone(&cursor);
+        thread::spawn(move || [claim(&cursor, 2), claim(&cursor, 2)].concat())
+    };
+    let (first, end) = BLOCKS[1];
+    cursor.add(&block(first, end), 0).expect("ahead");
+    let here = claim(&cursor, 1);
+    assert_eq!(here.len(), 1, "there is enough for all");
+    check(vec![here, other.join().expect("no panic")]);
+}
+
+fn claims_and_the_seal<P: Policy>() {
+    let cursor = cursor::<P>(&BLOCKS[..1]);
+    let spawn = |count| {
+        let cursor = Arc::clone(&cursor);
+        thread::spawn(move || claim(&cursor, count))
+    };
+    let (one, other) = (spawn(1), spawn(2));
+    let (give_back, lost) = cursor.seal();
+    assert_eq!(lost, 0);
+    let from = give_back.map_or(u64::MAX, |GiveBack { from, .. }| from);
+    for claimed in [one.join().expect("no panic"), other.join().expect("no panic")] {
+        assert!(claimed.iter().all(|number| *number < from), "{claimed:?} from {from} given back");
+    }
+}
+
+#[test]
+fn every_number_is_handed_out_once() {
+    explore("claims across blocks", claims_across_blocks::<Sound>);
+    explore("claims and a block", claims_and_a_block_that_is_added::<Sound>);
+}
+
+#[test]
+fn nothing_that_is_given_back_is_handed_out() {
+    explore("claims and the seal of a segment", claims_and_the_seal::<Sound>);
+}
+
+#[test]
+fn a_quick_limit_ahead_of_the_cursor_is_found() {
+    must_fail("QuickLimitAhead", "not ours", claims_across_blocks::<QuickLimitAhead>);
+}
+
+#[test]
+fn a_tail_that_is_not_sealed_is_found() {
+    must_fail("GivenBackUnsealed", "given back", claims_and_the_seal::<GivenBackUnsealed>);
+}

@@ -1,0 +1,73 @@
+//! What a claim of segment mode gives.
+
+use std::{ops::Range, vec};
+
+use super::spec::Progression;
+use crate::core::{id::Id, issue::IdRange};
+
+/// Numbers of one code, in ascending order.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    progression: Progression,
+    part: Range<u64>,
+    rest: vec::IntoIter<Range<u64>>,
+    left: u64,
+}
+
+impl Numbers {
+    pub(super) fn new(progression: Progression, part: Range<u64>, rest: Vec<Range<u64>>) -> Self {
+        let length = |range: &Range<u64>| range.end - range.start;
+        let left = length(&part) + rest.iter().map(length).sum::<u64>();
+        Self { progression, part, rest: rest.into_iter(), left }
+    }
+
+    /// The numbers as evenly spaced ranges, one for each block that they come from.
+    pub fn ranges(self) -> impl Iterator<Item = IdRange> {
+        let progression = self.progression;
+        std::iter::once(self.part).chain(self.rest).filter(|part| !part.is_empty()).map(
+            move |part| IdRange {
+                first: Id::from_composed(progression.number(part.start)),
+                last: Id::from_composed(progression.number(part.end - 1)),
+                step: progression.increment(),
+                count: part.end - part.start,
+            },
+        )
+    }
+}
+
+impl Iterator for Numbers {
+    type Item = Id;
+
+    fn next(&mut self) -> Option<Id> {
+        if self.part.is_empty() {
+            self.part = self.rest.next()?;
+        }
+        let index = self.part.next()?;
+        self.left -= 1;
+        Some(Id::from_composed(self.progression.number(index)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = usize::try_from(self.left).expect("a claim is at most a u32 long");
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Numbers {}
+impl std::iter::FusedIterator for Numbers {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_run_on_from_block_to_block() {
+        let numbers = Numbers::new(Progression::ALL, 3..5, vec![9..10, 12..14]);
+        assert_eq!(numbers.len(), 5);
+        let ranges: Vec<_> =
+            numbers.clone().ranges().map(|range| (range.first.get(), range.count)).collect();
+        assert_eq!(ranges, [(3, 2), (9, 1), (12, 2)]);
+        let numbers: Vec<u64> = numbers.map(Id::get).collect();
+        assert_eq!(numbers, [3, 4, 9, 12, 13]);
+    }
+}

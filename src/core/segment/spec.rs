@@ -1,0 +1,167 @@
+//! What a segment code is, and what a reservation gives.
+
+use crate::core::{
+    id::Id,
+    lease::Token,
+    violation::{Violation, Violations},
+};
+
+/// The numbers `remainder`, `remainder + increment`, `remainder + 2 · increment`, …
+///
+/// Two stores that share a code without knowing each other take increment 2 and remainders 0 and
+/// 1, as tinyid does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progression {
+    increment: u64,
+    remainder: u64,
+}
+
+impl Progression {
+    /// Every number.
+    pub const ALL: Self = Self { increment: 1, remainder: 0 };
+
+    /// The number at an index.
+    pub const fn number(self, index: u64) -> u64 {
+        index * self.increment + self.remainder
+    }
+
+    /// The index of the first number at or above this one.
+    pub const fn index_at(self, number: u64) -> u64 {
+        number.saturating_sub(self.remainder).div_ceil(self.increment)
+    }
+
+    /// The difference between neighbours.
+    pub const fn increment(self) -> u64 {
+        self.increment
+    }
+
+    /// What every number leaves when it is divided by the increment.
+    pub const fn remainder(self) -> u64 {
+        self.remainder
+    }
+}
+
+/// A code of segment mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentSpec {
+    /// The number that a fresh code begins at or above; 1 by default.
+    pub start: u64,
+    /// The smallest step, in numbers; 1000 by default.
+    pub min_step: u64,
+    /// The largest step, in numbers; 1 000 000 by default.
+    pub max_step: u64,
+    /// The difference between neighbours, 1 by default.
+    pub increment: u64,
+    /// What every number leaves when it is divided by the increment, 0 by default.
+    pub remainder: u64,
+    /// The largest number; 2^63 − 1 by default, 2^53 − 1 for a code that JSON numbers carry.
+    pub max: u64,
+}
+
+impl Default for SegmentSpec {
+    fn default() -> Self {
+        Self {
+            start: 1,
+            min_step: 1_000,
+            max_step: 1_000_000,
+            increment: 1,
+            remainder: 0,
+            max: Id::MAX.get(),
+        }
+    }
+}
+
+impl SegmentSpec {
+    /// The largest step and increment: a block is a small part of what there is.
+    pub const LARGEST: u64 = 1 << 32;
+
+    /// Checks every setting.
+    ///
+    /// # Errors
+    ///
+    /// Each setting that cannot be used, named without its section.
+    pub fn check(&self) -> Result<(), Violations> {
+        let mut violations = Vec::new();
+        let mut demand = |fits: bool, key: &str, value: u64, allowed: String| {
+            if !fits {
+                violations.push(Violation::new(key, value, allowed));
+            }
+        };
+        let range = |low: u64, high: u64| format!("{low} to {high}");
+        let in_range = |value: u64| (1..=Self::LARGEST).contains(&value);
+        demand(in_range(self.min_step), "min_step", self.min_step, range(1, Self::LARGEST));
+        demand(
+            (self.min_step..=Self::LARGEST).contains(&self.max_step),
+            "max_step",
+            self.max_step,
+            format!("{} (min_step) to {}", self.min_step, Self::LARGEST),
+        );
+        demand(in_range(self.increment), "increment", self.increment, range(1, Self::LARGEST));
+        demand(
+            self.remainder < self.increment,
+            "remainder",
+            self.remainder,
+            format!("below {} (increment)", self.increment),
+        );
+        let largest = Id::MAX.get();
+        demand((1..=largest).contains(&self.max), "max", self.max, range(1, largest));
+        demand(self.start <= self.max, "start", self.start, range(0, self.max));
+        if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }
+    }
+
+    /// Its numbers.
+    pub const fn progression(&self) -> Progression {
+        Progression { increment: self.increment, remainder: self.remainder }
+    }
+
+    /// The first number of a fresh code.
+    pub const fn first(&self) -> u64 {
+        let progression = self.progression();
+        progression.number(progression.index_at(self.start))
+    }
+}
+
+/// Numbers that one reservation gave, `first <= number < end`; all that are of the code's
+/// progression belong to the process that reserved them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Where it begins.
+    pub first: u64,
+    /// One past where it ends.
+    pub end: u64,
+    /// The token that the reservation wrote.
+    pub token: Token,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_and_even_numbers_never_meet() {
+        let spec =
+            |remainder| SegmentSpec { increment: 2, remainder, start: 10, ..Default::default() };
+        assert_eq!((spec(0).first(), spec(1).first()), (10, 11));
+        let odd = spec(1).progression();
+        assert_eq!((odd.number(5), odd.index_at(11), odd.index_at(12)), (11, 5, 6));
+        assert_eq!(odd.index_at(0), 0);
+        assert_eq!(Progression::ALL.index_at(7), 7);
+    }
+
+    #[test]
+    fn every_setting_that_cannot_be_used_is_named() {
+        let spec = SegmentSpec {
+            start: 11,
+            min_step: 0,
+            max_step: 1 << 33,
+            increment: 2,
+            remainder: 2,
+            max: 10,
+        };
+        let violations = spec.check().expect_err("five").0;
+        let keys: Vec<&str> = violations.iter().map(|violation| violation.key.as_str()).collect();
+        assert_eq!(keys, ["min_step", "max_step", "remainder", "start"]);
+        assert_eq!(SegmentSpec::default().check(), Ok(()));
+        assert!(SegmentSpec { increment: 0, ..SegmentSpec::default() }.check().is_err());
+    }
+}
