@@ -139,7 +139,7 @@ impl<P: Policy> Context<P> {
     ) -> Result<T, StoreError> {
         let after = match operation {
             StoreOperation::Prepare => PREPARE_DEADLINE,
-            StoreOperation::Read | StoreOperation::Swap => STORE_DEADLINE,
+            StoreOperation::Read | StoreOperation::Swap | StoreOperation::Reserve => STORE_DEADLINE,
         };
         let began = Instant::now();
         let answer = timeout(after, question).await.unwrap_or(Err(StoreError::TimedOut { after }));

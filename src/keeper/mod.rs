@@ -6,6 +6,7 @@ mod error;
 mod hold;
 mod issuer;
 mod observer;
+mod segment;
 mod settings;
 mod shared;
 mod status;
@@ -31,9 +32,10 @@ pub use self::{
     error::IssueError,
     issuer::Issuer,
     observer::{
-        Exhaustion, LeaseOperation, LeaseOutcome, NoObserver, Observer, RollbackAction,
-        StoreOperation,
+        Exhaustion, LeaseOperation, LeaseOutcome, NoObserver, Observer, RefillOutcome,
+        RollbackAction, StoreOperation,
     },
+    segment::{GivenBack, SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus},
     settings::{KeeperSettings, LeaseTimes},
     status::{LeaseView, Status, Trouble},
 };

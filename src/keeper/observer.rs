@@ -63,6 +63,19 @@ pub enum StoreOperation {
     Read,
     /// A compare-and-swap.
     Swap,
+    /// Reserving numbers, or giving them back.
+    Reserve,
+}
+
+/// How reserving a block of numbers ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefillOutcome {
+    /// There is another block.
+    Done,
+    /// There are no numbers left, or the code is gone.
+    Refused,
+    /// The store failed; it is tried again.
+    Failed,
 }
 
 /// Told what happens; every method does nothing unless it is overridden.
@@ -77,6 +90,8 @@ pub trait Observer: Debug + Send + Sync {
     fn clock_rolled_back(&self, _action: RollbackAction) {}
     /// A write of a row ended.
     fn lease_operation(&self, _operation: LeaseOperation, _outcome: LeaseOutcome) {}
+    /// A block of numbers was to be reserved.
+    fn segment_refilled(&self, _outcome: RefillOutcome) {}
     /// The store answered or failed.
     fn store_operation(&self, _operation: StoreOperation, _took: Duration) {}
 }

@@ -23,6 +23,8 @@ pub enum Trouble {
     ClockOutOfRange,
     /// The limit is used up and a renewal is under way.
     LimitReached,
+    /// A segment code has no numbers left, for ever.
+    NumbersUsedUp,
     /// The lease is being released.
     ShuttingDown,
 }
@@ -48,6 +50,7 @@ impl std::fmt::Display for Trouble {
                 f.write_str("the clock is before the layout's epoch or past its end")
             }
             Self::LimitReached => f.write_str("the lease is used up until it is renewed"),
+            Self::NumbersUsedUp => f.write_str("the code has no numbers left"),
             Self::ShuttingDown => f.write_str("the service is shutting down"),
         }
     }

@@ -18,12 +18,11 @@ mod pool;
 mod record;
 #[cfg(feature = "redis")]
 mod redis;
+mod segment;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sql;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod value;
-
-use std::fmt::Debug;
 
 use async_trait::async_trait;
 
@@ -33,6 +32,7 @@ pub use self::{
     error::StoreError,
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, Scope, Survey},
+    segment::{ListedSegment, NewSegment, Reservation, Reserved, SegmentStore},
 };
 use crate::core::lease::{Marks, Row, RowWrite, Token};
 
@@ -42,7 +42,7 @@ use crate::core::lease::{Marks, Row, RowWrite, Token};
 /// [`Self::swap`] the outcome is unknown: the write may have taken place, may still arrive, or
 /// may never arrive.
 #[async_trait]
-pub trait Store: Debug + Send + Sync {
+pub trait Store: SegmentStore {
     /// Whether the store has no clock but the node's own (an embedded database), so that a
     /// comparison of the two says nothing.
     fn clock_is_local(&self) -> bool;

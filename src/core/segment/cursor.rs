@@ -161,6 +161,16 @@ impl<P: Policy> SegmentCursor<P> {
         self.missing.swap(0, Ordering::AcqRel)
     }
 
+    /// Whether another block is due.
+    pub(crate) fn needs_more(&self) -> bool {
+        self.missing.load(Ordering::Acquire) > 0 || self.left() <= self.low.load(Ordering::Acquire)
+    }
+
+    /// Calls the waker.
+    pub(crate) fn ask(&self) {
+        self.waker.wake_by_ref();
+    }
+
     /// Closes the cursor for good. Returns what the last reservation has left, and how many
     /// numbers of earlier ones are lost because others reserved in between.
     pub(crate) fn seal(&self) -> (Option<GiveBack>, u64) {

@@ -24,10 +24,7 @@ mod numbers;
 mod spec;
 mod step;
 
-pub(crate) use self::{
-    chain::WentBack,
-    cursor::{Denied, GiveBack, SegmentCursor},
-};
+pub(crate) use self::cursor::{Denied, GiveBack, SegmentCursor};
 pub use self::{
     numbers::Numbers,
     spec::{Block, Progression, SegmentSpec},

@@ -54,7 +54,8 @@ pub struct SegmentSpec {
     pub increment: u64,
     /// What every number leaves when it is divided by the increment, 0 by default.
     pub remainder: u64,
-    /// The largest number; 2^63 − 1 by default, 2^53 − 1 for a code that JSON numbers carry.
+    /// The largest number; [`Self::LARGEST_NUMBER`] by default, 2^53 − 1 for a code that JSON
+    /// numbers carry.
     pub max: u64,
 }
 
@@ -66,12 +67,14 @@ impl Default for SegmentSpec {
             max_step: 1_000_000,
             increment: 1,
             remainder: 0,
-            max: Id::MAX.get(),
+            max: Self::LARGEST_NUMBER,
         }
     }
 }
 
 impl SegmentSpec {
+    /// 2^63 − 2: stores keep one past the last number as a signed 64-bit integer.
+    pub const LARGEST_NUMBER: u64 = Id::MAX.get() - 1;
     /// The largest step and increment: a block is a small part of what there is.
     pub const LARGEST: u64 = 1 << 32;
 
@@ -103,7 +106,7 @@ impl SegmentSpec {
             self.remainder,
             format!("below {} (increment)", self.increment),
         );
-        let largest = Id::MAX.get();
+        let largest = Self::LARGEST_NUMBER;
         demand((1..=largest).contains(&self.max), "max", self.max, range(1, largest));
         demand(self.start <= self.max, "start", self.start, range(0, self.max));
         if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }

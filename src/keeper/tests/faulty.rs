@@ -12,7 +12,10 @@ use async_trait::async_trait;
 
 use crate::{
     core::lease::{Marks, Row, RowWrite, Token},
-    store::{LayoutRecord, ListedRow, MemoryStore, Scope, Store, StoreError, Survey},
+    store::{
+        LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewSegment, Reservation, Reserved,
+        Scope, SegmentStore, Store, StoreError, Survey,
+    },
 };
 
 /// What becomes of the next swap.
@@ -33,6 +36,7 @@ pub(super) struct FaultyStore {
     inner: MemoryStore,
     faults: Mutex<Vec<Fault>>,
     late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
+    late_give_backs: Mutex<Vec<(String, String, Token, u64, Token)>>,
     down: AtomicBool,
     wiped: AtomicBool,
     latency: Duration,
@@ -45,6 +49,7 @@ impl FaultyStore {
             inner,
             faults: Mutex::default(),
             late: Mutex::default(),
+            late_give_backs: Mutex::default(),
             down: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
             latency: Duration::ZERO,
@@ -71,6 +76,11 @@ impl FaultyStore {
         self.wiped.store(true, Ordering::SeqCst);
     }
 
+    /// Segment codes are gone.
+    pub(super) fn lose_segments(&self) {
+        self.inner.lose_segments();
+    }
+
     /// Applies the writes that were kept back; how many took place.
     pub(super) async fn deliver(&self) -> usize {
         let late = std::mem::take(&mut *self.late.lock().expect("unpoisoned"));
@@ -78,6 +88,17 @@ impl FaultyStore {
         for (scope, worker, expected, write) in late {
             let swapped = self.inner.swap(&scope, worker, expected, &write).await;
             took_place += usize::from(swapped.expect("memory does not fail"));
+        }
+        took_place
+    }
+
+    /// Applies the give-backs that were kept back; how many took place.
+    pub(super) async fn deliver_give_backs(&self) -> usize {
+        let late = std::mem::take(&mut *self.late_give_backs.lock().expect("unpoisoned"));
+        let mut took_place = 0;
+        for (namespace, code, reserved, from, token) in late {
+            let given = self.inner.give_back(&namespace, &code, reserved, from, token).await;
+            took_place += usize::from(given.expect("memory does not fail"));
         }
         took_place
     }
@@ -182,4 +203,53 @@ impl Store for FaultyStore {
     }
 
     async fn close(&self) {}
+}
+
+#[async_trait]
+impl SegmentStore for FaultyStore {
+    async fn create_segments(
+        &self,
+        namespace: &str,
+        codes: &[NewSegment],
+    ) -> Result<(), StoreError> {
+        self.answer().await?;
+        self.inner.create_segments(namespace, codes).await
+    }
+
+    async fn reserve(
+        &self,
+        namespace: &str,
+        code: &str,
+        reservation: &Reservation,
+    ) -> Result<Reserved, StoreError> {
+        self.answer().await?;
+        let fault = self.faults.lock().expect("unpoisoned").pop();
+        if fault == Some(Fault::NeverArrives) {
+            return Err(unavailable());
+        }
+        let reserved = self.inner.reserve(namespace, code, reservation).await?;
+        if fault.is_some() { Err(unavailable()) } else { Ok(reserved) }
+    }
+
+    async fn give_back(
+        &self,
+        namespace: &str,
+        code: &str,
+        reserved: Token,
+        from: u64,
+        token: Token,
+    ) -> Result<bool, StoreError> {
+        self.answer().await?;
+        if self.faults.lock().expect("unpoisoned").pop().is_some() {
+            let kept_back = (namespace.to_owned(), code.to_owned(), reserved, from, token);
+            self.late_give_backs.lock().expect("unpoisoned").push(kept_back);
+            return Err(unavailable());
+        }
+        self.inner.give_back(namespace, code, reserved, from, token).await
+    }
+
+    async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
+        self.answer().await?;
+        self.inner.segments().await
+    }
 }

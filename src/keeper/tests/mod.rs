@@ -5,5 +5,6 @@ mod crowd;
 mod faulty;
 mod leases;
 mod releases;
+mod segments;
 mod unknown;
 mod world;

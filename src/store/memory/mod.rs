@@ -1,5 +1,7 @@
 //! A store in the memory of one process: for tests, simulations and hand-given worker ids.
 
+mod segments;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -7,6 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 
+use self::segments::StoredSegment;
 use super::{LayoutRecord, ListedRow, Scope, Store, StoreError, Survey};
 use crate::core::{
     clock::Clock,
@@ -30,6 +33,8 @@ pub struct MemoryStore {
 struct Tables {
     records: BTreeMap<String, LayoutRecord>,
     rows: BTreeMap<RowKey, StoredRow>,
+    /// By namespace and code.
+    segments: BTreeMap<(String, String), StoredSegment>,
 }
 
 #[derive(Debug)]

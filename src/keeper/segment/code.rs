@@ -1,0 +1,113 @@
+//! One code of a segment namespace.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Wake, Waker},
+};
+
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+use super::shared::Namespace;
+use crate::{
+    core::segment::{SegmentCursor, SegmentSpec},
+    keeper::Trouble,
+};
+
+/// Codes that ask for a block.
+pub(super) type Queue = mpsc::UnboundedSender<Arc<Code>>;
+
+/// One code: its cursor, and what the task knows of its demand.
+#[derive(Debug)]
+pub(super) struct Code {
+    pub(super) namespace: Weak<Namespace>,
+    pub(super) name: String,
+    pub(super) spec: SegmentSpec,
+    pub(super) cursor: SegmentCursor,
+    /// Why no further block comes. Every block that is added is sent here too.
+    pub(super) trouble: watch::Sender<Option<Trouble>>,
+    demand: Mutex<Demand>,
+    queued: Arc<AtomicBool>,
+}
+
+/// What the next step is computed from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Demand {
+    /// The step of the last reservation; 0 before the first.
+    pub(super) step: u64,
+    /// When that was.
+    pub(super) since: Option<Instant>,
+    /// How many numbers were in hand just after it.
+    pub(super) had: u64,
+    /// How many numbers a waiting claim lacks.
+    pub(super) missing: u64,
+}
+
+impl Code {
+    pub(super) fn new(
+        namespace: Weak<Namespace>,
+        name: String,
+        spec: SegmentSpec,
+        queue: Queue,
+    ) -> Arc<Self> {
+        let queued = Arc::new(AtomicBool::new(false));
+        Arc::new_cyclic(|code| {
+            let bell = Bell { code: code.clone(), queued: Arc::clone(&queued), queue };
+            Self {
+                namespace,
+                name,
+                spec,
+                cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(bell))),
+                trouble: watch::Sender::new(None),
+                demand: Mutex::new(Demand { step: 0, since: None, had: 0, missing: 0 }),
+                queued,
+            }
+        })
+    }
+
+    pub(super) fn demand(&self) -> MutexGuard<'_, Demand> {
+        self.demand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The code may be queued again. Whoever asked until now was dropped, so the caller looks at
+    /// what is needed afterwards.
+    pub(super) fn leave_queue(&self) {
+        self.queued.store(false, Ordering::SeqCst);
+    }
+
+    pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
+        self.trouble.send_modify(|present| {
+            // Nothing gets better while shutting down.
+            if *present != Some(Trouble::ShuttingDown) {
+                *present = trouble;
+            }
+        });
+    }
+}
+
+/// Queues a code from inside a claim, where there is no runtime to know of.
+struct Bell {
+    code: Weak<Code>,
+    queued: Arc<AtomicBool>,
+    queue: Queue,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::SeqCst)
+            && let Some(code) = self.code.upgrade()
+        {
+            // Without a task there are no further blocks, and claims say so.
+            let _ = self.queue.send(code);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Segment mode: one task for each store that reserves blocks ahead, and the [`SegmentIssuer`].
+
+mod code;
+mod issuer;
+mod refill;
+mod settings;
+mod shared;
+mod task;
+
+use std::{sync::Arc, time::Duration};
+
+use rand::{Rng, rand_core::UnwrapErr, rngs::SysRng};
+use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
+
+pub use self::{
+    issuer::SegmentIssuer, settings::SegmentSettings, shared::SegmentStatus, task::GivenBack,
+};
+use self::{shared::Shared, task::Task};
+use super::{KeeperError, LONGEST_DEADLINE, Observer};
+use crate::store::Store;
+
+/// The background task that reserves blocks for every segment namespace of a store.
+///
+/// Dropping it ends the task without giving anything back: what is in hand is still issued, and
+/// then lost. Prefer [`SegmentKeeper::release`].
+#[derive(Debug)]
+pub struct SegmentKeeper {
+    stop: oneshot::Sender<Instant>,
+    failed: oneshot::Receiver<KeeperError>,
+    task: JoinHandle<GivenBack>,
+}
+
+impl SegmentKeeper {
+    /// Starts the task on the current tokio runtime. Store errors are retried for ever. Each
+    /// namespace comes with the observer of what happens in it; the issuers are in the same order.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn start(
+        namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
+        store: Arc<dyn Store>,
+    ) -> (Self, Vec<SegmentIssuer>) {
+        Self::start_with(namespaces, store, Box::new(UnwrapErr(SysRng)))
+    }
+
+    /// Like [`Self::start`], with the source of tokens and jitter passed in: for tests and
+    /// simulations. Everything else must use the operating system's randomness, because tokens
+    /// must never repeat.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn start_with(
+        namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
+        store: Arc<dyn Store>,
+        random: Box<dyn Rng + Send + Sync>,
+    ) -> (Self, Vec<SegmentIssuer>) {
+        let (shared, queue) = Shared::new(namespaces, store, random);
+        let issuers = SegmentIssuer::all(&shared);
+        let (stop, stopped) = oneshot::channel();
+        let (fail, failed) = oneshot::channel();
+        let task = tokio::spawn(Task::new(shared, queue).run(stopped, fail));
+        (Self { stop, failed, task }, issuers)
+    }
+
+    /// Resolves when the keeper gave up for good; until then, and after that was told once,
+    /// never.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and asked again.
+    pub async fn failed(&mut self) -> KeeperError {
+        if !self.failed.is_terminated()
+            && let Ok(error) = (&mut self.failed).await
+        {
+            return error;
+        }
+        std::future::pending().await
+    }
+
+    /// Seals every code and gives the unused numbers back, within the deadline. Afterwards no
+    /// claim succeeds.
+    pub async fn release(self, deadline: Duration) -> GivenBack {
+        let deadline = Instant::now() + deadline.min(LONGEST_DEADLINE);
+        if self.stop.send(deadline).is_err() {
+            return GivenBack::default();
+        }
+        self.task.await.unwrap_or_default()
+    }
+}

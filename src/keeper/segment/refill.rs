@@ -1,0 +1,120 @@
+//! Reserves the next block of a code.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{
+    code::{Code, Demand},
+    shared::{Namespace, Shared},
+};
+use crate::{
+    core::segment::{Block, StepRule},
+    keeper::{RefillOutcome, StoreOperation, Trouble},
+    store::{NewSegment, Reservation, Reserved, StoreError},
+};
+
+/// Reserves a block if the code has need of one.
+pub(super) async fn refill(
+    shared: &Shared,
+    namespace: &Arc<Namespace>,
+    code: &Code,
+) -> Result<(), StoreError> {
+    let missing = {
+        let mut demand = code.demand();
+        demand.missing = demand.missing.max(code.cursor.take_missing());
+        demand.missing
+    };
+    // Only a restart helps: each claim would ask the store in vain.
+    if matches!(*code.trouble.borrow(), Some(Trouble::NumbersUsedUp | Trouble::StoreLost)) {
+        return Ok(());
+    }
+    let left = code.cursor.left();
+    if missing == 0 && left > code.demand().step {
+        return Ok(());
+    }
+    let outcome = reserve(shared, namespace, code, left).await;
+    namespace.observer.segment_refilled(match &outcome {
+        Ok(Some(_)) => RefillOutcome::Done,
+        Ok(None) => RefillOutcome::Refused,
+        Err(_) => RefillOutcome::Failed,
+    });
+    let Some((block, step)) = outcome? else { return Ok(()) };
+    match code.cursor.add(&block, step) {
+        Ok(()) => {
+            let had = code.cursor.left();
+            *code.demand() = Demand { step, since: Some(Instant::now()), had, missing: 0 };
+            code.set_trouble(None);
+        }
+        Err(error) => {
+            tracing::error!(namespace = namespace.settings.namespace, code = code.name, "{error}");
+            code.set_trouble(Some(Trouble::StoreLost));
+        }
+    }
+    Ok(())
+}
+
+/// The next block and the step that it was reserved with; `None` where there is none.
+async fn reserve(
+    shared: &Shared,
+    namespace: &Arc<Namespace>,
+    code: &Code,
+    left: u64,
+) -> Result<Option<(Block, u64)>, StoreError> {
+    let demand = *code.demand();
+    let spec = &code.spec;
+    let step = step(namespace, code, &demand, left);
+    let increment = spec.increment;
+    // One past the largest number, where the next one of the progression would begin.
+    let end = spec.max + 1;
+    let mut by = step.max(demand.missing).saturating_mul(increment);
+    for _ in 0..TRIES {
+        let token = shared.fresh_token();
+        let reservation = Reservation { by, end, token };
+        let settings = &namespace.settings;
+        let question = shared.store.reserve(&settings.namespace, &code.name, &reservation);
+        match shared.ask(&*namespace.observer, StoreOperation::Reserve, question).await? {
+            Reserved::From(first) => {
+                return Ok(Some((Block { first, end: first + by, token }, step)));
+            }
+            // Near the end the last block is what is left.
+            Reserved::Refused { next } if next < end => {
+                by = (end - next).min(by.saturating_sub(1));
+            }
+            Reserved::Refused { .. } => {
+                code.set_trouble(Some(Trouble::NumbersUsedUp));
+                return Ok(None);
+            }
+            Reserved::NoSuchCode if demand.since.is_none() && settings.auto_create.is_some() => {
+                let new = [NewSegment { code: code.name.clone(), first: spec.first() }];
+                let question = shared.store.create_segments(&settings.namespace, &new);
+                shared.ask(&*namespace.observer, StoreOperation::Prepare, question).await?;
+            }
+            Reserved::NoSuchCode => {
+                tracing::error!(
+                    namespace = settings.namespace,
+                    code = code.name,
+                    "the code vanished from the store"
+                );
+                code.set_trouble(Some(Trouble::StoreLost));
+                return Ok(None);
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// How often a reservation near the end is tried while others reserve too.
+const TRIES: u32 = 8;
+
+fn step(namespace: &Namespace, code: &Code, demand: &Demand, left: u64) -> u64 {
+    let rule = StepRule {
+        min: code.spec.min_step,
+        max: code.spec.max_step,
+        target: namespace.settings.target_duration,
+    };
+    match demand.since {
+        None => rule.min,
+        Some(since) => rule.next(demand.step, demand.had.saturating_sub(left), since.elapsed()),
+    }
+}

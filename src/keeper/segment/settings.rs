@@ -1,0 +1,43 @@
+//! What a segment namespace is told.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::core::segment::SegmentSpec;
+
+/// A segment namespace.
+#[derive(Clone, Debug)]
+pub struct SegmentSettings {
+    /// Its name.
+    pub namespace: String,
+    /// Its codes.
+    pub codes: BTreeMap<String, SegmentSpec>,
+    /// What a code is that is made on demand; `None` refuses unknown codes.
+    pub auto_create: Option<SegmentSpec>,
+    /// How many codes there may be; 100 000 by default.
+    pub codes_max: usize,
+    /// How long a block should last; 60 s by default.
+    pub target_duration: Duration,
+    /// The longest that a claim waits for a block; 1 s by default.
+    pub max_wait: Duration,
+}
+
+impl SegmentSettings {
+    /// The defaults, without a code.
+    pub fn new(namespace: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            codes: BTreeMap::new(),
+            auto_create: None,
+            codes_max: 100_000,
+            target_duration: Duration::from_secs(60),
+            max_wait: Duration::from_secs(1),
+        }
+    }
+
+    /// Adds a code.
+    #[must_use]
+    pub fn with_code(mut self, name: impl Into<String>, spec: SegmentSpec) -> Self {
+        self.codes.insert(name.into(), spec);
+        self
+    }
+}

@@ -1,0 +1,218 @@
+//! What the task and its issuers have in common.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use rand::{Rng, RngExt};
+use tokio::{
+    sync::{Semaphore, mpsc, watch},
+    time::{Instant, timeout},
+};
+
+use super::{
+    SegmentSettings,
+    code::{Code, Queue},
+};
+use crate::{
+    core::{issue::ClaimError, lease::Token},
+    keeper::{Observer, StoreOperation, Trouble},
+    store::{Store, StoreError},
+};
+
+/// Engines have time-outs of their own; this bounds those that break them.
+const STORE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How many questions are put at a time; others wait here rather than for a connection, where
+/// they would time out.
+const CONNECTIONS: usize = 2;
+
+/// Everything that a store's segment namespaces share.
+pub(super) struct Shared {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) namespaces: Vec<Arc<Namespace>>,
+    /// Whether tables and codes were made, and how the store fails if it does.
+    pub(super) report: watch::Sender<Report>,
+    random: Mutex<Box<dyn Rng + Send + Sync>>,
+    /// As many questions at a time as a node has connections.
+    connections: Semaphore,
+}
+
+/// What the task last found out about the store.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    pub(super) prepared: bool,
+    pub(super) failing: Option<Failing>,
+}
+
+/// How the store fails, and since when.
+#[derive(Clone, Debug)]
+pub(super) struct Failing {
+    pub(super) how: String,
+    pub(super) since: Instant,
+}
+
+/// One namespace.
+#[derive(Debug)]
+pub(super) struct Namespace {
+    pub(super) settings: SegmentSettings,
+    pub(super) observer: Arc<dyn Observer>,
+    codes: RwLock<HashMap<String, Arc<Code>>>,
+    sealed: AtomicBool,
+    queue: Queue,
+}
+
+/// How a segment namespace is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentStatus {
+    /// Whether every code has numbers, or gets them when they are asked for.
+    pub issuing: bool,
+    /// What is wrong, if anything is.
+    pub trouble: Option<Trouble>,
+    /// How many codes there are.
+    pub codes: usize,
+    /// How many numbers are in hand, in all codes.
+    pub remaining: u64,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("namespaces", &self.namespaces).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(super) fn new(
+        namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
+        store: Arc<dyn Store>,
+        random: Box<dyn Rng + Send + Sync>,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Arc<Code>>) {
+        let (queue, queued) = mpsc::unbounded_channel();
+        let namespace = |(settings, observer)| Namespace::new(settings, observer, queue.clone());
+        let shared = Self {
+            store,
+            namespaces: namespaces.into_iter().map(namespace).collect(),
+            report: watch::Sender::new(Report::default()),
+            random: Mutex::new(random),
+            connections: Semaphore::new(CONNECTIONS),
+        };
+        (Arc::new(shared), queued)
+    }
+
+    pub(super) fn fresh_token(&self) -> Token {
+        Token::from_bits(self.random.lock().unwrap_or_else(PoisonError::into_inner).random())
+    }
+
+    /// A random part of the duration, at least half of it, so that nodes do not move in step.
+    pub(super) fn jittered(&self, duration: Duration) -> Duration {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        duration.mul_f64(random.random_range(0.5..=1.0))
+    }
+
+    /// Asks the store, bounded and timed, and remembers whether it fails.
+    pub(super) async fn ask<T>(
+        &self,
+        observer: &dyn Observer,
+        operation: StoreOperation,
+        question: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        // It is never closed.
+        let _connection = self.connections.acquire().await;
+        let began = Instant::now();
+        let timed_out = StoreError::TimedOut { after: STORE_DEADLINE };
+        let answer = timeout(STORE_DEADLINE, question).await.unwrap_or(Err(timed_out));
+        observer.store_operation(operation, began.elapsed());
+        answer
+    }
+
+    pub(super) fn status(&self, namespace: &Namespace) -> SegmentStatus {
+        let report = self.report.borrow().clone();
+        let codes = namespace.all();
+        let lefts: Vec<u64> = codes.iter().map(|code| code.cursor.left()).collect();
+        let of_code = codes
+            .iter()
+            .zip(&lefts)
+            .find_map(|(code, left)| code.trouble.borrow().clone().filter(|_| *left == 0));
+        let is_empty = lefts.contains(&0);
+        let trouble = match (namespace.is_sealed(), report.prepared, report.failing) {
+            (true, ..) => Some(Trouble::ShuttingDown),
+            (_, _, Some(failing)) => Some(Trouble::StoreUnavailable(failing.how)),
+            (_, false, None) => Some(Trouble::Starting),
+            (_, true, None) => of_code,
+        };
+        let served = report.prepared && !(is_empty && trouble.is_some());
+        SegmentStatus {
+            issuing: served && trouble != Some(Trouble::ShuttingDown),
+            trouble,
+            codes: codes.len(),
+            remaining: lefts.iter().sum(),
+        }
+    }
+}
+
+impl Namespace {
+    fn new(settings: SegmentSettings, observer: Arc<dyn Observer>, queue: Queue) -> Arc<Self> {
+        Arc::new_cyclic(|namespace| {
+            let code = |(name, spec): (&String, &_)| {
+                let code = Code::new(namespace.clone(), name.clone(), *spec, queue.clone());
+                (name.clone(), code)
+            };
+            let codes = settings.codes.iter().map(code).collect();
+            let (codes, sealed) = (RwLock::new(codes), AtomicBool::new(false));
+            Self { settings, observer, codes, sealed, queue }
+        })
+    }
+
+    /// The code of this name, made if that is allowed.
+    pub(super) fn code(self: &Arc<Self>, name: &str) -> Result<Arc<Code>, ClaimError> {
+        let codes = self.codes.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = codes.get(name) {
+            return Ok(Arc::clone(code));
+        }
+        drop(codes);
+        self.make(name)
+    }
+
+    #[cold]
+    fn make(self: &Arc<Self>, name: &str) -> Result<Arc<Code>, ClaimError> {
+        let Some(spec) = self.settings.auto_create else {
+            return Err(ClaimError::UnknownCode(name.to_owned()));
+        };
+        let mut codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = codes.get(name) {
+            return Ok(Arc::clone(code));
+        }
+        let max = self.settings.codes_max;
+        if codes.len() >= max || self.is_sealed() {
+            return Err(ClaimError::TooManyCodes { max, retry_after: NEVER });
+        }
+        let code = Code::new(Arc::downgrade(self), name.to_owned(), spec, self.queue.clone());
+        codes.insert(name.to_owned(), Arc::clone(&code));
+        Ok(code)
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Code>> {
+        self.codes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    pub(super) fn is_sealed(&self) -> bool {
+        self.sealed.load(Ordering::SeqCst)
+    }
+
+    /// From now on no code is made; returns those that there are.
+    pub(super) fn seal(&self) -> Vec<Arc<Code>> {
+        // Under the lock, so that no code is made unseen.
+        let codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
+        self.sealed.store(true, Ordering::SeqCst);
+        codes.values().cloned().collect()
+    }
+}
+
+/// Codes are not forgotten; an hour is as good as any other time.
+const NEVER: Duration = Duration::from_hours(1);

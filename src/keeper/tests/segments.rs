@@ -1,0 +1,300 @@
+//! Segment mode over a faulty memory store, under paused time.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use rand::{SeedableRng, rngs::StdRng};
+use tokio::time::sleep;
+
+use super::{
+    faulty::{Fault, FaultyStore},
+    world::NOW,
+};
+use crate::{
+    core::{clock::ManualClock, issue::ClaimError, segment::SegmentSpec},
+    keeper::{
+        GivenBack, IssueError, KeeperError, Observer, RefillOutcome, SegmentIssuer, SegmentKeeper,
+        SegmentSettings, Trouble,
+    },
+    store::{MemoryStore, NewSegment, SegmentStore, Store},
+};
+
+/// Nodes over one store; every number that they issue is checked.
+struct World {
+    store: Arc<FaultyStore>,
+    issued: Mutex<HashSet<(String, u64)>>,
+    seeds: AtomicU64,
+}
+
+struct Node {
+    keeper: SegmentKeeper,
+    issuer: SegmentIssuer,
+    refills: Arc<Refills>,
+}
+
+#[derive(Debug, Default)]
+struct Refills(AtomicU64);
+
+impl Observer for Refills {
+    fn segment_refilled(&self, outcome: RefillOutcome) {
+        self.0.fetch_add(u64::from(outcome == RefillOutcome::Done), Ordering::SeqCst);
+    }
+}
+
+const LONG: Duration = Duration::from_secs(10);
+
+impl World {
+    fn new() -> Self {
+        let memory = MemoryStore::new(Arc::new(ManualClock::new(NOW)));
+        let store = Arc::new(FaultyStore::new(memory));
+        Self { store, issued: Mutex::default(), seeds: AtomicU64::new(1) }
+    }
+
+    async fn node(&self, settings: SegmentSettings) -> Node {
+        let node = self.start(settings);
+        node.issuer.prepared().await;
+        node
+    }
+
+    fn start(&self, settings: SegmentSettings) -> Node {
+        let refills = Arc::new(Refills::default());
+        let seed = self.seeds.fetch_add(1, Ordering::SeqCst);
+        let (keeper, mut issuers) = SegmentKeeper::start_with(
+            vec![(settings, refills.clone())],
+            self.store.clone(),
+            Box::new(StdRng::seed_from_u64(seed)),
+        );
+        let issuer = issuers.pop().expect("one namespace has one issuer");
+        Node { keeper, issuer, refills }
+    }
+
+    async fn issue(&self, node: &Node, code: &str, count: u32) -> Vec<u64> {
+        let numbers = node.issuer.next_ids(code, count).await.expect("issued");
+        let numbers: Vec<u64> = numbers.map(|id| id.get()).collect();
+        assert_eq!(numbers.len(), count as usize);
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
+        let mut issued = self.issued.lock().expect("unpoisoned");
+        for number in &numbers {
+            assert!(issued.insert((code.to_owned(), *number)), "{code} {number} was issued twice");
+        }
+        numbers
+    }
+
+    async fn next(&self, code: &str) -> u64 {
+        let segments = self.store.segments().await.expect("up");
+        segments.into_iter().find(|segment| segment.code == code).expect("there").next
+    }
+}
+
+fn orders() -> SegmentSettings {
+    SegmentSettings::new("numbers").with_code("order", spec())
+}
+
+fn spec() -> SegmentSpec {
+    SegmentSpec { min_step: 10, max_step: 1_000, ..SegmentSpec::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_run_on_and_batches_cross_blocks() {
+    let world = World::new();
+    let node = world.node(orders()).await;
+    assert_eq!(world.issue(&node, "order", 3).await, [1, 2, 3]);
+    assert_eq!(world.issue(&node, "order", 25).await, (4..29).collect::<Vec<_>>());
+    assert_eq!(world.issue(&node, "order", 5_000).await.len(), 5_000);
+    let unknown = node.issuer.next_id("other").await.expect_err("not configured");
+    assert_eq!(unknown, IssueError::Refused(ClaimError::UnknownCode("other".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_never_issue_the_same_number_and_each_only_rises() {
+    let world = World::new();
+    let nodes = [world.node(orders()).await, world.node(orders()).await];
+    let mut last = [0, 0];
+    for round in 0..200 {
+        for (node, last) in nodes.iter().zip(&mut last) {
+            let numbers = world.issue(node, "order", 1 + round % 7).await;
+            assert!(numbers[0] > *last, "{numbers:?} after {last}");
+            *last = numbers[numbers.len() - 1];
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_stop_loses_nothing_and_a_crash_what_was_in_hand() {
+    let world = World::new();
+    let node = world.node(orders()).await;
+    world.issue(&node, "order", 14).await;
+    let remaining = node.issuer.status().remaining;
+    assert_eq!(node.keeper.release(LONG).await, GivenBack { returned: remaining, lost: 0 });
+    assert_eq!(world.next("order").await, 15);
+    let refused = node.issuer.next_id("order").await.expect_err("sealed");
+    assert!(matches!(refused, IssueError::NoLease { trouble: Trouble::ShuttingDown, .. }));
+
+    let crashed = world.node(orders()).await;
+    assert_eq!(world.issue(&crashed, "order", 1).await, [15]);
+    sleep(LONG).await;
+    let in_hand = crashed.issuer.status().remaining;
+    drop(crashed.keeper);
+    let again = world.node(orders()).await;
+    assert_eq!(world.issue(&again, "order", 1).await, [16 + in_hand]);
+}
+
+/// A gives back, the write times out but stays on its way, and B issues on: pitfalls of a
+/// give-back that names a number instead of its reservation.
+#[tokio::test(start_paused = true)]
+async fn a_give_back_that_arrives_late_is_refused() {
+    let world = World::new();
+    let one = world.node(orders()).await;
+    world.issue(&one, "order", 5).await;
+    world.store.fail_next(Fault::Late);
+    let given_back = one.keeper.release(LONG).await;
+    assert_eq!(given_back.returned, 0);
+    assert!(given_back.lost > 0);
+    let two = world.node(orders()).await;
+    world.issue(&two, "order", 5).await;
+    assert_eq!(two.keeper.release(LONG).await.lost, 0);
+    assert_eq!(world.store.deliver_give_backs().await, 0, "another token stands there");
+    let three = world.node(orders()).await;
+    world.issue(&three, "order", 50).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_is_a_gap() {
+    let world = World::new();
+    world.store.fail_next(Fault::LostReply);
+    let node = world.node(orders()).await;
+    assert_eq!(world.issue(&node, "order", 2).await, [11, 12]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_store_is_down_the_blocks_in_hand_are_served_and_then_it_says_so() {
+    let world = World::new();
+    let node = world.node(orders()).await;
+    world.issue(&node, "order", 1).await;
+    sleep(LONG).await;
+    world.store.set_down(true);
+    let remaining = node.issuer.status().remaining;
+    for _ in 0..remaining {
+        world.issue(&node, "order", 1).await;
+        sleep(Duration::from_millis(10)).await;
+    }
+    let IssueError::NoLease { trouble, retry_after } =
+        node.issuer.next_id("order").await.expect_err("nothing in hand")
+    else {
+        panic!("the store is to blame")
+    };
+    assert!(matches!(trouble, Trouble::StoreUnavailable(_)), "{trouble}");
+    assert_eq!(retry_after, Duration::from_secs(1));
+    assert!(!node.issuer.status().issuing);
+    world.store.set_down(false);
+    sleep(LONG).await;
+    world.issue(&node, "order", 1).await;
+    assert!(node.issuer.status().issuing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_starts_without_its_store_serves_when_it_is_there() {
+    let world = World::new();
+    world.store.set_down(true);
+    let node = world.start(orders());
+    node.issuer.next_id("order").await.expect_err("no store");
+    assert!(!node.issuer.status().issuing);
+    world.store.set_down(false);
+    sleep(LONG).await;
+    world.issue(&node, "order", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_code_ends_at_its_largest_number() {
+    let world = World::new();
+    let short = SegmentSpec { max: 25, ..spec() };
+    let settings = SegmentSettings::new("numbers").with_code("order", short);
+    let node = world.node(settings).await;
+    for number in 1..=25 {
+        assert_eq!(world.issue(&node, "order", 1).await, [number]);
+    }
+    let error = node.issuer.next_id("order").await.expect_err("used up");
+    let IssueError::Refused(ClaimError::SequenceExhausted { .. }) = error else {
+        panic!("{error}")
+    };
+    assert!(!node.issuer.status().issuing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn odd_and_even_codes_share_nothing() {
+    let world = World::new();
+    let with = |remainder| {
+        let spec = SegmentSpec { increment: 2, remainder, ..spec() };
+        SegmentSettings::new(format!("remainder-{remainder}")).with_code("order", spec)
+    };
+    let (even, odd) = (world.node(with(0)).await, world.node(with(1)).await);
+    for _ in 0..40 {
+        assert!(world.issue(&even, "order", 3).await.iter().all(|number| number % 2 == 0));
+        assert!(world.issue(&odd, "order", 3).await.iter().all(|number| number % 2 == 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn codes_are_made_on_demand_up_to_their_bound() {
+    let world = World::new();
+    let settings = SegmentSettings {
+        auto_create: Some(spec()),
+        codes_max: 3,
+        ..SegmentSettings::new("numbers").with_code("order", spec())
+    };
+    let node = world.node(settings).await;
+    assert_eq!(world.issue(&node, "a", 1).await, [1]);
+    assert_eq!(world.issue(&node, "A", 1).await, [1]);
+    let full = node.issuer.next_id("b").await.expect_err("three are there");
+    assert!(matches!(full, IssueError::Refused(ClaimError::TooManyCodes { max: 3, .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_code_that_vanished_or_went_back_is_not_made_anew() {
+    let world = World::new();
+    let node = world.node(orders()).await;
+    world.issue(&node, "order", 100).await;
+    sleep(LONG).await;
+    // As a backup that was put back.
+    let first = [NewSegment { code: "order".into(), first: 1 }];
+    world.store.lose_segments();
+    world.store.create_segments("numbers", &first).await.expect("up");
+    let remaining = node.issuer.status().remaining;
+    world.issue(&node, "order", u32::try_from(remaining).expect("few")).await;
+    let error = node.issuer.next_id("order").await.expect_err("lost");
+    let IssueError::NoLease { trouble: Trouble::StoreLost, .. } = error else { panic!("{error}") };
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_step_follows_the_demand_so_that_refills_stay_rare() {
+    let world = World::new();
+    let wide = SegmentSpec { min_step: 10, max_step: 1_000_000, ..SegmentSpec::default() };
+    let node = world.node(SegmentSettings::new("numbers").with_code("order", wide)).await;
+    let refills = async |per_tenth: u32| {
+        let before = node.refills.0.load(Ordering::SeqCst);
+        for _ in 0..6_000 {
+            node.issuer.next_ids("order", per_tenth).await.expect("issued");
+            sleep(Duration::from_millis(100)).await;
+        }
+        node.refills.0.load(Ordering::SeqCst) - before
+    };
+    let settling = refills(10).await;
+    let (slow, widening, fast) = (refills(10).await, refills(100).await, refills(100).await);
+    assert!((8..=12).contains(&slow), "{settling} {slow} {widening} {fast}");
+    assert!((8..=12).contains(&fast), "{settling} {slow} {widening} {fast}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_of_another_mode_is_refused() {
+    let world = World::new();
+    world.store.layout_record("numbers", "unit=millisecond").await.expect("up");
+    let mut node = world.start(orders());
+    let error = node.keeper.failed().await;
+    assert!(matches!(error, KeeperError::LayoutConflict { .. }), "{error}");
+}
