@@ -95,11 +95,7 @@ pub(super) trait Statements: sqlx::Connection + Debug + Send + 'static {
     async fn run(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<u64, sqlx::Error>;
 
     /// Runs a query; its rows.
-    async fn rows(
-        &mut self,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<Vec<Vec<Value>>, sqlx::Error>;
+    async fn rows(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<Vec<Vec<Value>>, sqlx::Error>;
 }
 
 /// Implements [`Statements`] for a driver's connection. `$sql` makes its SQL of ours, `$value`
