@@ -135,6 +135,21 @@ impl Store for FaultyStore {
         self.inner.layout_record(namespace, words).await
     }
 
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+        self.answer()?;
+        self.inner.read_record(namespace).await
+    }
+
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: &str,
+        record: &LayoutRecord,
+    ) -> Result<bool, StoreError> {
+        self.answer()?;
+        self.inner.swap_record(namespace, expected, record).await
+    }
+
     async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
         self.answer().await?;
         self.inner.mark_complete(namespace, reserved_key).await

@@ -21,6 +21,7 @@ mod store;
 mod tests;
 mod worker;
 
+pub(crate) use self::duration::{FORM as DURATION_FORM, parse as parse_duration};
 pub use self::{
     host::Host,
     http::{CorsOrigins, HttpConfig},

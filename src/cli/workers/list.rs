@@ -1,33 +1,24 @@
 //! `raindrop workers`: who holds which worker id.
 
-use std::{fmt::Write, sync::Arc};
+use std::fmt::Write;
 
 use super::{Failure, output};
 use crate::{
-    core::{clock::SystemClock, instant::format_unix_ms, layout::Layout},
+    core::{instant::format_unix_ms, layout::Layout},
     server::{DEFAULT_NAMESPACE, config::Config},
-    store::{self, ListedRow, Scope, Store, StoreError},
+    store::{ListedRow, Scope, Store, StoreError},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
 
-pub(super) fn run(config: Config) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(list(&config));
-    runtime.shutdown_background();
-    result
-}
-
-async fn list(config: &Config) -> Result<(), Failure> {
-    let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
+pub(super) async fn run(config: &Config, store: &dyn Store) -> Result<(), Failure> {
     let rows = match store.list().await {
         // Nobody used this store yet; a list must not be what creates it.
         Err(StoreError::Vanished(_)) => Vec::new(),
         rows => rows?,
     };
     let layout = &config.keeper.layout;
-    let matches = !rows.is_empty() && is_recorded(store.as_ref(), layout).await?;
-    store.close().await;
+    let matches = !rows.is_empty() && is_recorded(store, layout).await?;
 
     let layout_of = |row: &ListedRow| {
         Some(layout).filter(|layout| {
