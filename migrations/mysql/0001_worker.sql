@@ -1,4 +1,4 @@
-CREATE TABLE IF NOT EXISTS `{worker_table}` (
+CREATE TABLE IF NOT EXISTS `{table}` (
   namespace VARBINARY(255) NOT NULL COMMENT 'binary: namespaces differ by case and by trailing blanks',
   reserved_key VARBINARY(32) NOT NULL COMMENT 'width and value of the reserved bits',
   worker_id BIGINT NOT NULL,

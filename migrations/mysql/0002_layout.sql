@@ -1,4 +1,4 @@
-CREATE TABLE IF NOT EXISTS `{worker_table}_layout` (
+CREATE TABLE IF NOT EXISTS `{table}_layout` (
   namespace VARBINARY(255) NOT NULL,
   words VARCHAR(1000) NOT NULL COMMENT 'how the bits of an ID are divided',
   complete VARCHAR(1000) NOT NULL DEFAULT '' COMMENT 'the reserved keys whose rows are all there, joined by commas',

@@ -1,5 +1,5 @@
 -- One row per worker id. Texts are compared byte for byte.
-CREATE TABLE IF NOT EXISTS "{worker_table}" (
+CREATE TABLE IF NOT EXISTS "{table}" (
   namespace TEXT COLLATE "C" NOT NULL,
   reserved_key TEXT COLLATE "C" NOT NULL,    -- width and value of the reserved bits
   worker_id BIGINT NOT NULL,
@@ -14,8 +14,8 @@ CREATE TABLE IF NOT EXISTS "{worker_table}" (
   PRIMARY KEY (namespace, reserved_key, worker_id)
 );
 
-CREATE INDEX IF NOT EXISTS "{worker_table}_longest_unused"
-  ON "{worker_table}" (namespace, reserved_key, heartbeat_at, worker_id);
+CREATE INDEX IF NOT EXISTS "{table}_longest_unused"
+  ON "{table}" (namespace, reserved_key, heartbeat_at, worker_id);
 
-COMMENT ON TABLE "{worker_table}"
+COMMENT ON TABLE "{table}"
   IS 'Raindrop: one row per worker id. Never delete rows while nodes run';

@@ -1,9 +1,9 @@
 -- One layout per namespace.
-CREATE TABLE IF NOT EXISTS "{worker_table}_layout" (
+CREATE TABLE IF NOT EXISTS "{table}_layout" (
   namespace TEXT COLLATE "C" NOT NULL PRIMARY KEY,
   words TEXT COLLATE "C" NOT NULL,    -- how the bits of an ID are divided
   complete TEXT COLLATE "C" NOT NULL DEFAULT '',    -- the reserved keys whose rows are all there, joined by commas
   created_at TIMESTAMPTZ NOT NULL
 );
 
-COMMENT ON TABLE "{worker_table}_layout" IS 'Raindrop: one layout per namespace';
+COMMENT ON TABLE "{table}_layout" IS 'Raindrop: one layout per namespace';

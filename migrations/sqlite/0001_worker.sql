@@ -1,5 +1,5 @@
 -- One row per worker id. Times are Unix milliseconds, UTC.
-CREATE TABLE IF NOT EXISTS "{worker_table}" (
+CREATE TABLE IF NOT EXISTS "{table}" (
   namespace TEXT NOT NULL,
   reserved_key TEXT NOT NULL,    -- width and value of the reserved bits
   worker_id INTEGER NOT NULL,
@@ -14,5 +14,5 @@ CREATE TABLE IF NOT EXISTS "{worker_table}" (
   PRIMARY KEY (namespace, reserved_key, worker_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX IF NOT EXISTS "{worker_table}_longest_unused"
-  ON "{worker_table}" (namespace, reserved_key, heartbeat_at, worker_id);
+CREATE INDEX IF NOT EXISTS "{table}_longest_unused"
+  ON "{table}" (namespace, reserved_key, heartbeat_at, worker_id);

@@ -1,5 +1,5 @@
 -- One layout per namespace.
-CREATE TABLE IF NOT EXISTS "{worker_table}_layout" (
+CREATE TABLE IF NOT EXISTS "{table}_layout" (
   namespace TEXT NOT NULL PRIMARY KEY,
   words TEXT NOT NULL,    -- how the bits of an ID are divided
   complete TEXT NOT NULL DEFAULT '',    -- the reserved keys whose rows are all there, joined by commas

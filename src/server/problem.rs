@@ -234,6 +234,7 @@ const fn code_of(trouble: &Trouble) -> ProblemCode {
         Trouble::ShuttingDown => ProblemCode::ShuttingDown,
         Trouble::ClockWentBack => ProblemCode::ClockRollback,
         Trouble::ClockOutOfRange => ProblemCode::ClockOutOfRange,
+        Trouble::NumbersUsedUp => ProblemCode::SequenceExhausted,
         Trouble::Starting
         | Trouble::NoFreeWorker { .. }
         | Trouble::ClockAhead(_)

@@ -19,6 +19,9 @@ pub struct StoreSettings {
     /// The table of worker rows; two more tables have this name with `_layout` and
     /// `_migrations`. See [`is_valid_table_name`].
     pub worker_table: String,
+    /// The table of segment codes, made when there is a segment namespace; one more table has
+    /// this name with `_migrations`.
+    pub segment_table: String,
     /// The most connections that are open at once; 2.
     pub max_connections: u32,
     /// How long any one operation may take, connecting included; 3 s.
@@ -31,6 +34,7 @@ impl StoreSettings {
         Self {
             url: url.into(),
             worker_table: "soc_raindrop_worker".to_owned(),
+            segment_table: "soc_raindrop_segment".to_owned(),
             max_connections: 2,
             timeout: Duration::from_secs(3),
         }
@@ -49,6 +53,7 @@ impl fmt::Debug for StoreSettings {
         f.debug_struct("StoreSettings")
             .field("url", &describe(&self.url))
             .field("worker_table", &self.worker_table)
+            .field("segment_table", &self.segment_table)
             .field("max_connections", &self.max_connections)
             .field("timeout", &self.timeout)
             .finish()
@@ -100,10 +105,16 @@ pub async fn connect(
     settings: &StoreSettings,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Store>, StoreError> {
-    if !is_valid_table_name(&settings.worker_table) {
+    let tables = [("worker", &settings.worker_table), ("segment", &settings.segment_table)];
+    if let Some((what, name)) = tables.into_iter().find(|(_, name)| !is_valid_table_name(name)) {
         return Err(StoreError::Unusable(format!(
-            "{:?} cannot be the name of the worker table: it must be a letter or _, then at most \
-             47 letters, digits or _",
+            "{name:?} cannot be the name of the {what} table: it must be a letter or _, then at \
+             most 47 letters, digits or _"
+        )));
+    }
+    if settings.worker_table == settings.segment_table {
+        return Err(StoreError::Unusable(format!(
+            "the worker table and the segment table cannot both be {:?}",
             settings.worker_table
         )));
     }

@@ -66,6 +66,10 @@ pub struct ListedSegment {
 /// After an error of [`Self::reserve`] the numbers may have been reserved: they are a gap then.
 #[async_trait]
 pub trait SegmentStore: Debug + Send + Sync {
+    /// Creates or checks the table of segments, after [`Store::prepare`](super::Store::prepare).
+    /// Safe to repeat, and to run on many nodes at once.
+    async fn prepare_segments(&self) -> Result<(), StoreError>;
+
     /// Inserts the codes that are missing and leaves the others as they are. Safe to repeat.
     async fn create_segments(
         &self,

@@ -13,7 +13,10 @@ use raindrop::{
         layout::Layout,
         lease::{Marks, Row, RowExpiry, RowWrite, Token},
     },
-    store::{LayoutRecord, ListedRow, MemoryStore, Scope, Store, StoreError, Survey},
+    store::{
+        LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewSegment, Reservation, Reserved,
+        Scope, SegmentStore, Store, StoreError, Survey,
+    },
 };
 use tokio::time::sleep;
 
@@ -362,6 +365,46 @@ impl Connection {
             state.activity.lost += 1;
         }
         state.unknown.remove(&(generation, worker));
+    }
+}
+
+/// Segments are simulated by themselves.
+#[async_trait]
+impl SegmentStore for Connection {
+    async fn prepare_segments(&self) -> Result<(), StoreError> {
+        self.cluster.memory.prepare_segments().await
+    }
+
+    async fn create_segments(
+        &self,
+        namespace: &str,
+        codes: &[NewSegment],
+    ) -> Result<(), StoreError> {
+        self.cluster.memory.create_segments(namespace, codes).await
+    }
+
+    async fn reserve(
+        &self,
+        namespace: &str,
+        code: &str,
+        reservation: &Reservation,
+    ) -> Result<Reserved, StoreError> {
+        self.cluster.memory.reserve(namespace, code, reservation).await
+    }
+
+    async fn give_back(
+        &self,
+        namespace: &str,
+        code: &str,
+        reserved: Token,
+        from: u64,
+        token: Token,
+    ) -> Result<bool, StoreError> {
+        self.cluster.memory.give_back(namespace, code, reserved, from, token).await
+    }
+
+    async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
+        self.cluster.memory.segments().await
     }
 }
 

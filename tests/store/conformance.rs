@@ -35,6 +35,8 @@ macro_rules! on_every_engine {
     };
 }
 
+pub(crate) use on_every_engine;
+
 on_every_engine! {
     rows_are_born_free_with_their_marks
     a_swap_sets_everything_and_refuses_a_stale_token

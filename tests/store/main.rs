@@ -9,6 +9,7 @@ mod mariadb;
 mod outage;
 mod postgres;
 mod redis;
+mod segments;
 mod site;
 mod sql;
 mod sqlite;

@@ -199,13 +199,15 @@ async fn prepare(shared: &Shared) -> Result<(), KeeperError> {
 }
 
 async fn prepare_once(shared: &Shared) -> Result<(), KeeperError> {
+    let store = &shared.store;
     for namespace in &shared.namespaces {
         let (settings, observer) = (&namespace.settings, &*namespace.observer);
-        let store = &shared.store;
         let question = store.prepare();
         for warning in shared.ask(observer, StoreOperation::Prepare, question).await? {
             tracing::warn!(namespace = settings.namespace, "{warning}");
         }
+        let question = store.prepare_segments();
+        shared.ask(observer, StoreOperation::Prepare, question).await?;
         let question = store.layout_record(&settings.namespace, WORDS);
         let record = shared.ask(observer, StoreOperation::Prepare, question).await?;
         if record.words != WORDS {

@@ -222,6 +222,11 @@ impl Store for FaultyStore {
 
 #[async_trait]
 impl SegmentStore for FaultyStore {
+    async fn prepare_segments(&self) -> Result<(), StoreError> {
+        self.answer().await?;
+        self.inner.prepare_segments().await
+    }
+
     async fn create_segments(
         &self,
         namespace: &str,

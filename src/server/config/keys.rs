@@ -70,6 +70,7 @@ pub const KEYS: &[Key] = &[
     unset("store.url_file", "A file with the URL, instead of store.url."),
     unset("store.password_file", "A file with the password, put into the URL."),
     key("store.worker_table", "soc_raindrop_worker", "The table of worker rows."),
+    key("store.segment_table", "soc_raindrop_segment", "The table of segment codes."),
     key("store.max_connections", "2", "The most connections to the store."),
     key("store.timeout", "3s", "Time-out of connecting and of each statement."),
     key("issue.borrow_ahead", "0", "How far ahead of the clock an ID may be answered at once."),

@@ -10,9 +10,12 @@ use crate::store::{StoreSettings, is_valid_table_name};
 
 pub(super) fn read(reader: &mut Reader, worker_is_given: bool) -> StoreSettings {
     let table = "a name that matches [A-Za-z_][A-Za-z0-9_]{0,47}";
-    let worker_table = reader.value("store.worker_table", table, |text| {
-        is_valid_table_name(text).then(|| text.to_owned())
-    });
+    let name = |text: &str| is_valid_table_name(text).then(|| text.to_owned());
+    let worker_table = reader.value("store.worker_table", table, name);
+    let segment_table = reader.value("store.segment_table", table, name);
+    if worker_table == segment_table {
+        reader.reject("store.segment_table", "another name than store.worker_table");
+    }
     let max_connections = reader.number("store.max_connections", 1..=100);
     let timeout =
         reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_secs(10));
@@ -25,7 +28,7 @@ pub(super) fn read(reader: &mut Reader, worker_is_given: bool) -> StoreSettings 
              memory: forgets which worker ids and times were used",
         );
     }
-    StoreSettings { url, worker_table, max_connections, timeout }
+    StoreSettings { url, worker_table, segment_table, max_connections, timeout }
 }
 
 fn read_url(reader: &mut Reader) -> String {

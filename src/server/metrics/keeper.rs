@@ -6,7 +6,8 @@ use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 
 use super::{counters, histograms};
 use crate::keeper::{
-    Exhaustion, LeaseOperation, LeaseOutcome, Observer, RollbackAction, StoreOperation,
+    Exhaustion, LeaseOperation, LeaseOutcome, Observer, RefillOutcome, RollbackAction,
+    StoreOperation,
 };
 
 /// From a statement on the same machine to the store's time-out.
@@ -16,7 +17,8 @@ const EXHAUSTIONS: [&str; 3] = ["borrowed", "waited", "refused"];
 const ACTIONS: [&str; 4] = ["held", "rotated", "swapped", "refused"];
 const OPERATIONS: [&str; 4] = ["acquire", "renew", "rotate", "release"];
 const OUTCOMES: [&str; 5] = ["done", "refused", "unknown", "none_free", "clock_ahead"];
-const STORE_OPERATIONS: [&str; 3] = ["prepare", "read", "swap"];
+const STORE_OPERATIONS: [&str; 4] = ["prepare", "read", "swap", "reserve"];
+const REFILLS: [&str; 3] = ["done", "refused", "failed"];
 
 /// The counters of every namespace.
 pub(super) struct KeeperMetrics {
@@ -25,6 +27,7 @@ pub(super) struct KeeperMetrics {
     rollbacks: IntCounterVec,
     lease_operations: IntCounterVec,
     store_operations: HistogramVec,
+    refills: IntCounterVec,
 }
 
 impl KeeperMetrics {
@@ -54,6 +57,11 @@ impl KeeperMetrics {
                 "operation",
                 &STORE_BUCKETS,
             ),
+            refills: counters(
+                "raindrop_segment_refills_total",
+                "Blocks of numbers that were to be reserved.",
+                &["namespace", "outcome"],
+            ),
         }
     }
 
@@ -72,6 +80,7 @@ impl KeeperMetrics {
             }),
             store_operations: STORE_OPERATIONS
                 .map(|operation| self.store_operations.with_label_values(&[operation])),
+            refills: REFILLS.map(|outcome| self.refills.with_label_values(&[namespace, outcome])),
         }
     }
 }
@@ -83,7 +92,8 @@ pub(super) struct NamespaceObserver {
     exhausted: [IntCounter; 3],
     rollbacks: [IntCounter; 4],
     lease_operations: [[IntCounter; 5]; 4],
-    store_operations: [Histogram; 3],
+    store_operations: [Histogram; 4],
+    refills: [IntCounter; 3],
 }
 
 impl Observer for NamespaceObserver {
@@ -127,11 +137,21 @@ impl Observer for NamespaceObserver {
         self.lease_operations[operation][outcome].inc();
     }
 
+    fn segment_refilled(&self, outcome: RefillOutcome) {
+        let index = match outcome {
+            RefillOutcome::Done => 0,
+            RefillOutcome::Refused => 1,
+            RefillOutcome::Failed => 2,
+        };
+        self.refills[index].inc();
+    }
+
     fn store_operation(&self, operation: StoreOperation, took: Duration) {
         let index = match operation {
             StoreOperation::Prepare => 0,
             StoreOperation::Read => 1,
             StoreOperation::Swap => 2,
+            StoreOperation::Reserve => 3,
         };
         self.store_operations[index].observe(took.as_secs_f64());
     }

@@ -26,6 +26,10 @@ impl MemoryStore {
 
 #[async_trait]
 impl SegmentStore for MemoryStore {
+    async fn prepare_segments(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn create_segments(
         &self,
         namespace: &str,

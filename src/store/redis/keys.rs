@@ -60,6 +60,33 @@ impl Keys {
     }
 }
 
+/// The keys under one segment table's name.
+#[derive(Debug)]
+pub(super) struct SegmentKeys {
+    table: String,
+}
+
+impl SegmentKeys {
+    pub(super) fn new(table: &str) -> Self {
+        Self { table: table.to_owned() }
+    }
+
+    /// Every code as its namespace, a blank and its name.
+    pub(super) fn names(&self) -> Key {
+        Key { name: format!("{}:codes", self.table), kind: "set" }
+    }
+
+    /// What the names of a namespace's codes begin with.
+    pub(super) fn codes(&self, namespace: &str) -> String {
+        format!("{}:{{{namespace}}}:code:", self.table)
+    }
+
+    /// A code.
+    pub(super) fn code(&self, namespace: &str, code: &str) -> Key {
+        Key { name: self.codes(namespace) + code, kind: "hash" }
+    }
+}
+
 /// A worker id as the scripts know it.
 pub(super) fn worker_id(worker: u64) -> String {
     format!("{worker:020}")

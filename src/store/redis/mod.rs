@@ -14,6 +14,7 @@
 
 mod keys;
 mod scripts;
+mod segments;
 mod server;
 mod trust;
 
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use self::{
-    keys::{Key, Keys, worker_id},
+    keys::{Key, Keys, SegmentKeys, worker_id},
     server::Server,
 };
 use super::{
@@ -41,7 +42,9 @@ pub(super) fn store(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreErr
     Ok(Arc::new(RedisStore {
         server: Server::new(settings)?,
         keys: Keys::new(&settings.worker_table),
+        segments: SegmentKeys::new(&settings.segment_table),
         worker_table: settings.worker_table.clone(),
+        segment_table: settings.segment_table.clone(),
     }))
 }
 
@@ -50,7 +53,9 @@ pub(super) fn store(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreErr
 struct RedisStore {
     server: Server,
     keys: Keys,
+    segments: SegmentKeys,
     worker_table: String,
+    segment_table: String,
 }
 
 impl RedisStore {

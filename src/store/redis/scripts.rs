@@ -30,4 +30,7 @@ scripts! {
     ROW "row.lua"
     LIST "list.lua"
     SWAP "swap.lua"
+    CREATE_SEGMENTS "create_segments.lua"
+    RESERVE "reserve.lua"
+    GIVE_BACK "give_back.lua"
 }

@@ -68,6 +68,20 @@ impl<E: Engine> Connections<E> {
         .await
     }
 
+    /// Runs a statement that raises a number; the number afterwards, if a row matched.
+    pub(super) async fn raise(
+        &self,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Option<i64>, StoreError> {
+        self.trying(self.timeout, || async {
+            let mut lent = self.lend().await?;
+            let answer = E::raise(&mut lent.connection, sql, args).await;
+            settle::<E, _>(lent, answer)
+        })
+        .await
+    }
+
     /// Runs the migrations, on a connection of their own whose end releases every lock.
     pub(super) async fn migrate(
         &self,

@@ -81,6 +81,10 @@ pub(super) struct Dialect {
     pub(super) exact: &'static str,
     /// What ends an insert that leaves existing rows alone.
     pub(super) or_keep: &'static str,
+    /// A number that a statement raises and then tells, around `{}`.
+    pub(super) raised: &'static str,
+    /// What ends a statement that tells `next_number`.
+    pub(super) returning: &'static str,
     /// Lists the columns of the table named `?`; no rows when there is no such table.
     pub(super) columns: &'static str,
 }
@@ -161,9 +165,11 @@ pub(super) trait Engine: Debug + Send + Sync + 'static {
 
     /// Its expressions.
     const DIALECT: Dialect;
-    /// Its migrations in order; `{worker_table}` stands for the table's name. Each must be
+    /// Its migrations in order; `{table}` stands for the table's name. Each must be
     /// harmless when it is repeated, and one statement where DDL is not transactional.
     const MIGRATIONS: &'static [MigrationFile];
+    /// The same for the table of segments.
+    const SEGMENT_MIGRATIONS: &'static [MigrationFile];
     /// Whether its clock is the node's own.
     const CLOCK_IS_LOCAL: bool;
 
@@ -185,6 +191,19 @@ pub(super) trait Engine: Debug + Send + Sync + 'static {
         migrator: &Migrator,
         bookkeeping: &str,
     ) -> Result<(), Failure>;
+
+    /// Runs a statement that raises a number; the number afterwards, if a row matched.
+    async fn raise(
+        connection: &mut Self::Connection,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Option<i64>, sqlx::Error> {
+        let rows = connection.rows(sql, args).await?;
+        Ok(rows.first().and_then(|row| match row.first() {
+            Some(Value::Integer(number)) => Some(*number),
+            _ => None,
+        }))
+    }
 
     /// What an error of the database means.
     fn class(error: &dyn DatabaseError) -> Class;

@@ -10,6 +10,7 @@ mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod schema;
+mod segments;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod statements;
@@ -22,7 +23,8 @@ use self::{
     connections::Connections,
     engine::{Arg, Engine},
     schema::Schema,
-    statements::Statements,
+    segments::SegmentStatements,
+    statements::{LAYOUT_COLUMNS, Statements, WORKER_COLUMNS},
 };
 use super::{
     LayoutRecord, ListedRow, Scope, Store, StoreError, StoreSettings, Survey,
@@ -55,7 +57,9 @@ pub(super) fn sqlite(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreEr
 struct SqlStore<E: Engine> {
     connections: Connections<E>,
     statements: Statements,
+    segments: SegmentStatements,
     worker_table: String,
+    segment_table: String,
 }
 
 impl<E: Engine> SqlStore<E> {
@@ -63,7 +67,9 @@ impl<E: Engine> SqlStore<E> {
         Self {
             connections: Connections::new(engine, settings.max_connections, settings.timeout),
             statements: Statements::new(&E::DIALECT, &settings.worker_table),
+            segments: SegmentStatements::new(&E::DIALECT, &settings.segment_table),
             worker_table: settings.worker_table.clone(),
+            segment_table: settings.segment_table.clone(),
         }
     }
 
@@ -91,9 +97,11 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn prepare(&self) -> Result<Vec<String>, StoreError> {
-        let Self { connections, statements, worker_table } = self;
+        let Self { connections, worker_table, .. } = self;
         connections.engine().allow_creation();
-        Schema { connections, statements, worker_table }.prepare().await?;
+        let layout_table = format!("{worker_table}_layout");
+        let tables = vec![(worker_table.clone(), WORKER_COLUMNS), (layout_table, LAYOUT_COLUMNS)];
+        Schema::new(connections, worker_table, tables, E::MIGRATIONS).prepare().await?;
         connections.durability_warnings().await
     }
 
@@ -263,7 +271,7 @@ fn in_scope(scope: &Scope) -> [Arg<'_>; 4] {
     ]
 }
 
-/// No worker id and no lane is near the end of the range.
+/// No worker id, lane or number is beyond the end of the range.
 fn integer(number: u64) -> Arg<'static> {
     Arg::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }

@@ -12,7 +12,7 @@ use sqlx::{
 
 use super::{
     engine::{
-        Arg, Class, Dialect, Engine, Failure, MigrationFile, Statements as _, as_written,
+        Arg, Class, Dialect, Engine, Failure, MigrationFile, Statements as _, as_written, bound,
         runs_statements, text,
     },
     schema,
@@ -69,6 +69,9 @@ impl Engine for MySqlEngine {
         exact: "CAST({} AS BINARY)",
         // `INSERT IGNORE` would also hide values that do not fit.
         or_keep: "ON DUPLICATE KEY UPDATE namespace = namespace",
+        // MySQL has no RETURNING; the connection keeps this number for the answer.
+        raised: "LAST_INSERT_ID({})",
+        returning: "",
         columns: "SELECT column_name FROM information_schema.columns \
                   WHERE table_schema = DATABASE() AND table_name = ?",
     };
@@ -76,6 +79,8 @@ impl Engine for MySqlEngine {
         ("worker", include_str!("../../../migrations/mysql/0001_worker.sql")),
         ("layout", include_str!("../../../migrations/mysql/0002_layout.sql")),
     ];
+    const SEGMENT_MIGRATIONS: &'static [MigrationFile] =
+        &[("segment", include_str!("../../../migrations/mysql/0001_segment.sql"))];
     const CLOCK_IS_LOCAL: bool = false;
 
     async fn open(&self) -> Result<MySqlConnection, Failure> {
@@ -108,6 +113,16 @@ impl Engine for MySqlEngine {
             Err(error) => return Err(error.into()),
         }
         schema::apply::<Self>(connection, migrator, bookkeeping).await
+    }
+
+    async fn raise(
+        connection: &mut MySqlConnection,
+        sql: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Option<i64>, sqlx::Error> {
+        let done = bound!(as_written(sql), args).execute(connection).await?;
+        let number = i64::try_from(done.last_insert_id()).ok();
+        Ok(number.filter(|_| done.rows_affected() == 1))
     }
 
     fn class(error: &dyn DatabaseError) -> Class {

@@ -80,6 +80,8 @@ impl Engine for PostgresEngine {
         // The columns' collation is "C".
         exact: "{}",
         or_keep: "ON CONFLICT DO NOTHING",
+        raised: "{}",
+        returning: " RETURNING next_number",
         // As the search path finds it, like the statements.
         columns: "SELECT CAST(attname AS TEXT) FROM pg_attribute \
                   WHERE attrelid = to_regclass(quote_ident(?)) \
@@ -89,6 +91,8 @@ impl Engine for PostgresEngine {
         ("worker", include_str!("../../../migrations/postgres/0001_worker.sql")),
         ("layout", include_str!("../../../migrations/postgres/0002_layout.sql")),
     ];
+    const SEGMENT_MIGRATIONS: &'static [MigrationFile] =
+        &[("segment", include_str!("../../../migrations/postgres/0001_segment.sql"))];
     const CLOCK_IS_LOCAL: bool = false;
 
     async fn open(&self) -> Result<PgConnection, Failure> {

@@ -9,65 +9,63 @@ use sqlx::{
 
 use super::{
     connections::Connections,
-    engine::{Arg, Engine, Failure, Statements as _},
-    statements::Statements,
+    engine::{Arg, Engine, Failure, MigrationFile, Statements as _},
 };
 use crate::store::{
     StoreError,
     value::{Reader, Value},
 };
 
-const WORKER_COLUMNS: &[&str] = &[
-    "namespace",
-    "reserved_key",
-    "worker_id",
-    "holder",
-    "token",
-    "lane",
-    "marks",
-    "heartbeat_at",
-    "expires_at",
-    "created_at",
-    "updated_at",
-];
-const LAYOUT_COLUMNS: &[&str] = &["namespace", "words", "complete", "created_at"];
 /// sqlx's.
 const BOOKKEEPING_COLUMNS: &[&str] =
     &["version", "description", "installed_on", "success", "checksum", "execution_time"];
 
-/// The tables of one store.
+/// Tables that are made together: their names with their columns.
 pub(super) struct Schema<'a, E: Engine> {
-    pub(super) connections: &'a Connections<E>,
-    pub(super) statements: &'a Statements,
-    pub(super) worker_table: &'a str,
+    connections: &'a Connections<E>,
+    tables: Vec<(String, &'static [&'static str])>,
+    migrator: Migrator,
+    /// The name of the migrations' bookkeeping table, and the same quoted.
+    bookkeeping: String,
+    quoted: String,
 }
 
-impl<E: Engine> Schema<'_, E> {
+impl<'a, E: Engine> Schema<'a, E> {
+    pub(super) fn new(
+        connections: &'a Connections<E>,
+        name: &'a str,
+        tables: Vec<(String, &'static [&'static str])>,
+        migrations: &[MigrationFile],
+    ) -> Self {
+        let bookkeeping = format!("{name}_migrations");
+        let quote = E::DIALECT.quote;
+        let quoted = format!("{quote}{bookkeeping}{quote}");
+        let migrator = migrator(migrations, name, &quoted);
+        Self { connections, tables, migrator, bookkeeping, quoted }
+    }
+
     /// Creates the tables or checks them. Nothing is written before it is certain that no table
     /// is somebody else's.
     pub(super) async fn prepare(&self) -> Result<(), StoreError> {
-        let migrator = migrator::<E>(self.worker_table, &self.statements.bookkeeping);
-        let bookkeeping = format!("{}_migrations", self.worker_table);
-        let layout = format!("{}_layout", self.worker_table);
-        let ours = [(self.worker_table, WORKER_COLUMNS), (layout.as_str(), LAYOUT_COLUMNS)];
-
-        let is_begun = self.check(&bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await?;
-        let applied = if is_begun { self.applied(&bookkeeping).await? } else { BTreeSet::new() };
+        let Self { connections, tables, migrator, bookkeeping, quoted } = self;
+        let is_begun = self.check(bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await?;
+        let applied = if is_begun { self.applied().await? } else { BTreeSet::new() };
         if applied.is_empty() {
-            for (table, columns) in ours {
+            for (table, columns) in tables {
                 self.check(table, columns, Strictness::Exact).await?;
             }
         }
         if !migrator.iter().all(|migration| applied.contains(&migration.version)) {
-            self.connections.migrate(&migrator, &self.statements.bookkeeping).await?;
+            connections.migrate(migrator, quoted).await?;
         }
-        for (table, columns) in ours {
+        for (table, columns) in tables {
             // A newer version of Raindrop may have added columns.
             if !self.check(table, columns, Strictness::AtLeast).await? {
+                let names: Vec<&str> = tables.iter().map(|(name, _)| name.as_str()).collect();
                 return Err(StoreError::Unusable(format!(
                     "table {table} is gone although {bookkeeping} says that it was created: \
-                     restore it, or drop the rest of {}, {layout} and {bookkeeping} to begin anew",
-                    self.worker_table
+                     restore it, or drop the rest of {} and {bookkeeping} to begin anew",
+                    names.join(", ")
                 )));
             }
         }
@@ -81,7 +79,7 @@ impl<E: Engine> Schema<'_, E> {
         expected: &[&str],
         strictness: Strictness,
     ) -> Result<bool, StoreError> {
-        let rows = self.connections.fetch(self.statements.columns, &[Arg::Text(table)]).await?;
+        let rows = self.connections.fetch(E::DIALECT.columns, &[Arg::Text(table)]).await?;
         let mut found = BTreeSet::new();
         for row in rows {
             found.insert(Reader::new("columns", table, row).text("name")?);
@@ -110,10 +108,11 @@ impl<E: Engine> Schema<'_, E> {
     }
 
     /// The versions of the migrations that are done.
-    async fn applied(&self, bookkeeping: &str) -> Result<BTreeSet<i64>, StoreError> {
-        let rows = self.connections.fetch(&self.statements.applied, &[]).await?;
+    async fn applied(&self) -> Result<BTreeSet<i64>, StoreError> {
+        let sql = format!("SELECT version FROM {} WHERE success = TRUE", self.quoted);
+        let rows = self.connections.fetch(&sql, &[]).await?;
         rows.into_iter()
-            .map(|row: Vec<Value>| Reader::new(bookkeeping, "", row).integer("version"))
+            .map(|row: Vec<Value>| Reader::new(&self.bookkeeping, "", row).integer("version"))
             .collect()
     }
 }
@@ -125,13 +124,13 @@ enum Strictness {
 }
 
 /// The migrations with the table's name in place.
-fn migrator<E: Engine>(worker_table: &str, bookkeeping: &str) -> Migrator {
+fn migrator(migrations: &[MigrationFile], table: &str, bookkeeping: &str) -> Migrator {
     let migration = |(version, (description, sql)): (i64, &(&'static str, &str))| {
-        let sql = sql.replace("{worker_table}", worker_table);
+        let sql = sql.replace("{table}", table);
         let sql = AssertSqlSafe(sql).into_sql_str();
         Migration::new(version, (*description).into(), MigrationType::Simple, sql, false)
     };
-    let mut migrator = Migrator::with_migrations((1..).zip(E::MIGRATIONS).map(migration).collect());
+    let mut migrator = Migrator::with_migrations((1..).zip(migrations).map(migration).collect());
     migrator.dangerous_set_table_name(bookkeeping.to_owned());
     // A newer version's migrations do not keep this one from starting beside it.
     migrator.set_ignore_missing(true);

@@ -102,12 +102,16 @@ impl Engine for SqliteEngine {
         unix_ms: "{}",
         exact: "{}",
         or_keep: "ON CONFLICT DO NOTHING",
+        raised: "{}",
+        returning: " RETURNING next_number",
         columns: "SELECT name FROM pragma_table_info(?)",
     };
     const MIGRATIONS: &'static [MigrationFile] = &[
         ("worker", include_str!("../../../migrations/sqlite/0001_worker.sql")),
         ("layout", include_str!("../../../migrations/sqlite/0002_layout.sql")),
     ];
+    const SEGMENT_MIGRATIONS: &'static [MigrationFile] =
+        &[("segment", include_str!("../../../migrations/sqlite/0001_segment.sql"))];
     const CLOCK_IS_LOCAL: bool = true;
 
     fn allow_creation(&self) {

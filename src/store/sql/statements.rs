@@ -19,11 +19,22 @@ pub(super) struct Statements {
     pub(super) row: String,
     pub(super) swap: String,
     pub(super) list: String,
-    pub(super) columns: &'static str,
-    pub(super) applied: String,
-    /// The quoted name of the migrations' bookkeeping table.
-    pub(super) bookkeeping: String,
 }
+
+pub(super) const WORKER_COLUMNS: &[&str] = &[
+    "namespace",
+    "reserved_key",
+    "worker_id",
+    "holder",
+    "token",
+    "lane",
+    "marks",
+    "heartbeat_at",
+    "expires_at",
+    "created_at",
+    "updated_at",
+];
+pub(super) const LAYOUT_COLUMNS: &[&str] = &["namespace", "words", "complete", "created_at"];
 
 /// Namespace, reserved key, smallest and largest worker id.
 const SCOPE: &str = "namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?";
@@ -33,7 +44,6 @@ impl Statements {
         let Dialect { quote, clock, now, now_plus, epoch, or_keep, .. } = dialect;
         let worker = format!("{quote}{worker_table}{quote}");
         let layout = format!("{quote}{worker_table}_layout{quote}");
-        let bookkeeping = format!("{quote}{worker_table}_migrations{quote}");
         let unix_ms = |time: &str| dialect.unix_ms.replace("{}", time);
         let is_holder = dialect.exact.replace("{}", "holder");
         let row = format!(
@@ -90,9 +100,6 @@ impl Statements {
                 "{clock}SELECT namespace, reserved_key, {row} FROM {worker} \
                  ORDER BY namespace, reserved_key, worker_id"
             ),
-            columns: dialect.columns,
-            applied: format!("SELECT version FROM {bookkeeping} WHERE success = TRUE"),
-            bookkeeping,
         }
     }
 }

@@ -1,0 +1,151 @@
+//! Segment codes in a SQL database.
+
+use async_trait::async_trait;
+
+use super::{
+    SqlStore,
+    engine::{Arg, Dialect, Engine},
+    integer,
+    schema::Schema,
+};
+use crate::{
+    core::lease::Token,
+    store::{
+        ListedSegment, NewSegment, Reservation, Reserved, SegmentStore, StoreError, value::Reader,
+    },
+};
+
+const COLUMNS: &[&str] =
+    &["namespace", "code", "next_number", "step", "token", "created_at", "updated_at"];
+/// How many codes one statement inserts: 3 arguments each, far below every engine's most.
+const CODES_AT_ONCE: usize = 500;
+
+/// Ready texts; the arguments' order is that of the question marks.
+#[derive(Debug)]
+pub(super) struct SegmentStatements {
+    insert: String,
+    inserted_code: String,
+    or_keep: &'static str,
+    reserve: String,
+    next: String,
+    give_back: String,
+    list: String,
+}
+
+impl SegmentStatements {
+    pub(super) fn new(dialect: &Dialect, table: &str) -> Self {
+        let Dialect { quote, clock, now, or_keep, raised, returning, .. } = dialect;
+        let segment = format!("{quote}{table}{quote}");
+        let raised = raised.replace("{}", "next_number + ?");
+        Self {
+            insert: format!(
+                "{clock}INSERT INTO {segment} \
+                 (namespace, code, next_number, created_at, updated_at) VALUES "
+            ),
+            inserted_code: format!("(?, ?, ?, {now}, {now})"),
+            or_keep,
+            reserve: format!(
+                "{clock}UPDATE {segment} SET next_number = {raised}, step = ?, token = ?, \
+                 updated_at = {now} \
+                 WHERE namespace = ? AND code = ? AND next_number BETWEEN 0 AND ?{returning}"
+            ),
+            next: format!("SELECT next_number FROM {segment} WHERE namespace = ? AND code = ?"),
+            give_back: format!(
+                "{clock}UPDATE {segment} SET next_number = ?, token = ?, updated_at = {now} \
+                 WHERE namespace = ? AND code = ? AND token = ?"
+            ),
+            list: format!(
+                "{clock}SELECT namespace, code, next_number, step, {} FROM {segment} \
+                 ORDER BY namespace, code",
+                dialect.unix_ms.replace("{}", "updated_at"),
+            ),
+        }
+    }
+}
+
+#[async_trait]
+impl<E: Engine> SegmentStore for SqlStore<E> {
+    async fn prepare_segments(&self) -> Result<(), StoreError> {
+        let tables = vec![(self.segment_table.clone(), COLUMNS)];
+        Schema::new(&self.connections, &self.segment_table, tables, E::SEGMENT_MIGRATIONS)
+            .prepare()
+            .await
+    }
+
+    async fn create_segments(
+        &self,
+        namespace: &str,
+        codes: &[NewSegment],
+    ) -> Result<(), StoreError> {
+        let SegmentStatements { insert, inserted_code, or_keep, .. } = &self.segments;
+        for codes in codes.chunks(CODES_AT_ONCE) {
+            let args: Vec<Arg<'_>> = codes
+                .iter()
+                .flat_map(|NewSegment { code, first }| {
+                    [Arg::Text(namespace), Arg::Text(code), integer(*first)]
+                })
+                .collect();
+            let rows = vec![inserted_code.as_str(); codes.len()].join(",");
+            self.connections.execute(&format!("{insert}{rows} {or_keep}"), &args).await?;
+        }
+        Ok(())
+    }
+
+    async fn reserve(
+        &self,
+        namespace: &str,
+        code: &str,
+        reservation: &Reservation,
+    ) -> Result<Reserved, StoreError> {
+        let Reservation { by, end, token } = *reservation;
+        let token = token.to_string();
+        let key = [Arg::Text(namespace), Arg::Text(code)];
+        if let Some(highest) = end.checked_sub(by) {
+            let [step, highest] = [integer(by), integer(highest)];
+            let args = [step, step, Arg::Text(&token), key[0], key[1], highest];
+            if let Some(next) = self.connections.raise(&self.segments.reserve, &args).await? {
+                // It was not negative before.
+                return Ok(Reserved::From(next.unsigned_abs() - by));
+            }
+        }
+        let rows = self.connections.fetch(&self.segments.next, &key).await?;
+        let Some(row) = rows.into_iter().next() else { return Ok(Reserved::NoSuchCode) };
+        let mut reader = Reader::new(&self.segment_table, format!("{namespace} {code}"), row);
+        Ok(Reserved::Refused { next: reader.count("next_number")? })
+    }
+
+    async fn give_back(
+        &self,
+        namespace: &str,
+        code: &str,
+        reserved: Token,
+        from: u64,
+        token: Token,
+    ) -> Result<bool, StoreError> {
+        let (token, reserved) = (token.to_string(), reserved.to_string());
+        let args = [
+            integer(from),
+            Arg::Text(&token),
+            Arg::Text(namespace),
+            Arg::Text(code),
+            Arg::Text(&reserved),
+        ];
+        Ok(self.connections.execute(&self.segments.give_back, &args).await? == 1)
+    }
+
+    async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
+        let rows = self.connections.fetch(&self.segments.list, &[]).await?;
+        rows.into_iter()
+            .map(|row| {
+                let mut reader = Reader::new(&self.segment_table, "", row);
+                Ok(ListedSegment {
+                    namespace: reader.text("namespace")?,
+                    code: reader.text("code")?,
+                    next: reader.count("next_number")?,
+                    step: reader.count("step")?,
+                    updated_ms: reader.integer("updated_at")?,
+                })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,242 @@
+//! The promises of [`raindrop::store::SegmentStore`], on every engine.
+
+use std::sync::Arc;
+
+use raindrop::{
+    core::lease::Token,
+    store::{NewSegment, Reservation, Reserved, Store, StoreError},
+};
+use tokio::task::JoinSet;
+
+use crate::{
+    conformance::on_every_engine,
+    site::{Site, token},
+};
+
+/// One past the largest number that a store keeps.
+const LARGEST: u64 = i64::MAX as u64;
+
+on_every_engine! {
+    codes_are_made_once_and_kept
+    a_reservation_raises_the_next_number
+    a_reservation_never_passes_its_end
+    numbers_are_exact_up_to_the_end
+    of_concurrent_reservations_none_overlap
+    a_give_back_names_its_reservation
+    a_late_give_back_is_refused
+    segment_names_differ_by_case_and_trailing_blanks
+    fifty_nodes_make_the_same_codes
+    all_codes_are_listed_in_order
+}
+
+async fn prepared(site: &Site) -> Arc<dyn Store> {
+    let store = site.store().await;
+    store.prepare_segments().await.expect("the table is made");
+    store
+}
+
+/// A store with one code that begins at 1.
+async fn with_order(site: &Site) -> Arc<dyn Store> {
+    let store = prepared(site).await;
+    store.create_segments("numbers", &[new("order", 1)]).await.expect("made");
+    store
+}
+
+fn new(code: &str, first: u64) -> NewSegment {
+    NewSegment { code: code.to_owned(), first }
+}
+
+async fn reserve(store: &Arc<dyn Store>, by: u64, end: u64, number: u128) -> Reserved {
+    let reservation = Reservation { by, end, token: token(number) };
+    store.reserve("numbers", "order", &reservation).await.expect("an answer")
+}
+
+async fn give_back(store: &Arc<dyn Store>, reserved: u128, from: u64, fresh: u128) -> bool {
+    let given = store.give_back("numbers", "order", token(reserved), from, token(fresh)).await;
+    given.expect("an answer")
+}
+
+async fn codes_are_made_once_and_kept(site: &Site) {
+    let store = with_order(site).await;
+    assert_eq!(reserve(&store, 10, LARGEST, 1).await, Reserved::From(1));
+    let again: Vec<_> = (0..1_200).map(|number| new(&format!("code-{number}"), number)).collect();
+    let all: Vec<_> = [vec![new("order", 1)], again].concat();
+    store.create_segments("numbers", &all).await.expect("made");
+    store.create_segments("numbers", &[]).await.expect("nothing to do");
+    assert_eq!(reserve(&store, 10, LARGEST, 2).await, Reserved::From(11));
+    assert_eq!(store.segments().await.expect("a list").len(), 1_201);
+    store.prepare_segments().await.expect("safe to repeat");
+}
+
+async fn a_reservation_raises_the_next_number(site: &Site) {
+    let store = with_order(site).await;
+    assert_eq!(reserve(&store, 1_000, LARGEST, 1).await, Reserved::From(1));
+    assert_eq!(reserve(&store, 7, LARGEST, 2).await, Reserved::From(1_001));
+    assert_eq!(reserve(&store, 1, LARGEST, 3).await, Reserved::From(1_008));
+    let reservation = Reservation { by: 1, end: LARGEST, token: token(4) };
+    for (namespace, code) in [("numbers", "other"), ("other", "order")] {
+        let missing = store.reserve(namespace, code, &reservation).await;
+        assert_eq!(missing.expect("an answer"), Reserved::NoSuchCode);
+    }
+}
+
+async fn a_reservation_never_passes_its_end(site: &Site) {
+    let store = with_order(site).await;
+    assert_eq!(reserve(&store, 10, 10, 1).await, Reserved::Refused { next: 1 });
+    assert_eq!(reserve(&store, 9, 10, 2).await, Reserved::From(1));
+    assert_eq!(reserve(&store, 1, 10, 3).await, Reserved::Refused { next: 10 });
+    assert_eq!(reserve(&store, 20, 10, 4).await, Reserved::Refused { next: 10 });
+    // A refusal writes nothing: the reservation's token still stands.
+    assert!(give_back(&store, 2, 5, 5).await);
+    assert_eq!(reserve(&store, 5, 10, 6).await, Reserved::From(5));
+}
+
+async fn numbers_are_exact_up_to_the_end(site: &Site) {
+    let store = prepared(site).await;
+    for first in [(1 << 53) - 1, (1 << 53) + 1, (1 << 62) + 1, LARGEST - 8] {
+        let code = first.to_string();
+        store.create_segments("numbers", &[new(&code, first)]).await.expect("made");
+        let reserve = async |by, number| {
+            let reservation = Reservation { by, end: LARGEST, token: token(number) };
+            store.reserve("numbers", &code, &reservation).await.expect("an answer")
+        };
+        assert_eq!(reserve(3, 1).await, Reserved::From(first));
+        assert_eq!(reserve(5, 2).await, Reserved::From(first + 3));
+        let near_the_end = first == LARGEST - 8;
+        let third = reserve(1 << 32, 3).await;
+        assert_eq!(third == Reserved::Refused { next: LARGEST }, near_the_end, "{third:?}");
+        assert_eq!(third == Reserved::From(first + 8), !near_the_end, "{third:?}");
+    }
+}
+
+async fn of_concurrent_reservations_none_overlap(site: &Site) {
+    with_order(site).await;
+    let mut tasks = JoinSet::new();
+    for node in 0..8_u128 {
+        let store = site.store().await;
+        tasks.spawn(async move {
+            let mut reserved = Vec::new();
+            for number in 0..20 {
+                let Reserved::From(first) =
+                    reserve(&store, 5, LARGEST, 1_000 * node + number).await
+                else {
+                    panic!("there is enough")
+                };
+                reserved.push(first);
+            }
+            reserved
+        });
+    }
+    let mut all: Vec<u64> = tasks.join_all().await.into_iter().flatten().collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..160).map(|index| 1 + 5 * index).collect::<Vec<_>>());
+}
+
+async fn a_give_back_names_its_reservation(site: &Site) {
+    let store = with_order(site).await;
+    assert_eq!(reserve(&store, 10, LARGEST, 1).await, Reserved::From(1));
+    assert!(!give_back(&store, 2, 5, 3).await);
+    assert!(give_back(&store, 1, 5, 3).await);
+    // Once: the fresh token stands there now.
+    assert!(!give_back(&store, 1, 3, 4).await);
+    assert_eq!(reserve(&store, 10, LARGEST, 5).await, Reserved::From(5));
+    assert!(!give_back(&store, 3, 5, 6).await, "somebody reserved since");
+    let missing = store.give_back("numbers", "other", Token::UNUSED, 1, token(7)).await;
+    assert!(!missing.expect("an answer"));
+}
+
+/// One gives back, unheard; another goes on from there and gives back at the same number.
+async fn a_late_give_back_is_refused(site: &Site) {
+    let store = with_order(site).await;
+    assert_eq!(reserve(&store, 1_000, LARGEST, 1).await, Reserved::From(1));
+    assert!(give_back(&store, 1, 501, 2).await);
+    assert_eq!(reserve(&store, 1_000, LARGEST, 3).await, Reserved::From(501));
+    assert!(give_back(&store, 3, 1_001, 4).await);
+    assert!(!give_back(&store, 1, 501, 5).await, "it would give out 501 to 1000 again");
+    assert_eq!(reserve(&store, 1, LARGEST, 6).await, Reserved::From(1_001));
+}
+
+async fn segment_names_differ_by_case_and_trailing_blanks(site: &Site) {
+    let store = prepared(site).await;
+    let names = ["order", "Order", "order ", "örder", "order@-12"];
+    for (number, name) in (0_u64..).zip(names) {
+        let first = 100 * (number + 1);
+        store.create_segments("numbers", &[new(name, first)]).await.expect("made");
+        store.create_segments("Numbers", &[new(name, first + 50)]).await.expect("made");
+    }
+    for (number, name) in (0_u64..).zip(names) {
+        let reservation = Reservation { by: 1, end: LARGEST, token: token(9) };
+        for (namespace, first) in
+            [("numbers", 100 * (number + 1)), ("Numbers", 100 * (number + 1) + 50)]
+        {
+            let reserved = store.reserve(namespace, name, &reservation).await.expect("an answer");
+            assert_eq!(reserved, Reserved::From(first), "{namespace} {name:?}");
+        }
+    }
+    let longest = "x".repeat(NewSegment::LONGEST);
+    store.create_segments("numbers", &[new(&longest, 1)]).await.expect("it fits");
+}
+
+async fn fifty_nodes_make_the_same_codes(site: &Site) {
+    let mut tasks = JoinSet::new();
+    for node in 0..50 {
+        let store = site.unprepared().await;
+        tasks.spawn(async move {
+            store.prepare().await.expect("the tables are made");
+            store.prepare_segments().await.expect("the table is made");
+            let codes: Vec<_> = (0..20).map(|code| new(&format!("code-{code}"), 1)).collect();
+            store.create_segments("numbers", &codes).await.expect("made");
+            let reservation = Reservation { by: 1, end: LARGEST, token: token(node) };
+            store.reserve("numbers", "code-7", &reservation).await.expect("an answer")
+        });
+    }
+    let mut firsts: Vec<u64> = tasks
+        .join_all()
+        .await
+        .into_iter()
+        .map(|reserved| match reserved {
+            Reserved::From(first) => first,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    firsts.sort_unstable();
+    assert_eq!(firsts, (1..=50).collect::<Vec<_>>());
+}
+
+async fn all_codes_are_listed_in_order(site: &Site) {
+    let store = prepared(site).await;
+    store.create_segments("b", &[new("z", 5), new("a", 6)]).await.expect("made");
+    store.create_segments("a", &[new("z", 7)]).await.expect("made");
+    let reservation = Reservation { by: 30, end: LARGEST, token: token(1) };
+    store.reserve("b", "a", &reservation).await.expect("an answer");
+    let listed = store.segments().await.expect("a list");
+    let seen: Vec<_> = listed
+        .iter()
+        .map(|segment| (&*segment.namespace, &*segment.code, segment.next, segment.step))
+        .collect();
+    assert_eq!(seen, [("a", "z", 7, 0), ("b", "a", 36, 30), ("b", "z", 5, 0)]);
+    assert!(listed.iter().all(|segment| segment.updated_ms > 1_700_000_000_000));
+}
+
+#[tokio::test]
+async fn a_foreign_table_of_segments_is_left_alone() {
+    let site = Site::sqlite().await;
+    site.run("CREATE TABLE soc_raindrop_segment (id INTEGER, biz_tag TEXT)").await;
+    let error = site.store().await.prepare_segments().await.expect_err("foreign");
+    assert!(matches!(error, StoreError::ForeignTable { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("soc_raindrop_segment") && text.contains("biz_tag"), "{text}");
+}
+
+#[tokio::test]
+async fn a_corrupt_number_names_table_row_and_column() {
+    let site = Site::sqlite().await;
+    let store = with_order(&site).await;
+    site.run("UPDATE soc_raindrop_segment SET next_number = -5").await;
+    let reservation = Reservation { by: 1, end: LARGEST, token: token(1) };
+    let error = store.reserve("numbers", "order", &reservation).await.expect_err("corrupt");
+    let text = error.to_string();
+    for part in ["soc_raindrop_segment", "numbers order", "next_number", "-5"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
