@@ -19,9 +19,10 @@ use tower_http::{
 use super::{
     config::CorsOrigins,
     endpoints::{
+        answer::head,
         health::{health, live, ready},
-        id::{head_id, next_id},
-        ids::{head_ids, next_ids},
+        id::next_id,
+        ids::next_ids,
         metrics::metrics,
         parse::parse_id,
     },
@@ -41,8 +42,8 @@ pub(super) const ROUTES: [&str; 7] =
 pub fn router(state: Arc<AppState>) -> Router {
     // Probes and metrics answer however many requests for IDs are in flight.
     let api = Router::new()
-        .route("/id/{code}", issuing(next_id, head_id))
-        .route("/ids/{code}", issuing(next_ids, head_ids))
+        .route("/id/{code}", issuing(next_id, head::<false>))
+        .route("/ids/{code}", issuing(next_ids, head::<true>))
         .route("/parse/{id}", get(parse_id))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(state.clone(), bound_in_flight));

@@ -1,5 +1,7 @@
 //! One file per endpoint.
 
+pub(super) mod answer;
+mod asked;
 pub(super) mod health;
 pub(super) mod id;
 pub(super) mod ids;
