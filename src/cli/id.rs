@@ -23,6 +23,9 @@ const CLAIM: u32 = 1_000;
 pub(super) struct IdArguments {
     /// The code, such as order.
     code: String,
+    /// The namespace; the code's own, or default.
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
     /// How many.
     #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     count: u32,
@@ -49,13 +52,24 @@ pub(super) fn run(mut config: Config, arguments: &IdArguments) -> Result<(), Fai
 }
 
 async fn issue(config: Config, arguments: &IdArguments) -> Result<(), Failure> {
+    let located = config.codes.locate(&arguments.code, arguments.namespace.as_deref());
+    let (namespace, prefix) = located.map_err(|error| Failure::Usage(error.to_string()))?;
+    let prefix = prefix.map_or("", |prefix| &**prefix);
+    let Some(settings) = config.keeper(namespace) else {
+        let known: Vec<&str> =
+            config.namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
+        let known = known.join(", ");
+        return Err(Failure::Usage(format!(
+            "namespace {namespace:?} does not exist; there are: {known}"
+        )));
+    };
     let clock = Arc::new(SystemClock::default());
     let store = store::connect(&config.store, clock.clone()).await?;
     let observer = Arc::new(NoObserver);
-    let (mut keeper, issuer) = Keeper::start(config.keeper, store.clone(), clock, observer);
+    let (mut keeper, issuer) = Keeper::start(settings.clone(), store.clone(), clock, observer);
     let printed = tokio::select! {
         error = keeper.failed() => return Err(error.into()),
-        printed = print(&issuer, arguments) => printed,
+        printed = print(&issuer, arguments, prefix) => printed,
     };
     let released = keeper.release(config.store.timeout * 2).await;
     store.close().await;
@@ -65,7 +79,7 @@ async fn issue(config: Config, arguments: &IdArguments) -> Result<(), Failure> {
     printed
 }
 
-async fn print(issuer: &Issuer, arguments: &IdArguments) -> Result<(), Failure> {
+async fn print(issuer: &Issuer, arguments: &IdArguments, prefix: &str) -> Result<(), Failure> {
     if tokio::time::timeout(LEASE_WITHIN, issuer.leased()).await.is_err() {
         let trouble = issuer.status().trouble;
         let why = trouble.map_or_else(|| "nobody says why".into(), |why| why.to_string());
@@ -83,6 +97,7 @@ async fn print(issuer: &Issuer, arguments: &IdArguments) -> Result<(), Failure> 
         let mut text = String::new();
         for id in run {
             text.push_str(separator);
+            text.push_str(prefix);
             text.push_str(&id.to_string());
             separator = between;
         }

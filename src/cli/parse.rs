@@ -33,7 +33,11 @@ pub(super) fn run(
         .map_err(|error| Failure::Usage(format!("ID {:?}: {error}", arguments.id)))?;
     let parsed = match arguments.layout {
         Some(preset) => ParsedId::of_preset(id, preset),
-        None => ParsedId::of_namespace(id, &load()?.keeper.layout, DEFAULT_NAMESPACE),
+        None => {
+            let config = load()?;
+            let keeper = config.keeper(DEFAULT_NAMESPACE).expect("it always exists");
+            ParsedId::of_namespace(id, &keeper.layout, DEFAULT_NAMESPACE)
+        }
     };
     let json = serde_json::to_string_pretty(&parsed).expect("texts and numbers are always JSON");
     Ok(output::print(&(json + "\n"))?)

@@ -8,6 +8,7 @@ use axum::{
 };
 use serde::Serialize;
 
+use super::codes::WrongNamespace;
 use crate::{
     core::{id::InvalidId, issue::ClaimError},
     keeper::{IssueError, Trouble},
@@ -183,6 +184,12 @@ pub(super) fn retry_after_seconds(wait: Duration) -> u64 {
 
 /// How long to wait where nobody knows better.
 pub(super) const RETRY_UNKNOWN: Duration = Duration::from_secs(5);
+
+impl From<WrongNamespace> for Problem {
+    fn from(error: WrongNamespace) -> Self {
+        Self::new(ProblemCode::InvalidParameter, error.to_string())
+    }
+}
 
 impl From<InvalidId> for Problem {
     fn from(error: InvalidId) -> Self {

@@ -9,7 +9,7 @@ use axum::{
 };
 use raindrop::{
     core::clock::{Clock, SystemClock},
-    keeper::{Issuer, Keeper},
+    keeper::{Issuer, Keeper, KeeperSettings},
     server::{
         AppState, Metrics,
         config::{Config, Inputs},
@@ -32,8 +32,12 @@ pub(crate) fn config(pairs: &[(&str, &str)]) -> Config {
 pub(crate) struct World {
     pub(crate) router: Router,
     pub(crate) state: Arc<AppState>,
+    /// Of the namespace `default`.
     pub(crate) issuer: Issuer,
+    /// Of the namespace `default`.
     pub(crate) keeper: Keeper,
+    /// Of the other namespaces, by name.
+    pub(crate) others: Vec<Keeper>,
 }
 
 impl World {
@@ -67,11 +71,17 @@ impl World {
         handlers_clock: Arc<dyn Clock>,
     ) -> Self {
         let metrics = Metrics::new();
-        let observer = metrics.observer("default");
         let clock = Arc::new(SystemClock::default());
-        let (keeper, issuer) = Keeper::start(config.keeper, store, clock, observer);
-        let state = Arc::new(AppState::new([issuer.clone()], config.http, handlers_clock, metrics));
-        Self { router: router(Arc::clone(&state)), state, issuer, keeper }
+        let start = |settings: &KeeperSettings| {
+            let observer = metrics.observer(&settings.namespace);
+            Keeper::start(settings.clone(), store.clone(), clock.clone(), observer)
+        };
+        let (mut keepers, issuers): (Vec<Keeper>, Vec<Issuer>) =
+            config.keepers().map(start).unzip();
+        let (keeper, issuer) = (keepers.remove(0), issuers[0].clone());
+        let state = AppState::new(issuers, config.codes, config.http, handlers_clock, metrics);
+        let state = Arc::new(state);
+        Self { router: router(Arc::clone(&state)), state, issuer, keeper, others: keepers }
     }
 
     pub(crate) async fn call(&self, method: &str, uri: &str, headers: &[(&str, &str)]) -> Answer {

@@ -45,6 +45,8 @@ pub(in crate::server) type AskedMany = Asked<true>;
 pub(in crate::server) struct Asked<const MANY: bool> {
     pub(super) issuer: Issuer,
     pub(super) code: String,
+    /// What stands before each ID.
+    pub(super) prefix: Option<Arc<str>>,
     pub(super) count: u32,
     pub(super) form: Form,
 }
@@ -60,16 +62,24 @@ impl<const MANY: bool> FromRequestParts<Arc<AppState>> for Asked<MANY> {
     async fn from_request_parts(parts: &mut Parts, state: &Arc<AppState>) -> Result<Self, Problem> {
         let code = read_code(Path::from_request_parts(parts, state).await)?;
         let params = Params::read(&parts.uri, Self::PARAMETERS)?;
-        let issuer = state.issuer(params.get("namespace"))?.clone();
+        let (namespace, prefix) = state.codes.locate(&code, params.get("namespace"))?;
+        let issuer = state.issuer(namespace)?.clone();
         let count = params.get("n").map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
         let form = read_form(params.get("format"), MANY, prefers_text(&parts.headers))?;
+        if let (Some(prefix), Some(format @ ("number" | "range"))) = (prefix, params.get("format"))
+        {
+            let detail = format!(
+                "format = {format:?}: must be string for code {code:?}, whose IDs begin with {prefix:?}"
+            );
+            return Err(invalid(detail));
+        }
         // Known before a claim that would be thrown away: IDs only grow.
         if form == Form::Number
             && let Some(smallest) = smallest_at(issuer.layout(), state.clock.now_ms())
         {
             refuse_unsafe(smallest)?;
         }
-        Ok(Self { issuer, code, count, form })
+        Ok(Self { issuer, prefix: prefix.cloned(), code, count, form })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     server::{
         params::{Params, invalid},
         problem::{Problem, ProblemCode},
-        state::AppState,
+        state::{AppState, DEFAULT_NAMESPACE},
     },
 };
 
@@ -78,12 +78,17 @@ pub(in crate::server) async fn parse_id(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let params = Params::read(&uri, &["namespace", "layout"])?;
-    let issuer = state.issuer(params.get("namespace"))?;
     let preset = params.get("layout").map(read_preset).transpose()?;
-    if preset.is_some() && params.get("namespace").is_some() {
+    let asked = params.get("namespace");
+    if preset.is_some() && asked.is_some() {
         return Err(invalid("parameters namespace and layout exclude each other"));
     }
     let Path(id) = id.map_err(|_| Problem::new(ProblemCode::InvalidId, "the ID must be UTF-8"))?;
+    let (namespace, id) = match state.codes.by_prefix(&id) {
+        Some((code, rest)) => (code.namespace_for(asked)?, rest),
+        None => (asked.unwrap_or(DEFAULT_NAMESPACE), id.as_str()),
+    };
+    let issuer = state.issuer(namespace)?;
     let id: Id = id.parse()?;
     let parsed = match preset {
         Some(preset) => ParsedId::of_preset(id, preset),
