@@ -38,6 +38,8 @@ pub enum ProblemCode {
     UriTooLong,
     /// A JSON number would lose digits.
     UnsafeNumber,
+    /// The layout has no such ID.
+    NotDecodable,
     /// Every cursor is in use.
     TooManyCodes,
     /// A defect of the service.
@@ -85,6 +87,9 @@ impl ProblemCode {
             Self::UriTooLong => (S::URI_TOO_LONG, "uri_too_long", "The address is too long"),
             Self::UnsafeNumber => {
                 (S::UNPROCESSABLE_ENTITY, "unsafe_number", "A JSON number would lose digits")
+            }
+            Self::NotDecodable => {
+                (S::UNPROCESSABLE_ENTITY, "not_decodable", "The layout has no such ID")
             }
             Self::TooManyCodes => {
                 (S::TOO_MANY_REQUESTS, "too_many_codes", "Too many codes are in use")
