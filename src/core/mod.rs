@@ -6,7 +6,8 @@
 //! | where | what |
 //! |---|---|
 //! | [`layout`] | how 63 bits are divided; compose and decompose |
-//! | [`preset`] | layouts by name |
+//! | [`preset`] | layouts by name, and those of other systems |
+//! | [`encoding`] | IDs as text, and back |
 //! | [`clock`] | the one place that reads clocks |
 //! | [`issue`] | cursors, grants and claims: how an ID is handed out |
 //! | [`policy`] | rules that tests break on purpose |
@@ -14,6 +15,7 @@
 
 pub mod clock;
 pub mod code;
+pub mod encoding;
 pub mod id;
 pub mod instant;
 pub mod issue;

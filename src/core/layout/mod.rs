@@ -21,11 +21,7 @@ pub use self::{
     spec::LayoutSpec,
     unit::TimeUnit,
 };
-use crate::core::{
-    id::Id,
-    instant::{format_unix_ms, format_unix_ms_short},
-    violation::Violation,
-};
+use crate::core::{id::Id, instant::format_unix_ms_short};
 
 /// How many ticks a layout whose time wraps counts before its cursors end: 2^47 ms are 4459 years.
 const WRAPPING_TICK_BITS: u32 = 47;
@@ -231,25 +227,6 @@ impl Layout {
     /// The first millisecond that the timestamp can no longer hold.
     pub fn valid_until_ms(&self) -> i64 {
         self.start_of_tick_ms(self.last_tick() + 1)
-    }
-
-    /// Checks that the layout can still issue at this instant.
-    ///
-    /// # Errors
-    ///
-    /// When its timestamp ran out: names the last instant, and `layout.epoch` as the way out.
-    pub fn check_not_over(&self, now_ms: i64) -> Result<(), Violation> {
-        let end_ms = self.valid_until_ms();
-        if now_ms < end_ms {
-            return Ok(());
-        }
-        let allowed = format!(
-            "later: the {} bits of the timestamp ran out, the last instant was {}; old IDs can \
-             still be parsed, new ones need another layout.epoch",
-            self.widths.timestamp,
-            format_unix_ms(end_ms - 1),
-        );
-        Err(Violation::new("layout.epoch", format_unix_ms_short(self.epoch_ms()), allowed))
     }
 
     /// The first position of a tick.

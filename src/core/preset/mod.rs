@@ -8,7 +8,11 @@ pub mod foreign;
 mod named;
 
 pub use self::named::NamedLayout;
-use crate::core::layout::{LayoutSpec, TimeUnit};
+use crate::core::{
+    instant::{format_unix_ms, format_unix_ms_short},
+    layout::{Layout, LayoutSpec, TimeUnit},
+    violation::Violation,
+};
 
 /// A layout with a name, which can issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -195,6 +199,31 @@ impl Preset {
     /// The preset of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name() == name)
+    }
+
+    /// Checks that IDs can still be issued from the preset's own epoch: to be asked where no
+    /// other epoch is given.
+    ///
+    /// # Errors
+    ///
+    /// When its timestamp ran out: names its last instant and the way out.
+    pub fn check_own_epoch(self) -> Result<(), Violation> {
+        if self != Self::Lingdu {
+            return Ok(());
+        }
+        let layout = self.layout();
+        let allowed = format!(
+            "given anew beside layout.preset {}: from the preset's own epoch the timestamp ran \
+             out, its last instant was {}; old IDs can still be parsed",
+            self.name(),
+            format_unix_ms(layout.valid_until_ms() - 1),
+        );
+        Err(Violation::new("layout.epoch", format_unix_ms_short(layout.epoch_ms()), allowed))
+    }
+
+    /// The layout, from its own epoch.
+    pub fn layout(self) -> Layout {
+        self.spec().build().expect("every preset is valid, as a test holds")
     }
 
     /// Its settings. Beside them only the epoch, the data centre, the initial lane and the

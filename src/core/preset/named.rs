@@ -19,10 +19,7 @@ impl NamedLayout {
     /// The layout of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         match Preset::by_name(name) {
-            Some(preset) => {
-                let layout = preset.spec().build().expect("every preset is valid, as a test holds");
-                Some(Self::Preset(preset, Box::new(layout)))
-            }
+            Some(preset) => Some(Self::Preset(preset, Box::new(preset.layout()))),
             None => ForeignLayout::by_name(name).map(Self::Foreign),
         }
     }

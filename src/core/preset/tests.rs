@@ -7,9 +7,8 @@ use crate::core::{
     layout::{Fields, Layout},
 };
 
-fn layout(preset: Preset) -> Layout {
-    preset.spec().build().unwrap_or_else(|violations| panic!("{}: {violations}", preset.name()))
-}
+/// When this table was made, 2026-11-20.
+const PUBLISHED_MS: i64 = 1_795_132_800_000;
 
 /// An ID and its fields: (ID, Unix ms, data centre, worker, lane, sequence).
 type Vector = (u64, i64, u64, u64, u64, u64);
@@ -33,7 +32,7 @@ fn check(name: &str, layout: &Layout, vectors: &[Vector]) {
 }
 
 fn check_preset(preset: Preset, vectors: &[Vector]) {
-    check(preset.name(), &layout(preset), vectors);
+    check(preset.name(), &preset.layout(), vectors);
 }
 
 #[test]
@@ -76,13 +75,13 @@ fn presets_have_their_published_widths() {
         (Preset::AdncClassic, "2019-12-31T16:00:00Z", [41, 5, 5, 0, 12], full),
     ];
     for (preset, epoch, widths, sequences) in presets {
-        assert_eq!(layout(preset).words(), words(epoch, widths, sequences));
+        assert_eq!(preset.layout().words(), words(epoch, widths, sequences));
     }
 }
 
 #[test]
 fn js_safe_stays_below_2_to_the_53_until_november_2059() {
-    let layout = layout(Preset::JsSafe);
+    let layout = Preset::JsSafe.layout();
     let largest_before = |date: &str| {
         let tick = layout.tick_in_range(parse_unix_ms(date).expect("a date")).expect("fits");
         let composer = layout.composer(layout.largest_worker(), 1).expect("fits");
@@ -203,7 +202,7 @@ fn westids_qr_scenes() {
             (1_465_195_519, NOW, 0, 31, 0, 31),
         ],
     );
-    let layout = layout(Preset::WestidQr);
+    let layout = Preset::WestidQr.layout();
     assert_eq!((layout.widths().total(), layout.wrap_ms()), (31, Some(ROUND)));
     // Cursors go on where the ID starts again.
     let composer = layout.composer(12, 0).expect("fits");
@@ -221,7 +220,7 @@ fn westids_qr_scenes() {
 #[test]
 fn a_wrapping_id_is_of_the_latest_instant_that_clocks_allow() {
     const ROUND: i64 = 1 << 21;
-    let layout = layout(Preset::WestidQr);
+    let layout = Preset::WestidQr.layout();
     let id = Id::new(1_465_194_880).expect("63 bits");
     let at = |now_ms| layout.parse(id, now_ms).expect("fits").unix_ms;
     assert_eq!(at(NOW + ROUND - 10_001), NOW);
@@ -248,17 +247,21 @@ fn lingdus_vectors_and_its_end() {
             (9_223_372_036_854_775_807, last, 0, 32_767, 0, 1_023),
         ],
     );
-    let own = layout(Preset::Lingdu);
-    assert_eq!(own.check_not_over(last), Ok(()));
+    assert_eq!(Preset::Lingdu.layout().valid_until_ms(), last + 1);
+}
+
+#[test]
+fn presets_whose_time_ran_out_need_an_epoch() {
+    for preset in Preset::ALL {
+        let is_over = preset.layout().valid_until_ms() < PUBLISHED_MS;
+        assert_eq!(preset.check_own_epoch().is_err(), is_over, "{}", preset.name());
+    }
     assert_eq!(
-        own.check_not_over(last + 1).expect_err("over").to_string(),
-        "layout.epoch = 2017-12-20T16:00:00Z: must be later: the 38 bits of the timestamp ran \
-         out, the last instant was 2026-09-06T02:58:26.943Z; old IDs can still be parsed, new \
-         ones need another layout.epoch"
+        Preset::Lingdu.check_own_epoch().expect_err("over").to_string(),
+        "layout.epoch = 2017-12-20T16:00:00Z: must be given anew beside layout.preset lingdu: \
+         from the preset's own epoch the timestamp ran out, its last instant was \
+         2026-09-06T02:58:26.943Z; old IDs can still be parsed"
     );
-    let epoch_ms = LayoutSpec::DEFAULT_EPOCH_MS;
-    let renewed = LayoutSpec { epoch_ms, ..Preset::Lingdu.spec() }.build().expect("valid");
-    assert_eq!(renewed.check_not_over(last + 1), Ok(()));
 }
 
 #[test]
