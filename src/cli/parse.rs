@@ -2,7 +2,11 @@
 
 use super::{Failure, output};
 use crate::{
-    core::{id::Id, preset::Preset},
+    core::{
+        clock::{Clock, SystemClock},
+        id::Id,
+        preset::NamedLayout,
+    },
     server::{
         DEFAULT_NAMESPACE, ParsedId,
         config::{Config, ConfigError},
@@ -13,14 +17,15 @@ use crate::{
 pub(super) struct ParseArguments {
     /// The ID.
     id: String,
-    /// The layout, by its preset's name; the configured one by default.
-    #[arg(long, value_name = "PRESET", value_parser = preset)]
-    layout: Option<Preset>,
+    /// A preset, or the layout of another system; the configured layout by default.
+    #[arg(long, value_name = "NAME", value_parser = layout)]
+    layout: Option<NamedLayout>,
 }
 
-fn preset(name: &str) -> Result<Preset, String> {
-    let names = || format!("must be {}", Preset::ALL.map(Preset::name).join(" or "));
-    Preset::by_name(name).ok_or_else(names)
+fn layout(name: &str) -> Result<NamedLayout, String> {
+    NamedLayout::by_name(name).ok_or_else(|| {
+        format!("must be one of {}", NamedLayout::names().collect::<Vec<_>>().join(", "))
+    })
 }
 
 pub(super) fn run(
@@ -31,14 +36,16 @@ pub(super) fn run(
         .id
         .parse()
         .map_err(|error| Failure::Usage(format!("ID {:?}: {error}", arguments.id)))?;
-    let parsed = match arguments.layout {
-        Some(preset) => ParsedId::of_preset(id, preset),
+    let now_ms = SystemClock::default().now_ms();
+    let parsed = match &arguments.layout {
+        Some(layout) => ParsedId::of_named(id, layout, now_ms),
         None => {
             let config = load()?;
             let keeper = config.keeper(DEFAULT_NAMESPACE).expect("it always exists");
-            ParsedId::of_namespace(id, &keeper.layout, DEFAULT_NAMESPACE)
+            ParsedId::of_namespace(id, &keeper.layout, DEFAULT_NAMESPACE, now_ms)
         }
     };
+    let parsed = parsed.map_err(|error| Failure::Failed(error.to_string()))?;
     let json = serde_json::to_string_pretty(&parsed).expect("texts and numbers are always JSON");
     Ok(output::print(&(json + "\n"))?)
 }

@@ -7,7 +7,8 @@
 //! | where | what |
 //! |---|---|
 //! | [`layout`] | how 63 bits are divided; compose and decompose |
-//! | [`preset`] | layouts by name |
+//! | [`preset`] | layouts by name, and those of other systems |
+//! | [`encoding`] | IDs as text, and back |
 //! | [`clock`] | the one place that reads clocks |
 //! | [`host`] | the one place that asks the machine for its name and address |
 //! | [`worker_id`] | worker ids that are given, not leased |
@@ -17,6 +18,7 @@
 
 pub mod clock;
 pub mod code;
+pub mod encoding;
 pub mod host;
 pub mod id;
 pub mod instant;

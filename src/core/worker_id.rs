@@ -35,7 +35,7 @@ use crate::core::{host, layout::Layout};
 
 /// Gives a process its worker id.
 pub trait WorkerIdSource: Debug + Send + Sync {
-    /// The worker id of this process, from 0 to the layout's largest.
+    /// The worker id of this process, from the layout's smallest to its largest.
     ///
     /// # Errors
     ///
@@ -53,19 +53,25 @@ pub enum WorkerIdError {
     /// Where it should come from there is none; the text says what was found.
     #[error("{0}")]
     Missing(String),
-    /// The id is larger than the layout's largest.
-    #[error("worker id {id} is above {largest}, the layout's largest")]
-    TooLarge {
+    /// The layout has no such worker.
+    #[error("worker id {id} is outside {smallest} to {largest}, those of the layout")]
+    OutOfRange {
         /// The id.
         id: u64,
-        /// The largest that fits.
+        /// The smallest that the layout has.
+        smallest: u64,
+        /// The largest that the layout has.
         largest: u64,
     },
 }
 
 fn fit(id: u64, layout: &Layout) -> Result<u64, WorkerIdError> {
-    let largest = layout.largest_worker();
-    if id <= largest { Ok(id) } else { Err(WorkerIdError::TooLarge { id, largest }) }
+    let (smallest, largest) = (layout.smallest_worker(), layout.largest_worker());
+    if (smallest..=largest).contains(&id) {
+        Ok(id)
+    } else {
+        Err(WorkerIdError::OutOfRange { id, smallest, largest })
+    }
 }
 
 /// A worker id chosen by hand.
@@ -135,7 +141,7 @@ impl Ipv4LowBits {
 
 impl WorkerIdSource for Ipv4LowBits {
     fn worker_id(&self, layout: &Layout) -> Result<u64, WorkerIdError> {
-        Ok(u64::from(u32::from(self.0)) & layout.largest_worker())
+        fit(u64::from(u32::from(self.0)) & layout.largest_worker(), layout)
     }
 
     fn premise(&self) -> String {
@@ -205,7 +211,7 @@ mod tests {
     fn given_ids_must_fit_the_layout() {
         assert_eq!(id(&FixedWorkerId(0)), Ok(0));
         assert_eq!(id(&FixedWorkerId(511)), Ok(511));
-        let refused = "worker id 512 is above 511, the layout's largest";
+        let refused = "worker id 512 is outside 0 to 511, those of the layout";
         assert_eq!(id(&FixedWorkerId(512)), Err(refused.into()));
     }
 

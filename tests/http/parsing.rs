@@ -60,7 +60,7 @@ async fn bad_ids_are_refused_with_their_place() {
         let detail = world.get(&format!("/parse/{id}")).await.problem(400, "invalid_id");
         assert!(detail.contains(said), "{id}: {detail}");
     }
-    for query in ["layout=other", "layout=raindrop&namespace=default", "encoding=hex"] {
+    for query in ["layout=other", "layout=raindrop&namespace=default", "padded=true"] {
         world.get(&format!("/parse/1?{query}")).await.problem(400, "invalid_parameter");
     }
 }

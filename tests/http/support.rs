@@ -28,6 +28,14 @@ pub(crate) fn config(pairs: &[(&str, &str)]) -> Config {
     Config::load(&Inputs { environment, ..Inputs::default() }).expect("a valid configuration")
 }
 
+/// The configuration of a file.
+pub(crate) fn config_of(text: &str) -> Config {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("raindrop.toml");
+    std::fs::write(&path, text).expect("written");
+    Config::load(&Inputs { file: Some(path), ..Inputs::default() }).expect("a valid configuration")
+}
+
 /// A service that is called without a socket.
 pub(crate) struct World {
     pub(crate) router: Router,
@@ -82,6 +90,17 @@ impl World {
         let state = AppState::new(issuers, config.codes, config.http, handlers_clock, metrics);
         let state = Arc::new(state);
         Self { router: router(Arc::clone(&state)), state, issuer, keeper, others: keepers }
+    }
+
+    /// Waits until every namespace issues.
+    pub(crate) async fn until_issuing(&self) {
+        for _ in 0..1_000 {
+            if self.get("/readyz").await.status == 200 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("never ready: {}", self.get("/health").await.body);
     }
 
     pub(crate) async fn call(&self, method: &str, uri: &str, headers: &[(&str, &str)]) -> Answer {

@@ -31,6 +31,8 @@ pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
     let epoch = "an RFC 3339 instant such as 2025-01-01T00:00:00Z";
     if let Some(epoch_ms) = reader.given("layout.epoch", epoch, parse_unix_ms) {
         spec.epoch_ms = epoch_ms;
+    } else if let Some(Err(violation)) = preset.map(Preset::check_own_epoch) {
+        reader.violation(violation);
     }
     set(&mut spec.data_center, reader.given_number("layout.data_center"));
     set(&mut spec.rollback_initial, reader.given_number("layout.rollback_initial"));

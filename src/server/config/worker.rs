@@ -84,7 +84,9 @@ fn read_source(reader: &mut Reader, host: &Host) -> Option<Box<dyn WorkerIdSourc
 
 fn reject_id(reader: &mut Reader, key: &str, error: &WorkerIdError) {
     let allowed = match error {
-        WorkerIdError::TooLarge { largest, .. } if key == "worker.id" => format!("0 to {largest}"),
+        WorkerIdError::OutOfRange { smallest, largest, .. } if key == "worker.id" => {
+            format!("{smallest} to {largest}")
+        }
         error => format!("another source, or worker.id, since {error}"),
     };
     reader.reject(key, allowed);

@@ -1,6 +1,6 @@
 //! What a request for IDs asks for.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use axum::{
     extract::{FromRequestParts, Path, rejection::PathRejection},
@@ -10,6 +10,7 @@ use axum::{
 use crate::{
     core::{
         code::{CODE_PATTERN, is_valid_code},
+        encoding::{Encoder, Encoding},
         id::Id,
         layout::{Fields, Layout},
     },
@@ -45,15 +46,59 @@ pub(in crate::server) type AskedMany = Asked<true>;
 pub(in crate::server) struct Asked<const MANY: bool> {
     pub(super) issuer: Issuer,
     pub(super) code: String,
-    /// What stands before each ID.
-    pub(super) prefix: Option<Arc<str>>,
     pub(super) count: u32,
     pub(super) form: Form,
+    /// What stands before each ID.
+    prefix: Option<Arc<str>>,
+    /// How IDs are written other than in plain decimal, and whether padded.
+    encoding: Option<(Encoding, bool)>,
 }
 
 impl<const MANY: bool> Asked<MANY> {
-    const PARAMETERS: &'static [&'static str] =
-        if MANY { &["n", "format", "namespace"] } else { &["format", "namespace"] };
+    const PARAMETERS: &'static [&'static str] = match MANY {
+        true => &["n", "format", "encoding", "padded", "namespace"],
+        false => &["format", "encoding", "padded", "namespace"],
+    };
+
+    /// How the IDs are written as texts.
+    pub(super) fn texts(&self) -> Texts<'_> {
+        let encoder = self.encoding.map(|(encoding, is_padded)| {
+            Encoder::new(encoding, is_padded, self.issuer.layout()).expect("it was checked")
+        });
+        Texts { prefix: self.prefix.as_deref().unwrap_or_default(), encoder }
+    }
+}
+
+/// Writes IDs as texts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Texts<'a> {
+    pub(super) prefix: &'a str,
+    /// None writes plain decimal.
+    encoder: Option<Encoder<'a>>,
+}
+
+impl<'a> Texts<'a> {
+    pub(super) fn text(self, id: Id) -> impl fmt::Display + use<'a> {
+        Text { texts: self, id }
+    }
+}
+
+struct Text<'a> {
+    texts: Texts<'a>,
+    id: Id,
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Texts { prefix, encoder } = self.texts;
+        if !prefix.is_empty() {
+            f.write_str(prefix)?;
+        }
+        match encoder {
+            None => self.id.fmt(f),
+            Some(encoder) => encoder.text(self.id).fmt(f),
+        }
+    }
 }
 
 impl<const MANY: bool> FromRequestParts<Arc<AppState>> for Asked<MANY> {
@@ -66,12 +111,23 @@ impl<const MANY: bool> FromRequestParts<Arc<AppState>> for Asked<MANY> {
         let issuer = state.issuer(namespace)?.clone();
         let count = params.get("n").map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
         let form = read_form(params.get("format"), MANY, prefers_text(&parts.headers))?;
-        if let (Some(prefix), Some(format @ ("number" | "range"))) = (prefix, params.get("format"))
-        {
-            let detail = format!(
-                "format = {format:?}: must be string for code {code:?}, whose IDs begin with {prefix:?}"
-            );
-            return Err(invalid(detail));
+        let encoding = read_encoding(params.get("encoding"))?;
+        let is_padded = read_boolean("padded", params.get("padded"))?;
+        let encoding =
+            (encoding != Encoding::Decimal || is_padded).then_some((encoding, is_padded));
+        if let Some((encoding, is_padded)) = encoding {
+            Encoder::new(encoding, is_padded, issuer.layout())
+                .map_err(|error| invalid(error.to_string()))?;
+        }
+        if let Some(format @ ("number" | "range")) = params.get("format") {
+            let because = match (prefix, encoding) {
+                (Some(prefix), _) => format!("for code {code:?}, whose IDs begin with {prefix:?}"),
+                (None, Some(_)) => "with encoding or padded, which write texts".into(),
+                (None, None) => String::new(),
+            };
+            if !because.is_empty() {
+                return Err(invalid(format!("format = {format:?}: must be string {because}")));
+            }
         }
         // Known before a claim that would be thrown away: IDs only grow.
         if form == Form::Number
@@ -79,7 +135,7 @@ impl<const MANY: bool> FromRequestParts<Arc<AppState>> for Asked<MANY> {
         {
             refuse_unsafe(smallest)?;
         }
-        Ok(Self { issuer, prefix: prefix.cloned(), code, count, form })
+        Ok(Self { issuer, prefix: prefix.cloned(), code, count, form, encoding })
     }
 }
 
@@ -114,6 +170,23 @@ fn read_form(format: Option<&str>, many: bool, text: bool) -> Result<Form, Probl
             let allowed = if many { "string, number or range" } else { "string or number" };
             Err(invalid(format!("format = {other:?}: must be {allowed}")))
         }
+    }
+}
+
+/// Reads the encoding of a request; decimal when none is named.
+pub(super) fn read_encoding(name: Option<&str>) -> Result<Encoding, Problem> {
+    let Some(name) = name else { return Ok(Encoding::default()) };
+    Encoding::by_name(name).ok_or_else(|| {
+        let names = Encoding::ALL.map(Encoding::name).join(", ");
+        invalid(format!("encoding = {name:?}: must be one of {names}"))
+    })
+}
+
+fn read_boolean(name: &str, value: Option<&str>) -> Result<bool, Problem> {
+    match value {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => Err(invalid(format!("{name} = {other:?}: must be true or false"))),
     }
 }
 

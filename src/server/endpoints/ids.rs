@@ -6,25 +6,24 @@ use axum::response::Response;
 
 use super::{
     answer::answer,
-    asked::{AskedMany, Form, refuse_unsafe},
+    asked::{AskedMany, Form, Texts, refuse_unsafe},
 };
 use crate::{core::issue::Run, server::problem::Problem};
 
 /// Answers `n` IDs, ascending.
 pub(in crate::server) async fn next_ids(asked: AskedMany) -> Result<Response, Problem> {
     let run = asked.issuer.next_ids(&asked.code, asked.count).await?;
-    let prefix = asked.prefix.as_deref().unwrap_or_default();
-    Ok(answer(asked.form, write_run(asked.form, prefix, run)?))
+    Ok(answer(asked.form, write_run(asked.form, asked.texts(), run)?))
 }
 
-fn write_run(form: Form, prefix: &str, run: Run) -> Result<String, Problem> {
+fn write_run(form: Form, texts: Texts<'_>, run: Run) -> Result<String, Problem> {
     // 19 digits, two quotes and a comma.
-    let mut body = String::with_capacity(run.len() * (22 + prefix.len()) + 16);
+    let mut body = String::with_capacity(run.len() * (22 + texts.prefix.len()) + 16);
     let wrote = "a string takes any text";
     match form {
         Form::Text => {
             for id in run {
-                writeln!(body, "{prefix}{id}").expect(wrote);
+                writeln!(body, "{}", texts.text(id)).expect(wrote);
             }
             return Ok(body);
         }
@@ -42,7 +41,7 @@ fn write_run(form: Form, prefix: &str, run: Run) -> Result<String, Problem> {
         Form::String => {
             body.push_str(r#"{"ids":["#);
             for id in run {
-                write!(body, r#""{prefix}{id}","#).expect(wrote);
+                write!(body, r#""{}","#, texts.text(id)).expect(wrote);
             }
         }
         Form::Number => {

@@ -2,6 +2,7 @@
 
 pub(super) mod answer;
 mod asked;
+pub(super) mod bounds;
 pub(super) mod health;
 pub(super) mod id;
 pub(super) mod ids;
