@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Failure, output};
+use super::{Failure, output, parse::encoding};
 use crate::{
     core::{
         clock::SystemClock,
+        encoding::{Encoder, Encoding},
         issue::{ClaimError, Run},
+        layout::Layout,
     },
     keeper::{IssueError, Issuer, Keeper, NoObserver, Released},
     server::{config::Config, telemetry},
@@ -29,6 +31,12 @@ pub(super) struct IdArguments {
     /// One ID per line, or a JSON array of strings.
     #[arg(long, default_value = "lines")]
     format: Format,
+    /// How IDs are written: decimal, hex, base32, base36, base62, base64url or friendly.
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = encoding)]
+    encoding: Encoding,
+    /// Pad with zeros so that texts sort as their IDs: decimal, hex, base32 and base36.
+    #[arg(long)]
+    padded: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -38,6 +46,8 @@ enum Format {
 }
 
 pub(super) fn run(mut config: Config, arguments: &IdArguments) -> Result<(), Failure> {
+    // What cannot be written is refused before a worker id is leased.
+    encoder(arguments, &config.keeper.layout)?;
     if config.log.level == "info" {
         config.log.level = "warn";
     }
@@ -46,6 +56,11 @@ pub(super) fn run(mut config: Config, arguments: &IdArguments) -> Result<(), Fai
     let result = runtime.block_on(issue(config, arguments));
     runtime.shutdown_background();
     result
+}
+
+fn encoder<'a>(arguments: &IdArguments, layout: &'a Layout) -> Result<Encoder<'a>, Failure> {
+    let encoder = Encoder::new(arguments.encoding, arguments.padded, layout);
+    encoder.map_err(|error| Failure::Usage(error.to_string()))
 }
 
 async fn issue(config: Config, arguments: &IdArguments) -> Result<(), Failure> {
@@ -71,6 +86,7 @@ async fn print(issuer: &Issuer, arguments: &IdArguments) -> Result<(), Failure> 
         let why = trouble.map_or_else(|| "nobody says why".into(), |why| why.to_string());
         return Err(Failure::Failed(format!("no lease within {LEASE_WITHIN:?}: {why}")));
     }
+    let encoder = encoder(arguments, issuer.layout())?;
     let mut left = arguments.count;
     let (open, between, close) = match arguments.format {
         Format::Lines => ("", "\n", "\n"),
@@ -83,7 +99,7 @@ async fn print(issuer: &Issuer, arguments: &IdArguments) -> Result<(), Failure> 
         let mut text = String::new();
         for id in run {
             text.push_str(separator);
-            text.push_str(&id.to_string());
+            encoder.encode_into(&mut text, id);
             separator = between;
         }
         output::print(&text)?;

@@ -7,6 +7,7 @@ mod health;
 mod id;
 mod output;
 mod parse;
+mod plan;
 mod serve;
 mod workers;
 
@@ -52,6 +53,8 @@ enum Command {
     Id(id::IdArguments),
     /// Print the fields of an ID.
     Parse(parse::ParseArguments),
+    /// Draw the bits of a layout, and tell when each field is used up.
+    Plan(plan::PlanArguments),
     /// Check the configuration and print every value with its source.
     Config,
     /// Ask a running service whether it is alive, or ready.
@@ -128,6 +131,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Serve => serve::run(load()?),
         Command::Id(arguments) => id::run(load()?, &arguments),
         Command::Parse(arguments) => parse::run(load, &arguments),
+        Command::Plan(arguments) => plan::run(load, arguments),
         Command::Config => config::run(&load()?),
         Command::Health(arguments) => health::run(load, arguments),
         Command::Workers => workers::run(load()?),

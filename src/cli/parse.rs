@@ -4,7 +4,7 @@ use super::{Failure, output};
 use crate::{
     core::{
         clock::{Clock, SystemClock},
-        id::Id,
+        encoding::Encoding,
         preset::NamedLayout,
     },
     server::{
@@ -20,6 +20,14 @@ pub(super) struct ParseArguments {
     /// A preset, or the layout of another system; the configured layout by default.
     #[arg(long, value_name = "NAME", value_parser = layout)]
     layout: Option<NamedLayout>,
+    /// How the ID is written: decimal, hex, base32, base36, base62, base64url or friendly.
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = encoding)]
+    encoding: Encoding,
+}
+
+pub(super) fn encoding(name: &str) -> Result<Encoding, String> {
+    let names = || format!("must be one of {}", Encoding::ALL.map(Encoding::name).join(", "));
+    Encoding::by_name(name).ok_or_else(names)
 }
 
 fn layout(name: &str) -> Result<NamedLayout, String> {
@@ -32,14 +40,18 @@ pub(super) fn run(
     load: impl FnOnce() -> Result<Config, ConfigError>,
     arguments: &ParseArguments,
 ) -> Result<(), Failure> {
-    let id: Id = arguments
-        .id
-        .parse()
-        .map_err(|error| Failure::Usage(format!("ID {:?}: {error}", arguments.id)))?;
     let now_ms = SystemClock::default().now_ms();
+    let read = |layout| {
+        let ParseArguments { id, encoding, .. } = arguments;
+        let as_usage = |error| Failure::Usage(format!("ID {id:?}: {error}"));
+        encoding.decode(id, layout).map_err(as_usage)
+    };
     let parsed = match &arguments.layout {
-        Some(layout) => ParsedId::of_named(id, layout, now_ms),
-        None => ParsedId::of_namespace(id, &load()?.keeper.layout, DEFAULT_NAMESPACE, now_ms),
+        Some(named) => ParsedId::of_named(read(named.layout())?, named, now_ms),
+        None => {
+            let layout = load()?.keeper.layout;
+            ParsedId::of_namespace(read(Some(&layout))?, &layout, DEFAULT_NAMESPACE, now_ms)
+        }
     };
     let parsed = parsed.map_err(|error| Failure::Failed(error.to_string()))?;
     let json = serde_json::to_string_pretty(&parsed).expect("texts and numbers are always JSON");
