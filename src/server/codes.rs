@@ -62,14 +62,42 @@ impl Codes {
         }
     }
 
-    /// The code whose prefix the text begins with, and the rest of the text: the code with the
-    /// longest prefix when several fit.
-    pub fn by_prefix<'a>(&self, text: &'a str) -> Option<(&CodeConfig, &'a str)> {
-        self.by_prefix.iter().find_map(|code| {
+    /// What an ID's text is without the prefix of a configured code, the longest that it begins
+    /// with, and whose it is then.
+    ///
+    /// # Errors
+    ///
+    /// When the prefix is that of another namespace than the one that is asked for.
+    pub fn locate_text<'a>(
+        &'a self,
+        text: &'a str,
+        asked: Option<&'a str>,
+    ) -> Result<LocatedText<'a>, WrongNamespace> {
+        let stripped = self.by_prefix.iter().find_map(|code| {
             let prefix = code.prefix.as_deref()?;
-            Some((code, text.strip_prefix(prefix)?))
-        })
+            Some((code, prefix, text.strip_prefix(prefix)?))
+        });
+        match stripped {
+            Some((code, prefix, text)) => {
+                Ok(LocatedText { namespace: code.namespace_for(asked)?, prefix, text })
+            }
+            None => {
+                let namespace = asked.unwrap_or(DEFAULT_NAMESPACE);
+                Ok(LocatedText { namespace, prefix: "", text })
+            }
+        }
     }
+}
+
+/// The text of an ID without the prefix of its code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocatedText<'a> {
+    /// The namespace of the ID.
+    pub namespace: &'a str,
+    /// The prefix that stood before it; empty when there was none.
+    pub prefix: &'a str,
+    /// The rest, in whatever encoding.
+    pub text: &'a str,
 }
 
 impl CodeConfig {
@@ -78,7 +106,7 @@ impl CodeConfig {
     /// # Errors
     ///
     /// When another one is asked for.
-    pub fn namespace_for(&self, asked: Option<&str>) -> Result<&str, WrongNamespace> {
+    fn namespace_for(&self, asked: Option<&str>) -> Result<&str, WrongNamespace> {
         match asked {
             Some(asked) if asked != self.namespace => Err(WrongNamespace {
                 code: self.name.clone(),
@@ -114,11 +142,18 @@ mod tests {
     #[test]
     fn the_longest_prefix_wins() {
         let codes = Codes::new([code("a", "A-"), code("b", "A-B-"), code("c", "C-")]);
-        let found = |text| codes.by_prefix(text).map(|(code, rest)| (code.name.clone(), rest));
-        assert_eq!(found("A-1"), Some(("a".into(), "1")));
-        assert_eq!(found("A-B-1"), Some(("b".into(), "1")));
-        assert_eq!(found("C-"), Some(("c".into(), "")));
-        assert_eq!(found("1"), None);
-        assert_eq!(found("a-1"), None);
+        for (text, prefix, rest) in [
+            ("A-1", "A-", "1"),
+            ("A-B-1", "A-B-", "1"),
+            ("C-", "C-", ""),
+            ("1", "", "1"),
+            ("a-1", "", "a-1"),
+        ] {
+            let namespace = if prefix.is_empty() { DEFAULT_NAMESPACE } else { "n" };
+            let located = LocatedText { namespace, prefix, text: rest };
+            assert_eq!(codes.locate_text(text, None), Ok(located));
+        }
+        assert!(codes.locate_text("A-1", Some("m")).is_err());
+        assert_eq!(codes.locate_text("1", Some("m")).map(|located| located.namespace), Ok("m"));
     }
 }

@@ -21,7 +21,7 @@ mod state;
 pub mod telemetry;
 
 pub use self::{
-    codes::{CodeConfig, Codes, WrongNamespace},
+    codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
     endpoints::parse::ParsedId,
     metrics::Metrics,
     problem::{Problem, ProblemCode},

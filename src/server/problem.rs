@@ -157,8 +157,11 @@ impl Problem {
         Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
     }
 
-    /// The same problem of what follows a prefix, which the request's text begins with.
+    /// The same problem, of what follows this prefix of the text that was given.
     pub(super) fn after(self, prefix: &str) -> Self {
+        if prefix.is_empty() {
+            return self;
+        }
         Self { detail: format!("after the prefix {prefix:?}: {}", self.detail), ..self }
     }
 

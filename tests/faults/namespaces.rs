@@ -62,6 +62,36 @@ async fn namespaces_go_on_above_their_own_marks_after_a_crash_and_are_listed() {
     assert!(err.contains("default, js, qr"), "{err}");
 }
 
+#[test]
+fn the_command_line_knows_the_configured_codes() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = "[namespaces.js.layout]\npreset = 'js-safe'\n\
+                [[code]]\nname = 'order'\nnamespace = 'js'\nprefix = 'ORD-'\n";
+    std::fs::write(folder.path().join("raindrop.toml"), file).expect("written");
+    let raindrop = |arguments: &[&str]| {
+        run(&[&["--config", "raindrop.toml"], arguments].concat(), &[], folder.path())
+    };
+    let (code, out, err) = raindrop(&["id", "order", "--encoding", "hex"]);
+    assert_eq!(code, Some(0), "{err}");
+    let id = out.trim();
+    assert!(id.starts_with("ORD-") && id.len() == 20, "{out}");
+    let (code, out, err) = raindrop(&["parse", id, "--encoding", "hex"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("\"namespace\": \"js\""), "{out}");
+    for arguments in
+        [&["id", "order", "--namespace", "default"][..], &["parse", id, "--namespace", "default"]]
+    {
+        let (code, _, err) = raindrop(arguments);
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.contains("\"js\"") && err.contains("\"default\""), "{err}");
+    }
+    let (code, out, _) = raindrop(&["config"]);
+    assert_eq!(code, Some(0));
+    for line in ["namespaces.js.layout.worker_bits", "[[code]] order: prefix"] {
+        assert!(out.lines().any(|found| found.starts_with(line)), "{out}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_namespace_without_a_free_row_does_not_stop_the_others() {
     let folder = tempfile::tempdir().expect("a temporary folder");

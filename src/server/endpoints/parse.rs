@@ -17,10 +17,11 @@ use crate::{
         preset::NamedLayout,
     },
     server::{
+        codes::LocatedText,
         endpoints::asked::read_encoding,
         params::{Params, invalid},
         problem::{Problem, ProblemCode},
-        state::{AppState, DEFAULT_NAMESPACE},
+        state::AppState,
     },
 };
 
@@ -108,16 +109,10 @@ pub(in crate::server) async fn parse_id(
     }
     let Path(text) =
         id.map_err(|_| Problem::new(ProblemCode::InvalidId, "the ID must be UTF-8"))?;
-    let (namespace, prefix, text) = match state.codes.by_prefix(&text) {
-        Some((code, rest)) => (code.namespace_for(asked)?, code.prefix.as_deref(), rest),
-        None => (asked.unwrap_or(DEFAULT_NAMESPACE), None, text.as_str()),
-    };
+    let LocatedText { namespace, prefix, text } = state.codes.locate_text(&text, asked)?;
     let issuer = state.issuer(namespace)?;
     let layout = named.as_ref().map_or(Some(issuer.layout()), NamedLayout::layout);
-    let id = encoding.decode(text, layout).map_err(|error| match prefix {
-        Some(prefix) => Problem::from(error).after(prefix),
-        None => error.into(),
-    })?;
+    let id = encoding.decode(text, layout).map_err(|error| Problem::from(error).after(prefix))?;
     let now_ms = state.clock.now_ms();
     let parsed = match named {
         Some(layout) => ParsedId::of_named(id, &layout, now_ms),
