@@ -103,7 +103,7 @@ impl Service {
             match released {
                 Released::Done => tracing::info!(namespace, "stopped; the worker id is free"),
                 Released::NothingHeld => {
-                    tracing::info!(namespace, "stopped; no worker id was held")
+                    tracing::info!(namespace, "stopped; no worker id was held");
                 }
                 Released::GaveUp => {
                     tracing::warn!(namespace, "stopped; the worker id comes free after its ttl");

@@ -117,9 +117,10 @@ impl Reader {
     /// Notes a violation that the core found.
     pub(super) fn violation(&mut self, violation: Violation) {
         if !self.is_bad(&violation.key) {
-            // As it was written, where it was.
+            // As it was written, where it was; a preset has other defaults than the key table.
             let (shown, source) = self.shown(&violation.key);
-            let value = if shown.is_empty() { violation.value } else { shown };
+            let is_presets = source == Source::Default && violation.key.starts_with("layout.");
+            let value = if shown.is_empty() || is_presets { violation.value } else { shown };
             self.note(&violation.key, value, source, violation.allowed);
         }
     }

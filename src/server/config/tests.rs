@@ -174,7 +174,7 @@ fn relations_between_keys_are_checked() {
     rejects(&[("layout.preset", "other")], "layout.preset = other");
     rejects(&[("layout.data_center", "1")], "layout.data_center = 1");
     rejects(&[("layout.timestamp_bits", "x")], "layout.timestamp_bits = x");
-    rejects(&[("layout.preset", "lingdu")], "must be given anew beside layout.preset lingdu");
+    rejects(&[("layout.preset", "lingdu")], "layout.epoch = 2017-12-20T16:00:00Z (default)");
     rejects(&[("store.url", "memory:")], "store.url = memory:");
     rejects(&[("store.url", "oracle://db")], "store.url = oracle://db");
     rejects(&[("store.worker_table", "a-b")], "store.worker_table = a-b");
@@ -377,6 +377,8 @@ fn problems_of_namespaces_are_told_together_and_once() {
          [namespaces.c]\nworker.id = 9\nworker.max_id = 9\nmode = 'segment'\n\
          [namespaces.default]\nlease.ttl = '1s'\n[namespaces.Orders]\n[namespaces.a-b.lease]\nttl = '1s'\n",
     );
+    let presets = crate::core::preset::Preset::ALL.map(|preset| preset.name()).join(", ");
+    let preset = format!("namespaces.a.layout.preset = other (file): must be one of {presets}");
     assert_eq!(
         found,
         [
@@ -384,7 +386,7 @@ fn problems_of_namespaces_are_told_together_and_once() {
             "namespaces.Orders = {…} (file): must be named by a text that matches [a-z][a-z0-9_]{0,31}",
             "namespaces.a-b = {…} (file): must be named by a text that matches [a-z][a-z0-9_]{0,31}",
             "namespaces.a.foo (file): unknown key; known are mode, layout, worker, issue, lease, rollback, codes",
-            "namespaces.a.layout.preset = other (file): must be raindrop or js-safe",
+            &preset,
             "namespaces.b.http.listen (file): unknown key; known are mode, layout, worker, issue, lease, rollback, codes",
             "namespaces.b.lease.tll (file): unknown key; known are lease.window, lease.ttl, lease.renew, lease.max_clock_skew",
             "namespaces.c.mode = segment (file): must be snowflake",
@@ -489,4 +491,19 @@ fn bad_codes_are_told_together() {
     ];
     expected.sort();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_valid() {
+    for page in ["README.md", "docs/configuration.md"] {
+        let path = format!("{}/{page}", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(path).expect(page);
+        // Blocks of Cargo.toml are about dependencies.
+        let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let example: String = blocks.filter(|block| !block.starts_with("raindrop =")).collect();
+        let config = load(&example).expect(page);
+        let web = config.keeper("web").expect("a namespace").layout.words();
+        assert!(web.contains("timestamp=50"), "{page}");
+        assert_eq!(config.codes.locate("order", None).map(|(namespace, _)| namespace), Ok("web"));
+    }
 }
