@@ -17,7 +17,7 @@ impl Composer {
     /// The ID at a position, which must lie before the layout's end.
     pub const fn compose(&self, position: u64) -> Id {
         // Before the layout's end the mask cuts off bits only where the timestamp wraps.
-        let tick = position / self.positions_per_tick & self.timestamp_mask;
+        let tick = (position / self.positions_per_tick) & self.timestamp_mask;
         let offset = position % self.positions_per_tick;
         // The constant holds min_sequence; adding the offset cannot carry out of the field,
         // since min_sequence + offset <= max_sequence.
