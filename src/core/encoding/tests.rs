@@ -230,6 +230,15 @@ proptest! {
     }
 
     #[test]
+    fn exactly_numbers_up_to_the_largest_are_read(text in "[0-9a-zA-Z]{1,20}|[0-9a-f]{14,17}|[0-9]{17,20}") {
+        for (encoding, radix) in [(Encoding::Decimal, 10), (Encoding::Hex, 16), (Encoding::Base36, 36)] {
+            let number = u128::from_str_radix(&text, radix).ok();
+            let expected = number.and_then(|number| Id::new(u64::try_from(number).ok()?));
+            prop_assert_eq!(encoding.decode(&text, None).ok(), expected, "{}", encoding);
+        }
+    }
+
+    #[test]
     fn whatever_is_read_is_an_id_that_reads_the_same(
         text in "[0-9A-Za-z_=é.+-]{0,14}|[0-9]{8}T[0-9]{6}\\.[0-9]{3}Z(-[0-9]{1,4}){5}",
         layout in any_friendly_layout(),

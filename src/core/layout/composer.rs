@@ -7,6 +7,7 @@ use crate::core::id::Id;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Composer {
     constant: u64,
+    /// Cuts off nothing except where the timestamp wraps.
     timestamp_mask: u64,
     positions_per_tick: u64,
     tick_shift: u32,
@@ -16,8 +17,7 @@ pub struct Composer {
 impl Composer {
     /// The ID at a position, which must lie before the layout's end.
     pub const fn compose(&self, position: u64) -> Id {
-        // Before the layout's end the mask cuts off bits only where the timestamp wraps.
-        let tick = position / self.positions_per_tick & self.timestamp_mask;
+        let tick = (position / self.positions_per_tick) & self.timestamp_mask;
         let offset = position % self.positions_per_tick;
         // The constant holds min_sequence; adding the offset cannot carry out of the field,
         // since min_sequence + offset <= max_sequence.
@@ -56,7 +56,7 @@ impl Layout {
         let widths = self.widths;
         Ok(Composer {
             constant: constant.get(),
-            timestamp_mask: self.timestamp_mask(),
+            timestamp_mask: if self.wraps { self.timestamp_mask() } else { u64::MAX },
             positions_per_tick: self.positions_per_tick(),
             tick_shift: widths.below_timestamp(),
             sequence_shift: widths.reserved,

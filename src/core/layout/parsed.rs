@@ -38,7 +38,9 @@ impl Layout {
     /// When the ID has more bits than the layout.
     pub fn parse(&self, id: Id, now_ms: i64) -> Result<Parsed, TooLong> {
         let bits = self.widths.total();
-        check_bits(id, bits)?;
+        if id.get() >> bits != 0 {
+            return Err(TooLong { id, bits });
+        }
         let fields = self.decompose(id);
         let unix_ms = if self.wraps {
             self.latest_start_ms(fields.tick, now_ms.saturating_add(AHEAD_MS))
@@ -56,9 +58,4 @@ impl Layout {
         let tick = latest.saturating_sub(latest.saturating_sub(timestamp).rem_euclid(round));
         tick.saturating_add(self.epoch_units).saturating_mul(self.unit.millis())
     }
-}
-
-/// Whether the ID fits in so many bits.
-pub(in crate::core) const fn check_bits(id: Id, bits: u32) -> Result<(), TooLong> {
-    if id.get() >> bits == 0 { Ok(()) } else { Err(TooLong { id, bits }) }
 }

@@ -213,12 +213,12 @@ impl Preset {
         }
         let layout = self.layout();
         let allowed = format!(
-            "given anew beside layout.preset {}: from the preset's own epoch the timestamp ran \
-             out, its last instant was {}; old IDs can still be parsed",
-            self.name(),
+            "given with another layout.epoch: from its own, {}, the timestamp ran out, the last \
+             instant was {}; old IDs can still be parsed",
+            format_unix_ms_short(layout.epoch_ms()),
             format_unix_ms(layout.valid_until_ms() - 1),
         );
-        Err(Violation::new("layout.epoch", format_unix_ms_short(layout.epoch_ms()), allowed))
+        Err(Violation::new("layout.preset", self.name(), allowed))
     }
 
     /// The layout, from its own epoch.

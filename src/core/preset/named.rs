@@ -62,6 +62,7 @@ impl NamedLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::{encoding::Encoding, instant::format_unix_ms_short};
 
     #[test]
     fn every_name_is_found_and_stands_once() {
@@ -72,5 +73,35 @@ mod tests {
             assert!(!names[..index].contains(name));
         }
         assert_eq!(NamedLayout::by_name("Discord"), None);
+    }
+
+    #[test]
+    fn the_documentation_lists_every_name_with_its_widths_and_epoch() {
+        let documented = include_str!("../../../docs/layouts.md");
+        for preset in Preset::ALL {
+            let layout = preset.layout();
+            let w = layout.widths();
+            let (name, epoch) = (preset.name(), format_unix_ms_short(layout.epoch_ms()));
+            let widths = [w.timestamp, w.data_center, w.worker, w.rollback, w.sequence, w.reserved];
+            let widths = widths.map(|bits| bits.to_string()).join(" · ");
+            let row = format!("| `{name}` | {widths} | {epoch} |");
+            assert!(documented.contains(&row), "{row}");
+        }
+        for layout in ForeignLayout::ALL {
+            let row =
+                documented.lines().find(|line| line.starts_with(&format!("| `{}`", layout.name)));
+            let row = row.unwrap_or_else(|| panic!("{} is missing", layout.name));
+            for field in &layout.fields[1..] {
+                assert!(row.contains(&format!("{} {}", field.name, field.bits)), "{row}");
+            }
+            assert!(row.contains(&format!(" {} ", layout.fields[0].bits)), "{row}");
+            assert!(
+                row.ends_with(&format!("| {} |", format_unix_ms_short(layout.epoch_ms))),
+                "{row}"
+            );
+        }
+        for encoding in Encoding::ALL {
+            assert!(documented.contains(&format!("| `{encoding}` |")), "{encoding}");
+        }
     }
 }

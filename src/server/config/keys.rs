@@ -78,7 +78,7 @@ pub const KEYS: &[Key] = &[
     key(
         "layout.preset",
         "raindrop",
-        "A layout by name: raindrop or js-safe; excludes unit, widths and sequence bounds.",
+        "A layout by name (docs/layouts.md); excludes unit, widths and sequence bounds.",
     ),
     key("layout.time_unit", "millisecond", "millisecond, second, minute, hour or day (or 1 to 5)."),
     key("layout.epoch", "2025-01-01T00:00:00Z", "Where time begins, RFC 3339."),

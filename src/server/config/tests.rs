@@ -174,7 +174,7 @@ fn relations_between_keys_are_checked() {
     rejects(&[("layout.preset", "other")], "layout.preset = other");
     rejects(&[("layout.data_center", "1")], "layout.data_center = 1");
     rejects(&[("layout.timestamp_bits", "x")], "layout.timestamp_bits = x");
-    rejects(&[("layout.preset", "lingdu")], "layout.epoch = 2017-12-20T16:00:00Z (default)");
+    rejects(&[("layout.preset", "lingdu")], "layout.preset = lingdu");
     rejects(&[("store.url", "memory:")], "store.url = memory:");
     rejects(&[("store.url", "oracle://db")], "store.url = oracle://db");
     rejects(&[("store.worker_table", "a-b")], "store.worker_table = a-b");
