@@ -11,6 +11,7 @@ use std::{
 use tokio::sync::Semaphore;
 
 use super::{
+    codes::Codes,
     config::HttpConfig,
     metrics::Metrics,
     problem::{Problem, ProblemCode},
@@ -24,6 +25,7 @@ pub const DEFAULT_NAMESPACE: &str = "default";
 #[derive(Debug)]
 pub struct AppState {
     issuers: BTreeMap<String, Issuer>,
+    pub(super) codes: Codes,
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
@@ -35,6 +37,7 @@ impl AppState {
     /// The state of a service that issues from these.
     pub fn new(
         issuers: impl IntoIterator<Item = Issuer>,
+        codes: Codes,
         http: HttpConfig,
         clock: Arc<dyn Clock>,
         metrics: Metrics,
@@ -42,6 +45,7 @@ impl AppState {
         let by_name = |issuer: Issuer| (issuer.namespace().to_owned(), issuer);
         Self {
             issuers: issuers.into_iter().map(by_name).collect(),
+            codes,
             in_flight: Semaphore::new(http.max_in_flight),
             http,
             clock,
@@ -50,9 +54,8 @@ impl AppState {
         }
     }
 
-    /// The issuer of the namespace that a request names.
-    pub(super) fn issuer(&self, namespace: Option<&str>) -> Result<&Issuer, Problem> {
-        let name = namespace.unwrap_or(DEFAULT_NAMESPACE);
+    /// The issuer of a namespace.
+    pub(super) fn issuer(&self, name: &str) -> Result<&Issuer, Problem> {
         self.issuers.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.issuers.keys().map(String::as_str).collect();
             let known = known.join(", ");

@@ -11,5 +11,6 @@ mod collected;
 mod command;
 mod layouts;
 mod lifecycle;
+mod namespaces;
 mod outage;
 mod service;

@@ -136,7 +136,7 @@ impl Store for FaultyStore {
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.read_record(namespace).await
     }
 
@@ -146,7 +146,7 @@ impl Store for FaultyStore {
         expected: &str,
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.swap_record(namespace, expected, record).await
     }
 

@@ -13,6 +13,10 @@ fn problems(inputs: &Inputs) -> Vec<String> {
     error.0.iter().map(ToString::to_string).collect()
 }
 
+fn keeper(config: &Config) -> &KeeperSettings {
+    config.keeper("default").expect("it always exists")
+}
+
 fn value_of(config: &Config, key: &str) -> (String, String) {
     let setting = config.effective().iter().find(|setting| setting.key == key).expect("a key");
     (setting.value.clone(), setting.source.to_string())
@@ -32,7 +36,7 @@ fn no_configuration_at_all_gives_the_published_defaults() {
         crate::core::preset::Preset::Raindrop.spec().build().expect("valid"),
         "127.0.0.1:8080#unknown",
     );
-    assert_eq!(format!("{:?}", config.keeper), format!("{expected:?}"));
+    assert_eq!(format!("{:?}", keeper(&config)), format!("{expected:?}"));
     assert_eq!(config.store.url, "sqlite://raindrop.db");
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
     assert_eq!(config.http.cors_origins, CorsOrigins::Any);
@@ -48,7 +52,12 @@ fn each_default_of_the_table_is_the_default_of_the_code() {
         let Some(default) = key.default else { continue };
         assert_eq!(value, default, "{}", key.name);
         let same = Config::load(&environment(&[(key.name, default)])).expect(key.name);
-        assert_eq!(format!("{:?}", same.keeper), format!("{:?}", defaults.keeper), "{}", key.name);
+        assert_eq!(
+            format!("{:?}", keeper(&same)),
+            format!("{:?}", keeper(&defaults)),
+            "{}",
+            key.name
+        );
         assert_eq!(value_of(&same, key.name).0, default);
     }
 }
@@ -91,7 +100,7 @@ fn later_layers_win_and_are_named() {
         assert_eq!(value_of(&config, key), (value.to_owned(), source.to_owned()));
     }
     assert_eq!(config.http.max_batch, 22);
-    assert_eq!(config.keeper.lease.window, Duration::from_mins(6));
+    assert_eq!(keeper(&config).lease.window, Duration::from_mins(6));
 
     let flag = FlagValue { flag: "--listen", key: "http.listen", value: "4.4.4.4:4".into() };
     inputs.flags.push(flag);
@@ -140,7 +149,7 @@ fn every_problem_is_reported_at_once_with_its_source() {
         format!("lease.ttl = 300 ({file}): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h"),
         format!("log.level = {{…}} ({file}): must be off, error, warn, info, debug, trace"),
         format!("mode = segment ({file}): must be snowflake"),
-        format!("unknown ({file}): unknown key; known are mode, layout, worker, store, issue, lease, rollback, codes, http, log"),
+        format!("unknown ({file}): unknown key; known are mode, layout, worker, store, issue, lease, rollback, codes, http, log, namespaces, code"),
         "worker.prefer_previous = yes (environment variable RAINDROP__WORKER__PREFER_PREVIOUS): must be true or false".into(),
     ];
     assert_eq!(found, expected);
@@ -165,6 +174,7 @@ fn relations_between_keys_are_checked() {
     rejects(&[("layout.preset", "other")], "layout.preset = other");
     rejects(&[("layout.data_center", "1")], "layout.data_center = 1");
     rejects(&[("layout.timestamp_bits", "x")], "layout.timestamp_bits = x");
+    rejects(&[("layout.preset", "lingdu")], "layout.preset = lingdu");
     rejects(&[("store.url", "memory:")], "store.url = memory:");
     rejects(&[("store.url", "oracle://db")], "store.url = oracle://db");
     rejects(&[("store.worker_table", "a-b")], "store.worker_table = a-b");
@@ -180,14 +190,14 @@ fn short_times_are_possible() {
         ("http.drain_delay", "0"),
     ]);
     let config = Config::load(&inputs).expect("valid");
-    assert_eq!(config.keeper.lease.renew, Duration::from_millis(200));
-    assert_eq!(config.keeper.issue.rollback, RollbackPolicy::Swap);
+    assert_eq!(keeper(&config).lease.renew, Duration::from_millis(200));
+    assert_eq!(keeper(&config).issue.rollback, RollbackPolicy::Swap);
 }
 
 #[test]
 fn layouts_come_from_presets_or_widths() {
     let words = |pairs: &[(&str, &str)]| {
-        Config::load(&environment(pairs)).expect("valid").keeper.layout.words()
+        keeper(&Config::load(&environment(pairs)).expect("valid")).layout.words()
     };
     assert!(words(&[("layout.preset", "js-safe")]).contains("timestamp=50 data_center=0 worker=5"));
     let seconds = words(&[("layout.time_unit", "2"), ("layout.data_center_bits", "10")]);
@@ -198,13 +208,13 @@ fn layouts_come_from_presets_or_widths() {
         ("layout.epoch", "2026-01-01T00:00:00Z"),
     ]))
     .expect("valid");
-    assert_eq!(config.keeper.max_worker, 31);
+    assert_eq!(keeper(&config).max_worker, 31);
     assert_eq!(value_of(&config, "layout.worker_bits"), ("5".into(), "preset js-safe".into()));
     assert_eq!(value_of(&config, "layout.epoch").0, "2026-01-01T00:00:00Z");
     let (_folder, inputs) = file("layout.epoch = 2026-01-01T00:00:00Z\nlayout.worker_bits = 4");
     let config = Config::load(&inputs).expect("valid");
-    assert_eq!(config.keeper.layout.epoch_ms(), 1_767_225_600_000);
-    assert_eq!((config.keeper.min_worker, config.keeper.max_worker), (1, 15));
+    assert_eq!(keeper(&config).layout.epoch_ms(), 1_767_225_600_000);
+    assert_eq!((keeper(&config).min_worker, keeper(&config).max_worker), (1, 15));
 }
 
 #[test]
@@ -213,7 +223,7 @@ fn worker_ids_may_come_from_the_machine() {
         let host = Host { ip: Some([10, 0, 3, 7].into()), mac: None, name: Some(name.into()) };
         Config::load(&Inputs { host, ..environment(&[("worker.source", source)]) })
     };
-    let ids = |config: Config| (config.keeper.min_worker, config.keeper.max_worker);
+    let ids = |config: Config| (keeper(&config).min_worker, keeper(&config).max_worker);
     assert_eq!(ids(with_host("hostname", "raindrop-12").expect("valid")), (12, 12));
     assert_eq!(ids(with_host("ip", "any").expect("valid")), (263, 263));
     assert!(with_host("hostname", "raindrop").is_err());
@@ -284,4 +294,216 @@ fn unreadable_files_are_named_without_quoting_them() {
     assert!(found[0].ends_with("line 3: not of the form NAME=value"), "{found:?}");
     assert!(found[1].contains("line 2"), "{found:?}");
     assert!(!found.join("\n").contains("hunter2"), "{found:?}");
+}
+
+/// What a file says of namespaces and codes.
+fn load(text: &str) -> Result<Config, ConfigError> {
+    let (_folder, inputs) = file(text);
+    Config::load(&inputs)
+}
+
+fn refused(text: &str) -> Vec<String> {
+    let error = load(text).expect_err("problems");
+    // The folder's name differs from run to run.
+    let line = |problem: &ConfigProblem| {
+        let text = problem.to_string();
+        let (start, end) = (text.find(" (/"), text.find("raindrop.toml)"));
+        match (start, end) {
+            (Some(start), Some(end)) => format!("{} (file){}", &text[..start], &text[end + 14..]),
+            _ => text,
+        }
+    };
+    let mut lines: Vec<String> = error.0.iter().map(line).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_namespace_has_its_own_layout_and_inherits_the_rest() {
+    let config = load(
+        "[layout]\npreset = 'js-safe'\n[lease]\nwindow = '6m'\nttl = '100s'\n[worker]\nmax_id = 20\n\
+         [namespaces.b.lease]\nttl = '2m'\n[namespaces.a.layout]\ntime_unit = 'second'\n[namespaces.c]\n",
+    )
+    .expect("valid");
+    let names: Vec<&str> = config.keepers().map(|keeper| keeper.namespace.as_str()).collect();
+    assert_eq!(names, ["default", "a", "b", "c"]);
+    let of = |name| config.keeper(name).expect("a namespace");
+    assert!(of("default").layout.words().contains("timestamp=50"));
+    assert!(of("a").layout.words().starts_with("unit=second"));
+    for name in ["b", "c"] {
+        assert_eq!(
+            of(name).layout,
+            crate::core::preset::Preset::Raindrop.spec().build().expect("valid")
+        );
+    }
+    let seconds = |name| (of(name).lease.window.as_secs(), of(name).lease.ttl.as_secs());
+    assert_eq!(
+        [seconds("default"), seconds("a"), seconds("b")],
+        [(360, 100), (360, 100), (360, 120)]
+    );
+    assert!(config.keepers().all(|keeper| (keeper.min_worker, keeper.max_worker) == (1, 20)));
+    let (value, source) = value_of(&config, "namespaces.b.lease.window");
+    assert!(value == "6m" && source.ends_with("raindrop.toml"), "{value} {source}");
+    assert_eq!(value_of(&config, "namespaces.b.lease.renew"), ("30s".into(), "default".into()));
+    assert_eq!(value_of(&config, "namespaces.a.layout.time_unit").0, "second");
+    assert!(config.effective().iter().all(|setting| !setting.key.starts_with("namespaces.a.http")));
+}
+
+#[test]
+fn a_namespace_may_come_from_the_environment() {
+    let config = Config::load(&environment(&[
+        ("namespaces.my_orders.lease.window", "7m"),
+        ("namespaces.my_orders.layout.preset", "js-safe"),
+        ("lease.ttl", "2m"),
+    ]))
+    .expect("valid");
+    let orders = config.keeper("my_orders").expect("a namespace");
+    assert_eq!(orders.lease.window, Duration::from_mins(7));
+    assert_eq!(orders.lease.ttl, Duration::from_mins(2));
+    assert_eq!(
+        value_of(&config, "namespaces.my_orders.lease.window").1,
+        "environment variable RAINDROP__NAMESPACES__MY_ORDERS__LEASE__WINDOW"
+    );
+    let window = |config: &Config| value_of(config, "namespaces.my_orders.layout.worker_bits");
+    assert_eq!(window(&config), ("5".into(), "preset js-safe".into()));
+}
+
+#[test]
+fn problems_of_namespaces_are_told_together_and_once() {
+    let found = refused(
+        "[lease]\nttl = 'x'\nrenew = '30s'\n\
+         [namespaces.a]\nfoo = 1\nlayout.preset = 'other'\nworker.min_id = 600\n\
+         [namespaces.b]\nlease.window = '60s'\nhttp.listen = '[::]:80'\nlease.tll = '1s'\n\
+         [namespaces.c]\nworker.id = 9\nworker.max_id = 9\nmode = 'segment'\n\
+         [namespaces.default]\nlease.ttl = '1s'\n[namespaces.Orders]\n[namespaces.a-b.lease]\nttl = '1s'\n",
+    );
+    let presets = crate::core::preset::Preset::ALL.map(|preset| preset.name()).join(", ");
+    let preset = format!("namespaces.a.layout.preset = other (file): must be one of {presets}");
+    assert_eq!(
+        found,
+        [
+            "lease.ttl = x (file): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h",
+            "namespaces.Orders = {…} (file): must be named by a text that matches [a-z][a-z0-9_]{0,31}",
+            "namespaces.a-b = {…} (file): must be named by a text that matches [a-z][a-z0-9_]{0,31}",
+            "namespaces.a.foo (file): unknown key; known are mode, layout, worker, issue, lease, rollback, codes",
+            &preset,
+            "namespaces.b.http.listen (file): unknown key; known are mode, layout, worker, issue, lease, rollback, codes",
+            "namespaces.b.lease.tll (file): unknown key; known are lease.window, lease.ttl, lease.renew, lease.max_clock_skew",
+            "namespaces.c.mode = segment (file): must be snowflake",
+            "namespaces.c.worker.max_id = 9 (file): must be left out beside worker.id",
+            "namespaces.default = {…} (file): must be left out, since the keys at the top are its own",
+        ]
+    );
+    // Inherited values are held against a namespace where they do not fit it.
+    assert_eq!(
+        refused(
+            "[lease]\nrenew = '1m'\nttl = '3m'\n[worker]\nmax_id = 100\n[namespaces.b]\nlayout.preset = 'js-safe'\n[namespaces.c]\nlease.ttl = '90s'\n"
+        ),
+        [
+            "namespaces.b.worker.max_id = 100 (file): must be worker.min_id to 31 (the layout's largest)",
+            "namespaces.c.lease.ttl = 90s (file): must be more than twice lease.renew (60s)",
+        ]
+    );
+    let found =
+        problems(&environment(&[("namespaces.a", "1"), ("namespaces", "2"), ("code", "3")]));
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found.iter().any(|line| line.starts_with("code = 3 ") && line.contains("[[code]]")));
+}
+
+#[test]
+fn a_namespaces_worker_ids_replace_inherited_ones_of_another_kind() {
+    let ids = |text: &str| {
+        let config = load(text).expect("valid");
+        let keeper = config.keeper("a").expect("a namespace");
+        (keeper.min_worker, keeper.max_worker)
+    };
+    assert_eq!(ids("[worker]\nid = 5\n[namespaces.a]\n"), (5, 5));
+    assert_eq!(ids("[worker]\nid = 5\n[namespaces.a.worker]\nmin_id = 7\n"), (7, 511));
+    assert_eq!(ids("[worker]\nmax_id = 9\n[namespaces.a.worker]\nid = 0\n"), (0, 0));
+    assert_eq!(
+        ids("[worker]\nmin_id = 3\nmax_id = 9\n[namespaces.a.worker]\nmax_id = 4\n"),
+        (3, 4)
+    );
+    let found =
+        problems(&environment(&[("store.url", "memory:"), ("namespaces.a.worker.id", "1")]));
+    assert!(found.len() == 1 && found[0].contains("(none is for default)"), "{found:?}");
+    let both = environment(&[
+        ("store.url", "memory:"),
+        ("worker.id", "1"),
+        ("namespaces.a.mode", "snowflake"),
+    ]);
+    assert!(Config::load(&both).is_ok());
+}
+
+#[test]
+fn given_worker_ids_say_what_they_rest_on() {
+    let config = load("[worker]\nid = 5\n[namespaces.a]\nworker.min_id = 1\n").expect("valid");
+    let premise = |index: usize| {
+        let Mode::Snowflake { premise, .. } = &config.namespaces[index].mode;
+        premise.clone()
+    };
+    assert_eq!(premise(0).as_deref(), Some("no other process is given worker id 5"));
+    assert_eq!(premise(1), None);
+}
+
+#[test]
+fn codes_are_bound_and_prefixed() {
+    let config = load(
+        "[namespaces.qr]\n[[code]]\nname = 'order'\nprefix = 'ORD-'\n[[code]]\nname = 'scene'\nnamespace = 'qr'\n",
+    )
+    .expect("valid");
+    let located = |code| {
+        let (namespace, prefix) = config.codes.locate(code, None).expect("located");
+        (namespace, prefix.map(|prefix| prefix.to_string()))
+    };
+    assert_eq!(located("order"), ("default", Some("ORD-".into())));
+    assert_eq!(located("scene"), ("qr", None));
+    assert_eq!(located("other"), ("default", None));
+    assert_eq!(value_of(&config, "[[code]] order: prefix").0, "ORD-");
+    assert_eq!(
+        value_of(&config, "[[code]] order: namespace"),
+        ("default".into(), "default".into())
+    );
+}
+
+#[test]
+fn bad_codes_are_told_together() {
+    let found = refused(
+        "[codes]\nallow = ['a', 'b', 'c', 'd']\n[namespaces.x]\ncodes.allow = ['x']\n[namespaces.y]\n\
+         [[code]]\nname = 'a'\nstart = 5\n[[code]]\nname = 'a'\n[[code]]\nprefix = 'P-'\n\
+         [[code]]\nname = 'b c'\n[[code]]\nname = 'b'\nnamespace = 'nowhere'\nprefix = '1-'\n\
+         [[code]]\nname = 'c'\nnamespace = 'x'\n[[code]]\nname = 'd'\nprefix = 'ORD'\n\
+         [[code]]\nname = 'x'\nnamespace = 'x'\nprefix = 'Q-'\n[[code]]\nname = 'd2'\nnamespace = 'y'\nprefix = 'Q-'\n",
+    );
+    let allowed_name = "must be a code that matches [A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
+    let prefix = "must be 1 to 32 of A-Z a-z 0-9 . _ : -, a letter first and one of . _ : - last, such as ORD-";
+    let mut expected = [
+        "[[code]] a: start (file): unknown key; known are name, namespace, prefix".to_owned(),
+        "[[code]] 2: name = a (file): must be given by one entry only".into(),
+        format!("[[code]] 3: name = nothing (file): {allowed_name}"),
+        format!("[[code]] 4: name = b c (file): {allowed_name}"),
+        "[[code]] b: namespace = nowhere (file): must be default or x or y".into(),
+        format!("[[code]] b: prefix = 1- (file): {prefix}"),
+        "[[code]] 6: name = c (file): must be among codes.allow of namespace \"x\"".into(),
+        format!("[[code]] d: prefix = ORD (file): {prefix}"),
+        "[[code]] 9: name = d2 (file): must be among codes.allow of namespace \"y\"".into(),
+        "[[code]] d2: prefix = Q- (file): must be another one: \"x\" of namespace \"x\" has this prefix".into(),
+    ];
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_valid() {
+    for page in ["README.md", "docs/configuration.md"] {
+        let path = format!("{}/{page}", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(path).expect(page);
+        // Blocks of Cargo.toml are about dependencies.
+        let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let example: String = blocks.filter(|block| !block.starts_with("raindrop =")).collect();
+        let config = load(&example).expect(page);
+        let web = config.keeper("web").expect("a namespace").layout.words();
+        assert!(web.contains("timestamp=50"), "{page}");
+        assert_eq!(config.codes.locate("order", None).map(|(namespace, _)| namespace), Ok("web"));
+    }
 }

@@ -1,5 +1,8 @@
 //! One file per endpoint.
 
+pub(super) mod answer;
+mod asked;
+pub(super) mod bounds;
 pub(super) mod health;
 pub(super) mod id;
 pub(super) mod ids;
