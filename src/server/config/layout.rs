@@ -47,7 +47,7 @@ pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
 }
 
 fn read_widths(reader: &mut Reader) -> (LayoutSpec, Option<Preset>) {
-    let names = Preset::ALL.map(Preset::name).join(" or ");
+    let names = format!("one of {}", Preset::ALL.map(Preset::name).join(", "));
     let named = reader.given("layout.preset", names, Preset::by_name);
     let widths: Vec<&str> = WIDTHS.into_iter().filter(|key| reader.is_given(key)).collect();
     if reader.is_given("layout.preset") {
