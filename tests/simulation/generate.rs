@@ -368,33 +368,38 @@ impl Generator<'_> {
     fn order(&mut self, order: Order) -> Op {
         let skip = self.random.random_range(0..12);
         let fault = pick(&mut self.random, &[Fault::NeverArrives, Fault::LostReply, Fault::Late]);
-        Op::Operate { order, fault: self.random.random_bool(0.4).then_some((skip, fault)) }
+        let slow_ms = pick(&mut self.random, &[0, 0, 0, 200, 3_000]);
+        let fault = self.random.random_bool(0.4).then_some((skip, fault));
+        Op::Operate { order, fault, slow_ms }
     }
 
     /// A move to another layout while nodes run; they are restarted before or after its end, and
     /// the operator may be killed at it.
     fn relayout(&mut self) -> Vec<Op> {
-        let order = Order::Relayout {
-            earlier: self.often(),
-            positions: pick(&mut self.random, &[2, 4, 8, 16, 64, 300]),
-            rollback_bits: self.random.random_range(0..=2),
-        };
-        let mut ops = vec![self.order(order)];
-        if self.random.random_bool(0.3) {
-            // Somewhere in the middle of what it does.
-            let ms = self.random.random_range(1..=6 * self.setup.latency_ms.max(10));
-            ops.extend([Op::Advance { ms }, Op::KillOperators, self.issue()]);
-            if self.random.random_bool(0.5) {
-                ops.push(Op::OtherLayout);
-            }
-            let again = match order {
-                // The same layout again: what was cut short goes on.
-                Order::Relayout { positions, rollback_bits, .. } if self.often() => {
-                    Order::Relayout { earlier: false, positions, rollback_bits }
+        let positions = pick(&mut self.random, &[2, 4, 8, 16, 64, 300]);
+        let rollback_bits = self.random.random_range(0..=2);
+        // Further than any mark is ahead, hardly further, or not at all.
+        let lease_ms = self.setup.window_ms + self.setup.skew_ms + 1_000;
+        let hardly_ms = self.random.random_range(1..=2 * lease_ms);
+        let hardly_ms = i64::try_from(hardly_ms).expect("small");
+        let earlier_ms = pick(&mut self.random, &[60 * 86_400_000, hardly_ms, hardly_ms, 0]);
+        let mut ops = vec![self.order(Order::Relayout { earlier_ms, positions, rollback_bits })];
+        // The same layout once more: what another one began goes on.
+        let again = Order::Relayout { earlier_ms: 0, positions, rollback_bits };
+        match self.random.random_range(0..10) {
+            0..3 => {
+                // Somewhere in the middle of what it does.
+                let ms = self.random.random_range(1..=6 * self.setup.latency_ms.max(10));
+                ops.extend([Op::Advance { ms }, Op::KillOperators, self.issue()]);
+                if self.random.random_bool(0.5) {
+                    ops.push(Op::OtherLayout);
                 }
-                _ => Order::TakeBack,
-            };
-            ops.extend([self.order(again), Op::Advance { ms: self.while_ms() }]);
+                let next = if self.often() { again } else { Order::TakeBack };
+                ops.extend([self.order(next), Op::Advance { ms: self.while_ms() }]);
+            }
+            // Two at once, one of which may be slow.
+            3..5 => ops.extend([Op::Advance { ms: self.moment() }, self.order(again)]),
+            _ => {}
         }
         for node in 0..self.setup.nodes() {
             if self.often() {

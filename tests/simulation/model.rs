@@ -111,9 +111,9 @@ pub(crate) enum Order {
         worker: u64,
     },
     Raise,
-    /// Moves to another layout: one with an earlier epoch has larger IDs.
+    /// Moves to another layout: one whose epoch is so much earlier has larger IDs.
     Relayout {
-        earlier: bool,
+        earlier_ms: i64,
         positions: u64,
         rollback_bits: u32,
     },
@@ -224,6 +224,8 @@ pub(crate) enum Op {
     Operate {
         order: Order,
         fault: Option<(usize, Fault)>,
+        /// Every answer of the store takes so much longer for it.
+        slow_ms: u64,
     },
     /// Every operator is killed at work.
     KillOperators,

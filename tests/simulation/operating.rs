@@ -23,8 +23,6 @@ use crate::{
     world::World,
 };
 
-/// How far back the epoch of a layout with larger IDs begins: further than any mark is ahead.
-const EARLIER_MS: i64 = 60 * 86_400_000;
 /// How often an operator is started anew at the end, and how long each one may take.
 const MOST_RUNS: u32 = 5;
 const LONGEST_RUN_MS: u64 = 600_000;
@@ -82,10 +80,9 @@ impl Operating {
 impl<P: Policy> World<'_, P> {
     /// Starts an operator. A move to another layout begins with its configuration, which nodes
     /// that are started from now on have, too.
-    pub(crate) fn operate(&mut self, order: Order, fault: Option<(usize, Fault)>) {
+    pub(crate) fn operate(&mut self, order: Order, fault: Option<(usize, Fault)>, slow_ms: u64) {
         let before = Arc::clone(&self.layout);
-        if let Order::Relayout { earlier, positions, rollback_bits } = order {
-            let earlier_ms = if earlier { EARLIER_MS } else { 0 };
+        if let Order::Relayout { earlier_ms, positions, rollback_bits } = order {
             let epoch_ms = before.epoch_ms() - earlier_ms;
             let layout = self.setup.shaped(Shape { epoch_ms, positions, rollback_bits });
             self.layout = Arc::new(layout);
@@ -105,12 +102,12 @@ impl<P: Policy> World<'_, P> {
             faults.extend((0..skip).map(|_| None));
             faults.push_back(Some((fault, false)));
         }
-        self.begin(order, before);
+        self.begin(order, before, slow_ms);
     }
 
-    fn begin(&mut self, order: Order, before: Arc<Layout>) {
+    fn begin(&mut self, order: Order, before: Arc<Layout>, slow_ms: u64) {
         let layout = Arc::clone(&self.layout);
-        let writer = self.next_operator(&layout);
+        let writer = self.next_operator(slow_ms);
         let generation = writer.generation;
         let mut operator = Operator::with_random(
             self.setup.settings(&layout, "an operator"),
@@ -233,7 +230,7 @@ impl<P: Policy> World<'_, P> {
             match self.recorded().await {
                 Some(Recorded::Moving(Relayout { to, .. })) => {
                     self.configure(&to);
-                    self.begin(Order::TakeBack, Arc::clone(&self.layout));
+                    self.begin(Order::TakeBack, Arc::clone(&self.layout), 0);
                 }
                 Some(Recorded::Settled(words)) => {
                     self.configure(&words);

@@ -110,6 +110,8 @@ pub(crate) struct Writer {
     pub(crate) clock: Arc<SkewedClock>,
     /// The layout that it was started with.
     pub(crate) layout: Arc<Layout>,
+    /// Every answer takes so much longer.
+    pub(crate) slow_ms: u64,
     /// Whether it is no node.
     pub(crate) is_operator: bool,
 }
@@ -353,6 +355,7 @@ impl Connection {
 
     async fn come_back<T>(&self, answer: T) -> Result<T, StoreError> {
         let slow_ms = self.cluster.state().links[self.writer.node].slow_ms;
+        let slow_ms = slow_ms + self.writer.slow_ms;
         let delay = self.cluster.latency + Duration::from_millis(slow_ms);
         if !delay.is_zero() {
             sleep(delay).await;

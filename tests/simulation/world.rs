@@ -210,7 +210,7 @@ impl<'a, P: Policy> World<'a, P> {
             }
             Op::Deliver { which } => self.deliver(which).await,
             Op::OtherLayout => self.other_layout().await,
-            Op::Operate { order, fault } => self.operate(order, fault),
+            Op::Operate { order, fault, slow_ms } => self.operate(order, fault, slow_ms),
             Op::KillOperators => self.kill_operators(),
             Op::LoseRow { worker } => self.lose_row(worker % self.setup.workers + 1).await,
             Op::LoseRecord => self.lose_record().await,
@@ -301,15 +301,15 @@ impl<'a, P: Policy> World<'a, P> {
             generation: self.processes,
             clock: Arc::clone(&self.clocks[node]),
             layout: Arc::clone(&self.layout),
+            slow_ms: 0,
             is_operator: false,
         }
     }
 
     /// A process on the first node's machine, with a way of its own to the store.
-    pub(crate) fn next_operator(&mut self, layout: &Arc<Layout>) -> Writer {
+    pub(crate) fn next_operator(&mut self, slow_ms: u64) -> Writer {
         let node = self.setup.nodes();
-        let layout = Arc::clone(layout);
-        Writer { node, layout, is_operator: true, ..self.next_writer(0) }
+        Writer { node, slow_ms, is_operator: true, ..self.next_writer(0) }
     }
 
     pub(crate) fn connection(&self, writer: &Writer) -> Connection {
