@@ -3,6 +3,7 @@
 mod clocks;
 mod faulty;
 mod leases;
+mod operators;
 mod releases;
 mod unknown;
 mod world;
