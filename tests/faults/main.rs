@@ -11,5 +11,6 @@ mod collected;
 mod command;
 mod layouts;
 mod lifecycle;
+mod operators;
 mod outage;
 mod service;
