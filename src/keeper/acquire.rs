@@ -278,8 +278,15 @@ pub(super) async fn prepare<P: Policy>(context: &Context<P>) -> Result<(), Keepe
         ))));
     }
     let ours = context.words.clone();
-    let question = store.layout_record(&scope.namespace, &ours);
-    let record = context.ask(StoreOperation::Prepare, question).await?;
+    let record = if before.record.is_some() {
+        // One that vanishes now must not be made anew, as if nothing had ever been issued.
+        let question = store.read_record(&scope.namespace);
+        let record = context.ask(StoreOperation::Read, question).await?;
+        record.ok_or_else(|| StoreError::Vanished("the layout record is gone".to_owned()))?
+    } else {
+        let question = store.layout_record(&scope.namespace, &ours);
+        context.ask(StoreOperation::Prepare, question).await?
+    };
     if record.words != ours {
         let (namespace, recorded) = (scope.namespace.clone(), record.words);
         return Err(match Recorded::read(&recorded) {

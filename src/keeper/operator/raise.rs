@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use super::{Operator, OperatorError, ROUNDS, Written, millis};
-use crate::core::lease::{Recorded, Row, first_due, marks_beyond};
+use crate::core::lease::{Recorded, Relayout, RelayoutStage, Row, first_due, marks_beyond};
 
 /// What was raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,8 @@ impl Operator {
         let layout = self.settings.layout.clone();
         let words = layout.words();
         let record = self.store.read_record(&namespace).await?;
-        match record.as_ref().map(|record| Recorded::read(&record.words)).transpose()? {
+        let is_recorded = record.is_some();
+        match record.map(|record| Recorded::read(&record.words)).transpose()? {
             Some(Recorded::Settled(recorded)) if recorded != words => {
                 return Err(OperatorError::LayoutConflict { namespace, ours: words, recorded });
             }
@@ -48,19 +49,33 @@ impl Operator {
         let now_ms = self.store_now_ms().await?;
         let skew_ms = millis(self.settings.lease.max_clock_skew);
         let beyond = marks_beyond(&layout, now_ms, millis(window), skew_ms);
-        // The rows first: a record without them would let the next node make them from nothing.
-        self.add_missing_rows(&layout, &beyond).await?;
-        let record = self.store.layout_record(&namespace, &words).await?;
-        if record.words != words {
-            let found = Some(record.words);
-            return Err(OperatorError::RecordChanged { namespace, found });
+        if !is_recorded {
+            return self.begin_beyond(layout.tick_of(beyond[0])).await;
         }
+        self.add_missing_rows(&layout, &beyond).await?;
         let due_ms = self.raise_all(&words, beyond[0]).await?;
         for key in layout.reserved_keys() {
             self.store.mark_complete(&namespace, &key).await?;
         }
         let rows = self.rows_of(&layout).await?.len();
         Ok(Raised { rows, due_ms })
+    }
+
+    /// Fills a store that is empty, as one that was restored from before the first start: like a
+    /// move to the layout from itself, so that no node makes rows of its own meanwhile.
+    async fn begin_beyond(&mut self, tick: u64) -> Result<Raised, OperatorError> {
+        let namespace = self.settings.namespace.clone();
+        let layout = self.settings.layout.clone();
+        let (words, token) = (layout.words(), self.fresh_token());
+        let stage = RelayoutStage::Converting { tick };
+        let text = Relayout { token, stage, from: words.clone(), to: words }.to_string();
+        let found = self.store.layout_record(&namespace, &text).await?.words;
+        if found != text {
+            return Err(OperatorError::RecordChanged { namespace, found: Some(found) });
+        }
+        self.convert(&text, tick).await?;
+        let rows = self.rows_of(&layout).await?.len();
+        Ok(Raised { rows, due_ms: layout.start_of_tick_ms(tick) })
     }
 
     /// Raises what others do not write meanwhile, again and again until nothing is left; when the

@@ -190,7 +190,7 @@ impl Operator {
     }
 
     /// Gives every row of the new layout its marks, and the record its words.
-    async fn convert(&mut self, words: &str, tick: u64) -> Result<(), OperatorError> {
+    pub(super) async fn convert(&mut self, words: &str, tick: u64) -> Result<(), OperatorError> {
         let new = self.settings.layout.clone();
         let marks = Marks::all_at(new.first_position(tick), new.lanes());
         // From here on nobody can add a row with other marks.

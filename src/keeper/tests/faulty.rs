@@ -2,13 +2,14 @@
 
 use std::{
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
+use tokio::sync::Notify;
 
 use crate::{
     core::lease::{Marks, Row, RowWrite, Token},
@@ -40,6 +41,8 @@ pub(super) struct FaultyStore {
     down: AtomicBool,
     wiped: AtomicBool,
     latency: Duration,
+    /// The list that waits, counted from 0, and until when.
+    paused_list: Mutex<Option<(u32, Arc<Notify>)>>,
     pub(super) swaps: AtomicU64,
 }
 
@@ -53,6 +56,7 @@ impl FaultyStore {
             down: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
             latency: Duration::ZERO,
+            paused_list: Mutex::default(),
             swaps: AtomicU64::new(0),
         }
     }
@@ -65,6 +69,23 @@ impl FaultyStore {
     /// The coming swaps meet these faults, the last one first.
     pub(super) fn fail_next(&self, fault: Fault) {
         self.faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// The list after `skip` others waits until it is notified.
+    pub(super) fn pause_list(&self, skip: u32) -> Arc<Notify> {
+        let go_on = Arc::new(Notify::new());
+        *self.paused_list.lock().expect("unpoisoned") = Some((skip, Arc::clone(&go_on)));
+        go_on
+    }
+
+    fn waits_for(&self) -> Option<Arc<Notify>> {
+        let mut paused = self.paused_list.lock().expect("unpoisoned");
+        let (skip, go_on) = paused.take()?;
+        if skip == 0 {
+            return Some(go_on);
+        }
+        *paused = Some((skip - 1, go_on));
+        None
     }
 
     pub(super) fn set_down(&self, down: bool) {
@@ -213,6 +234,9 @@ impl Store for FaultyStore {
     }
 
     async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+        if let Some(go_on) = self.waits_for() {
+            go_on.notified().await;
+        }
         self.answer().await?;
         self.inner.list().await
     }
