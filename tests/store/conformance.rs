@@ -269,7 +269,7 @@ async fn the_first_layout_stands(site: &Site) {
 
 fn record(words: &str, complete: &[&str]) -> LayoutRecord {
     let complete = complete.iter().map(|key| (*key).to_owned()).collect();
-    LayoutRecord { words: words.to_owned(), complete }
+    LayoutRecord { words: words.to_owned(), complete, since_tick: words.len() as u64 }
 }
 
 async fn a_record_is_swapped_whole_and_only_for_its_words(site: &Site) {

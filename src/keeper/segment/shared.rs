@@ -13,7 +13,7 @@ use std::{
 use rand::{Rng, RngExt};
 use tokio::{
     sync::{Semaphore, mpsc, watch},
-    time::{Instant, timeout},
+    time::Instant,
 };
 
 use super::{
@@ -22,12 +22,9 @@ use super::{
 };
 use crate::{
     core::{issue::ClaimError, lease::Token},
-    keeper::{Observer, StoreOperation, Trouble},
+    keeper::{Observer, StoreOperation, Trouble, ask},
     store::{Store, StoreError},
 };
-
-/// Engines have time-outs of their own; this bounds those that break them.
-const STORE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How many questions are put at a time; others wait here rather than for a connection, where
 /// they would time out.
@@ -115,7 +112,7 @@ impl Shared {
         duration.mul_f64(random.random_range(0.5..=1.0))
     }
 
-    /// Asks the store, bounded and timed, and remembers whether it fails.
+    /// Asks the store, once a connection is to be had.
     pub(super) async fn ask<T>(
         &self,
         observer: &dyn Observer,
@@ -124,11 +121,7 @@ impl Shared {
     ) -> Result<T, StoreError> {
         // It is never closed.
         let _connection = self.connections.acquire().await;
-        let began = Instant::now();
-        let timed_out = StoreError::TimedOut { after: STORE_DEADLINE };
-        let answer = timeout(STORE_DEADLINE, question).await.unwrap_or(Err(timed_out));
-        observer.store_operation(operation, began.elapsed());
-        answer
+        ask(observer, operation, question).await
     }
 
     pub(super) fn status(&self, namespace: &Namespace) -> SegmentStatus {
