@@ -21,7 +21,7 @@ use super::{
     code::{Code, Queue},
 };
 use crate::{
-    core::{issue::ClaimError, lease::Token},
+    core::{issue::ClaimError, lease::Token, policy::Policy},
     keeper::{Observer, StoreOperation, Trouble, ask},
     store::{Store, StoreError},
 };
@@ -31,9 +31,9 @@ use crate::{
 const CONNECTIONS: usize = 2;
 
 /// Everything that a store's segment namespaces share.
-pub(super) struct Shared {
+pub(super) struct Shared<P: Policy> {
     pub(super) store: Arc<dyn Store>,
-    pub(super) namespaces: Vec<Arc<Namespace>>,
+    pub(super) namespaces: Vec<Arc<Namespace<P>>>,
     /// Whether tables and codes were made, and how the store fails if it does.
     pub(super) report: watch::Sender<Report>,
     random: Mutex<Box<dyn Rng + Send + Sync>>,
@@ -57,12 +57,12 @@ pub(super) struct Failing {
 
 /// One namespace.
 #[derive(Debug)]
-pub(super) struct Namespace {
+pub(super) struct Namespace<P: Policy> {
     pub(super) settings: SegmentSettings,
     pub(super) observer: Arc<dyn Observer>,
-    codes: RwLock<HashMap<String, Arc<Code>>>,
+    codes: RwLock<HashMap<String, Arc<Code<P>>>>,
     sealed: AtomicBool,
-    queue: Queue,
+    queue: Queue<P>,
 }
 
 /// How a segment namespace is doing.
@@ -78,18 +78,18 @@ pub struct SegmentStatus {
     pub remaining: u64,
 }
 
-impl fmt::Debug for Shared {
+impl<P: Policy> fmt::Debug for Shared<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("namespaces", &self.namespaces).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl<P: Policy> Shared<P> {
     pub(super) fn new(
         namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
         store: Arc<dyn Store>,
         random: Box<dyn Rng + Send + Sync>,
-    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Arc<Code>>) {
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Arc<Code<P>>>) {
         let (queue, queued) = mpsc::unbounded_channel();
         let namespace = |(settings, observer)| Namespace::new(settings, observer, queue.clone());
         let shared = Self {
@@ -124,7 +124,7 @@ impl Shared {
         ask(observer, operation, question).await
     }
 
-    pub(super) fn status(&self, namespace: &Namespace) -> SegmentStatus {
+    pub(super) fn status(&self, namespace: &Namespace<P>) -> SegmentStatus {
         let report = self.report.borrow().clone();
         let codes = namespace.all();
         let lefts: Vec<u64> = codes.iter().map(|code| code.cursor.left()).collect();
@@ -149,8 +149,8 @@ impl Shared {
     }
 }
 
-impl Namespace {
-    fn new(settings: SegmentSettings, observer: Arc<dyn Observer>, queue: Queue) -> Arc<Self> {
+impl<P: Policy> Namespace<P> {
+    fn new(settings: SegmentSettings, observer: Arc<dyn Observer>, queue: Queue<P>) -> Arc<Self> {
         Arc::new_cyclic(|namespace| {
             let code = |(name, spec): (&String, &_)| {
                 let code = Code::new(namespace.clone(), name.clone(), *spec, queue.clone());
@@ -163,7 +163,7 @@ impl Namespace {
     }
 
     /// The code of this name, made if that is allowed.
-    pub(super) fn code(self: &Arc<Self>, name: &str) -> Result<Arc<Code>, ClaimError> {
+    pub(super) fn code(self: &Arc<Self>, name: &str) -> Result<Arc<Code<P>>, ClaimError> {
         let codes = self.codes.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(code) = codes.get(name) {
             return Ok(Arc::clone(code));
@@ -173,7 +173,7 @@ impl Namespace {
     }
 
     #[cold]
-    fn make(self: &Arc<Self>, name: &str) -> Result<Arc<Code>, ClaimError> {
+    fn make(self: &Arc<Self>, name: &str) -> Result<Arc<Code<P>>, ClaimError> {
         let Some(spec) = self.settings.auto_create else {
             return Err(ClaimError::UnknownCode(name.to_owned()));
         };
@@ -190,7 +190,7 @@ impl Namespace {
         Ok(code)
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<Code>> {
+    pub(super) fn all(&self) -> Vec<Arc<Code<P>>> {
         self.codes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
@@ -199,7 +199,7 @@ impl Namespace {
     }
 
     /// From now on no code is made; returns those that there are.
-    pub(super) fn seal(&self) -> Vec<Arc<Code>> {
+    pub(super) fn seal(&self) -> Vec<Arc<Code<P>>> {
         // Under the lock, so that no code is made unseen.
         let codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
         self.sealed.store(true, Ordering::SeqCst);
