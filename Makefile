@@ -7,7 +7,7 @@ LOOM_TARGET ?= $(or $(CARGO_TARGET_DIR),target)/loom
 # How many seeds `make soak` simulates.
 SEEDS ?= 100000
 
-.PHONY: help build test model-test soak mysql-test lint fmt doc ci
+.PHONY: help build test model-test soak mysql-test chart-test image-test lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -28,6 +28,12 @@ model-test: ## issuing under loom, and the lease protocol under a state-space ex
 mysql-test: ## the store tests of MySQL against MySQL proper, downloaded on Debian
 	tests/mysql/run.sh
 
+chart-test: ## the Helm chart, the alerts and the dashboard; installs helm, promtool and schemas
+	tests/chart/run.sh
+
+image-test: ## builds the container image without a daemon and runs it once; Debian, as root
+	tests/image/run.sh
+
 soak: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
 	SEEDS=$(SEEDS) $(CARGO) test --locked --profile soak --no-default-features --features keeper \
 		--test simulation -- --nocapture
@@ -46,4 +52,4 @@ lint: ## formatting and clippy, warnings denied, with default and without defaul
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-ci: lint doc test ## what decides whether a change lands
+ci: lint doc test chart-test ## what decides whether a change lands

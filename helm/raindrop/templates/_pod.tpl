@@ -115,10 +115,10 @@ spec:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   {{- with .Values.topologySpreadConstraints }}
-  {{- $ours := dict "labelSelector" (dict "matchLabels" (include "raindrop.selectorLabels" $ | fromYaml)) }}
   topologySpreadConstraints:
     {{- range . }}
-    {{- list (merge (deepCopy .) $ours) | toYaml | nindent 4 }}
+    {{- $ours := dict "labelSelector" (dict "matchLabels" (include "raindrop.selectorLabels" $ | fromYaml)) }}
+    {{- list (ternary . (merge $ours .) (hasKey . "labelSelector")) | toYaml | nindent 4 }}
     {{- end }}
   {{- end }}
   {{- with .Values.nodeSelector }}
