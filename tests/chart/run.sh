@@ -1,6 +1,6 @@
 #!/bin/sh
 # Tests the chart, the alerts and the dashboard. What it needs and cannot find it installs: helm by
-# Go, promtool by Debian's package, Kubernetes' schemas by a Python package; into the build's folder.
+# Go, Prometheus by Debian's package, Kubernetes' schemas by a Python package; into the build's folder.
 # UPDATE=1 rewrites the golden files and the chart's README; read the difference before it is kept.
 set -eu
 
@@ -34,8 +34,8 @@ if [ ! -x "$helm" ]; then
   mv "$kept/go/helm" "$helm"
 fi
 
-command -v promtool >/dev/null || apt_install prometheus ||
-  fail "needs promtool (Debian: prometheus)"
+command -v promtool >/dev/null && command -v prometheus >/dev/null || apt_install prometheus ||
+  fail "needs prometheus and promtool (Debian: prometheus)"
 command -v curl >/dev/null || apt_install curl || fail "needs curl"
 
 python=$kept/python

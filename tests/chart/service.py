@@ -13,7 +13,7 @@ import urllib.request
 BINARY = os.environ["RAINDROP"]
 
 
-def _free_port():
+def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
@@ -31,7 +31,7 @@ def _is_ready(url):
 def served(config=None):
     """Serves, with the configuration file of this path, and yields the address."""
     with tempfile.TemporaryDirectory(prefix="raindrop-chart-") as folder:
-        url = f"http://127.0.0.1:{_free_port()}"
+        url = f"http://127.0.0.1:{free_port()}"
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("RAINDROP_")},
             "RAINDROP__HTTP__LISTEN": url.removeprefix("http://"),
