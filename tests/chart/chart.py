@@ -52,7 +52,9 @@ def of_case(path):
 
 def without_files(text):
     """Leaves out what is a file of its own: the dashboard, the rules and the test's script."""
-    text = re.sub(r"(?m)^  raindrop\.json: \|\n(?:    .*\n)+", "  raindrop.json: files/dashboard.json\n", text)
+    text = re.sub(
+        r"(?m)^  raindrop\.json: \|\n(?:    .*\n)+", "  raindrop.json: files/dashboard.json\n", text
+    )
     text = re.sub(r"(?m)^spec:\n  groups:\n(?:    .*\n)+", "spec:\n  groups: files/alerts.yaml\n", text)
     return re.sub(r"(?m)^( +)- \|\n(?:\1  .*\n)+", r"\1- files/test.sh\n", text)
 
@@ -64,8 +66,18 @@ def notes(*arguments):
         (chart / "templates" / "NOTES.txt").rename(chart / "files" / "NOTES.txt")
         shown = 'notes: {{ tpl (.Files.Get "files/NOTES.txt") . | quote }}\n'
         (chart / "templates" / "notes.yaml").write_text(shown)
-        result = helm("template", "ids", chart, "--namespace", "apps", "--kube-version", "1.31.0",
-                      "--show-only", "templates/notes.yaml", *arguments)
+        result = helm(
+            "template",
+            "ids",
+            chart,
+            "--namespace",
+            "apps",
+            "--kube-version",
+            "1.31.0",
+            "--show-only",
+            "templates/notes.yaml",
+            *arguments,
+        )
         if result.returncode != 0:
             raise AssertionError(f"notes {arguments}: {result.stderr}")
         return yaml.safe_load(result.stdout)["notes"]
@@ -93,5 +105,9 @@ def assert_golden(test, name, text):
         path.write_text(text)
     kept = path.read_text() if path.exists() else ""
     if kept != text:
-        difference = "".join(difflib.unified_diff(kept.splitlines(True), text.splitlines(True), "kept", "rendered"))
-        test.fail(f"{path.relative_to(HERE)} differs; if that is meant: UPDATE=1 make chart-test\n{difference}")
+        difference = "".join(
+            difflib.unified_diff(kept.splitlines(True), text.splitlines(True), "kept", "rendered")
+        )
+        test.fail(
+            f"{path.relative_to(HERE)} differs; if that is meant: UPDATE=1 make chart-test\n{difference}"
+        )

@@ -12,7 +12,9 @@ from service import BINARY, served
 
 
 def configuration(text):
-    return only(text, "ConfigMap", next(name for name in ("ids-raindrop", "ids") if f"name: {name}\n" in text))["data"]["raindrop.toml"]
+    return only(
+        text, "ConfigMap", next(name for name in ("ids-raindrop", "ids") if f"name: {name}\n" in text)
+    )["data"]["raindrop.toml"]
 
 
 def effective(toml, environment=None):
@@ -25,7 +27,9 @@ def effective(toml, environment=None):
         mounted = {"RAINDROP__STORE__URL_FILE": str(address)} if "url_file" in toml else {}
         if "password_file" in toml:
             mounted["RAINDROP__STORE__PASSWORD_FILE"] = str(address)
-        result = run(BINARY, "config", "--config", str(file), cwd=folder, env={**mounted, **(environment or {})})
+        result = run(
+            BINARY, "config", "--config", str(file), cwd=folder, env={**mounted, **(environment or {})}
+        )
         return result
 
 
@@ -49,7 +53,9 @@ class Configuration(unittest.TestCase):
 
     def test_values_arrive_as_they_were_given(self):
         given = tomllib.loads(configuration(of_case(HERE / "cases" / "url.yaml")))
-        self.assertEqual(given["layout"], {"time_unit": "second", "epoch": "2024-06-01T00:00:00Z", "timestamp_bits": 33})
+        self.assertEqual(
+            given["layout"], {"time_unit": "second", "epoch": "2024-06-01T00:00:00Z", "timestamp_bits": 33}
+        )
         self.assertEqual(given["http"]["max_batch"], 20000)
         self.assertIs(type(given["http"]["max_batch"]), int)
         self.assertEqual(given["http"]["cors_origins"], ["https://a.example", "https://b.example"])
@@ -69,8 +75,14 @@ class Configuration(unittest.TestCase):
         }
         sets = [word for name, value in values.items() for word in ("--set-json", f"{name}={value}")]
         given = tomllib.loads(configuration(template(*ENOUGH, *sets)))
-        self.assertEqual(given["namespaces"], {"legacy": {"layout": {"preset": "js-safe"}, "codes": {"allow": ["a", "b"]}}, "other": {}})
-        self.assertEqual(given["code"], [{"name": "order", "namespace": "legacy", "limits": {"ratio": 0.5}}, {"name": "user"}])
+        self.assertEqual(
+            given["namespaces"],
+            {"legacy": {"layout": {"preset": "js-safe"}, "codes": {"allow": ["a", "b"]}}, "other": {}},
+        )
+        self.assertEqual(
+            given["code"],
+            [{"name": "order", "namespace": "legacy", "limits": {"ratio": 0.5}}, {"name": "user"}],
+        )
         self.assertEqual(given["empty"], [])
         self.assertEqual(given["text"], 'quote " backslash \\ newline \n é <&>')
         self.assertNotIn("nothing", given)

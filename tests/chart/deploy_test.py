@@ -49,7 +49,9 @@ class Deploy(unittest.TestCase):
             self.assertTrue((ROOT / file).is_file(), file)
 
     def test_prometheus_scrapes_the_nodes(self):
-        nodes = {name for name, service in COMPOSE["services"].items() if service["image"].startswith("raindrop:")}
+        nodes = {
+            name for name, service in COMPOSE["services"].items() if service["image"].startswith("raindrop:")
+        }
         (targets,) = (config["targets"] for config in PROMETHEUS["scrape_configs"][0]["static_configs"])
         self.assertEqual({target.split(":")[0] for target in targets}, nodes)
 
@@ -73,7 +75,11 @@ class Deploy(unittest.TestCase):
             file.write_text(yaml.safe_dump(config))
             address = f"127.0.0.1:{free_port()}"
             url = f"http://{address}"
-            arguments = [f"--config.file={file}", f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}"]
+            arguments = [
+                f"--config.file={file}",
+                f"--storage.tsdb.path={folder}/data",
+                f"--web.listen-address={address}",
+            ]
             with open(f"{folder}/log", "w") as log:
                 prometheus = subprocess.Popen(["prometheus", *arguments], stdout=log, stderr=log)
             try:
@@ -88,8 +94,12 @@ class Deploy(unittest.TestCase):
                         self.assertIn("result", ask(url, "/api/v1/query", query=expression))
                 for expression in [e for e in expressions() if not re.search(r"rate\(|increase\(", e)]:
                     with self.subTest(expression=expression):
-                        self.assertTrue(ask(url, "/api/v1/query", query=expression)["result"], "it shows nothing")
-                firing = [alert for alert in ask(url, "/api/v1/alerts")["alerts"] if alert["state"] == "firing"]
+                        self.assertTrue(
+                            ask(url, "/api/v1/query", query=expression)["result"], "it shows nothing"
+                        )
+                firing = [
+                    alert for alert in ask(url, "/api/v1/alerts")["alerts"] if alert["state"] == "firing"
+                ]
                 self.assertEqual(firing, [])
             finally:
                 prometheus.terminate()

@@ -72,12 +72,18 @@ class Render(unittest.TestCase):
                 assert_golden(self, f"{path.stem}.diff", "".join(lines))
 
     def test_no_golden_file_is_left_over(self):
-        known = {"default.yaml", *(f"{path.stem}.diff" for path in CASES), *(f"{path.stem}.txt" for path in CASES)}
+        known = {
+            "default.yaml",
+            *(f"{path.stem}.diff" for path in CASES),
+            *(f"{path.stem}.txt" for path in CASES),
+        }
         self.assertLessEqual({path.name for path in (HERE / "golden").iterdir()}, {*known, "default.txt"})
 
     def test_files_are_carried_as_they_are(self):
         dashboard = only(of_case(HERE / "cases" / "monitoring.yaml"), "ConfigMap", "ids-raindrop-dashboard")
-        self.assertEqual(dashboard["data"], {"raindrop.json": (CHART / "files" / "dashboard.json").read_text()})
+        self.assertEqual(
+            dashboard["data"], {"raindrop.json": (CHART / "files" / "dashboard.json").read_text()}
+        )
         script = only(template(*ENOUGH), "Pod")["spec"]["containers"][0]["args"]
         self.assertEqual(script, [(CHART / "files" / "test.sh").read_text()])
 

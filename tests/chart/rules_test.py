@@ -1,7 +1,6 @@
 """Alerts and dashboard: right PromQL, of metrics that the service has; every alert fires."""
 
 import json
-import pathlib
 import re
 import tempfile
 import unittest
@@ -39,7 +38,9 @@ class Rules(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_every_alert_is_seen_firing_and_silent(self):
-        checks = [check for test in yaml.safe_load(TESTS.read_text())["tests"] for check in test["alert_rule_test"]]
+        checks = [
+            check for test in yaml.safe_load(TESTS.read_text())["tests"] for check in test["alert_rule_test"]
+        ]
         for name in {rule["alert"] for rule in rules() if "alert" in rule}:
             with self.subTest(alert=name):
                 own = [bool(check["exp_alerts"]) for check in checks if check["alertname"] == name]

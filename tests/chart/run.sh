@@ -29,7 +29,7 @@ helm=$(command -v helm || echo "$kept/helm-$helm_version")
 if [ ! -x "$helm" ]; then
   command -v go >/dev/null || fail "needs helm, or Go to install it"
   echo "installing helm $helm_version" >&2
-  GOBIN=$kept/go GOFLAGS= go install "helm.sh/helm/v3/cmd/helm@$helm_version" ||
+  GOBIN=$kept/go go install "helm.sh/helm/v3/cmd/helm@$helm_version" ||
     fail "helm cannot be installed by Go"
   mv "$kept/go/helm" "$helm"
 fi
@@ -43,6 +43,7 @@ if [ ! -f "$python/$schemas" ]; then
   rm -rf "$python"
   python3 -m venv "$python" 2>/dev/null || { apt_install python3-venv && python3 -m venv "$python"; } ||
     fail "needs Python 3 with venv (Debian: python3-venv)"
+  "$python/bin/python" -c 'import tomllib' 2>/dev/null || fail "needs Python 3.11 or later"
   "$python/bin/pip" install --quiet --disable-pip-version-check "$schemas" ||
     fail "Kubernetes' schemas ($schemas) cannot be installed by pip"
   touch "$python/$schemas"

@@ -40,7 +40,9 @@ def served(config=None):
         }
         arguments = ["--config", config] if config else []
         with open(f"{folder}/log", "w+") as log:
-            process = subprocess.Popen([BINARY, "serve", *arguments], env=environment, cwd=folder, stderr=log, stdout=log)
+            process = subprocess.Popen(
+                [BINARY, "serve", *arguments], env=environment, cwd=folder, stderr=log, stdout=log
+            )
             try:
                 deadline = time.monotonic() + 60
                 while not _is_ready(url):
