@@ -40,17 +40,26 @@
 {{- if not (has .Values.kind (list "Deployment" "StatefulSet")) -}}
 {{- fail (printf "kind = %q: must be Deployment or StatefulSet" (toString .Values.kind)) -}}
 {{- end -}}
-{{- $worker := default dict .Values.config.worker -}}
-{{- $hasId := not (kindIs "invalid" $worker.id) -}}
-{{- if and $hasId (or (ne .Values.kind "StatefulSet") (include "raindrop.several" .)) -}}
-{{- fail "config.worker.id is one node's: it needs kind=StatefulSet and one replica, so that no two pods have it at a time" -}}
+{{- $isStateful := eq .Values.kind "StatefulSet" -}}
+{{- $sections := dict "config.worker" (default dict .Values.config.worker) -}}
+{{- range $name, $namespace := .Values.config.namespaces -}}
+{{- $_ := set $sections (printf "config.namespaces.%s.worker" $name) (dig "worker" dict (default dict $namespace) | default dict) -}}
 {{- end -}}
-{{- if and (eq (toString $worker.source) "hostname") (ne .Values.kind "StatefulSet") -}}
-{{- fail "config.worker.source = \"hostname\" needs kind=StatefulSet, whose pods have names that end in a number" -}}
+{{- range $section, $worker := $sections -}}
+{{- if and (not (kindIs "invalid" $worker.id)) (or (not $isStateful) (include "raindrop.several" $)) -}}
+{{- fail (printf "%s.id is one node's: it needs kind=StatefulSet and one replica, so that no two pods have it at a time" $section) -}}
 {{- end -}}
-{{- $hasOrdinal := and (eq .Values.kind "StatefulSet") (eq (toString $worker.source) "hostname") -}}
-{{- if and (eq .Values.store.url "memory:") (not (or $hasId $hasOrdinal)) -}}
-{{- fail "store.url = memory: forgets which worker ids were used: it needs config.worker.id, or kind=StatefulSet with config.worker.source=hostname" -}}
+{{- if and (eq (toString $worker.source) "hostname") (not $isStateful) -}}
+{{- fail (printf "%s.source = \"hostname\" needs kind=StatefulSet, whose pods have names that end in a number" $section) -}}
+{{- end -}}
+{{- end -}}
+{{- $worker := get $sections "config.worker" -}}
+{{- $isGiven := or (not (kindIs "invalid" $worker.id)) (eq (toString $worker.source) "hostname") -}}
+{{- range .Values.extraEnv -}}
+{{- if eq .name "RAINDROP__WORKER__ID" -}}{{- $isGiven = true -}}{{- end -}}
+{{- end -}}
+{{- if and (eq .Values.store.url "memory:") (not (and $isStateful $isGiven)) -}}
+{{- fail "store.url = memory: forgets which worker ids were used: it needs kind=StatefulSet, and config.worker.id, config.worker.source=hostname or RAINDROP__WORKER__ID in extraEnv" -}}
 {{- end -}}
 {{- end -}}
 
