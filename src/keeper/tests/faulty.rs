@@ -1,8 +1,11 @@
 //! A memory store whose answers can be made to fail.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -35,6 +38,7 @@ pub(super) struct FaultyStore {
     wiped: AtomicBool,
     /// The list that waits, counted from 0, and until when.
     paused_list: Mutex<Option<(u32, Arc<Notify>)>>,
+    latency: Duration,
     pub(super) swaps: AtomicU64,
 }
 
@@ -47,8 +51,14 @@ impl FaultyStore {
             down: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
             paused_list: Mutex::default(),
+            latency: Duration::ZERO,
             swaps: AtomicU64::new(0),
         }
+    }
+
+    /// Every answer takes this long.
+    pub(super) fn with_latency(self, latency: Duration) -> Self {
+        Self { latency, ..self }
     }
 
     /// The coming swaps meet these faults, the last one first.
@@ -93,7 +103,10 @@ impl FaultyStore {
         took_place
     }
 
-    fn answer(&self) -> Result<(), StoreError> {
+    async fn answer(&self) -> Result<(), StoreError> {
+        if !self.latency.is_zero() {
+            tokio::time::sleep(self.latency).await;
+        }
         if self.down.load(Ordering::SeqCst) { Err(unavailable()) } else { Ok(()) }
     }
 }
@@ -109,7 +122,7 @@ impl Store for FaultyStore {
     }
 
     async fn prepare(&self) -> Result<Vec<String>, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.prepare().await
     }
 
@@ -118,12 +131,12 @@ impl Store for FaultyStore {
         namespace: &str,
         words: &str,
     ) -> Result<LayoutRecord, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.layout_record(namespace, words).await
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.read_record(namespace).await
     }
 
@@ -133,39 +146,39 @@ impl Store for FaultyStore {
         expected: &str,
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.swap_record(namespace, expected, record).await
     }
 
     async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.mark_complete(namespace, reserved_key).await
     }
 
     async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.create_rows(scope, marks).await
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         let mut survey = self.inner.survey(scope).await?;
         survey.record = survey.record.filter(|_| !self.wiped.load(Ordering::SeqCst));
         Ok(survey)
     }
 
     async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.free_rows(scope, limit).await
     }
 
     async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.free_row_of(scope, holder).await
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         let row = self.inner.row(scope, worker).await?;
         Ok(row.filter(|_| !self.wiped.load(Ordering::SeqCst)))
     }
@@ -177,7 +190,7 @@ impl Store for FaultyStore {
         expected: Token,
         write: &RowWrite,
     ) -> Result<bool, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.swaps.fetch_add(1, Ordering::SeqCst);
         let fault = self.faults.lock().expect("unpoisoned").pop();
         match fault {
@@ -203,7 +216,7 @@ impl Store for FaultyStore {
         if let Some(go_on) = self.waits_for() {
             go_on.notified().await;
         }
-        self.answer()?;
+        self.answer().await?;
         self.inner.list().await
     }
 
