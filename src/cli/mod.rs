@@ -7,6 +7,7 @@ mod health;
 mod id;
 mod output;
 mod parse;
+mod plan;
 mod serve;
 mod workers;
 
@@ -15,8 +16,11 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 use clap::{Parser, Subcommand};
 
 use crate::{
-    keeper::KeeperError,
-    server::config::{Config, ConfigError, FlagValue, Inputs},
+    keeper::{KeeperError, KeeperSettings},
+    server::{
+        config::{Config, ConfigError, FlagValue, Inputs},
+        unknown_namespace,
+    },
     store::{StoreError, with_sources},
 };
 
@@ -52,6 +56,8 @@ enum Command {
     Id(id::IdArguments),
     /// Print the fields of an ID.
     Parse(parse::ParseArguments),
+    /// Draw the bits of a layout, and tell when each field is used up.
+    Plan(plan::PlanArguments),
     /// Check the configuration and print every value with its source.
     Config,
     /// Ask a running service whether it is alive, or ready.
@@ -126,8 +132,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
     let load = || Config::load(&inputs(cli.overrides));
     match cli.command.unwrap_or(Command::Serve) {
         Command::Serve => serve::run(load()?),
-        Command::Id(arguments) => id::run(load()?, &arguments),
+        Command::Id(arguments) => id::run(&load()?, &arguments),
         Command::Parse(arguments) => parse::run(load, &arguments),
+        Command::Plan(arguments) => plan::run(load, arguments),
         Command::Config => config::run(&load()?),
         Command::Health(arguments) => health::run(load, arguments),
         Command::Workers(arguments) => workers::run(load()?, arguments),
@@ -145,6 +152,14 @@ fn inputs(overrides: Overrides) -> Inputs {
         flags: flags.into_iter().flatten().collect(),
         ..Inputs::of_process()
     }
+}
+
+/// What a namespace leases.
+fn keeper_of<'a>(config: &'a Config, namespace: &str) -> Result<&'a KeeperSettings, Failure> {
+    config.keeper(namespace).ok_or_else(|| {
+        let known = config.namespaces.iter().map(|namespace| &namespace.name);
+        Failure::Usage(unknown_namespace(namespace, known))
+    })
 }
 
 #[cfg(test)]

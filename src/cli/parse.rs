@@ -1,10 +1,14 @@
 //! `raindrop parse`: the fields of an ID.
 
-use super::{Failure, output};
+use super::{Failure, keeper_of, output};
 use crate::{
-    core::{id::Id, preset::Preset},
+    core::{
+        clock::{Clock, SystemClock},
+        encoding::Encoding,
+        preset::NamedLayout,
+    },
     server::{
-        DEFAULT_NAMESPACE, ParsedId,
+        ParsedId,
         config::{Config, ConfigError},
     },
 };
@@ -13,28 +17,49 @@ use crate::{
 pub(super) struct ParseArguments {
     /// The ID.
     id: String,
-    /// The layout, by its preset's name; the configured one by default.
-    #[arg(long, value_name = "PRESET", value_parser = preset)]
-    layout: Option<Preset>,
+    /// A preset, or the layout of another system; the configured layout by default.
+    #[arg(long, value_name = "NAME", value_parser = layout)]
+    layout: Option<NamedLayout>,
+    /// The namespace; that of the ID's prefix, or default.
+    #[arg(long, value_name = "NAME", conflicts_with = "layout")]
+    namespace: Option<String>,
+    /// How the ID is written: decimal, hex, base32, base36, base62, base64url or friendly.
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = encoding)]
+    encoding: Encoding,
 }
 
-fn preset(name: &str) -> Result<Preset, String> {
-    let names = || format!("must be {}", Preset::ALL.map(Preset::name).join(" or "));
-    Preset::by_name(name).ok_or_else(names)
+pub(super) fn encoding(name: &str) -> Result<Encoding, String> {
+    let names = || format!("must be one of {}", Encoding::ALL.map(Encoding::name).join(", "));
+    Encoding::by_name(name).ok_or_else(names)
+}
+
+fn layout(name: &str) -> Result<NamedLayout, String> {
+    NamedLayout::by_name(name).ok_or_else(|| {
+        format!("must be one of {}", NamedLayout::names().collect::<Vec<_>>().join(", "))
+    })
 }
 
 pub(super) fn run(
     load: impl FnOnce() -> Result<Config, ConfigError>,
     arguments: &ParseArguments,
 ) -> Result<(), Failure> {
-    let id: Id = arguments
-        .id
-        .parse()
-        .map_err(|error| Failure::Usage(format!("ID {:?}: {error}", arguments.id)))?;
-    let parsed = match arguments.layout {
-        Some(preset) => ParsedId::of_preset(id, preset),
-        None => ParsedId::of_namespace(id, &load()?.keeper.layout, DEFAULT_NAMESPACE),
+    let now_ms = SystemClock::default().now_ms();
+    let read = |text: &str, layout| {
+        let as_usage = |error| Failure::Usage(format!("ID {text:?}: {error}"));
+        arguments.encoding.decode(text, layout).map_err(as_usage)
     };
+    let parsed = match &arguments.layout {
+        Some(named) => ParsedId::of_named(read(&arguments.id, named.layout())?, named, now_ms),
+        None => {
+            let config = load()?;
+            let located = config.codes.locate_text(&arguments.id, arguments.namespace.as_deref());
+            let located = located.map_err(|error| Failure::Usage(error.to_string()))?;
+            let layout = &keeper_of(&config, located.namespace)?.layout;
+            let id = read(located.text, Some(layout))?;
+            ParsedId::of_namespace(id, layout, located.namespace, now_ms)
+        }
+    };
+    let parsed = parsed.map_err(|error| Failure::Failed(error.to_string()))?;
     let json = serde_json::to_string_pretty(&parsed).expect("texts and numbers are always JSON");
     Ok(output::print(&(json + "\n"))?)
 }

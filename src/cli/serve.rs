@@ -31,7 +31,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let store = store::connect(&config.store, clock.clone()).await?;
     let service = Service { config, listener, store, clock };
     service.run(shutdown).await.map_err(|error| match error {
-        ServeError::Keeper(error) => error.into(),
+        error @ ServeError::Keepers(_) => Failure::Usage(error.to_string()),
         error => Failure::Failed(with_sources(&error)),
     })
 }

@@ -1,19 +1,25 @@
 //! The pure part: layouts, cursors, grants and the decisions of the lease protocol.
 //!
-//! Nothing here reads a socket, a file, a database or (outside [`clock`]) a clock; nothing sleeps.
-//! Time, tokens and randomness are passed in, so that tests, models and simulations own them.
+//! Nothing here reads a socket, a file, a database or a clock, outside [`clock`] and [`host`];
+//! nothing sleeps. Time, tokens and randomness are passed in, so that tests, models and
+//! simulations own them.
 //!
 //! | where | what |
 //! |---|---|
 //! | [`layout`] | how 63 bits are divided; compose and decompose |
-//! | [`preset`] | layouts by name |
+//! | [`preset`] | layouts by name, and those of other systems |
+//! | [`encoding`] | IDs as text, and back |
 //! | [`clock`] | the one place that reads clocks |
+//! | [`host`] | the one place that asks the machine for its name and address |
+//! | [`worker_id`] | worker ids that are given, not leased |
 //! | [`issue`] | cursors, grants and claims: how an ID is handed out |
 //! | [`policy`] | rules that tests break on purpose |
 //! | [`lease`] | which row, lane, start and limit to take, and what an unknown outcome means |
 
 pub mod clock;
 pub mod code;
+pub mod encoding;
+pub mod host;
 pub mod id;
 pub mod instant;
 pub mod issue;
@@ -23,3 +29,4 @@ pub mod policy;
 pub mod preset;
 mod sync;
 pub mod violation;
+pub mod worker_id;

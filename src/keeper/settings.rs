@@ -88,7 +88,9 @@ impl KeeperSettings {
         let largest = self.layout.largest_worker();
         let (min, max) = (self.min_worker, self.max_worker);
         require(max <= largest, "worker.max_id", max.to_string(), format!("0 to {largest}"));
-        require(min <= max, "worker.min_id", min.to_string(), format!("0 to worker.max_id {max}"));
+        let smallest = self.layout.smallest_worker();
+        let allowed = format!("{smallest} to worker.max_id {max}");
+        require((smallest..=max).contains(&min), "worker.min_id", min.to_string(), allowed);
         let text = |duration: Duration| format!("{duration:?}");
         require(!renew.is_zero(), "lease.renew", text(renew), "above 0".into());
         for (key, value) in [
@@ -117,7 +119,46 @@ impl KeeperSettings {
             let both = format!("with issue.borrow_ahead {half}");
             require(ahead <= window / 2, "rollback.hold", text(issue.hold), both);
         }
+        // Marks stay so far below a round of the timestamp that equal IDs lie three quarters of a
+        // round apart, even after a clock that jumped ahead by a whole window.
+        if let Some(wrap_ms) = self.layout.wrap_ms() {
+            let quarter = Duration::from_millis(wrap_ms.unsigned_abs() / 4);
+            let reach = [window, max_clock_skew, issue.borrow_ahead, issue.max_wait, issue.hold]
+                .into_iter()
+                .fold(Duration::ZERO, Duration::saturating_add);
+            let allowed = format!(
+                "so short that with lease.max_clock_skew, issue.borrow_ahead, issue.max_wait and \
+                 rollback.hold it is at most {quarter:?}, a quarter of the time after which the \
+                 timestamp wraps (now {reach:?})"
+            );
+            require(reach <= quarter, "lease.window", text(window), allowed);
+        }
         require(issue.codes_max > 0, "codes.max", issue.codes_max.to_string(), "above 0".into());
         if found.is_empty() { Ok(()) } else { Err(Violations(found)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::preset::Preset;
+
+    #[test]
+    fn where_the_time_wraps_the_window_is_far_below_it_and_no_worker_is_0() {
+        let layout = Preset::WestidQr.spec().build().expect("valid");
+        let mut settings = KeeperSettings::new(layout, "test");
+        assert_eq!(settings.check(), Ok(()), "the defaults fit");
+        // 2^21 ms / 4 = 524.288 s, of which the other defaults take 12 s.
+        settings.lease.window = Duration::from_millis(512_288);
+        assert_eq!(settings.check(), Ok(()));
+        settings.lease.window = Duration::from_millis(512_289);
+        settings.min_worker = 0;
+        assert_eq!(
+            settings.check().expect_err("two violations").to_string(),
+            "worker.min_id = 0: must be 1 to worker.max_id 31; lease.window = 512.289s: must be \
+             so short that with lease.max_clock_skew, issue.borrow_ahead, issue.max_wait and \
+             rollback.hold it is at most 524.288s, a quarter of the time after which the \
+             timestamp wraps (now 524.289s)"
+        );
     }
 }

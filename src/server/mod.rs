@@ -6,9 +6,11 @@
 //! A new endpoint is one file under `endpoints` and one line in the route table.
 
 mod accept;
+mod codes;
 pub mod config;
 mod connections;
 mod endpoints;
+mod keepers;
 mod metrics;
 mod params;
 mod problem;
@@ -18,7 +20,9 @@ pub mod shutdown;
 mod state;
 pub mod telemetry;
 
+pub(crate) use self::state::unknown_namespace;
 pub use self::{
+    codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
     endpoints::parse::ParsedId,
     metrics::Metrics,
     problem::{Problem, ProblemCode},

@@ -8,8 +8,9 @@ use axum::{
 };
 use serde::Serialize;
 
+use super::codes::WrongNamespace;
 use crate::{
-    core::{id::InvalidId, issue::ClaimError},
+    core::{id::InvalidId, issue::ClaimError, layout::BoundsError},
     keeper::{IssueError, Trouble},
 };
 
@@ -38,6 +39,10 @@ pub enum ProblemCode {
     UriTooLong,
     /// A JSON number would lose digits.
     UnsafeNumber,
+    /// The layout has no such ID.
+    NotDecodable,
+    /// The layout has no IDs of these instants.
+    OutOfRange,
     /// Every cursor is in use.
     TooManyCodes,
     /// A defect of the service.
@@ -85,6 +90,12 @@ impl ProblemCode {
             Self::UriTooLong => (S::URI_TOO_LONG, "uri_too_long", "The address is too long"),
             Self::UnsafeNumber => {
                 (S::UNPROCESSABLE_ENTITY, "unsafe_number", "A JSON number would lose digits")
+            }
+            Self::NotDecodable => {
+                (S::UNPROCESSABLE_ENTITY, "not_decodable", "The layout has no such ID")
+            }
+            Self::OutOfRange => {
+                (S::UNPROCESSABLE_ENTITY, "out_of_range", "The layout has no such instants")
             }
             Self::TooManyCodes => {
                 (S::TOO_MANY_REQUESTS, "too_many_codes", "Too many codes are in use")
@@ -146,6 +157,14 @@ impl Problem {
         Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
     }
 
+    /// The same problem, of what follows this prefix of the text that was given.
+    pub(super) fn after(self, prefix: &str) -> Self {
+        if prefix.is_empty() {
+            return self;
+        }
+        Self { detail: format!("after the prefix {prefix:?}: {}", self.detail), ..self }
+    }
+
     /// What went wrong.
     pub const fn code(&self) -> ProblemCode {
         self.code
@@ -184,9 +203,30 @@ pub(super) fn retry_after_seconds(wait: Duration) -> u64 {
 /// How long to wait where nobody knows better.
 pub(super) const RETRY_UNKNOWN: Duration = Duration::from_secs(5);
 
+impl From<WrongNamespace> for Problem {
+    fn from(error: WrongNamespace) -> Self {
+        Self::new(ProblemCode::InvalidParameter, error.to_string())
+    }
+}
+
 impl From<InvalidId> for Problem {
     fn from(error: InvalidId) -> Self {
-        Self::new(ProblemCode::InvalidId, error.to_string())
+        let code = match error {
+            // The text may be an ID, but not by this layout.
+            InvalidId::NoLayout | InvalidId::Wraps => ProblemCode::NotDecodable,
+            _ => ProblemCode::InvalidId,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<BoundsError> for Problem {
+    fn from(error: BoundsError) -> Self {
+        let code = match error {
+            BoundsError::Reversed { .. } => ProblemCode::InvalidParameter,
+            BoundsError::OutOfRange { .. } | BoundsError::Wraps => ProblemCode::OutOfRange,
+        };
+        Self::new(code, error.to_string())
     }
 }
 

@@ -19,9 +19,11 @@ use tower_http::{
 use super::{
     config::CorsOrigins,
     endpoints::{
+        answer::head,
+        bounds::bounds,
         health::{health, live, ready},
-        id::{head_id, next_id},
-        ids::{head_ids, next_ids},
+        id::next_id,
+        ids::next_ids,
         metrics::metrics,
         parse::parse_id,
     },
@@ -34,16 +36,25 @@ use super::{
 const LONGEST_URI: usize = 4096;
 
 /// Every route, as metrics name them.
-pub(super) const ROUTES: [&str; 7] =
-    ["/id/{code}", "/ids/{code}", "/parse/{id}", "/health", "/livez", "/readyz", "/metrics"];
+pub(super) const ROUTES: [&str; 8] = [
+    "/id/{code}",
+    "/ids/{code}",
+    "/parse/{id}",
+    "/bounds",
+    "/health",
+    "/livez",
+    "/readyz",
+    "/metrics",
+];
 
 /// The whole service, ready to be called.
 pub fn router(state: Arc<AppState>) -> Router {
     // Probes and metrics answer however many requests for IDs are in flight.
     let api = Router::new()
-        .route("/id/{code}", issuing(next_id, head_id))
-        .route("/ids/{code}", issuing(next_ids, head_ids))
+        .route("/id/{code}", issuing(next_id, head::<false>))
+        .route("/ids/{code}", issuing(next_ids, head::<true>))
         .route("/parse/{id}", get(parse_id))
+        .route("/bounds", get(bounds))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(state.clone(), bound_in_flight));
     let operations = Router::new()
@@ -103,7 +114,8 @@ async fn only_preflights(request: Request, next: Next) -> Response {
     if request.method() != Method::OPTIONS || is_preflight {
         return next.run(request).await;
     }
-    let issues = !request.uri().path().starts_with("/parse/");
+    let path = request.uri().path();
+    let issues = path.starts_with("/id/") || path.starts_with("/ids/");
     let mut response = method_not_allowed(request).await.into_response();
     let allowed = if issues { "GET,HEAD,POST" } else { "GET,HEAD" };
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));

@@ -1,20 +1,21 @@
 //! Starts the service, serves, and stops it in order.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{net::TcpListener, sync::watch, time::Instant};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::Instant};
 
 use super::{
-    config::{Config, hide_password},
+    config::{Config, Mode, hide_password},
     connections::serve,
+    keepers::Keepers,
     metrics::Metrics,
     router::router,
     state::AppState,
 };
 use crate::{
     core::{clock::Clock, instant::format_unix_ms_short},
-    keeper::{Issuer, Keeper, KeeperError, Released},
-    store::Store,
+    keeper::{Issuer, KeeperError, Released},
+    store::{Store, with_sources},
 };
 
 /// Without a lease for this long, a log line says why.
@@ -37,45 +38,53 @@ pub struct Service {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// No lease can ever be had as things are.
-    #[error(transparent)]
-    Keeper(#[from] KeeperError),
+    /// In these namespaces no lease can ever be had as things are.
+    #[error("{}", in_lines(.0))]
+    Keepers(Vec<KeeperError>),
     /// The listener cannot be used.
     #[error("the listener cannot be used")]
     Listener(#[source] std::io::Error),
 }
 
 impl Service {
-    /// Serves until `shutdown` resolves; then drains, gives the lease back and returns within
+    /// Serves until `shutdown` resolves; then drains, gives the leases back and returns within
     /// `http.drain_delay` and `http.shutdown_timeout`.
     ///
     /// # Errors
     ///
-    /// When the service cannot go on: the namespace was recorded with another layout, or the
+    /// When the service cannot go on: a namespace was recorded with another layout, or the
     /// store's tables are not ours.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
         let Self { config, listener, store, clock } = self;
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let metrics = Metrics::new();
-        let observer = metrics.observer(&config.keeper.namespace);
-        let (mut keeper, issuer) =
-            Keeper::start(config.keeper.clone(), Arc::clone(&store), Arc::clone(&clock), observer);
-        let state = AppState::new([issuer.clone()], config.http.clone(), clock, metrics);
-        let state = Arc::new(state);
+        let mut keepers = Keepers::start(&config, &store, &clock, &metrics);
+        let issuers: Vec<Issuer> = keepers.issuers().cloned().collect();
+        let codes = config.codes.clone();
+        let state =
+            Arc::new(AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics));
 
         let (stop, stopping) = watch::channel(false);
         let router = router(Arc::clone(&state));
         let mut serving = Box::pin(serve(listener, router, config.http.max_connections, stopping));
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
+        warn_of_given_workers(&config);
+        let mut announcing = JoinSet::new();
+        for issuer in issuers {
+            announcing.spawn(announce(issuer, address, store_words(&config.store.url)));
+        }
         let ended = tokio::select! {
             () = &mut serving => unreachable!("serving ends only when it is stopped"),
-            error = keeper.failed() => Err(error),
-            () = announce_then_pend(&config, address, &issuer) => unreachable!("it pends"),
+            errors = keepers.failed(LEASE_EXPECTED_WITHIN) => Err(ServeError::Keepers(errors)),
             () = shutdown => Ok(()),
         };
         state.drain();
-        if let Err(error) = ended {
+        announcing.abort_all();
+        if ended.is_err() {
+            drop(serving);
+            keepers.release(config.http.shutdown_timeout).await;
             store.close().await;
-            return Err(error.into());
+            return ended;
         }
 
         let drained = tokio::time::timeout(config.http.drain_delay, &mut serving);
@@ -88,47 +97,78 @@ impl Service {
             tracing::warn!(after = ?for_requests, "requests are still open and are cut off");
         }
         drop(serving);
-        let released = keeper.release(deadline.saturating_duration_since(Instant::now())).await;
+        let released = keepers.release(deadline.saturating_duration_since(Instant::now())).await;
         let _ = tokio::time::timeout_at(deadline, store.close()).await;
-        match released {
-            Released::Done => tracing::info!("stopped; the worker id is free"),
-            Released::NothingHeld => tracing::info!("stopped; no worker id was held"),
-            Released::GaveUp => {
-                tracing::warn!("stopped; the worker id comes free after its ttl");
+        for (namespace, released) in released {
+            match released {
+                Released::Done => tracing::info!(namespace, "stopped; the worker id is free"),
+                Released::NothingHeld => {
+                    tracing::info!(namespace, "stopped; no worker id was held");
+                }
+                Released::GaveUp => {
+                    tracing::warn!(namespace, "stopped; the worker id comes free after its ttl");
+                }
             }
         }
         Ok(())
     }
 }
 
-/// The part of the shutdown time-out that is kept for giving the lease back.
+/// The part of the shutdown time-out that is kept for giving the leases back.
 fn for_release(config: &Config) -> Duration {
     config.store.timeout.min(config.http.shutdown_timeout / 3)
 }
 
-async fn announce_then_pend(config: &Config, address: SocketAddr, issuer: &Issuer) {
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
+fn in_lines(errors: &[KeeperError]) -> String {
+    // What is wrong with the store is wrong for every namespace.
+    let lines: BTreeSet<String> = errors.iter().map(|error| with_sources(error)).collect();
+    Vec::from_iter(lines).join("\n")
+}
+
+/// Says what the worker ids rest on that were given.
+fn warn_of_given_workers(config: &Config) {
+    for namespace in &config.namespaces {
+        let Mode::Snowflake { keeper, premise } = &namespace.mode;
+        let (namespace, worker) = (&namespace.name, keeper.min_worker);
+        match premise {
+            Some(premise) if config.store.url == "memory:" => tracing::warn!(
+                namespace,
+                worker,
+                "the worker id is given and nobody leases it: IDs are unique only while {premise}, \
+                 and while no restart finds the clock behind"
+            ),
+            Some(_) => tracing::info!(
+                namespace,
+                worker,
+                "the worker id is given: exactly its row is leased, and waited for while it is held"
+            ),
+            None => {}
+        }
+    }
+}
+
+/// Says when a namespace issues, or why it does not yet.
+async fn announce(issuer: Issuer, address: SocketAddr, store: String) {
+    let namespace = issuer.namespace();
     let status = match tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.leased()).await {
         Ok(status) => status,
         Err(_) => {
             let trouble = issuer.status().trouble;
             let reason = trouble.map_or_else(|| "no lease yet".into(), |why| why.to_string());
-            tracing::warn!("not ready, and trying on: {reason}");
+            tracing::warn!(namespace, "not ready, and trying on: {reason}");
             issuer.leased().await
         }
     };
     if let Some(lease) = status.lease {
         let layout = issuer.layout();
         tracing::info!(
-            "serving IDs on http://{address} · store {} · worker {} · lane {} · {} · IDs valid until {}",
-            store_words(&config.store.url),
+            "serving IDs on http://{address} · store {store} · namespace {namespace} · worker {} · lane {} · {} · IDs valid until {}",
             lease.worker,
             lease.lane,
             layout.words(),
             format_unix_ms_short(layout.valid_until_ms()),
         );
     }
-    std::future::pending::<()>().await;
 }
 
 /// The store's address without secrets, with the reach of its promise.

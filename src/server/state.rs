@@ -11,6 +11,7 @@ use std::{
 use tokio::sync::Semaphore;
 
 use super::{
+    codes::Codes,
     config::HttpConfig,
     metrics::Metrics,
     problem::{Problem, ProblemCode},
@@ -20,10 +21,17 @@ use crate::{core::clock::Clock, keeper::Issuer};
 /// The namespace of requests that name none.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
+/// Says which namespaces there are instead.
+pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
+    let known: Vec<&str> = known.map(String::as_str).collect();
+    format!("namespace {name:?} does not exist; there are: {}", known.join(", "))
+}
+
 /// What every request shares; behind one `Arc`.
 #[derive(Debug)]
 pub struct AppState {
     issuers: BTreeMap<String, Issuer>,
+    pub(super) codes: Codes,
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
@@ -35,6 +43,7 @@ impl AppState {
     /// The state of a service that issues from these.
     pub fn new(
         issuers: impl IntoIterator<Item = Issuer>,
+        codes: Codes,
         http: HttpConfig,
         clock: Arc<dyn Clock>,
         metrics: Metrics,
@@ -42,6 +51,7 @@ impl AppState {
         let by_name = |issuer: Issuer| (issuer.namespace().to_owned(), issuer);
         Self {
             issuers: issuers.into_iter().map(by_name).collect(),
+            codes,
             in_flight: Semaphore::new(http.max_in_flight),
             http,
             clock,
@@ -50,13 +60,10 @@ impl AppState {
         }
     }
 
-    /// The issuer of the namespace that a request names.
-    pub(super) fn issuer(&self, namespace: Option<&str>) -> Result<&Issuer, Problem> {
-        let name = namespace.unwrap_or(DEFAULT_NAMESPACE);
+    /// The issuer of a namespace.
+    pub(super) fn issuer(&self, name: &str) -> Result<&Issuer, Problem> {
         self.issuers.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.issuers.keys().map(String::as_str).collect();
-            let known = known.join(", ");
-            let detail = format!("namespace {name:?} does not exist; there are: {known}");
+            let detail = unknown_namespace(name, self.issuers.keys());
             Problem::new(ProblemCode::UnknownNamespace, detail)
         })
     }

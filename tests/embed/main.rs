@@ -6,8 +6,11 @@ use raindrop::core::{
     clock::{Clock, ManualClock, SystemClock},
     id::Id,
     issue::{ClaimError, Generator, IssueSettings},
-    layout::{LayoutSpec, TimeUnit},
+    layout::{Layout, LayoutSpec, TimeUnit},
     preset::Preset,
+    worker_id::{
+        EnvironmentVariable, FixedWorkerId, TrailingOrdinal, WorkerIdError, WorkerIdSource,
+    },
 };
 
 #[test]
@@ -58,4 +61,42 @@ fn errors_say_what_is_allowed() {
     let generator = Generator::with_worker(layout, 31, &IssueSettings::default(), clock)
         .expect("31 fits 5 bits");
     assert!(matches!(generator.claim("no good", 1), Err(ClaimError::InvalidCode(_))));
+}
+
+/// A source of the application's own: the number of a rack, say.
+#[derive(Debug)]
+struct Rack(u64);
+
+impl WorkerIdSource for Rack {
+    fn worker_id(&self, layout: &Layout) -> Result<u64, WorkerIdError> {
+        FixedWorkerId(self.0 * 4).worker_id(layout)
+    }
+
+    fn premise(&self) -> String {
+        format!("no other process runs in rack {}", self.0)
+    }
+}
+
+#[test]
+fn worker_ids_come_from_sources_of_ones_own_and_built_in_ones() {
+    let layout = Preset::Raindrop.spec().build().expect("a preset is valid");
+    let sources: [(Box<dyn WorkerIdSource>, u64); 3] = [
+        (Box::new(Rack(7)), 28),
+        (Box::new(FixedWorkerId(5)), 5),
+        (Box::new(TrailingOrdinal("raindrop-0".into())), 0),
+    ];
+    for (source, expected) in sources {
+        let worker = source.worker_id(&layout).expect("it fits");
+        assert_eq!(worker, expected);
+        assert!(source.premise().starts_with("no other process "));
+        let clock = Arc::new(ManualClock::new(1_763_650_000_000));
+        let settings = IssueSettings::default();
+        let generator =
+            Generator::with_worker(layout.clone(), worker, &settings, clock).expect("it fits");
+        let id = generator.claim("order", 1).expect("idle").ids.next().expect("one");
+        assert_eq!(layout.decompose(id).worker, expected);
+    }
+    assert!(Rack(200).worker_id(&layout).is_err());
+    let unset = EnvironmentVariable("RAINDROP_TEST_NOWHERE".into()).worker_id(&layout);
+    assert!(matches!(unset, Err(WorkerIdError::Missing(_))));
 }

@@ -74,3 +74,75 @@ async fn the_probe_and_the_list_of_workers_tell_what_is_so() {
     let (code, _, _) = run(&["health"], &settings, kept.path());
     assert_eq!(code, Some(1));
 }
+
+#[test]
+fn ids_are_parsed_as_they_are_written_and_by_any_layout() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let parse = |arguments: &[&str]| run(&[&["parse"], arguments].concat(), &[], folder.path());
+    for (text, encoding) in [
+        ("1415384785396004", "decimal"),
+        ("6tUDRbHbS", "base62"),
+        ("AAUHSPNaoSQ=", "base64url"),
+        ("20170328T064857.735Z-0-426-0-292-0", "friendly"),
+    ] {
+        let (code, out, err) = parse(&[text, "--layout", "westid", "--encoding", encoding]);
+        assert_eq!(code, Some(0), "{err}");
+        let parsed: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+        assert_eq!(parsed["id"], "1415384785396004");
+        assert_eq!(parsed["timestamp"], "2017-03-28T06:48:57.735Z");
+        assert_eq!((&parsed["worker_id"], &parsed["sequence"]), (&426.into(), &292.into()));
+    }
+    let (code, out, _) = parse(&["3B216E00F000000", "--layout", "cosid", "--encoding", "hex"]);
+    assert!(code == Some(0) && out.contains("2021-12-28T12:23:01.948Z"), "{out}");
+    for (arguments, said) in [
+        (&["1U", "--encoding", "base32"][..], "position 1: 'U' is not a base32 digit"),
+        (&["1", "--encoding", "base58"], "must be one of decimal, hex"),
+        (&["1", "--layout", "snowflake"], "must be one of raindrop, js-safe"),
+        (
+            &["x", "--layout", "discord", "--encoding", "friendly"],
+            "a layout that Raindrop issues by",
+        ),
+    ] {
+        let (code, _, err) = parse(arguments);
+        assert!(code == Some(2) && err.contains(said), "{arguments:?}: {code:?} {err}");
+    }
+}
+
+#[test]
+fn ids_are_printed_in_the_encoding_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let id = |arguments: &[&str]| run(&[&["id", "order"], arguments].concat(), &[], folder.path());
+    let (code, out, err) = id(&["-n", "3", "--encoding", "base32", "--padded"]);
+    assert_eq!(code, Some(0), "{err}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines.len() == 3 && lines.iter().all(|line| line.len() == 13), "{out}");
+    assert!(lines.is_sorted(), "{out}");
+    let (code, out, err) = id(&["--encoding", "friendly"]);
+    assert_eq!(code, Some(0), "{err}");
+    let read = run(&["parse", out.trim(), "--encoding", "friendly"], &[], folder.path());
+    assert_eq!(read.0, Some(0), "{}", read.2);
+    let (code, _, err) = id(&["--encoding", "base62", "--padded"]);
+    assert!(code == Some(2) && err.contains("base62 cannot be padded"), "{code:?} {err}");
+}
+
+#[test]
+fn the_plan_is_of_the_configured_layout_unless_flags_name_another() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let seconds = [("RAINDROP__LAYOUT__TIME_UNIT", "second"), ("RAINDROP__WORKER__MAX_ID", "20")];
+    let plan = |arguments: &[&str]| {
+        let (code, out, err) = run(&[&["plan"], arguments].concat(), &seconds, folder.path());
+        assert_eq!(code, Some(0), "{err}");
+        out
+    };
+    let text = plan(&[]);
+    assert!(text.starts_with("Layout as configured: 63 bits, a tick each second"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colours where there is no terminal");
+    let json: serde_json::Value = serde_json::from_str(&plan(&["--json"])).expect("JSON");
+    assert_eq!((&json["nodes"], &json["preset"]), (&20.into(), &serde_json::Value::Null));
+    assert!(plan(&["--preset", "westid-qr"]).starts_with("Layout westid-qr: 31 bits"));
+    assert_eq!(run(&["plan", "--worker-bits", "2"], &[], folder.path()).0, Some(2));
+    let retired = [("RAINDROP__LAYOUT__PRESET", "lingdu")];
+    let (code, _, err) = run(&["id", "order"], &retired, folder.path());
+    assert!(code == Some(2) && err.contains("2026-09-06T02:58:26.943Z"), "{code:?} {err}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0);
+}

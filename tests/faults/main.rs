@@ -11,6 +11,7 @@ mod collected;
 mod command;
 mod layouts;
 mod lifecycle;
+mod namespaces;
 mod operators;
 mod outage;
 mod service;

@@ -1,4 +1,4 @@
-//! Browsers may call `/id`, `/ids` and `/parse`, and nothing else.
+//! Browsers may call `/id`, `/ids`, `/parse` and `/bounds`, and nothing else.
 
 use crate::support::World;
 
@@ -7,7 +7,9 @@ const ORIGIN: (&str, &str) = ("origin", "https://app.example");
 #[tokio::test]
 async fn by_default_every_origin_may_ask_for_ids() {
     let world = World::start(&[]).await;
-    for route in ["/id/order", "/ids/order?n=2", "/parse/1", "/id/bad%20code", "/ids/order?n=0"] {
+    for route in
+        ["/id/order", "/ids/order?n=2", "/parse/1", "/bounds", "/id/bad%20code", "/ids/order?n=0"]
+    {
         let answer = world.call("GET", route, &[ORIGIN]).await;
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{route}");
     }
@@ -37,7 +39,9 @@ async fn a_preflight_is_answered_and_claims_nothing() {
 #[tokio::test]
 async fn options_that_is_no_preflight_is_just_another_method() {
     let world = World::start(&[]).await;
-    for (route, allowed) in [("/id/order", "GET,HEAD,POST"), ("/parse/1", "GET,HEAD")] {
+    for (route, allowed) in
+        [("/id/order", "GET,HEAD,POST"), ("/parse/1", "GET,HEAD"), ("/bounds", "GET,HEAD")]
+    {
         let answer = world.call("OPTIONS", route, &[ORIGIN]).await;
         assert_eq!(answer.header("allow"), Some(allowed), "{route}");
         answer.problem(405, "method_not_allowed");

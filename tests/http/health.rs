@@ -44,7 +44,7 @@ async fn a_draining_service_is_not_ready_but_serves() {
 #[tokio::test]
 async fn a_released_service_answers_shutting_down() {
     let world = World::start(&[]).await;
-    let World { router, state, issuer, keeper } = world;
+    let World { router, state, issuer, keeper, .. } = world;
     keeper.release(Duration::from_secs(5)).await;
     let answer = crate::support::call(&router, "GET", "/id/order", &[]).await;
     answer.problem(503, "shutting_down");

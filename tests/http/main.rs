@@ -1,10 +1,13 @@
 //! The HTTP contract: through the real router, and through a real listener.
 
 mod accepted;
+mod bounds;
 mod cors;
+mod encodings;
 mod health;
 mod issuing;
 mod metrics;
+mod namespaces;
 mod parsing;
 mod problems;
 mod serving;

@@ -60,7 +60,39 @@ async fn bad_ids_are_refused_with_their_place() {
         let detail = world.get(&format!("/parse/{id}")).await.problem(400, "invalid_id");
         assert!(detail.contains(said), "{id}: {detail}");
     }
-    for query in ["layout=other", "layout=raindrop&namespace=default", "encoding=hex"] {
+    for query in ["layout=other", "layout=raindrop&namespace=default", "padded=true"] {
         world.get(&format!("/parse/1?{query}")).await.problem(400, "invalid_parameter");
     }
+}
+
+#[tokio::test]
+async fn ids_of_other_systems_are_told_by_the_name_of_their_layout() {
+    let world = World::start(&[]).await;
+    for (id, layout, timestamp, tick, worker, sequence) in [
+        ("1415384785396004", "westid", "2017-03-28T06:48:57.735Z", 337_454_029, 426, 292),
+        ("129053495681099", "yitter", "2021-02-18T10:20:03.094Z", 31_507_201_094_u64, 1, 11),
+        ("9223372036854775807", "lingdu", "2026-09-06T02:58:26.943Z", (1 << 38) - 1, 32_767, 1_023),
+        ("175928847299117063", "discord", "2016-04-30T11:18:25.796Z", 41_944_705_796, 0, 7),
+    ] {
+        let parsed = world.get(&format!("/parse/{id}?layout={layout}")).await.json();
+        assert_eq!(parsed["layout"], layout);
+        assert_eq!(parsed["timestamp"], timestamp, "{parsed}");
+        assert_eq!(parsed["tick"], tick, "{parsed}");
+        assert_eq!((&parsed["worker_id"], &parsed["sequence"]), (&worker.into(), &sequence.into()));
+        assert_eq!(parsed.get("wraps"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_wrapping_id_says_so_and_is_of_the_present_round() {
+    let world = World::start(&[]).await;
+    let parsed = world.get("/parse/1465195519?layout=westid-qr").await.json();
+    assert_eq!(parsed["wraps"], true);
+    assert_eq!((&parsed["worker_id"], &parsed["sequence"]), (&31.into(), &31.into()));
+    let now = SystemClock::default().now_ms();
+    let unix_ms = parsed["unix_ms"].as_i64().expect("a number");
+    assert!((now - (1 << 21)..=now + 10_000).contains(&unix_ms), "{parsed}");
+    let detail =
+        world.get("/parse/2147483648?layout=westid-qr").await.problem(422, "not_decodable");
+    assert!(detail.contains("31 bits"), "{detail}");
 }

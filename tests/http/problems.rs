@@ -12,10 +12,11 @@ use raindrop::{
 
 use crate::support::{World, config};
 
-const ROUTES: [(&str, &[&str]); 7] = [
+const ROUTES: [(&str, &[&str]); 8] = [
     ("/id/order", &["GET", "HEAD", "POST"]),
     ("/ids/order", &["GET", "HEAD", "POST"]),
     ("/parse/1", &["GET", "HEAD"]),
+    ("/bounds?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z", &["GET", "HEAD"]),
     ("/health", &["GET", "HEAD"]),
     ("/livez", &["GET", "HEAD"]),
     ("/readyz", &["GET", "HEAD"]),

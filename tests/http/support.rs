@@ -9,7 +9,7 @@ use axum::{
 };
 use raindrop::{
     core::clock::{Clock, SystemClock},
-    keeper::{Issuer, Keeper},
+    keeper::{Issuer, Keeper, KeeperSettings},
     server::{
         AppState, Metrics,
         config::{Config, Inputs},
@@ -28,12 +28,24 @@ pub(crate) fn config(pairs: &[(&str, &str)]) -> Config {
     Config::load(&Inputs { environment, ..Inputs::default() }).expect("a valid configuration")
 }
 
+/// The configuration of a file.
+pub(crate) fn config_of(text: &str) -> Config {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("raindrop.toml");
+    std::fs::write(&path, text).expect("written");
+    Config::load(&Inputs { file: Some(path), ..Inputs::default() }).expect("a valid configuration")
+}
+
 /// A service that is called without a socket.
 pub(crate) struct World {
     pub(crate) router: Router,
     pub(crate) state: Arc<AppState>,
+    /// Of the namespace `default`.
     pub(crate) issuer: Issuer,
+    /// Of the namespace `default`.
     pub(crate) keeper: Keeper,
+    /// Of the other namespaces, by name.
+    pub(crate) others: Vec<Keeper>,
 }
 
 impl World {
@@ -67,11 +79,28 @@ impl World {
         handlers_clock: Arc<dyn Clock>,
     ) -> Self {
         let metrics = Metrics::new();
-        let observer = metrics.observer("default");
         let clock = Arc::new(SystemClock::default());
-        let (keeper, issuer) = Keeper::start(config.keeper, store, clock, observer);
-        let state = Arc::new(AppState::new([issuer.clone()], config.http, handlers_clock, metrics));
-        Self { router: router(Arc::clone(&state)), state, issuer, keeper }
+        let start = |settings: &KeeperSettings| {
+            let observer = metrics.observer(&settings.namespace);
+            Keeper::start(settings.clone(), store.clone(), clock.clone(), observer)
+        };
+        let (mut keepers, issuers): (Vec<Keeper>, Vec<Issuer>) =
+            config.keepers().map(start).unzip();
+        let (keeper, issuer) = (keepers.remove(0), issuers[0].clone());
+        let state = AppState::new(issuers, config.codes, config.http, handlers_clock, metrics);
+        let state = Arc::new(state);
+        Self { router: router(Arc::clone(&state)), state, issuer, keeper, others: keepers }
+    }
+
+    /// Waits until every namespace issues.
+    pub(crate) async fn until_issuing(&self) {
+        for _ in 0..1_000 {
+            if self.get("/readyz").await.status == 200 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("never ready: {}", self.get("/health").await.body);
     }
 
     pub(crate) async fn call(&self, method: &str, uri: &str, headers: &[(&str, &str)]) -> Answer {

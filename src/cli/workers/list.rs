@@ -1,11 +1,12 @@
 //! `raindrop workers`: who holds which worker id.
 
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
 use super::{Failure, output};
 use crate::{
     core::{instant::format_unix_ms, layout::Layout},
-    server::{DEFAULT_NAMESPACE, config::Config},
+    keeper::KeeperSettings,
+    server::config::Config,
     store::{ListedRow, Scope, Store, StoreError},
 };
 
@@ -17,21 +18,24 @@ pub(super) async fn run(config: &Config, store: &dyn Store) -> Result<(), Failur
         Err(StoreError::Vanished(_)) => Vec::new(),
         rows => rows?,
     };
-    let layout = &config.keeper.layout;
-    let matches = !rows.is_empty() && is_recorded(store, layout).await?;
+    let mut layouts: BTreeMap<&str, &Layout> = BTreeMap::new();
+    for KeeperSettings { namespace, layout, .. } in config.keepers() {
+        if !rows.is_empty() && is_recorded(store, namespace, layout).await? {
+            layouts.insert(namespace, layout);
+        }
+    }
 
     let layout_of = |row: &ListedRow| {
-        Some(layout).filter(|layout| {
-            matches && row.namespace == DEFAULT_NAMESPACE && row.row.marks.lanes() == layout.lanes()
-        })
+        let layout = layouts.get(row.namespace.as_str()).copied();
+        layout.filter(|layout| row.row.marks.lanes() == layout.lanes())
     };
     let lines: Vec<[String; 7]> = rows.iter().map(|row| line(row, layout_of(row))).collect();
     Ok(output::print(&table(&lines))?)
 }
 
 /// Whether the configured layout is the recorded one, so that marks can be told as instants.
-async fn is_recorded(store: &dyn Store, layout: &Layout) -> Result<bool, Failure> {
-    let scope = Scope::new(DEFAULT_NAMESPACE, layout, 0, layout.largest_worker());
+async fn is_recorded(store: &dyn Store, namespace: &str, layout: &Layout) -> Result<bool, Failure> {
+    let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
     Ok(store.survey(&scope).await?.record.is_some_and(|words| words == layout.words()))
 }
 

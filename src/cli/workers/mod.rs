@@ -7,16 +7,19 @@ mod release;
 
 use std::sync::Arc;
 
-use super::{Failure, output};
+use super::{Failure, keeper_of, output};
 use crate::{
     core::clock::SystemClock,
     keeper::{Operator, OperatorError},
-    server::config::Config,
+    server::{DEFAULT_NAMESPACE, config::Config},
     store::{self, Store},
 };
 
 #[derive(Debug, clap::Args)]
 pub(super) struct WorkersArguments {
+    /// The namespace to release, raise or move; all are listed.
+    #[arg(long, global = true, value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
+    namespace: String,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -58,17 +61,20 @@ pub(super) fn run(config: Config, arguments: WorkersArguments) -> Result<(), Fai
 }
 
 async fn run_on_store(config: &Config, arguments: WorkersArguments) -> Result<(), Failure> {
+    let settings = keeper_of(config, &arguments.namespace)?.clone();
     if let Some(Command::Raise(arguments)) = &arguments.command {
-        arguments.check(config)?;
+        arguments.check(&settings.lease)?;
     }
     let clock = Arc::new(SystemClock::default());
     let store: Arc<dyn Store> = store::connect(&config.store, clock.clone()).await?;
-    let mut operator = Operator::new(config.keeper.clone(), Arc::clone(&store), clock);
+    let mut operator = Operator::new(settings.clone(), Arc::clone(&store), clock);
     let result = match arguments.command {
         None => list::run(config, store.as_ref()).await,
         Some(Command::Release(arguments)) => release::run(&mut operator, &arguments).await,
-        Some(Command::Raise(arguments)) => raise::run(config, &mut operator, &arguments).await,
-        Some(Command::Relayout) => relayout::run(config, &mut operator).await,
+        Some(Command::Raise(arguments)) => {
+            raise::run(&settings.lease, &mut operator, &arguments).await
+        }
+        Some(Command::Relayout) => relayout::run(&settings.layout, &mut operator).await,
     };
     store.close().await;
     result

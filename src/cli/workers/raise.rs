@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{Failure, say};
 use crate::{
     core::instant::format_unix_ms,
-    keeper::Operator,
-    server::config::{Config, DURATION_FORM, parse_duration},
+    keeper::{LeaseTimes, Operator},
+    server::config::{DURATION_FORM, parse_duration},
 };
 
 /// No lease has a longer window.
@@ -25,8 +25,8 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl RaiseArguments {
-    pub(super) fn check(&self, config: &Config) -> Result<(), Failure> {
-        let least = config.keeper.lease.window;
+    pub(super) fn check(&self, lease: &LeaseTimes) -> Result<(), Failure> {
+        let least = lease.window;
         match self.window {
             Some(window) if !(least..=LONGEST).contains(&window) => Err(Failure::Usage(format!(
                 "--window {window:?}: must be lease.window ({least:?}) to {LONGEST:?}"
@@ -37,11 +37,10 @@ impl RaiseArguments {
 }
 
 pub(super) async fn run(
-    config: &Config,
+    lease: &LeaseTimes,
     operator: &mut Operator,
     arguments: &RaiseArguments,
 ) -> Result<(), Failure> {
-    let lease = config.keeper.lease;
     let (window, origin) = match arguments.window {
         Some(window) => (window, "--window"),
         None => (lease.window, "lease.window of this configuration"),

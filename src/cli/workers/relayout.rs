@@ -2,12 +2,12 @@
 
 use super::{Failure, say};
 use crate::{
+    core::layout::Layout,
     keeper::{Moved, Operator, Relaid},
-    server::config::Config,
 };
 
-pub(super) async fn run(config: &Config, operator: &mut Operator) -> Result<(), Failure> {
-    let ours = config.keeper.layout.words();
+pub(super) async fn run(layout: &Layout, operator: &mut Operator) -> Result<(), Failure> {
+    let ours = layout.words();
     match operator.relayout().await? {
         Relaid::NothingToDo => say(&format!("nothing to do: the layout is `{ours}` already")),
         Relaid::TakenBack { from } => say(&format!(

@@ -7,13 +7,26 @@
 //! A *position* is (tick, sequence) as one ordered integer:
 //! `tick · (max_sequence − min_sequence + 1) + (sequence − min_sequence)`.
 
+mod bounds;
+mod composer;
+mod parsed;
 mod spec;
 mod unit;
 mod words;
 
 use self::spec::{Values, largest};
-pub use self::{spec::LayoutSpec, unit::TimeUnit, words::InvalidWords};
+pub use self::{
+    bounds::{Bounds, BoundsError},
+    composer::Composer,
+    parsed::{Parsed, TooLong},
+    spec::LayoutSpec,
+    unit::TimeUnit,
+    words::InvalidWords,
+};
 use crate::core::id::Id;
+
+/// How many ticks a layout whose time wraps counts before its cursors end: 2^47 ms are 4459 years.
+const WRAPPING_TICK_BITS: u32 = 47;
 
 /// The width of each field in bits, from the most significant to the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +49,17 @@ impl Widths {
     const fn below_timestamp(self) -> u32 {
         self.data_center + self.worker + self.rollback + self.sequence + self.reserved
     }
+
+    /// All fields together: 63, or less where a layout leaves high bits at 0.
+    pub const fn total(self) -> u32 {
+        self.timestamp + self.below_timestamp()
+    }
 }
 
 /// The fields of one ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
-    /// Ticks since the epoch.
+    /// Ticks since the epoch; of an ID whose time wraps, what its timestamp holds of them.
     pub tick: u64,
     /// The data centre.
     pub data_center: u64,
@@ -80,6 +98,7 @@ pub struct Layout {
     reserved: u64,
     min_sequence: u64,
     max_sequence: u64,
+    wraps: bool,
 }
 
 impl Layout {
@@ -93,6 +112,7 @@ impl Layout {
             reserved: values.reserved,
             min_sequence: values.min_sequence,
             max_sequence: values.max_sequence,
+            wraps: values.wraps,
         }
     }
 
@@ -141,14 +161,35 @@ impl Layout {
         self.rollback_initial
     }
 
+    /// The smallest worker id that can issue: 1 where the time wraps, so that no ID is 0.
+    pub const fn smallest_worker(&self) -> u64 {
+        self.wraps as u64
+    }
+
     /// The largest worker id.
     pub const fn largest_worker(&self) -> u64 {
         largest(self.widths.worker)
     }
 
-    /// The last tick that the timestamp can hold.
-    pub const fn last_tick(&self) -> u64 {
+    /// Whether the timestamp starts again at 0 when it is full, so that equal IDs come back after
+    /// [`Self::wrap_ms`]. Ticks, positions and marks never wrap: only IDs do.
+    pub const fn wraps(&self) -> bool {
+        self.wraps
+    }
+
+    /// After how many milliseconds the timestamp starts again, if it does.
+    pub fn wrap_ms(&self) -> Option<i64> {
+        let ticks = i64::try_from(self.timestamp_mask()).unwrap_or(i64::MAX).saturating_add(1);
+        self.wraps.then(|| ticks.saturating_mul(self.unit.millis()))
+    }
+
+    const fn timestamp_mask(&self) -> u64 {
         largest(self.widths.timestamp)
+    }
+
+    /// The last tick that the timestamp can hold, or that is counted where it wraps.
+    pub const fn last_tick(&self) -> u64 {
+        if self.wraps { largest(WRAPPING_TICK_BITS) } else { self.timestamp_mask() }
     }
 
     /// How many positions a tick has.
@@ -205,33 +246,42 @@ impl Layout {
         self.min_sequence + position % self.positions_per_tick()
     }
 
-    /// Puts fields together, each checked against its range.
+    /// Puts the fields of an ID to be issued together, each checked against its range.
     ///
     /// # Errors
     ///
-    /// The first field that does not fit. Nothing is ever wrapped.
+    /// The first field that does not fit. Nothing is ever wrapped, except the tick of a layout
+    /// that [wraps](Self::wraps).
     pub fn compose(&self, fields: &Fields) -> Result<Id, FieldOutOfRange> {
+        check("sequence", fields.sequence, self.min_sequence, self.max_sequence)?;
+        self.join(fields)
+    }
+
+    /// Puts fields together as [`Self::decompose`] takes them apart: the sequence may also be one
+    /// that this layout never issues.
+    ///
+    /// # Errors
+    ///
+    /// The first field that does not fit its width.
+    pub fn join(&self, fields: &Fields) -> Result<Id, FieldOutOfRange> {
         let widths = self.widths;
-        let check = |field, value, low, high| {
-            if value < low || value > high {
-                return Err(FieldOutOfRange { field, value, low, high });
-            }
-            Ok(value)
-        };
-        let fit = |field, value, bits| check(field, value, 0, largest(bits));
-        let mut number = fit("tick", fields.tick, widths.timestamp)?;
-        let mut append = |value: u64, bits: u32| number = number << bits | value;
-        append(fit("data_center", fields.data_center, widths.data_center)?, widths.data_center);
-        append(fit("worker_id", fields.worker, widths.worker)?, widths.worker);
-        append(fit("lane", fields.lane, widths.rollback)?, widths.rollback);
-        let sequence = check("sequence", fields.sequence, self.min_sequence, self.max_sequence)?;
-        append(sequence, widths.sequence);
-        append(fit("reserved", fields.reserved, widths.reserved)?, widths.reserved);
+        check("tick", fields.tick, 0, self.last_tick())?;
+        let mut number = fields.tick & self.timestamp_mask();
+        for (field, value, bits) in [
+            ("data_center", fields.data_center, widths.data_center),
+            ("worker_id", fields.worker, widths.worker),
+            ("lane", fields.lane, widths.rollback),
+            ("sequence", fields.sequence, widths.sequence),
+            ("reserved", fields.reserved, widths.reserved),
+        ] {
+            check(field, value, 0, largest(bits))?;
+            number = number << bits | value;
+        }
         Ok(Id::from_composed(number))
     }
 
     /// Takes an ID apart. Any 63-bit number has fields; whether this layout issued it, the
-    /// number alone cannot tell.
+    /// number alone cannot tell. For what people read there is [`Self::parse`].
     pub const fn decompose(&self, id: Id) -> Fields {
         let mut number = id.get();
         let widths = self.widths;
@@ -246,29 +296,6 @@ impl Layout {
         let worker = take(&mut number, widths.worker);
         let data_center = take(&mut number, widths.data_center);
         Fields { tick: number, data_center, worker, lane, sequence, reserved }
-    }
-
-    /// The layout of one worker and lane, ready to compose positions.
-    ///
-    /// # Errors
-    ///
-    /// When the worker or lane does not fit.
-    pub fn composer(&self, worker: u64, lane: u64) -> Result<Composer, FieldOutOfRange> {
-        let constant = self.compose(&Fields {
-            tick: 0,
-            data_center: self.data_center,
-            worker,
-            lane,
-            sequence: self.min_sequence,
-            reserved: self.reserved,
-        })?;
-        let widths = self.widths;
-        Ok(Composer {
-            constant: constant.get(),
-            positions_per_tick: self.positions_per_tick(),
-            tick_shift: widths.below_timestamp(),
-            sequence_shift: widths.reserved,
-        })
     }
 
     /// The key of this layout's rows beside those of another reserved value: `width/value`.
@@ -286,47 +313,33 @@ impl Layout {
     }
 
     /// A number that no ID of this tick or a later one is below, whatever its other fields are.
+    ///
+    /// IDs of a layout whose time wraps do not follow time, so that is 0.
     pub const fn smallest_id(&self, tick: u64) -> Id {
+        let tick = if self.wraps { 0 } else { tick };
         Id::from_composed(tick << self.widths.below_timestamp())
     }
 
     /// A number that no ID of this tick or an earlier one is above, whatever its other fields are.
+    ///
+    /// IDs of a layout whose time wraps do not follow time, so that is the largest of all.
     pub const fn largest_id(&self, tick: u64) -> Id {
+        let tick = if self.wraps { largest(self.widths.timestamp) } else { tick };
         let below = self.widths.below_timestamp();
         Id::from_composed(tick << below | largest(below))
     }
 }
 
-/// Composes positions of one worker and lane into IDs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Composer {
-    constant: u64,
-    positions_per_tick: u64,
-    tick_shift: u32,
-    sequence_shift: u32,
-}
-
-impl Composer {
-    /// The ID at a position, which must lie before the layout's end.
-    pub const fn compose(&self, position: u64) -> Id {
-        let tick = position / self.positions_per_tick;
-        let offset = position % self.positions_per_tick;
-        // The constant holds min_sequence; adding the offset cannot carry out of the field,
-        // since min_sequence + offset <= max_sequence.
-        Id::from_composed(
-            (tick << self.tick_shift) + self.constant + (offset << self.sequence_shift),
-        )
+const fn check(
+    field: &'static str,
+    value: u64,
+    low: u64,
+    high: u64,
+) -> Result<(), FieldOutOfRange> {
+    if value < low || value > high {
+        return Err(FieldOutOfRange { field, value, low, high });
     }
-
-    /// How many positions follow this one in its tick, itself included.
-    pub const fn left_in_tick(&self, position: u64) -> u64 {
-        self.positions_per_tick - position % self.positions_per_tick
-    }
-
-    /// The difference between neighbouring IDs of one tick.
-    pub const fn step(&self) -> u64 {
-        1 << self.sequence_shift
-    }
+    Ok(())
 }
 
 #[cfg(test)]

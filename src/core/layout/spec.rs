@@ -1,6 +1,6 @@
 //! A layout as it is configured, and the check that makes a [`Layout`] of it.
 
-use super::{Layout, TimeUnit, Widths};
+use super::{Layout, TimeUnit, WRAPPING_TICK_BITS, Widths};
 use crate::core::violation::{Violation, Violations};
 
 /// How many bits an ID has: the sign bit of a signed 64-bit integer stays 0.
@@ -8,7 +8,7 @@ const ID_BITS: u32 = 63;
 
 /// The settings of a layout; [`LayoutSpec::build`] checks them all.
 ///
-/// The sequence gets what the other fields leave of 63 bits.
+/// The sequence gets what the other fields leave of 63 bits, unless its width is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutSpec {
     /// The length of a tick.
@@ -17,6 +17,11 @@ pub struct LayoutSpec {
     pub epoch_ms: i64,
     /// Width of the timestamp; `None` takes the smallest of the unit's range.
     pub timestamp_bits: Option<u32>,
+    /// Whether the widths are those of a published layout: they need not keep to the ranges of
+    /// configured layouts, only fit in 63 bits.
+    pub exact: bool,
+    /// Whether the timestamp starts again at 0 when it is full; see [`Layout::wraps`].
+    pub wraps: bool,
     /// Width of the data centre, 0 to 10.
     pub data_center_bits: u32,
     /// This node's data centre.
@@ -27,6 +32,9 @@ pub struct LayoutSpec {
     pub rollback_bits: u32,
     /// The lane that fresh rows use first.
     pub rollback_initial: u32,
+    /// Width of the sequence; `None` takes what the others leave of 63 bits. A smaller one leaves
+    /// the highest bits of every ID at 0.
+    pub sequence_bits: Option<u32>,
     /// Width of the constant low-order field, 0 to 5.
     pub reserved_bits: u32,
     /// The constant in that field.
@@ -48,11 +56,14 @@ impl LayoutSpec {
             time_unit,
             epoch_ms: Self::DEFAULT_EPOCH_MS,
             timestamp_bits: None,
+            exact: false,
+            wraps: false,
             data_center_bits: 0,
             data_center: 0,
             worker_bits: 9,
             rollback_bits: 1,
             rollback_initial: 0,
+            sequence_bits: None,
             reserved_bits: 0,
             reserved_value: 0,
             min_sequence: 0,
@@ -81,6 +92,7 @@ impl LayoutSpec {
                         reserved: self.reserved_value,
                         min_sequence: self.min_sequence,
                         max_sequence: self.max_sequence.unwrap_or(largest(widths.sequence)),
+                        wraps: self.wraps,
                     },
                 ));
             }
@@ -104,7 +116,7 @@ impl LayoutSpec {
             data_center: self.data_center_bits,
             worker: self.worker_bits,
             rollback: self.rollback_bits,
-            sequence: ID_BITS - others,
+            sequence: self.sequence_bits.unwrap_or(ID_BITS - others),
             reserved: self.reserved_bits,
         }
     }
@@ -118,10 +130,16 @@ impl LayoutSpec {
                 found.push(Violation::new(key, value, format!("{low} to {high}{of}")));
             }
         };
-        let of_unit = format!(" with time_unit {}", self.time_unit);
-        check("layout.timestamp_bits", timestamp, *range.start(), *range.end(), &of_unit);
-        check("layout.data_center_bits", self.data_center_bits, 0, 10, "");
-        check("layout.worker_bits", self.worker_bits, 3, 10, "");
+        if self.exact {
+            check("layout.timestamp_bits", timestamp, 1, ID_BITS - 2, "");
+            check("layout.data_center_bits", self.data_center_bits, 0, 10, "");
+            check("layout.worker_bits", self.worker_bits, 1, 16, "");
+        } else {
+            let of_unit = format!(" with time_unit {}", self.time_unit);
+            check("layout.timestamp_bits", timestamp, *range.start(), *range.end(), &of_unit);
+            check("layout.data_center_bits", self.data_center_bits, 0, 10, "");
+            check("layout.worker_bits", self.worker_bits, 3, 10, "");
+        }
         check("layout.rollback_bits", self.rollback_bits, 0, 3, "");
         check("layout.reserved_bits", self.reserved_bits, 0, 5, "");
         let others = u64::from(timestamp)
@@ -138,6 +156,29 @@ impl LayoutSpec {
                 ),
                 format!("at most {} bits, so that the sequence has at least 1 of {ID_BITS}", ID_BITS - 1),
             ));
+        } else if found.is_empty()
+            && let Some(sequence) = self.sequence_bits
+        {
+            let left = ID_BITS - u32::try_from(others).unwrap_or(ID_BITS);
+            if !(1..=left).contains(&sequence) {
+                let allowed = format!("1 to {left}, which the others leave of {ID_BITS}");
+                found.push(Violation::new("layout.sequence_bits", sequence, allowed));
+            }
+        }
+        if found.is_empty() && self.wraps {
+            let sequence = self.widths().sequence;
+            let fits = timestamp < WRAPPING_TICK_BITS && WRAPPING_TICK_BITS + sequence < ID_BITS;
+            if !fits {
+                found.push(Violation::new(
+                    "layout",
+                    format!("wrapping, with timestamp {timestamp} and sequence {sequence} bits"),
+                    format!(
+                        "at most {} timestamp and {} sequence bits where the time wraps",
+                        WRAPPING_TICK_BITS - 1,
+                        ID_BITS - 1 - WRAPPING_TICK_BITS
+                    ),
+                ));
+            }
         }
         found
     }
@@ -186,6 +227,7 @@ pub(super) struct Values {
     pub reserved: u64,
     pub min_sequence: u64,
     pub max_sequence: u64,
+    pub wraps: bool,
 }
 
 /// The largest number of this many bits.

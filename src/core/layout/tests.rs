@@ -1,6 +1,7 @@
 use proptest::{prelude::*, test_runner::RngSeed};
 
 use super::*;
+use crate::core::preset::Preset;
 
 /// From treeyh/raindrop's formula, computed outside this code, for the instant [`NOW`].
 struct Vector {
@@ -129,6 +130,78 @@ fn the_words_name_every_width_and_the_floored_epoch() {
     );
 }
 
+#[test]
+fn a_span_of_time_has_the_ids_of_its_ticks() {
+    let layout = layout(&LayoutSpec::for_unit(TimeUnit::Second));
+    let epoch = layout.epoch_ms();
+    let bounds = layout.bounds(epoch + 1_999, epoch + 3_000).expect("in range");
+    let ids = |tick| {
+        let composer = layout.composer(511, 1).expect("fits");
+        let smallest = layout.composer(0, 0).expect("fits").compose(layout.first_position(tick));
+        (smallest, composer.compose(layout.first_position(tick + 1) - 1))
+    };
+    assert_eq!((bounds.from, bounds.until), (ids(1).0, ids(3).0));
+    assert!(ids(0).1 < bounds.from && ids(2).1 < bounds.until);
+    // Spans that meet share no ID and miss none, also in the middle of a tick.
+    let next = layout.bounds(epoch + 3_000, epoch + 3_500).expect("in range");
+    assert_eq!((bounds.until, next.from), (next.from, next.until));
+}
+
+#[test]
+fn spans_that_have_no_bounds_say_why() {
+    let layout = layout(&LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let (first, last) = (layout.epoch_ms(), layout.valid_until_ms() - 1);
+    assert!(layout.bounds(first, last).is_ok());
+    let error = |from_ms, to_ms| layout.bounds(from_ms, to_ms).expect_err("no span").to_string();
+    assert_eq!(
+        error(first - 1, last),
+        "from 2024-12-31T23:59:59.999Z must be 2025-01-01T00:00:00Z to 2094-09-07T15:47:35.551Z, \
+         the instants of this layout"
+    );
+    assert!(error(first, last + 1).starts_with("to 2094-09-07T15:47:35.552Z must be"));
+    assert_eq!(
+        error(first + 1, first),
+        "from 2025-01-01T00:00:00.001Z is after to 2025-01-01T00:00:00.000Z"
+    );
+    let wrapping = Preset::WestidQr.spec().build().expect("valid");
+    assert_eq!(wrapping.bounds(first, last), Err(BoundsError::Wraps));
+}
+
+#[test]
+fn exact_widths_fit_in_63_bits_and_may_leave_some() {
+    let exact = LayoutSpec {
+        exact: true,
+        timestamp_bits: Some(21),
+        worker_bits: 1,
+        rollback_bits: 0,
+        sequence_bits: Some(5),
+        ..LayoutSpec::for_unit(TimeUnit::Millisecond)
+    };
+    assert_eq!(layout(&exact).widths().total(), 27);
+    let violations = |spec: LayoutSpec| spec.build().expect_err("too wide").to_string();
+    assert_eq!(
+        violations(LayoutSpec { sequence_bits: Some(42), ..exact.clone() }),
+        "layout.sequence_bits = 42: must be 1 to 41, which the others leave of 63"
+    );
+    assert_eq!(
+        violations(LayoutSpec { worker_bits: 17, timestamp_bits: Some(62), ..exact.clone() }),
+        "layout.timestamp_bits = 62: must be 1 to 61; layout.worker_bits = 17: must be 1 to 16"
+    );
+    assert_eq!(
+        violations(LayoutSpec { wraps: true, sequence_bits: Some(16), ..exact }),
+        "layout = wrapping, with timestamp 21 and sequence 16 bits: must be at most 46 timestamp \
+         and 15 sequence bits where the time wraps"
+    );
+}
+
+prop_compose! {
+    fn any_preset()(index in 0..Preset::ALL.len(), numbers in any::<[u64; 2]>()) -> LayoutSpec {
+        let spec = Preset::ALL[index].spec();
+        let data_center = numbers[0] & largest(spec.data_center_bits);
+        LayoutSpec { data_center, reserved_value: numbers[1] & largest(spec.reserved_bits), ..spec }
+    }
+}
+
 prop_compose! {
     fn any_spec()(
         unit in 0_usize..5, extra in 0_u32..=14, data_center_bits in 0_u32..=4, worker_bits in 3_u32..=10,
@@ -166,15 +239,23 @@ proptest! {
     })]
 
     #[test]
-    fn compose_and_decompose_are_inverse(spec in any_spec(), numbers in any::<[u64; 3]>()) {
+    fn compose_and_decompose_are_inverse(
+        spec in prop_oneof![any_spec(), any_preset()], numbers in any::<[u64; 3]>(),
+    ) {
         let layout = spec.build().expect("generated inside the ranges");
-        let worker = numbers[0] & largest(layout.widths().worker);
+        let widths = layout.widths();
+        let worker = (numbers[0] & largest(widths.worker)).max(layout.smallest_worker());
         let lane = numbers[1] % layout.lanes() as u64;
         let position = numbers[2] % layout.end_position();
         let id = layout.composer(worker, lane).expect("fits").compose(position);
         let fields = layout.decompose(id);
         prop_assert_eq!(fields, Fields {
-            tick: layout.tick_of(position),
+            // Only where the time wraps is the tick larger than its field.
+            tick: if layout.wraps() {
+                layout.tick_of(position) % (1 << widths.timestamp)
+            } else {
+                layout.tick_of(position)
+            },
             data_center: spec.data_center,
             worker,
             lane,
@@ -182,6 +263,17 @@ proptest! {
             reserved: spec.reserved_value,
         });
         prop_assert_eq!(layout.compose(&fields), Ok(id));
+        prop_assert!(id.get() >> widths.total() == 0);
+        let now_ms = layout.start_of_tick_ms(layout.tick_of(position));
+        let parsed = layout.parse(id, now_ms).expect("as many bits");
+        prop_assert_eq!((parsed.fields, parsed.unix_ms), (fields, now_ms));
+    }
+
+    #[test]
+    fn any_id_of_63_bits_is_taken_apart_and_joined(spec in any_spec(), number in 0..1_u64 << 63) {
+        let layout = spec.build().expect("generated inside the ranges");
+        let id = Id::new(number).expect("63 bits");
+        prop_assert_eq!(layout.join(&layout.decompose(id)), Ok(id));
     }
 
     #[test]

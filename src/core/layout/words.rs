@@ -23,6 +23,9 @@ const NUMBERS: [&str; 8] = [
     "max_sequence",
 ];
 
+/// What ends the words of a layout whose time wraps.
+const WRAPS: &str = " wraps=true";
+
 impl Layout {
     /// The layout in words, as the store's layout record holds it. Equal words mean that IDs of
     /// different workers cannot be equal.
@@ -38,6 +41,9 @@ impl Layout {
             format!("unit={} epoch={}", self.unit, format_unix_ms_short(self.epoch_ms()));
         for (name, number) in NUMBERS.iter().zip(numbers) {
             words.push_str(&format!(" {name}={number}"));
+        }
+        if self.wraps {
+            words.push_str(WRAPS);
         }
         words
     }
@@ -62,6 +68,10 @@ impl Layout {
 }
 
 fn read(words: &str) -> Option<Layout> {
+    let (words, wraps) = match words.strip_suffix(WRAPS) {
+        Some(words) => (words, true),
+        None => (words, false),
+    };
     let mut pairs = words.split(' ');
     let mut value = |name: &str| pairs.next()?.strip_prefix(name)?.strip_prefix('=');
     let unit: TimeUnit = value("unit")?.parse().ok()?;
@@ -70,11 +80,14 @@ fn read(words: &str) -> Option<Layout> {
     for (name, number) in NUMBERS.iter().zip(&mut numbers) {
         *number = value(name)?.parse().ok()?;
     }
-    let [timestamp, data_center, worker, rollback, _, reserved, min_sequence, max_sequence] =
+    let [timestamp, data_center, worker, rollback, sequence, reserved, min_sequence, max_sequence] =
         numbers;
     let bits = |number| u32::try_from(number).ok();
     let spec = LayoutSpec {
         epoch_ms,
+        exact: true,
+        wraps,
+        sequence_bits: Some(bits(sequence)?),
         timestamp_bits: Some(bits(timestamp)?),
         data_center_bits: bits(data_center)?,
         worker_bits: bits(worker)?,
@@ -90,6 +103,7 @@ fn read(words: &str) -> Option<Layout> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::preset::Preset;
 
     #[test]
     fn only_what_is_written_is_read() {
@@ -113,6 +127,13 @@ mod tests {
             assert_ne!(other, words);
             let error = Layout::from_words(&other).expect_err(&other).to_string();
             assert!(error.contains(to.trim()) && error.contains("unit=millisecond"), "{error}");
+        }
+        for preset in Preset::ALL {
+            let layout = preset.layout();
+            assert_eq!(
+                Layout::from_words(&layout.words()).as_ref().map(Layout::words),
+                Ok(layout.words())
+            );
         }
         for other in ["", " ", "relayout", &format!("{words} "), &format!("{words} more=1")] {
             assert!(Layout::from_words(other).is_err(), "{other:?}");

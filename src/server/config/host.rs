@@ -2,8 +2,10 @@
 
 use std::{
     fs,
-    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
+    net::{IpAddr, SocketAddr},
 };
+
+use crate::core::host;
 
 /// What is known of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub struct Host {
 impl Host {
     /// Asks the operating system; what it does not tell stays unknown.
     pub fn detect() -> Self {
-        Self { ip: outward_ip(), mac: first_mac(), name: host_name() }
+        Self { ip: host::outward_ip(), mac: first_mac(), name: host::name() }
     }
 
     /// The default holder: `{ip}:{port}#{mac}`.
@@ -29,14 +31,6 @@ impl Host {
         let mac = self.mac.as_deref().unwrap_or("unknown");
         format!("{}#{mac}", SocketAddr::new(ip, listen.port()))
     }
-}
-
-/// The address towards the default route. Connecting a UDP socket sends no packet.
-fn outward_ip() -> Option<IpAddr> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    // 192.0.2.0/24 is reserved for documentation, so it is routed by default.
-    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
 }
 
 fn first_mac() -> Option<String> {
@@ -49,12 +43,6 @@ fn first_mac() -> Option<String> {
         let is_set = address.bytes().any(|byte| byte != b'0' && byte != b':');
         (address.len() == 17 && is_set).then(|| address.to_owned())
     })
-}
-
-fn host_name() -> Option<String> {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = name.or_else(|| std::env::var("HOSTNAME").ok())?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

@@ -1,5 +1,31 @@
 //! Every key with its default: the one list behind loading, `raindrop config` and `.env.example`.
 
+/// Whom a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The whole service.
+    Service,
+    /// Each namespace; the value at the top is the default of all.
+    Inherited,
+    /// Each namespace; the value at the top is that of the namespace `default`.
+    Own,
+}
+
+impl Scope {
+    /// The scope of a key by its section.
+    pub(super) fn of(key: &str) -> Self {
+        match section_of(key) {
+            "mode" | "layout" => Self::Own,
+            "worker" | "issue" | "lease" | "rollback" | "codes" => Self::Inherited,
+            _ => Self::Service,
+        }
+    }
+}
+
+fn section_of(key: &str) -> &str {
+    key.split_once('.').map_or(key, |(section, _)| section)
+}
+
 /// One configuration key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
@@ -15,6 +41,16 @@ impl Key {
     /// The environment variable of this key.
     pub fn variable(&self) -> String {
         variable(self.name)
+    }
+
+    /// Whom this key is for.
+    pub fn scope(&self) -> Scope {
+        Scope::of(self.name)
+    }
+
+    /// The first part of its name, `http` for example.
+    pub(super) fn section(&self) -> &'static str {
+        section_of(self.name)
     }
 
     /// The key of this name.
@@ -42,7 +78,7 @@ pub const KEYS: &[Key] = &[
     key(
         "layout.preset",
         "raindrop",
-        "A layout by name: raindrop or js-safe; excludes unit, widths and sequence bounds.",
+        "A layout by name (docs/layouts.md); excludes unit, widths and sequence bounds.",
     ),
     key("layout.time_unit", "millisecond", "millisecond, second, minute, hour or day (or 1 to 5)."),
     key("layout.epoch", "2025-01-01T00:00:00Z", "Where time begins, RFC 3339."),

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
@@ -10,8 +10,10 @@ use config::{Environment, File, FileFormat, Map, Source as _, Value, ValueKind};
 
 use super::{
     ConfigProblem, Host, Source,
-    keys::{KEYS, Key, variable},
+    keys::{Key, Scope, variable},
+    names::{CODES, NAMESPACE_PATTERN, NAMESPACES, is_namespace, is_section, known_beside, split},
 };
+use crate::server::DEFAULT_NAMESPACE;
 
 /// Names the configuration file in the environment.
 const FILE_VARIABLE: &str = "RAINDROP_CONFIG";
@@ -71,10 +73,30 @@ pub(super) enum GivenValue {
     Many(Vec<String>),
 }
 
+impl fmt::Display for GivenValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(text) => f.write_str(text),
+            Self::Many(items) => write!(f, "[{}]", items.join(", ")),
+        }
+    }
+}
+
+/// An entry of `[[code]]`.
+#[derive(Clone, Debug)]
+pub(super) struct CodeEntry {
+    pub(super) values: BTreeMap<String, String>,
+    pub(super) source: Source,
+}
+
 /// What was given for each known key, and what is wrong with the layers themselves.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
-    pub(super) given: BTreeMap<&'static str, Given>,
+    /// By the whole name, `namespaces.orders.lease.ttl` for example.
+    pub(super) given: BTreeMap<String, Given>,
+    /// Every namespace that is named, and whether it can be one.
+    pub(super) namespaces: BTreeMap<String, bool>,
+    pub(super) codes: Vec<CodeEntry>,
     pub(super) problems: Vec<ConfigProblem>,
 }
 
@@ -151,9 +173,15 @@ impl Layers {
         for (name, value) in table {
             let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
             match value.kind {
-                ValueKind::Table(table) if Key::by_name(&name).is_none() && is_section(&name) => {
+                ValueKind::Table(table) if is_section(&name) => {
+                    if let (Some(namespace), _) = split(&name)
+                        && !self.namespace(namespace, source(&name))
+                    {
+                        continue;
+                    }
                     self.table(&name, table, source);
                 }
+                ValueKind::Array(values) if name == CODES => self.codes(values, &source(CODES)),
                 ValueKind::Array(values) => {
                     let texts = values.iter().map(|value| text_of(&value.kind)).collect();
                     self.set(&name, GivenValue::Many(texts), source(&name));
@@ -164,36 +192,65 @@ impl Layers {
     }
 
     fn set(&mut self, name: &str, value: GivenValue, source: Source) {
-        if let Some(key) = Key::by_name(name) {
-            self.given.insert(key.name, Given { value, source });
+        let (namespace, rest) = split(name);
+        if let Some(namespace) = namespace
+            && !self.namespace(namespace, source.clone())
+        {
             return;
         }
-        let section = name.split('.').next().filter(|section| is_section(section));
-        let known: Vec<&str> = match section {
-            Some(section) => {
-                KEYS.iter().map(|key| key.name).filter(|key| in_section(key, section)).collect()
-            }
-            None => {
-                let mut sections: Vec<&str> =
-                    KEYS.iter().filter_map(|key| key.name.split('.').next()).collect();
-                sections.dedup();
-                sections
-            }
+        let belongs = |key: &Key| namespace.is_none() || key.scope() != Scope::Service;
+        if Key::by_name(rest).is_some_and(&belongs) {
+            self.given.insert(name.to_owned(), Given { value, source });
+        } else if name == NAMESPACES || name == CODES || (namespace.is_some() && rest.is_empty()) {
+            let allowed = match name {
+                CODES => "entries of the configuration file that begin with [[code]]",
+                _ => "a table of keys, such as [namespaces.orders]",
+            };
+            self.value_problem(name, value.to_string(), source, allowed.into());
+        } else {
+            let known = known_beside(rest, namespace, belongs);
+            self.problems.push(ConfigProblem::UnknownKey { key: name.to_owned(), source, known });
+        }
+    }
+
+    /// Notes that this namespace is there, and whether it may be.
+    fn namespace(&mut self, name: &str, source: Source) -> bool {
+        if let Some(known) = self.namespaces.get(name) {
+            return *known;
+        }
+        let allowed = if name == DEFAULT_NAMESPACE {
+            "left out, since the keys at the top are its own".into()
+        } else {
+            format!("named by a text that matches {NAMESPACE_PATTERN}")
         };
-        self.problems.push(ConfigProblem::UnknownKey { key: name.to_owned(), source, known });
+        let is_valid = name != DEFAULT_NAMESPACE && is_namespace(name);
+        if !is_valid {
+            self.value_problem(&format!("{NAMESPACES}.{name}"), "{…}".into(), source, allowed);
+        }
+        self.namespaces.insert(name.to_owned(), is_valid);
+        is_valid
+    }
+
+    fn codes(&mut self, entries: Vec<Value>, source: &Source) {
+        for (index, entry) in entries.into_iter().enumerate() {
+            let ValueKind::Table(table) = entry.kind else {
+                let (key, value) = (format!("{CODES}[{index}]"), text_of(&entry.kind));
+                self.value_problem(&key, value, source.clone(), "a table of keys".into());
+                continue;
+            };
+            let values = table.into_iter().map(|(name, value)| (name, text_of(&value.kind)));
+            self.codes.push(CodeEntry { values: values.collect(), source: source.clone() });
+        }
+    }
+
+    fn value_problem(&mut self, key: &str, value: String, source: Source, allowed: String) {
+        let key = key.to_owned();
+        self.problems.push(ConfigProblem::Value { key, value, source, allowed });
     }
 
     fn file_problem(&mut self, path: &Path, reason: String) {
         self.problems.push(ConfigProblem::File { path: path.to_owned(), reason });
     }
-}
-
-fn in_section(key: &str, section: &str) -> bool {
-    key.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))
-}
-
-fn is_section(name: &str) -> bool {
-    KEYS.iter().any(|key| in_section(key.name, name))
 }
 
 fn text_of(kind: &ValueKind) -> String {

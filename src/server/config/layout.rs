@@ -31,6 +31,8 @@ pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
     let epoch = "an RFC 3339 instant such as 2025-01-01T00:00:00Z";
     if let Some(epoch_ms) = reader.given("layout.epoch", epoch, parse_unix_ms) {
         spec.epoch_ms = epoch_ms;
+    } else if let Some(Err(violation)) = preset.map(Preset::check_own_epoch) {
+        reader.violation(violation);
     }
     set(&mut spec.data_center, reader.given_number("layout.data_center"));
     set(&mut spec.rollback_initial, reader.given_number("layout.rollback_initial"));
@@ -45,7 +47,7 @@ pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
 }
 
 fn read_widths(reader: &mut Reader) -> (LayoutSpec, Option<Preset>) {
-    let names = Preset::ALL.map(Preset::name).join(" or ");
+    let names = format!("one of {}", Preset::ALL.map(Preset::name).join(", "));
     let named = reader.given("layout.preset", names, Preset::by_name);
     let widths: Vec<&str> = WIDTHS.into_iter().filter(|key| reader.is_given(key)).collect();
     if reader.is_given("layout.preset") {

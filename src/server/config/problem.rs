@@ -25,7 +25,7 @@ pub enum ConfigProblem {
         /// Where it came from.
         source: Source,
         /// The keys beside it.
-        known: Vec<&'static str>,
+        known: Vec<String>,
     },
     /// A file that cannot be used.
     File {

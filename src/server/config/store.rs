@@ -3,12 +3,13 @@
 use std::{fs, time::Duration};
 
 use super::{
+    namespace::NamespaceRead,
     reader::Reader,
     secret::{hide_password, with_password},
 };
 use crate::store::{StoreSettings, is_valid_table_name};
 
-pub(super) fn read(reader: &mut Reader, worker_is_given: bool) -> StoreSettings {
+pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceRead]) -> StoreSettings {
     let table = "a name that matches [A-Za-z_][A-Za-z0-9_]{0,47}";
     let worker_table = reader.value("store.worker_table", table, |text| {
         is_valid_table_name(text).then(|| text.to_owned())
@@ -17,12 +18,18 @@ pub(super) fn read(reader: &mut Reader, worker_is_given: bool) -> StoreSettings 
     let timeout =
         reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_secs(10));
     let url = read_url(reader);
-    if url == "memory:" && !worker_is_given {
+    let leased = namespaces.iter().filter(|namespace| !namespace.worker_is_given);
+    let leased: Vec<&str> = leased.map(|namespace| namespace.config.name.as_str()).collect();
+    if url == "memory:" && !leased.is_empty() {
         let key = if reader.is_given("store.url_file") { "store.url_file" } else { "store.url" };
         reader.reject(
             key,
-            "a store that outlives the process, unless worker.id or worker.source is set: \
-             memory: forgets which worker ids and times were used",
+            format!(
+                "a store that outlives the process, unless worker.id or worker.source is set for \
+                 every namespace (none is for {}): memory: forgets which worker ids and times \
+                 were used",
+                leased.join(", ")
+            ),
         );
     }
     StoreSettings { url, worker_table, max_connections, timeout }

@@ -3,6 +3,8 @@ use std::{fs, time::Duration};
 use super::*;
 use crate::core::issue::RollbackPolicy;
 
+mod namespaces;
+
 fn environment(pairs: &[(&str, &str)]) -> Inputs {
     let pairs = pairs.iter().map(|(key, value)| (keys::variable(key), (*value).to_owned()));
     Inputs { environment: pairs.collect(), ..Inputs::default() }
@@ -11,6 +13,10 @@ fn environment(pairs: &[(&str, &str)]) -> Inputs {
 fn problems(inputs: &Inputs) -> Vec<String> {
     let error = Config::load(inputs).expect_err("problems");
     error.0.iter().map(ToString::to_string).collect()
+}
+
+fn keeper(config: &Config) -> &KeeperSettings {
+    config.keeper("default").expect("it always exists")
 }
 
 fn value_of(config: &Config, key: &str) -> (String, String) {
@@ -32,7 +38,7 @@ fn no_configuration_at_all_gives_the_published_defaults() {
         crate::core::preset::Preset::Raindrop.spec().build().expect("valid"),
         "127.0.0.1:8080#unknown",
     );
-    assert_eq!(format!("{:?}", config.keeper), format!("{expected:?}"));
+    assert_eq!(format!("{:?}", keeper(&config)), format!("{expected:?}"));
     assert_eq!(config.store.url, "sqlite://raindrop.db");
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
     assert_eq!(config.http.cors_origins, CorsOrigins::Any);
@@ -48,7 +54,12 @@ fn each_default_of_the_table_is_the_default_of_the_code() {
         let Some(default) = key.default else { continue };
         assert_eq!(value, default, "{}", key.name);
         let same = Config::load(&environment(&[(key.name, default)])).expect(key.name);
-        assert_eq!(format!("{:?}", same.keeper), format!("{:?}", defaults.keeper), "{}", key.name);
+        assert_eq!(
+            format!("{:?}", keeper(&same)),
+            format!("{:?}", keeper(&defaults)),
+            "{}",
+            key.name
+        );
         assert_eq!(value_of(&same, key.name).0, default);
     }
 }
@@ -91,7 +102,7 @@ fn later_layers_win_and_are_named() {
         assert_eq!(value_of(&config, key), (value.to_owned(), source.to_owned()));
     }
     assert_eq!(config.http.max_batch, 22);
-    assert_eq!(config.keeper.lease.window, Duration::from_mins(6));
+    assert_eq!(keeper(&config).lease.window, Duration::from_mins(6));
 
     let flag = FlagValue { flag: "--listen", key: "http.listen", value: "4.4.4.4:4".into() };
     inputs.flags.push(flag);
@@ -140,7 +151,7 @@ fn every_problem_is_reported_at_once_with_its_source() {
         format!("lease.ttl = 300 ({file}): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h"),
         format!("log.level = {{…}} ({file}): must be off, error, warn, info, debug, trace"),
         format!("mode = segment ({file}): must be snowflake"),
-        format!("unknown ({file}): unknown key; known are mode, layout, worker, store, issue, lease, rollback, codes, http, log"),
+        format!("unknown ({file}): unknown key; known are mode, layout, worker, store, issue, lease, rollback, codes, http, log, namespaces, code"),
         "worker.prefer_previous = yes (environment variable RAINDROP__WORKER__PREFER_PREVIOUS): must be true or false".into(),
     ];
     assert_eq!(found, expected);
@@ -165,6 +176,7 @@ fn relations_between_keys_are_checked() {
     rejects(&[("layout.preset", "other")], "layout.preset = other");
     rejects(&[("layout.data_center", "1")], "layout.data_center = 1");
     rejects(&[("layout.timestamp_bits", "x")], "layout.timestamp_bits = x");
+    rejects(&[("layout.preset", "lingdu")], "layout.preset = lingdu");
     rejects(&[("store.url", "memory:")], "store.url = memory:");
     rejects(&[("store.url", "oracle://db")], "store.url = oracle://db");
     rejects(&[("store.worker_table", "a-b")], "store.worker_table = a-b");
@@ -180,14 +192,14 @@ fn short_times_are_possible() {
         ("http.drain_delay", "0"),
     ]);
     let config = Config::load(&inputs).expect("valid");
-    assert_eq!(config.keeper.lease.renew, Duration::from_millis(200));
-    assert_eq!(config.keeper.issue.rollback, RollbackPolicy::Swap);
+    assert_eq!(keeper(&config).lease.renew, Duration::from_millis(200));
+    assert_eq!(keeper(&config).issue.rollback, RollbackPolicy::Swap);
 }
 
 #[test]
 fn layouts_come_from_presets_or_widths() {
     let words = |pairs: &[(&str, &str)]| {
-        Config::load(&environment(pairs)).expect("valid").keeper.layout.words()
+        keeper(&Config::load(&environment(pairs)).expect("valid")).layout.words()
     };
     assert!(words(&[("layout.preset", "js-safe")]).contains("timestamp=50 data_center=0 worker=5"));
     let seconds = words(&[("layout.time_unit", "2"), ("layout.data_center_bits", "10")]);
@@ -198,13 +210,13 @@ fn layouts_come_from_presets_or_widths() {
         ("layout.epoch", "2026-01-01T00:00:00Z"),
     ]))
     .expect("valid");
-    assert_eq!(config.keeper.max_worker, 31);
+    assert_eq!(keeper(&config).max_worker, 31);
     assert_eq!(value_of(&config, "layout.worker_bits"), ("5".into(), "preset js-safe".into()));
     assert_eq!(value_of(&config, "layout.epoch").0, "2026-01-01T00:00:00Z");
     let (_folder, inputs) = file("layout.epoch = 2026-01-01T00:00:00Z\nlayout.worker_bits = 4");
     let config = Config::load(&inputs).expect("valid");
-    assert_eq!(config.keeper.layout.epoch_ms(), 1_767_225_600_000);
-    assert_eq!((config.keeper.min_worker, config.keeper.max_worker), (1, 15));
+    assert_eq!(keeper(&config).layout.epoch_ms(), 1_767_225_600_000);
+    assert_eq!((keeper(&config).min_worker, keeper(&config).max_worker), (1, 15));
 }
 
 #[test]
@@ -213,7 +225,7 @@ fn worker_ids_may_come_from_the_machine() {
         let host = Host { ip: Some([10, 0, 3, 7].into()), mac: None, name: Some(name.into()) };
         Config::load(&Inputs { host, ..environment(&[("worker.source", source)]) })
     };
-    let ids = |config: Config| (config.keeper.min_worker, config.keeper.max_worker);
+    let ids = |config: Config| (keeper(&config).min_worker, keeper(&config).max_worker);
     assert_eq!(ids(with_host("hostname", "raindrop-12").expect("valid")), (12, 12));
     assert_eq!(ids(with_host("ip", "any").expect("valid")), (263, 263));
     assert!(with_host("hostname", "raindrop").is_err());
@@ -284,4 +296,25 @@ fn unreadable_files_are_named_without_quoting_them() {
     assert!(found[0].ends_with("line 3: not of the form NAME=value"), "{found:?}");
     assert!(found[1].contains("line 2"), "{found:?}");
     assert!(!found.join("\n").contains("hunter2"), "{found:?}");
+}
+
+/// Loads the configuration of a file.
+fn load(text: &str) -> Result<Config, ConfigError> {
+    let (_folder, inputs) = file(text);
+    Config::load(&inputs)
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_valid() {
+    for page in ["README.md", "docs/configuration.md"] {
+        let path = format!("{}/{page}", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(path).expect(page);
+        // Blocks of Cargo.toml are about dependencies.
+        let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let example: String = blocks.filter(|block| !block.starts_with("raindrop =")).collect();
+        let config = load(&example).expect(page);
+        let web = config.keeper("web").expect("a namespace").layout.words();
+        assert!(web.contains("timestamp=50"), "{page}");
+        assert_eq!(config.codes.locate("order", None).map(|(namespace, _)| namespace), Ok("web"));
+    }
 }

@@ -1,46 +1,28 @@
 //! `/id/{code}`: one ID.
 
-use std::{fmt::Write, sync::Arc};
+use std::fmt::Write;
 
-use axum::{
-    extract::{Path, State, rejection::PathRejection},
-    http::{HeaderMap, Uri},
-    response::Response,
+use axum::response::Response;
+
+use super::{
+    answer::answer,
+    asked::{AskedOne, Form, refuse_unsafe},
 };
-
-use super::ids::{Asked, Form, answer, head, refuse_unsafe};
-use crate::server::{problem::Problem, state::AppState};
-
-const PARAMETERS: [&str; 2] = ["format", "namespace"];
+use crate::server::problem::Problem;
 
 /// Answers one ID.
-pub(in crate::server) async fn next_id(
-    State(state): State<Arc<AppState>>,
-    code: Result<Path<String>, PathRejection>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let asked = Asked::read(&state, code, &uri, &headers, &PARAMETERS)?;
+pub(in crate::server) async fn next_id(asked: AskedOne) -> Result<Response, Problem> {
     let id = asked.issuer.next_id(&asked.code).await?;
+    let text = asked.texts().text(id);
     let mut body = String::with_capacity(32);
     let written = match asked.form {
-        Form::Text => writeln!(body, "{id}"),
+        Form::Text => writeln!(body, "{text}"),
         Form::Number => {
             refuse_unsafe(id)?;
             write!(body, r#"{{"id":{id}}}"#)
         }
-        Form::String | Form::Range => write!(body, r#"{{"id":"{id}"}}"#),
+        Form::String | Form::Range => write!(body, r#"{{"id":"{text}"}}"#),
     };
     written.expect("a string takes any text");
-    Ok(answer(asked.form, body.into()))
-}
-
-/// Checks the request and claims nothing.
-pub(in crate::server) async fn head_id(
-    State(state): State<Arc<AppState>>,
-    code: Result<Path<String>, PathRejection>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    Ok(head(Asked::read(&state, code, &uri, &headers, &PARAMETERS)?.form))
+    Ok(answer(asked.form, body))
 }

@@ -10,8 +10,15 @@ use axum::{
 use serde::Serialize;
 
 use crate::{
-    core::{id::Id, instant::format_unix_ms, layout::Layout, preset::Preset},
+    core::{
+        id::Id,
+        instant::format_unix_ms,
+        layout::{Layout, Parsed, TooLong},
+        preset::NamedLayout,
+    },
     server::{
+        codes::LocatedText,
+        endpoints::asked::read_encoding,
         params::{Params, invalid},
         problem::{Problem, ProblemCode},
         state::AppState,
@@ -32,6 +39,9 @@ pub struct ParsedId {
     sequence: u64,
     reserved: u64,
     js_safe: bool,
+    /// Only where the time wraps, so that the instant is the latest possible one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    wraps: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,20 +49,32 @@ pub struct ParsedId {
 }
 
 impl ParsedId {
-    /// Takes an ID of a namespace apart.
-    pub fn of_namespace(id: Id, layout: &Layout, namespace: &str) -> Self {
-        Self { namespace: Some(namespace.to_owned()), ..Self::new(id, layout) }
+    /// Takes an ID of a namespace apart; `now_ms` is the reader's clock.
+    ///
+    /// # Errors
+    ///
+    /// When the ID has more bits than the layout.
+    pub fn of_namespace(
+        id: Id,
+        layout: &Layout,
+        namespace: &str,
+        now_ms: i64,
+    ) -> Result<Self, TooLong> {
+        let namespace = Some(namespace.to_owned());
+        Ok(Self { namespace, ..Self::new(id, layout.parse(id, now_ms)?) })
     }
 
-    /// Takes an ID apart by a preset.
-    pub fn of_preset(id: Id, preset: Preset) -> Self {
-        let layout = preset.spec().build().expect("presets are valid");
-        Self { layout: Some(preset.name()), ..Self::new(id, &layout) }
+    /// Takes an ID apart by a preset or another system's layout; `now_ms` is the reader's clock.
+    ///
+    /// # Errors
+    ///
+    /// When the ID has more bits than the layout.
+    pub fn of_named(id: Id, layout: &NamedLayout, now_ms: i64) -> Result<Self, TooLong> {
+        let parsed = layout.parse(id, now_ms)?;
+        Ok(Self { layout: Some(layout.name()), ..Self::new(id, parsed) })
     }
 
-    fn new(id: Id, layout: &Layout) -> Self {
-        let fields = layout.decompose(id);
-        let unix_ms = layout.start_of_tick_ms(fields.tick);
+    fn new(id: Id, Parsed { fields, unix_ms, wraps }: Parsed) -> Self {
         Self {
             id: id.to_string(),
             hex: format!("{:016x}", id.get()),
@@ -65,6 +87,7 @@ impl ParsedId {
             sequence: fields.sequence,
             reserved: fields.reserved,
             js_safe: id.is_js_safe(),
+            wraps,
             namespace: None,
             layout: None,
         }
@@ -77,25 +100,33 @@ pub(in crate::server) async fn parse_id(
     id: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let params = Params::read(&uri, &["namespace", "layout"])?;
-    let issuer = state.issuer(params.get("namespace"))?;
-    let preset = params.get("layout").map(read_preset).transpose()?;
-    if preset.is_some() && params.get("namespace").is_some() {
+    let params = Params::read(&uri, &["encoding", "layout", "namespace"])?;
+    let encoding = read_encoding(params.get("encoding"))?;
+    let named = params.get("layout").map(read_layout).transpose()?;
+    let asked = params.get("namespace");
+    if named.is_some() && asked.is_some() {
         return Err(invalid("parameters namespace and layout exclude each other"));
     }
-    let Path(id) = id.map_err(|_| Problem::new(ProblemCode::InvalidId, "the ID must be UTF-8"))?;
-    let id: Id = id.parse()?;
-    let parsed = match preset {
-        Some(preset) => ParsedId::of_preset(id, preset),
-        None => ParsedId::of_namespace(id, issuer.layout(), issuer.namespace()),
+    let Path(text) =
+        id.map_err(|_| Problem::new(ProblemCode::InvalidId, "the ID must be UTF-8"))?;
+    let LocatedText { namespace, prefix, text } = state.codes.locate_text(&text, asked)?;
+    let issuer = state.issuer(namespace)?;
+    let layout = named.as_ref().map_or(Some(issuer.layout()), NamedLayout::layout);
+    let id = encoding.decode(text, layout).map_err(|error| Problem::from(error).after(prefix))?;
+    let now_ms = state.clock.now_ms();
+    let parsed = match named {
+        Some(layout) => ParsedId::of_named(id, &layout, now_ms),
+        None => ParsedId::of_namespace(id, issuer.layout(), issuer.namespace(), now_ms),
     };
+    let parsed =
+        parsed.map_err(|error| Problem::new(ProblemCode::NotDecodable, error.to_string()))?;
     let body = serde_json::to_string(&parsed).expect("texts and numbers are always JSON");
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-fn read_preset(name: &str) -> Result<Preset, Problem> {
-    Preset::by_name(name).ok_or_else(|| {
-        let names = Preset::ALL.map(Preset::name).join(" or ");
-        invalid(format!("layout = {name:?}: must be {names}"))
+fn read_layout(name: &str) -> Result<NamedLayout, Problem> {
+    NamedLayout::by_name(name).ok_or_else(|| {
+        let names: Vec<_> = NamedLayout::names().collect();
+        invalid(format!("layout = {name:?}: must be one of {}", names.join(", ")))
     })
 }

@@ -14,7 +14,7 @@ use prometheus::{
 
 pub(super) use self::http::track;
 use self::{http::HttpMetrics, keeper::KeeperMetrics};
-use crate::keeper::{Issuer, Observer};
+use crate::keeper::{Issuer, Observer, Status};
 
 /// Every metric of the service.
 pub struct Metrics {
@@ -63,9 +63,16 @@ impl Metrics {
 
     /// The Prometheus text, with gauges as they are now.
     pub(super) fn encode<'a>(&self, issuers: impl Iterator<Item = &'a Issuer>) -> String {
+        // One clock and one store: a namespace that asked the store less lately knows less.
+        let mut clock_ahead_ms: i64 = 0;
         for issuer in issuers {
-            self.gauges.set(issuer);
+            let status = issuer.status();
+            self.gauges.set(issuer, &status);
+            if status.clock_ahead_ms.unsigned_abs() > clock_ahead_ms.unsigned_abs() {
+                clock_ahead_ms = status.clock_ahead_ms;
+            }
         }
+        self.gauges.clock_skew.set(seconds(clock_ahead_ms));
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_else(|error| {
             tracing::error!(%error, "metrics cannot be written");
             String::new()
@@ -121,12 +128,10 @@ impl Gauges {
         }
     }
 
-    fn set(&self, issuer: &Issuer) {
+    fn set(&self, issuer: &Issuer, status: &Status) {
         let namespace = issuer.namespace();
-        let status = issuer.status();
         let lease = status.lease;
         let or_none = |value: Option<u64>| value.map_or(-1, clamped);
-        self.clock_skew.set(seconds(status.clock_ahead_ms));
         self.worker_id
             .with_label_values(&[namespace])
             .set(or_none(lease.map(|lease| lease.worker)));

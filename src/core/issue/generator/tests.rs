@@ -219,3 +219,30 @@ fn a_worker_without_a_store_holds_small_steps_and_refuses_large_ones() {
 }
 
 use crate::core::preset::Preset;
+
+#[test]
+fn where_the_time_wraps_issuing_goes_on_and_no_id_is_zero() {
+    const ROUND: i64 = 1 << 21;
+    let layout = Preset::WestidQr.layout();
+    // Two ticks before the timestamp is 0 again.
+    let start = layout.epoch_ms() + 100 * ROUND - 2;
+    let clock = Arc::new(ManualClock::new(start));
+    let settings = IssueSettings { borrow_ahead: Duration::from_millis(9), ..Default::default() };
+    let generator =
+        |worker| Generator::with_worker(layout.clone(), worker, &settings, clock.clone());
+    assert_eq!(generator(0).expect_err("it would issue 0").field, "worker_id");
+    let generator = generator(1).expect("fits");
+    let ids: Vec<u64> =
+        generator.claim("scene", 5 * 32).expect("claimed").ids.map(Id::get).collect();
+    let distinct: HashSet<u64> = ids.iter().copied().collect();
+    assert_eq!(distinct.len(), ids.len());
+    assert!(ids.iter().all(|id| (1..1 << 31).contains(id)), "{ids:?}");
+    assert!(!ids.is_sorted(), "the claim reaches across the wrap");
+    // The clock goes on: so do the IDs, until the round is over.
+    clock.step(ROUND / 2);
+    let later = generator.claim("scene", 1).expect("claimed").ids.next().expect("one").get();
+    assert!(!distinct.contains(&later));
+    clock.step(ROUND / 2);
+    let round_later = generator.claim("scene", 32).expect("claimed").ids.map(Id::get);
+    assert!(round_later.into_iter().all(|id| distinct.contains(&id)), "IDs come back");
+}

@@ -1,0 +1,211 @@
+//! IDs as text, and back.
+//!
+//! | encoding | characters of 2^63 − 1 | alphabet, smallest first | padded |
+//! |---|---|---|---|
+//! | `decimal` | 19 | `0-9` | 19 |
+//! | `hex` | 16, always | `0-9a-f`, read in either case | 16 |
+//! | `base32` | 13 | Crockford's `0-9A-HJKMNP-TV-Z`, read in either case, `i` and `l` as 1, `o` as 0 | 13 |
+//! | `base36` | 13 | `0-9a-z`, read in either case | 13 |
+//! | `base62` | 11 | `0-9a-zA-Z` | no: ASCII sorts capitals first |
+//! | `base64url` | 11, always | RFC 4648 §5 of 8 big-endian bytes; `=` is read, not written | no: ASCII sorts it otherwise |
+//! | `friendly` | see [`Encoding::Friendly`] | | no |
+//!
+//! Padded texts sort as their IDs do.
+
+mod base64url;
+mod friendly;
+mod radix;
+
+use std::fmt;
+
+use crate::core::{
+    id::{Id, InvalidId},
+    layout::Layout,
+};
+
+pub(super) use self::radix::DECIMAL;
+
+/// How an ID is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// Decimal digits: the default.
+    #[default]
+    Decimal,
+    /// 16 hexadecimal digits.
+    Hex,
+    /// Douglas Crockford's base 32: nothing that is easily misread, for people and telephones.
+    Base32,
+    /// Digits and lower-case letters.
+    Base36,
+    /// Digits and letters; `0-9a-zA-Z` as in westid and CosId.
+    Base62,
+    /// RFC 4648's alphabet for addresses, over the 8 bytes of the ID.
+    Base64Url,
+    /// `20261120T151102.123Z-<data centre>-<worker>-<lane>-<sequence>-<reserved>`: the instant in
+    /// UTC and every other field, for people. Only a layout can write and read it.
+    Friendly,
+}
+
+impl Encoding {
+    /// Every encoding.
+    pub const ALL: [Self; 7] = [
+        Self::Decimal,
+        Self::Hex,
+        Self::Base32,
+        Self::Base36,
+        Self::Base62,
+        Self::Base64Url,
+        Self::Friendly,
+    ];
+
+    /// Its name in requests.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Decimal => "decimal",
+            Self::Hex => "hex",
+            Self::Base32 => "base32",
+            Self::Base36 => "base36",
+            Self::Base62 => "base62",
+            Self::Base64Url => "base64url",
+            Self::Friendly => "friendly",
+        }
+    }
+
+    /// The encoding of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|encoding| encoding.name() == name)
+    }
+
+    /// How many characters a padded text has; `None` where texts do not sort as their IDs.
+    pub const fn padded_width(self) -> Option<usize> {
+        match self {
+            Self::Decimal => Some(19),
+            Self::Hex => Some(16),
+            Self::Base32 | Self::Base36 => Some(13),
+            Self::Base62 | Self::Base64Url | Self::Friendly => None,
+        }
+    }
+
+    /// Reads an ID; padding makes no difference. `layout` is needed for [`Self::Friendly`] alone.
+    ///
+    /// # Errors
+    ///
+    /// The first character that cannot stand where it does, a number above 2^63 − 1, or a
+    /// friendly text that is not one of this layout.
+    pub fn decode(self, text: &str, layout: Option<&Layout>) -> Result<Id, InvalidId> {
+        match self {
+            Self::Decimal => DECIMAL.decode(text),
+            Self::Hex => radix::HEX.decode(text),
+            Self::Base32 => radix::BASE32.decode(text),
+            Self::Base36 => radix::BASE36.decode(text),
+            Self::Base62 => radix::BASE62.decode(text),
+            Self::Base64Url => base64url::decode(text),
+            Self::Friendly => {
+                let layout = layout.ok_or(InvalidId::NoLayout)?;
+                friendly::decode(text, layout)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Writes IDs of one layout in one encoding, without allocating.
+///
+/// # Examples
+///
+/// ```
+/// use raindrop::core::{encoding::{Encoder, Encoding}, id::Id, preset::Preset};
+///
+/// let layout = Preset::Westid.layout();
+/// let id = Id::new(1_415_384_785_396_004).expect("63 bits");
+/// let base62 = Encoder::new(Encoding::Base62, false, &layout)?;
+/// assert_eq!(base62.text(id).to_string(), "6tUDRbHbS");
+/// assert_eq!(Encoding::Base62.decode("6tUDRbHbS", None)?, id);
+/// let friendly = Encoder::new(Encoding::Friendly, false, &layout)?;
+/// assert_eq!(friendly.text(id).to_string(), "20170328T064857.735Z-0-426-0-292-0");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Encoder<'a> {
+    encoding: Encoding,
+    is_padded: bool,
+    layout: &'a Layout,
+}
+
+/// An encoding that cannot be used as it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncoderError {
+    /// It was to be padded, but its texts do not sort as their IDs do.
+    #[error(
+        "{0} cannot be padded: its texts do not sort as their IDs; decimal, hex, base32 and base36 do"
+    )]
+    Unsortable(Encoding),
+    /// Its texts hold an instant, and the layout's IDs may be of many.
+    #[error("{0} needs an instant, and the time of this layout wraps")]
+    Wraps(Encoding),
+}
+
+impl<'a> Encoder<'a> {
+    /// An encoder; padded texts are all equally long and sort as their IDs.
+    ///
+    /// # Errors
+    ///
+    /// When the encoding does not sort but is to be padded, or needs an instant that the layout's
+    /// IDs do not have.
+    pub const fn new(
+        encoding: Encoding,
+        is_padded: bool,
+        layout: &'a Layout,
+    ) -> Result<Self, EncoderError> {
+        if is_padded && encoding.padded_width().is_none() {
+            return Err(EncoderError::Unsortable(encoding));
+        }
+        if matches!(encoding, Encoding::Friendly) && layout.wraps() {
+            return Err(EncoderError::Wraps(encoding));
+        }
+        Ok(Self { encoding, is_padded, layout })
+    }
+
+    /// Appends an ID's text.
+    pub fn encode_into(&self, text: &mut String, id: Id) {
+        self.write(text, id).expect("a string takes any text");
+    }
+
+    /// An ID's text, for formatting.
+    pub const fn text(&self, id: Id) -> impl fmt::Display + use<'a> {
+        EncodedId { encoder: *self, id }
+    }
+
+    fn write(&self, out: &mut impl fmt::Write, id: Id) -> fmt::Result {
+        let width = if self.is_padded { self.encoding.padded_width().unwrap_or(0) } else { 0 };
+        match self.encoding {
+            Encoding::Decimal => DECIMAL.write(out, id, width),
+            Encoding::Hex => radix::HEX.write(out, id, 16),
+            Encoding::Base32 => radix::BASE32.write(out, id, width),
+            Encoding::Base36 => radix::BASE36.write(out, id, width),
+            Encoding::Base62 => radix::BASE62.write(out, id, 0),
+            Encoding::Base64Url => base64url::write(out, id),
+            Encoding::Friendly => friendly::write(out, id, self.layout),
+        }
+    }
+}
+
+/// The text of one ID.
+struct EncodedId<'a> {
+    encoder: Encoder<'a>,
+    id: Id,
+}
+
+impl fmt::Display for EncodedId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.encoder.write(f, self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests;

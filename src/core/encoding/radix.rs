@@ -1,0 +1,101 @@
+//! Positional notation: each alphabet is a table of digits and a table of their values.
+
+use std::fmt;
+
+use crate::core::id::{Id, InvalidId};
+
+/// The most digits there are: 2^63 − 1 in decimal.
+const MOST_DIGITS: usize = 19;
+/// A byte that is no digit.
+const NONE: u8 = u8::MAX;
+
+/// An alphabet, smallest digit first, and what is read as which digit.
+pub(in crate::core) struct Alphabet<const RADIX: usize> {
+    name: &'static str,
+    digits: [u8; RADIX],
+    values: [u8; 256],
+}
+
+pub(in crate::core) static DECIMAL: Alphabet<10> =
+    Alphabet::new("decimal", b"0123456789", Case::Exact);
+pub(super) static HEX: Alphabet<16> = Alphabet::new("hex", b"0123456789abcdef", Case::Either);
+pub(super) static BASE32: Alphabet<32> =
+    Alphabet::new("base32", b"0123456789ABCDEFGHJKMNPQRSTVWXYZ", Case::Either)
+        .also(*b"iIlL", 1)
+        .also(*b"oO", 0);
+pub(super) static BASE36: Alphabet<36> =
+    Alphabet::new("base36", b"0123456789abcdefghijklmnopqrstuvwxyz", Case::Either);
+pub(super) static BASE62: Alphabet<62> = Alphabet::new(
+    "base62",
+    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    Case::Exact,
+);
+
+#[derive(Clone, Copy)]
+enum Case {
+    Exact,
+    Either,
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "no radix is above 62")]
+impl<const RADIX: usize> Alphabet<RADIX> {
+    const fn new(name: &'static str, digits: &[u8; RADIX], case: Case) -> Self {
+        let mut values = [NONE; 256];
+        let mut value = 0;
+        while value < RADIX {
+            let digit = digits[value];
+            values[digit as usize] = value as u8;
+            if let Case::Either = case {
+                values[digit.to_ascii_lowercase() as usize] = value as u8;
+                values[digit.to_ascii_uppercase() as usize] = value as u8;
+            }
+            value += 1;
+        }
+        Self { name, digits: *digits, values }
+    }
+
+    /// Reads these characters as the digit of this value too.
+    const fn also<const COUNT: usize>(mut self, characters: [u8; COUNT], value: u8) -> Self {
+        let mut index = 0;
+        while index < COUNT {
+            self.values[characters[index] as usize] = value;
+            index += 1;
+        }
+        self
+    }
+
+    /// Writes at least `width` digits.
+    pub(super) fn write(&self, out: &mut impl fmt::Write, id: Id, width: usize) -> fmt::Result {
+        let mut buffer = [self.digits[0]; MOST_DIGITS];
+        let mut start = MOST_DIGITS;
+        let mut number = id.get();
+        // The radix is a constant of each alphabet, so the divisions become multiplications.
+        while number > 0 || start == MOST_DIGITS {
+            start -= 1;
+            buffer[start] = self.digits[(number % RADIX as u64) as usize];
+            number /= RADIX as u64;
+        }
+        let start = start.min(MOST_DIGITS - width);
+        out.write_str(std::str::from_utf8(&buffer[start..]).expect("every digit is ASCII"))
+    }
+
+    pub(in crate::core) fn decode(&self, text: &str) -> Result<Id, InvalidId> {
+        if text.is_empty() {
+            return Err(InvalidId::Empty);
+        }
+        let mut number: u64 = 0;
+        for (position, byte) in text.bytes().enumerate() {
+            let value = self.values[usize::from(byte)];
+            if value == NONE {
+                // Everything before is ASCII, so the byte's position is the character's.
+                let found = text[position..].chars().next().unwrap_or_default();
+                return Err(InvalidId::BadDigit { position, found, encoding: self.name });
+            }
+            number = number
+                .checked_mul(RADIX as u64)
+                .and_then(|shifted| shifted.checked_add(u64::from(value)))
+                .ok_or(InvalidId::TooLarge)?;
+        }
+        Id::new(number).ok_or(InvalidId::TooLarge)
+    }
+}

@@ -1,0 +1,61 @@
+//! What people want to know of an ID: its fields and its instant.
+
+use super::{Fields, Layout};
+use crate::core::id::Id;
+
+/// How far ahead of the reader's clock an ID whose time wraps may be, in milliseconds: clocks
+/// differ.
+const AHEAD_MS: i64 = 10_000;
+
+/// An ID taken apart, with its instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// The fields as the ID holds them.
+    pub fields: Fields,
+    /// The start of the ID's tick, in Unix milliseconds.
+    pub unix_ms: i64,
+    /// Whether equal fields come back when the timestamp is full: then the instant is the latest
+    /// possible one that is at most 10 s after the reader's clock.
+    pub wraps: bool,
+}
+
+/// An ID with more bits than the layout has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{id} has more than the {bits} bits of this layout: it is at most {}", (1_u64 << bits) - 1)]
+pub struct TooLong {
+    /// The ID.
+    pub id: Id,
+    /// How many bits the layout has.
+    pub bits: u32,
+}
+
+impl Layout {
+    /// The fields and the instant of an ID. `now_ms` is the reader's clock in Unix milliseconds;
+    /// it matters only where the time [wraps](Layout::wraps).
+    ///
+    /// # Errors
+    ///
+    /// When the ID has more bits than the layout.
+    pub fn parse(&self, id: Id, now_ms: i64) -> Result<Parsed, TooLong> {
+        let bits = self.widths.total();
+        if id.get() >> bits != 0 {
+            return Err(TooLong { id, bits });
+        }
+        let fields = self.decompose(id);
+        let unix_ms = if self.wraps {
+            self.latest_start_ms(fields.tick, now_ms.saturating_add(AHEAD_MS))
+        } else {
+            self.start_of_tick_ms(fields.tick)
+        };
+        Ok(Parsed { fields, unix_ms, wraps: self.wraps })
+    }
+
+    /// The start of the latest tick whose timestamp is this one and which starts by `until_ms`.
+    fn latest_start_ms(&self, timestamp: u64, until_ms: i64) -> i64 {
+        let round = i64::try_from(self.timestamp_mask()).unwrap_or(i64::MAX).saturating_add(1);
+        let timestamp = i64::try_from(timestamp).unwrap_or(i64::MAX);
+        let latest = self.tick_at(until_ms);
+        let tick = latest.saturating_sub(latest.saturating_sub(timestamp).rem_euclid(round));
+        tick.saturating_add(self.epoch_units).saturating_mul(self.unit.millis())
+    }
+}

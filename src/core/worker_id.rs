@@ -1,0 +1,243 @@
+//! Worker ids that are given, not leased: where they come from, and what must then hold.
+//!
+//! A store makes sure that a worker id has one holder at a time. Without one, only whoever gives
+//! the ids can: each source says in words what its ids rest on ([`WorkerIdSource::premise`]).
+//! With a store a given id is leased too, on exactly its row, and the full promise holds.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::sync::Arc;
+//! use raindrop::core::{
+//!     clock::SystemClock,
+//!     issue::{Generator, IssueSettings},
+//!     preset::Preset,
+//!     worker_id::{TrailingOrdinal, WorkerIdSource},
+//! };
+//!
+//! let layout = Preset::Raindrop.spec().build()?;
+//! let source = TrailingOrdinal("raindrop-3".into());
+//! let worker = source.worker_id(&layout)?;
+//! println!("unique only while {}", source.premise());
+//! let generator = Generator::with_worker(
+//!     layout, worker, &IssueSettings::default(), Arc::new(SystemClock::default()))?;
+//! assert_eq!(generator.layout().decompose(generator.claim("order", 1)?.ids.next().unwrap()).worker, 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::{
+    env,
+    fmt::Debug,
+    net::{IpAddr, Ipv4Addr},
+};
+
+use crate::core::{host, layout::Layout};
+
+/// Gives a process its worker id.
+pub trait WorkerIdSource: Debug + Send + Sync {
+    /// The worker id of this process, from the layout's smallest to its largest.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or it does not fit the layout.
+    fn worker_id(&self, layout: &Layout) -> Result<u64, WorkerIdError>;
+
+    /// What must hold so that no other process has the same id; continues "unique only while".
+    fn premise(&self) -> String;
+}
+
+/// Why a source has no worker id to give.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerIdError {
+    /// Where it should come from there is none; the text says what was found.
+    #[error("{0}")]
+    Missing(String),
+    /// The layout has no such worker.
+    #[error("worker id {id} is outside {smallest} to {largest}, those of the layout")]
+    OutOfRange {
+        /// The id.
+        id: u64,
+        /// The smallest that the layout has.
+        smallest: u64,
+        /// The largest that the layout has.
+        largest: u64,
+    },
+}
+
+fn fit(id: u64, layout: &Layout) -> Result<u64, WorkerIdError> {
+    let (smallest, largest) = (layout.smallest_worker(), layout.largest_worker());
+    if (smallest..=largest).contains(&id) {
+        Ok(id)
+    } else {
+        Err(WorkerIdError::OutOfRange { id, smallest, largest })
+    }
+}
+
+/// A worker id chosen by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedWorkerId(pub u64);
+
+impl WorkerIdSource for FixedWorkerId {
+    fn worker_id(&self, layout: &Layout) -> Result<u64, WorkerIdError> {
+        fit(self.0, layout)
+    }
+
+    fn premise(&self) -> String {
+        format!("no other process is given worker id {}", self.0)
+    }
+}
+
+/// The worker id in an environment variable: what an orchestrator numbers its processes with,
+/// such as the label `apps.kubernetes.io/pod-index`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvironmentVariable(pub String);
+
+impl WorkerIdSource for EnvironmentVariable {
+    fn worker_id(&self, layout: &Layout) -> Result<u64, WorkerIdError> {
+        let name = &self.0;
+        let text = env::var(name)
+            .map_err(|error| WorkerIdError::Missing(format!("variable {name}: {error}")))?;
+        match digits(text.trim()) {
+            Some(id) => fit(id, layout),
+            None => {
+                let found = format!("variable {name} is {text:?}, not a whole number");
+                Err(WorkerIdError::Missing(found))
+            }
+        }
+    }
+
+    fn premise(&self) -> String {
+        format!("no other process has the same number in {}", self.0)
+    }
+}
+
+/// The low bits of an IPv4 address, as many as the layout has for workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv4LowBits(pub Ipv4Addr);
+
+impl Ipv4LowBits {
+    /// Those of the address that this machine speaks from.
+    ///
+    /// # Errors
+    ///
+    /// When it has no IPv4 address.
+    pub fn of_host() -> Result<Self, WorkerIdError> {
+        Self::of(host::outward_ip())
+    }
+
+    /// Those of an address as the machine told it.
+    ///
+    /// # Errors
+    ///
+    /// When it is no IPv4 address.
+    pub fn of(address: Option<IpAddr>) -> Result<Self, WorkerIdError> {
+        match address {
+            Some(IpAddr::V4(address)) => Ok(Self(address)),
+            _ => Err(WorkerIdError::Missing("no IPv4 address was found".into())),
+        }
+    }
+}
+
+impl WorkerIdSource for Ipv4LowBits {
+    fn worker_id(&self, layout: &Layout) -> Result<u64, WorkerIdError> {
+        fit(u64::from(u32::from(self.0)) & layout.largest_worker(), layout)
+    }
+
+    fn premise(&self) -> String {
+        format!("no other process has an IPv4 address with the same low bits as {}", self.0)
+    }
+}
+
+/// The number that a name ends in: 3 for `raindrop-3`, as Kubernetes names the pods of a
+/// `StatefulSet`. The number is the worker id itself, from 0 on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrailingOrdinal(pub String);
+
+impl TrailingOrdinal {
+    /// That of this machine's name.
+    ///
+    /// # Errors
+    ///
+    /// When the machine does not tell its name.
+    pub fn of_host() -> Result<Self, WorkerIdError> {
+        Self::of(host::name())
+    }
+
+    /// That of a name as the machine told it.
+    ///
+    /// # Errors
+    ///
+    /// When it told none.
+    pub fn of(name: Option<String>) -> Result<Self, WorkerIdError> {
+        name.map(Self).ok_or_else(|| WorkerIdError::Missing("the host has no name".into()))
+    }
+}
+
+impl WorkerIdSource for TrailingOrdinal {
+    fn worker_id(&self, layout: &Layout) -> Result<u64, WorkerIdError> {
+        let name = &self.0;
+        let ordinal = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        match digits(&name[ordinal..]) {
+            Some(id) => fit(id, layout),
+            None => {
+                let found = format!("the name {name:?} does not end in a worker id");
+                Err(WorkerIdError::Missing(found))
+            }
+        }
+    }
+
+    fn premise(&self) -> String {
+        format!("no other process runs under a name that ends in the same number as {:?}", self.0)
+    }
+}
+
+fn digits(text: &str) -> Option<u64> {
+    // `parse` alone would take "+5".
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::preset::Preset;
+
+    fn id(source: &dyn WorkerIdSource) -> Result<u64, String> {
+        let layout = Preset::Raindrop.spec().build().expect("valid");
+        source.worker_id(&layout).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn given_ids_must_fit_the_layout() {
+        assert_eq!(id(&FixedWorkerId(0)), Ok(0));
+        assert_eq!(id(&FixedWorkerId(511)), Ok(511));
+        let refused = "worker id 512 is outside 0 to 511, those of the layout";
+        assert_eq!(id(&FixedWorkerId(512)), Err(refused.into()));
+    }
+
+    #[test]
+    fn an_address_gives_its_low_bits() {
+        assert_eq!(id(&Ipv4LowBits([10, 0, 3, 7].into())), Ok(263));
+        assert!(Ipv4LowBits::of(None).is_err() && Ipv4LowBits::of(Some([0; 16].into())).is_err());
+    }
+
+    #[test]
+    fn a_name_gives_the_number_that_it_ends_in() {
+        for (name, expected) in [("raindrop-12", 12), ("raindrop-0", 0), ("7", 7), ("a1b02", 2)] {
+            assert_eq!(id(&TrailingOrdinal(name.into())), Ok(expected), "{name}");
+        }
+        for name in ["raindrop", "", "12-a", "raindrop-512", "raindrop-99999999999999999999"] {
+            assert!(id(&TrailingOrdinal(name.into())).is_err(), "{name}");
+        }
+        assert!(TrailingOrdinal::of(None).is_err());
+    }
+
+    #[test]
+    fn an_environment_variable_that_is_not_there_is_named() {
+        let error = id(&EnvironmentVariable("RAINDROP_TEST_NOWHERE".into())).expect_err("unset");
+        assert!(error.contains("RAINDROP_TEST_NOWHERE"), "{error}");
+        // A variable that every test process has, and that is no number.
+        let error = id(&EnvironmentVariable("PATH".into())).expect_err("no number");
+        assert!(error.contains("not a whole number"), "{error}");
+    }
+}

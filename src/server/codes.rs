@@ -1,0 +1,159 @@
+//! The codes that are configured: bound to a namespace, written with a prefix.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::state::DEFAULT_NAMESPACE;
+
+/// A configured code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeConfig {
+    /// The code.
+    pub name: String,
+    /// The only namespace that issues for it.
+    pub namespace: String,
+    /// What stands before its IDs as texts.
+    pub prefix: Option<Arc<str>>,
+}
+
+/// The codes that are configured. Others need no configuration: they may be used in every
+/// namespace, and have no prefix.
+#[derive(Clone, Debug, Default)]
+pub struct Codes {
+    by_name: HashMap<String, CodeConfig>,
+    /// Codes with a prefix, the longest prefix first.
+    by_prefix: Vec<CodeConfig>,
+}
+
+/// A code was asked for in another namespace than its own.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("code {code:?} belongs to namespace {own:?}, not to {asked:?}")]
+pub struct WrongNamespace {
+    code: String,
+    own: String,
+    asked: String,
+}
+
+impl Codes {
+    /// These codes, of distinct names.
+    pub fn new(codes: impl IntoIterator<Item = CodeConfig>) -> Self {
+        let by_name: HashMap<String, CodeConfig> =
+            codes.into_iter().map(|code| (code.name.clone(), code)).collect();
+        let mut by_prefix: Vec<CodeConfig> =
+            by_name.values().filter(|code| code.prefix.is_some()).cloned().collect();
+        by_prefix.sort_by_key(|code| std::cmp::Reverse(code.prefix.as_ref().map(|p| p.len())));
+        Self { by_name, by_prefix }
+    }
+
+    /// The namespace that issues for a code, and the prefix of its IDs.
+    ///
+    /// # Errors
+    ///
+    /// When the code is bound to another namespace than the one that is asked for.
+    pub fn locate<'a>(
+        &'a self,
+        code: &str,
+        asked: Option<&'a str>,
+    ) -> Result<(&'a str, Option<&'a Arc<str>>), WrongNamespace> {
+        // Most services configure none, and then nothing is looked up.
+        let found = if self.by_name.is_empty() { None } else { self.by_name.get(code) };
+        match found {
+            Some(code) => Ok((code.namespace_for(asked)?, code.prefix.as_ref())),
+            None => Ok((asked.unwrap_or(DEFAULT_NAMESPACE), None)),
+        }
+    }
+
+    /// What an ID's text is without the prefix of a configured code, the longest that it begins
+    /// with, and whose it is then.
+    ///
+    /// # Errors
+    ///
+    /// When the prefix is that of another namespace than the one that is asked for.
+    pub fn locate_text<'a>(
+        &'a self,
+        text: &'a str,
+        asked: Option<&'a str>,
+    ) -> Result<LocatedText<'a>, WrongNamespace> {
+        let stripped = self.by_prefix.iter().find_map(|code| {
+            let prefix = code.prefix.as_deref()?;
+            Some((code, prefix, text.strip_prefix(prefix)?))
+        });
+        match stripped {
+            Some((code, prefix, text)) => {
+                Ok(LocatedText { namespace: code.namespace_for(asked)?, prefix, text })
+            }
+            None => {
+                let namespace = asked.unwrap_or(DEFAULT_NAMESPACE);
+                Ok(LocatedText { namespace, prefix: "", text })
+            }
+        }
+    }
+}
+
+/// The text of an ID without the prefix of its code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocatedText<'a> {
+    /// The namespace of the ID.
+    pub namespace: &'a str,
+    /// The prefix that stood before it; empty when there was none.
+    pub prefix: &'a str,
+    /// The rest, in whatever encoding.
+    pub text: &'a str,
+}
+
+impl CodeConfig {
+    /// Its namespace, unless another one is asked for.
+    ///
+    /// # Errors
+    ///
+    /// When another one is asked for.
+    fn namespace_for(&self, asked: Option<&str>) -> Result<&str, WrongNamespace> {
+        match asked {
+            Some(asked) if asked != self.namespace => Err(WrongNamespace {
+                code: self.name.clone(),
+                own: self.namespace.clone(),
+                asked: asked.to_owned(),
+            }),
+            _ => Ok(&self.namespace),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(name: &str, prefix: &str) -> CodeConfig {
+        CodeConfig { name: name.into(), namespace: "n".into(), prefix: Some(prefix.into()) }
+    }
+
+    #[test]
+    fn a_bound_code_needs_no_namespace_and_refuses_another() {
+        let codes = Codes::new([code("a", "A-")]);
+        let prefix: Arc<str> = "A-".into();
+        assert_eq!(codes.locate("a", None), Ok(("n", Some(&prefix))));
+        assert_eq!(codes.locate("a", Some("n")), Ok(("n", Some(&prefix))));
+        let refused = codes.locate("a", Some("m")).expect_err("another").to_string();
+        assert_eq!(refused, r#"code "a" belongs to namespace "n", not to "m""#);
+        assert_eq!(codes.locate("b", None), Ok((DEFAULT_NAMESPACE, None)));
+        assert_eq!(codes.locate("b", Some("m")), Ok(("m", None)));
+        assert_eq!(Codes::default().locate("a", None), Ok((DEFAULT_NAMESPACE, None)));
+    }
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        let codes = Codes::new([code("a", "A-"), code("b", "A-B-"), code("c", "C-")]);
+        for (text, prefix, rest) in [
+            ("A-1", "A-", "1"),
+            ("A-B-1", "A-B-", "1"),
+            ("C-", "C-", ""),
+            ("1", "", "1"),
+            ("a-1", "", "a-1"),
+        ] {
+            let namespace = if prefix.is_empty() { DEFAULT_NAMESPACE } else { "n" };
+            let located = LocatedText { namespace, prefix, text: rest };
+            assert_eq!(codes.locate_text(text, None), Ok(located));
+        }
+        assert!(codes.locate_text("A-1", Some("m")).is_err());
+        assert_eq!(codes.locate_text("1", Some("m")).map(|located| located.namespace), Ok("m"));
+    }
+}

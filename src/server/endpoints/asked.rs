@@ -1,0 +1,179 @@
+//! What a request for IDs asks for.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{FromRequestParts, Path, rejection::PathRejection},
+    http::request::Parts,
+};
+
+use super::texts::Texts;
+use crate::{
+    core::{
+        code::{CODE_PATTERN, is_valid_code},
+        encoding::{Encoder, Encoding},
+        id::Id,
+        layout::{Fields, Layout},
+    },
+    keeper::Issuer,
+    server::{
+        accept::prefers_text,
+        params::{Params, invalid},
+        problem::{Problem, ProblemCode},
+        state::AppState,
+    },
+};
+
+/// How IDs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Form {
+    /// JSON strings.
+    String,
+    /// JSON numbers.
+    Number,
+    /// JSON ranges.
+    Range,
+    /// One ID per line.
+    Text,
+}
+
+/// A checked request to `/id`.
+pub(in crate::server) type AskedOne = Asked<false>;
+/// A checked request to `/ids`.
+pub(in crate::server) type AskedMany = Asked<true>;
+
+/// A checked request for one ID, or for `MANY`. Reading it claims nothing.
+#[derive(Debug)]
+pub(in crate::server) struct Asked<const MANY: bool> {
+    pub(super) issuer: Issuer,
+    pub(super) code: String,
+    pub(super) count: u32,
+    pub(super) form: Form,
+    /// What stands before each ID.
+    prefix: Option<Arc<str>>,
+    /// How IDs are written other than in plain decimal, and whether padded.
+    encoding: Option<(Encoding, bool)>,
+}
+
+impl<const MANY: bool> Asked<MANY> {
+    const PARAMETERS: &'static [&'static str] = match MANY {
+        true => &["n", "format", "encoding", "padded", "namespace"],
+        false => &["format", "encoding", "padded", "namespace"],
+    };
+
+    /// How the IDs are written as texts.
+    pub(super) fn texts(&self) -> Texts<'_> {
+        let encoder = self.encoding.map(|(encoding, is_padded)| {
+            Encoder::new(encoding, is_padded, self.issuer.layout()).expect("it was checked")
+        });
+        Texts::new(self.prefix.as_deref().unwrap_or_default(), encoder)
+    }
+}
+
+impl<const MANY: bool> FromRequestParts<Arc<AppState>> for Asked<MANY> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<AppState>) -> Result<Self, Problem> {
+        let code = read_code(Path::from_request_parts(parts, state).await)?;
+        let params = Params::read(&parts.uri, Self::PARAMETERS)?;
+        let (namespace, prefix) = state.codes.locate(&code, params.get("namespace"))?;
+        let issuer = state.issuer(namespace)?.clone();
+        let count = params.get("n").map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
+        let form = read_form(params.get("format"), MANY, prefers_text(&parts.headers))?;
+        let encoding = read_encoding(params.get("encoding"))?;
+        let is_padded = read_boolean("padded", params.get("padded"))?;
+        let encoding =
+            (encoding != Encoding::Decimal || is_padded).then_some((encoding, is_padded));
+        if let Some((encoding, is_padded)) = encoding {
+            Encoder::new(encoding, is_padded, issuer.layout())
+                .map_err(|error| invalid(error.to_string()))?;
+        }
+        if let Some(format @ ("number" | "range")) = params.get("format") {
+            let because = match (prefix, encoding) {
+                (Some(prefix), _) => format!("for code {code:?}, whose IDs begin with {prefix:?}"),
+                (None, Some(_)) => "with encoding or padded, which write texts".into(),
+                (None, None) => String::new(),
+            };
+            if !because.is_empty() {
+                return Err(invalid(format!("format = {format:?}: must be string {because}")));
+            }
+        }
+        // Known before a claim that would be thrown away: IDs only grow.
+        if form == Form::Number
+            && let Some(smallest) = smallest_at(issuer.layout(), state.clock.now_ms())
+        {
+            refuse_unsafe(smallest)?;
+        }
+        Ok(Self { issuer, prefix: prefix.cloned(), code, count, form, encoding })
+    }
+}
+
+fn read_code(code: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
+    let invalid = |found: &str| {
+        let detail = format!("code {found} must match {CODE_PATTERN}");
+        Problem::new(ProblemCode::InvalidCode, detail)
+    };
+    let Path(code) = code.map_err(|_| invalid("that is not UTF-8"))?;
+    if is_valid_code(&code) { Ok(code) } else { Err(invalid(&format!("{code:?}"))) }
+}
+
+fn read_count(text: &str, max_batch: u32) -> Result<u32, Problem> {
+    let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let count = text.parse().ok().filter(|count| digits_only && (1..=max_batch).contains(count));
+    count.ok_or_else(|| {
+        let detail = format!("n = {text:?}: must be 1 to {max_batch}");
+        Problem::new(ProblemCode::InvalidCount, detail)
+    })
+}
+
+fn read_form(format: Option<&str>, many: bool, text: bool) -> Result<Form, Problem> {
+    match format {
+        Some("range") if many && text => {
+            Err(invalid("format = \"range\": must be left out with Accept: text/plain"))
+        }
+        Some("range") if many => Ok(Form::Range),
+        None | Some("string" | "number") if text => Ok(Form::Text),
+        None | Some("string") => Ok(Form::String),
+        Some("number") => Ok(Form::Number),
+        Some(other) => {
+            let allowed = if many { "string, number or range" } else { "string or number" };
+            Err(invalid(format!("format = {other:?}: must be {allowed}")))
+        }
+    }
+}
+
+/// Reads the encoding of a request; decimal when none is named.
+pub(super) fn read_encoding(name: Option<&str>) -> Result<Encoding, Problem> {
+    let Some(name) = name else { return Ok(Encoding::default()) };
+    Encoding::by_name(name).ok_or_else(|| {
+        let names = Encoding::ALL.map(Encoding::name).join(", ");
+        invalid(format!("encoding = {name:?}: must be one of {names}"))
+    })
+}
+
+fn read_boolean(name: &str, value: Option<&str>) -> Result<bool, Problem> {
+    match value {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => Err(invalid(format!("{name} = {other:?}: must be true or false"))),
+    }
+}
+
+/// The smallest ID that can be issued at this instant.
+fn smallest_at(layout: &Layout, now_ms: i64) -> Option<Id> {
+    let tick = layout.tick_in_range(now_ms)?;
+    let sequence = layout.min_sequence();
+    let fields = Fields { tick, data_center: 0, worker: 0, lane: 0, sequence, reserved: 0 };
+    layout.compose(&fields).ok()
+}
+
+pub(super) fn refuse_unsafe(id: Id) -> Result<(), Problem> {
+    if id.is_js_safe() {
+        return Ok(());
+    }
+    let detail = format!(
+        "IDs are above {} now, so JSON numbers would lose digits; ask for format=string",
+        Id::MAX_JS_SAFE
+    );
+    Err(Problem::new(ProblemCode::UnsafeNumber, detail))
+}

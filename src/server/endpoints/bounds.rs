@@ -1,0 +1,50 @@
+//! `/bounds`: which IDs a span of time has.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{Uri, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+use crate::{
+    core::{instant::parse_unix_ms, layout::Bounds},
+    server::{
+        params::{Params, invalid},
+        problem::Problem,
+        state::{AppState, DEFAULT_NAMESPACE},
+    },
+};
+
+/// The IDs of a span: `id >= from AND id < until`.
+#[derive(Serialize)]
+struct Answer {
+    from: String,
+    until: String,
+}
+
+/// Answers the smallest IDs at two instants.
+pub(in crate::server) async fn bounds(
+    State(state): State<Arc<AppState>>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let params = Params::read(&uri, &["from", "to", "namespace"])?;
+    let issuer = state.issuer(params.get("namespace").unwrap_or(DEFAULT_NAMESPACE))?;
+    let (from_ms, to_ms) = (read_instant(&params, "from")?, read_instant(&params, "to")?);
+    let Bounds { from, until } = issuer.layout().bounds(from_ms, to_ms)?;
+    let answer = Answer { from: from.to_string(), until: until.to_string() };
+    let body = serde_json::to_string(&answer).expect("texts are always JSON");
+    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+fn read_instant(params: &Params, name: &str) -> Result<i64, Problem> {
+    let text = params.get(name).unwrap_or_default();
+    parse_unix_ms(text).ok_or_else(|| {
+        invalid(format!(
+            "{name} = {text:?}: must be an RFC 3339 instant such as 2026-11-20T00:00:00Z; a + is \
+             written %2B in an address"
+        ))
+    })
+}
