@@ -12,5 +12,6 @@ mod command;
 mod layouts;
 mod lifecycle;
 mod namespaces;
+mod operators;
 mod outage;
 mod service;

@@ -2,13 +2,14 @@
 
 use std::{
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
+use tokio::sync::Notify;
 
 use crate::{
     core::lease::{Marks, Row, RowWrite, Token},
@@ -35,6 +36,8 @@ pub(super) struct FaultyStore {
     late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
     down: AtomicBool,
     wiped: AtomicBool,
+    /// The list that waits, counted from 0, and until when.
+    paused_list: Mutex<Option<(u32, Arc<Notify>)>>,
     latency: Duration,
     pub(super) swaps: AtomicU64,
 }
@@ -47,6 +50,7 @@ impl FaultyStore {
             late: Mutex::default(),
             down: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
+            paused_list: Mutex::default(),
             latency: Duration::ZERO,
             swaps: AtomicU64::new(0),
         }
@@ -60,6 +64,23 @@ impl FaultyStore {
     /// The coming swaps meet these faults, the last one first.
     pub(super) fn fail_next(&self, fault: Fault) {
         self.faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// The list after `skip` others waits until it is notified.
+    pub(super) fn pause_list(&self, skip: u32) -> Arc<Notify> {
+        let go_on = Arc::new(Notify::new());
+        *self.paused_list.lock().expect("unpoisoned") = Some((skip, Arc::clone(&go_on)));
+        go_on
+    }
+
+    fn waits_for(&self) -> Option<Arc<Notify>> {
+        let mut paused = self.paused_list.lock().expect("unpoisoned");
+        let (skip, go_on) = paused.take()?;
+        if skip == 0 {
+            return Some(go_on);
+        }
+        *paused = Some((skip - 1, go_on));
+        None
     }
 
     pub(super) fn set_down(&self, down: bool) {
@@ -112,6 +133,21 @@ impl Store for FaultyStore {
     ) -> Result<LayoutRecord, StoreError> {
         self.answer().await?;
         self.inner.layout_record(namespace, words).await
+    }
+
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+        self.answer().await?;
+        self.inner.read_record(namespace).await
+    }
+
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: &str,
+        record: &LayoutRecord,
+    ) -> Result<bool, StoreError> {
+        self.answer().await?;
+        self.inner.swap_record(namespace, expected, record).await
     }
 
     async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
@@ -177,6 +213,9 @@ impl Store for FaultyStore {
     }
 
     async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+        if let Some(go_on) = self.waits_for() {
+            go_on.notified().await;
+        }
         self.answer().await?;
         self.inner.list().await
     }

@@ -4,6 +4,7 @@ mod clocks;
 mod crowd;
 mod faulty;
 mod leases;
+mod operators;
 mod releases;
 mod unknown;
 mod world;

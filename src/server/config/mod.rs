@@ -25,6 +25,7 @@ mod store;
 mod tests;
 mod worker;
 
+pub(crate) use self::duration::{FORM as DURATION_FORM, parse as parse_duration};
 pub use self::{
     host::Host,
     http::{CorsOrigins, HttpConfig},
