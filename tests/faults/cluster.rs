@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use crate::{
     collected::Collected,
     service::{Service, Setup},
-    support::{mariadb::Mariadb, poll},
+    support::{mariadb::Mariadb, poll, server::Server},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ fn quick(url: &str) -> Setup {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_processes_with_crashes_pauses_and_clock_steps_issue_two_million_distinct_ids() {
-    let mariadb = Mariadb::start().await;
+    let mariadb = Server::start(&Mariadb).await;
     let url = mariadb.database().await;
     let collected = Arc::new(Collected::default());
     let mut nodes = Vec::new();
@@ -127,7 +127,7 @@ async fn rotate_to(node: &Service, shift: i32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_crash_a_spare_row_serves_within_two_seconds() {
-    let mariadb = Mariadb::shared().await;
+    let mariadb = Server::shared(&Mariadb).await;
     let url = mariadb.database().await;
     let setup = Setup::new().set("store.url", &url);
     let mut fastest = Duration::MAX;
@@ -148,7 +148,7 @@ async fn after_a_crash_a_spare_row_serves_within_two_seconds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn seven_nodes_fill_three_bits_and_the_eighth_serves_when_one_leaves() {
-    let mariadb = Mariadb::shared().await;
+    let mariadb = Server::shared(&Mariadb).await;
     let url = mariadb.database().await;
     let setup = quick(&url).set("layout.worker_bits", 3);
     let mut nodes = Vec::new();

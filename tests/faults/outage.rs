@@ -5,13 +5,13 @@ use tokio::time::sleep;
 use crate::{
     collected::Collected,
     service::Setup,
-    support::{mariadb::Mariadb, poll},
+    support::{mariadb::Mariadb, poll, server::Server},
 };
 
 /// The length of the outage is what is tested, with the default settings.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_minute_without_the_database_ten_seconds_after_the_start_fails_no_request() {
-    let mariadb = Mariadb::start().await;
+    let mariadb = Server::start(&Mariadb).await;
     let node = Setup::new().set("store.url", mariadb.database().await).start_leased().await;
     let collected = Arc::new(Collected::default());
     let clients: Vec<_> =
@@ -38,7 +38,7 @@ async fn a_minute_without_the_database_ten_seconds_after_the_start_fails_no_requ
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_starts_without_its_database_and_serves_when_it_is_there() {
-    let mariadb = Mariadb::start().await;
+    let mariadb = Server::start(&Mariadb).await;
     let url = mariadb.database().await;
     mariadb.stop();
     let node = Setup::new().set("store.url", url).start().await;
@@ -57,7 +57,7 @@ async fn a_service_starts_without_its_database_and_serves_when_it_is_there() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_database_holds_nothing_up() {
-    let mariadb = Mariadb::start().await;
+    let mariadb = Server::start(&Mariadb).await;
     let setup = Setup::new()
         .set("store.url", mariadb.database().await)
         .set("store.timeout", "500ms")
