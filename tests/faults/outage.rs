@@ -1,46 +1,66 @@
+//! A database that is away, with the default settings.
+
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
 use crate::{
-    collected::Collected,
-    service::Setup,
+    load::Load,
+    service::{Service, Setup, from_environment},
     support::{mariadb::Mariadb, poll, server::Server},
 };
 
-/// The length of the outage is what is tested, with the default settings.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// `lease.renew`.
+const RENEW: Duration = Duration::from_secs(30);
+
+async fn renewals(node: &Service) -> f64 {
+    let done = "operation=\"renew\",outcome=\"done\"";
+    node.metric("raindrop_lease_operations_total", done).await
+}
+
+/// The first renewal, or the one after so many.
+async fn until_renewed(node: &Service, before: f64) {
+    poll::until(PATIENCE, "a renewal", async || (renewals(node).await > before).then_some(()))
+        .await;
+}
+
+/// The length of the outage is what is tested: `OUTAGE` seconds, a minute unless it is given. It
+/// begins at the worst moment, just before a renewal is due.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_minute_without_the_database_ten_seconds_after_the_start_fails_no_request() {
-    let mariadb = Server::start(&Mariadb).await;
-    let node = Setup::new().set("store.url", mariadb.database().await).start_leased().await;
-    let collected = Arc::new(Collected::default());
-    let clients: Vec<_> =
-        [1, 1, 50].into_iter().map(|count| collected.client(&node, "order", count)).collect();
-    sleep(Duration::from_secs(10)).await;
-    mariadb.stop();
-    sleep(Duration::from_secs(60)).await;
-    let valid_until = node.health().await["valid_until"].clone();
-    mariadb.restart().await;
-    poll::until(Duration::from_secs(60), "the lease is renewed", async || {
-        let renewed = node.health().await["valid_until"].clone();
-        (renewed.as_str() > valid_until.as_str()).then_some(())
-    })
-    .await;
-    collected.stop();
-    for client in clients {
-        client.await.expect("no panic");
-    }
-    println!("requests {} · ids {}", collected.requests(), collected.count());
-    assert_eq!(collected.failures(), [""; 0]);
-    assert_eq!(collected.duplicates(), 0);
+async fn with_the_default_settings_an_outage_of_minutes_fails_no_request() {
+    let outage = Duration::from_secs(from_environment("OUTAGE").unwrap_or(60));
+    let server = Server::start(&Mariadb).await;
+    let node = Setup::new().set("store.url", server.database().await).start_leased().await;
+    let load = Arc::new(Load::default());
+    let home = load.join(&node);
+    until_renewed(&node, 0.0).await;
+    sleep(RENEW - Duration::from_secs(1)).await;
+    assert_eq!(renewals(&node).await, 1.0, "the second renewal is about to come");
+    server.stop();
+    sleep(outage).await;
+    assert_eq!(renewals(&node).await, 1.0);
+    server.restart().await;
+    until_renewed(&node, 1.0).await;
+    load.stop().await;
+    let figures = load.figures();
+    println!(
+        "away for {outage:?}: requests {} · refused {} · IDs {} · longest gap {:?}",
+        figures.requests,
+        figures.refused,
+        load.collected.count(),
+        home.served().gap.longest()
+    );
+    assert_eq!((figures.refused, figures.broken, figures.unexpected), (0, 0, Vec::new()));
+    assert_eq!(load.collected.duplicates(), 0);
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_starts_without_its_database_and_serves_when_it_is_there() {
-    let mariadb = Server::start(&Mariadb).await;
-    let url = mariadb.database().await;
-    mariadb.stop();
+    let server = Server::start(&Mariadb).await;
+    let url = server.database().await;
+    server.stop();
     let node = Setup::new().set("store.url", url).start().await;
     assert_eq!(node.get("/livez").await.expect("an answer").status(), 200);
     let refused = poll::until(Duration::from_secs(30), "the failure is seen", async || {
@@ -50,41 +70,33 @@ async fn a_service_starts_without_its_database_and_serves_when_it_is_there() {
     .await;
     assert_eq!(refused, 503);
     assert_eq!(node.get("/readyz").await.expect("an answer").status(), 503);
-    mariadb.restart().await;
+    server.restart().await;
     node.until_ready().await;
     node.ids("order", 10).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_database_holds_nothing_up() {
-    let mariadb = Server::start(&Mariadb).await;
+    let server = Server::start(&Mariadb).await;
     let setup = Setup::new()
-        .set("store.url", mariadb.database().await)
+        .set("store.url", server.database().await)
         .set("store.timeout", "500ms")
         .set("lease.renew", "500ms");
     let node = setup.start_leased().await;
-    let renewed = "raindrop_lease_operations_total";
-    let done = "operation=\"renew\",outcome=\"done\"";
-    poll::until(Duration::from_secs(30), "the first renewal", async || {
-        (node.metric(renewed, done).await >= 1.0).then_some(())
-    })
-    .await;
-    mariadb.freeze();
-    let collected = Arc::new(Collected::default());
-    let client = collected.client(&node, "order", 100);
+    until_renewed(&node, 0.0).await;
+    server.freeze();
+    let load = Arc::new(Load::default());
+    load.join(&node);
     sleep(Duration::from_secs(5)).await;
-    let before = node.metric(renewed, done).await;
-    mariadb.thaw();
-    poll::until(Duration::from_secs(30), "the lease is renewed", async || {
-        (node.metric(renewed, done).await > before).then_some(())
-    })
-    .await;
-    collected.stop();
-    client.await.expect("no panic");
-    assert_eq!(collected.failures(), [""; 0]);
-    assert_eq!(collected.duplicates(), 0);
-    mariadb.freeze();
+    let before = renewals(&node).await;
+    server.thaw();
+    until_renewed(&node, before).await;
+    load.stop().await;
+    let figures = load.figures();
+    assert_eq!((figures.refused, figures.broken, figures.unexpected), (0, 0, Vec::new()));
+    assert_eq!(load.collected.duplicates(), 0);
+    server.freeze();
     // A stop with a frozen database is over within its deadline, and says so.
     node.stop().await;
-    mariadb.thaw();
+    server.thaw();
 }
