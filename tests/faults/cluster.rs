@@ -77,7 +77,7 @@ impl Cluster {
             members.push(Member { service, home, holder, setup });
         }
         let (random, report) = (StdRng::seed_from_u64(seed), Report::new(engine.name()));
-        let mut cluster = Self { server, proxy, members, load, random, report, url };
+        let cluster = Self { server, proxy, members, load, random, report, url };
         cluster.until_renewed().await;
         cluster
     }
@@ -140,24 +140,27 @@ impl Cluster {
         &self.members[index]
     }
 
-    /// Lets a random time pass.
-    pub(crate) async fn moment(&mut self, longest: Duration) {
-        sleep(self.random.random_range(Duration::ZERO..=longest)).await;
+    /// A random time, for a fault or its end to come unexpectedly.
+    pub(crate) fn moment(&mut self, longest: Duration) -> Duration {
+        self.random.random_range(Duration::ZERO..=longest)
     }
 
     /// Waits until every member has renewed its lease after now.
-    pub(crate) async fn until_renewed(&mut self) {
+    pub(crate) async fn until_renewed(&self) {
+        let mut before = Vec::new();
         for member in &self.members {
-            let before = member.renewals("done").await;
+            before.push(member.renewals("done").await);
+        }
+        for (member, before) in self.members.iter().zip(before) {
             member.until_renewals("done", before).await;
         }
     }
 
     async fn until_all_serve(&self) {
-        for member in &self.members {
-            let enough = member.home.served().ids + 2_000;
+        let before = self.members.iter().map(|member| member.home.served().ids);
+        for (member, before) in self.members.iter().zip(before.collect::<Vec<_>>()) {
             poll::until(PATIENCE, "every member serves", async || {
-                (member.home.served().ids > enough).then_some(())
+                (member.home.served().ids > before + 5_000).then_some(())
             })
             .await;
         }
@@ -165,12 +168,13 @@ impl Cluster {
 }
 
 impl Member {
-    /// Ends the process with a signal and starts another one in its place.
-    pub(crate) async fn replace(&mut self, signal: Signal) {
+    /// Ends the process with a signal and, after a while, starts another one in its place.
+    pub(crate) async fn replace(&mut self, signal: Signal, after: Duration) {
         self.home.harm();
         self.service.signal(signal);
         let status = self.service.ended().await;
         assert_eq!(status.success(), signal == Signal::TERM, "{status}\n{}", self.service.log());
+        sleep(after).await;
         self.service = self.setup.clone().start_leased().await;
         self.home.moved(&self.service);
         self.home.is_well();

@@ -3,6 +3,7 @@
 mod clocks;
 mod faulty;
 mod leases;
+mod outages;
 mod releases;
 mod unknown;
 mod world;

@@ -1,22 +1,25 @@
 //! Faults of the database and of the way to it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use reqwest::StatusCode;
 use tokio::time::sleep;
 
 use crate::{
     cluster::{Cluster, Member, PATIENCE, Struck, TTL},
+    load::Home,
     support::{poll, proxy::Fault},
 };
 
 /// Longer than the ttl, and shorter than leases reach.
 const OUTAGE: Duration = TTL.saturating_add(Duration::from_secs(1));
 const CUTS: usize = 10;
+/// The longest time before a fault: renewals come every second.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// Ended as a power failure would, and started again.
 pub(super) async fn killed(cluster: &mut Cluster) -> Struck {
-    cluster.moment(Duration::from_secs(1)).await;
+    sleep(cluster.moment(MOMENT)).await;
     cluster.server.kill9();
     sleep(OUTAGE).await;
     cluster.server.restart().await;
@@ -24,7 +27,7 @@ pub(super) async fn killed(cluster: &mut Cluster) -> Struck {
 }
 
 pub(super) async fn restarted(cluster: &mut Cluster) -> Struck {
-    cluster.moment(Duration::from_secs(1)).await;
+    sleep(cluster.moment(MOMENT)).await;
     cluster.server.stop();
     sleep(OUTAGE).await;
     cluster.server.restart().await;
@@ -33,7 +36,7 @@ pub(super) async fn restarted(cluster: &mut Cluster) -> Struck {
 
 /// It accepts connections and answers nothing; what it was sent meanwhile it does afterwards.
 pub(super) async fn frozen(cluster: &mut Cluster) -> Struck {
-    cluster.moment(Duration::from_secs(1)).await;
+    sleep(cluster.moment(MOMENT)).await;
     cluster.server.freeze();
     sleep(OUTAGE).await;
     cluster.server.thaw();
@@ -62,7 +65,7 @@ pub(super) async fn away(cluster: &mut Cluster) -> Struck {
 /// Every connection through the proxy is cut at random moments, whatever is under way.
 pub(super) async fn cut(cluster: &mut Cluster) -> Struck {
     for _ in 0..CUTS {
-        cluster.moment(Duration::from_millis(800)).await;
+        sleep(cluster.moment(MOMENT)).await;
         cluster.proxy.cut();
     }
     let struck = struck(cluster, CUTS).await;
@@ -93,11 +96,11 @@ async fn unknown(cluster: &Cluster, member: &Member, fault: Fault) {
     member.until_renewals("done", done).await;
 }
 
-async fn struck(cluster: &mut Cluster, times: usize) -> Struck {
+async fn struck(cluster: &Cluster, times: usize) -> Struck {
     cluster.until_renewed().await;
     Struck { times, victims: cluster.all() }
 }
 
-fn homes(cluster: &Cluster) -> Vec<std::sync::Arc<crate::load::Home>> {
+fn homes(cluster: &Cluster) -> Vec<Arc<Home>> {
     cluster.proxied().map(|member| member.home.clone()).collect()
 }

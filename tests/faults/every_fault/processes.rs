@@ -8,7 +8,7 @@ use raindrop::core::{
 };
 use rand::RngExt as _;
 use rustix::process::Signal;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
     cluster::{Cluster, PATIENCE, Struck},
@@ -17,6 +17,8 @@ use crate::{
 };
 
 const KILLS: usize = 4;
+/// The longest time between two, and before a process is started again.
+const MOMENT: Duration = Duration::from_secs(1);
 /// Requests that wait for a paused process to wake up.
 const WAITING: usize = 8;
 
@@ -24,9 +26,10 @@ const WAITING: usize = 8;
 pub(super) async fn killed(cluster: &mut Cluster) -> Struck {
     let mut victims = Vec::new();
     for _ in 0..KILLS {
-        cluster.moment(Duration::from_millis(1_500)).await;
+        sleep(cluster.moment(MOMENT)).await;
+        let down = cluster.moment(MOMENT);
         let victim = cluster.random.random_range(0..cluster.members.len());
-        cluster.members[victim].replace(Signal::KILL).await;
+        cluster.members[victim].replace(Signal::KILL, down).await;
         victims.push(cluster.members[victim].home.clone());
     }
     Struck { times: KILLS, victims }
@@ -35,7 +38,7 @@ pub(super) async fn killed(cluster: &mut Cluster) -> Struck {
 /// SIGTERM for one process after the other.
 pub(super) async fn rolling_restart(cluster: &mut Cluster) -> Struck {
     for member in &mut cluster.members {
-        member.replace(Signal::TERM).await;
+        member.replace(Signal::TERM, Duration::ZERO).await;
     }
     Struck { times: cluster.members.len(), victims: cluster.all() }
 }
