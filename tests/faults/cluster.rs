@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IteratorRandom as _};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
@@ -26,9 +26,9 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(15);
 pub(crate) const TTL: Duration = Duration::from_secs(3);
 
 /// Which members reach the database through the proxy.
-const PROXIED: [usize; 2] = [2, 3];
+pub(crate) const PROXIED: [usize; 2] = [2, 3];
 /// Which members have a clock of their own.
-const WITH_CLOCK: [usize; 2] = [4, 5];
+pub(crate) const WITH_CLOCK: [usize; 2] = [4, 5];
 const MEMBERS: usize = 6;
 
 /// The processes, their database and their clients.
@@ -38,7 +38,7 @@ pub(crate) struct Cluster {
     pub(crate) proxy: Proxy,
     pub(crate) members: Vec<Member>,
     pub(crate) load: Arc<Load>,
-    pub(crate) random: StdRng,
+    random: StdRng,
     pub(crate) report: Report,
     url: String,
 }
@@ -130,14 +130,9 @@ impl Cluster {
         self.members.iter().map(|member| member.home.clone()).collect()
     }
 
-    pub(crate) fn proxied(&self) -> impl Iterator<Item = &Member> {
-        PROXIED.iter().map(|index| &self.members[*index])
-    }
-
-    /// One of the members with a clock of their own.
-    pub(crate) fn with_clock(&mut self) -> &Member {
-        let index = WITH_CLOCK[self.random.random_range(0..WITH_CLOCK.len())];
-        &self.members[index]
+    /// The index of one of these members, or of all.
+    pub(crate) fn any(&mut self, among: impl IntoIterator<Item = usize>) -> usize {
+        among.into_iter().choose(&mut self.random).expect("at least one")
     }
 
     /// A random time, for a fault or its end to come unexpectedly.

@@ -96,6 +96,11 @@ impl Proxy {
         self.shared.cut.send_modify(|count| *count += 1);
     }
 
+    /// How many faulty requests the server has answered.
+    pub(crate) fn count_answered(&self) -> u32 {
+        *self.shared.answered.borrow()
+    }
+
     /// Waits until the server has answered so many faulty requests.
     pub(crate) async fn answered(&self, count: u32) {
         let mut answered = self.shared.answered.subscribe();

@@ -1,18 +1,14 @@
 //! Clocks that step at run time, there and back again.
 
-use std::time::Duration;
-
-use tokio::time::sleep;
-
 use crate::{
-    cluster::{Cluster, Member, PATIENCE, Struck},
+    cluster::{Cluster, Member, PATIENCE, Struck, WITH_CLOCK},
     support::poll,
 };
 
 const SECONDS: f64 = 5.0;
 const HOURS: f64 = 7_200.0;
 
-/// Another lane or another worker, and so again when the clock of its lease returns.
+/// Another lane or another worker is leased, and serves on when the clock returns.
 pub(super) async fn back_by_seconds(cluster: &mut Cluster) -> Struck {
     back(cluster, SECONDS).await
 }
@@ -23,7 +19,8 @@ pub(super) async fn back_by_hours(cluster: &mut Cluster) -> Struck {
 
 /// Within what leases reach ahead; the way back is a step back.
 pub(super) async fn ahead_by_seconds(cluster: &mut Cluster) -> Struck {
-    let victim = cluster.with_clock();
+    let victim = cluster.any(WITH_CLOCK);
+    let victim = &cluster.members[victim];
     victim.service.shift_clock(SECONDS);
     until_issued(victim, 5_000).await;
     let moves = moves(victim).await;
@@ -35,7 +32,8 @@ pub(super) async fn ahead_by_seconds(cluster: &mut Cluster) -> Struck {
 
 /// Beyond the limit: nothing is issued, and nothing is burnt.
 pub(super) async fn ahead_by_hours(cluster: &mut Cluster) -> Struck {
-    let victim = cluster.with_clock();
+    let victim = cluster.any(WITH_CLOCK);
+    let victim = &cluster.members[victim];
     let (worker, lane) = (victim.service.worker().await, victim.service.lane().await);
     victim.service.shift_clock(HOURS);
     poll::until(PATIENCE, "the limit stops issuing", async || {
@@ -43,7 +41,9 @@ pub(super) async fn ahead_by_hours(cluster: &mut Cluster) -> Struck {
         (problem["code"] == "lease_unavailable").then_some(())
     })
     .await;
-    sleep(Duration::from_secs(2)).await;
+    let refused = victim.renewals("clock_ahead").await;
+    victim.until_renewals("clock_ahead", refused + 1.0).await;
+    assert!(cluster.load.figures().refused > 0, "the clients were told");
     victim.service.shift_clock(0.0);
     until_issued(victim, 5_000).await;
     assert_eq!((victim.service.worker().await, victim.service.lane().await), (worker, lane));
@@ -51,7 +51,8 @@ pub(super) async fn ahead_by_hours(cluster: &mut Cluster) -> Struck {
 }
 
 async fn back(cluster: &mut Cluster, seconds: f64) -> Struck {
-    let victim = cluster.with_clock();
+    let victim = cluster.any(WITH_CLOCK);
+    let victim = &cluster.members[victim];
     let before = moves(victim).await;
     victim.service.shift_clock(-seconds);
     until_moved(victim, before).await;

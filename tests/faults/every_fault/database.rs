@@ -1,13 +1,12 @@
 //! Faults of the database and of the way to it.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use reqwest::StatusCode;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::{
-    cluster::{Cluster, Member, PATIENCE, Struck, TTL},
-    load::Home,
+    cluster::{Cluster, Member, PATIENCE, PROXIED, Struck, TTL},
     support::{poll, proxy::Fault},
 };
 
@@ -53,13 +52,18 @@ pub(super) async fn away(cluster: &mut Cluster) -> Struck {
                 return None;
             }
             assert_eq!(problem["code"], "store_unavailable", "{problem}");
+            let ready = member.service.get("/readyz").await.expect("an answer").status();
+            assert_eq!(ready, StatusCode::SERVICE_UNAVAILABLE);
             Some(())
         })
         .await;
     }
     assert!(cluster.load.figures().refused > 0, "the clients were told");
     cluster.server.restart().await;
-    struck(cluster, 1).await
+    let back = Instant::now();
+    let struck = struck(cluster, 1).await;
+    println!("renewed within {:.1} s of the database's return", back.elapsed().as_secs_f64());
+    struck
 }
 
 /// Every connection through the proxy is cut at random moments, whatever is under way.
@@ -68,24 +72,24 @@ pub(super) async fn cut(cluster: &mut Cluster) -> Struck {
         sleep(cluster.moment(MOMENT)).await;
         cluster.proxy.cut();
     }
-    let struck = struck(cluster, CUTS).await;
-    Struck { victims: homes(cluster), ..struck }
+    cluster.until_renewed().await;
+    let victims = PROXIED.map(|index| cluster.members[index].home.clone());
+    Struck { times: CUTS, victims: victims.into() }
 }
 
 /// A renewal whose answer is cut off, one whose answer never comes, and one that arrives after
 /// its sender gave up and sent another.
 pub(super) async fn lost_and_late(cluster: &mut Cluster) -> Struck {
-    let mut late = 0;
-    for member in cluster.proxied() {
-        for fault in [Fault::CutReplies, Fault::SwallowReplies, Fault::Hold] {
-            unknown(cluster, member, fault).await;
-        }
-        cluster.proxy.release();
-        late += 3;
-        cluster.proxy.answered(late).await;
+    let faults = [Fault::CutReplies, Fault::SwallowReplies, Fault::Hold];
+    let victim = cluster.any(PROXIED);
+    let victim = &cluster.members[victim];
+    for fault in faults {
+        unknown(cluster, victim, fault).await;
     }
-    let struck = struck(cluster, late as usize).await;
-    Struck { victims: homes(cluster), ..struck }
+    let answered = cluster.proxy.count_answered();
+    cluster.proxy.release();
+    cluster.proxy.answered(answered + 1).await;
+    Struck { times: faults.len(), victims: vec![victim.home.clone()] }
 }
 
 /// The next write of a process does not end well, and the process finds out what became of it.
@@ -99,8 +103,4 @@ async fn unknown(cluster: &Cluster, member: &Member, fault: Fault) {
 async fn struck(cluster: &Cluster, times: usize) -> Struck {
     cluster.until_renewed().await;
     Struck { times, victims: cluster.all() }
-}
-
-fn homes(cluster: &Cluster) -> Vec<Arc<Home>> {
-    cluster.proxied().map(|member| member.home.clone()).collect()
 }

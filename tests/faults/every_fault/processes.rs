@@ -6,7 +6,6 @@ use raindrop::core::{
     id::Id,
     layout::{LayoutSpec, TimeUnit},
 };
-use rand::RngExt as _;
 use rustix::process::Signal;
 use tokio::{task::JoinSet, time::sleep};
 
@@ -28,7 +27,7 @@ pub(super) async fn killed(cluster: &mut Cluster) -> Struck {
     for _ in 0..KILLS {
         sleep(cluster.moment(MOMENT)).await;
         let down = cluster.moment(MOMENT);
-        let victim = cluster.random.random_range(0..cluster.members.len());
+        let victim = cluster.any(0..cluster.members.len());
         cluster.members[victim].replace(Signal::KILL, down).await;
         victims.push(cluster.members[victim].home.clone());
     }
@@ -46,15 +45,14 @@ pub(super) async fn rolling_restart(cluster: &mut Cluster) -> Struck {
 /// A process sleeps through its ttl, another takes its row, and for a while both issue.
 pub(super) async fn paused(cluster: &mut Cluster) -> Struck {
     let layout = LayoutSpec::for_unit(TimeUnit::Millisecond).build().expect("the default");
-    let index = cluster.random.random_range(0..cluster.members.len());
-    let setup = cluster.setup();
-    let (victim, load) = (&cluster.members[index], &cluster.load);
+    let victim = cluster.any(0..cluster.members.len());
+    let (victim, load) = (&cluster.members[victim], &cluster.load);
     let (worker, lane) = (victim.service.worker().await, victim.service.lane().await);
     victim.home.harm();
     victim.service.signal(Signal::STOP);
 
     // Ready only when the swap that took the row is committed.
-    let taker = setup.set("worker.id", worker).start_leased().await;
+    let taker = cluster.setup().set("worker.id", worker).start_leased().await;
     let taken = unix_ms();
     let takers_home = load.join(&taker);
     assert_eq!(taker.worker().await, worker);

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use reqwest::StatusCode;
 use tokio::time::sleep;
 
 use crate::{
@@ -40,6 +41,10 @@ async fn with_the_default_settings_an_outage_of_minutes_fails_no_request() {
     server.stop();
     sleep(outage).await;
     assert_eq!(renewals(&node).await, 1.0);
+    let (status, health) = node.json("/health").await;
+    let reason = &health["namespaces"]["default"]["reason"];
+    assert!(status == StatusCode::OK && reason.is_string(), "{status} {health}");
+    println!("after {outage:?}: /health {status}, {reason}");
     server.restart().await;
     until_renewed(&node, 1.0).await;
     load.stop().await;
