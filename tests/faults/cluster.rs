@@ -101,7 +101,7 @@ impl Cluster {
 
         let took = begin.elapsed();
         let served: Vec<_> = struck.victims.iter().map(|victim| victim.served()).collect();
-        let figures = self.load.figures();
+        let (figures, unexpected) = (self.load.figures(), self.load.unexpected());
         let rates = served.iter().map(|served| {
             let up = took.saturating_sub(served.gap.longest());
             served.ids as f64 / up.as_secs_f64()
@@ -112,7 +112,7 @@ impl Cluster {
             requests: figures.requests,
             refused: figures.refused,
             broken: figures.broken,
-            unexpected: figures.unexpected.len(),
+            unexpected: unexpected.len(),
             ids: self.load.collected.count() - count,
             duplicates: self.load.collected.duplicates() - duplicates,
             cluster_gap: figures.gap.longest(),
@@ -122,7 +122,7 @@ impl Cluster {
         let engine = self.report.engine();
         println!("{engine} · {fault} · {:.0} s · {} IDs", took.as_secs_f64(), row.ids);
         assert_eq!(row.duplicates, 0, "{fault}");
-        assert!(figures.unexpected.is_empty(), "{fault}: {:#?}", figures.unexpected);
+        assert!(unexpected.is_empty(), "{fault}: {unexpected:#?}");
         self.report.add(row);
     }
 

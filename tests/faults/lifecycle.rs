@@ -73,7 +73,7 @@ async fn a_clean_stop_under_load_frees_the_row_and_the_next_start_goes_on_above(
         assert!(rows.contains("free") && !rows.contains("held"), "{rows}");
     }
     load.stop().await;
-    assert_eq!(load.figures().unexpected, [""; 0]);
+    assert_eq!(load.unexpected(), [""; 0]);
     assert_eq!(load.collected.duplicates(), 0);
 }
 

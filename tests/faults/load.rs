@@ -34,6 +34,7 @@ pub(crate) struct Load {
     pub(crate) collected: Collected,
     homes: Mutex<Vec<Arc<Home>>>,
     figures: Mutex<Figures>,
+    unexpected: Mutex<Vec<String>>,
     stopped: AtomicBool,
     clients: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -46,8 +47,6 @@ pub(crate) struct Figures {
     pub(crate) refused: usize,
     /// The connection broke, and the process was killed or stopped on purpose meanwhile.
     pub(crate) broken: usize,
-    /// Whatever else was no answer.
-    pub(crate) unexpected: Vec<String>,
     /// The longest time in which nobody was given an ID.
     pub(crate) gap: Gap,
 }
@@ -132,6 +131,11 @@ impl Load {
         lock(&self.homes).iter().for_each(|home| *lock(&home.served) = Served::default());
     }
 
+    /// Whatever else was no answer, since the start.
+    pub(crate) fn unexpected(&self) -> Vec<String> {
+        lock(&self.unexpected).clone()
+    }
+
     pub(crate) fn figures(&self) -> Figures {
         lock(&self.figures).clone()
     }
@@ -181,7 +185,7 @@ impl Load {
             Answer::Refused => figures.refused += 1,
             Answer::Broken(_) if harmed => figures.broken += 1,
             Answer::Broken(what) | Answer::Unexpected(what) => {
-                figures.unexpected.push(format!("{url}: {what}"));
+                lock(&self.unexpected).push(format!("{url}: {what}"));
             }
         }
         false

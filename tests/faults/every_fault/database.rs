@@ -22,7 +22,7 @@ pub(super) async fn killed(cluster: &mut Cluster) -> Struck {
     cluster.server.kill9();
     sleep(OUTAGE).await;
     cluster.server.restart().await;
-    struck(cluster, 1).await
+    everybody(cluster).await
 }
 
 pub(super) async fn restarted(cluster: &mut Cluster) -> Struck {
@@ -30,7 +30,7 @@ pub(super) async fn restarted(cluster: &mut Cluster) -> Struck {
     cluster.server.stop();
     sleep(OUTAGE).await;
     cluster.server.restart().await;
-    struck(cluster, 1).await
+    everybody(cluster).await
 }
 
 /// It accepts connections and answers nothing; what it was sent meanwhile it does afterwards.
@@ -39,7 +39,7 @@ pub(super) async fn frozen(cluster: &mut Cluster) -> Struck {
     cluster.server.freeze();
     sleep(OUTAGE).await;
     cluster.server.thaw();
-    struck(cluster, 1).await
+    everybody(cluster).await
 }
 
 /// Until no process has any range left.
@@ -61,7 +61,7 @@ pub(super) async fn away(cluster: &mut Cluster) -> Struck {
     assert!(cluster.load.figures().refused > 0, "the clients were told");
     cluster.server.restart().await;
     let back = Instant::now();
-    let struck = struck(cluster, 1).await;
+    let struck = everybody(cluster).await;
     println!("renewed within {:.1} s of the database's return", back.elapsed().as_secs_f64());
     struck
 }
@@ -100,7 +100,8 @@ async fn unknown(cluster: &Cluster, member: &Member, fault: Fault) {
     member.until_renewals("done", done).await;
 }
 
-async fn struck(cluster: &Cluster, times: usize) -> Struck {
+/// All were struck, and all have renewed their leases since.
+async fn everybody(cluster: &Cluster) -> Struck {
     cluster.until_renewed().await;
-    Struck { times, victims: cluster.all() }
+    Struck { times: 1, victims: cluster.all() }
 }

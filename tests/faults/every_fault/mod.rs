@@ -56,6 +56,7 @@ async fn every_fault(engine: &'static dyn Engine) {
     .await;
     cluster.load.stop().await;
     println!("\n{}", cluster.report);
+    assert_eq!(cluster.load.unexpected(), [""; 0]);
     assert_eq!(cluster.load.collected.duplicates(), 0);
     if rounds > 1 {
         for row in cluster.report.rows() {
