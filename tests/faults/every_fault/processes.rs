@@ -11,6 +11,7 @@ use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
     cluster::{Cluster, PATIENCE, Struck},
+    load::Home,
     service::{client, unix_ms},
     support::poll,
 };
@@ -18,8 +19,10 @@ use crate::{
 const KILLS: usize = 4;
 /// The longest time between two, and before a process is started again.
 const MOMENT: Duration = Duration::from_secs(1);
-/// Requests that wait for a paused process to wake up.
-const WAITING: usize = 8;
+/// Requests that wait for a paused process to wake up, and as many that the taker gets just then.
+const AT_ONCE: usize = 16;
+/// So many IDs each, so that both fill one millisecond after the other.
+const BATCH: u32 = 10_000;
 
 /// `kill -9` of random processes at random moments.
 pub(super) async fn killed(cluster: &mut Cluster) -> Struck {
@@ -56,17 +59,22 @@ pub(super) async fn paused(cluster: &mut Cluster) -> Struck {
     let taken = unix_ms();
     let takers_home = load.join(&taker);
     assert_eq!(taker.worker().await, worker);
-    let mut waiting = JoinSet::new();
-    for _ in 0..WAITING {
-        let (load, home) = (Arc::clone(load), victim.home.clone());
-        waiting.spawn(async move { load.request(&client(), &home, 100).await });
-    }
+    assert_ne!(taker.lane().await, lane, "the mark of the lane that is in use is ahead");
+    let mut requests = JoinSet::new();
+    let mut ask = |home: &Arc<Home>| {
+        for _ in 0..AT_ONCE {
+            let (load, home) = (Arc::clone(load), home.clone());
+            requests.spawn(async move { load.request(&client(), &home, BATCH).await });
+        }
+    };
+    ask(&victim.home);
     poll::until(PATIENCE, "the taker serves", async || {
         (takers_home.served().ids > 1_000).then_some(())
     })
     .await;
+    ask(&takers_home);
     victim.service.signal(Signal::CONT);
-    waiting.join_all().await;
+    requests.join_all().await;
     poll::until(PATIENCE, "the dispossessed finds another row", async || {
         (victim.service.worker().await != worker).then_some(())
     })
