@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -11,7 +11,10 @@ use std::{
 use async_trait::async_trait;
 
 use crate::{
-    core::lease::{Marks, Row, RowWrite, Token},
+    core::{
+        clock::ManualClock,
+        lease::{Marks, Row, RowWrite, Token},
+    },
     store::{LayoutRecord, ListedRow, MemoryStore, Scope, Store, StoreError, Survey},
 };
 
@@ -36,6 +39,7 @@ pub(super) struct FaultyStore {
     down: AtomicBool,
     wiped: AtomicBool,
     latency: Duration,
+    step: Mutex<Option<(Arc<ManualClock>, i64)>>,
     pub(super) swaps: AtomicU64,
 }
 
@@ -48,6 +52,7 @@ impl FaultyStore {
             down: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
             latency: Duration::ZERO,
+            step: Mutex::default(),
             swaps: AtomicU64::new(0),
         }
     }
@@ -55,6 +60,11 @@ impl FaultyStore {
     /// Every answer takes this long.
     pub(super) fn with_latency(self, latency: Duration) -> Self {
         Self { latency, ..self }
+    }
+
+    /// While the next survey is answered, this clock steps by so many ms.
+    pub(super) fn step_during_survey(&self, clock: &Arc<ManualClock>, by_ms: i64) {
+        *self.step.lock().expect("unpoisoned") = Some((clock.clone(), by_ms));
     }
 
     /// The coming swaps meet these faults, the last one first.
@@ -127,6 +137,9 @@ impl Store for FaultyStore {
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
         self.answer().await?;
         let mut survey = self.inner.survey(scope).await?;
+        if let Some((clock, by_ms)) = self.step.lock().expect("unpoisoned").take() {
+            clock.step(by_ms);
+        }
         survey.record = survey.record.filter(|_| !self.wiped.load(Ordering::SeqCst));
         Ok(survey)
     }
