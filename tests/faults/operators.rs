@@ -4,8 +4,9 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use crate::{
     collected::Collected,
+    load::Load,
     service::{Service, Setup, run},
-    support::{mariadb::Mariadb, poll},
+    support::{mariadb::Mariadb, poll, server::Server},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,7 +24,7 @@ impl Place {
     }
 
     async fn mariadb() -> Self {
-        let url = Mariadb::shared().await.database().await;
+        let url = Server::shared(&Mariadb).await.database().await;
         Self::sqlite().with("store.url", &url)
     }
 
@@ -119,7 +120,7 @@ async fn a_released_row_is_taken_by_the_next_start(place: Place) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restored_sqlite_file_with_raised_marks_repeats_nothing() {
     let place = Place::sqlite().quick().with("lease.ttl", "3s").with("worker.max_id", "1");
-    let collected = Arc::new(Collected::default());
+    let load = Arc::new(Load::default());
     let old = place.setup().start_leased().await;
     old.stop().await;
     let file = place.folder.path().join("ids.db");
@@ -129,7 +130,7 @@ async fn a_restored_sqlite_file_with_raised_marks_repeats_nothing() {
 
     let old = place.setup().start_leased().await;
     until_renewed(&old).await;
-    collected.add(&old.ids("order", 1_000).await);
+    load.collected.add(&old.ids("order", 1_000).await);
     restore(&file, &backup);
 
     let (code, out, err) = place.workers(&["raise", "--window", "5s"], &[]);
@@ -140,20 +141,20 @@ async fn a_restored_sqlite_file_with_raised_marks_repeats_nothing() {
     for said in ["6s (lease.window of this configuration", "512 worker ids are free", "from 20"] {
         assert!(out.contains(said), "{said:?} is missing in\n{out}");
     }
-    both_issue(&collected, &old, &place.setup().start().await, "store_lost").await;
+    both_issue(&load, &old, &place.setup().start().await, "store_lost").await;
 }
 
 /// The old process keeps running, cut off from its database, which is restored meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restored_mariadb_with_raised_marks_repeats_nothing() {
-    let mariadb = Mariadb::start().await;
+    let mariadb = Server::start(&Mariadb).await;
     let url = mariadb.database().await;
     let database = url.rsplit('/').next().expect("a name");
     mariadb.run("CREATE USER 'old'@'127.0.0.1'").await;
     mariadb.run("GRANT ALL ON *.* TO 'old'@'127.0.0.1'").await;
     let place = Place::sqlite().quick().with("lease.ttl", "3s").with("worker.max_id", "1");
     let place = place.with("store.url", &url);
-    let collected = Arc::new(Collected::default());
+    let load = Arc::new(Load::default());
     place.setup().start_leased().await.stop().await;
     let table = format!("{database}.soc_raindrop_worker");
     mariadb.run(&format!("CREATE TABLE {database}.backup AS SELECT * FROM {table}")).await;
@@ -161,7 +162,7 @@ async fn a_restored_mariadb_with_raised_marks_repeats_nothing() {
     let own = url.replace("root@", "old@");
     let old = place.setup().set("store.url", own).start_leased().await;
     until_renewed(&old).await;
-    collected.add(&old.ids("order", 1_000).await);
+    load.collected.add(&old.ids("order", 1_000).await);
     mariadb.run("ALTER USER 'old'@'127.0.0.1' ACCOUNT LOCK").await;
     mariadb.run("KILL USER 'old'@'127.0.0.1'").await;
     mariadb.run(&format!("DELETE FROM {table}")).await;
@@ -169,7 +170,7 @@ async fn a_restored_mariadb_with_raised_marks_repeats_nothing() {
 
     let (code, out, err) = place.workers(&["raise"], &[]);
     assert!(code == Some(0) && out.contains("512 worker ids are free"), "{out}{err}");
-    both_issue(&collected, &old, &place.setup().start().await, "store_unavailable").await;
+    both_issue(&load, &old, &place.setup().start().await, "store_unavailable").await;
 }
 
 /// Waits until the lease reaches a window ahead.
@@ -184,21 +185,20 @@ async fn until_renewed(service: &Service) {
 
 /// The old process still runs on what it had leased; the new one has the same row and begins
 /// above. Everybody wants IDs of one code all the time.
-async fn both_issue(collected: &Arc<Collected>, old: &Service, new: &Service, end: &str) {
-    let clients = [collected.client(old, "order", 2_000), collected.client(new, "order", 2_000)];
-    until_refused(old, collected, end).await;
+async fn both_issue(load: &Arc<Load>, old: &Service, new: &Service, end: &str) {
+    load.join(old);
+    load.join(new);
+    until_refused(old, &load.collected, end).await;
     new.until_ready().await;
     assert_eq!(new.worker().await, 1);
-    let seen = collected.count();
+    let seen = load.collected.count();
     poll::until(PATIENCE, "the new process issues", async || {
-        (collected.count() > seen + 10_000).then_some(())
+        (load.collected.count() > seen + 10_000).then_some(())
     })
     .await;
-    collected.stop();
-    for client in clients {
-        client.await.expect("no panic");
-    }
-    assert_eq!(collected.duplicates(), 0);
+    load.stop().await;
+    assert_eq!(load.unexpected(), [""; 0]);
+    assert_eq!(load.collected.duplicates(), 0);
 }
 
 /// Puts a backup in the place of a file, as one that was moved there.
