@@ -237,3 +237,13 @@ impl Operator {
         OperatorError::Moving { namespace: self.settings.namespace.clone(), to: relayout.to }
     }
 }
+
+/// Refuses a row whose marks are not the layout's.
+fn check_lanes(layout: &Layout, listed: &ListedRow) -> Result<(), OperatorError> {
+    let (found, expected) = (listed.row.marks.lanes(), layout.lanes());
+    if found == expected {
+        return Ok(());
+    }
+    let (worker, reserved_key) = (listed.row.worker, listed.reserved_key.clone());
+    Err(OperatorError::OtherLanes { worker, reserved_key, found, expected })
+}

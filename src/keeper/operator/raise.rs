@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use super::{Operator, OperatorError, ROUNDS, Written, millis};
+use super::{Operator, OperatorError, ROUNDS, Written, check_lanes, millis};
 use crate::{
     core::lease::{Recorded, Relayout, RelayoutStage, Row, first_due, marks_beyond},
     store::LayoutRecord,
@@ -116,14 +116,7 @@ impl Operator {
             let mut left = 0;
             for listed in &rows {
                 let (key, row) = (&listed.reserved_key, &listed.row);
-                if row.marks.lanes() != layout.lanes() {
-                    return Err(OperatorError::OtherLanes {
-                        worker: row.worker,
-                        reserved_key: key.clone(),
-                        found: row.marks.lanes(),
-                        expected: layout.lanes(),
-                    });
-                }
+                check_lanes(&layout, listed)?;
                 if raised.contains(&(key.clone(), row.worker)) {
                     continue;
                 }

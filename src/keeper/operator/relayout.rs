@@ -15,7 +15,7 @@
 
 use std::collections::HashSet;
 
-use super::{Operator, OperatorError, ROUNDS, Written, millis};
+use super::{Operator, OperatorError, ROUNDS, Written, check_lanes, millis};
 use crate::{
     core::{
         id::Id,
@@ -38,7 +38,7 @@ pub enum Relaid {
     /// A move away from the configured layout had been begun, and was taken back.
     TakenBack {
         /// The layout that it would have moved to, in words.
-        from: String,
+        to: String,
     },
 }
 
@@ -84,7 +84,7 @@ impl Operator {
             Recorded::Moving(relayout) => match relayout.stage {
                 RelayoutStage::Fencing if relayout.from == to => {
                     self.write_record(&record.words, &record, |_| to.clone()).await?;
-                    return Ok(Relaid::TakenBack { from: relayout.to });
+                    return Ok(Relaid::TakenBack { to: relayout.to });
                 }
                 // Marks are still the old layout's: any layout may be moved to.
                 RelayoutStage::Fencing => (relayout.from, record.words.clone()),
@@ -132,16 +132,8 @@ impl Operator {
         let now_ms = self.store_now_ms().await?;
         let mut marks = Vec::new();
         for listed in rows {
-            let row = &listed.row;
-            if row.marks.lanes() != old.lanes() {
-                return Err(OperatorError::OtherLanes {
-                    worker: row.worker,
-                    reserved_key: listed.reserved_key.clone(),
-                    found: row.marks.lanes(),
-                    expected: old.lanes(),
-                });
-            }
-            marks.push(row.marks.clone());
+            check_lanes(old, listed)?;
+            marks.push(listed.row.marks.clone());
         }
         let is_missing_some = |key: &String| {
             let there = rows.iter().filter(|listed| listed.reserved_key == *key).count();

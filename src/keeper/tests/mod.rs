@@ -6,6 +6,7 @@ mod crowd;
 mod faulty;
 mod leases;
 mod operators;
+mod outages;
 mod releases;
 mod segments;
 mod unknown;
