@@ -190,8 +190,9 @@ impl<P: Policy> Namespace<P> {
         Ok(code)
     }
 
+    /// Every code, by name.
     pub(super) fn all(&self) -> Vec<Arc<Code<P>>> {
-        self.codes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        by_name(&self.codes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn is_sealed(&self) -> bool {
@@ -203,8 +204,15 @@ impl<P: Policy> Namespace<P> {
         // Under the lock, so that no code is made unseen.
         let codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
         self.sealed.store(true, Ordering::SeqCst);
-        codes.values().cloned().collect()
+        by_name(&codes)
     }
+}
+
+/// In the same order every time.
+fn by_name<P: Policy>(codes: &HashMap<String, Arc<Code<P>>>) -> Vec<Arc<Code<P>>> {
+    let mut codes: Vec<_> = codes.values().cloned().collect();
+    codes.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    codes
 }
 
 /// Codes are not forgotten; an hour is as good as any other time.
