@@ -35,12 +35,15 @@ pub(super) enum Fault {
     AfterLate,
 }
 
+/// Namespace, code, the reservation's token, the first unused number, the fresh token.
+type LateGiveBack = (String, String, Token, u64, Token);
+
 #[derive(Debug)]
 pub(super) struct FaultyStore {
     inner: MemoryStore,
     faults: Mutex<Vec<Fault>>,
     late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
-    late_give_backs: Mutex<Vec<(String, String, Token, u64, Token)>>,
+    late_give_backs: Mutex<Vec<LateGiveBack>>,
     down: AtomicBool,
     wiped: AtomicBool,
     /// The list that waits, counted from 0, and until when.
