@@ -24,6 +24,7 @@ mod store;
 mod tests;
 mod worker;
 
+pub(crate) use self::secret::percent_encode;
 pub use self::{
     host::Host,
     http::{CorsOrigins, HttpConfig},
