@@ -136,7 +136,7 @@ impl Conversion {
         let text = self.original.text("StartTimeStamp");
         match parse_unix_ms(&text) {
             Some(start_ms) if start_ms > self.now_ms => {
-                self.reject(format!("StartTimeStamp = {text:?}: must not be in the future"))
+                self.reject(format!("StartTimeStamp = {text:?}: must not be in the future"));
             }
             Some(start_ms) => {
                 self.set("layout.epoch", format_unix_ms_short(start_ms), "StartTimeStamp");
