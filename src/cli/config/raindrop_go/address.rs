@@ -12,9 +12,11 @@ pub(super) struct Address {
 }
 
 /// The form of a Go data source name.
-const MYSQL_FORM: &str = "user:password@tcp(host:port)/database?parameter=value, the Go driver's";
+const MYSQL_FORM: &str = "user:password@tcp(host:port)/database?parameter=value, as the Go driver \
+                          reads it: a / among the parameters is %2F";
 /// The form of what raindrop-Go puts after `postgres://`.
-const POSTGRES_FORM: &str = "user:password@host:port/database?parameter=value";
+const POSTGRES_FORM: &str = "user:password@host:port/database?parameter=value, as in an address: a \
+                             / in the password is %2F";
 
 /// Whether this can only be meant for MySQL.
 pub(super) fn looks_like_mysql(text: &str) -> bool {
@@ -104,7 +106,7 @@ pub(super) fn postgres(text: &str) -> Result<Address, String> {
     let (base, parameters) = text.split_once('?').unwrap_or((text, ""));
     let (login, place) = base.rsplit_once('@').ok_or(POSTGRES_FORM)?;
     let (host, database) = place.split_once('/').ok_or(POSTGRES_FORM)?;
-    if login.is_empty() || database.is_empty() || !is_host(host) {
+    if login.is_empty() || login.contains(['/', '#']) || database.is_empty() || !is_host(host) {
         return Err(POSTGRES_FORM.into());
     }
     let known = ["sslmode", "sslrootcert", "sslcert", "sslkey", "application_name", "options"];
@@ -231,7 +233,14 @@ mod tests {
             let error = mysql(text).expect_err(text);
             assert!(error.contains("@tcp(host:port)/") && !error.contains("secret"), "{error}");
         }
-        for text in ["", "secret", "a:secret@db", "a:secret@db/", "a:secret@one,two/ids"] {
+        for text in [
+            "",
+            "secret",
+            "a:secret@db",
+            "a:secret@db/",
+            "a:secret@one,two/ids",
+            "a:secret/secret@db/ids",
+        ] {
             let error = postgres(text).expect_err(text);
             assert!(error.contains("@host:port/") && !error.contains("secret"), "{error}");
         }

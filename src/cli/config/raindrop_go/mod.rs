@@ -94,7 +94,8 @@ impl Conversion {
 
     fn layout(&mut self) {
         let unit = self.original.number("TimeUnit");
-        let name = usize::try_from(unit - 1).ok().and_then(|index| TimeUnit::ALL.get(index));
+        let index = unit.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+        let name = index.and_then(|index| TimeUnit::ALL.get(index));
         match name {
             Some(name) => {
                 self.set("layout.time_unit", name.name(), "TimeUnit");
