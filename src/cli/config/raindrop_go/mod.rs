@@ -49,8 +49,9 @@ pub(super) fn convert(text: &str, now_ms: i64) -> Result<Converted, Vec<String>>
     let original = Original::read(text).map_err(|problem| vec![problem])?;
     let mut conversion = Conversion { original, now_ms, keys: Vec::new(), warnings: Vec::new() };
     conversion.mode();
-    conversion.layout();
-    conversion.workers();
+    let unit = conversion.original.number("TimeUnit");
+    conversion.layout(unit);
+    conversion.workers(unit);
     conversion.store();
     conversion.service();
     conversion.finish()
@@ -92,8 +93,7 @@ impl Conversion {
         }
     }
 
-    fn layout(&mut self) {
-        let unit = self.original.number("TimeUnit");
+    fn layout(&mut self, unit: i64) {
         let index = unit.checked_sub(1).and_then(|index| usize::try_from(index).ok());
         let name = index.and_then(|index| TimeUnit::ALL.get(index));
         match name {
@@ -149,7 +149,7 @@ impl Conversion {
         }
     }
 
-    fn workers(&mut self) {
+    fn workers(&mut self, unit: i64) {
         let min = self.original.number("ServiceMinWorkId");
         let max = self.original.number("ServiceMaxWorkId");
         if (min, max) == (0, 0) {
@@ -164,7 +164,7 @@ impl Conversion {
         }
         if self.original.boolean("PriorityEqualCodeWorkId") {
             self.set("worker.prefer_previous", true, "PriorityEqualCodeWorkId");
-            if self.original.number("TimeUnit") > 2 {
+            if unit > 2 {
                 self.warn(
                     "PriorityEqualCodeWorkId: raindrop-Go ignores it with minutes, hours and days; \
                      worker.prefer_previous holds with every unit",
@@ -187,7 +187,8 @@ impl Conversion {
                 "DbConfig.DbType = {kind:?}: PostgreSQL, as raindrop-Go takes everything but mysql"
             ));
         }
-        match if is_mysql { mysql(&text) } else { postgres(&text) } {
+        let read = if is_mysql { mysql(&text) } else { postgres(&text) };
+        match read {
             Ok(address) => {
                 for warning in address.warnings {
                     self.warn(format!("DbConfig.DbUrl: {warning}"));
