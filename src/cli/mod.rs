@@ -17,7 +17,10 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     keeper::{KeeperError, KeeperSettings},
-    server::config::{Config, ConfigError, FlagValue, Inputs},
+    server::{
+        config::{Config, ConfigError, FlagValue, Inputs},
+        unknown_namespace,
+    },
     store::{StoreError, with_sources},
 };
 
@@ -154,10 +157,8 @@ fn inputs(overrides: Overrides) -> Inputs {
 /// What a namespace leases.
 fn keeper_of<'a>(config: &'a Config, namespace: &str) -> Result<&'a KeeperSettings, Failure> {
     config.keeper(namespace).ok_or_else(|| {
-        let known: Vec<&str> =
-            config.namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
-        let known = known.join(", ");
-        Failure::Usage(format!("namespace {namespace:?} does not exist; there are: {known}"))
+        let known = config.namespaces.iter().map(|namespace| &namespace.name);
+        Failure::Usage(unknown_namespace(namespace, known))
     })
 }
 

@@ -36,13 +36,23 @@ impl Keepers {
     /// Resolves when a keeper gave up for good: with its error and those of the others that give
     /// up too before they have a lease or `patience` is over, so that all are told together.
     pub(super) async fn failed(&mut self, patience: Duration) -> Vec<KeeperError> {
-        let first = poll_fn(|context| {
-            let failed = self.0.iter_mut().map(|(keeper, _)| pin!(keeper.failed()).poll(context));
-            failed.into_iter().find(Poll::is_ready).unwrap_or(Poll::Pending)
-        });
-        let mut errors = vec![first.await];
+        let (first, error) = poll_fn(|context| {
+            let failed =
+                self.0.iter_mut().enumerate().find_map(|(index, (keeper, _))| {
+                    match pin!(keeper.failed()).poll(context) {
+                        Poll::Ready(error) => Some((index, error)),
+                        Poll::Pending => None,
+                    }
+                });
+            failed.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await;
+        let mut errors = vec![error];
         let deadline = Instant::now() + patience;
-        for (keeper, issuer) in &mut self.0 {
+        for (index, (keeper, issuer)) in self.0.iter_mut().enumerate() {
+            if index == first {
+                continue;
+            }
             tokio::select! {
                 biased;
                 error = keeper.failed() => errors.push(error),

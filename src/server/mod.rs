@@ -20,6 +20,7 @@ pub mod shutdown;
 mod state;
 pub mod telemetry;
 
+pub(crate) use self::state::unknown_namespace;
 pub use self::{
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
     endpoints::parse::ParsedId,

@@ -21,6 +21,12 @@ use crate::{core::clock::Clock, keeper::Issuer};
 /// The namespace of requests that name none.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
+/// Says which namespaces there are instead.
+pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
+    let known: Vec<&str> = known.map(String::as_str).collect();
+    format!("namespace {name:?} does not exist; there are: {}", known.join(", "))
+}
+
 /// What every request shares; behind one `Arc`.
 #[derive(Debug)]
 pub struct AppState {
@@ -57,9 +63,7 @@ impl AppState {
     /// The issuer of a namespace.
     pub(super) fn issuer(&self, name: &str) -> Result<&Issuer, Problem> {
         self.issuers.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.issuers.keys().map(String::as_str).collect();
-            let known = known.join(", ");
-            let detail = format!("namespace {name:?} does not exist; there are: {known}");
+            let detail = unknown_namespace(name, self.issuers.keys());
             Problem::new(ProblemCode::UnknownNamespace, detail)
         })
     }

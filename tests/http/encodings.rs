@@ -104,18 +104,3 @@ async fn a_wrapping_layout_has_no_friendly_ids_and_says_that_its_time_wraps() {
     assert_eq!(world.get(&format!("/parse/{id}")).await.json()["wraps"], true);
     world.get("/parse/2147483648").await.problem(422, "not_decodable");
 }
-
-#[tokio::test]
-async fn ids_of_other_systems_are_read() {
-    let world = World::start(&[]).await;
-    let parsed = world.get("/parse/1415384785396004?layout=westid").await.json();
-    assert_eq!(parsed["timestamp"], "2017-03-28T06:48:57.735Z");
-    assert_eq!((&parsed["worker_id"], &parsed["sequence"]), (&426.into(), &292.into()));
-    let parsed = world.get("/parse/129053495681099?layout=yitter").await.json();
-    assert_eq!(parsed["tick"], 31_507_201_094_u64);
-    assert_eq!((&parsed["worker_id"], &parsed["sequence"]), (&1.into(), &11.into()));
-    // The example of Discord's reference.
-    let parsed = world.get("/parse/175928847299117063?layout=discord").await.json();
-    assert_eq!(parsed["timestamp"], "2016-04-30T11:18:25.796Z");
-    assert_eq!((&parsed["layout"], parsed.get("wraps")), (&"discord".into(), None));
-}

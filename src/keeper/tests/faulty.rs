@@ -1,8 +1,11 @@
 //! A memory store whose answers can be made to fail.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -32,6 +35,7 @@ pub(super) struct FaultyStore {
     late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
     down: AtomicBool,
     wiped: AtomicBool,
+    latency: Duration,
     pub(super) swaps: AtomicU64,
 }
 
@@ -43,8 +47,14 @@ impl FaultyStore {
             late: Mutex::default(),
             down: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
+            latency: Duration::ZERO,
             swaps: AtomicU64::new(0),
         }
+    }
+
+    /// Every answer takes this long.
+    pub(super) fn with_latency(self, latency: Duration) -> Self {
+        Self { latency, ..self }
     }
 
     /// The coming swaps meet these faults, the last one first.
@@ -72,7 +82,10 @@ impl FaultyStore {
         took_place
     }
 
-    fn answer(&self) -> Result<(), StoreError> {
+    async fn answer(&self) -> Result<(), StoreError> {
+        if !self.latency.is_zero() {
+            tokio::time::sleep(self.latency).await;
+        }
         if self.down.load(Ordering::SeqCst) { Err(unavailable()) } else { Ok(()) }
     }
 }
@@ -88,7 +101,7 @@ impl Store for FaultyStore {
     }
 
     async fn prepare(&self) -> Result<Vec<String>, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.prepare().await
     }
 
@@ -97,39 +110,39 @@ impl Store for FaultyStore {
         namespace: &str,
         words: &str,
     ) -> Result<LayoutRecord, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.layout_record(namespace, words).await
     }
 
     async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.mark_complete(namespace, reserved_key).await
     }
 
     async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.create_rows(scope, marks).await
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         let mut survey = self.inner.survey(scope).await?;
         survey.record = survey.record.filter(|_| !self.wiped.load(Ordering::SeqCst));
         Ok(survey)
     }
 
     async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.free_rows(scope, limit).await
     }
 
     async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.free_row_of(scope, holder).await
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         let row = self.inner.row(scope, worker).await?;
         Ok(row.filter(|_| !self.wiped.load(Ordering::SeqCst)))
     }
@@ -141,7 +154,7 @@ impl Store for FaultyStore {
         expected: Token,
         write: &RowWrite,
     ) -> Result<bool, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.swaps.fetch_add(1, Ordering::SeqCst);
         let fault = self.faults.lock().expect("unpoisoned").pop();
         match fault {
@@ -164,7 +177,7 @@ impl Store for FaultyStore {
     }
 
     async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
-        self.answer()?;
+        self.answer().await?;
         self.inner.list().await
     }
 

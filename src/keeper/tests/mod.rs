@@ -1,6 +1,7 @@
 //! Keepers over a faulty memory store, under paused time.
 
 mod clocks;
+mod crowd;
 mod faulty;
 mod leases;
 mod releases;

@@ -10,19 +10,13 @@ use config::{Environment, File, FileFormat, Map, Source as _, Value, ValueKind};
 
 use super::{
     ConfigProblem, Host, Source,
-    keys::{KEYS, Key, Scope, variable},
+    keys::{Key, Scope, variable},
+    names::{CODES, NAMESPACE_PATTERN, NAMESPACES, is_namespace, is_section, known_beside, split},
 };
 use crate::server::DEFAULT_NAMESPACE;
 
 /// Names the configuration file in the environment.
 const FILE_VARIABLE: &str = "RAINDROP_CONFIG";
-
-/// The table of namespaces.
-const NAMESPACES: &str = "namespaces";
-/// The list of codes.
-const CODES: &str = "code";
-/// What a namespace may be named.
-const NAMESPACE_PATTERN: &str = "[a-z][a-z0-9_]{0,31}";
 
 /// Everything that a configuration is made of, so that loading touches nothing else.
 #[derive(Clone, Debug, Default)]
@@ -257,54 +251,6 @@ impl Layers {
     fn file_problem(&mut self, path: &Path, reason: String) {
         self.problems.push(ConfigProblem::File { path: path.to_owned(), reason });
     }
-}
-
-/// The namespace of a dotted name, and the rest: `orders` and `lease.ttl` of
-/// `namespaces.orders.lease.ttl`.
-fn split(name: &str) -> (Option<&str>, &str) {
-    match name.strip_prefix(NAMESPACES).and_then(|rest| rest.strip_prefix('.')) {
-        Some(inner) => {
-            let (namespace, rest) = inner.split_once('.').unwrap_or((inner, ""));
-            (Some(namespace), rest)
-        }
-        None => (None, name),
-    }
-}
-
-/// The keys of the section that an unknown key stands in, or the sections.
-fn known_beside(
-    name: &str,
-    namespace: Option<&str>,
-    belongs: impl Fn(&Key) -> bool,
-) -> Vec<String> {
-    let keys = || KEYS.iter().filter(|key| belongs(key));
-    let section = name.split('.').next().unwrap_or_default();
-    let mut known: Vec<&str> =
-        keys().filter(|key| in_section(key.name, section)).map(|key| key.name).collect();
-    if known.is_empty() {
-        known = keys().map(Key::section).collect();
-        known.dedup();
-        known.extend(namespace.is_none().then_some([NAMESPACES, CODES]).into_iter().flatten());
-    }
-    known.into_iter().map(str::to_owned).collect()
-}
-
-fn in_section(key: &str, section: &str) -> bool {
-    key.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))
-}
-
-fn is_section(name: &str) -> bool {
-    let (namespace, rest) = split(name);
-    let is_whole = rest.is_empty() && namespace.is_some();
-    name == NAMESPACES || is_whole || KEYS.iter().any(|key| in_section(key.name, rest))
-}
-
-/// Whether a namespace may have this name.
-fn is_namespace(name: &str) -> bool {
-    let rest = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    (1..=32).contains(&name.len())
-        && name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name.bytes().all(rest)
 }
 
 fn text_of(kind: &ValueKind) -> String {

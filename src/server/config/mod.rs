@@ -14,6 +14,7 @@ mod layers;
 mod layout;
 mod lease;
 mod log;
+mod names;
 mod namespace;
 mod problem;
 mod reader;

@@ -8,9 +8,10 @@ use crate::core::{
     worker_id::{FixedWorkerId, Ipv4LowBits, TrailingOrdinal, WorkerIdError, WorkerIdSource},
 };
 
-/// The ways to say which worker ids may be leased; they exclude each other.
-const WAYS: [&[&str]; 3] =
-    [&["worker.id"], &["worker.source"], &["worker.min_id", "worker.max_id"]];
+/// The ways to say which worker ids may be leased, by their first keys; they exclude each other.
+const WAYS: [&[&str]; 3] = [&[ID], &[SOURCE], &["worker.min_id", "worker.max_id"]];
+const ID: &str = "worker.id";
+const SOURCE: &str = "worker.source";
 
 /// What the `worker` section says.
 #[derive(Debug)]
@@ -26,25 +27,16 @@ pub(super) struct WorkerConfig {
 
 pub(super) fn read(reader: &mut Reader, layout: &Layout, host: &Host) -> WorkerConfig {
     let way = read_way(reader);
-    let mut source: Option<Box<dyn WorkerIdSource>> = match way {
-        Some("worker.id") => {
-            let id = reader.given_number("worker.id");
-            id.map(|id| Box::new(FixedWorkerId(id)) as Box<dyn WorkerIdSource>)
-        }
-        Some("worker.source") => read_source(reader, host),
+    let source = match way {
+        Some(ID) => reader.given_number(ID).map(|id| Box::new(FixedWorkerId(id)) as _),
+        Some(SOURCE) => read_source(reader, host),
         _ => None,
     };
-    let id = source.as_ref().map(|source| source.worker_id(layout));
-    let ids = match id {
-        Some(Ok(id)) => id..=id,
-        Some(Err(error)) => {
-            source = None;
-            if !reader.is_bad("layout.") {
-                reject_id(reader, way.unwrap_or_default(), &error);
-            }
-            0..=0
-        }
-        None if way.is_some_and(|way| way != "worker.min_id") => 0..=0,
+    let is_given = matches!(way, Some(ID | SOURCE));
+    let ids = match &source {
+        Some(source) => read_id(reader, way.unwrap_or(ID), source.as_ref(), layout),
+        // What is wrong with it was noted.
+        None if is_given => 0..=0,
         None => read_range(reader, layout.largest_worker()),
     };
     let prefer_previous = reader.boolean("worker.prefer_previous");
@@ -52,7 +44,6 @@ pub(super) fn read(reader: &mut Reader, layout: &Layout, host: &Host) -> WorkerC
     let holder = reader.given("worker.holder", "1 to 128 characters", |text| {
         (1..=128).contains(&text.chars().count()).then(|| text.to_owned())
     });
-    let is_given = way.is_some_and(|way| way != "worker.min_id");
     WorkerConfig { ids, source, is_given, prefer_previous, holder }
 }
 
@@ -71,20 +62,37 @@ fn read_way(reader: &mut Reader) -> Option<&'static str> {
     Some(used[0])
 }
 
+fn read_id(
+    reader: &mut Reader,
+    key: &str,
+    source: &dyn WorkerIdSource,
+    layout: &Layout,
+) -> RangeInclusive<u64> {
+    match source.worker_id(layout) {
+        Ok(id) => id..=id,
+        Err(error) => {
+            if !reader.is_bad("layout.") {
+                reject_id(reader, key, &error);
+            }
+            0..=0
+        }
+    }
+}
+
 fn read_source(reader: &mut Reader, host: &Host) -> Option<Box<dyn WorkerIdSource>> {
-    let source = reader.given("worker.source", "ip or hostname", |text| {
+    let source = reader.given(SOURCE, "ip or hostname", |text| {
         ["ip", "hostname"].into_iter().find(|source| *source == text)
     })?;
     let source: Result<Box<dyn WorkerIdSource>, WorkerIdError> = match source {
         "ip" => Ipv4LowBits::of(host.ip).map(|source| Box::new(source) as _),
         _ => TrailingOrdinal::of(host.name.clone()).map(|source| Box::new(source) as _),
     };
-    source.map_err(|error| reject_id(reader, "worker.source", &error)).ok()
+    source.map_err(|error| reject_id(reader, SOURCE, &error)).ok()
 }
 
 fn reject_id(reader: &mut Reader, key: &str, error: &WorkerIdError) {
     let allowed = match error {
-        WorkerIdError::OutOfRange { smallest, largest, .. } if key == "worker.id" => {
+        WorkerIdError::OutOfRange { smallest, largest, .. } if key == ID => {
             format!("{smallest} to {largest}")
         }
         error => format!("another source, or worker.id, since {error}"),

@@ -1,12 +1,13 @@
 //! What a request for IDs asks for.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     extract::{FromRequestParts, Path, rejection::PathRejection},
     http::request::Parts,
 };
 
+use super::texts::Texts;
 use crate::{
     core::{
         code::{CODE_PATTERN, is_valid_code},
@@ -65,39 +66,7 @@ impl<const MANY: bool> Asked<MANY> {
         let encoder = self.encoding.map(|(encoding, is_padded)| {
             Encoder::new(encoding, is_padded, self.issuer.layout()).expect("it was checked")
         });
-        Texts { prefix: self.prefix.as_deref().unwrap_or_default(), encoder }
-    }
-}
-
-/// Writes IDs as texts.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Texts<'a> {
-    pub(super) prefix: &'a str,
-    /// None writes plain decimal.
-    encoder: Option<Encoder<'a>>,
-}
-
-impl<'a> Texts<'a> {
-    pub(super) fn text(self, id: Id) -> impl fmt::Display + use<'a> {
-        Text { texts: self, id }
-    }
-}
-
-struct Text<'a> {
-    texts: Texts<'a>,
-    id: Id,
-}
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Texts { prefix, encoder } = self.texts;
-        if !prefix.is_empty() {
-            f.write_str(prefix)?;
-        }
-        match encoder {
-            None => self.id.fmt(f),
-            Some(encoder) => encoder.text(self.id).fmt(f),
-        }
+        Texts::new(self.prefix.as_deref().unwrap_or_default(), encoder)
     }
 }
 

@@ -6,7 +6,8 @@ use axum::response::Response;
 
 use super::{
     answer::answer,
-    asked::{AskedMany, Form, Texts, refuse_unsafe},
+    asked::{AskedMany, Form, refuse_unsafe},
+    texts::Texts,
 };
 use crate::{core::issue::Run, server::problem::Problem};
 

@@ -8,3 +8,4 @@ pub(super) mod id;
 pub(super) mod ids;
 pub(super) mod metrics;
 pub(super) mod parse;
+mod texts;

@@ -1,0 +1,192 @@
+use super::*;
+
+fn refused(text: &str) -> Vec<String> {
+    let error = load(text).expect_err("problems");
+    // The folder's name differs from run to run.
+    let line = |problem: &ConfigProblem| {
+        let text = problem.to_string();
+        let (start, end) = (text.find(" (/"), text.find("raindrop.toml)"));
+        match (start, end) {
+            (Some(start), Some(end)) => format!("{} (file){}", &text[..start], &text[end + 14..]),
+            _ => text,
+        }
+    };
+    let mut lines: Vec<String> = error.0.iter().map(line).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_namespace_has_its_own_layout_and_inherits_the_rest() {
+    let config = load(
+        "[layout]\npreset = 'js-safe'\n[lease]\nwindow = '6m'\nttl = '100s'\n[worker]\nmax_id = 20\n\
+         [namespaces.b.lease]\nttl = '2m'\n[namespaces.a.layout]\ntime_unit = 'second'\n[namespaces.c]\n",
+    )
+    .expect("valid");
+    let names: Vec<&str> = config.keepers().map(|keeper| keeper.namespace.as_str()).collect();
+    assert_eq!(names, ["default", "a", "b", "c"]);
+    let of = |name| config.keeper(name).expect("a namespace");
+    assert!(of("default").layout.words().contains("timestamp=50"));
+    assert!(of("a").layout.words().starts_with("unit=second"));
+    for name in ["b", "c"] {
+        assert_eq!(
+            of(name).layout,
+            crate::core::preset::Preset::Raindrop.spec().build().expect("valid")
+        );
+    }
+    let seconds = |name| (of(name).lease.window.as_secs(), of(name).lease.ttl.as_secs());
+    assert_eq!(
+        [seconds("default"), seconds("a"), seconds("b")],
+        [(360, 100), (360, 100), (360, 120)]
+    );
+    assert!(config.keepers().all(|keeper| (keeper.min_worker, keeper.max_worker) == (1, 20)));
+    let (value, source) = value_of(&config, "namespaces.b.lease.window");
+    assert!(value == "6m" && source.ends_with("raindrop.toml"), "{value} {source}");
+    assert_eq!(value_of(&config, "namespaces.b.lease.renew"), ("30s".into(), "default".into()));
+    assert_eq!(value_of(&config, "namespaces.a.layout.time_unit").0, "second");
+    assert!(config.effective().iter().all(|setting| !setting.key.starts_with("namespaces.a.http")));
+}
+
+#[test]
+fn a_namespace_may_come_from_the_environment() {
+    let config = Config::load(&environment(&[
+        ("namespaces.my_orders.lease.window", "7m"),
+        ("namespaces.my_orders.layout.preset", "js-safe"),
+        ("lease.ttl", "2m"),
+    ]))
+    .expect("valid");
+    let orders = config.keeper("my_orders").expect("a namespace");
+    assert_eq!(orders.lease.window, Duration::from_mins(7));
+    assert_eq!(orders.lease.ttl, Duration::from_mins(2));
+    assert_eq!(
+        value_of(&config, "namespaces.my_orders.lease.window").1,
+        "environment variable RAINDROP__NAMESPACES__MY_ORDERS__LEASE__WINDOW"
+    );
+    let window = |config: &Config| value_of(config, "namespaces.my_orders.layout.worker_bits");
+    assert_eq!(window(&config), ("5".into(), "preset js-safe".into()));
+}
+
+#[test]
+fn problems_of_namespaces_are_told_together_and_once() {
+    let found = refused(
+        "[lease]\nttl = 'x'\nrenew = '30s'\n\
+         [namespaces.a]\nfoo = 1\nlayout.preset = 'other'\nworker.min_id = 600\n\
+         [namespaces.b]\nlease.window = '60s'\nhttp.listen = '[::]:80'\nlease.tll = '1s'\n\
+         [namespaces.c]\nworker.id = 9\nworker.max_id = 9\nmode = 'segment'\n\
+         [namespaces.default]\nlease.ttl = '1s'\n[namespaces.Orders]\n[namespaces.a-b.lease]\nttl = '1s'\n",
+    );
+    let presets = crate::core::preset::Preset::ALL.map(|preset| preset.name()).join(", ");
+    let preset = format!("namespaces.a.layout.preset = other (file): must be one of {presets}");
+    assert_eq!(
+        found,
+        [
+            "lease.ttl = x (file): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h",
+            "namespaces.Orders = {…} (file): must be named by a text that matches [a-z][a-z0-9_]{0,31}",
+            "namespaces.a-b = {…} (file): must be named by a text that matches [a-z][a-z0-9_]{0,31}",
+            "namespaces.a.foo (file): unknown key; known are mode, layout, worker, issue, lease, rollback, codes",
+            &preset,
+            "namespaces.b.http.listen (file): unknown key; known are mode, layout, worker, issue, lease, rollback, codes",
+            "namespaces.b.lease.tll (file): unknown key; known are lease.window, lease.ttl, lease.renew, lease.max_clock_skew",
+            "namespaces.c.mode = segment (file): must be snowflake",
+            "namespaces.c.worker.max_id = 9 (file): must be left out beside worker.id",
+            "namespaces.default = {…} (file): must be left out, since the keys at the top are its own",
+        ]
+    );
+    // Inherited values are held against a namespace where they do not fit it.
+    assert_eq!(
+        refused(
+            "[lease]\nrenew = '1m'\nttl = '3m'\n[worker]\nmax_id = 100\n[namespaces.b]\nlayout.preset = 'js-safe'\n[namespaces.c]\nlease.ttl = '90s'\n"
+        ),
+        [
+            "namespaces.b.worker.max_id = 100 (file): must be worker.min_id to 31 (the layout's largest)",
+            "namespaces.c.lease.ttl = 90s (file): must be more than twice lease.renew (60s)",
+        ]
+    );
+    let found =
+        problems(&environment(&[("namespaces.a", "1"), ("namespaces", "2"), ("code", "3")]));
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found.iter().any(|line| line.starts_with("code = 3 ") && line.contains("[[code]]")));
+}
+
+#[test]
+fn a_namespaces_worker_ids_replace_inherited_ones_of_another_kind() {
+    let ids = |text: &str| {
+        let config = load(text).expect("valid");
+        let keeper = config.keeper("a").expect("a namespace");
+        (keeper.min_worker, keeper.max_worker)
+    };
+    assert_eq!(ids("[worker]\nid = 5\n[namespaces.a]\n"), (5, 5));
+    assert_eq!(ids("[worker]\nid = 5\n[namespaces.a.worker]\nmin_id = 7\n"), (7, 511));
+    assert_eq!(ids("[worker]\nmax_id = 9\n[namespaces.a.worker]\nid = 0\n"), (0, 0));
+    assert_eq!(
+        ids("[worker]\nmin_id = 3\nmax_id = 9\n[namespaces.a.worker]\nmax_id = 4\n"),
+        (3, 4)
+    );
+    let found =
+        problems(&environment(&[("store.url", "memory:"), ("namespaces.a.worker.id", "1")]));
+    assert!(found.len() == 1 && found[0].contains("(none is for default)"), "{found:?}");
+    let both = environment(&[
+        ("store.url", "memory:"),
+        ("worker.id", "1"),
+        ("namespaces.a.mode", "snowflake"),
+    ]);
+    assert!(Config::load(&both).is_ok());
+}
+
+#[test]
+fn given_worker_ids_say_what_they_rest_on() {
+    let config = load("[worker]\nid = 5\n[namespaces.a]\nworker.min_id = 1\n").expect("valid");
+    let premise = |index: usize| {
+        let Mode::Snowflake { premise, .. } = &config.namespaces[index].mode;
+        premise.clone()
+    };
+    assert_eq!(premise(0).as_deref(), Some("no other process is given worker id 5"));
+    assert_eq!(premise(1), None);
+}
+
+#[test]
+fn codes_are_bound_and_prefixed() {
+    let config = load(
+        "[namespaces.qr]\n[[code]]\nname = 'order'\nprefix = 'ORD-'\n[[code]]\nname = 'scene'\nnamespace = 'qr'\n",
+    )
+    .expect("valid");
+    let located = |code| {
+        let (namespace, prefix) = config.codes.locate(code, None).expect("located");
+        (namespace, prefix.map(|prefix| prefix.to_string()))
+    };
+    assert_eq!(located("order"), ("default", Some("ORD-".into())));
+    assert_eq!(located("scene"), ("qr", None));
+    assert_eq!(located("other"), ("default", None));
+    assert_eq!(value_of(&config, "[[code]] order: prefix").0, "ORD-");
+    assert_eq!(
+        value_of(&config, "[[code]] order: namespace"),
+        ("default".into(), "default".into())
+    );
+}
+
+#[test]
+fn bad_codes_are_told_together() {
+    let found = refused(
+        "[codes]\nallow = ['a', 'b', 'c', 'd']\n[namespaces.x]\ncodes.allow = ['x']\n[namespaces.y]\n\
+         [[code]]\nname = 'a'\nstart = 5\n[[code]]\nname = 'a'\n[[code]]\nprefix = 'P-'\n\
+         [[code]]\nname = 'b c'\n[[code]]\nname = 'b'\nnamespace = 'nowhere'\nprefix = '1-'\n\
+         [[code]]\nname = 'c'\nnamespace = 'x'\n[[code]]\nname = 'd'\nprefix = 'ORD'\n\
+         [[code]]\nname = 'x'\nnamespace = 'x'\nprefix = 'Q-'\n[[code]]\nname = 'd2'\nnamespace = 'y'\nprefix = 'Q-'\n",
+    );
+    let allowed_name = "must be a code that matches [A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
+    let prefix = "must be 1 to 32 of A-Z a-z 0-9 . _ : -, a letter first and one of . _ : - last, such as ORD-";
+    let mut expected = [
+        "[[code]] a: start (file): unknown key; known are name, namespace, prefix".to_owned(),
+        "[[code]] 2: name = a (file): must be given by one entry only".into(),
+        format!("[[code]] 3: name = nothing (file): {allowed_name}"),
+        format!("[[code]] 4: name = b c (file): {allowed_name}"),
+        "[[code]] b: namespace = nowhere (file): must be default or x or y".into(),
+        format!("[[code]] b: prefix = 1- (file): {prefix}"),
+        "[[code]] 6: name = c (file): must be among codes.allow of namespace \"x\"".into(),
+        format!("[[code]] d: prefix = ORD (file): {prefix}"),
+        "[[code]] 9: name = d2 (file): must be among codes.allow of namespace \"y\"".into(),
+        "[[code]] d2: prefix = Q- (file): must be another one: \"x\" of namespace \"x\" has this prefix".into(),
+    ];
+    expected.sort();
+    assert_eq!(found, expected);
+}
