@@ -62,8 +62,8 @@ enum Command {
     Config(config::ConfigArguments),
     /// Ask a running service whether it is alive, or ready.
     Health(health::HealthArguments),
-    /// List worker ids: who holds what, and until when.
-    Workers,
+    /// List worker ids: who holds what, and until when; or change what the store says of them.
+    Workers(workers::WorkersArguments),
 }
 
 /// Why a command failed.
@@ -93,9 +93,9 @@ impl From<KeeperError> for Failure {
     fn from(error: KeeperError) -> Self {
         match error {
             KeeperError::Store(error) => error.into(),
-            error @ (KeeperError::LayoutConflict { .. } | KeeperError::Settings(_)) => {
-                Self::Usage(error.to_string())
-            }
+            error @ (KeeperError::LayoutConflict { .. }
+            | KeeperError::Moving { .. }
+            | KeeperError::Settings(_)) => Self::Usage(error.to_string()),
         }
     }
 }
@@ -137,7 +137,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Plan(arguments) => plan::run(load, arguments),
         Command::Config(arguments) => config::run(load, arguments),
         Command::Health(arguments) => health::run(load, arguments),
-        Command::Workers => workers::run(load()?),
+        Command::Workers(arguments) => workers::run(load()?, arguments),
     }
 }
 

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     core::{
         lease::{
-            Choice, ClockVerdict, HeldLanes, Marks, Purpose, Resolution, Row, Tenure, choose_row,
-            first_due, marks_beyond, usable_lane,
+            Choice, ClockVerdict, HeldLanes, Marks, Purpose, Recorded, Resolution, Row, Tenure,
+            choose_row, first_due, marks_beyond, usable_lane,
         },
         policy::Policy,
     },
@@ -80,18 +80,15 @@ impl<P: Policy> Search<P> {
             }
             if self.unresolved.is_none() {
                 match self.choose(context, surveyed.now_ms).await? {
-                    Some(tenure) => {
-                        self.unresolved = Some(tenure);
+                    Ok(row) => {
+                        self.unresolved = Some(Tenure::of(&row));
                         // The record is looked at once more: rows that were read after the
                         // layout changed have marks in other units.
                         continue;
                     }
-                    None => {
+                    Err(not_due) => {
                         context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
-                        let expiry_ms = surveyed.survey.next_expiry_ms;
-                        let expires_in =
-                            expiry_ms.map(|at| at.saturating_sub(surveyed.survey.now_ms));
-                        return self.none_free(context, expires_in, surveyed.now_ms).await;
+                        return Ok(none_free(context, &surveyed, &not_due));
                     }
                 }
             }
@@ -178,48 +175,44 @@ impl<P: Policy> Search<P> {
         Some(Box::new(Held::new(context, tenure, lease, sent.judged)))
     }
 
+    /// A row to take; where there is none, every row that is free, though none comes due soon.
     async fn choose(
         &self,
         context: &mut Context<P>,
         now_ms: i64,
-    ) -> Result<Option<Tenure<Sent, P>>, StoreError> {
+    ) -> Result<Result<Row, Vec<Row>>, StoreError> {
         if context.settings.prefer_previous {
             let question = context.store.free_row_of(&context.scope, &context.settings.holder);
             let previous = context.ask(StoreOperation::Read, question).await?;
             let previous = previous.filter(|row| has_our_lanes(context, row));
-            if let Some((row, _)) = choose_among(context, previous.into_iter().collect(), now_ms, 0)
-            {
-                return Ok(Some(Tenure::of(&row)));
+            if let Ok(row) = choose_among(context, previous.into_iter().collect(), now_ms, 0) {
+                return Ok(Ok(row));
             }
         }
         let few = FIRST_ROWS << self.conflicts.min(16);
         let rows = free_rows(context, few).await?;
         let complete = rows.len() < few as usize;
-        let chosen = match choose_among(context, rows, now_ms, self.conflicts) {
+        match choose_among(context, rows, now_ms, self.conflicts) {
             // The longest unused rows may all have marks ahead while younger ones do not.
-            None if !complete => {
+            Err(_) if !complete => {
                 let rows = free_rows(context, u32::MAX).await?;
-                choose_among(context, rows, now_ms, self.conflicts)
+                Ok(choose_among(context, rows, now_ms, self.conflicts))
             }
-            chosen => chosen,
-        };
-        Ok(chosen.map(|(row, _)| Tenure::of(&row)))
+            chosen => Ok(chosen),
+        }
     }
+}
 
-    async fn none_free(
-        &self,
-        context: &Context<P>,
-        expires_in_ms: Option<i64>,
-        now_ms: i64,
-    ) -> Result<Acquired<P>, StoreError> {
-        let rows = free_rows(context, u32::MAX).await?;
-        let due_in_ms =
-            first_due(&context.settings.layout, &rows).map(|due_ms| due_ms.saturating_sub(now_ms));
-        let first = due_in_ms.into_iter().chain(expires_in_ms).min();
-        let wait_ms = first.unwrap_or_else(|| millis(context.settings.lease.ttl));
-        let wait_ms = wait_ms.clamp(0, millis(LONGEST_RETRY_AFTER));
-        Ok(Acquired::NoneFree(Duration::from_millis(wait_ms.unsigned_abs())))
-    }
+/// How long it takes until the first of the free rows comes due, or a held one comes free.
+fn none_free<P: Policy>(context: &Context<P>, surveyed: &Surveyed, not_due: &[Row]) -> Acquired<P> {
+    let Surveyed { survey, now_ms, .. } = surveyed;
+    let expires_in_ms = survey.next_expiry_ms.map(|at| at.saturating_sub(survey.now_ms));
+    let due_in_ms =
+        first_due(&context.settings.layout, not_due).map(|due_ms| due_ms.saturating_sub(*now_ms));
+    let first = due_in_ms.into_iter().chain(expires_in_ms).min();
+    let wait_ms = first.unwrap_or_else(|| millis(context.settings.lease.ttl));
+    let wait_ms = wait_ms.clamp(0, millis(LONGEST_RETRY_AFTER));
+    Acquired::NoneFree(Duration::from_millis(wait_ms.unsigned_abs()))
 }
 
 async fn free_rows<P: Policy>(context: &Context<P>, limit: u32) -> Result<Vec<Row>, StoreError> {
@@ -245,17 +238,20 @@ fn has_our_lanes<P: Policy>(context: &Context<P>, row: &Row) -> bool {
     fits
 }
 
+/// One of the rows, or all of them back when none comes due soon enough.
 fn choose_among<P: Policy>(
     context: &mut Context<P>,
     mut rows: Vec<Row>,
     now_ms: i64,
     conflicts: u32,
-) -> Option<(Row, usize)> {
+) -> Result<Row, Vec<Row>> {
     let max_wait_ms = millis(context.settings.issue.max_wait);
     let random = context.random_number();
     let layout = &context.settings.layout;
-    let Choice { index, lane } = choose_row(layout, &rows, now_ms, max_wait_ms, conflicts, random)?;
-    Some((rows.swap_remove(index), lane))
+    match choose_row(layout, &rows, now_ms, max_wait_ms, conflicts, random) {
+        Some(Choice { index, .. }) => Ok(rows.swap_remove(index)),
+        None => Err(rows),
+    }
 }
 
 /// Creates tables, layout record and rows where they are missing.
@@ -282,15 +278,26 @@ pub(super) async fn prepare<P: Policy>(context: &Context<P>) -> Result<(), Keepe
         ))));
     }
     let ours = context.words.clone();
-    let question = store.layout_record(&scope.namespace, &ours);
-    let record = context.ask(StoreOperation::Prepare, question).await?;
+    let record = if before.record.is_some() {
+        // One that vanishes now must not be made anew, as if nothing had ever been issued.
+        let question = store.read_record(&scope.namespace);
+        let record = context.ask(StoreOperation::Read, question).await?;
+        record.ok_or_else(|| StoreError::Vanished("the layout record is gone".to_owned()))?
+    } else {
+        let question = store.layout_record(&scope.namespace, &ours);
+        context.ask(StoreOperation::Prepare, question).await?
+    };
     if record.words != ours {
         let (namespace, recorded) = (scope.namespace.clone(), record.words);
-        return Err(KeeperError::LayoutConflict { namespace, ours, recorded });
+        return Err(match Recorded::read(&recorded) {
+            Ok(Recorded::Moving(relayout)) => KeeperError::Moving { namespace, to: relayout.to },
+            _ => KeeperError::LayoutConflict { namespace, ours, recorded },
+        });
     }
-    let survey = context.ask(StoreOperation::Read, store.survey(&all)).await?;
     let was_complete = record.complete.contains(&scope.reserved_key);
-    if survey.held + survey.free < all.workers() {
+    if before.held + before.free < all.workers() {
+        // Once more, for the rows and the clock as they are after the record was read.
+        let survey = context.ask(StoreOperation::Read, store.survey(&all)).await?;
         let marks = if was_complete {
             // A row that is missing now may have been there, and in use.
             let lease = context.settings.lease;

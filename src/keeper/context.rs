@@ -150,10 +150,12 @@ impl<P: Policy> Context<P> {
     /// Reads the store's clock and judges the node's by it, and, while a lease is held, by the
     /// steady clock since its last write.
     pub(super) async fn survey(&self, renewed: Option<&Stamp>) -> Result<Surveyed, StoreError> {
-        let sent_ms = self.now_ms();
+        let sent = self.stamp();
         let survey = self.ask(StoreOperation::Read, self.store.survey(&self.scope)).await?;
         let now = self.stamp();
         let store_ms = survey.now_ms;
+        // As the clock shows it now: one that stepped meanwhile must not pass for what it was.
+        let sent_ms = now.wall_ms.saturating_sub(millis(now.steady.saturating_sub(sent.steady)));
         let reading = StoreReading { sent_ms, store_ms, received_ms: now.wall_ms };
         let local = self.store.clock_is_local();
         let max_skew = self.settings.lease.max_clock_skew;

@@ -1,4 +1,5 @@
-//! The background task that acquires, renews, moves and releases leases, and the [`Issuer`].
+//! The background task that acquires, renews, moves and releases leases, the [`Issuer`], and the
+//! [`Operator`].
 
 mod acquire;
 mod context;
@@ -6,6 +7,7 @@ mod error;
 mod hold;
 mod issuer;
 mod observer;
+mod operator;
 mod settings;
 mod shared;
 mod status;
@@ -34,6 +36,7 @@ pub use self::{
         Exhaustion, LeaseOperation, LeaseOutcome, NoObserver, Observer, RollbackAction,
         StoreOperation,
     },
+    operator::{Freed, Moved, Operator, OperatorError, Raised, Relaid},
     settings::{KeeperSettings, LeaseTimes},
     status::{LeaseView, Status, Trouble},
 };
@@ -63,6 +66,16 @@ pub enum KeeperError {
         ours: String,
         /// The recorded layout in words.
         recorded: String,
+    },
+    /// The namespace is being moved to another layout.
+    #[error(
+        "namespace {namespace} is being moved to the layout `{to}`: run `raindrop workers relayout` with that layout to finish it"
+    )]
+    Moving {
+        /// The namespace.
+        namespace: String,
+        /// The layout that it is being moved to, in words.
+        to: String,
     },
     /// The settings contradict each other.
     #[error("{0}")]

@@ -68,6 +68,17 @@ impl MemoryStore {
         Self { clock_is_local: false, ..Self::new(clock) }
     }
 
+    /// Forgets a row, as a store does that breaks its promise: for tests.
+    pub fn lose_row(&self, scope: &Scope, worker: u64) {
+        self.tables().rows.remove(&key(scope, worker));
+    }
+
+    /// Forgets the layout record of a namespace, as a store does that breaks its promise: for
+    /// tests.
+    pub fn lose_record(&self, namespace: &str) {
+        self.tables().records.remove(namespace);
+    }
+
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,6 +125,21 @@ impl Store for MemoryStore {
             .entry(namespace.to_owned())
             .or_insert_with(|| LayoutRecord { words: words.to_owned(), complete: Vec::new() });
         Ok(record.clone())
+    }
+
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+        Ok(self.tables().records.get(namespace).cloned())
+    }
+
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: &str,
+        record: &LayoutRecord,
+    ) -> Result<bool, StoreError> {
+        let mut tables = self.tables();
+        let present = tables.records.get_mut(namespace).filter(|record| record.words == expected);
+        Ok(present.map(|present| *present = record.clone()).is_some())
     }
 
     async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {

@@ -57,6 +57,19 @@ pub trait Store: Debug + Send + Sync {
     async fn layout_record(&self, namespace: &str, words: &str)
     -> Result<LayoutRecord, StoreError>;
 
+    /// The layout record of a namespace, if there is one.
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError>;
+
+    /// Writes the layout record of a namespace if its words are still `expected`; `false` when
+    /// they are not, or there is none. After an error the outcome is unknown, as with
+    /// [`Self::swap`].
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: &str,
+        record: &LayoutRecord,
+    ) -> Result<bool, StoreError>;
+
     /// Adds the reserved key to those whose rows are complete. Safe to repeat.
     async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError>;
 

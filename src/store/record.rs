@@ -43,6 +43,15 @@ pub struct LayoutRecord {
     pub complete: Vec<String>,
 }
 
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqlite"))]
+impl LayoutRecord {
+    /// As engines keep it: the keys joined by commas.
+    pub(super) fn of_columns(words: String, complete: &str) -> Self {
+        let keys = complete.split(',').filter(|key| !key.is_empty());
+        Self { words, complete: keys.map(str::to_owned).collect() }
+    }
+}
+
 /// The store's clock and the state of a scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {

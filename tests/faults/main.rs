@@ -5,12 +5,19 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+// The first by its name, so that its long waiting is shared with the others' work.
+mod away;
 mod clocks;
 mod cluster;
 mod collected;
 mod command;
+mod every_fault;
 mod layouts;
 mod lifecycle;
+mod load;
+mod migrating;
 mod namespaces;
-mod outage;
+mod operators;
+mod report;
 mod service;
+mod workers;

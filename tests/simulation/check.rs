@@ -25,6 +25,8 @@ pub(crate) enum FailureKind {
     TooFarAhead,
     /// A mark is further ahead of the clock than a window.
     MarkRanAway,
+    /// A process made a row anew that vanished while it held it.
+    MadeAnew,
     /// All is well again, and a node that could have a row does not issue.
     Standstill,
     /// Something panicked.

@@ -4,7 +4,7 @@
 use raindrop::core::{issue::RollbackPolicy, layout::TimeUnit};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
-use crate::model::{CODES, Fault, Op, Scenario, Setup};
+use crate::model::{CODES, Fault, Op, Order, Scenario, Setup};
 
 const NOW: i64 = 1_763_650_000_000;
 
@@ -21,7 +21,23 @@ pub(crate) fn generate(seed: u64) -> Scenario {
     for _ in 0..count {
         generator.add(&mut ops);
     }
+    add_operators(seed, &setup, &mut ops);
     Scenario { seed, setup, ops }
+}
+
+/// In some seeds people are at work, or the store loses data. With numbers of their own, so that
+/// the other operations are those of the same seed without them.
+fn add_operators(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
+    let random = StdRng::seed_from_u64(seed ^ 0x6f70_6572_6174_6f72);
+    let mut generator = Generator { setup, favoured: Vec::new(), random };
+    if !generator.random.random_bool(0.4) {
+        return;
+    }
+    for _ in 0..generator.random.random_range(1..=4) {
+        let operated = generator.operated();
+        let at = generator.random.random_range(0..=ops.len());
+        ops.splice(at..at, operated);
+    }
 }
 
 fn pick<T: Copy>(random: &mut StdRng, among: &[T]) -> T {
@@ -326,6 +342,73 @@ impl Generator<'_> {
             Kind::Move => self.move_away(ops, node),
             Kind::OtherLayout => ops.push(Op::OtherLayout),
         }
+    }
+
+    /// Something that a person or a failing store does, and what others do then.
+    fn operated(&mut self) -> Vec<Op> {
+        let worker = self.random.random_range(0..self.setup.workers);
+        let rarely = self.random.random_range(0..10);
+        let mut ops = match self.random.random_range(0..10) {
+            0..3 => vec![self.order(Order::Release { worker })],
+            3..5 => vec![self.order(Order::Raise)],
+            5..8 => return self.relayout(),
+            8 => vec![Op::LoseRow { worker }],
+            _ if rarely < 4 => vec![Op::LoseRecord],
+            _ => (0..self.setup.workers).map(|worker| Op::LoseRow { worker }).collect(),
+        };
+        ops.extend([Op::Advance { ms: self.moment() }, self.issue()]);
+        if self.often() {
+            let node = self.node();
+            ops.extend([Op::Crash { node }, self.start(node)]);
+            ops.extend([Op::Advance { ms: self.while_ms() }, self.issue()]);
+        }
+        ops
+    }
+
+    fn order(&mut self, order: Order) -> Op {
+        let skip = self.random.random_range(0..12);
+        let fault = pick(&mut self.random, &[Fault::NeverArrives, Fault::LostReply, Fault::Late]);
+        let slow_ms = pick(&mut self.random, &[0, 0, 0, 200, 3_000]);
+        let fault = self.random.random_bool(0.4).then_some((skip, fault));
+        Op::Operate { order, fault, slow_ms }
+    }
+
+    /// A move to another layout while nodes run; they are restarted before or after its end, and
+    /// the operator may be killed at it.
+    fn relayout(&mut self) -> Vec<Op> {
+        let positions = pick(&mut self.random, &[2, 4, 8, 16, 64, 300]);
+        let rollback_bits = self.random.random_range(0..=2);
+        // Further than any mark is ahead, hardly further, or not at all.
+        let lease_ms = self.setup.window_ms + self.setup.skew_ms + 1_000;
+        let hardly_ms = self.random.random_range(1..=2 * lease_ms);
+        let hardly_ms = i64::try_from(hardly_ms).expect("small");
+        let earlier_ms = pick(&mut self.random, &[60 * 86_400_000, hardly_ms, hardly_ms, 0]);
+        let mut ops = vec![self.order(Order::Relayout { earlier_ms, positions, rollback_bits })];
+        // The same layout once more: what another one began goes on.
+        let again = Order::Relayout { earlier_ms: 0, positions, rollback_bits };
+        match self.random.random_range(0..10) {
+            0..3 => {
+                // Somewhere in the middle of what it does.
+                let ms = self.random.random_range(1..=6 * self.setup.latency_ms.max(10));
+                ops.extend([Op::Advance { ms }, Op::KillOperators, self.issue()]);
+                if self.random.random_bool(0.5) {
+                    ops.push(Op::OtherLayout);
+                }
+                let next = if self.often() { again } else { Order::TakeBack };
+                ops.extend([self.order(next), Op::Advance { ms: self.while_ms() }]);
+            }
+            // Two at once, one of which may be slow.
+            3..5 => ops.extend([Op::Advance { ms: self.moment() }, self.order(again)]),
+            _ => {}
+        }
+        for node in 0..self.setup.nodes() {
+            if self.often() {
+                ops.extend([Op::Advance { ms: self.moment() }, Op::Crash { node }]);
+                ops.extend([self.start(node), self.issue()]);
+            }
+        }
+        ops.extend([Op::Advance { ms: self.while_ms() }, self.issue()]);
+        ops
     }
 
     /// A node's clock goes back while another node leaves it a row to move to, and the write that

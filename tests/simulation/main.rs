@@ -10,6 +10,11 @@
 //! written more than a window ahead of the writer's clock. At the end everything is healed, and
 //! every node that can have a row must issue again.
 //!
+//! Operators release rows, raise marks and move the namespace to another layout meanwhile, and
+//! are killed at it. Rows and the record vanish, but only as the premises allow it: no mark of a
+//! lost row is beyond what rows that are added later begin at, which holds while the store's
+//! clock is right and does not go back.
+//!
 //! # What is no failure
 //!
 //! Refused claims while the store is away, while rows or positions are used up, or while a clock
@@ -31,6 +36,7 @@ mod claim;
 mod generate;
 mod model;
 mod node;
+mod operating;
 mod planted;
 mod settle;
 mod shrink;

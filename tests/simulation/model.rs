@@ -49,19 +49,29 @@ impl Setup {
     }
 
     pub(crate) fn layout(&self) -> Layout {
-        LayoutSpec {
-            worker_bits: 3,
+        self.shaped(Shape {
+            epoch_ms: LayoutSpec::DEFAULT_EPOCH_MS,
+            positions: self.positions,
             rollback_bits: self.rollback_bits,
-            rollback_initial: self.rollback_initial,
+        })
+    }
+
+    /// The layout that an operator moves to.
+    pub(crate) fn shaped(&self, shape: Shape) -> Layout {
+        LayoutSpec {
+            epoch_ms: shape.epoch_ms,
+            worker_bits: 3,
+            rollback_bits: shape.rollback_bits,
+            rollback_initial: self.rollback_initial % (1 << shape.rollback_bits),
             min_sequence: self.min_sequence,
-            max_sequence: Some(self.min_sequence + self.positions - 1),
+            max_sequence: Some(self.min_sequence + shape.positions - 1),
             ..LayoutSpec::for_unit(self.unit)
         }
         .build()
         .expect("a valid layout")
     }
 
-    pub(crate) fn settings(&self, holder: &str) -> KeeperSettings {
+    pub(crate) fn settings(&self, layout: &Layout, holder: &str) -> KeeperSettings {
         let millis = Duration::from_millis;
         KeeperSettings {
             max_worker: self.workers,
@@ -81,9 +91,34 @@ impl Setup {
                 renew: millis(self.renew_ms),
                 max_clock_skew: millis(self.skew_ms),
             },
-            ..KeeperSettings::new(self.layout(), holder)
+            ..KeeperSettings::new(layout.clone(), holder)
         }
     }
+}
+
+/// In what the layouts of one simulation differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) epoch_ms: i64,
+    pub(crate) positions: u64,
+    pub(crate) rollback_bits: u32,
+}
+
+/// What an operator is told to do, and what becomes of one of its writes after `skip` others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Release {
+        worker: u64,
+    },
+    Raise,
+    /// Moves to another layout: one whose epoch is so much earlier has larger IDs.
+    Relayout {
+        earlier_ms: i64,
+        positions: u64,
+        rollback_bits: u32,
+    },
+    /// Goes back to the layout before.
+    TakeBack,
 }
 
 /// What becomes of a swap.
@@ -185,6 +220,21 @@ pub(crate) enum Op {
     },
     /// A node with another layout tries to join.
     OtherLayout,
+    /// An operator begins; one of its coming writes may fail, the next one after `skip` others.
+    Operate {
+        order: Order,
+        fault: Option<(usize, Fault)>,
+        /// Every answer of the store takes so much longer for it.
+        slow_ms: u64,
+    },
+    /// Every operator is killed at work.
+    KillOperators,
+    /// The store loses a row, or the record, as far as the rule for rows that are added later
+    /// covers it.
+    LoseRow {
+        worker: u64,
+    },
+    LoseRecord,
 }
 
 /// A set-up with its operations, and the seed that both came from.

@@ -14,7 +14,8 @@ impl<P: Policy> World<'_, P> {
     /// Heals everything, lets as much time pass as the rules may need, and demands IDs.
     pub(crate) async fn settle(&mut self) {
         self.put_right().await;
-        self.advance(LOOK_MS).await;
+        // Nodes that start may add rows, whose marks are ahead.
+        self.advance(LOOK_MS + 10 * self.setup.latency_ms).await;
         self.wait_for_marks().await;
         let unit_ms = self.layout.unit().millis();
         if unit_ms > 1_000 {
@@ -55,15 +56,16 @@ impl<P: Policy> World<'_, P> {
 
     async fn put_right(&mut self) {
         self.cluster.state().outage = false;
-        for node in 0..self.setup.nodes() {
-            self.heal(node);
-            self.cluster.state().links[node].faults.clear();
+        for link in 0..=self.setup.nodes() {
+            self.heal(link);
+            self.cluster.state().links[link].faults.clear();
         }
         while !self.cluster.state().late.is_empty() {
             self.deliver(0).await;
         }
         self.clocks.iter().for_each(|clock| clock.put_right());
         self.store_clock.put_right();
+        self.finish_operations().await;
         for node in 0..self.setup.nodes() {
             self.start(node, true);
         }

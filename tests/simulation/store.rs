@@ -31,7 +31,6 @@ const HELD_BACK: Duration = Duration::from_millis(500);
 pub(crate) struct Cluster {
     pub(crate) memory: MemoryStore,
     time: Arc<Time>,
-    layout: Layout,
     window_ms: i64,
     skew_ms: i64,
     latency: Duration,
@@ -59,6 +58,8 @@ pub(crate) struct State {
     surveyed: BTreeMap<u32, Surveyed>,
     /// Leases in the store that their process does not know of yet.
     new_leases: BTreeSet<(u32, u64)>,
+    /// Who held the rows that vanished.
+    lost: BTreeMap<u64, u32>,
     /// The processes that crashed or were replaced.
     pub(crate) dead: BTreeSet<u32>,
 }
@@ -74,8 +75,14 @@ pub(crate) struct Link {
 
 pub(crate) struct LateWrite {
     writer: Writer,
-    scope: Scope,
-    swap: Swap,
+    change: Change,
+}
+
+/// A write on its way.
+enum Change {
+    Row(Scope, Swap),
+    /// Namespace, expected words, and the record.
+    Record(String, String, LayoutRecord),
 }
 
 /// A compare-and-swap on its way.
@@ -101,6 +108,12 @@ pub(crate) struct Writer {
     pub(crate) node: usize,
     pub(crate) generation: u32,
     pub(crate) clock: Arc<SkewedClock>,
+    /// The layout that it was started with.
+    pub(crate) layout: Arc<Layout>,
+    /// Every answer takes so much longer.
+    pub(crate) slow_ms: u64,
+    /// Whether it is no node.
+    pub(crate) is_operator: bool,
 }
 
 impl fmt::Debug for Cluster {
@@ -117,11 +130,11 @@ impl Cluster {
         compares_tokens: bool,
         verbose: bool,
     ) -> Arc<Self> {
-        let links = setup.offsets_ms.iter().map(|_| Link::default()).collect();
+        // One more than nodes: the operators'.
+        let links = (0..=setup.nodes()).map(|_| Link::default()).collect();
         Arc::new(Self {
             memory,
             time: Arc::clone(time),
-            layout: setup.layout(),
             window_ms: i64::try_from(setup.window_ms).expect("small"),
             skew_ms: i64::try_from(setup.skew_ms).expect("small"),
             latency: Duration::from_millis(setup.latency_ms / 2),
@@ -140,6 +153,7 @@ impl Cluster {
                 leases: BTreeMap::new(),
                 surveyed: BTreeMap::new(),
                 new_leases: BTreeSet::new(),
+                lost: BTreeMap::new(),
                 dead: BTreeSet::new(),
             }),
         })
@@ -151,7 +165,7 @@ impl Cluster {
 
     /// Lets a write that was kept back arrive.
     pub(crate) async fn deliver(&self, late: LateWrite) {
-        let took_place = self.apply(&late.writer, &late.scope, &late.swap).await;
+        let took_place = self.arrive(&late).await;
         let mut state = self.state();
         if took_place {
             state.activity.late_applied += 1;
@@ -161,6 +175,34 @@ impl Cluster {
         if state.dead.contains(&late.writer.generation) {
             state.activity.late_after_crash += 1;
         }
+    }
+
+    async fn arrive(&self, late: &LateWrite) -> bool {
+        match &late.change {
+            Change::Row(scope, swap) => self.apply(&late.writer, scope, swap).await,
+            Change::Record(namespace, expected, record) => {
+                self.apply_record(&late.writer, namespace, expected, record).await
+            }
+        }
+    }
+
+    /// One atomic swap of the record.
+    async fn apply_record(
+        &self,
+        writer: &Writer,
+        namespace: &str,
+        expected: &str,
+        record: &LayoutRecord,
+    ) -> bool {
+        let answer = self.memory.swap_record(namespace, expected, record).await;
+        let took_place = answer.expect("memory does not fail");
+        let elapsed_ms = self.time.elapsed_ms();
+        self.state().journal.note((elapsed_ms, writer.generation, took_place), || {
+            let outcome = if took_place { "done" } else { "refused" };
+            let words = &record.words;
+            format!("{elapsed_ms:>9} ms  process {}: record {words}: {outcome}", writer.generation)
+        });
+        took_place
     }
 
     /// One atomic swap, and what an onlooker learns from it.
@@ -193,17 +235,23 @@ impl Cluster {
 
     fn learn(&self, state: &mut State, writer: &Writer, before: &Row, swap: &Swap) {
         let (worker, write) = (before.worker, &swap.write);
+        if writer.is_operator {
+            state.owners.remove(&worker);
+            // Perhaps in units of another layout.
+            state.lowered.retain(|(lowered, _), _| *lowered != worker);
+            return;
+        }
         let owner = state.owners.get(&worker).copied();
         let Surveyed { wall_ms, store_ms } = swap.surveyed;
         let is_taken = owner != Some(writer.generation);
         // A row is taken by the store's clock; a row that is held may ride out a wrong one.
         let bounded = is_taken && !self.memory.clock_is_local();
         let now_ms = if bounded { wall_ms.min(store_ms + self.skew_ms) } else { wall_ms };
-        let latest = self.layout.tick_clamped(now_ms + self.window_ms) + 1;
-        let latest = self.layout.first_position(latest);
+        let layout = &writer.layout;
+        let latest = layout.first_position(layout.tick_clamped(now_ms + self.window_ms) + 1);
         for (lane, (old, new)) in before.marks.iter().zip(write.marks.iter()).enumerate() {
             if new > old && new > latest {
-                let ahead = self.layout.tick_of(new) - self.layout.tick_of(latest);
+                let ahead = layout.tick_of(new) - layout.tick_of(latest);
                 state.failure.get_or_insert(Failure {
                     kind: FailureKind::MarkRanAway,
                     detail: format!(
@@ -238,6 +286,13 @@ impl State {
     /// Whether another process took the row that this one issues on.
     pub(crate) fn is_dispossessed(&self, generation: u32, worker: u64) -> bool {
         self.owners.get(&worker).is_some_and(|owner| *owner != generation)
+    }
+
+    /// A row is gone; who held it.
+    pub(crate) fn lose(&mut self, worker: u64) -> Option<u32> {
+        let owner = self.owners.remove(&worker)?;
+        self.lost.insert(worker, owner);
+        Some(owner)
     }
 
     /// Up to where a process knows that it may issue, by worker and lane.
@@ -300,6 +355,7 @@ impl Connection {
 
     async fn come_back<T>(&self, answer: T) -> Result<T, StoreError> {
         let slow_ms = self.cluster.state().links[self.writer.node].slow_ms;
+        let slow_ms = slow_ms + self.writer.slow_ms;
         let delay = self.cluster.latency + Duration::from_millis(slow_ms);
         if !delay.is_zero() {
             sleep(delay).await;
@@ -317,6 +373,7 @@ impl Connection {
         let link = &mut state.links[self.writer.node];
         let (fault, cut) = link.faults.pop_front()??;
         link.cut |= cut;
+        state.activity.operator_unknown += u64::from(self.writer.is_operator);
         Some(fault)
     }
 
@@ -343,6 +400,19 @@ impl Connection {
             if tokens.is_empty() {
                 state.unknown.remove(&key);
             }
+        }
+    }
+
+    /// Rows were made where there were none; not by whoever held them when they vanished.
+    fn made(&self, there: &[ListedRow]) {
+        let mut state = self.cluster.state();
+        let is_there = |worker| there.iter().any(|listed| listed.row.worker == worker);
+        let mut lost = state.lost.iter();
+        let own =
+            lost.find(|(worker, owner)| **owner == self.writer.generation && !is_there(**worker));
+        if let Some((worker, owner)) = own {
+            let detail = format!("process {owner} made the row of worker {worker} anew");
+            state.failure.get_or_insert(Failure { kind: FailureKind::MadeAnew, detail });
         }
     }
 
@@ -387,6 +457,41 @@ impl Store for Connection {
         self.come_back(answer).await
     }
 
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+        self.go().await?;
+        let answer = self.cluster.memory.read_record(namespace).await?;
+        self.come_back(answer).await
+    }
+
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: &str,
+        record: &LayoutRecord,
+    ) -> Result<bool, StoreError> {
+        self.go().await?;
+        let fault = self.next_fault();
+        let late = LateWrite {
+            writer: self.writer.clone(),
+            change: Change::Record(namespace.to_owned(), expected.to_owned(), record.clone()),
+        };
+        match fault {
+            None => {
+                let took_place = self.cluster.arrive(&late).await;
+                self.come_back(took_place).await
+            }
+            Some(Fault::NeverArrives) => Err(unavailable()),
+            Some(Fault::LostReply) => {
+                self.cluster.arrive(&late).await;
+                Err(unavailable())
+            }
+            Some(Fault::Late) => {
+                self.cluster.state().late.push(late);
+                Err(unavailable())
+            }
+        }
+    }
+
     async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
         self.go().await?;
         self.cluster.memory.mark_complete(namespace, reserved_key).await?;
@@ -395,7 +500,9 @@ impl Store for Connection {
 
     async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
         self.go().await?;
+        let there = self.cluster.memory.list().await?;
         self.cluster.memory.create_rows(scope, marks).await?;
+        self.made(&there);
         self.come_back(()).await
     }
 
@@ -457,7 +564,8 @@ impl Store for Connection {
             Some(Fault::Late) => {
                 drop(apply);
                 let (writer, scope) = (self.writer.clone(), scope.clone());
-                self.cluster.state().late.push(LateWrite { writer, scope, swap });
+                let change = Change::Row(scope, swap);
+                self.cluster.state().late.push(LateWrite { writer, change });
                 Err(unavailable())
             }
         }

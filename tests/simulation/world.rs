@@ -14,7 +14,7 @@ use raindrop::{
         layout::{Layout, LayoutSpec, TimeUnit},
         policy::Policy,
     },
-    keeper::{IssueError, Keeper, KeeperError, KeeperSettings, NoObserver, Released},
+    keeper::{IssueError, Keeper, KeeperError, KeeperSettings, NoObserver, Released, Trouble},
     store::{MemoryStore, Scope, Store},
 };
 use rand::{SeedableRng, rngs::StdRng};
@@ -26,6 +26,7 @@ use crate::{
     claim::Claim,
     model::{Op, Scenario, Setup},
     node::{Events, Node},
+    operating::Operating,
     planted::{Planting, plant},
     store::{Cluster, Connection, Writer},
     time::{SkewedClock, Time},
@@ -83,7 +84,9 @@ type Joining = Pin<Box<dyn Future<Output = (Keeper, KeeperError)>>>;
 
 pub(crate) struct World<'a, P: Policy> {
     pub(crate) setup: &'a Setup,
-    pub(crate) layout: Layout,
+    /// What nodes are started with.
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) operating: Operating,
     seed: u64,
     pub(crate) time: Arc<Time>,
     pub(crate) clocks: Vec<Arc<SkewedClock>>,
@@ -116,7 +119,8 @@ impl<'a, P: Policy> World<'a, P> {
         let compares_tokens = planting != Planting::TokenNotCompared;
         let mut world = Self {
             setup,
-            layout: setup.layout(),
+            layout: Arc::new(setup.layout()),
+            operating: Operating::new(setup.layout()),
             seed: scenario.seed,
             cluster: Cluster::new(setup, &time, memory, compares_tokens, verbose),
             time,
@@ -185,7 +189,9 @@ impl<'a, P: Policy> World<'a, P> {
             }
             Op::StepClock { node, by_ms } => self.clocks[node % count].step(by_ms),
             Op::DriftClock { node, ppm } => self.clocks[node % count].drift(ppm),
-            Op::StepStoreClock { by_ms } if self.setup.own_clock => self.store_clock.step(by_ms),
+            Op::StepStoreClock { by_ms } if self.setup.own_clock && !self.operating.has_lost() => {
+                self.store_clock.step(by_ms);
+            }
             Op::StepStoreClock { .. } => {}
             Op::Crash { node } => self.crash(node % count),
             Op::Start { node, same_holder } => self.start(node % count, same_holder),
@@ -204,6 +210,10 @@ impl<'a, P: Policy> World<'a, P> {
             }
             Op::Deliver { which } => self.deliver(which).await,
             Op::OtherLayout => self.other_layout().await,
+            Op::Operate { order, fault, slow_ms } => self.operate(order, fault, slow_ms),
+            Op::KillOperators => self.kill_operators(),
+            Op::LoseRow { worker } => self.lose_row(worker % self.setup.workers + 1).await,
+            Op::LoseRecord => self.lose_record().await,
         }
     }
 
@@ -230,6 +240,7 @@ impl<'a, P: Policy> World<'a, P> {
                 Poll::Pending => self.waits(claim),
             }
         }
+        self.poll_operators(context);
         let mut state = self.cluster.state();
         self.releases.retain_mut(|release| match release.as_mut().poll(context) {
             Poll::Ready(Released::Done) => {
@@ -248,6 +259,12 @@ impl<'a, P: Policy> World<'a, P> {
                 state.activity.conflicts += 1;
                 false
             }
+            Poll::Ready((_, KeeperError::Moving { .. })) => {
+                state.activity.moving_refused += 1;
+                false
+            }
+            // The record vanished, and its rows did not.
+            Poll::Ready((_, KeeperError::Store(error))) if error.is_permanent() => false,
             Poll::Ready((_, error)) => panic!("a stranger gave up otherwise: {error}"),
             Poll::Pending => true,
         });
@@ -266,7 +283,7 @@ impl<'a, P: Policy> World<'a, P> {
         };
         let events = Arc::new(Events::default());
         let (keeper, issuer) = Keeper::start_with::<P>(
-            self.setup.settings(&holder),
+            self.setup.settings(&self.layout, &holder),
             Arc::new(self.connection(&writer)),
             writer.clock.clone(),
             events.clone(),
@@ -279,19 +296,32 @@ impl<'a, P: Policy> World<'a, P> {
 
     fn next_writer(&mut self, node: usize) -> Writer {
         self.processes += 1;
-        Writer { node, generation: self.processes, clock: Arc::clone(&self.clocks[node]) }
+        Writer {
+            node,
+            generation: self.processes,
+            clock: Arc::clone(&self.clocks[node]),
+            layout: Arc::clone(&self.layout),
+            slow_ms: 0,
+            is_operator: false,
+        }
     }
 
-    fn connection(&self, writer: &Writer) -> Connection {
+    /// A process on the first node's machine, with a way of its own to the store.
+    pub(crate) fn next_operator(&mut self, slow_ms: u64) -> Writer {
+        let node = self.setup.nodes();
+        Writer { node, slow_ms, is_operator: true, ..self.next_writer(0) }
+    }
+
+    pub(crate) fn connection(&self, writer: &Writer) -> Connection {
         Connection { cluster: Arc::clone(&self.cluster), writer: writer.clone() }
     }
 
-    fn random(&self, generation: u32) -> Box<StdRng> {
+    pub(crate) fn random(&self, generation: u32) -> Box<StdRng> {
         let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(generation));
         Box::new(StdRng::seed_from_u64(seed))
     }
 
-    fn crash(&mut self, node: usize) {
+    pub(crate) fn crash(&mut self, node: usize) {
         if self.bury(node) {
             self.cluster.state().activity.crashes += 1;
         }
@@ -449,6 +479,9 @@ impl<'a, P: Policy> World<'a, P> {
                 if leased && matches!(error, IssueError::NoLease { .. }) {
                     state.activity.limits_reached += 1;
                 }
+                if let IssueError::NoLease { trouble: Trouble::StoreLost, .. } = error {
+                    state.activity.store_lost += 1;
+                }
                 let elapsed_ms = self.time.elapsed_ms();
                 state.journal.note((generation, claim.code, "refused"), || {
                     format!(
@@ -459,14 +492,15 @@ impl<'a, P: Policy> World<'a, P> {
                 return;
             }
         };
+        let layout = &claim.writer.layout;
         let positions: Vec<u64> = ids
             .iter()
             .map(|id| {
-                let fields = self.layout.decompose(*id);
-                fields.tick * setup.positions + fields.sequence - setup.min_sequence
+                let fields = layout.decompose(*id);
+                layout.first_position(fields.tick) + fields.sequence - layout.min_sequence()
             })
             .collect();
-        let fields = self.layout.decompose(ids[0]);
+        let fields = layout.decompose(ids[0]);
         let lane = (fields.worker, fields.lane);
         let (first, last) = (positions[0], positions[positions.len() - 1]);
         self.issuing[claim.writer.node] = true;
@@ -492,7 +526,7 @@ impl<'a, P: Policy> World<'a, P> {
         let ahead_ms = setup.borrow_ms + setup.hold_ms + setup.max_wait_ms;
         let highest_ms = self.issued.issued_under(generation, claim.highest_ms);
         let latest_ms = highest_ms + i64::try_from(ahead_ms).expect("small");
-        let due_ms = self.layout.start_of_tick_ms(self.layout.tick_of(last));
+        let due_ms = layout.start_of_tick_ms(layout.tick_of(last));
         if due_ms > latest_ms {
             let detail = format!("process {generation}: {} ms too far", due_ms - latest_ms);
             self.fail(FailureKind::TooFarAhead, detail);
@@ -506,6 +540,9 @@ impl<'a, P: Policy> World<'a, P> {
         state.activity.ids += count;
         if matches!(self.setup.unit, TimeUnit::Hour | TimeUnit::Day) {
             state.activity.coarse += count;
+        }
+        if self.operating.has_moved_from(&claim.writer.layout) {
+            state.activity.old_layout += count;
         }
         if state.is_dispossessed(generation, lane.0) {
             state.activity.dispossessed += count;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop::{
     core::lease::{Marks, Row, RowExpiry, RowWrite, Token},
-    store::{Scope, Store},
+    store::{LayoutRecord, Scope, Store},
 };
 use tokio::task::JoinSet;
 
@@ -48,6 +48,8 @@ on_every_engine! {
     the_holders_latest_free_row_is_found
     a_survey_counts
     the_first_layout_stands
+    a_record_is_swapped_whole_and_only_for_its_words
+    of_concurrent_swaps_of_the_record_exactly_one_takes_place
     complete_keys_are_kept_once_each
     existing_rows_are_kept
     fifty_nodes_create_the_same_rows
@@ -261,6 +263,59 @@ async fn the_first_layout_stands(site: &Site) {
     let again = stores[0].layout_record("default", "another").await.expect("a record");
     assert_eq!(again, records[0]);
     assert!(again.complete.is_empty());
+}
+
+fn record(words: &str, complete: &[&str]) -> LayoutRecord {
+    let complete = complete.iter().map(|key| (*key).to_owned()).collect();
+    LayoutRecord { words: words.to_owned(), complete }
+}
+
+async fn a_record_is_swapped_whole_and_only_for_its_words(site: &Site) {
+    let store = site.store().await;
+    let read = async || store.read_record("default").await.expect("an answer");
+    let swap = async |expected: &str, record: &LayoutRecord| {
+        store.swap_record("default", expected, record).await.expect("an answer")
+    };
+    assert_eq!(read().await, None);
+    assert!(!swap("", &record("new", &[])).await, "a missing record is not made");
+    assert_eq!(read().await, None);
+
+    store.layout_record("default", "old").await.expect("a record");
+    store.layout_record("another", "old").await.expect("a record");
+    store.mark_complete("default", "0/0").await.expect("marked");
+    assert_eq!(read().await, Some(record("old", &["0/0"])));
+    for stale in ["", "OLD", "old ", "ol", "new"] {
+        assert!(!swap(stale, &record("new", &[])).await, "{stale:?}");
+    }
+    assert_eq!(read().await, Some(record("old", &["0/0"])));
+    // As long as a move to another layout makes it.
+    let long = format!("relayout {}", "x".repeat(900));
+    assert!(swap("old", &record(&long, &["1/0", "1/1"])).await);
+    assert_eq!(read().await, Some(record(&long, &["1/0", "1/1"])));
+    assert!(!swap("old", &record("late", &[])).await);
+    assert!(swap(&long, &record("new", &[])).await);
+    assert_eq!(read().await, Some(record("new", &[])));
+    // Nothing changes, and it took place all the same.
+    assert!(swap("new", &record("new", &[])).await);
+    let another = store.read_record("another").await.expect("an answer");
+    assert_eq!(another, Some(record("old", &[])));
+}
+
+async fn of_concurrent_swaps_of_the_record_exactly_one_takes_place(site: &Site) {
+    let store = site.store().await;
+    store.layout_record("default", "old").await.expect("a record");
+    let mut swaps = JoinSet::new();
+    for number in 0..20 {
+        let store = if number % 5 == 0 { site.unprepared().await } else { store.clone() };
+        swaps.spawn(async move {
+            let new = record(&format!("new {number}"), &["0/0"]);
+            let swapped = store.swap_record("default", "old", &new).await.expect("an answer");
+            swapped.then_some(new)
+        });
+    }
+    let mut winners: Vec<_> = swaps.join_all().await.into_iter().flatten().collect();
+    assert_eq!(winners.len(), 1, "{winners:?}");
+    assert_eq!(store.read_record("default").await.expect("an answer"), winners.pop());
 }
 
 async fn complete_keys_are_kept_once_each(site: &Site) {

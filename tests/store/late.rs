@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use raindrop::{
     core::lease::Token,
-    store::{Store, StoreError, StoreSettings},
+    store::{LayoutRecord, Store, StoreError, StoreSettings},
 };
 
 use crate::{
     site::{Site, open, release, scope, token, with_rows, write},
     support::{
+        mariadb::Mariadb,
         poll,
+        postgres::Postgres,
         proxy::{Fault, Proxy},
+        redis::Redis,
+        server::Engine,
     },
 };
 
@@ -39,23 +43,20 @@ on_every_server! {
     a_late_write_takes_place_when_nothing_else_did
     a_late_lowering_does_not_reach_the_next_lease
     a_write_whose_answer_is_lost_took_place
+    a_late_write_of_the_record_is_refused_when_a_newer_one_went_first
+    a_write_of_the_record_whose_answer_is_lost_took_place
 }
 
 /// The store behind a proxy, with a short time-out and statements that the server knows.
 async fn behind_a_proxy(site: &Site) -> (Proxy, std::sync::Arc<dyn Store>) {
-    let url = site.url();
-    let (scheme, rest) = url.split_once("://").expect("an address");
-    let (server, database) = rest.split_once('/').expect("a database");
-    let (user, server) = server.rsplit_once('@').unwrap_or(("", server));
-    let proxy = Proxy::start(server).await;
-    let at = if user.is_empty() { "" } else { "@" };
-    // The proxy must see what passes.
-    let plain = match site {
-        Site::Mariadb(_) => "?ssl-mode=DISABLED",
-        Site::Postgres(_) => "?sslmode=disable",
-        _ => "",
+    let (engine, url): (&dyn Engine, _) = match site {
+        Site::Mariadb(url) => (&Mariadb, url),
+        Site::Postgres(url) => (&Postgres, url),
+        Site::Redis(url) => (&Redis, url),
+        _ => panic!("it is no server"),
     };
-    let url = format!("{scheme}://{user}{at}127.0.0.1:{}/{database}{plain}", proxy.port());
+    let proxy = Proxy::start(url).await;
+    let url = engine.through(url, proxy.port());
     let mut settings = StoreSettings::new(url);
     settings.timeout = Duration::from_secs(1);
     let store = open(&settings).await;
@@ -128,4 +129,46 @@ async fn a_write_whose_answer_is_lost_took_place(site: &Site) {
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     assert_eq!(token_of(&*store).await, token(2));
     assert!(store.swap(&scope(1, 3), 1, token(2), &write(3)).await.expect("an answer"));
+}
+
+fn record(words: &str) -> LayoutRecord {
+    LayoutRecord { words: words.to_owned(), complete: vec!["0/0".to_owned()] }
+}
+
+async fn words_of(store: &dyn Store) -> String {
+    store.read_record("default").await.expect("an answer").expect("a record").words
+}
+
+/// The store behind a proxy with a record, whose swap the server knows.
+async fn with_a_record(
+    site: &Site,
+) -> (std::sync::Arc<dyn Store>, Proxy, std::sync::Arc<dyn Store>) {
+    let direct = with_rows(site, &scope(1, 3)).await;
+    direct.layout_record("default", "born").await.expect("a record");
+    let (proxy, store) = behind_a_proxy(site).await;
+    assert!(store.swap_record("default", "born", &record("old")).await.expect("an answer"));
+    assert_eq!(words_of(&*store).await, "old");
+    (direct, proxy, store)
+}
+
+async fn a_late_write_of_the_record_is_refused_when_a_newer_one_went_first(site: &Site) {
+    let (direct, proxy, store) = with_a_record(site).await;
+    proxy.fail("words of the first", Fault::Hold);
+    let first = store.swap_record("default", "old", &record("words of the first")).await;
+    assert!(matches!(first, Err(StoreError::TimedOut { .. })), "{first:?}");
+    assert_eq!(words_of(&*store).await, "old");
+    assert!(store.swap_record("default", "old", &record("second")).await.expect("an answer"));
+    proxy.release();
+    proxy.answered(1).await;
+    assert_eq!(words_of(&*direct).await, "second");
+}
+
+async fn a_write_of_the_record_whose_answer_is_lost_took_place(site: &Site) {
+    let (direct, proxy, store) = with_a_record(site).await;
+    proxy.fail("words of the first", Fault::SwallowReplies);
+    let first = store.swap_record("default", "old", &record("words of the first")).await;
+    assert!(matches!(first, Err(StoreError::TimedOut { .. })), "{first:?}");
+    assert_eq!(words_of(&*direct).await, "words of the first");
+    let next = store.swap_record("default", "words of the first", &record("next")).await;
+    assert!(next.expect("an answer"));
 }

@@ -12,6 +12,7 @@ mod composer;
 mod parsed;
 mod spec;
 mod unit;
+mod words;
 
 use self::spec::{Values, largest};
 pub use self::{
@@ -20,8 +21,9 @@ pub use self::{
     parsed::{Parsed, TooLong},
     spec::LayoutSpec,
     unit::TimeUnit,
+    words::InvalidWords,
 };
-use crate::core::{id::Id, instant::format_unix_ms_short};
+use crate::core::id::Id;
 
 /// How many ticks a layout whose time wraps counts before its cursors end: 2^47 ms are 4459 years.
 const WRAPPING_TICK_BITS: u32 = 47;
@@ -296,32 +298,35 @@ impl Layout {
         Fields { tick: number, data_center, worker, lane, sequence, reserved }
     }
 
-    /// The layout in words, as the store's layout record holds it. Equal words mean that IDs of
-    /// different workers cannot be equal.
-    ///
-    /// The data centre's and the reserved field's values are not part of it: nodes may differ in
-    /// them.
-    pub fn words(&self) -> String {
-        let w = self.widths;
-        format!(
-            "unit={} epoch={} timestamp={} data_center={} worker={} rollback={} sequence={} reserved={} min_sequence={} max_sequence={}{}",
-            self.unit,
-            format_unix_ms_short(self.epoch_ms()),
-            w.timestamp,
-            w.data_center,
-            w.worker,
-            w.rollback,
-            w.sequence,
-            w.reserved,
-            self.min_sequence,
-            self.max_sequence,
-            if self.wraps { " wraps=true" } else { "" },
-        )
-    }
-
     /// The key of this layout's rows beside those of another reserved value: `width/value`.
     pub fn reserved_key(&self) -> String {
-        format!("{}/{}", self.widths.reserved, self.reserved)
+        self.reserved_key_of(self.reserved)
+    }
+
+    /// The keys of every value that the reserved field can have.
+    pub fn reserved_keys(&self) -> Vec<String> {
+        (0..=largest(self.widths.reserved)).map(|value| self.reserved_key_of(value)).collect()
+    }
+
+    fn reserved_key_of(&self, value: u64) -> String {
+        format!("{}/{value}", self.widths.reserved)
+    }
+
+    /// A number that no ID of this tick or a later one is below, whatever its other fields are.
+    ///
+    /// IDs of a layout whose time wraps do not follow time, so that is 0.
+    pub const fn smallest_id(&self, tick: u64) -> Id {
+        let tick = if self.wraps { 0 } else { tick };
+        Id::from_composed(tick << self.widths.below_timestamp())
+    }
+
+    /// A number that no ID of this tick or an earlier one is above, whatever its other fields are.
+    ///
+    /// IDs of a layout whose time wraps do not follow time, so that is the largest of all.
+    pub const fn largest_id(&self, tick: u64) -> Id {
+        let tick = if self.wraps { largest(self.widths.timestamp) } else { tick };
+        let below = self.widths.below_timestamp();
+        Id::from_composed(tick << below | largest(below))
     }
 }
 

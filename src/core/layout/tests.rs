@@ -285,6 +285,27 @@ proptest! {
     }
 
     #[test]
+    fn words_are_read_back(spec in any_spec()) {
+        let layout = spec.build().expect("generated inside the ranges");
+        let bare = LayoutSpec { data_center: 0, reserved_value: 0, ..spec }.build();
+        prop_assert_eq!(Layout::from_words(&layout.words()).ok(), bare.ok());
+    }
+
+    #[test]
+    fn ids_lie_between_the_bounds_of_their_tick(spec in any_spec(), numbers in any::<[u64; 3]>()) {
+        let layout = spec.build().expect("generated inside the ranges");
+        let worker = numbers[0] & largest(layout.widths().worker);
+        let lane = numbers[1] % layout.lanes() as u64;
+        let position = numbers[2] % layout.end_position();
+        let id = layout.composer(worker, lane).expect("fits").compose(position);
+        let tick = layout.tick_of(position);
+        prop_assert!(layout.smallest_id(tick) <= id && id <= layout.largest_id(tick));
+        if tick > 0 {
+            prop_assert!(layout.largest_id(tick - 1) < layout.smallest_id(tick));
+        }
+    }
+
+    #[test]
     fn an_instant_lies_inside_its_tick(spec in any_spec(), ms in -4_000_000_000_000_i64..40_000_000_000_000) {
         let layout = spec.build().expect("generated inside the ranges");
         if let Some(tick) = layout.tick_in_range(ms) {

@@ -33,6 +33,12 @@ impl Marks {
         marks
     }
 
+    /// The same marks, those below the floor raised to it.
+    #[must_use]
+    pub fn at_least(&self, floor: u64) -> Self {
+        Self(self.iter().map(|mark| mark.max(floor)).collect())
+    }
+
     /// Every lane's mark in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().copied()

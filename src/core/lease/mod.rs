@@ -8,6 +8,7 @@
 mod choose;
 mod limit;
 mod marks;
+mod relayout;
 mod row;
 mod skew;
 mod tenure;
@@ -18,6 +19,10 @@ pub use self::{
     choose::{Choice, choose_row, first_due, usable_lane},
     limit::{LimitRequest, limit_for, marks_beyond},
     marks::{InvalidMarks, Marks},
+    relayout::{
+        InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict, judge_relayout,
+        largest_id_allowed,
+    },
     row::{Row, RowExpiry, RowWrite},
     skew::{ClockCheck, ClockVerdict, StoreReading, judge_clock},
     tenure::{Attempt, Resolution, Tenure},

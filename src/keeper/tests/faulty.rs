@@ -2,16 +2,20 @@
 
 use std::{
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
+use tokio::sync::Notify;
 
 use crate::{
-    core::lease::{Marks, Row, RowWrite, Token},
+    core::{
+        clock::ManualClock,
+        lease::{Marks, Row, RowWrite, Token},
+    },
     store::{LayoutRecord, ListedRow, MemoryStore, Scope, Store, StoreError, Survey},
 };
 
@@ -35,7 +39,10 @@ pub(super) struct FaultyStore {
     late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
     down: AtomicBool,
     wiped: AtomicBool,
+    /// The list that waits, counted from 0, and until when.
+    paused_list: Mutex<Option<(u32, Arc<Notify>)>>,
     latency: Duration,
+    step: Mutex<Option<(Arc<ManualClock>, i64)>>,
     pub(super) swaps: AtomicU64,
 }
 
@@ -47,7 +54,9 @@ impl FaultyStore {
             late: Mutex::default(),
             down: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
+            paused_list: Mutex::default(),
             latency: Duration::ZERO,
+            step: Mutex::default(),
             swaps: AtomicU64::new(0),
         }
     }
@@ -57,9 +66,31 @@ impl FaultyStore {
         Self { latency, ..self }
     }
 
+    /// While the next survey is answered, this clock steps by so many ms.
+    pub(super) fn step_during_survey(&self, clock: &Arc<ManualClock>, by_ms: i64) {
+        *self.step.lock().expect("unpoisoned") = Some((clock.clone(), by_ms));
+    }
+
     /// The coming swaps meet these faults, the last one first.
     pub(super) fn fail_next(&self, fault: Fault) {
         self.faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// The list after `skip` others waits until it is notified.
+    pub(super) fn pause_list(&self, skip: u32) -> Arc<Notify> {
+        let go_on = Arc::new(Notify::new());
+        *self.paused_list.lock().expect("unpoisoned") = Some((skip, Arc::clone(&go_on)));
+        go_on
+    }
+
+    fn waits_for(&self) -> Option<Arc<Notify>> {
+        let mut paused = self.paused_list.lock().expect("unpoisoned");
+        let (skip, go_on) = paused.take()?;
+        if skip == 0 {
+            return Some(go_on);
+        }
+        *paused = Some((skip - 1, go_on));
+        None
     }
 
     pub(super) fn set_down(&self, down: bool) {
@@ -114,6 +145,21 @@ impl Store for FaultyStore {
         self.inner.layout_record(namespace, words).await
     }
 
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+        self.answer().await?;
+        self.inner.read_record(namespace).await
+    }
+
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: &str,
+        record: &LayoutRecord,
+    ) -> Result<bool, StoreError> {
+        self.answer().await?;
+        self.inner.swap_record(namespace, expected, record).await
+    }
+
     async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
         self.answer().await?;
         self.inner.mark_complete(namespace, reserved_key).await
@@ -127,6 +173,9 @@ impl Store for FaultyStore {
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
         self.answer().await?;
         let mut survey = self.inner.survey(scope).await?;
+        if let Some((clock, by_ms)) = self.step.lock().expect("unpoisoned").take() {
+            clock.step(by_ms);
+        }
         survey.record = survey.record.filter(|_| !self.wiped.load(Ordering::SeqCst));
         Ok(survey)
     }
@@ -177,6 +226,9 @@ impl Store for FaultyStore {
     }
 
     async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+        if let Some(go_on) = self.waits_for() {
+            go_on.notified().await;
+        }
         self.answer().await?;
         self.inner.list().await
     }

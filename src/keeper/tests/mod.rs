@@ -4,6 +4,8 @@ mod clocks;
 mod crowd;
 mod faulty;
 mod leases;
+mod operators;
+mod outages;
 mod releases;
 mod unknown;
 mod world;

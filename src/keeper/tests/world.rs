@@ -19,7 +19,7 @@ use crate::{
     },
     keeper::{
         Exhaustion, Issuer, Keeper, KeeperSettings, LeaseOperation, LeaseOutcome, Observer,
-        Released, RollbackAction, Status,
+        Operator, Released, RollbackAction, Status,
     },
     store::{MemoryStore, Store},
 };
@@ -112,6 +112,12 @@ impl World {
             Box::new(StdRng::seed_from_u64(seed)),
         );
         Node { keeper, issuer, clock, events }
+    }
+
+    /// An operator with these settings, on a machine whose clock is right.
+    pub(super) fn operator(&self, settings: KeeperSettings) -> Operator {
+        let random = Box::new(StdRng::seed_from_u64(7));
+        Operator::with_random(settings, self.store.clone(), self.store_clock.clone(), random)
     }
 
     /// A node with the default settings that holds a lease.

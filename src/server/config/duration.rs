@@ -5,11 +5,11 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 /// What a duration looks like, for error messages.
-pub(super) const FORM: &str = "a duration with its unit such as 500ms, 5m or 1h30m";
+pub(crate) const FORM: &str = "a duration with its unit such as 500ms, 5m or 1h30m";
 
 /// Reads a duration. `0` needs no unit; any other bare number is refused, since seconds and
 /// milliseconds would be equally likely.
-pub(super) fn parse(text: &str) -> Option<Duration> {
+pub(crate) fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     if text == "0" {
         return Some(Duration::ZERO);

@@ -90,11 +90,28 @@ impl Store for RedisStore {
         let keys = [self.keys.layout(namespace)];
         let record: Vec<Option<Vec<u8>>> =
             self.server.run(&scripts::LAYOUT_RECORD, &keys, &[words]).await?;
-        let mut reader =
-            Reader::new(&keys[0].name, namespace, record.into_iter().map(text).collect());
-        let (words, complete) = (reader.text("words")?, reader.text("complete")?);
-        let complete = complete.split(',').filter(|key| !key.is_empty());
-        Ok(LayoutRecord { words, complete: complete.map(str::to_owned).collect() })
+        record_of(&keys[0], namespace, record)
+    }
+
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+        let keys = [self.keys.layout(namespace)];
+        let record: Vec<Option<Vec<u8>>> =
+            self.server.run(&scripts::READ_RECORD, &keys, &[]).await?;
+        if record.is_empty() {
+            return Ok(None);
+        }
+        record_of(&keys[0], namespace, record).map(Some)
+    }
+
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: &str,
+        record: &LayoutRecord,
+    ) -> Result<bool, StoreError> {
+        let keys = [self.keys.layout(namespace)];
+        let args = [expected, &record.words, &record.complete.join(",")];
+        self.server.run(&scripts::SWAP_RECORD, &keys, &args).await
     }
 
     async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
@@ -218,6 +235,16 @@ impl Store for RedisStore {
     async fn close(&self) {
         self.server.close().await;
     }
+}
+
+fn record_of(
+    key: &Key,
+    namespace: &str,
+    record: Vec<Option<Vec<u8>>>,
+) -> Result<LayoutRecord, StoreError> {
+    let mut reader = Reader::new(&key.name, namespace, record.into_iter().map(text).collect());
+    let words = reader.text("words")?;
+    Ok(LayoutRecord::of_columns(words, &reader.text("complete")?))
 }
 
 /// A row's values in the reader's order.

@@ -20,6 +20,8 @@ macro_rules! scripts {
 
 scripts! {
     LAYOUT_RECORD "layout_record.lua"
+    READ_RECORD "read_record.lua"
+    SWAP_RECORD "swap_record.lua"
     MARK_COMPLETE "mark_complete.lua"
     CREATE_ROWS "create_rows.lua"
     SURVEY "survey.lua"

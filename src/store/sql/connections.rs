@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::migrate::Migrator;
 use tokio::time::{sleep, timeout};
 
-use super::engine::{Arg, Class, Engine, Failure, classify};
+use super::engine::{Arg, Class, Engine, Failure, Statements as _, classify};
 use crate::store::{
     StoreError,
     pool::{Lent, Pool, Pooled},
@@ -48,7 +48,7 @@ impl<E: Engine> Connections<E> {
     pub(super) async fn execute(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, StoreError> {
         self.trying(self.timeout, || async {
             let mut lent = self.lend().await?;
-            let answer = E::execute(&mut lent.connection, sql, args).await;
+            let answer = lent.connection.run(sql, args).await;
             settle::<E, _>(lent, answer)
         })
         .await
@@ -62,7 +62,7 @@ impl<E: Engine> Connections<E> {
     ) -> Result<Vec<Vec<Value>>, StoreError> {
         self.trying(self.timeout, || async {
             let mut lent = self.lend().await?;
-            let answer = E::fetch(&mut lent.connection, sql, args).await;
+            let answer = lent.connection.rows(sql, args).await;
             settle::<E, _>(lent, answer)
         })
         .await

@@ -88,11 +88,76 @@ pub(super) struct Dialect {
 /// A step of the tables' making: what it is about, and its SQL.
 pub(super) type MigrationFile = (&'static str, &'static str);
 
+/// A connection that runs our statements; [`runs_statements`] makes a driver's one of them.
+#[async_trait]
+pub(super) trait Statements: sqlx::Connection + Debug + Send + 'static {
+    /// Runs a statement; how many rows it matched.
+    async fn run(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<u64, sqlx::Error>;
+
+    /// Runs a query; its rows.
+    async fn rows(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<Vec<Vec<Value>>, sqlx::Error>;
+}
+
+/// Implements [`Statements`] for a driver's connection. `$sql` makes its SQL of ours, `$value`
+/// reads a value that is not null, whose type has the name that it is given.
+macro_rules! runs_statements {
+    ($connection:ty, $row:ty, $sql:path, $value:path) => {
+        #[async_trait::async_trait]
+        impl $crate::store::sql::engine::Statements for $connection {
+            async fn run(
+                &mut self,
+                sql: &str,
+                args: &[$crate::store::sql::engine::Arg<'_>],
+            ) -> Result<u64, sqlx::Error> {
+                let query = $crate::store::sql::engine::bound!($sql(sql), args);
+                Ok(query.execute(self).await?.rows_affected())
+            }
+
+            async fn rows(
+                &mut self,
+                sql: &str,
+                args: &[$crate::store::sql::engine::Arg<'_>],
+            ) -> Result<Vec<Vec<$crate::store::value::Value>>, sqlx::Error> {
+                use sqlx::{Row as _, TypeInfo as _, ValueRef as _};
+                let query = $crate::store::sql::engine::bound!($sql(sql), args);
+                let rows = query.fetch_all(self).await?;
+                let value = |row: &$row, column| {
+                    let raw = sqlx::Row::try_get_raw(row, column)?;
+                    if raw.is_null() {
+                        return Ok($crate::store::value::Value::Null);
+                    }
+                    $value(row, column, raw.type_info().name())
+                };
+                rows.iter()
+                    .map(|row| (0..row.len()).map(|column| value(row, column)).collect())
+                    .collect()
+            }
+        }
+    };
+}
+pub(super) use runs_statements;
+
+/// A query with its arguments.
+macro_rules! bound {
+    ($sql:expr, $args:expr) => {{
+        let mut query = sqlx::query(sqlx::AssertSqlSafe($sql));
+        for arg in $args {
+            query = match arg {
+                $crate::store::sql::engine::Arg::Null => query.bind(None::<i64>),
+                $crate::store::sql::engine::Arg::Integer(integer) => query.bind(*integer),
+                $crate::store::sql::engine::Arg::Text(text) => query.bind((*text).to_owned()),
+            };
+        }
+        query
+    }};
+}
+pub(super) use bound;
+
 /// One kind of SQL database.
 #[async_trait]
 pub(super) trait Engine: Debug + Send + Sync + 'static {
     /// Its connection.
-    type Connection: sqlx::Connection + Debug + Send + 'static;
+    type Connection: Statements;
 
     /// Its expressions.
     const DIALECT: Dialect;
@@ -112,20 +177,6 @@ pub(super) trait Engine: Debug + Send + Sync + 'static {
 
     /// Opens a connection and makes it durable and independent of the server's defaults.
     async fn open(&self) -> Result<Self::Connection, Failure>;
-
-    /// Runs a statement; how many rows it matched.
-    async fn execute(
-        connection: &mut Self::Connection,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<u64, sqlx::Error>;
-
-    /// Runs a query; its rows.
-    async fn fetch(
-        connection: &mut Self::Connection,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<Vec<Vec<Value>>, sqlx::Error>;
 
     /// Runs the migrations one node at a time; `bookkeeping` is the quoted name of their table.
     async fn migrate(
@@ -158,6 +209,12 @@ pub(super) fn classify<E: Engine>(error: &sqlx::Error) -> Class {
         | sqlx::Error::WorkerCrashed => Class::Unavailable,
         _ => Class::Refused,
     }
+}
+
+/// Statements as they are written here, with question marks for arguments.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(super) fn as_written(sql: &str) -> String {
+    sql.to_owned()
 }
 
 /// The value that a driver has read as bytes.

@@ -67,15 +67,6 @@ impl<E: Engine> SqlStore<E> {
         }
     }
 
-    async fn record(&self, namespace: &str) -> Result<Option<(String, String)>, StoreError> {
-        let sql = &self.statements.layout_of;
-        let rows = self.connections.fetch(sql, &[Arg::Text(namespace)]).await?;
-        let Some(row) = rows.into_iter().next() else { return Ok(None) };
-        let table = format!("{}_layout", self.worker_table);
-        let mut reader = Reader::new(&table, namespace, row);
-        Ok(Some((reader.text("words")?, reader.text("complete")?)))
-    }
-
     /// The rows that a query answers.
     async fn rows(
         &self,
@@ -111,25 +102,53 @@ impl<E: Engine> Store for SqlStore<E> {
         namespace: &str,
         words: &str,
     ) -> Result<LayoutRecord, StoreError> {
-        let mut record = self.record(namespace).await?;
+        let mut record = self.read_record(namespace).await?;
         if record.is_none() {
             let args = [Arg::Text(namespace), Arg::Text(words)];
             self.connections.execute(&self.statements.insert_layout, &args).await?;
-            record = self.record(namespace).await?;
+            record = self.read_record(namespace).await?;
         }
-        let (words, complete) = record.ok_or_else(|| {
+        record.ok_or_else(|| {
             StoreError::Refused("the layout record vanished while it was being written".into())
-        })?;
-        Ok(LayoutRecord { words, complete: keys(&complete).map(str::to_owned).collect() })
+        })
+    }
+
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+        let sql = &self.statements.layout_of;
+        let rows = self.connections.fetch(sql, &[Arg::Text(namespace)]).await?;
+        let Some(row) = rows.into_iter().next() else { return Ok(None) };
+        let table = format!("{}_layout", self.worker_table);
+        let mut reader = Reader::new(&table, namespace, row);
+        let words = reader.text("words")?;
+        Ok(Some(LayoutRecord::of_columns(words, &reader.text("complete")?)))
+    }
+
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: &str,
+        record: &LayoutRecord,
+    ) -> Result<bool, StoreError> {
+        let complete = record.complete.join(",");
+        let args = [
+            Arg::Text(&record.words),
+            Arg::Text(&complete),
+            Arg::Text(namespace),
+            Arg::Text(expected),
+        ];
+        Ok(self.connections.execute(&self.statements.swap_layout, &args).await? == 1)
     }
 
     async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
         for _ in 0..MOST_RECORD_TRIES {
-            let Some((_, before)) = self.record(namespace).await? else { return Ok(()) };
-            if keys(&before).any(|key| key == reserved_key) {
+            let Some(record) = self.read_record(namespace).await? else { return Ok(()) };
+            let mut complete = record.complete;
+            if complete.iter().any(|key| key == reserved_key) {
                 return Ok(());
             }
-            let after = keys(&before).chain([reserved_key]).collect::<Vec<_>>().join(",");
+            let before = complete.join(",");
+            complete.push(reserved_key.to_owned());
+            let after = complete.join(",");
             let args = [Arg::Text(&after), Arg::Text(namespace), Arg::Text(&before)];
             if self.connections.execute(&self.statements.set_complete, &args).await? == 1 {
                 return Ok(());
@@ -247,9 +266,4 @@ fn in_scope(scope: &Scope) -> [Arg<'_>; 4] {
 /// No worker id and no lane is near the end of the range.
 fn integer(number: u64) -> Arg<'static> {
     Arg::Integer(i64::try_from(number).unwrap_or(i64::MAX))
-}
-
-/// The reserved keys of a record.
-fn keys(complete: &str) -> impl Iterator<Item = &str> {
-    complete.split(',').filter(|key| !key.is_empty())
 }

@@ -4,16 +4,17 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Executor as _, MySql, Row as _, TypeInfo as _,
-    ValueRef as _,
+    AssertSqlSafe, ConnectOptions as _, Executor as _, Row as _,
     error::DatabaseError,
     migrate::Migrator,
-    mysql::{MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlRow},
-    query::Query,
+    mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlRow},
 };
 
 use super::{
-    engine::{Arg, Class, Dialect, Engine, Failure, MigrationFile, text},
+    engine::{
+        Arg, Class, Dialect, Engine, Failure, MigrationFile, Statements as _, as_written,
+        runs_statements, text,
+    },
     schema,
 };
 use crate::store::{StoreError, StoreSettings, describe, value::Value};
@@ -91,24 +92,6 @@ impl Engine for MySqlEngine {
         Ok(connection)
     }
 
-    async fn execute(
-        connection: &mut MySqlConnection,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<u64, sqlx::Error> {
-        // sqlx asks the server to count matched rows, not changed ones.
-        Ok(query(sql, args).execute(connection).await?.rows_affected())
-    }
-
-    async fn fetch(
-        connection: &mut MySqlConnection,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<Vec<Vec<Value>>, sqlx::Error> {
-        let rows = query(sql, args).fetch_all(connection).await?;
-        rows.iter().map(|row| (0..row.len()).map(|column| value(row, column)).collect()).collect()
-    }
-
     async fn migrate(
         &self,
         connection: &mut MySqlConnection,
@@ -120,7 +103,7 @@ impl Engine for MySqlEngine {
         let seconds = i64::try_from(self.timeout.as_secs().max(1)).unwrap_or(i64::MAX);
         let lock = "SELECT GET_LOCK(CONCAT('raindrop ', CRC32(CONCAT(DATABASE(), ' ', ?))), ?)";
         let args = [Arg::Text(bookkeeping), Arg::Integer(seconds)];
-        match Self::fetch(connection, lock, &args).await {
+        match connection.rows(lock, &args).await {
             Ok(_) | Err(sqlx::Error::Database(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -148,7 +131,7 @@ impl Engine for MySqlEngine {
     ) -> Result<Vec<String>, sqlx::Error> {
         let sql = "SELECT CAST(@@GLOBAL.innodb_flush_log_at_trx_commit AS SIGNED), \
                    CAST(@@GLOBAL.log_bin AS SIGNED), CAST(@@GLOBAL.sync_binlog AS SIGNED)";
-        let rows = match Self::fetch(connection, sql, &[]).await {
+        let rows = match connection.rows(sql, &[]).await {
             Ok(rows) => rows,
             // A relative of MySQL without these settings.
             Err(sqlx::Error::Database(_)) => {
@@ -178,31 +161,13 @@ impl Engine for MySqlEngine {
     }
 }
 
-fn query(sql: &str, args: &[Arg<'_>]) -> Query<'static, MySql, MySqlArguments> {
-    let mut query = sqlx::query(AssertSqlSafe(sql));
-    for arg in args {
-        query = match arg {
-            Arg::Null => query.bind(None::<i64>),
-            Arg::Integer(integer) => query.bind(*integer),
-            Arg::Text(text) => query.bind(*text),
-        };
-    }
-    query
-}
+// sqlx asks the server to count matched rows, not changed ones.
+runs_statements!(MySqlConnection, MySqlRow, as_written, value);
 
-fn value(row: &MySqlRow, column: usize) -> Result<Value, sqlx::Error> {
-    let raw = row.try_get_raw(column)?;
-    if raw.is_null() {
-        return Ok(Value::Null);
-    }
-    let is_integer = {
-        let kind = raw.type_info();
-        let kind = kind.name();
-        kind.contains("INT") || kind == "BOOLEAN"
-    };
-    if is_integer {
-        Ok(Value::Integer(row.try_get_unchecked(column)?))
+fn value(row: &MySqlRow, column: usize, kind: &str) -> Result<Value, sqlx::Error> {
+    Ok(if kind.contains("INT") || kind == "BOOLEAN" {
+        Value::Integer(row.try_get_unchecked(column)?)
     } else {
-        Ok(text(row.try_get_unchecked(column)?))
-    }
+        text(row.try_get_unchecked(column)?)
+    })
 }

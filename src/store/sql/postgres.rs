@@ -14,15 +14,16 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Postgres, Row as _, TypeInfo as _, ValueRef as _,
+    ConnectOptions as _, Row as _,
     error::DatabaseError,
     migrate::Migrator,
-    postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow},
-    query::Query,
+    postgres::{PgConnectOptions, PgConnection, PgRow},
 };
 
 use super::{
-    engine::{Arg, Class, Dialect, Engine, Failure, MigrationFile},
+    engine::{
+        Arg, Class, Dialect, Engine, Failure, MigrationFile, Statements as _, runs_statements,
+    },
     schema,
 };
 use crate::store::{StoreError, StoreSettings, describe, value::Value};
@@ -105,9 +106,9 @@ impl Engine for PostgresEngine {
         // Shorter than the statement's, which would always come first.
         let lock = (self.timeout.as_millis() / 2).max(1).to_string();
         let args = [Arg::Text(&statement), Arg::Text(&lock)];
-        Self::fetch(&mut connection, settings, &args).await?;
+        connection.rows(settings, &args).await?;
         let commit = "SELECT current_setting('synchronous_commit')";
-        let commit = Self::fetch(&mut connection, commit, &[]).await?;
+        let commit = connection.rows(commit, &[]).await?;
         match commit.first().map(Vec::as_slice) {
             Some([Value::Text(commit)]) if commit == "on" || commit == "remote_apply" => {
                 Ok(connection)
@@ -118,23 +119,6 @@ impl Engine for PostgresEngine {
             ))
             .into()),
         }
-    }
-
-    async fn execute(
-        connection: &mut PgConnection,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<u64, sqlx::Error> {
-        Ok(query(sql, args).execute(connection).await?.rows_affected())
-    }
-
-    async fn fetch(
-        connection: &mut PgConnection,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<Vec<Vec<Value>>, sqlx::Error> {
-        let rows = query(sql, args).fetch_all(connection).await?;
-        rows.iter().map(|row| (0..row.len()).map(|column| value(row, column)).collect()).collect()
     }
 
     async fn migrate(
@@ -148,7 +132,7 @@ impl Engine for PostgresEngine {
         // connection releases it.
         let lock = "SELECT CAST(pg_advisory_lock(hashtextextended( \
                     'raindrop ' || COALESCE(current_schema(), '') || ' ' || ?, 0)) AS TEXT)";
-        Self::fetch(connection, lock, &[Arg::Text(bookkeeping)]).await?;
+        connection.rows(lock, &[Arg::Text(bookkeeping)]).await?;
         schema::apply::<Self>(connection, migrator, bookkeeping).await
     }
 
@@ -174,7 +158,7 @@ impl Engine for PostgresEngine {
     ) -> Result<Vec<String>, sqlx::Error> {
         let names = ["fsync", "full_page_writes"];
         let sql = "SELECT current_setting('fsync'), current_setting('full_page_writes')";
-        let rows = Self::fetch(connection, sql, &[]).await?;
+        let rows = connection.rows(sql, &[]).await?;
         let values = rows.into_iter().next().unwrap_or_default();
         let is_off = |value: &Value| *value != Value::Text("on".to_owned());
         let off = names.iter().zip(&values).filter(|(_, value)| is_off(value));
@@ -189,17 +173,7 @@ impl Engine for PostgresEngine {
     }
 }
 
-fn query(sql: &str, args: &[Arg<'_>]) -> Query<'static, Postgres, PgArguments> {
-    let mut query = sqlx::query(AssertSqlSafe(numbered(sql)));
-    for arg in args {
-        query = match arg {
-            Arg::Null => query.bind(None::<i64>),
-            Arg::Integer(integer) => query.bind(*integer),
-            Arg::Text(text) => query.bind((*text).to_owned()),
-        };
-    }
-    query
-}
+runs_statements!(PgConnection, PgRow, numbered, value);
 
 /// `?` as `$1`, `$2` and so on; our statements have no other question marks.
 fn numbered(sql: &str) -> String {
@@ -211,13 +185,8 @@ fn numbered(sql: &str) -> String {
     numbered
 }
 
-fn value(row: &PgRow, column: usize) -> Result<Value, sqlx::Error> {
-    let raw = row.try_get_raw(column)?;
-    if raw.is_null() {
-        return Ok(Value::Null);
-    }
-    let kind = raw.type_info().name().to_owned();
-    Ok(match kind.as_str() {
+fn value(row: &PgRow, column: usize, kind: &str) -> Result<Value, sqlx::Error> {
+    Ok(match kind {
         "BOOL" => Value::Integer(row.try_get_unchecked::<bool, _>(column)?.into()),
         "INT2" => Value::Integer(row.try_get_unchecked::<i16, _>(column)?.into()),
         "INT4" => Value::Integer(row.try_get_unchecked::<i32, _>(column)?.into()),

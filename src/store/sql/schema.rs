@@ -9,7 +9,7 @@ use sqlx::{
 
 use super::{
     connections::Connections,
-    engine::{Arg, Engine, Failure},
+    engine::{Arg, Engine, Failure, Statements as _},
     statements::Statements,
 };
 use crate::store::{
@@ -153,6 +153,6 @@ where
 {
     connection.ensure_migrations_table(bookkeeping).await?;
     let cut_short = format!("DELETE FROM {bookkeeping} WHERE success = FALSE");
-    E::execute(connection, &cut_short, &[]).await?;
+    connection.run(&cut_short, &[]).await?;
     Ok(migrator.run_direct(None, connection, false).await?)
 }

@@ -11,19 +11,19 @@ use std::{
 
 use async_trait::async_trait;
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, Sqlite, TypeInfo as _,
-    ValueRef as _,
+    ConnectOptions as _, Connection as _, Row as _,
     error::DatabaseError,
     migrate::Migrator,
-    query::Query,
     sqlite::{
-        SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow,
-        SqliteSynchronous,
+        SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow, SqliteSynchronous,
     },
 };
 
 use super::{
-    engine::{Arg, Class, Dialect, Engine, Failure, MigrationFile, text},
+    engine::{
+        Class, Dialect, Engine, Failure, MigrationFile, Statements as _, as_written,
+        runs_statements, text,
+    },
     schema,
 };
 use crate::store::{StoreError, StoreSettings, value::Value};
@@ -143,7 +143,7 @@ impl Engine for SqliteEngine {
         })?;
         // SQLite answers a setting that it cannot take with the one that stays.
         let sql = "SELECT journal_mode, synchronous FROM pragma_journal_mode, pragma_synchronous";
-        let settings = Self::fetch(&mut connection, sql, &[]).await?;
+        let settings = connection.rows(sql, &[]).await?;
         let wanted = vec![Value::Text("wal".to_owned()), Value::Integer(2)];
         if settings.first() != Some(&wanted) {
             return Err(StoreError::Unusable(format!(
@@ -157,23 +157,6 @@ impl Engine for SqliteEngine {
             self.opened.get_or_init(|| present);
         }
         Ok(connection)
-    }
-
-    async fn execute(
-        connection: &mut SqliteConnection,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<u64, sqlx::Error> {
-        Ok(query(sql, args).execute(connection).await?.rows_affected())
-    }
-
-    async fn fetch(
-        connection: &mut SqliteConnection,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<Vec<Vec<Value>>, sqlx::Error> {
-        let rows = query(sql, args).fetch_all(connection).await?;
-        rows.iter().map(|row| (0..row.len()).map(|column| value(row, column)).collect()).collect()
     }
 
     async fn migrate(
@@ -214,27 +197,12 @@ fn primary_code(error: &dyn DatabaseError) -> i32 {
     error.code().and_then(|code| code.parse::<i32>().ok()).map_or(0, |code| code & 0xff)
 }
 
-fn query(sql: &str, args: &[Arg<'_>]) -> Query<'static, Sqlite, SqliteArguments> {
-    let mut query = sqlx::query(AssertSqlSafe(sql));
-    for arg in args {
-        query = match arg {
-            Arg::Null => query.bind(None::<i64>),
-            Arg::Integer(integer) => query.bind(*integer),
-            Arg::Text(text) => query.bind((*text).to_owned()),
-        };
-    }
-    query
-}
+runs_statements!(SqliteConnection, SqliteRow, as_written, value);
 
-fn value(row: &SqliteRow, column: usize) -> Result<Value, sqlx::Error> {
-    let raw = row.try_get_raw(column)?;
-    if raw.is_null() {
-        return Ok(Value::Null);
-    }
-    let is_integer = raw.type_info().name() == "INTEGER";
-    if is_integer {
-        Ok(Value::Integer(row.try_get_unchecked(column)?))
+fn value(row: &SqliteRow, column: usize, kind: &str) -> Result<Value, sqlx::Error> {
+    Ok(if kind == "INTEGER" {
+        Value::Integer(row.try_get_unchecked(column)?)
     } else {
-        Ok(text(row.try_get_unchecked(column)?))
-    }
+        text(row.try_get_unchecked(column)?)
+    })
 }

@@ -7,6 +7,7 @@ use super::engine::Dialect;
 pub(super) struct Statements {
     pub(super) layout_of: String,
     pub(super) insert_layout: String,
+    pub(super) swap_layout: String,
     pub(super) set_complete: String,
     pub(super) count_rows: String,
     pub(super) insert_rows: String,
@@ -44,6 +45,10 @@ impl Statements {
             layout_of: format!("SELECT words, complete FROM {layout} WHERE namespace = ?"),
             insert_layout: format!(
                 "{clock}INSERT INTO {layout} (namespace, words, created_at) VALUES (?, ?, {now}) {or_keep}"
+            ),
+            swap_layout: format!(
+                "UPDATE {layout} SET words = ?, complete = ? WHERE namespace = ? AND {} = ?",
+                dialect.exact.replace("{}", "words"),
             ),
             set_complete: format!(
                 "UPDATE {layout} SET complete = ? WHERE namespace = ? AND complete = ?"

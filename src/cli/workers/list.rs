@@ -1,26 +1,18 @@
 //! `raindrop workers`: who holds which worker id.
 
-use std::{collections::BTreeMap, fmt::Write, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write};
 
 use super::{Failure, output};
 use crate::{
-    core::{clock::SystemClock, instant::format_unix_ms, layout::Layout},
+    core::{instant::format_unix_ms, layout::Layout},
     keeper::KeeperSettings,
     server::config::Config,
-    store::{self, ListedRow, Scope, Store, StoreError},
+    store::{ListedRow, Scope, Store, StoreError},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
 
-pub(super) fn run(config: Config) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(list(&config));
-    runtime.shutdown_background();
-    result
-}
-
-async fn list(config: &Config) -> Result<(), Failure> {
-    let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
+pub(super) async fn run(config: &Config, store: &dyn Store) -> Result<(), Failure> {
     let rows = match store.list().await {
         // Nobody used this store yet; a list must not be what creates it.
         Err(StoreError::Vanished(_)) => Vec::new(),
@@ -28,11 +20,10 @@ async fn list(config: &Config) -> Result<(), Failure> {
     };
     let mut layouts: BTreeMap<&str, &Layout> = BTreeMap::new();
     for KeeperSettings { namespace, layout, .. } in config.keepers() {
-        if !rows.is_empty() && is_recorded(store.as_ref(), namespace, layout).await? {
+        if !rows.is_empty() && is_recorded(store, namespace, layout).await? {
             layouts.insert(namespace, layout);
         }
     }
-    store.close().await;
 
     let layout_of = |row: &ListedRow| {
         let layout = layouts.get(row.namespace.as_str()).copied();

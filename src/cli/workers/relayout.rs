@@ -1,0 +1,32 @@
+//! `raindrop workers relayout`.
+
+use super::{Failure, say};
+use crate::{
+    core::layout::Layout,
+    keeper::{Moved, Operator, Relaid},
+};
+
+pub(super) async fn run(layout: &Layout, operator: &mut Operator) -> Result<(), Failure> {
+    let ours = layout.words();
+    match operator.relayout().await? {
+        Relaid::NothingToDo => say(&format!("nothing to do: the layout is `{ours}` already")),
+        Relaid::TakenBack { to } => say(&format!(
+            "the move to `{to}`, which had been begun, was taken back: the layout is `{ours}`. \
+             Restart the nodes that ran meanwhile"
+        )),
+        Relaid::Moved(Moved { from, largest_old, smallest_new, resumed }) => {
+            let largest = match largest_old {
+                Some(largest) => format!("the largest ID that the old marks allow is {largest}"),
+                None if resumed => "a move that had been cut short was finished".to_owned(),
+                None => "the old marks allow no ID at all".to_owned(),
+            };
+            say(&format!(
+                "{largest}, the smallest of the new layout {smallest_new}\n\
+                 the layout was `{from}`\n\
+                 the layout is  `{ours}`\n\
+                 start the nodes with this configuration; those of the old layout stop when their \
+                 leases end"
+            ))
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What a person does to rows and records: releasing a row, raising every mark, moving a
+//! namespace to another layout.
+//!
+//! An operator is bound by the same rules as a node: each write of a row is one compare-and-swap
+//! with a fresh random token, and no mark is lowered. So a lease that is under way when a row is
+//! written ends at its limit, and the next one begins above it.
+
+mod error;
+mod raise;
+mod relayout;
+mod release;
+
+use std::{sync::Arc, time::Duration};
+
+use rand::{Rng, RngExt, rand_core::UnwrapErr, rngs::SysRng};
+use tokio::time::sleep;
+
+pub use self::{
+    error::OperatorError,
+    raise::Raised,
+    relayout::{Moved, Relaid},
+    release::Freed,
+};
+use super::{KeeperSettings, context::millis};
+use crate::{
+    core::{
+        clock::Clock,
+        layout::Layout,
+        lease::{
+            Marks, Relayout, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token,
+        },
+    },
+    store::{LayoutRecord, ListedRow, Scope, Store, StoreError},
+};
+
+/// How often a write is tried whose outcome is not known.
+const TRIES: u32 = 5;
+/// After the first of them; doubled each time.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often all rows are read again because others wrote some meanwhile.
+const ROUNDS: u32 = 20;
+
+/// Writes rows and records of one namespace on a person's behalf.
+pub struct Operator {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    settings: KeeperSettings,
+    random: Box<dyn Rng + Send + Sync>,
+}
+
+impl std::fmt::Debug for Operator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Operator").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// How a write of a row ended.
+enum Written {
+    Done,
+    /// Somebody else wrote the row; as it is now, if it is still there.
+    Changed(Option<Row>),
+}
+
+impl Operator {
+    /// An operator of the namespace and layout of these settings.
+    pub fn new(settings: KeeperSettings, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self::with_random(settings, store, clock, Box::new(UnwrapErr(SysRng)))
+    }
+
+    /// Like [`Self::new`], with the source of tokens passed in: for tests and simulations.
+    /// Everything else must use the operating system's randomness, because tokens must never
+    /// repeat.
+    pub fn with_random(
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        random: Box<dyn Rng + Send + Sync>,
+    ) -> Self {
+        Self { store, clock, settings, random }
+    }
+
+    fn fresh_token(&mut self) -> Token {
+        Token::from_bits(self.random.random())
+    }
+
+    /// All workers of a layout under one of its reserved keys.
+    fn scope(&self, layout: &Layout, reserved_key: &str) -> Scope {
+        let all = Scope::new(&self.settings.namespace, layout, 0, layout.largest_worker());
+        Scope { reserved_key: reserved_key.to_owned(), ..all }
+    }
+
+    /// Every row of the namespace that a node of this layout may use, under whatever reserved
+    /// value. The others are of layouts before it, and nobody uses them.
+    async fn rows_of(&self, layout: &Layout) -> Result<Vec<ListedRow>, OperatorError> {
+        let keys = layout.reserved_keys();
+        let mut rows = self.store.list().await?;
+        rows.retain(|listed| {
+            listed.namespace == self.settings.namespace
+                && keys.contains(&listed.reserved_key)
+                && listed.row.worker <= layout.largest_worker()
+        });
+        Ok(rows)
+    }
+
+    /// Adds the rows of a layout that are missing, for every value of its reserved bits: what a
+    /// node adds later would know nothing of what was decided now.
+    async fn add_missing_rows(&self, layout: &Layout, marks: &Marks) -> Result<(), StoreError> {
+        for key in layout.reserved_keys() {
+            self.store.create_rows(&self.scope(layout, &key), marks).await?;
+        }
+        Ok(())
+    }
+
+    /// The store's clock, which what is written next will stand by: so this machine's must agree,
+    /// where it is another one.
+    async fn store_now_ms(&self) -> Result<i64, OperatorError> {
+        let layout = &self.settings.layout;
+        let sent_ms = self.clock.now_ms();
+        let survey = self.store.survey(&self.scope(layout, &layout.reserved_key())).await?;
+        let (store_ms, received_ms) = (survey.now_ms, self.clock.now_ms());
+        let ahead_ms = StoreReading { sent_ms, store_ms, received_ms }.node_ahead_ms();
+        let most = self.settings.lease.max_clock_skew;
+        if !self.store.clock_is_local() && ahead_ms.saturating_abs() > millis(most) {
+            return Err(OperatorError::ClocksDisagree { ahead_ms, most });
+        }
+        Ok(store_ms)
+    }
+
+    /// Writes a row as it was read: free, with a fresh token and these marks.
+    ///
+    /// An unknown outcome is settled as a node would: by the tokens of our own attempts.
+    async fn write(
+        &mut self,
+        scope: &Scope,
+        row: &Row,
+        lane: usize,
+        marks: &Marks,
+    ) -> Result<Written, StoreError> {
+        let mut tenure: Tenure<()> = Tenure::of(row);
+        let mut failure = None;
+        for attempt in 0..=TRIES {
+            if attempt > 0 {
+                match self.store.row(scope, row.worker).await {
+                    Ok(found) => match tenure.resolve(found.as_ref()) {
+                        // It may still arrive: the next one starts from the same token.
+                        Resolution::Unchanged => {}
+                        Resolution::TookPlace(_) => return Ok(Written::Done),
+                        Resolution::Lost | Resolution::Vanished => {
+                            return Ok(Written::Changed(found));
+                        }
+                    },
+                    Err(error) => failure = Some(error),
+                }
+            }
+            if attempt == TRIES {
+                break;
+            }
+            let write = RowWrite {
+                token: self.fresh_token(),
+                // So that a node which prefers its former row finds it.
+                holder: row.holder.clone(),
+                lane,
+                marks: marks.clone(),
+                expiry: RowExpiry::Released,
+            };
+            tenure.sent(write.clone(), ());
+            match self.store.swap(scope, row.worker, tenure.token(), &write).await {
+                Ok(true) => return Ok(Written::Done),
+                Ok(false) => {}
+                Err(error) => {
+                    failure = Some(error);
+                    sleep(PAUSE * 2_u32.pow(attempt)).await;
+                }
+            }
+        }
+        Err(failure.unwrap_or_else(|| StoreError::Refused("the row is never swapped".into())))
+    }
+
+    /// Replaces the record whose words are `expected`; the words that stand there now.
+    ///
+    /// `words` makes the text of an attempt from its fresh token. With another text in the
+    /// record, another operator is at work.
+    async fn write_record(
+        &mut self,
+        expected: &str,
+        complete: &[String],
+        words: impl Fn(Token) -> String,
+    ) -> Result<String, OperatorError> {
+        let namespace = self.settings.namespace.clone();
+        let mut sent: Vec<String> = Vec::new();
+        let mut failure = None;
+        for attempt in 0..=TRIES {
+            if attempt > 0 {
+                match self.store.read_record(&namespace).await {
+                    Ok(Some(record)) if sent.contains(&record.words) => return Ok(record.words),
+                    // It may still arrive; whichever comes first refuses the other.
+                    Ok(Some(record)) if record.words == expected => {}
+                    Ok(found) => {
+                        let found = found.map(|record| record.words);
+                        return Err(OperatorError::RecordChanged { namespace, found });
+                    }
+                    Err(error) => failure = Some(error),
+                }
+            }
+            if attempt == TRIES {
+                break;
+            }
+            let words = words(self.fresh_token());
+            let record = LayoutRecord { words: words.clone(), complete: complete.to_vec() };
+            sent.push(words.clone());
+            match self.store.swap_record(&namespace, expected, &record).await {
+                Ok(true) => return Ok(words),
+                Ok(false) => {}
+                Err(error) => {
+                    failure = Some(error);
+                    sleep(PAUSE * 2_u32.pow(attempt)).await;
+                }
+            }
+        }
+        let never = || StoreError::Refused("the layout record is never swapped".into());
+        Err(failure.unwrap_or_else(never).into())
+    }
+
+    /// Checks that the record still has these words. What was read before it did was read before
+    /// anybody else could act on other words.
+    async fn still_recorded(&self, words: &str) -> Result<(), OperatorError> {
+        let namespace = self.settings.namespace.clone();
+        let found = self.store.read_record(&namespace).await?.map(|record| record.words);
+        if found.as_deref() == Some(words) {
+            return Ok(());
+        }
+        Err(OperatorError::RecordChanged { namespace, found })
+    }
+
+    fn moving(&self, relayout: Relayout) -> OperatorError {
+        OperatorError::Moving { namespace: self.settings.namespace.clone(), to: relayout.to }
+    }
+}
+
+/// Refuses a row whose marks are not the layout's.
+fn check_lanes(layout: &Layout, listed: &ListedRow) -> Result<(), OperatorError> {
+    let (found, expected) = (listed.row.marks.lanes(), layout.lanes());
+    if found == expected {
+        return Ok(());
+    }
+    let (worker, reserved_key) = (listed.row.worker, listed.reserved_key.clone());
+    Err(OperatorError::OtherLanes { worker, reserved_key, found, expected })
+}

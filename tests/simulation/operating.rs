@@ -1,0 +1,268 @@
+//! What people do to the store while nodes run, and what a store does that loses data.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use raindrop::{
+    core::{
+        layout::Layout,
+        lease::{Recorded, Relayout, marks_beyond},
+        policy::Policy,
+    },
+    keeper::{Freed, Operator, OperatorError, Relaid},
+    store::{LayoutRecord, Scope, Store},
+};
+
+use crate::{
+    check::FailureKind,
+    model::{Fault, Order, Shape},
+    world::World,
+};
+
+/// How often an operator is started anew at the end, and how long each one may take.
+const MOST_RUNS: u32 = 5;
+const LONGEST_RUN_MS: u64 = 600_000;
+
+/// Operators at work, and what was changed under the nodes.
+pub(crate) struct Operating {
+    running: Vec<Running>,
+    /// Every layout that was ever configured.
+    layouts: Vec<Arc<Layout>>,
+    /// The layout of the last move that was finished.
+    moved_to: Option<Arc<Layout>>,
+    lost_record: Option<LayoutRecord>,
+    has_lost: bool,
+    /// Whether nodes must be restarted to go on.
+    is_disturbed: bool,
+}
+
+struct Running {
+    generation: u32,
+    layout: Arc<Layout>,
+    /// What was configured before.
+    before: Arc<Layout>,
+    work: Pin<Box<dyn Future<Output = Result<Done, OperatorError>>>>,
+}
+
+#[derive(Debug)]
+enum Done {
+    Released(Freed),
+    Raised,
+    Relaid(Relaid),
+}
+
+impl Operating {
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self {
+            running: Vec::new(),
+            layouts: vec![Arc::new(layout)],
+            moved_to: None,
+            lost_record: None,
+            has_lost: false,
+            is_disturbed: false,
+        }
+    }
+
+    pub(crate) const fn has_lost(&self) -> bool {
+        self.has_lost
+    }
+
+    /// Whether the namespace was moved away from this layout.
+    pub(crate) fn has_moved_from(&self, layout: &Layout) -> bool {
+        self.moved_to.as_ref().is_some_and(|moved_to| **moved_to != *layout)
+    }
+}
+
+impl<P: Policy> World<'_, P> {
+    /// Starts an operator. A move to another layout begins with its configuration, which nodes
+    /// that are started from now on have, too.
+    pub(crate) fn operate(&mut self, order: Order, fault: Option<(usize, Fault)>, slow_ms: u64) {
+        let before = Arc::clone(&self.layout);
+        if let Order::Relayout { earlier_ms, positions, rollback_bits } = order {
+            let epoch_ms = before.epoch_ms() - earlier_ms;
+            let layout = self.setup.shaped(Shape { epoch_ms, positions, rollback_bits });
+            self.layout = Arc::new(layout);
+            self.operating.layouts.push(Arc::clone(&self.layout));
+            self.operating.is_disturbed = true;
+        }
+        if order == Order::TakeBack {
+            let mut known = self.operating.layouts.iter().rev();
+            if let Some(layout) = known.find(|layout| ***layout != *before) {
+                self.layout = Arc::clone(layout);
+            }
+            self.operating.is_disturbed = true;
+        }
+        if let Some((skip, fault)) = fault {
+            let mut state = self.cluster.state();
+            let faults = &mut state.links[self.setup.nodes()].faults;
+            faults.extend((0..skip).map(|_| None));
+            faults.push_back(Some((fault, false)));
+        }
+        self.begin(order, before, slow_ms);
+    }
+
+    fn begin(&mut self, order: Order, before: Arc<Layout>, slow_ms: u64) {
+        let layout = Arc::clone(&self.layout);
+        let writer = self.next_operator(slow_ms);
+        let generation = writer.generation;
+        let mut operator = Operator::with_random(
+            self.setup.settings(&layout, "an operator"),
+            Arc::new(self.connection(&writer)),
+            writer.clock.clone(),
+            self.random(generation),
+        );
+        let (workers, window) = (self.setup.workers, Duration::from_millis(self.setup.window_ms));
+        let work = Box::pin(async move {
+            match order {
+                Order::Release { worker } => {
+                    operator.release(worker % workers + 1).await.map(Done::Released)
+                }
+                Order::Raise => operator.raise(window).await.map(|_| Done::Raised),
+                Order::Relayout { .. } | Order::TakeBack => {
+                    operator.relayout().await.map(Done::Relaid)
+                }
+            }
+        });
+        self.operating.running.push(Running { generation, layout, before, work });
+    }
+
+    pub(crate) fn kill_operators(&mut self) {
+        let mut state = self.cluster.state();
+        for running in self.operating.running.drain(..) {
+            state.activity.operators_killed += 1;
+            state.dead.insert(running.generation);
+        }
+    }
+
+    pub(crate) fn poll_operators(&mut self, context: &mut Context<'_>) {
+        for mut running in std::mem::take(&mut self.operating.running) {
+            match running.work.as_mut().poll(context) {
+                Poll::Ready(outcome) => self.operated(&running, outcome),
+                Poll::Pending => self.operating.running.push(running),
+            }
+        }
+    }
+
+    fn operated(&mut self, running: &Running, outcome: Result<Done, OperatorError>) {
+        let mut state = self.cluster.state();
+        let elapsed_ms = self.time.elapsed_ms();
+        state.journal.note((elapsed_ms, running.generation), || {
+            format!("{elapsed_ms:>9} ms  operator {}: {outcome:?}", running.generation)
+        });
+        let activity = &mut state.activity;
+        match outcome {
+            Ok(Done::Released(Freed::Released(_))) => activity.operator_released += 1,
+            Ok(Done::Raised) => activity.operator_raised += 1,
+            Ok(Done::Relaid(Relaid::Moved(moved))) => {
+                activity.relaid += 1;
+                activity.resumed += u64::from(moved.resumed);
+                self.operating.moved_to = Some(Arc::clone(&running.layout));
+            }
+            Ok(Done::Relaid(Relaid::TakenBack { .. })) => activity.taken_back += 1,
+            Err(OperatorError::IdsTooSmall { .. }) => {
+                activity.relayout_refused += 1;
+                if *self.layout == *running.layout {
+                    self.layout = Arc::clone(&running.before);
+                }
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    /// Loses a row where the rule for rows that are added later covers it: none of its marks is
+    /// further ahead than those of a row that would be added now.
+    pub(crate) async fn lose_row(&mut self, worker: u64) {
+        let now_ms = self.time.now_ms();
+        let scope = Scope::new("default", &self.layout, 0, self.layout.largest_worker());
+        let record = self.cluster.memory.read_record("default").await.expect("memory");
+        let row = self.cluster.memory.row(&scope, worker).await.expect("memory");
+        let (Some(record), Some(row)) = (record, row) else { return };
+        let layout = self.operating.layouts.iter().find(|known| known.words() == record.words);
+        // While the namespace is being moved nobody knows what marks mean.
+        let Some(layout) = layout else { return };
+        let millis = |ms: u64| i64::try_from(ms).expect("small");
+        let (window_ms, skew_ms) = (millis(self.setup.window_ms), millis(self.setup.skew_ms));
+        let added = marks_beyond(layout, now_ms, window_ms, skew_ms);
+        let is_covered = row.marks.lanes() == layout.lanes()
+            && row.marks.iter().all(|mark| mark <= added[0])
+            && record.complete.contains(&scope.reserved_key)
+            && self.setup.own_clock
+            && self.store_clock.peek_ms() == now_ms;
+        if !is_covered {
+            return;
+        }
+        self.cluster.memory.lose_row(&scope, worker);
+        (self.operating.has_lost, self.operating.is_disturbed) = (true, true);
+        let mut state = self.cluster.state();
+        let held = state.lose(worker).is_some();
+        state.activity.lost_rows += 1;
+        state.activity.lost_held += u64::from(held);
+    }
+
+    pub(crate) async fn lose_record(&mut self) {
+        let record = self.cluster.memory.read_record("default").await.expect("memory");
+        let Some(record) = record.filter(|_| self.operating.lost_record.is_none()) else { return };
+        self.cluster.memory.lose_record("default");
+        self.operating.lost_record = Some(record);
+        self.operating.is_disturbed = true;
+        self.cluster.state().activity.lost_records += 1;
+    }
+
+    /// Puts a lost record back, finishes a move that was cut short, and restarts the nodes with
+    /// the recorded layout.
+    pub(crate) async fn finish_operations(&mut self) {
+        if !self.operating.is_disturbed {
+            return;
+        }
+        if let Some(record) = self.operating.lost_record.take() {
+            let memory = &self.cluster.memory;
+            memory.layout_record("default", &record.words).await.expect("memory");
+            for key in &record.complete {
+                memory.mark_complete("default", key).await.expect("memory");
+            }
+        }
+        for _ in 0..MOST_RUNS {
+            self.let_operators_finish().await;
+            match self.recorded().await {
+                Some(Recorded::Moving(Relayout { to, .. })) => {
+                    self.configure(&to);
+                    self.begin(Order::TakeBack, Arc::clone(&self.layout), 0);
+                }
+                Some(Recorded::Settled(words)) => {
+                    self.configure(&words);
+                    return self.crash_all();
+                }
+                // Nobody reached the store yet.
+                None => return self.crash_all(),
+            }
+        }
+        let record = self.recorded().await;
+        self.fail(FailureKind::Standstill, format!("no operator finishes: {record:?}"));
+    }
+
+    fn crash_all(&mut self) {
+        (0..self.setup.nodes()).for_each(|node| self.crash(node));
+    }
+
+    async fn let_operators_finish(&mut self) {
+        let mut left_ms = LONGEST_RUN_MS;
+        while !self.operating.running.is_empty() && left_ms > 0 {
+            self.advance(1_000).await;
+            left_ms -= 1_000;
+        }
+    }
+
+    async fn recorded(&self) -> Option<Recorded> {
+        let record = self.cluster.memory.read_record("default").await.expect("memory")?;
+        Some(Recorded::read(&record.words).expect("what operators write can be read"))
+    }
+
+    fn configure(&mut self, words: &str) {
+        let layout = self.operating.layouts.iter().find(|layout| layout.words() == words);
+        self.layout = Arc::clone(layout.expect("only configured layouts are recorded"));
+    }
+}
