@@ -4,13 +4,17 @@ CARGO ?= cargo
 # The models are built with other flags: a folder of their own keeps the rest from being rebuilt.
 LOOM_TARGET ?= $(or $(CARGO_TARGET_DIR),target)/loom
 
-# How many seeds `make soak` simulates.
+# What `make soak` does: so many seeds are simulated (FIRST=n begins elsewhere), each fault strikes
+# so often on each engine, and the database is away for so many seconds with the default settings.
 SEEDS ?= 100000
+ROUNDS ?= 5
+OUTAGE ?= 240
 
-.PHONY: help build test model-test soak mysql-test lint fmt doc ci
+.PHONY: help build test model-test soak soak-simulation soak-faults soak-models mysql-test lint fmt \
+	doc ci
 
 help:
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 build: ## the release binary, target/release/raindrop
 	$(CARGO) build --release --locked
@@ -28,9 +32,18 @@ model-test: ## issuing under loom, and the lease protocol under a state-space ex
 mysql-test: ## the store tests of MySQL against MySQL proper, downloaded on Debian
 	tests/mysql/run.sh
 
-soak: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
+soak: soak-simulation soak-faults soak-models ## the three below, at full volume
+
+soak-simulation: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
 	SEEDS=$(SEEDS) $(CARGO) test --locked --profile soak --no-default-features --features keeper \
 		--test simulation -- --nocapture
+
+soak-faults: ## every fault ROUNDS=n times on real processes, and OUTAGE=n seconds without the database
+	ROUNDS=$(ROUNDS) OUTAGE=$(OUTAGE) $(CARGO) test --locked --profile soak --test faults -- \
+		--nocapture --test-threads=3 every_fault with_the_default_settings
+
+soak-models: ## the larger worlds of the models
+	RAINDROP_MODEL=large $(MAKE) model-test
 
 fmt: ## formats the code
 	$(CARGO) fmt

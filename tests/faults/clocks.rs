@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     collected::Collected,
     service::{Service, Setup, unix_ms},
-    support::{mariadb::Mariadb, poll},
+    support::{mariadb::Mariadb, poll, server::Server},
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -133,7 +133,7 @@ async fn a_jump_ahead_burns_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_ahead_of_the_database_gets_no_lease() {
-    let mariadb = Mariadb::shared().await;
+    let mariadb = Server::shared(&Mariadb).await;
     let setup = quick().set("store.url", mariadb.database().await);
     for ahead in [30.0, DECADES] {
         let node = setup.clone().with_shifted_clock(ahead).start().await;
@@ -167,7 +167,7 @@ async fn a_boot_in_1970_or_2099_waits_for_the_clock() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_clock_of_the_database_is_ridden_out() {
-    let mariadb = Mariadb::start_with_clock().await;
+    let mariadb = Server::start_with_clock(&Mariadb).await;
     let collected = Collected::default();
     let setup = quick().set("store.url", mariadb.database().await);
     let node = settled(setup, &collected).await;

@@ -1,179 +1,200 @@
-use std::{collections::HashSet, sync::Arc, time::Duration};
+//! Processes on one database under load, to which faults are done one after the other.
 
+use std::{sync::Arc, time::Duration};
+
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IteratorRandom as _};
 use rustix::process::Signal;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{
-    collected::Collected,
+    load::{Home, Load},
+    report::{Report, Row},
     service::{Service, Setup},
-    support::{mariadb::Mariadb, poll},
+    support::{
+        poll,
+        proxy::Proxy,
+        server::{Engine, Server},
+    },
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long anything may take that is to happen at all.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How far leases reach ahead.
+pub(crate) const WINDOW: Duration = Duration::from_secs(15);
+/// After which time a row may be taken.
+pub(crate) const TTL: Duration = Duration::from_secs(3);
+
+/// Which members reach the database through the proxy.
+pub(crate) const PROXIED: [usize; 2] = [2, 3];
+/// Which members have a clock of their own.
+pub(crate) const WITH_CLOCK: [usize; 2] = [4, 5];
+const MEMBERS: usize = 6;
+
+/// The processes, their database and their clients.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) server: Server,
+    pub(crate) proxy: Proxy,
+    pub(crate) members: Vec<Member>,
+    pub(crate) load: Arc<Load>,
+    random: StdRng,
+    pub(crate) report: Report,
+    url: String,
+}
+
+/// A process that is started again when it was ended.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) service: Service,
+    pub(crate) home: Arc<Home>,
+    pub(crate) holder: String,
+    setup: Setup,
+}
+
+/// What a fault was done to, and how often.
+#[derive(Debug)]
+pub(crate) struct Struck {
+    pub(crate) times: usize,
+    pub(crate) victims: Vec<Arc<Home>>,
+}
+
+impl Cluster {
+    pub(crate) async fn start(engine: &'static dyn Engine, seed: u64) -> Self {
+        let server = Server::start(engine).await;
+        let url = server.database().await;
+        let proxy = Proxy::start(&url).await;
+        let proxied = engine.through(&url, proxy.port());
+        let load = Arc::new(Load::default());
+        let mut members = Vec::new();
+        for index in 0..MEMBERS {
+            let url = if PROXIED.contains(&index) { &proxied } else { &url };
+            let holder = format!("member-{index}");
+            let setup = quick(url).set("worker.holder", &holder);
+            let setup = if WITH_CLOCK.contains(&index) { setup.with_clock() } else { setup };
+            let service = setup.clone().start_leased().await;
+            let home = load.join(&service);
+            members.push(Member { service, home, holder, setup });
+        }
+        let (random, report) = (StdRng::seed_from_u64(seed), Report::new(engine.name()));
+        let cluster = Self { server, proxy, members, load, random, report, url };
+        cluster.until_renewed().await;
+        cluster
+    }
+
+    /// How a process of this cluster is started.
+    pub(crate) fn setup(&self) -> Setup {
+        quick(&self.url)
+    }
+
+    /// Does a fault, waits until every member serves again, and writes down what happened.
+    pub(crate) async fn suffer(
+        &mut self,
+        fault: &'static str,
+        inflict: impl AsyncFnOnce(&mut Self) -> Struck,
+    ) {
+        let (count, duplicates) = (self.load.collected.count(), self.load.collected.duplicates());
+        self.load.begin();
+        let begin = Instant::now();
+        let struck = inflict(self).await;
+        self.until_all_serve().await;
+
+        let took = begin.elapsed();
+        let served: Vec<_> = struck.victims.iter().map(|victim| victim.served()).collect();
+        let (figures, unexpected) = (self.load.figures(), self.load.unexpected());
+        let rates = served.iter().map(|served| {
+            let up = took.saturating_sub(served.gap.longest());
+            served.ids as f64 / up.as_secs_f64()
+        });
+        let row = Row {
+            fault,
+            times: struck.times,
+            requests: figures.requests,
+            refused: figures.refused,
+            broken: figures.broken,
+            unexpected: unexpected.len(),
+            ids: self.load.collected.count() - count,
+            duplicates: self.load.collected.duplicates() - duplicates,
+            cluster_gap: figures.gap.longest(),
+            victim_gap: served.iter().map(|served| served.gap.longest()).max().unwrap_or_default(),
+            ids_per_second: rates.fold(f64::INFINITY, f64::min),
+        };
+        let engine = self.report.engine();
+        println!("{engine} · {fault} · {:.0} s · {} IDs", took.as_secs_f64(), row.ids);
+        assert_eq!(row.duplicates, 0, "{fault}");
+        assert!(unexpected.is_empty(), "{fault}: {unexpected:#?}");
+        self.report.add(row);
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Home>> {
+        self.members.iter().map(|member| member.home.clone()).collect()
+    }
+
+    /// The index of one of these members, or of all.
+    pub(crate) fn any(&mut self, among: impl IntoIterator<Item = usize>) -> usize {
+        among.into_iter().choose(&mut self.random).expect("at least one")
+    }
+
+    /// A random time, for a fault or its end to come unexpectedly.
+    pub(crate) fn moment(&mut self, longest: Duration) -> Duration {
+        self.random.random_range(Duration::ZERO..=longest)
+    }
+
+    /// Waits until every member has renewed its lease after now.
+    pub(crate) async fn until_renewed(&self) {
+        let mut before = Vec::new();
+        for member in &self.members {
+            before.push(member.renewals("done").await);
+        }
+        for (member, before) in self.members.iter().zip(before) {
+            member.until_renewals("done", before).await;
+        }
+    }
+
+    async fn until_all_serve(&self) {
+        let before = self.members.iter().map(|member| member.home.served().ids);
+        for (member, before) in self.members.iter().zip(before.collect::<Vec<_>>()) {
+            poll::until(PATIENCE, "every member serves", async || {
+                (member.home.served().ids > before + 5_000).then_some(())
+            })
+            .await;
+        }
+    }
+}
+
+impl Member {
+    /// Ends the process with a signal and, after a while, starts another one in its place.
+    pub(crate) async fn replace(&mut self, signal: Signal, after: Duration) {
+        self.home.harm();
+        self.service.signal(signal);
+        let status = self.service.ended().await;
+        assert_eq!(status.success(), signal == Signal::TERM, "{status}\n{}", self.service.log());
+        sleep(after).await;
+        self.service = self.setup.clone().start_leased().await;
+        self.home.moved(&self.service);
+        self.home.is_well();
+    }
+
+    /// How many renewals ended like this.
+    pub(crate) async fn renewals(&self, outcome: &str) -> f64 {
+        let labels = format!("operation=\"renew\",outcome=\"{outcome}\"");
+        self.service.metric("raindrop_lease_operations_total", &labels).await
+    }
+
+    pub(crate) async fn until_renewals(&self, outcome: &str, more_than: f64) {
+        poll::until(PATIENCE, &format!("a renewal is {outcome}"), async || {
+            (self.renewals(outcome).await > more_than).then_some(())
+        })
+        .await;
+    }
+}
 
 /// Short leases, so that take-overs happen within seconds.
 fn quick(url: &str) -> Setup {
     Setup::new()
         .set("store.url", url)
-        .set("lease.ttl", "3s")
+        .set("store.timeout", "1s")
+        .set("lease.ttl", format!("{}s", TTL.as_secs()))
         .set("lease.renew", "1s")
-        .set("lease.window", "20s")
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_processes_with_crashes_pauses_and_clock_steps_issue_two_million_distinct_ids() {
-    let mariadb = Mariadb::start().await;
-    let url = mariadb.database().await;
-    let collected = Arc::new(Collected::default());
-    let mut nodes = Vec::new();
-    let mut clients = Vec::new();
-    for _ in 0..5 {
-        let node = quick(&url).with_clock().start_leased().await;
-        clients.push(collected.client(&node, "order", 1));
-        clients.push(collected.client(&node, "order", 2_000));
-        nodes.push(node);
-    }
-    let mut workers = HashSet::new();
-    for node in &nodes {
-        workers.insert(node.worker().await);
-    }
-    assert_eq!(workers.len(), 5, "five processes hold five worker ids");
-
-    crash(&collected, &mut nodes, &url, &mut clients).await;
-    take_over(&collected, &nodes[1], &url).await;
-    rotate(&nodes[2]).await;
-    // Inside the window, there and back again.
-    nodes[3].shift_clock(5);
-    let seen = collected.count();
-    poll::until(PATIENCE, "IDs go on", async || (collected.count() > seen + 50_000).then_some(()))
-        .await;
-    rotate_to(&nodes[3], 0).await;
-
-    poll::until(Duration::from_secs(300), "two million IDs", async || {
-        (collected.count() >= 2_000_000).then_some(())
-    })
-    .await;
-    collected.stop();
-    for client in clients {
-        client.await.expect("no panic");
-    }
-    println!(
-        "requests {} · failed {} · ids {} · duplicates {}",
-        collected.requests(),
-        collected.failures().len(),
-        collected.count(),
-        collected.duplicates()
-    );
-    assert_eq!(collected.duplicates(), 0);
-}
-
-/// `kill -9` and a restart, which takes a spare row.
-async fn crash(
-    collected: &Arc<Collected>,
-    nodes: &mut Vec<Service>,
-    url: &str,
-    clients: &mut Vec<tokio::task::JoinHandle<()>>,
-) {
-    let crashed = nodes.remove(0);
-    let worker = crashed.worker().await;
-    crashed.kill9().await;
-    let again = quick(url).with_clock().start_leased().await;
-    assert_ne!(again.worker().await, worker, "the row of the crashed process is still held");
-    clients.push(collected.client(&again, "order", 1));
-    clients.push(collected.client(&again, "order", 2_000));
-    nodes.insert(0, again);
-}
-
-/// A process sleeps through its ttl, another takes its row, and both issue.
-async fn take_over(collected: &Arc<Collected>, paused: &Service, url: &str) {
-    let worker = paused.worker().await;
-    let lane = paused.lane().await;
-    paused.signal(Signal::STOP);
-    let taker = quick(url).set("worker.id", worker).start_leased().await;
-    collected.add(&taker.ids("order", 5_000).await);
-    let (_, fields) = taker.json(&format!("/parse/{}", taker.ids("other", 1).await[0])).await;
-    assert_eq!(fields["worker_id"], worker);
-    paused.signal(Signal::CONT);
-    // The dispossessed uses up its range: the first answer comes from the row that it lost.
-    let ids = paused.ids("order", 5_000).await;
-    let (_, fields) = paused.json(&format!("/parse/{}", ids[0])).await;
-    assert_eq!((&fields["worker_id"], &fields["lane"]), (&worker.into(), &lane.into()));
-    collected.add(&ids);
-    collected.add(&taker.ids("order", 5_000).await);
-    poll::until(PATIENCE, "the dispossessed finds another row", async || {
-        (paused.worker().await != worker).then_some(())
-    })
-    .await;
-    collected.add(&paused.ids("order", 5_000).await);
-    taker.stop().await;
-}
-
-/// The clock goes back by seconds: another lane of the same worker.
-async fn rotate(node: &Service) {
-    rotate_to(node, -5).await;
-    let rotated = node.metric("raindrop_clock_rollbacks_total", "action=\"rotated\"").await;
-    assert!(rotated >= 1.0, "{rotated}");
-}
-
-async fn rotate_to(node: &Service, shift: i32) {
-    let before = (node.worker().await, node.lane().await);
-    node.shift_clock(shift);
-    poll::until(PATIENCE, "another lane is leased", async || {
-        let after = (node.worker().await, node.lane().await);
-        (after != before).then_some(())
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_crash_a_spare_row_serves_within_two_seconds() {
-    let mariadb = Mariadb::shared().await;
-    let url = mariadb.database().await;
-    let setup = Setup::new().set("store.url", &url);
-    let mut fastest = Duration::MAX;
-    // The machine may be busy with other tests: one of three restarts shows what it takes.
-    for _ in 0..3 {
-        let node = setup.clone().start_leased().await;
-        node.ids("order", 10).await;
-        node.kill9().await;
-        let killed = Instant::now();
-        let again = setup.clone().start_leased().await;
-        again.ids("order", 10).await;
-        fastest = fastest.min(killed.elapsed());
-        again.kill9().await;
-    }
-    println!("serving again after {fastest:?}");
-    assert!(fastest < Duration::from_secs(2), "{fastest:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn seven_nodes_fill_three_bits_and_the_eighth_serves_when_one_leaves() {
-    let mariadb = Mariadb::shared().await;
-    let url = mariadb.database().await;
-    let setup = quick(&url).set("layout.worker_bits", 3);
-    let mut nodes = Vec::new();
-    for _ in 0..7 {
-        nodes.push(setup.clone().start_leased().await);
-    }
-    let eighth = setup.start().await;
-    let refused = poll::until(PATIENCE, "the eighth is refused", async || {
-        let (status, body) = eighth.json("/id/order").await;
-        (body["code"] == "lease_unavailable").then_some(status)
-    })
-    .await;
-    assert_eq!(refused, 503);
-    let answer = eighth.get("/id/order").await.expect("an answer");
-    let retry_after = answer.headers()["retry-after"].to_str().expect("text").parse::<u64>();
-    assert!((1..=4).contains(&retry_after.expect("seconds")));
-    let (status, _) = eighth.json("/health").await;
-    assert_eq!(status, 503);
-
-    let collected = Collected::default();
-    for node in &nodes {
-        collected.add(&node.ids("order", 1_000).await);
-    }
-    nodes.pop().expect("seven").stop().await;
-    eighth.until_ready().await;
-    collected.add(&eighth.ids("order", 1_000).await);
-    assert_eq!((collected.count(), collected.duplicates()), (8_000, 0));
+        .set("lease.window", format!("{}s", WINDOW.as_secs()))
 }

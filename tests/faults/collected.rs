@@ -1,95 +1,63 @@
-//! Every ID that anybody was given, and clients that ask for them.
+//! Every ID that anybody was given.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use reqwest::{Client, StatusCode};
-use serde_json::Value;
-use tokio::{task::JoinHandle, time::sleep};
-
-use crate::service::{Service, client, parse_ids};
-
-/// IDs of one code and what became of the requests for them.
+/// The IDs of one code.
 #[derive(Debug, Default)]
-pub(crate) struct Collected {
-    ids: Mutex<Vec<u64>>,
-    count: AtomicUsize,
-    requests: AtomicUsize,
-    failures: Mutex<Vec<String>>,
-    stopped: AtomicBool,
+pub(crate) struct Collected(Mutex<Ids>);
+
+#[derive(Debug, Default)]
+struct Ids {
+    count: usize,
+    duplicates: usize,
+    /// Those that were compared with each other; ascending, each once.
+    compared: Vec<u64>,
+    recent: Vec<u64>,
 }
 
 impl Collected {
+    /// Adds the IDs of one answer.
     pub(crate) fn add(&self, ids: &[u64]) {
         assert!(ids.is_sorted_by(|a, b| a < b), "a batch ascends");
-        self.ids.lock().expect("unpoisoned").extend(ids);
-        self.count.fetch_add(ids.len(), Ordering::Relaxed);
+        let mut all = self.lock();
+        all.count += ids.len();
+        all.recent.extend(ids);
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
+        self.lock().count
     }
 
-    pub(crate) fn requests(&self) -> usize {
-        self.requests.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn failures(&self) -> Vec<String> {
-        self.failures.lock().expect("unpoisoned").clone()
-    }
-
-    /// Ends the clients.
-    pub(crate) fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
-    }
-
-    /// How many IDs were given to more than one request.
+    /// How often an ID was given that somebody else had been given before.
     pub(crate) fn duplicates(&self) -> usize {
-        let mut ids = self.ids.lock().expect("unpoisoned").clone();
-        ids.sort_unstable();
-        let all = ids.len();
-        ids.dedup();
-        all - ids.len()
+        let Ids { duplicates, compared, recent, .. } = &mut *self.lock();
+        let given = compared.len() + recent.len();
+        compared.append(recent);
+        // Finds what is in order already, so that only the recent ones cost.
+        compared.sort();
+        compared.dedup();
+        *duplicates += given - compared.len();
+        *duplicates
     }
 
-    /// Starts a client that asks for `count` IDs at a time, again and again, whether the process
-    /// answers or not.
-    pub(crate) fn client(
-        self: &Arc<Self>,
-        service: &Service,
-        code: &str,
-        count: u32,
-    ) -> JoinHandle<()> {
-        let url = if count == 1 {
-            service.url(&format!("/id/{code}"))
-        } else {
-            service.url(&format!("/ids/{code}?n={count}"))
-        };
-        let collected = Arc::clone(self);
-        tokio::spawn(async move {
-            let client = client();
-            while !collected.stopped.load(Ordering::Relaxed) {
-                collected.requests.fetch_add(1, Ordering::Relaxed);
-                match ask(&client, &url).await {
-                    Ok(ids) => collected.add(&ids),
-                    Err(failure) => {
-                        collected.failures.lock().expect("unpoisoned").push(failure);
-                        sleep(Duration::from_millis(20)).await;
-                    }
-                }
-            }
-        })
+    /// How many IDs since the last comparison are like this.
+    pub(crate) fn count_recent(&self, is_like: impl Fn(u64) -> bool) -> usize {
+        self.lock().recent.iter().filter(|id| is_like(**id)).count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ids> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn ask(client: &Client, url: &str) -> Result<Vec<u64>, String> {
-    let answer = client.get(url).send().await.map_err(|error| error.to_string())?;
-    let status = answer.status();
-    let body: Value = answer.json().await.map_err(|error| error.to_string())?;
-    if status == StatusCode::OK { Ok(parse_ids(&body)) } else { Err(format!("{status} {body}")) }
+#[test]
+fn an_id_that_comes_again_is_counted_whenever_it_comes() {
+    let collected = Collected::default();
+    collected.add(&[1, 2, 9]);
+    collected.add(&[2, 3]);
+    assert_eq!((collected.count(), collected.duplicates()), (5, 1));
+    collected.add(&[3, 4]);
+    collected.add(&[9]);
+    assert_eq!(collected.count_recent(|id| id > 3), 2);
+    assert_eq!((collected.count(), collected.duplicates()), (8, 3));
 }

@@ -6,6 +6,7 @@ use tokio::time::sleep;
 
 use crate::{
     collected::Collected,
+    load::Load,
     service::{Setup, run, unix_ms},
     support::poll,
 };
@@ -50,31 +51,30 @@ fn used_rows(folder: &std::path::Path) -> String {
 async fn a_clean_stop_under_load_frees_the_row_and_the_next_start_goes_on_above() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let setup = Setup::new().folder(folder.path()).set("worker.max_id", 1);
-    let collected = Arc::new(Collected::default());
+    let load = Arc::new(Load::default());
     for _ in 0..3 {
         // With the only row: had it not been freed, the next start would wait for its ttl.
         let node = setup.clone().start_leased().await;
-        let clients: Vec<_> =
-            (0..4).map(|index| collected.client(&node, "order", 1 + index * 100)).collect();
+        let home = load.join(&node);
         // An idle connection, and one that sent half a request, must not hold up the end.
         let address = node.url("").replace("http://", "");
         let idle = TcpStream::connect(&address).expect("connects");
         let mut half = TcpStream::connect(&address).expect("connects");
         half.write_all(b"GET /id/order HTTP/1.1\r\nHost: ").expect("writes");
-        let enough = collected.count() + 5_000;
         poll::until(Duration::from_secs(30), "IDs under load", async || {
-            (collected.count() > enough).then_some(())
+            (home.served().ids > 5_000).then_some(())
         })
         .await;
+        home.harm();
         node.stop().await;
         drop((idle, half));
-        for client in clients {
-            client.abort();
-        }
+        load.leave(&home);
         let rows = used_rows(folder.path());
         assert!(rows.contains("free") && !rows.contains("held"), "{rows}");
     }
-    assert_eq!(collected.duplicates(), 0);
+    load.stop().await;
+    assert_eq!(load.unexpected(), [""; 0]);
+    assert_eq!(load.collected.duplicates(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,13 +5,18 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+// The first by its name, so that its long waiting is shared with the others' work.
+mod away;
 mod clocks;
 mod cluster;
 mod collected;
 mod command;
+mod every_fault;
 mod layouts;
 mod lifecycle;
+mod load;
 mod namespaces;
 mod operators;
-mod outage;
+mod report;
 mod service;
+mod workers;

@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use crate::{
     collected::Collected,
     service::{Service, Setup, run},
-    support::{mariadb::Mariadb, poll},
+    support::{mariadb::Mariadb, poll, server::Server},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ impl Place {
     }
 
     async fn mariadb() -> Self {
-        let url = Mariadb::shared().await.database().await;
+        let url = Server::shared(&Mariadb).await.database().await;
         Self::sqlite().with("store.url", &url)
     }
 

@@ -240,6 +240,12 @@ pub(crate) fn run(
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
+/// A number that the run was given, or nothing.
+pub(crate) fn from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: must be a number")))
+}
+
 /// The machine's clock.
 #[expect(clippy::disallowed_methods, reason = "the test compares with the machine's clock")]
 pub(crate) fn unix_ms() -> i64 {

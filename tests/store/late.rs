@@ -10,8 +10,12 @@ use raindrop::{
 use crate::{
     site::{Site, open, release, scope, token, with_rows, write},
     support::{
+        mariadb::Mariadb,
         poll,
+        postgres::Postgres,
         proxy::{Fault, Proxy},
+        redis::Redis,
+        server::Engine,
     },
 };
 
@@ -45,19 +49,14 @@ on_every_server! {
 
 /// The store behind a proxy, with a short time-out and statements that the server knows.
 async fn behind_a_proxy(site: &Site) -> (Proxy, std::sync::Arc<dyn Store>) {
-    let url = site.url();
-    let (scheme, rest) = url.split_once("://").expect("an address");
-    let (server, database) = rest.split_once('/').expect("a database");
-    let (user, server) = server.rsplit_once('@').unwrap_or(("", server));
-    let proxy = Proxy::start(server).await;
-    let at = if user.is_empty() { "" } else { "@" };
-    // The proxy must see what passes.
-    let plain = match site {
-        Site::Mariadb(_) => "?ssl-mode=DISABLED",
-        Site::Postgres(_) => "?sslmode=disable",
-        _ => "",
+    let (engine, url): (&dyn Engine, _) = match site {
+        Site::Mariadb(url) => (&Mariadb, url),
+        Site::Postgres(url) => (&Postgres, url),
+        Site::Redis(url) => (&Redis, url),
+        _ => panic!("it is no server"),
     };
-    let url = format!("{scheme}://{user}{at}127.0.0.1:{}/{database}{plain}", proxy.port());
+    let proxy = Proxy::start(url).await;
+    let url = engine.through(url, proxy.port());
     let mut settings = StoreSettings::new(url);
     settings.timeout = Duration::from_secs(1);
     let store = open(&settings).await;

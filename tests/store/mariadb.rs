@@ -10,12 +10,12 @@ use raindrop::{
 use crate::{
     outage::settings,
     site::{Site, open, scope, with_rows, write},
-    support::{mariadb::Mariadb, poll},
+    support::{mariadb::Mariadb, poll, server::Server},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_connections_are_kept_and_not_for_long() {
-    let server = Mariadb::start().await;
+    let server = Server::start(&Mariadb).await;
     let site = Site::Mariadb(server.database().await);
     with_rows(&site, &scope(1, 3)).await;
     // Its own user, to tell its connections from ours.
@@ -44,7 +44,7 @@ async fn few_connections_are_kept_and_not_for_long() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_operator_should_know() {
-    let server = Mariadb::start().await;
+    let server = Server::start(&Mariadb).await;
     let site = Site::Mariadb(server.database().await);
     let database = site.url().rsplit('/').next().expect("a name").to_owned();
     with_rows(&site, &scope(1, 3)).await;
@@ -69,6 +69,6 @@ async fn what_the_operator_should_know() {
     assert!(refused(&error) && !error.is_permanent(), "{error:?}");
     let error = open(&plain("wrong")).await.prepare().await.expect_err("a wrong password");
     assert!(refused(&error) && !error.is_permanent(), "{error:?}");
-    let error = open(&settings(server.url("nowhere"))).await.prepare().await;
+    let error = open(&settings(format!("{}/nowhere", server.address()))).await.prepare().await;
     assert!(refused(&error.expect_err("no such database")));
 }

@@ -10,22 +10,24 @@ use tokio::time::Instant;
 
 use crate::{
     site::{Site, open, scope, token, with_rows, write},
-    support::{mariadb::Mariadb, poll, postgres::Postgres, redis::Redis, server::Server},
+    support::{poll, server::Server},
 };
 
 macro_rules! on_every_server {
     ($($case:ident)*) => {
-        on_every_server!(@ mariadb $($case)*);
-        on_every_server!(@ postgres $($case)*);
-        on_every_server!(@ redis $($case)*);
+        on_every_server!(@ mariadb Mariadb $($case)*);
+        on_every_server!(@ postgres Postgres $($case)*);
+        on_every_server!(@ redis Redis $($case)*);
     };
-    (@ $engine:ident $($case:ident)*) => {
-        mod $engine {
-            use super::Victim;
+    (@ $module:ident $engine:ident $($case:ident)*) => {
+        mod $module {
+            use crate::{site::Site, support::{$module::$engine, server::Server}};
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    super::$case(Victim::$engine().await).await;
+                    let server = Server::start(&$engine).await;
+                    let site = Site::$engine(server.database().await);
+                    super::$case(&server, &site).await;
                 }
             )*
         }
@@ -36,52 +38,6 @@ on_every_server! {
     a_frozen_server_hangs_nobody
     a_server_that_is_gone_is_found_again
     a_call_that_is_given_up_blocks_nobody
-}
-
-/// A server that may be harmed.
-#[derive(Debug)]
-enum Victim {
-    Mariadb(Mariadb),
-    Postgres(Postgres),
-    Redis(Redis),
-}
-
-impl Victim {
-    async fn mariadb() -> Self {
-        Self::Mariadb(Mariadb::start().await)
-    }
-
-    async fn postgres() -> Self {
-        Self::Postgres(Postgres::start().await)
-    }
-
-    async fn redis() -> Self {
-        Self::Redis(Redis::start().await)
-    }
-
-    async fn site(&self) -> Site {
-        match self {
-            Self::Mariadb(server) => Site::Mariadb(server.database().await),
-            Self::Postgres(server) => Site::Postgres(server.database().await),
-            Self::Redis(server) => Site::Redis(server.database().await),
-        }
-    }
-
-    fn private(&self) -> &Server {
-        match self {
-            Self::Mariadb(server) => server.private(),
-            Self::Postgres(server) => server.private(),
-            Self::Redis(server) => server.private(),
-        }
-    }
-
-    async fn restart(&self) {
-        match self {
-            Self::Mariadb(server) => server.restart().await,
-            Self::Postgres(server) => server.restart().await,
-            Self::Redis(server) => server.restart().await,
-        }
-    }
 }
 
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -121,13 +77,12 @@ async fn every_call_fails(store: &dyn Store, expected: impl Fn(&StoreError) -> b
     }
 }
 
-async fn a_frozen_server_hangs_nobody(server: Victim) {
-    let site = server.site().await;
-    with_rows(&site, &scope(1, 3)).await;
+async fn a_frozen_server_hangs_nobody(server: &Server, site: &Site) {
+    with_rows(site, &scope(1, 3)).await;
     let store = open(&settings(site.url())).await;
     store.survey(&scope(1, 3)).await.expect("a survey");
 
-    server.private().freeze();
+    server.freeze();
     let timed_out = |error: &StoreError| matches!(error, StoreError::TimedOut { .. });
     every_call_fails(&*store, timed_out).await;
     // More at once than there are connections.
@@ -140,7 +95,7 @@ async fn a_frozen_server_hangs_nobody(server: Victim) {
     assert_eq!(calls.join_all().await, [true; 10]);
     assert!(begin.elapsed() < TIMEOUT + MARGIN, "{:?}", begin.elapsed());
 
-    server.private().thaw();
+    server.thaw();
     poll::until(Duration::from_secs(20), "the store works again", async || {
         store.survey(&scope(1, 3)).await.ok()
     })
@@ -155,16 +110,15 @@ async fn a_frozen_server_hangs_nobody(server: Victim) {
     .await;
 }
 
-async fn a_server_that_is_gone_is_found_again(server: Victim) {
-    let site = server.site().await;
-    with_rows(&site, &scope(1, 3)).await;
+async fn a_server_that_is_gone_is_found_again(server: &Server, site: &Site) {
+    with_rows(site, &scope(1, 3)).await;
     let store = open(&settings(site.url())).await;
     let mut before = Token::UNUSED;
     for (bits, stop) in [(1, Server::kill9 as fn(&Server)), (2, Server::stop)] {
         let swapped = store.swap(&scope(1, 3), 2, before, &write(bits)).await;
         assert!(swapped.expect("an answer"));
         before = token(bits);
-        stop(server.private());
+        stop(server);
         let unavailable = |error: &StoreError| matches!(error, StoreError::Unavailable(_));
         every_call_fails(&*store, unavailable).await;
         // An address where nobody listens is no reason not to start.
@@ -176,9 +130,8 @@ async fn a_server_that_is_gone_is_found_again(server: Victim) {
     }
 }
 
-async fn a_call_that_is_given_up_blocks_nobody(server: Victim) {
-    let site = server.site().await;
-    let store = with_rows(&site, &scope(1, 3)).await;
+async fn a_call_that_is_given_up_blocks_nobody(_: &Server, site: &Site) {
+    let store = with_rows(site, &scope(1, 3)).await;
     let scope = scope(1, 3);
     for _ in 0..20 {
         let _ = tokio::time::timeout(Duration::from_micros(300), store.survey(&scope)).await;

@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use crate::{
     outage::settings,
     site::{Site, open, scope, with_rows, write},
-    support::{poll, postgres::Postgres},
+    support::{poll, postgres::Postgres, server::Server},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_session_is_durable() {
-    let server = Postgres::start().await;
+    let server = Server::start(&Postgres).await;
     let site = Site::Postgres(server.database().await);
     let database = site.url().rsplit('/').next().expect("a name").to_owned();
     // What a session is set to when it begins, seen by a trigger on its writes.
@@ -48,7 +48,7 @@ async fn every_session_is_durable() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_operator_should_know() {
-    let server = Postgres::start().await;
+    let server = Server::start(&Postgres).await;
     let site = Site::Postgres(server.database().await);
     with_rows(&site, &scope(1, 3)).await;
     for setting in ["fsync", "full_page_writes"] {
@@ -64,7 +64,7 @@ async fn what_the_operator_should_know() {
     let plain = site.url().replace("postgres@", "plain@");
     let error = open(&settings(plain)).await.prepare().await;
     assert!(matches!(error.expect_err("no right"), StoreError::Refused(_)));
-    let error = open(&settings(server.url("nowhere"))).await.prepare().await;
+    let error = open(&settings(format!("{}/nowhere", server.address()))).await.prepare().await;
     assert!(matches!(error.expect_err("no such database"), StoreError::Refused(_)));
     let read_only = format!("{}?options=-c%20default_transaction_read_only%3Don", site.url());
     let store = open(&settings(read_only)).await;

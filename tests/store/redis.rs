@@ -13,6 +13,7 @@ use crate::{
     support::{
         poll,
         redis::{Redis, run},
+        server::Server,
     },
 };
 
@@ -20,7 +21,7 @@ const ROW: &str = "soc_raindrop_worker:{default}:row:0/0:00000000000000000005";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_operator_should_know() {
-    let server = Redis::start().await;
+    let server = Server::start(&Redis).await;
     let url = server.database().await;
     let site = Site::Redis(url.clone());
     let set = async |setting: &str, value: &str| {
@@ -49,8 +50,8 @@ async fn what_the_operator_should_know() {
     let error = open(&settings(plain("wrong"))).await.prepare().await.expect_err("no entry");
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
 
-    let other = Redis::start().await;
-    let port = other.private().port().to_string();
+    let other = Server::start(&Redis).await;
+    let port = other.port().to_string();
     run::<()>(&url, &["REPLICAOF", "127.0.0.1", &port]).await;
     let error = site.unprepared().await.prepare().await.expect_err("a replica");
     assert!(error.is_permanent() && error.to_string().contains("is a replica"), "{error}");
@@ -171,7 +172,7 @@ async fn tls_to_a_server_without_it_fails_in_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_connections_are_kept_and_not_for_long() {
-    let server = Redis::start().await;
+    let server = Server::start(&Redis).await;
     let site = Site::Redis(server.database().await);
     with_rows(&site, &scope(1, 3)).await;
     let url = site.url();

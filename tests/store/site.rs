@@ -14,7 +14,12 @@ use sqlx::{
 };
 use tempfile::TempDir;
 
-use crate::support::{mariadb::Mariadb, postgres::Postgres, redis::Redis};
+use crate::support::{
+    mariadb::Mariadb,
+    postgres::Postgres,
+    redis::Redis,
+    server::{Engine as _, Server},
+};
 
 /// Long enough for a busy machine; the tests that measure it set their own.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
@@ -41,15 +46,15 @@ impl Site {
     }
 
     pub(crate) async fn mariadb() -> Self {
-        Self::Mariadb(Mariadb::shared().await.database().await)
+        Self::Mariadb(Server::shared(&Mariadb).await.database().await)
     }
 
     pub(crate) async fn postgres() -> Self {
-        Self::Postgres(Postgres::shared().await.database().await)
+        Self::Postgres(Server::shared(&Postgres).await.database().await)
     }
 
     pub(crate) async fn redis() -> Self {
-        Self::Redis(Redis::shared().await.database().await)
+        Self::Redis(Server::shared(&Redis).await.database().await)
     }
 
     pub(crate) fn url(&self) -> String {
@@ -91,16 +96,8 @@ impl Site {
                 connection.execute(AssertSqlSafe(sql)).await.expect(sql);
                 connection.close().await.expect("a polite end");
             }
-            Self::Mariadb(url) => {
-                let mut connection = MySqlConnection::connect(url).await.expect("the server");
-                connection.execute(AssertSqlSafe(sql)).await.expect(sql);
-                connection.close().await.expect("a polite end");
-            }
-            Self::Postgres(url) => {
-                let mut connection = PgConnection::connect(url).await.expect("the server");
-                connection.execute(AssertSqlSafe(sql)).await.expect(sql);
-                connection.close().await.expect("a polite end");
-            }
+            Self::Mariadb(url) => Mariadb.run(url, sql).await,
+            Self::Postgres(url) => Postgres.run(url, sql).await,
         }
     }
 

@@ -6,9 +6,11 @@ pub(crate) mod faketime;
 pub(crate) mod mariadb;
 pub(crate) mod poll;
 pub(crate) mod postgres;
+pub(crate) mod programs;
 pub(crate) mod proxy;
 pub(crate) mod redis;
 pub(crate) mod server;
+mod watched;
 
 /// A port on 127.0.0.1 that nobody uses just now.
 pub(crate) fn free_port() -> u16 {

@@ -1,103 +1,94 @@
-//! PostgreSQL servers of the tests' own.
-//!
-//! Without PostgreSQL on the machine, and as root on Debian or Ubuntu, it is installed. With
-//! `RAINDROP_TEST_POSTGRES_URL` (`postgres://user:password@host:port`, no database) the shared
-//! server is that one.
+//! PostgreSQL; `RAINDROP_TEST_POSTGRES_URL` (`postgres://user:password@host:port`, no database)
+//! names another shared server.
 
 use std::{
-    env,
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        OnceLock,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::OnceLock,
 };
 
+use async_trait::async_trait;
 use rustix::process::geteuid;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use tokio::sync::OnceCell;
 
 use super::{
     debian,
-    server::{Kind, Server, find_program, initialised, succeed},
+    programs::{self, copy_folder, initialised, succeed},
+    server::{Engine, Server},
 };
 
-const KIND: Kind = Kind { name: "postgres", polite: "INT", fill, program };
-
-/// A server.
+/// PostgreSQL servers.
 #[derive(Debug)]
-pub(crate) struct Postgres {
-    address: String,
-    private: Option<Server>,
-}
+pub(crate) struct Postgres;
 
-impl Postgres {
-    /// The server that the tests of this process share: for tests that do it no harm.
-    pub(crate) async fn shared() -> &'static Self {
-        static SHARED: OnceCell<Postgres> = OnceCell::const_new();
-        SHARED
-            .get_or_init(async || match env::var("RAINDROP_TEST_POSTGRES_URL") {
-                Ok(url) => {
-                    let address = url.trim_end_matches('/').to_owned();
-                    Self { address, private: None }
-                }
-                Err(_) => Self::start().await,
-            })
-            .await
+#[async_trait]
+impl Engine for Postgres {
+    fn name(&self) -> &'static str {
+        "PostgreSQL"
     }
 
-    /// A server for one test, which may do to it what it likes.
-    pub(crate) async fn start() -> Self {
-        let server = Server::start(KIND, answers).await;
-        Self { address: address(server.port()), private: Some(server) }
+    fn polite(&self) -> &'static str {
+        "INT"
     }
 
-    /// The address of a database.
-    pub(crate) fn url(&self, database: &str) -> String {
-        format!("{}/{database}", self.address)
+    fn shared(&self) -> (&'static OnceCell<Server>, &'static str) {
+        static SHARED: OnceCell<Server> = OnceCell::const_new();
+        (&SHARED, "RAINDROP_TEST_POSTGRES_URL")
     }
 
-    /// Makes an empty database and returns its address.
-    pub(crate) async fn database(&self) -> String {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    fn fill(&self, folder: &Path) {
+        copy_folder(&programs().1, &folder.join("data"));
+        give_away(folder);
+    }
+
+    fn program(&self, folder: &Path, port: u16) -> Vec<OsString> {
+        let mut words = unprivileged(&programs().0);
+        words.push("-D".into());
+        words.push(folder.join("data").into());
+        words.extend(["-p".into(), port.to_string().into()]);
+        for setting in [
+            "listen_addresses=127.0.0.1",
+            "unix_socket_directories=",
+            "max_connections=500",
+            "shared_buffers=32MB",
+            "autovacuum=off",
+        ] {
+            words.extend(["-c".into(), setting.into()]);
+        }
+        words
+    }
+
+    fn address(&self, port: u16) -> String {
+        format!("postgres://postgres@127.0.0.1:{port}")
+    }
+
+    async fn answers(&self, address: &str) -> bool {
+        let url = format!("{address}/postgres");
+        let Ok(connection) = PgConnection::connect(&url).await else { return false };
+        connection.close().await.expect("a polite end");
+        true
+    }
+
+    async fn make_database(&self, address: &str, number: u32) -> String {
         let name = format!("raindrop_test_{}_{number}", std::process::id());
-        self.run(&format!("DROP DATABASE IF EXISTS {name}")).await;
-        self.run(&format!("CREATE DATABASE {name}")).await;
-        self.url(&name)
+        let administration = format!("{address}/postgres");
+        self.run(&administration, &format!("DROP DATABASE IF EXISTS {name}")).await;
+        self.run(&administration, &format!("CREATE DATABASE {name}")).await;
+        format!("{address}/{name}")
     }
 
-    /// Runs a statement as the administrator.
-    pub(crate) async fn run(&self, sql: &str) {
-        let url = self.url("postgres");
-        let mut connection = PgConnection::connect(&url).await.expect("the server");
+    async fn run(&self, address: &str, sql: &str) {
+        let mut connection = PgConnection::connect(address).await.expect("the server");
         connection.execute(AssertSqlSafe(sql)).await.expect(sql);
         connection.close().await.expect("a polite end");
     }
 
-    /// The server, to be harmed.
-    pub(crate) fn private(&self) -> &Server {
-        self.private.as_ref().expect("only a server that the tests started can be harmed")
+    fn unencrypted(&self) -> &'static str {
+        "?sslmode=disable"
     }
-
-    /// Starts the server again on the same port and data; ends it first if it still runs.
-    pub(crate) async fn restart(&self) {
-        self.private().restart(answers).await;
-    }
-}
-
-fn address(port: u16) -> String {
-    format!("postgres://postgres@127.0.0.1:{port}")
-}
-
-async fn answers(port: u16) -> bool {
-    let url = format!("{}/postgres", address(port));
-    let Ok(connection) = PgConnection::connect(&url).await else { return false };
-    connection.close().await.expect("a polite end");
-    true
 }
 
 /// The server's program, and a data folder to copy.
@@ -135,29 +126,7 @@ fn find() -> Option<(PathBuf, PathBuf)> {
         let version = folder.parent().and_then(Path::file_name).unwrap_or_default();
         std::cmp::Reverse(version.to_string_lossy().parse::<u32>().unwrap_or(0))
     });
-    Some((find_program(&["postgres"], &folders)?, find_program(&["initdb"], &folders)?))
-}
-
-fn fill(folder: &Path) {
-    succeed(Command::new("cp").arg("-R").arg(&programs().1).arg(folder.join("data")));
-    give_away(folder);
-}
-
-fn program(folder: &Path, port: u16) -> Vec<OsString> {
-    let mut words = unprivileged(&programs().0);
-    words.push("-D".into());
-    words.push(folder.join("data").into());
-    words.extend(["-p".into(), port.to_string().into()]);
-    for setting in [
-        "listen_addresses=127.0.0.1",
-        "unix_socket_directories=",
-        "max_connections=500",
-        "shared_buffers=32MB",
-        "autovacuum=off",
-    ] {
-        words.extend(["-c".into(), setting.into()]);
-    }
-    words
+    Some((programs::find(&["postgres"], &folders)?, programs::find(&["initdb"], &folders)?))
 }
 
 /// The server refuses to run as root.

@@ -46,11 +46,16 @@ struct Shared {
     released: watch::Sender<u32>,
     /// How many faulty requests the server has answered.
     answered: watch::Sender<u32>,
+    /// How often every connection was cut.
+    cut: watch::Sender<u32>,
 }
 
 impl Proxy {
-    /// A proxy for the server at `host:port`.
-    pub(crate) async fn start(server: &str) -> Self {
+    /// A proxy for the server at `scheme://user@host:port/database`.
+    pub(crate) async fn start(url: &str) -> Self {
+        let (_, rest) = url.split_once("://").expect("an address");
+        let server = rest.split('/').next().unwrap_or(rest);
+        let server = server.rsplit_once('@').map_or(server, |(_, server)| server);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
         let shared = Arc::new(Shared {
@@ -58,6 +63,7 @@ impl Proxy {
             fault: Mutex::new(None),
             released: watch::Sender::new(0),
             answered: watch::Sender::new(0),
+            cut: watch::Sender::new(0),
         });
         let listening = tokio::spawn({
             let shared = shared.clone();
@@ -85,6 +91,16 @@ impl Proxy {
         self.shared.released.send_modify(|count| *count += 1);
     }
 
+    /// Ends every connection, on both sides.
+    pub(crate) fn cut(&self) {
+        self.shared.cut.send_modify(|count| *count += 1);
+    }
+
+    /// How many faulty requests the server has answered.
+    pub(crate) fn count_answered(&self) -> u32 {
+        *self.shared.answered.borrow()
+    }
+
     /// Waits until the server has answered so many faulty requests.
     pub(crate) async fn answered(&self, count: u32) {
         let mut answered = self.shared.answered.subscribe();
@@ -101,6 +117,7 @@ impl Drop for Proxy {
 
 impl Shared {
     async fn serve(self: Arc<Self>, client: TcpStream) {
+        let mut cut = self.cut.subscribe();
         let Ok(server) = TcpStream::connect(&self.server).await else { return };
         let _ = client.set_nodelay(true);
         let _ = server.set_nodelay(true);
@@ -108,9 +125,16 @@ impl Shared {
         let (from_server, to_server) = server.into_split();
         let (fault, faults) = watch::channel(None);
         let replies = tokio::spawn(self.clone().replies(from_server, to_client, faults));
-        self.requests(from_client, to_server, fault).await;
-        // The answer to a late request is for nobody, but the request must not be cut off.
-        let _ = timeout(DRAINING, replies).await;
+        let ending = replies.abort_handle();
+        let passing = async {
+            self.requests(from_client, to_server, fault).await;
+            // The answer to a late request is for nobody, but the request must not be cut off.
+            let _ = timeout(DRAINING, replies).await;
+        };
+        tokio::select! {
+            () = passing => {}
+            _ = cut.changed() => ending.abort(),
+        }
     }
 
     async fn requests(

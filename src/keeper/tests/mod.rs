@@ -5,6 +5,7 @@ mod crowd;
 mod faulty;
 mod leases;
 mod operators;
+mod outages;
 mod releases;
 mod segments;
 mod unknown;

@@ -1,0 +1,70 @@
+use std::time::Duration;
+
+use super::world::{Node, World};
+use crate::{
+    core::layout::{LayoutSpec, TimeUnit},
+    keeper::{LeaseOperation, LeaseOutcome, Trouble},
+};
+
+const OUTAGE: Duration = Duration::from_mins(4);
+const STEP: Duration = Duration::from_millis(50);
+
+fn renewals(node: &Node) -> usize {
+    node.events.count(LeaseOperation::Renew, LeaseOutcome::Done)
+}
+
+async fn until_renewed(world: &World, node: &Node) {
+    let before = renewals(node);
+    while renewals(node) == before {
+        world.pass(STEP).await;
+    }
+}
+
+/// With the default settings, and from the worst moment on: just before a renewal is due.
+#[tokio::test(start_paused = true)]
+async fn four_minutes_without_the_store_refuse_no_claim() {
+    let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let node = world.node().await;
+    // Early in the life of a process, and later.
+    for renewals_before in [1, 2, 3, 10] {
+        while renewals(&node) < renewals_before {
+            until_renewed(&world, &node).await;
+        }
+        // A claim may have asked for another one meanwhile.
+        world.pass(STEP).await;
+        let renewed = renewals(&node);
+        world.pass(world.settings().lease.renew - 3 * STEP).await;
+        assert_eq!(renewals(&node), renewed, "the next renewal is about to come");
+        world.store.set_down(true);
+        let mut left = OUTAGE;
+        while !left.is_zero() {
+            world.pass(STEP).await;
+            left -= STEP;
+            // Panics when the claim is refused.
+            world.issue(&node, "order", 20).await;
+        }
+        assert_eq!(renewals(&node), renewed);
+        assert!(matches!(node.status().trouble, Some(Trouble::StoreUnavailable { .. })));
+        world.store.set_down(false);
+        until_renewed(&world, &node).await;
+        world.pass(STEP).await;
+        assert_eq!(node.status().trouble, None);
+    }
+}
+
+/// What four minutes leave of the window: the test above would notice a lease that is shorter.
+#[tokio::test(start_paused = true)]
+async fn five_minutes_without_the_store_use_the_lease_up() {
+    let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let node = world.node().await;
+    until_renewed(&world, &node).await;
+    world.store.set_down(true);
+    world.pass(Duration::from_secs(299)).await;
+    world.issue(&node, "order", 20).await;
+    world.pass(Duration::from_secs(2)).await;
+    node.issuer.next_ids("order", 20).await.expect_err("the lease is used up");
+    world.store.set_down(false);
+    // The longest pause between tries.
+    world.pass(Duration::from_secs(6)).await;
+    world.issue(&node, "order", 20).await;
+}

@@ -1,0 +1,107 @@
+//! A database that is away, with the default settings.
+
+use std::{sync::Arc, time::Duration};
+
+use reqwest::StatusCode;
+use tokio::time::sleep;
+
+use crate::{
+    load::Load,
+    service::{Service, Setup, from_environment},
+    support::{mariadb::Mariadb, poll, server::Server},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// `lease.renew`.
+const RENEW: Duration = Duration::from_secs(30);
+
+async fn renewals(node: &Service) -> f64 {
+    let done = "operation=\"renew\",outcome=\"done\"";
+    node.metric("raindrop_lease_operations_total", done).await
+}
+
+/// The first renewal, or the one after so many.
+async fn until_renewed(node: &Service, before: f64) {
+    poll::until(PATIENCE, "a renewal", async || (renewals(node).await > before).then_some(()))
+        .await;
+}
+
+/// The length of the outage is what is tested: `OUTAGE` seconds, a minute unless it is given. It
+/// begins at the worst moment, just before a renewal is due.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_default_settings_an_outage_of_minutes_fails_no_request() {
+    let outage = Duration::from_secs(from_environment("OUTAGE").unwrap_or(60));
+    let server = Server::start(&Mariadb).await;
+    let node = Setup::new().set("store.url", server.database().await).start_leased().await;
+    let load = Arc::new(Load::default());
+    let home = load.join(&node);
+    until_renewed(&node, 0.0).await;
+    sleep(RENEW - Duration::from_secs(1)).await;
+    server.kill9();
+    let before = renewals(&node).await;
+    sleep(outage).await;
+    assert_eq!(renewals(&node).await, before);
+    let (status, health) = node.json("/health").await;
+    let reason = &health["namespaces"]["default"]["reason"];
+    assert!(status == StatusCode::OK && reason.is_string(), "{status} {health}");
+    println!("after {outage:?}: /health {status}, {reason}");
+    server.restart().await;
+    until_renewed(&node, before).await;
+    load.stop().await;
+    let figures = load.figures();
+    println!(
+        "away for {outage:?}: requests {} · refused {} · IDs {} · longest gap {:?}",
+        figures.requests,
+        figures.refused,
+        load.collected.count(),
+        home.served().gap.longest()
+    );
+    assert_eq!((figures.refused, figures.broken, load.unexpected()), (0, 0, Vec::new()));
+    assert_eq!(load.collected.duplicates(), 0);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_starts_without_its_database_and_serves_when_it_is_there() {
+    let server = Server::start(&Mariadb).await;
+    let url = server.database().await;
+    server.stop();
+    let node = Setup::new().set("store.url", url).start().await;
+    assert_eq!(node.get("/livez").await.expect("an answer").status(), 200);
+    let refused = poll::until(Duration::from_secs(30), "the failure is seen", async || {
+        let (status, body) = node.json("/id/order").await;
+        (body["code"] == "store_unavailable").then_some(status)
+    })
+    .await;
+    assert_eq!(refused, 503);
+    assert_eq!(node.get("/readyz").await.expect("an answer").status(), 503);
+    server.restart().await;
+    node.until_ready().await;
+    node.ids("order", 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_database_holds_nothing_up() {
+    let server = Server::start(&Mariadb).await;
+    let setup = Setup::new()
+        .set("store.url", server.database().await)
+        .set("store.timeout", "500ms")
+        .set("lease.renew", "500ms");
+    let node = setup.start_leased().await;
+    until_renewed(&node, 0.0).await;
+    server.freeze();
+    let load = Arc::new(Load::default());
+    load.join(&node);
+    sleep(Duration::from_secs(5)).await;
+    let before = renewals(&node).await;
+    server.thaw();
+    until_renewed(&node, before).await;
+    load.stop().await;
+    let figures = load.figures();
+    assert_eq!((figures.refused, figures.broken, load.unexpected()), (0, 0, Vec::new()));
+    assert_eq!(load.collected.duplicates(), 0);
+    server.freeze();
+    // A stop with a frozen database is over within its deadline, and says so.
+    node.stop().await;
+    server.thaw();
+}

@@ -1,0 +1,107 @@
+//! Faults of the database and of the way to it.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    cluster::{Cluster, Member, PATIENCE, PROXIED, Struck, TTL},
+    support::{poll, proxy::Fault},
+};
+
+/// Longer than the ttl, and shorter than leases reach.
+const OUTAGE: Duration = TTL.saturating_add(Duration::from_secs(1));
+const CUTS: usize = 10;
+/// The longest time before a fault: renewals come every second.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// Ended as a power failure would, and started again.
+pub(super) async fn killed(cluster: &mut Cluster) -> Struck {
+    sleep(cluster.moment(MOMENT)).await;
+    cluster.server.kill9();
+    sleep(OUTAGE).await;
+    cluster.server.restart().await;
+    everybody(cluster).await
+}
+
+pub(super) async fn restarted(cluster: &mut Cluster) -> Struck {
+    sleep(cluster.moment(MOMENT)).await;
+    cluster.server.stop();
+    sleep(OUTAGE).await;
+    cluster.server.restart().await;
+    everybody(cluster).await
+}
+
+/// It accepts connections and answers nothing; what it was sent meanwhile it does afterwards.
+pub(super) async fn frozen(cluster: &mut Cluster) -> Struck {
+    sleep(cluster.moment(MOMENT)).await;
+    cluster.server.freeze();
+    sleep(OUTAGE).await;
+    cluster.server.thaw();
+    everybody(cluster).await
+}
+
+/// Until no process has any range left.
+pub(super) async fn away(cluster: &mut Cluster) -> Struck {
+    cluster.server.kill9();
+    for member in &cluster.members {
+        poll::until(PATIENCE, "every range is used up", async || {
+            let (status, problem) = member.service.json("/id/order").await;
+            if status == StatusCode::OK {
+                return None;
+            }
+            assert_eq!(problem["code"], "store_unavailable", "{problem}");
+            let ready = member.service.get("/readyz").await.expect("an answer").status();
+            assert_eq!(ready, StatusCode::SERVICE_UNAVAILABLE);
+            Some(())
+        })
+        .await;
+    }
+    assert!(cluster.load.figures().refused > 0, "the clients were told");
+    cluster.server.restart().await;
+    let back = Instant::now();
+    let struck = everybody(cluster).await;
+    println!("renewed within {:.1} s of the database's return", back.elapsed().as_secs_f64());
+    struck
+}
+
+/// Every connection through the proxy is cut at random moments, whatever is under way.
+pub(super) async fn cut(cluster: &mut Cluster) -> Struck {
+    for _ in 0..CUTS {
+        sleep(cluster.moment(MOMENT)).await;
+        cluster.proxy.cut();
+    }
+    cluster.until_renewed().await;
+    let victims = PROXIED.map(|index| cluster.members[index].home.clone());
+    Struck { times: CUTS, victims: victims.into() }
+}
+
+/// A renewal whose answer is cut off, one whose answer never comes, and one that arrives after
+/// its sender gave up and sent another.
+pub(super) async fn lost_and_late(cluster: &mut Cluster) -> Struck {
+    let faults = [Fault::CutReplies, Fault::SwallowReplies, Fault::Hold];
+    let victim = cluster.any(PROXIED);
+    let victim = &cluster.members[victim];
+    for fault in faults {
+        unknown(cluster, victim, fault).await;
+    }
+    let answered = cluster.proxy.count_answered();
+    cluster.proxy.release();
+    cluster.proxy.answered(answered + 1).await;
+    Struck { times: faults.len(), victims: vec![victim.home.clone()] }
+}
+
+/// The next write of a process does not end well, and the process finds out what became of it.
+async fn unknown(cluster: &Cluster, member: &Member, fault: Fault) {
+    let (unknown, done) = (member.renewals("unknown").await, member.renewals("done").await);
+    cluster.proxy.fail(&member.holder, fault);
+    member.until_renewals("unknown", unknown).await;
+    member.until_renewals("done", done).await;
+}
+
+/// All were struck, and all have renewed their leases since.
+async fn everybody(cluster: &Cluster) -> Struck {
+    cluster.until_renewed().await;
+    Struck { times: 1, victims: cluster.all() }
+}

@@ -1,0 +1,250 @@
+//! Clients that ask for IDs again and again, wherever there are any.
+
+use std::{
+    error::Error,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use reqwest::{Client, StatusCode, header};
+use serde_json::Value;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    collected::Collected,
+    service::{Service, client, parse_ids},
+};
+
+/// What each process's own clients ask for at a time, and how long they rest after an answer.
+const CLIENTS: [(u32, Duration); 3] = [
+    (1, Duration::from_millis(20)),
+    (50, Duration::from_millis(50)),
+    (500, Duration::from_millis(100)),
+];
+
+/// The clients of all processes, and what they were answered.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    pub(crate) collected: Collected,
+    homes: Mutex<Vec<Arc<Home>>>,
+    figures: Mutex<Figures>,
+    unexpected: Mutex<Vec<String>>,
+    stopped: AtomicBool,
+    clients: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What became of requests since [`Load::begin`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) requests: usize,
+    /// 503 as a problem document with `Retry-After`.
+    pub(crate) refused: usize,
+    /// The connection broke, and the process was killed or stopped on purpose meanwhile.
+    pub(crate) broken: usize,
+    /// The longest time in which nobody was given an ID.
+    pub(crate) gap: Gap,
+}
+
+/// A process as its clients know it: they stay with it, and go elsewhere for a request that it
+/// does not answer.
+#[derive(Debug)]
+pub(crate) struct Home {
+    address: Mutex<String>,
+    /// Counts up when the process is harmed and when it is well again.
+    harm: AtomicU32,
+    left: AtomicBool,
+    served: Mutex<Served>,
+}
+
+/// What a process answered since [`Load::begin`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Served {
+    pub(crate) ids: usize,
+    pub(crate) gap: Gap,
+}
+
+/// The longest time between two answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Gap {
+    last: Instant,
+    longest: Duration,
+}
+
+impl Default for Gap {
+    fn default() -> Self {
+        Self { last: Instant::now(), longest: Duration::ZERO }
+    }
+}
+
+impl Gap {
+    fn answered(&mut self) {
+        self.longest = self.longest();
+        self.last = Instant::now();
+    }
+
+    /// Up to now.
+    pub(crate) fn longest(&self) -> Duration {
+        self.longest.max(self.last.elapsed())
+    }
+}
+
+enum Answer {
+    Ids(Vec<u64>),
+    Refused,
+    Broken(String),
+    Unexpected(String),
+}
+
+impl Load {
+    /// Starts the clients of one more process.
+    pub(crate) fn join(self: &Arc<Self>, service: &Service) -> Arc<Home> {
+        let home = Arc::new(Home {
+            address: Mutex::new(service.url("")),
+            harm: AtomicU32::new(0),
+            left: AtomicBool::new(false),
+            served: Mutex::default(),
+        });
+        lock(&self.homes).push(home.clone());
+        for (count, rest) in CLIENTS {
+            let (load, home) = (self.clone(), home.clone());
+            let client = tokio::spawn(async move { load.client(&home, count, rest).await });
+            lock(&self.clients).push(client);
+        }
+        home
+    }
+
+    /// Its clients go for good.
+    pub(crate) fn leave(&self, home: &Arc<Home>) {
+        home.left.store(true, Ordering::Relaxed);
+        lock(&self.homes).retain(|other| !Arc::ptr_eq(other, home));
+    }
+
+    /// Begins to measure anew.
+    pub(crate) fn begin(&self) {
+        *lock(&self.figures) = Figures::default();
+        lock(&self.homes).iter().for_each(|home| *lock(&home.served) = Served::default());
+    }
+
+    /// Whatever else was no answer, since the start.
+    pub(crate) fn unexpected(&self) -> Vec<String> {
+        lock(&self.unexpected).clone()
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        lock(&self.figures).clone()
+    }
+
+    /// Ends the clients.
+    pub(crate) async fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        let clients = std::mem::take(&mut *lock(&self.clients));
+        for client in clients {
+            client.await.expect("no client panics");
+        }
+    }
+
+    async fn client(&self, home: &Arc<Home>, count: u32, rest: Duration) {
+        let client = client();
+        while !self.stopped.load(Ordering::Relaxed) && !home.left.load(Ordering::Relaxed) {
+            if !self.request(&client, home, count).await {
+                let others = lock(&self.homes).clone();
+                for other in others.iter().filter(|other| !Arc::ptr_eq(other, home)) {
+                    if self.request(&client, other, count).await {
+                        break;
+                    }
+                }
+            }
+            sleep(rest).await;
+        }
+    }
+
+    /// Asks one process; whether it answered with IDs.
+    pub(crate) async fn request(&self, client: &Client, home: &Home, count: u32) -> bool {
+        let harm = home.harm.load(Ordering::SeqCst);
+        let url = format!("{}/ids/order?n={count}", lock(&home.address));
+        let answer = ask(client, &url).await;
+        let harmed = harm % 2 == 1 || home.harm.load(Ordering::SeqCst) != harm;
+        let mut figures = lock(&self.figures);
+        figures.requests += 1;
+        match answer {
+            Answer::Ids(ids) => {
+                assert_eq!(ids.len(), count as usize, "as many as were asked for");
+                self.collected.add(&ids);
+                figures.gap.answered();
+                let mut served = lock(&home.served);
+                served.ids += ids.len();
+                served.gap.answered();
+                return true;
+            }
+            Answer::Refused => figures.refused += 1,
+            Answer::Broken(_) if harmed => figures.broken += 1,
+            Answer::Broken(what) | Answer::Unexpected(what) => {
+                lock(&self.unexpected).push(format!("{url}: {what}"));
+            }
+        }
+        false
+    }
+}
+
+impl Home {
+    /// From now on its connections may break.
+    pub(crate) fn harm(&self) {
+        assert_eq!(self.harm.fetch_add(1, Ordering::SeqCst) % 2, 0, "it was well");
+    }
+
+    /// From now on they may not.
+    pub(crate) fn is_well(&self) {
+        assert_eq!(self.harm.fetch_add(1, Ordering::SeqCst) % 2, 1, "it was harmed");
+    }
+
+    /// Its process was started anew.
+    pub(crate) fn moved(&self, service: &Service) {
+        *lock(&self.address) = service.url("");
+    }
+
+    pub(crate) fn served(&self) -> Served {
+        lock(&self.served).clone()
+    }
+}
+
+async fn ask(client: &Client, url: &str) -> Answer {
+    let answer = match client.get(url).send().await {
+        Ok(answer) => answer,
+        Err(error) => return Answer::Broken(with_sources(&error)),
+    };
+    let status = answer.status();
+    let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
+    let is_problem = header(header::CONTENT_TYPE) == Some("application/problem+json");
+    let retry_after = header(header::RETRY_AFTER).and_then(|value| value.parse::<u32>().ok());
+    let body = match answer.bytes().await {
+        Ok(body) => body,
+        Err(error) => return Answer::Broken(with_sources(&error)),
+    };
+    match (status, serde_json::from_slice::<Value>(&body)) {
+        (StatusCode::OK, Ok(body)) => Answer::Ids(parse_ids(&body)),
+        (StatusCode::SERVICE_UNAVAILABLE, Ok(_)) if is_problem && retry_after >= Some(1) => {
+            Answer::Refused
+        }
+        _ => Answer::Unexpected(format!("{status} {}", String::from_utf8_lossy(&body))),
+    }
+}
+
+fn with_sources(error: &reqwest::Error) -> String {
+    let mut said = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        said = format!("{said}: {error}");
+        source = error.source();
+    }
+    said
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
