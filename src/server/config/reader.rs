@@ -45,6 +45,11 @@ impl Reader {
         self.layers.problems
     }
 
+    /// Whether another namespace than `default` is read.
+    pub(super) fn is_in_namespace(&self) -> bool {
+        self.namespace.is_some()
+    }
+
     /// The whole name of a key, with the namespace that is read.
     pub(super) fn full_name(&self, key: &str) -> String {
         match &self.namespace {
@@ -213,7 +218,7 @@ fn default_of(key: &str) -> Option<&'static str> {
     Key::by_name(key).and_then(|key| key.default)
 }
 
-fn whole_number<T: FromStr>(text: &str) -> Option<T> {
+pub(super) fn whole_number<T: FromStr>(text: &str) -> Option<T> {
     // `parse` alone would take "+5".
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
