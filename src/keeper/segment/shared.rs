@@ -143,7 +143,8 @@ impl Shared {
             .iter()
             .zip(&lefts)
             .find_map(|(code, left)| code.trouble.borrow().clone().filter(|_| *left == 0));
-        let is_empty = codes.iter().zip(&lefts).any(|(code, left)| *left == 0 && !code.is_used_up());
+        let is_empty =
+            codes.iter().zip(&lefts).any(|(code, left)| *left == 0 && !code.is_used_up());
         let trouble = match (namespace.is_sealed(), report.prepared, report.failing) {
             (true, ..) => Some(Trouble::ShuttingDown),
             (_, _, Some(failing)) => Some(Trouble::StoreUnavailable(failing.how)),

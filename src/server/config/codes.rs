@@ -71,7 +71,7 @@ pub(super) fn read(
         match namespace.map(|read| (&mut read.config.mode, &read.segment)) {
             Some((Mode::Segment { keeper }, Some(defaults))) => {
                 let spec = entry.spec(defaults.spec);
-                effective.extend(entry.effective_spec(&spec));
+                effective.extend(entry.effective_spec(&code.namespace, &spec));
                 keeper.codes.insert(code.name.clone(), spec);
             }
             Some(_) => entry.refuse_spec(&code.namespace),
@@ -197,14 +197,22 @@ impl Entry<'_> {
         [self.setting("namespace", code.namespace.clone()), self.setting("prefix", prefix)]
     }
 
-    fn effective_spec(&self, spec: &SegmentSpec) -> [EffectiveSetting; 6] {
+    fn effective_spec(&mut self, namespace: &str, spec: &SegmentSpec) -> [EffectiveSetting; 6] {
         let SegmentSpec { start, min_step, max_step, increment, remainder, max } = *spec;
         let values = [start, min_step, max_step, increment, remainder];
         let is_js_safe = max == Id::MAX_JS_SAFE.get();
-        let [a, b, c, d, e] = std::array::from_fn(|index| {
-            self.setting(NUMBERS[index], values[index].to_string())
-        });
-        [a, b, c, d, e, self.setting(JS_SAFE, is_js_safe.to_string())]
+        let [start, mut min_step, mut max_step, increment, remainder] =
+            std::array::from_fn(|index| self.setting(NUMBERS[index], values[index].to_string()));
+        // Steps are as the namespace says, unless the entry does.
+        self.reader.enter(Some(namespace));
+        for (field, setting) in [("min_step", &mut min_step), ("max_step", &mut max_step)] {
+            if setting.source == Source::Default {
+                setting.source = self.reader.shown(&format!("segment.{field}")).1;
+            }
+        }
+        self.reader.enter(None);
+        let js_safe = self.setting(JS_SAFE, is_js_safe.to_string());
+        [start, min_step, max_step, increment, remainder, js_safe]
     }
 
     fn setting(&self, field: &str, value: impl Into<String>) -> EffectiveSetting {

@@ -1,6 +1,6 @@
 //! The `issue`, `rollback` and `codes` sections: how IDs are issued.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use super::reader::Reader;
 use crate::core::{
@@ -14,28 +14,17 @@ pub(super) fn read(reader: &mut Reader) -> IssueSettings {
     let policies = RollbackPolicy::ALL.map(RollbackPolicy::name).join(", ");
     IssueSettings {
         borrow_ahead: reader.duration("issue.borrow_ahead", Duration::ZERO..=HOUR),
-        max_wait: read_max_wait(reader),
+        max_wait: reader.duration("issue.max_wait", Duration::ZERO..=HOUR),
         sequence_spread_bits: reader.number("issue.sequence_spread_bits", 0..=20),
         hold: reader.duration("rollback.hold", Duration::ZERO..=HOUR),
         rollback: reader.value("rollback.policy", policies, RollbackPolicy::by_name),
-        codes_max: read_codes_max(reader),
+        codes_max: reader.number("codes.max", 1..=10_000_000),
         codes_shared: reader.boolean("codes.shared"),
-        codes_allow: read_allow(reader),
+        codes_allow: reader.list("codes.allow").map(|codes| {
+            if codes.is_empty() || !codes.iter().all(|code| is_valid_code(code)) {
+                reader.reject("codes.allow", format!("codes that match {CODE_PATTERN}"));
+            }
+            codes.into_iter().collect()
+        }),
     }
-}
-
-pub(super) fn read_max_wait(reader: &mut Reader) -> Duration {
-    reader.duration("issue.max_wait", Duration::ZERO..=HOUR)
-}
-
-pub(super) fn read_codes_max(reader: &mut Reader) -> usize {
-    reader.number("codes.max", 1..=10_000_000)
-}
-
-pub(super) fn read_allow(reader: &mut Reader) -> Option<BTreeSet<String>> {
-    let codes = reader.list("codes.allow")?;
-    if codes.is_empty() || !codes.iter().all(|code| is_valid_code(code)) {
-        reader.reject("codes.allow", format!("codes that match {CODE_PATTERN}"));
-    }
-    Some(codes.into_iter().collect())
 }

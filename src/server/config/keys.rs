@@ -119,7 +119,7 @@ pub const KEYS: &[Key] = &[
     key("rollback.hold", "1s", "How far the clock may go back before the policy applies."),
     key("rollback.policy", "rotate", "rotate (another lane), swap (another worker) or wait."),
     key("segment.min_step", "1000", "How many numbers a code reserves at least at a time."),
-    key("segment.max_step", "1000000", "And at most."),
+    key("segment.max_step", "1000000", "How many at most."),
     key("segment.target_duration", "60s", "How long reserved numbers should last."),
     key("segment.auto_create", "false", "Whether unknown codes are made on demand."),
     key("codes.max", "100000", "How many codes have a cursor at a time."),

@@ -75,9 +75,8 @@ pub(super) fn read(
 ) -> NamespaceRead {
     reader.enter(name);
     let names = [SNOWFLAKE, SEGMENT];
-    let mode = reader.value("mode", names.join(" or "), |text| {
-        names.into_iter().find(|name| *name == text)
-    });
+    let mode = reader
+        .value("mode", names.join(" or "), |text| names.into_iter().find(|name| *name == text));
     let name = name.unwrap_or(DEFAULT_NAMESPACE);
     let read = if mode == SEGMENT {
         read_segment(reader, name)
@@ -97,10 +96,13 @@ pub(super) fn read(
 
 fn read_segment(reader: &mut Reader, name: &str) -> NamespaceRead {
     let SegmentRead { settings, codes } = segment::read(reader, name);
+    if name == DEFAULT_NAMESPACE {
+        // What others inherit is checked where it stands.
+        lease::read(reader);
+    }
     // What stands at the top is the default of others, too.
-    let is_shown = |key: &Key| {
-        segment::uses(key) || (name == DEFAULT_NAMESPACE && key.scope() != Scope::Own)
-    };
+    let is_shown =
+        |key: &Key| segment::uses(key) || (name == DEFAULT_NAMESPACE && key.scope() != Scope::Own);
     let setting = |key: &Key| {
         let (value, source) = reader.shown(key.name);
         EffectiveSetting { key: reader.full_name(key.name), value, source }
@@ -120,11 +122,19 @@ fn read_snowflake(
     http: &HttpConfig,
 ) -> NamespaceRead {
     let is_other = |key: &Key| key.section() == "segment";
-    segment::reject_own(reader, is_other, "left out with mode = snowflake, which has no use for it");
+    segment::reject_own(
+        reader,
+        is_other,
+        "left out with mode = snowflake, which has no use for it",
+    );
     let choice = layout::read(reader);
     let worker = worker::read(reader, &choice.layout, host);
     let issue = issue::read(reader);
     let lease = lease::read(reader);
+    if name == DEFAULT_NAMESPACE {
+        // What others inherit is checked where it stands.
+        segment::read_section(reader);
+    }
     let keeper = KeeperSettings {
         namespace: name.to_owned(),
         min_worker: *worker.ids.start(),

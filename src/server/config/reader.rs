@@ -8,7 +8,7 @@ use super::{
     layers::{CodeEntry, Given, GivenValue, Layers},
     secret::hide_password,
 };
-use crate::core::violation::Violation;
+use crate::{core::violation::Violation, server::DEFAULT_NAMESPACE};
 
 /// Reads typed values. A bad value is noted and replaced by the default, so that reading goes on.
 ///
@@ -38,7 +38,7 @@ impl Reader {
 
     /// Reads this namespace from now on; none means the service, and `default`.
     pub(super) fn enter(&mut self, namespace: Option<&str>) {
-        self.namespace = namespace.map(str::to_owned);
+        self.namespace = namespace.filter(|name| *name != DEFAULT_NAMESPACE).map(str::to_owned);
     }
 
     pub(super) fn into_problems(self) -> Vec<ConfigProblem> {

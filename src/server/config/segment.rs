@@ -11,11 +11,7 @@ use super::{
     namespace::NamespaceRead,
     reader::Reader,
 };
-use crate::{
-    core::segment::SegmentSpec,
-    keeper::SegmentSettings,
-    server::{DEFAULT_NAMESPACE, codes::CodeConfig},
-};
+use crate::{core::segment::SegmentSpec, keeper::SegmentSettings, server::codes::CodeConfig};
 
 /// What a segment namespace uses beside the `segment` section.
 const USED: [&str; 5] = ["mode", "issue.max_wait", "codes.max", "codes.shared", "codes.allow"];
@@ -42,29 +38,44 @@ pub(super) fn uses(key: &Key) -> bool {
 
 pub(super) fn read(reader: &mut Reader, name: &str) -> SegmentRead {
     reject_own(reader, |key| !uses(key), "left out with mode = segment, which has no use for it");
+    let Section { spec, target_duration, auto_create } = read_section(reader);
+    let issue = issue::read(reader);
+    if issue.codes_shared {
+        let allowed = "false with mode = segment, where each code counts by itself";
+        reader.reject("codes.shared", allowed);
+    }
+    let allow = issue.codes_allow;
+    let settings = SegmentSettings {
+        auto_create: (auto_create && allow.is_none()).then_some(spec),
+        codes_max: issue.codes_max,
+        target_duration,
+        max_wait: issue.max_wait,
+        ..SegmentSettings::new(name)
+    };
+    SegmentRead { settings, codes: SegmentCodes { spec, allow } }
+}
+
+/// What the `segment` section says.
+#[derive(Debug)]
+pub(super) struct Section {
+    spec: SegmentSpec,
+    target_duration: Duration,
+    auto_create: bool,
+}
+
+pub(super) fn read_section(reader: &mut Reader) -> Section {
     let steps = 1..=SegmentSpec::LARGEST;
     let min_step = reader.number("segment.min_step", steps.clone());
     let max_step: u64 = reader.number("segment.max_step", steps);
     let in_order = min_step <= max_step;
     reader.relate("segment.max_step", "segment.min_step", in_order, "at least");
-    let spec =
-        SegmentSpec { min_step, max_step: max_step.max(min_step), ..SegmentSpec::default() };
+    let max_step = max_step.max(min_step);
     let target = Duration::from_secs(1)..=Duration::from_hours(24);
-    let target_duration = reader.duration("segment.target_duration", target);
-    let auto_create = reader.boolean("segment.auto_create");
-    if reader.boolean("codes.shared") {
-        let allowed = "false with mode = segment, where each code counts by itself";
-        reader.reject("codes.shared", allowed);
+    Section {
+        spec: SegmentSpec { min_step, max_step, ..SegmentSpec::default() },
+        target_duration: reader.duration("segment.target_duration", target),
+        auto_create: reader.boolean("segment.auto_create"),
     }
-    let allow = issue::read_allow(reader);
-    let settings = SegmentSettings {
-        auto_create: (auto_create && allow.is_none()).then_some(spec),
-        codes_max: issue::read_codes_max(reader),
-        target_duration,
-        max_wait: issue::read_max_wait(reader),
-        ..SegmentSettings::new(name)
-    };
-    SegmentRead { settings, codes: SegmentCodes { spec, allow } }
 }
 
 /// Notes the keys that the namespace gives by itself and that are like this. What stands at the
@@ -92,8 +103,7 @@ pub(super) fn complete(
         let (Mode::Segment { keeper }, Some(segment)) = (&mut config.mode, segment) else {
             continue;
         };
-        let name = (config.name != DEFAULT_NAMESPACE).then_some(config.name.as_str());
-        reader.enter(name);
+        reader.enter(Some(&config.name));
         for code in segment.allow.iter().flatten() {
             // One with an entry belongs where that says.
             if !entries.contains_key(code.as_str()) {

@@ -40,7 +40,9 @@ fn refuse_forgetting(reader: &mut Reader, namespaces: &[NamespaceRead]) {
         let because = "memory: forgets which numbers were used";
         reader.reject(
             key,
-            format!("a store that outlives the process, since mode = segment for {counted}: {because}"),
+            format!(
+                "a store that outlives the process, since mode = segment for {counted}: {because}"
+            ),
         );
     } else if !leased.is_empty() {
         reader.reject(
