@@ -18,5 +18,6 @@ mod load;
 mod namespaces;
 mod operators;
 mod report;
+mod segments;
 mod service;
 mod workers;

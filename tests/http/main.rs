@@ -10,5 +10,6 @@ mod metrics;
 mod namespaces;
 mod parsing;
 mod problems;
+mod segments;
 mod serving;
 mod support;
