@@ -32,12 +32,15 @@ pub(super) enum Fault {
     AfterLate,
 }
 
+/// Namespace, code, the token of the reservation, the first unused number and the fresh token.
+type LateGiveBack = (String, String, Token, u64, Token);
+
 #[derive(Debug)]
 pub(super) struct FaultyStore {
     inner: MemoryStore,
     faults: Mutex<Vec<Fault>>,
     late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
-    late_give_backs: Mutex<Vec<(String, String, Token, u64, Token)>>,
+    late_give_backs: Mutex<Vec<LateGiveBack>>,
     down: AtomicBool,
     wiped: AtomicBool,
     latency: Duration,

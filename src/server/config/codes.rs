@@ -137,29 +137,34 @@ impl Entry<'_> {
 
     /// What the code of a segment namespace is.
     fn spec(&mut self, defaults: SegmentSpec) -> SegmentSpec {
-        let mut spec = defaults;
-        let [start, min_step, max_step, increment, remainder] = NUMBERS.map(|field| {
-            let text = self.get(field)?;
-            let number = whole_number(&text);
-            if number.is_none() {
-                self.reject(field, &text, "a whole number");
-            }
-            number
-        });
-        spec.start = start.unwrap_or(spec.start);
-        spec.min_step = min_step.unwrap_or(spec.min_step);
-        spec.max_step = max_step.unwrap_or(spec.max_step);
-        spec.increment = increment.unwrap_or(spec.increment);
-        spec.remainder = remainder.unwrap_or(spec.remainder);
-        match self.get(JS_SAFE).as_deref() {
-            None | Some("false") => {}
-            Some("true") => spec.max = Id::MAX_JS_SAFE.get(),
-            Some(other) => self.reject(JS_SAFE, &other.to_owned(), "true or false"),
+        let js_safe = self.get(JS_SAFE);
+        let spec = SegmentSpec {
+            start: self.number("start", defaults.start),
+            min_step: self.number("min_step", defaults.min_step),
+            max_step: self.number("max_step", defaults.max_step),
+            increment: self.number("increment", defaults.increment),
+            remainder: self.number("remainder", defaults.remainder),
+            max: if js_safe.as_deref() == Some("true") {
+                Id::MAX_JS_SAFE.get()
+            } else {
+                defaults.max
+            },
+        };
+        if let Some(other) = js_safe.filter(|text| !["true", "false"].contains(&text.as_str())) {
+            self.reject(JS_SAFE, &other, "true or false");
         }
         for violation in spec.check().err().into_iter().flat_map(|violations| violations.0) {
             self.reject(&violation.key, &violation.value, violation.allowed);
         }
         spec
+    }
+
+    fn number(&mut self, field: &str, default: u64) -> u64 {
+        let Some(text) = self.get(field) else { return default };
+        whole_number(&text).unwrap_or_else(|| {
+            self.reject(field, &text, "a whole number");
+            default
+        })
     }
 
     /// Notes what is of segment mode, for a code of another mode.

@@ -113,7 +113,7 @@ pub(super) fn complete(
         if keeper.codes.is_empty() && keeper.auto_create.is_none() {
             reader.reject(
                 "segment.auto_create",
-                format!("true, unless codes.allow or [[code]] gives {:?} codes", config.name),
+                format!("true, unless codes.allow or [[code]] names codes of {:?}", config.name),
             );
         }
         if keeper.codes.len() > keeper.codes_max && !reader.is_bad("codes.max") {

@@ -100,7 +100,7 @@ fn what_segment_mode_has_no_use_for_is_told() {
             "namespaces.b.segment.min_step = 5 (file): must be left out with mode = snowflake, which has no use for it".into(),
             "namespaces.c.codes.max = 1 (file): must be at least 2, the codes given".into(),
             "namespaces.c.segment.max_step = 9 (file): must be at least segment.min_step (10, file)".into(),
-            "namespaces.d.segment.auto_create = false (default): must be true, unless codes.allow or [[code]] gives \"d\" codes".into(),
+            "namespaces.d.segment.auto_create = false (default): must be true, unless codes.allow or [[code]] names codes of \"d\"".into(),
             "segment.min_step = 0 (file): must be 1 to 4294967296".into(),
             "segment.target_duration = 60 (file): must be a duration with its unit such as 500ms, 5m or 1h30m, 1s to 24h".into(),
         ]
