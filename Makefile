@@ -10,8 +10,8 @@ SEEDS ?= 100000
 ROUNDS ?= 5
 OUTAGE ?= 240
 
-.PHONY: help build test model-test soak soak-simulation soak-faults soak-models mysql-test lint fmt \
-	doc ci
+.PHONY: help build test model-test soak soak-simulation soak-faults soak-models mysql-test \
+	chart-test image-test lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -31,6 +31,12 @@ model-test: ## issuing under loom, and the lease protocol under a state-space ex
 
 mysql-test: ## the store tests of MySQL against MySQL proper, downloaded on Debian
 	tests/mysql/run.sh
+
+chart-test: ## the Helm chart, the alerts and the dashboard; installs helm, promtool and schemas
+	tests/chart/run.sh
+
+image-test: ## builds the container image without a daemon and runs it once; Debian, as root
+	tests/image/run.sh
 
 soak: soak-simulation soak-faults soak-models ## the three below, at full volume
 
@@ -59,4 +65,4 @@ lint: ## formatting and clippy, warnings denied, with default and without defaul
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-ci: lint doc test ## what decides whether a change lands
+ci: lint doc test chart-test ## what decides whether a change lands

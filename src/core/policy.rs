@@ -42,6 +42,8 @@ pub enum Bug {
     QuickLimitAhead,
     /// Segment mode: what is given back can still be claimed.
     GivenBackUnsealed,
+    /// Segment mode: a whole block is given back, though some of it was handed out.
+    GivenBackWhole,
 }
 
 /// Which rules are broken.

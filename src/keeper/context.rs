@@ -3,13 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use rand::{Rng, RngExt};
-use tokio::{
-    sync::Notify,
-    time::{Instant, timeout},
-};
+use tokio::sync::Notify;
 
 use super::{
-    KeeperSettings, LeaseOperation, LeaseOutcome, StoreOperation, Trouble,
+    KeeperSettings, LeaseOperation, LeaseOutcome, StoreOperation, Trouble, ask,
     shared::{Shared, waker},
 };
 use crate::{
@@ -23,11 +20,6 @@ use crate::{
     },
     store::{Scope, Store, StoreError, Survey, with_sources},
 };
-
-/// Engines have time-outs of their own; this bounds those that break them.
-const STORE_DEADLINE: Duration = Duration::from_secs(10);
-/// Creating tables and thousands of rows may take longer.
-const PREPARE_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How far the first lease of a process reaches, so that a crash loop burns seconds, not the
 /// whole window.
@@ -137,23 +129,18 @@ impl<P: Policy> Context<P> {
         operation: StoreOperation,
         question: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let after = match operation {
-            StoreOperation::Prepare => PREPARE_DEADLINE,
-            StoreOperation::Read | StoreOperation::Swap | StoreOperation::Reserve => STORE_DEADLINE,
-        };
-        let began = Instant::now();
-        let answer = timeout(after, question).await.unwrap_or(Err(StoreError::TimedOut { after }));
-        self.shared.observer.store_operation(operation, began.elapsed());
-        answer
+        ask(&*self.shared.observer, operation, question).await
     }
 
     /// Reads the store's clock and judges the node's by it, and, while a lease is held, by the
     /// steady clock since its last write.
     pub(super) async fn survey(&self, renewed: Option<&Stamp>) -> Result<Surveyed, StoreError> {
-        let sent_ms = self.now_ms();
+        let sent = self.stamp();
         let survey = self.ask(StoreOperation::Read, self.store.survey(&self.scope)).await?;
         let now = self.stamp();
         let store_ms = survey.now_ms;
+        // As the clock shows it now: one that stepped meanwhile must not pass for what it was.
+        let sent_ms = now.wall_ms.saturating_sub(millis(now.steady.saturating_sub(sent.steady)));
         let reading = StoreReading { sent_ms, store_ms, received_ms: now.wall_ms };
         let local = self.store.clock_is_local();
         let max_skew = self.settings.lease.max_clock_skew;

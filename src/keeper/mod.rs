@@ -2,6 +2,8 @@
 //! [`Operator`].
 
 mod acquire;
+mod ask;
+mod backfill;
 mod context;
 mod error;
 mod hold;
@@ -26,11 +28,13 @@ use tokio::{
 };
 
 use self::{
+    ask::ask,
     context::Context,
     shared::{Report, Shared},
     task::Task,
 };
 pub use self::{
+    backfill::{Backfill, BackfillError},
     error::IssueError,
     issuer::Issuer,
     observer::{

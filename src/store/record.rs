@@ -41,14 +41,18 @@ pub struct LayoutRecord {
     /// The reserved keys whose rows are complete; rows missing under such a key may have been in
     /// use, so they are born with marks ahead.
     pub complete: Vec<String>,
+    /// The tick from which on there are IDs for a past time: since the namespace has this layout,
+    /// or since its store was restored from a backup; 0 for a first layout. Before it, others may
+    /// have been given equal IDs.
+    pub since_tick: u64,
 }
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqlite"))]
 impl LayoutRecord {
     /// As engines keep it: the keys joined by commas.
-    pub(super) fn of_columns(words: String, complete: &str) -> Self {
+    pub(super) fn of_columns(words: String, complete: &str, since_tick: u64) -> Self {
         let keys = complete.split(',').filter(|key| !key.is_empty());
-        Self { words, complete: keys.map(str::to_owned).collect() }
+        Self { words, complete: keys.map(str::to_owned).collect(), since_tick }
     }
 }
 

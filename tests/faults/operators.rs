@@ -1,9 +1,10 @@
 //! `raindrop workers release`, `raise` and `relayout` beside running services.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use crate::{
     collected::Collected,
+    load::Load,
     service::{Service, Setup, run},
     support::{mariadb::Mariadb, poll, server::Server},
 };
@@ -60,14 +61,14 @@ impl Place {
 }
 
 /// Waits until a service refuses because it has nothing left that it may issue.
-async fn until_refused(service: &Service, collected: &Collected, expected: &[&str]) {
+async fn until_refused(service: &Service, collected: &Collected, end: &str) {
     poll::until(PATIENCE, "the range is used up", async || {
         let (status, body) = service.json("/id/order").await;
         if status == 200 {
             collected.add(&[body["id"].as_str()?.parse().ok()?]);
             return None;
         }
-        expected.contains(&body["code"].as_str()?).then_some(())
+        (body["code"] == end).then_some(())
     })
     .await;
 }
@@ -119,7 +120,7 @@ async fn a_released_row_is_taken_by_the_next_start(place: Place) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restored_sqlite_file_with_raised_marks_repeats_nothing() {
     let place = Place::sqlite().quick().with("lease.ttl", "3s").with("worker.max_id", "1");
-    let collected = Collected::default();
+    let load = Arc::new(Load::default());
     let old = place.setup().start_leased().await;
     old.stop().await;
     let file = place.folder.path().join("ids.db");
@@ -128,13 +129,8 @@ async fn a_restored_sqlite_file_with_raised_marks_repeats_nothing() {
     fs::copy(&file, &backup).expect("a copy");
 
     let old = place.setup().start_leased().await;
-    let valid_until = old.health().await["valid_until"].clone();
-    poll::until(PATIENCE, "the lease reaches a window ahead", async || {
-        let renewed = old.health().await["valid_until"].clone();
-        (renewed.as_str() > valid_until.as_str()).then_some(())
-    })
-    .await;
-    collected.add(&old.ids("order", 1_000).await);
+    until_renewed(&old).await;
+    load.collected.add(&old.ids("order", 1_000).await);
     restore(&file, &backup);
 
     let (code, out, err) = place.workers(&["raise", "--window", "5s"], &[]);
@@ -145,15 +141,64 @@ async fn a_restored_sqlite_file_with_raised_marks_repeats_nothing() {
     for said in ["6s (lease.window of this configuration", "512 worker ids are free", "from 20"] {
         assert!(out.contains(said), "{said:?} is missing in\n{out}");
     }
-    // The old process still runs on what it had leased; the new one begins above.
-    let new = place.setup().start().await;
-    collected.add(&old.ids("order", 1_000).await);
-    until_refused(&old, &collected, &["store_lost"]).await;
+    both_issue(&load, &old, &place.setup().start().await, "store_lost").await;
+}
+
+/// The old process keeps running, cut off from its database, which is restored meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restored_mariadb_with_raised_marks_repeats_nothing() {
+    let mariadb = Server::start(&Mariadb).await;
+    let url = mariadb.database().await;
+    let database = url.rsplit('/').next().expect("a name");
+    mariadb.run("CREATE USER 'old'@'127.0.0.1'").await;
+    mariadb.run("GRANT ALL ON *.* TO 'old'@'127.0.0.1'").await;
+    let place = Place::sqlite().quick().with("lease.ttl", "3s").with("worker.max_id", "1");
+    let place = place.with("store.url", &url);
+    let load = Arc::new(Load::default());
+    place.setup().start_leased().await.stop().await;
+    let table = format!("{database}.soc_raindrop_worker");
+    mariadb.run(&format!("CREATE TABLE {database}.backup AS SELECT * FROM {table}")).await;
+
+    let own = url.replace("root@", "old@");
+    let old = place.setup().set("store.url", own).start_leased().await;
+    until_renewed(&old).await;
+    load.collected.add(&old.ids("order", 1_000).await);
+    mariadb.run("ALTER USER 'old'@'127.0.0.1' ACCOUNT LOCK").await;
+    mariadb.run("KILL USER 'old'@'127.0.0.1'").await;
+    mariadb.run(&format!("DELETE FROM {table}")).await;
+    mariadb.run(&format!("INSERT INTO {table} SELECT * FROM {database}.backup")).await;
+
+    let (code, out, err) = place.workers(&["raise"], &[]);
+    assert!(code == Some(0) && out.contains("512 worker ids are free"), "{out}{err}");
+    both_issue(&load, &old, &place.setup().start().await, "store_unavailable").await;
+}
+
+/// Waits until the lease reaches a window ahead.
+async fn until_renewed(service: &Service) {
+    let valid_until = service.health().await["valid_until"].clone();
+    poll::until(PATIENCE, "the lease is renewed", async || {
+        let renewed = service.health().await["valid_until"].clone();
+        (renewed.as_str() > valid_until.as_str()).then_some(())
+    })
+    .await;
+}
+
+/// The old process still runs on what it had leased; the new one has the same row and begins
+/// above. Everybody wants IDs of one code all the time.
+async fn both_issue(load: &Arc<Load>, old: &Service, new: &Service, end: &str) {
+    load.join(old);
+    load.join(new);
+    until_refused(old, &load.collected, end).await;
     new.until_ready().await;
     assert_eq!(new.worker().await, 1);
-    collected.add(&new.ids("order", 1_000).await);
-    assert_eq!(collected.duplicates(), 0);
-    assert!(collected.count() >= 3_000);
+    let seen = load.collected.count();
+    poll::until(PATIENCE, "the new process issues", async || {
+        (load.collected.count() > seen + 10_000).then_some(())
+    })
+    .await;
+    load.stop().await;
+    assert_eq!(load.unexpected(), [""; 0]);
+    assert_eq!(load.collected.duplicates(), 0);
 }
 
 /// Puts a backup in the place of a file, as one that was moved there.
@@ -212,7 +257,7 @@ async fn a_live_namespace_is_moved_to_a_layout_with_larger_ids(place: Place) {
         collected.add(&old);
         collected.add(&new);
     }
-    until_refused(&old, &collected, &["store_lost"]).await;
+    until_refused(&old, &collected, "store_lost").await;
     collected.add(&new.ids("order", 1_000).await);
     assert_eq!(collected.duplicates(), 0);
     // A node with the old layout does not join any more.

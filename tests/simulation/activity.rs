@@ -25,6 +25,8 @@ macro_rules! activity {
     };
 }
 
+pub(crate) use activity;
+
 activity! {
     ids: "IDs checked",
     dispossessed: "IDs issued by a node whose row another had taken",

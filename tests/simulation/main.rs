@@ -38,6 +38,7 @@ mod model;
 mod node;
 mod operating;
 mod planted;
+mod segments;
 mod settle;
 mod shrink;
 mod store;

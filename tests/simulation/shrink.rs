@@ -24,7 +24,18 @@ pub(crate) fn shrink<P: Policy>(
         let failure = run::<P>(&shorter, planting, extent).failure;
         failure.is_some_and(|failure| failure.kind == kind)
     };
-    let mut ops = scenario.ops.clone();
+    let ops = shorten(&scenario.ops, joined, fails);
+    Scenario { ops, ..scenario.clone() }
+}
+
+/// The shortest list that can be had by leaving out ever smaller groups and by joining neighbours,
+/// as long as it fails.
+pub(crate) fn shorten<T: Clone>(
+    ops: &[T],
+    join: impl Fn(&T, &T) -> Option<T>,
+    fails: impl Fn(&[T]) -> bool,
+) -> Vec<T> {
+    let mut ops = ops.to_vec();
     let mut group = ops.len().div_ceil(2).max(1);
     loop {
         let mut any = false;
@@ -40,27 +51,30 @@ pub(crate) fn shrink<P: Policy>(
             }
         }
         for begin in (1..ops.len()).rev() {
-            let Some(joined) = joined(&ops, begin - 1) else { continue };
-            if fails(&joined) {
-                ops = joined;
+            let pair = ops.get(begin - 1).zip(ops.get(begin));
+            let Some(joined) = pair.and_then(|(first, second)| join(first, second)) else {
+                continue;
+            };
+            let shorter = [&ops[..begin - 1], &[joined], &ops[begin + 1..]].concat();
+            if fails(&shorter) {
+                ops = shorter;
                 any = true;
             }
         }
         if group > 1 {
             group = group.div_ceil(2);
         } else if !any {
-            return Scenario { ops, ..scenario.clone() };
+            return ops;
         }
     }
 }
 
-/// The operations with two pauses made one.
-fn joined(ops: &[Op], at: usize) -> Option<Vec<Op>> {
-    let (Op::Advance { ms: first }, Op::Advance { ms: second }) =
-        (*ops.get(at)?, *ops.get(at + 1)?)
-    else {
-        return None;
-    };
-    let pause = Op::Advance { ms: first + second };
-    Some([&ops[..at], &[pause], &ops[at + 2..]].concat())
+/// Two pauses made one.
+fn joined(first: &Op, second: &Op) -> Option<Op> {
+    match (first, second) {
+        (Op::Advance { ms: first }, Op::Advance { ms: second }) => {
+            Some(Op::Advance { ms: first + second })
+        }
+        _ => None,
+    }
 }

@@ -62,7 +62,7 @@ pub(crate) struct State {
     /// Leases in the store that their process does not know of yet.
     new_leases: BTreeSet<(u32, u64)>,
     /// Who held the rows that vanished.
-    pub(crate) lost: BTreeMap<u64, u32>,
+    lost: BTreeMap<u64, u32>,
     /// The processes that crashed or were replaced.
     pub(crate) dead: BTreeSet<u32>,
 }

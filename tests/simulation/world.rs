@@ -93,7 +93,7 @@ pub(crate) struct World<'a, P: Policy> {
     pub(crate) store_clock: Arc<SkewedClock>,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) nodes: Vec<Option<Node<P>>>,
-    pub(crate) processes: u32,
+    processes: u32,
     claims: Vec<Claim>,
     releases: Vec<Releasing>,
     strangers: Vec<Joining>,

@@ -269,7 +269,9 @@ async fn the_first_layout_stands(site: &Site) {
 
 fn record(words: &str, complete: &[&str]) -> LayoutRecord {
     let complete = complete.iter().map(|key| (*key).to_owned()).collect();
-    LayoutRecord { words: words.to_owned(), complete }
+    // A first record begins at tick 0.
+    let since_tick = if words == "old" { 0 } else { words.len() as u64 };
+    LayoutRecord { words: words.to_owned(), complete, since_tick }
 }
 
 async fn a_record_is_swapped_whole_and_only_for_its_words(site: &Site) {

@@ -132,7 +132,7 @@ async fn a_write_whose_answer_is_lost_took_place(site: &Site) {
 }
 
 fn record(words: &str) -> LayoutRecord {
-    LayoutRecord { words: words.to_owned(), complete: vec!["0/0".to_owned()] }
+    LayoutRecord { words: words.to_owned(), complete: vec!["0/0".to_owned()], since_tick: 7 }
 }
 
 async fn words_of(store: &dyn Store) -> String {

@@ -10,8 +10,8 @@ pub(super) async fn run(layout: &Layout, operator: &mut Operator) -> Result<(), 
     let ours = layout.words();
     match operator.relayout().await? {
         Relaid::NothingToDo => say(&format!("nothing to do: the layout is `{ours}` already")),
-        Relaid::TakenBack { from } => say(&format!(
-            "the move to `{from}`, which had been begun, was taken back: the layout is `{ours}`. \
+        Relaid::TakenBack { to } => say(&format!(
+            "the move to `{to}`, which had been begun, was taken back: the layout is `{ours}`. \
              Restart the nodes that ran meanwhile"
         )),
         Relaid::Moved(Moved { from, largest_old, smallest_new, resumed }) => {

@@ -7,6 +7,7 @@
 //! A *position* is (tick, sequence) as one ordered integer:
 //! `tick · (max_sequence − min_sequence + 1) + (sequence − min_sequence)`.
 
+mod backfill;
 mod bounds;
 mod composer;
 mod parsed;

@@ -53,7 +53,9 @@ pub fn judge_relayout(new: &Layout, now_ms: i64, largest_old: Option<Id>) -> Rel
     match largest_old {
         Some(largest_old) if smallest_new <= largest_old => {
             let first = new.decompose(largest_old).tick + 1;
-            let from_ms = (first <= new.last_tick()).then(|| new.start_of_tick_ms(first));
+            // IDs whose time wraps do not grow.
+            let is_reached = !new.wraps() && first <= new.last_tick();
+            let from_ms = is_reached.then(|| new.start_of_tick_ms(first));
             RelayoutVerdict::TooSmall { smallest_new, from_ms }
         }
         _ => RelayoutVerdict::Allowed { tick, smallest_new },
@@ -228,6 +230,17 @@ mod tests {
         }
         // Nothing is above the largest ID of all.
         let verdict = judge_relayout(&layout, NOW, Some(Id::MAX));
+        assert!(matches!(verdict, RelayoutVerdict::TooSmall { from_ms: None, .. }));
+    }
+
+    #[test]
+    fn a_layout_whose_time_wraps_is_left_and_never_entered() {
+        let (wrapping, wide) = (preset(Preset::WestidQr), preset(Preset::Raindrop));
+        let old = Marks::all_at(wrapping.first_position(wrapping.tick_clamped(NOW)), 1);
+        let largest = largest_id_allowed(&wrapping, [&old]);
+        assert_eq!(largest.map(Id::get), Some((1 << 31) - 1));
+        assert!(matches!(judge_relayout(&wide, NOW, largest), RelayoutVerdict::Allowed { .. }));
+        let verdict = judge_relayout(&wrapping, NOW, largest);
         assert!(matches!(verdict, RelayoutVerdict::TooSmall { from_ms: None, .. }));
     }
 

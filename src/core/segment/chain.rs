@@ -115,6 +115,12 @@ impl Chain {
         Some(Tail { from, end: last.indexes.end, token: last.token })
     }
 
+    /// The whole last block: what must not be given back.
+    pub(super) fn last(&self) -> Option<Tail> {
+        let last = self.0.last()?;
+        Some(Tail { from: last.indexes.start, end: last.indexes.end, token: last.token })
+    }
+
     /// What lies ahead of `next`, block by block.
     fn ahead(&self, next: u64) -> impl Iterator<Item = Range<u64>> {
         self.0

@@ -184,14 +184,15 @@ impl<P: Policy> SegmentCursor<P> {
         if next == CLOSED {
             return (None, 0);
         }
-        let tail = chain.tail(next);
+        let whole = self.policy.has(Bug::GivenBackWhole);
+        let tail = if whole { chain.last() } else { chain.tail(next) };
         let back = tail.map_or(0, |tail| tail.end - tail.from);
         let give_back = tail.map(|tail| GiveBack {
             from: self.progression.number(tail.from),
             count: back,
             token: tail.token,
         });
-        (give_back, chain.left(next).count - back)
+        (give_back, chain.left(next).count.saturating_sub(back))
     }
 }
 

@@ -103,10 +103,10 @@ pub enum OperatorError {
         "the largest ID that the old marks allow is {largest_old}, the smallest of the new layout from now on is {smallest_new}, which must be above it. {}",
         match from_ms {
             Some(from_ms) => format!(
-                "It is from {} on, unless marks rise until then: stop the nodes, whose clean stop lowers them",
+                "It is from {} on, if no mark rises until then: stop the nodes, whose clean stop lowers theirs. A layout has larger IDs with more bits below its timestamp, or with an earlier epoch",
                 format_unix_ms(*from_ms)
             ),
-            None => "It never will be: choose a layout with larger IDs, for example one with fewer bits below the timestamp or with an earlier epoch, or use another store".to_owned(),
+            None => "It never will be".to_owned(),
         }
     )]
     IdsTooSmall {

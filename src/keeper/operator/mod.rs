@@ -178,12 +178,13 @@ impl Operator {
 
     /// Replaces the record whose words are `expected`; the words that stand there now.
     ///
-    /// `words` makes the text of an attempt from its fresh token. With another text in the
+    /// `words` makes the text of an attempt from its fresh token; the rest of the record becomes
+    /// that of `rest`. With another text in the
     /// record, another operator is at work.
     async fn write_record(
         &mut self,
         expected: &str,
-        complete: &[String],
+        rest: &LayoutRecord,
         words: impl Fn(Token) -> String,
     ) -> Result<String, OperatorError> {
         let namespace = self.settings.namespace.clone();
@@ -206,7 +207,7 @@ impl Operator {
                 break;
             }
             let words = words(self.fresh_token());
-            let record = LayoutRecord { words: words.clone(), complete: complete.to_vec() };
+            let record = LayoutRecord { words: words.clone(), ..rest.clone() };
             sent.push(words.clone());
             match self.store.swap_record(&namespace, expected, &record).await {
                 Ok(true) => return Ok(words),
@@ -235,4 +236,14 @@ impl Operator {
     fn moving(&self, relayout: Relayout) -> OperatorError {
         OperatorError::Moving { namespace: self.settings.namespace.clone(), to: relayout.to }
     }
+}
+
+/// Refuses a row whose marks are not the layout's.
+fn check_lanes(layout: &Layout, listed: &ListedRow) -> Result<(), OperatorError> {
+    let (found, expected) = (listed.row.marks.lanes(), layout.lanes());
+    if found == expected {
+        return Ok(());
+    }
+    let (worker, reserved_key) = (listed.row.worker, listed.reserved_key.clone());
+    Err(OperatorError::OtherLanes { worker, reserved_key, found, expected })
 }

@@ -2,8 +2,11 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use super::{Operator, OperatorError, ROUNDS, Written, millis};
-use crate::core::lease::{Recorded, Relayout, RelayoutStage, Row, first_due, marks_beyond};
+use super::{Operator, OperatorError, ROUNDS, Written, check_lanes, millis};
+use crate::{
+    core::lease::{Recorded, Relayout, RelayoutStage, Row, first_due, marks_beyond},
+    store::LayoutRecord,
+};
 
 /// What was raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,7 @@ impl Operator {
         if !is_recorded {
             return self.begin_beyond(layout.tick_of(beyond[0])).await;
         }
+        self.raise_since(&words, layout.tick_of(beyond[0])).await?;
         self.add_missing_rows(&layout, &beyond).await?;
         let due_ms = self.raise_all(&words, beyond[0]).await?;
         for key in layout.reserved_keys() {
@@ -78,6 +82,28 @@ impl Operator {
         Ok(Raised { rows, due_ms: layout.start_of_tick_ms(tick) })
     }
 
+    /// Lets IDs for a past time begin at this tick: which of the ticks before it were handed out
+    /// since the backup, nobody knows.
+    async fn raise_since(&mut self, words: &str, tick: u64) -> Result<(), OperatorError> {
+        if self.settings.layout.backfill_per_tick() == 0 {
+            return Ok(());
+        }
+        let namespace = self.settings.namespace.clone();
+        for _ in 0..ROUNDS {
+            let record = self.store.read_record(&namespace).await?;
+            let Some(record) = record.filter(|record| record.words == words) else {
+                return self.still_recorded(words).await;
+            };
+            if record.since_tick >= tick {
+                return Ok(());
+            }
+            let raised = LayoutRecord { since_tick: tick, ..record };
+            // What became of it, the next look tells.
+            let _: bool = self.store.swap_record(&namespace, words, &raised).await?;
+        }
+        Err(OperatorError::Contended)
+    }
+
     /// Raises what others do not write meanwhile, again and again until nothing is left; when the
     /// first mark comes due.
     async fn raise_all(&mut self, words: &str, floor: u64) -> Result<i64, OperatorError> {
@@ -90,14 +116,7 @@ impl Operator {
             let mut left = 0;
             for listed in &rows {
                 let (key, row) = (&listed.reserved_key, &listed.row);
-                if row.marks.lanes() != layout.lanes() {
-                    return Err(OperatorError::OtherLanes {
-                        worker: row.worker,
-                        reserved_key: key.clone(),
-                        found: row.marks.lanes(),
-                        expected: layout.lanes(),
-                    });
-                }
+                check_lanes(&layout, listed)?;
                 if raised.contains(&(key.clone(), row.worker)) {
                     continue;
                 }

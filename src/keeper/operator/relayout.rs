@@ -15,7 +15,7 @@
 
 use std::collections::HashSet;
 
-use super::{Operator, OperatorError, ROUNDS, Written, millis};
+use super::{Operator, OperatorError, ROUNDS, Written, check_lanes, millis};
 use crate::{
     core::{
         id::Id,
@@ -25,7 +25,7 @@ use crate::{
             largest_id_allowed, marks_beyond,
         },
     },
-    store::ListedRow,
+    store::{LayoutRecord, ListedRow},
 };
 
 /// How a move to the configured layout ended.
@@ -38,7 +38,7 @@ pub enum Relaid {
     /// A move away from the configured layout had been begun, and was taken back.
     TakenBack {
         /// The layout that it would have moved to, in words.
-        from: String,
+        to: String,
     },
 }
 
@@ -72,27 +72,26 @@ impl Operator {
         let to = self.settings.layout.words();
         let record = self.store.read_record(&namespace).await?;
         let record = record.ok_or(OperatorError::NoRecord { namespace })?;
-        let complete = record.complete;
         let (from, words) = match Recorded::read(&record.words)? {
             Recorded::Settled(words) if words == to => return Ok(Relaid::NothingToDo),
             Recorded::Settled(from) => {
                 // Refused before anything is touched, if it can be.
                 let old = Layout::from_words(&from)?;
                 let rows = self.rows_of(&old).await?;
-                self.judge(&old, &complete, &rows).await?;
+                self.judge(&old, &record.complete, &rows).await?;
                 (from.clone(), from)
             }
             Recorded::Moving(relayout) => match relayout.stage {
                 RelayoutStage::Fencing if relayout.from == to => {
-                    self.write_record(&record.words, &complete, |_| to.clone()).await?;
-                    return Ok(Relaid::TakenBack { from: relayout.to });
+                    self.write_record(&record.words, &record, |_| to.clone()).await?;
+                    return Ok(Relaid::TakenBack { to: relayout.to });
                 }
                 // Marks are still the old layout's: any layout may be moved to.
-                RelayoutStage::Fencing => (relayout.from, record.words),
+                RelayoutStage::Fencing => (relayout.from, record.words.clone()),
                 RelayoutStage::Converting { tick } if relayout.to == to => {
                     let from = relayout.from.clone();
                     let text = |token| Relayout { token, ..relayout.clone() }.to_string();
-                    let words = self.write_record(&record.words, &complete, text).await?;
+                    let words = self.write_record(&record.words, &record, text).await?;
                     self.convert(&words, tick).await?;
                     let smallest_new = self.settings.layout.smallest_id(tick);
                     let (largest_old, resumed) = (None, true);
@@ -105,18 +104,19 @@ impl Operator {
         let text = |stage, token| {
             Relayout { token, stage, from: from.clone(), to: to.clone() }.to_string()
         };
-        let fencing = self.write_record(&words, &complete, |token| text(stage, token)).await?;
+        let fencing = self.write_record(&words, &record, |token| text(stage, token)).await?;
         let rows = self.fence(&old).await?;
-        let (largest_old, tick, smallest_new) = match self.judge(&old, &complete, &rows).await {
-            Ok(judged) => judged,
-            Err(refused) => {
-                // Marks rose meanwhile. Rows were freed, and nothing else has changed.
-                self.write_record(&fencing, &complete, |_| from.clone()).await?;
-                return Err(refused);
-            }
-        };
+        let (largest_old, tick, smallest_new) =
+            match self.judge(&old, &record.complete, &rows).await {
+                Ok(judged) => judged,
+                Err(refused) => {
+                    // Marks rose meanwhile. Rows were freed, and nothing else has changed.
+                    self.write_record(&fencing, &record, |_| from.clone()).await?;
+                    return Err(refused);
+                }
+            };
         let stage = RelayoutStage::Converting { tick };
-        let converting = self.write_record(&fencing, &complete, |token| text(stage, token)).await?;
+        let converting = self.write_record(&fencing, &record, |token| text(stage, token)).await?;
         self.convert(&converting, tick).await?;
         Ok(Relaid::Moved(Moved { from, largest_old, smallest_new, resumed: false }))
     }
@@ -132,16 +132,8 @@ impl Operator {
         let now_ms = self.store_now_ms().await?;
         let mut marks = Vec::new();
         for listed in rows {
-            let row = &listed.row;
-            if row.marks.lanes() != old.lanes() {
-                return Err(OperatorError::OtherLanes {
-                    worker: row.worker,
-                    reserved_key: listed.reserved_key.clone(),
-                    found: row.marks.lanes(),
-                    expected: old.lanes(),
-                });
-            }
-            marks.push(row.marks.clone());
+            check_lanes(old, listed)?;
+            marks.push(listed.row.marks.clone());
         }
         let is_missing_some = |key: &String| {
             let there = rows.iter().filter(|listed| listed.reserved_key == *key).count();
@@ -152,6 +144,10 @@ impl Operator {
             let lease = self.settings.lease;
             let (window_ms, skew_ms) = (millis(lease.window), millis(lease.max_clock_skew));
             marks.push(marks_beyond(old, now_ms, window_ms, skew_ms));
+        }
+        if old.min_sequence() > 0 {
+            // IDs for a past time reach up to now, whatever the marks say.
+            marks.push(marks_beyond(old, now_ms, 0, millis(self.settings.lease.max_clock_skew)));
         }
         let largest_old = largest_id_allowed(old, &marks);
         match (judge_relayout(&self.settings.layout, now_ms, largest_old), largest_old) {
@@ -202,7 +198,9 @@ impl Operator {
             rows.retain(|listed| listed.row.marks != marks);
             if rows.is_empty() {
                 let to = new.words();
-                self.write_record(words, &new.reserved_keys(), |_| to.clone()).await?;
+                let complete = new.reserved_keys();
+                let settled = LayoutRecord { words: to.clone(), complete, since_tick: tick };
+                self.write_record(words, &settled, |_| to.clone()).await?;
                 return Ok(());
             }
             for listed in &rows {

@@ -15,20 +15,23 @@ use tokio::{
 
 use super::shared::Namespace;
 use crate::{
-    core::segment::{SegmentCursor, SegmentSpec},
+    core::{
+        policy::Policy,
+        segment::{SegmentCursor, SegmentSpec},
+    },
     keeper::Trouble,
 };
 
 /// Codes that ask for a block.
-pub(super) type Queue = mpsc::UnboundedSender<Arc<Code>>;
+pub(super) type Queue<P> = mpsc::UnboundedSender<Arc<Code<P>>>;
 
 /// One code: its cursor, and what the task knows of its demand.
 #[derive(Debug)]
-pub(super) struct Code {
-    pub(super) namespace: Weak<Namespace>,
+pub(super) struct Code<P: Policy> {
+    pub(super) namespace: Weak<Namespace<P>>,
     pub(super) name: String,
     pub(super) spec: SegmentSpec,
-    pub(super) cursor: SegmentCursor,
+    pub(super) cursor: SegmentCursor<P>,
     /// Why no further block comes. Every block that is added is sent here too.
     pub(super) trouble: watch::Sender<Option<Trouble>>,
     demand: Mutex<Demand>,
@@ -50,12 +53,12 @@ pub(super) struct Demand {
     pub(super) missing: u64,
 }
 
-impl Code {
+impl<P: Policy> Code<P> {
     pub(super) fn new(
-        namespace: Weak<Namespace>,
+        namespace: Weak<Namespace<P>>,
         name: String,
         spec: SegmentSpec,
-        queue: Queue,
+        queue: Queue<P>,
     ) -> Arc<Self> {
         let queued = Arc::new(AtomicBool::new(false));
         Arc::new_cyclic(|code| {
@@ -112,13 +115,13 @@ impl Code {
 }
 
 /// Queues a code from inside a claim, where there is no runtime to know of.
-struct Bell {
-    code: Weak<Code>,
+struct Bell<P: Policy> {
+    code: Weak<Code<P>>,
     queued: Arc<AtomicBool>,
-    queue: Queue,
+    queue: Queue<P>,
 }
 
-impl Wake for Bell {
+impl<P: Policy> Wake for Bell<P> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

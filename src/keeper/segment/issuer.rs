@@ -14,6 +14,7 @@ use crate::{
         code::is_valid_code,
         id::Id,
         issue::ClaimError,
+        policy::{Policy, Sound},
         segment::{Denied, Numbers},
     },
     keeper::{IssueError, Trouble},
@@ -26,14 +27,14 @@ const RETRY_EXHAUSTED: Duration = Duration::from_hours(1);
 
 /// Issues numbers of one segment namespace; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct SegmentIssuer {
-    shared: Arc<Shared>,
-    namespace: Arc<Namespace>,
+pub struct SegmentIssuer<P: Policy = Sound> {
+    shared: Arc<Shared<P>>,
+    namespace: Arc<Namespace<P>>,
 }
 
-impl SegmentIssuer {
-    pub(super) fn all(shared: &Arc<Shared>) -> Vec<Self> {
-        let issuer = |namespace: &Arc<Namespace>| Self {
+impl<P: Policy> SegmentIssuer<P> {
+    pub(super) fn all(shared: &Arc<Shared<P>>) -> Vec<Self> {
+        let issuer = |namespace: &Arc<Namespace<P>>| Self {
             shared: Arc::clone(shared),
             namespace: Arc::clone(namespace),
         };
@@ -78,7 +79,7 @@ impl SegmentIssuer {
     }
 
     #[cold]
-    async fn claim_again(&self, code: &Code, count: u64) -> Result<Numbers, IssueError> {
+    async fn claim_again(&self, code: &Code<P>, count: u64) -> Result<Numbers, IssueError> {
         let max_wait = self.namespace.settings.max_wait;
         let deadline = Instant::now() + max_wait;
         // Subscribed before the claim is tried again, so that no block is missed.

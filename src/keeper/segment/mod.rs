@@ -17,7 +17,10 @@ pub use self::{
 };
 use self::{shared::Shared, task::Task};
 use super::{KeeperError, LONGEST_DEADLINE, Observer};
-use crate::store::Store;
+use crate::{
+    core::policy::{Policy, Sound},
+    store::Store,
+};
 
 /// The background task that reserves blocks for every segment namespace of a store.
 ///
@@ -41,21 +44,21 @@ impl SegmentKeeper {
         namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
         store: Arc<dyn Store>,
     ) -> (Self, Vec<SegmentIssuer>) {
-        Self::start_with(namespaces, store, Box::new(UnwrapErr(SysRng)))
+        Self::start_with::<Sound>(namespaces, store, Box::new(UnwrapErr(SysRng)))
     }
 
-    /// Like [`Self::start`], with the source of tokens and jitter passed in: for tests and
-    /// simulations. Everything else must use the operating system's randomness, because tokens
+    /// Like [`Self::start`], with the source of tokens and jitter passed in, and with rules that
+    /// may be broken on purpose: for tests and simulations. Everything else must use the operating system's randomness, because tokens
     /// must never repeat.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub fn start_with(
+    pub fn start_with<P: Policy>(
         namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
         store: Arc<dyn Store>,
         random: Box<dyn Rng + Send + Sync>,
-    ) -> (Self, Vec<SegmentIssuer>) {
+    ) -> (Self, Vec<SegmentIssuer<P>>) {
         let (shared, queue) = Shared::new(namespaces, store, random);
         let issuers = SegmentIssuer::all(&shared);
         let (stop, stopped) = oneshot::channel();

@@ -1,7 +1,5 @@
 //! Reserves the next block of a code.
 
-use std::sync::Arc;
-
 use tokio::time::Instant;
 
 use super::{
@@ -9,16 +7,19 @@ use super::{
     shared::{Namespace, Shared},
 };
 use crate::{
-    core::segment::{Block, StepRule},
+    core::{
+        policy::Policy,
+        segment::{Block, StepRule},
+    },
     keeper::{RefillOutcome, StoreOperation, Trouble},
     store::{NewSegment, Reservation, Reserved, StoreError},
 };
 
 /// Reserves a block if the code has need of one.
-pub(super) async fn refill(
-    shared: &Shared,
-    namespace: &Arc<Namespace>,
-    code: &Code,
+pub(super) async fn refill<P: Policy>(
+    shared: &Shared<P>,
+    namespace: &Namespace<P>,
+    code: &Code<P>,
 ) -> Result<(), StoreError> {
     let missing = {
         let mut demand = code.demand();
@@ -55,10 +56,10 @@ pub(super) async fn refill(
 }
 
 /// The next block and the step that it was reserved with; `None` where there is none.
-async fn reserve(
-    shared: &Shared,
-    namespace: &Arc<Namespace>,
-    code: &Code,
+async fn reserve<P: Policy>(
+    shared: &Shared<P>,
+    namespace: &Namespace<P>,
+    code: &Code<P>,
     left: u64,
 ) -> Result<Option<(Block, u64)>, StoreError> {
     let demand = *code.demand();
@@ -110,7 +111,7 @@ async fn reserve(
 /// How often a reservation near the end is tried while others reserve too.
 const TRIES: u32 = 8;
 
-fn step(namespace: &Namespace, code: &Code, demand: &Demand, left: u64) -> u64 {
+fn step<P: Policy>(namespace: &Namespace<P>, code: &Code<P>, demand: &Demand, left: u64) -> u64 {
     let rule = StepRule {
         min: code.spec.min_step,
         max: code.spec.max_step,

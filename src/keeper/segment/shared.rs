@@ -13,7 +13,7 @@ use std::{
 use rand::{Rng, RngExt};
 use tokio::{
     sync::{Semaphore, mpsc, watch},
-    time::{Instant, timeout},
+    time::Instant,
 };
 
 use super::{
@@ -21,22 +21,19 @@ use super::{
     code::{Code, Queue},
 };
 use crate::{
-    core::{issue::ClaimError, lease::Token},
-    keeper::{IssueError, Observer, StoreOperation, Trouble},
+    core::{issue::ClaimError, lease::Token, policy::Policy},
+    keeper::{IssueError, Observer, StoreOperation, Trouble, ask},
     store::{Store, StoreError},
 };
-
-/// Engines have time-outs of their own; this bounds those that break them.
-const STORE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How many questions are put at a time; others wait here rather than for a connection, where
 /// they would time out.
 const CONNECTIONS: usize = 2;
 
 /// Everything that a store's segment namespaces share.
-pub(super) struct Shared {
+pub(super) struct Shared<P: Policy> {
     pub(super) store: Arc<dyn Store>,
-    pub(super) namespaces: Vec<Arc<Namespace>>,
+    pub(super) namespaces: Vec<Arc<Namespace<P>>>,
     /// Whether tables and codes were made, and how the store fails if it does.
     pub(super) report: watch::Sender<Report>,
     random: Mutex<Box<dyn Rng + Send + Sync>>,
@@ -60,12 +57,12 @@ pub(super) struct Failing {
 
 /// One namespace.
 #[derive(Debug)]
-pub(super) struct Namespace {
+pub(super) struct Namespace<P: Policy> {
     pub(super) settings: SegmentSettings,
     pub(super) observer: Arc<dyn Observer>,
-    codes: RwLock<HashMap<String, Arc<Code>>>,
+    codes: RwLock<HashMap<String, Arc<Code<P>>>>,
     sealed: AtomicBool,
-    queue: Queue,
+    queue: Queue<P>,
 }
 
 /// How a segment namespace is doing.
@@ -85,18 +82,18 @@ pub struct SegmentStatus {
     pub unreserved: f64,
 }
 
-impl fmt::Debug for Shared {
+impl<P: Policy> fmt::Debug for Shared<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("namespaces", &self.namespaces).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl<P: Policy> Shared<P> {
     pub(super) fn new(
         namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
         store: Arc<dyn Store>,
         random: Box<dyn Rng + Send + Sync>,
-    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Arc<Code>>) {
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Arc<Code<P>>>) {
         let (queue, queued) = mpsc::unbounded_channel();
         let namespace = |(settings, observer)| Namespace::new(settings, observer, queue.clone());
         let shared = Self {
@@ -119,7 +116,7 @@ impl Shared {
         duration.mul_f64(random.random_range(0.5..=1.0))
     }
 
-    /// Asks the store, bounded and timed, and remembers whether it fails.
+    /// Asks the store, once a connection is to be had.
     pub(super) async fn ask<T>(
         &self,
         observer: &dyn Observer,
@@ -128,14 +125,10 @@ impl Shared {
     ) -> Result<T, StoreError> {
         // It is never closed.
         let _connection = self.connections.acquire().await;
-        let began = Instant::now();
-        let timed_out = StoreError::TimedOut { after: STORE_DEADLINE };
-        let answer = timeout(STORE_DEADLINE, question).await.unwrap_or(Err(timed_out));
-        observer.store_operation(operation, began.elapsed());
-        answer
+        ask(observer, operation, question).await
     }
 
-    pub(super) fn status(&self, namespace: &Namespace) -> SegmentStatus {
+    pub(super) fn status(&self, namespace: &Namespace<P>) -> SegmentStatus {
         let report = self.report.borrow().clone();
         let codes = namespace.all();
         let lefts: Vec<u64> = codes.iter().map(|code| code.cursor.left()).collect();
@@ -162,8 +155,8 @@ impl Shared {
     }
 }
 
-impl Namespace {
-    fn new(settings: SegmentSettings, observer: Arc<dyn Observer>, queue: Queue) -> Arc<Self> {
+impl<P: Policy> Namespace<P> {
+    fn new(settings: SegmentSettings, observer: Arc<dyn Observer>, queue: Queue<P>) -> Arc<Self> {
         Arc::new_cyclic(|namespace| {
             let code = |(name, spec): (&String, &_)| {
                 let code = Code::new(namespace.clone(), name.clone(), *spec, queue.clone());
@@ -176,7 +169,7 @@ impl Namespace {
     }
 
     /// The code of this name, made if that is allowed.
-    pub(super) fn code(self: &Arc<Self>, name: &str) -> Result<Arc<Code>, IssueError> {
+    pub(super) fn code(self: &Arc<Self>, name: &str) -> Result<Arc<Code<P>>, IssueError> {
         let codes = self.codes.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(code) = codes.get(name) {
             return Ok(Arc::clone(code));
@@ -186,7 +179,7 @@ impl Namespace {
     }
 
     #[cold]
-    fn make(self: &Arc<Self>, name: &str) -> Result<Arc<Code>, IssueError> {
+    fn make(self: &Arc<Self>, name: &str) -> Result<Arc<Code<P>>, IssueError> {
         let Some(spec) = self.settings.auto_create else {
             return Err(IssueError::Refused(ClaimError::UnknownCode(name.to_owned())));
         };
@@ -208,8 +201,9 @@ impl Namespace {
         Ok(code)
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<Code>> {
-        self.codes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    /// Every code, by name.
+    pub(super) fn all(&self) -> Vec<Arc<Code<P>>> {
+        by_name(&self.codes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn is_sealed(&self) -> bool {
@@ -217,12 +211,19 @@ impl Namespace {
     }
 
     /// From now on no code is made; returns those that there are.
-    pub(super) fn seal(&self) -> Vec<Arc<Code>> {
+    pub(super) fn seal(&self) -> Vec<Arc<Code<P>>> {
         // Under the lock, so that no code is made unseen.
         let codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
         self.sealed.store(true, Ordering::SeqCst);
-        codes.values().cloned().collect()
+        by_name(&codes)
     }
+}
+
+/// In the same order every time.
+fn by_name<P: Policy>(codes: &HashMap<String, Arc<Code<P>>>) -> Vec<Arc<Code<P>>> {
+    let mut codes: Vec<_> = codes.values().cloned().collect();
+    codes.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    codes
 }
 
 /// Codes are not forgotten; an hour is as good as any other time.

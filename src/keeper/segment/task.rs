@@ -15,7 +15,10 @@ use super::{
     shared::{Failing, Namespace, Shared},
 };
 use crate::{
-    core::segment::{GiveBack, SegmentSpec},
+    core::{
+        policy::Policy,
+        segment::{GiveBack, SegmentSpec},
+    },
     keeper::{KeeperError, StoreOperation, Trouble},
     store::{NewSegment, StoreError, with_sources},
 };
@@ -29,9 +32,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const WORDS: &str = "mode=segment";
 
 #[derive(Debug)]
-pub(super) struct Task {
-    shared: Arc<Shared>,
-    queue: mpsc::UnboundedReceiver<Arc<Code>>,
+pub(super) struct Task<P: Policy> {
+    shared: Arc<Shared<P>>,
+    queue: mpsc::UnboundedReceiver<Arc<Code<P>>>,
     refills: JoinSet<()>,
 }
 
@@ -44,8 +47,11 @@ pub struct GivenBack {
     pub lost: u64,
 }
 
-impl Task {
-    pub(super) fn new(shared: Arc<Shared>, queue: mpsc::UnboundedReceiver<Arc<Code>>) -> Self {
+impl<P: Policy> Task<P> {
+    pub(super) fn new(
+        shared: Arc<Shared<P>>,
+        queue: mpsc::UnboundedReceiver<Arc<Code<P>>>,
+    ) -> Self {
         Self { shared, queue, refills: JoinSet::new() }
     }
 
@@ -129,7 +135,12 @@ fn count(
     }
 }
 
-async fn give(shared: &Shared, namespace: &Namespace, code: &Code, back: GiveBack) -> bool {
+async fn give<P: Policy>(
+    shared: &Shared<P>,
+    namespace: &Namespace<P>,
+    code: &Code<P>,
+    back: GiveBack,
+) -> bool {
     let GiveBack { from, token, .. } = back;
     let fresh = shared.fresh_token();
     let name = &namespace.settings.namespace;
@@ -142,7 +153,7 @@ async fn give(shared: &Shared, namespace: &Namespace, code: &Code, back: GiveBac
 }
 
 /// Reserves for a code until it has what it needs, however often the store fails.
-async fn serve(shared: Arc<Shared>, code: Arc<Code>) {
+async fn serve<P: Policy>(shared: Arc<Shared<P>>, code: Arc<Code<P>>) {
     let Some(namespace) = code.namespace.upgrade() else { return };
     let mut failures = 0;
     loop {
@@ -164,7 +175,7 @@ async fn serve(shared: Arc<Shared>, code: Arc<Code>) {
     }
 }
 
-fn failed(shared: &Shared, namespace: &str, error: &StoreError) {
+fn failed<P: Policy>(shared: &Shared<P>, namespace: &str, error: &StoreError) {
     let how = with_sources(error);
     tracing::warn!(namespace, error = how, "the store fails");
     shared.report.send_modify(|report| {
@@ -173,14 +184,14 @@ fn failed(shared: &Shared, namespace: &str, error: &StoreError) {
     });
 }
 
-fn pause(shared: &Shared, failures: &mut u32) -> Duration {
+fn pause<P: Policy>(shared: &Shared<P>, failures: &mut u32) -> Duration {
     let doubled = SHORTEST_PAUSE * 2_u32.pow((*failures).min(6));
     *failures += 1;
     shared.jittered(doubled.min(LONGEST_PAUSE))
 }
 
 /// Makes tables, records and codes, however often the store fails.
-async fn prepare(shared: &Shared) -> Result<(), Vec<KeeperError>> {
+async fn prepare<P: Policy>(shared: &Shared<P>) -> Result<(), Vec<KeeperError>> {
     let mut conflicts = Vec::new();
     for namespace in &shared.namespaces {
         let name = &namespace.settings.namespace;
@@ -208,7 +219,10 @@ async fn prepare(shared: &Shared) -> Result<(), Vec<KeeperError>> {
     Ok(())
 }
 
-async fn prepare_namespace(shared: &Shared, namespace: &Namespace) -> Result<(), KeeperError> {
+async fn prepare_namespace<P: Policy>(
+    shared: &Shared<P>,
+    namespace: &Namespace<P>,
+) -> Result<(), KeeperError> {
     let store = &shared.store;
     let (settings, observer) = (&namespace.settings, &*namespace.observer);
     let question = store.prepare();

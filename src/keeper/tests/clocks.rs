@@ -229,6 +229,23 @@ async fn a_clock_before_the_epoch_is_named_and_waited_for() {
 }
 
 /// The settled renewal is as old as its write: what the clock did since is still seen.
+/// The step falls between the question to the store and its answer.
+#[tokio::test(start_paused = true)]
+async fn a_jump_ahead_during_a_survey_does_not_burn_the_future() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    world.store.step_during_survey(&node.clock, 7_200_000);
+    world.pass(second(100)).await;
+    assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::ClockAhead) > 0);
+    let layout = node.issuer.layout();
+    let mark = world.row(node.worker()).await.marks.iter().max().expect("two lanes");
+    let ahead_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - world.store_clock.now_ms();
+    assert!(ahead_ms <= 310_000, "{ahead_ms}");
+    node.clock.step(-7_200_000);
+    world.pass(second(5)).await;
+    world.issue(&node, "order", 10).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_jump_ahead_before_a_renewal_is_settled_does_not_burn_the_future() {
     let world = world(1);

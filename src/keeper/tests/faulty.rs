@@ -12,7 +12,10 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use crate::{
-    core::lease::{Marks, Row, RowWrite, Token},
+    core::{
+        clock::ManualClock,
+        lease::{Marks, Row, RowWrite, Token},
+    },
     store::{
         LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewSegment, Reservation, Reserved,
         Scope, SegmentStore, Store, StoreError, Survey,
@@ -43,9 +46,10 @@ pub(super) struct FaultyStore {
     late_give_backs: Mutex<Vec<LateGiveBack>>,
     down: AtomicBool,
     wiped: AtomicBool,
-    latency: Duration,
     /// The list that waits, counted from 0, and until when.
     paused_list: Mutex<Option<(u32, Arc<Notify>)>>,
+    latency: Duration,
+    step: Mutex<Option<(Arc<ManualClock>, i64)>>,
     pub(super) swaps: AtomicU64,
 }
 
@@ -58,8 +62,9 @@ impl FaultyStore {
             late_give_backs: Mutex::default(),
             down: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
-            latency: Duration::ZERO,
             paused_list: Mutex::default(),
+            latency: Duration::ZERO,
+            step: Mutex::default(),
             swaps: AtomicU64::new(0),
         }
     }
@@ -67,6 +72,11 @@ impl FaultyStore {
     /// Every answer takes this long.
     pub(super) fn with_latency(self, latency: Duration) -> Self {
         Self { latency, ..self }
+    }
+
+    /// While the next survey is answered, this clock steps by so many ms.
+    pub(super) fn step_during_survey(&self, clock: &Arc<ManualClock>, by_ms: i64) {
+        *self.step.lock().expect("unpoisoned") = Some((clock.clone(), by_ms));
     }
 
     /// The coming swaps meet these faults, the last one first.
@@ -187,6 +197,9 @@ impl Store for FaultyStore {
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
         self.answer().await?;
         let mut survey = self.inner.survey(scope).await?;
+        if let Some((clock, by_ms)) = self.step.lock().expect("unpoisoned").take() {
+            clock.step(by_ms);
+        }
         survey.record = survey.record.filter(|_| !self.wiped.load(Ordering::SeqCst));
         Ok(survey)
     }

@@ -1,5 +1,6 @@
 //! Keepers over a faulty memory store, under paused time.
 
+mod backfill;
 mod clocks;
 mod crowd;
 mod faulty;

@@ -17,7 +17,7 @@ use super::{
     world::NOW,
 };
 use crate::{
-    core::{clock::ManualClock, issue::ClaimError, segment::SegmentSpec},
+    core::{clock::ManualClock, issue::ClaimError, policy::Sound, segment::SegmentSpec},
     keeper::{
         GivenBack, IssueError, KeeperError, Observer, RefillOutcome, SegmentIssuer, SegmentKeeper,
         SegmentSettings, Trouble,
@@ -65,7 +65,7 @@ impl World {
     fn start(&self, settings: SegmentSettings) -> Node {
         let refills = Arc::new(Refills::default());
         let seed = self.seeds.fetch_add(1, Ordering::SeqCst);
-        let (keeper, mut issuers) = SegmentKeeper::start_with(
+        let (keeper, mut issuers) = SegmentKeeper::start_with::<Sound>(
             vec![(settings, refills.clone())],
             self.store.clone(),
             Box::new(StdRng::seed_from_u64(seed)),

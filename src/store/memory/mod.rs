@@ -125,10 +125,11 @@ impl Store for MemoryStore {
         words: &str,
     ) -> Result<LayoutRecord, StoreError> {
         let mut tables = self.tables();
-        let record = tables
-            .records
-            .entry(namespace.to_owned())
-            .or_insert_with(|| LayoutRecord { words: words.to_owned(), complete: Vec::new() });
+        let record = tables.records.entry(namespace.to_owned()).or_insert_with(|| LayoutRecord {
+            words: words.to_owned(),
+            complete: Vec::new(),
+            since_tick: 0,
+        });
         Ok(record.clone())
     }
 

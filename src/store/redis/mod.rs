@@ -115,7 +115,8 @@ impl Store for RedisStore {
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
         let keys = [self.keys.layout(namespace)];
-        let args = [expected, &record.words, &record.complete.join(",")];
+        let since_tick = record.since_tick.to_string();
+        let args = [expected, &record.words, &record.complete.join(","), &since_tick];
         self.server.run(&scripts::SWAP_RECORD, &keys, &args).await
     }
 
@@ -247,9 +248,12 @@ fn record_of(
     namespace: &str,
     record: Vec<Option<Vec<u8>>>,
 ) -> Result<LayoutRecord, StoreError> {
-    let mut reader = Reader::new(&key.name, namespace, record.into_iter().map(text).collect());
-    let words = reader.text("words")?;
-    Ok(LayoutRecord::of_columns(words, &reader.text("complete")?))
+    let mut fields = record.into_iter().map(text);
+    let mut next = || fields.next().unwrap_or(Value::Null);
+    let values = vec![next(), next(), integer(next())];
+    let mut reader = Reader::new(&key.name, namespace, values);
+    let (words, complete) = (reader.text("words")?, reader.text("complete")?);
+    Ok(LayoutRecord::of_columns(words, &complete, reader.count("since_tick")?))
 }
 
 /// A row's values in the reader's order.

@@ -128,7 +128,8 @@ impl<E: Engine> Store for SqlStore<E> {
         let table = format!("{}_layout", self.worker_table);
         let mut reader = Reader::new(&table, namespace, row);
         let words = reader.text("words")?;
-        Ok(Some(LayoutRecord::of_columns(words, &reader.text("complete")?)))
+        let complete = reader.text("complete")?;
+        Ok(Some(LayoutRecord::of_columns(words, &complete, reader.count("since_tick")?)))
     }
 
     async fn swap_record(
@@ -141,6 +142,7 @@ impl<E: Engine> Store for SqlStore<E> {
         let args = [
             Arg::Text(&record.words),
             Arg::Text(&complete),
+            integer(record.since_tick),
             Arg::Text(namespace),
             Arg::Text(expected),
         ];

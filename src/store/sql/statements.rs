@@ -34,7 +34,8 @@ pub(super) const WORKER_COLUMNS: &[&str] = &[
     "created_at",
     "updated_at",
 ];
-pub(super) const LAYOUT_COLUMNS: &[&str] = &["namespace", "words", "complete", "created_at"];
+pub(super) const LAYOUT_COLUMNS: &[&str] =
+    &["namespace", "words", "complete", "since_tick", "created_at"];
 
 /// Namespace, reserved key, smallest and largest worker id.
 const SCOPE: &str = "namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?";
@@ -52,12 +53,14 @@ impl Statements {
             unix_ms("expires_at"),
         );
         Self {
-            layout_of: format!("SELECT words, complete FROM {layout} WHERE namespace = ?"),
+            layout_of: format!(
+                "SELECT words, complete, since_tick FROM {layout} WHERE namespace = ?"
+            ),
             insert_layout: format!(
                 "{clock}INSERT INTO {layout} (namespace, words, created_at) VALUES (?, ?, {now}) {or_keep}"
             ),
             swap_layout: format!(
-                "UPDATE {layout} SET words = ?, complete = ? WHERE namespace = ? AND {} = ?",
+                "UPDATE {layout} SET words = ?, complete = ?, since_tick = ? WHERE namespace = ? AND {} = ?",
                 dialect.exact.replace("{}", "words"),
             ),
             set_complete: format!(

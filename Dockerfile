@@ -1,0 +1,42 @@
+# syntax=docker/dockerfile:1
+# The service alone on a distroless base: no shell, no package manager, an ordinary user.
+
+# The compiler of Cargo.toml's `rust-version` or later; the base below must have its C library.
+ARG RUST_IMAGE=docker.io/library/rust:1.95-bookworm
+ARG BASE_IMAGE=gcr.io/distroless/cc-debian12:nonroot
+
+FROM ${RUST_IMAGE} AS build
+WORKDIR /src
+COPY Cargo.toml Cargo.lock ./
+COPY migrations migrations
+COPY src src
+# Downloads and compiled dependencies stay in the builder's caches from one build to the next.
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/src/target \
+    cargo build --release --locked --bin raindrop \
+    && install -D --strip target/release/raindrop /out/usr/local/bin/raindrop \
+    && install -d -o 65532 -g 65532 /out/var/lib/raindrop
+
+FROM ${BASE_IMAGE}
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+ARG SOURCE=unknown
+LABEL org.opencontainers.image.title="Raindrop" \
+      org.opencontainers.image.description="Unique, time-ordered 64-bit IDs over HTTP/JSON" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.source="${SOURCE}"
+COPY --from=build /out /
+COPY deploy/raindrop.toml /etc/raindrop/raindrop.toml
+ENV RAINDROP_CONFIG=/etc/raindrop/raindrop.toml
+# Where the default SQLite file is; keep it on a volume, or give a database.
+WORKDIR /var/lib/raindrop
+VOLUME /var/lib/raindrop
+# By number, so that Kubernetes can tell that it is not root.
+USER 65532:65532
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=6s --start-period=5s --retries=3 \
+    CMD ["/usr/local/bin/raindrop", "health"]
+ENTRYPOINT ["/usr/local/bin/raindrop"]
+CMD ["serve"]

@@ -1,0 +1,28 @@
+# Asks the service at $URL for two IDs, parses the second, and expects a bad count to be refused.
+ask() {
+  curl -sS --max-time 10 --retry 10 --retry-delay 1 --retry-connrefused "$@"
+}
+fail() {
+  echo "failed: $*" >&2
+  exit 1
+}
+issue() {
+  answer=$(ask --fail "$URL/id/helm-test")
+  id=$(printf %s "$answer" | sed -n 's/^{"id":"\([0-9][0-9]*\)"}$/\1/p')
+  [ -n "$id" ] || fail "GET /id/helm-test answered $answer"
+}
+issue
+first=$id
+issue
+[ "$id" != "$first" ] || fail "$id was issued twice"
+parsed=$(ask --fail "$URL/parse/$id")
+case $parsed in
+  *"\"id\":\"$id\""*'"timestamp":"20'*) ;;
+  *) fail "GET /parse/$id answered $parsed" ;;
+esac
+problem=$(ask --write-out ' %{http_code}' "$URL/ids/helm-test?n=0")
+case $problem in
+  *'"code":"invalid_count"'*' 400') ;;
+  *) fail "GET /ids/helm-test?n=0 answered $problem" ;;
+esac
+echo "issued and parsed $id"

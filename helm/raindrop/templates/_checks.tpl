@@ -1,0 +1,94 @@
+{{/* What the schema cannot say, and what matters enough to be said where the schema is skipped. */}}
+{{- define "raindrop.check" -}}
+{{- include "raindrop.check.store" . -}}
+{{- include "raindrop.check.workers" . -}}
+{{- include "raindrop.check.termination" . -}}
+{{- include "raindrop.check.scaling" . -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
+{{- fail "ingress.hosts is empty: name at least one host, or set ingress.enabled=false" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.check.store" -}}
+{{- $store := .Values.store -}}
+{{- $given := list -}}
+{{- if $store.existingSecret }}{{ $given = append $given "store.existingSecret" }}{{ end -}}
+{{- if $store.url }}{{ $given = append $given "store.url" }}{{ end -}}
+{{- if $store.sqlite.enabled }}{{ $given = append $given "store.sqlite.enabled" }}{{ end -}}
+{{- if ne (len $given) 1 -}}
+{{- fail (printf "exactly one of store.existingSecret, store.url and store.sqlite.enabled must be set, not %s" (ternary "none" (join " and " $given) (empty $given))) -}}
+{{- end -}}
+{{- range list "url" "url_file" -}}
+{{- if hasKey (default dict $.Values.config.store) . -}}
+{{- fail (printf "config.store.%s: left out; set store.existingSecret, store.url or store.sqlite.enabled" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if hasPrefix "sqlite:" $store.url -}}
+{{- fail "store.url: a file in the pod is lost with it; set store.sqlite.enabled=true, which keeps it on a volume" -}}
+{{- end -}}
+{{- if $store.sqlite.enabled -}}
+{{- if ne .Values.kind "StatefulSet" -}}
+{{- fail (printf "store.sqlite.enabled needs kind=StatefulSet, not %s" .Values.kind) -}}
+{{- end -}}
+{{- if include "raindrop.several" . -}}
+{{- fail "store.sqlite.enabled is for one replica: each would have a file of its own and issue the same IDs; set replicaCount=1 and autoscaling.enabled=false, or use a database" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.check.workers" -}}
+{{- if not (has .Values.kind (list "Deployment" "StatefulSet")) -}}
+{{- fail (printf "kind = %q: must be Deployment or StatefulSet" (toString .Values.kind)) -}}
+{{- end -}}
+{{- $isStateful := eq .Values.kind "StatefulSet" -}}
+{{- $sections := dict "config.worker" (default dict .Values.config.worker) -}}
+{{- range $name, $namespace := .Values.config.namespaces -}}
+{{- $_ := set $sections (printf "config.namespaces.%s.worker" $name) (dig "worker" dict (default dict $namespace) | default dict) -}}
+{{- end -}}
+{{- range $section, $worker := $sections -}}
+{{- if and (not (kindIs "invalid" $worker.id)) (or (not $isStateful) (include "raindrop.several" $)) -}}
+{{- fail (printf "%s.id is one node's: it needs kind=StatefulSet and one replica, so that no two pods have it at a time" $section) -}}
+{{- end -}}
+{{- if and (eq (toString $worker.source) "hostname") (not $isStateful) -}}
+{{- fail (printf "%s.source = \"hostname\" needs kind=StatefulSet, whose pods have names that end in a number" $section) -}}
+{{- end -}}
+{{- end -}}
+{{- $worker := get $sections "config.worker" -}}
+{{- $isGiven := or (not (kindIs "invalid" $worker.id)) (eq (toString $worker.source) "hostname") -}}
+{{- range .Values.extraEnv -}}
+{{- if eq .name "RAINDROP__WORKER__ID" -}}{{- $isGiven = true -}}{{- end -}}
+{{- end -}}
+{{- if and (eq .Values.store.url "memory:") (not (and $isStateful $isGiven)) -}}
+{{- fail "store.url = memory: forgets which worker ids were used: it needs kind=StatefulSet, and config.worker.id, config.worker.source=hostname or RAINDROP__WORKER__ID in extraEnv" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.check.termination" -}}
+{{- $http := .Values.config.http -}}
+{{- if not (regexMatch "^[^ ]+:[0-9]+$" (toString $http.listen)) -}}
+{{- fail (printf "config.http.listen = %q: must be an address and port such as [::]:8080" (toString $http.listen)) -}}
+{{- end -}}
+{{- $drain := include "raindrop.milliseconds" (dict "key" "http.drain_delay" "value" $http.drain_delay) -}}
+{{- $shutdown := include "raindrop.milliseconds" (dict "key" "http.shutdown_timeout" "value" $http.shutdown_timeout) -}}
+{{- if le (mul 1000 (int64 .Values.terminationGracePeriodSeconds)) (add (int64 $drain) (int64 $shutdown)) -}}
+{{- fail (printf "terminationGracePeriodSeconds = %d: must be more than config.http.drain_delay (%v) + config.http.shutdown_timeout (%v), or pods are killed before they gave their worker ids back" (int64 .Values.terminationGracePeriodSeconds) $http.drain_delay $http.shutdown_timeout) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.check.scaling" -}}
+{{- with .Values.autoscaling -}}
+{{- if .enabled -}}
+{{- if gt (int .minReplicas) (int .maxReplicas) -}}
+{{- fail (printf "autoscaling.minReplicas = %d: must be at most autoscaling.maxReplicas (%d)" (int .minReplicas) (int .maxReplicas)) -}}
+{{- end -}}
+{{- if not (dig "requests" "cpu" "" $.Values.resources) -}}
+{{- fail "autoscaling.enabled needs resources.requests.cpu, which its target is a share of" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.podDisruptionBudget -}}
+{{- if and .enabled (eq (kindIs "invalid" .minAvailable) (kindIs "invalid" .maxUnavailable)) -}}
+{{- fail "exactly one of podDisruptionBudget.maxUnavailable and podDisruptionBudget.minAvailable must be set; null unsets one" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

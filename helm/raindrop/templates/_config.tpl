@@ -1,0 +1,79 @@
+{{/* The user's configuration, and what follows from other values. */}}
+{{- define "raindrop.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $store := default dict $config.store -}}
+{{- if .Values.store.sqlite.enabled -}}
+{{- $_ := set $store "url" "sqlite:///var/lib/raindrop/raindrop.db" -}}
+{{- else -}}
+{{- $_ := set $store "url_file" "/etc/raindrop-store/url" -}}
+{{- end -}}
+{{- $_ := set $config "store" $store -}}
+{{- $worker := default dict $config.worker -}}
+{{- if and (eq .Values.kind "StatefulSet") (not (hasKey $worker "prefer_previous")) -}}
+{{- $_ := set $worker "prefer_previous" true -}}
+{{- $_ := set $config "worker" $worker -}}
+{{- end -}}
+{{- include "raindrop.table" (dict "table" $config "path" "") -}}
+{{- end -}}
+
+{{/* A TOML table: its values, then the tables in it. Helm's own toToml writes 8080 as 8080.0. */}}
+{{- define "raindrop.table" -}}
+{{- $path := .path -}}
+{{- range $key, $value := .table -}}
+{{- if not (or (kindIs "map" $value) (kindIs "invalid" $value) (include "raindrop.isTables" $value)) }}
+{{ include "raindrop.key" $key }} = {{ include "raindrop.value" $value }}
+{{- end -}}
+{{- end -}}
+{{- range $key, $value := .table -}}
+{{- $inner := printf "%s%s" (ternary "" (printf "%s." $path) (empty $path)) (include "raindrop.key" $key) -}}
+{{- if kindIs "map" $value }}
+
+[{{ $inner }}]
+{{- include "raindrop.table" (dict "table" $value "path" $inner) -}}
+{{- else if include "raindrop.isTables" $value -}}
+{{- range $value }}
+
+[[{{ $inner }}]]
+{{- include "raindrop.table" (dict "table" . "path" $inner) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether this is a list of tables; empty if not. */}}
+{{- define "raindrop.isTables" -}}
+{{- if kindIs "slice" . -}}
+{{- if . -}}
+{{- if kindIs "map" (first .) -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.key" -}}
+{{- ternary . (toJson .) (regexMatch "^[A-Za-z0-9_-]+$" .) -}}
+{{- end -}}
+
+{{/* Values arrive with every number a float; a whole one is written without a point. */}}
+{{- define "raindrop.value" -}}
+{{- if kindIs "slice" . -}}
+[{{ range $index, $item := . }}{{ if $index }}, {{ end }}{{ include "raindrop.value" $item }}{{ end }}]
+{{- else if kindIs "float64" . -}}
+{{- if eq . (floor .) -}}{{ int64 . }}{{- else -}}{{ . }}{{- end -}}
+{{- else -}}
+{{- toJson . -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A duration such as 1m30s or 500ms, in ms. */}}
+{{- define "raindrop.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 -}}
+{{- $total := 0 -}}
+{{- $text := toString .value -}}
+{{- if not (regexMatch "^(0|([0-9]+(ms|s|m|h))+)$" $text) -}}
+{{- fail (printf "config.%s = %q: must be a duration with its unit such as 500ms, 5m or 1h30m" .key $text) -}}
+{{- end -}}
+{{- range regexFindAll "[0-9]+(ms|s|m|h)" $text -1 -}}
+{{- $total = add $total (mul (int64 (regexFind "[0-9]+" .)) (get $units (regexFind "[a-z]+" .))) -}}
+{{- end -}}
+{{- $total -}}
+{{- end -}}

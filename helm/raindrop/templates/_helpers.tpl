@@ -1,0 +1,84 @@
+{{- define "raindrop.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Leaves room for a StatefulSet's revision and the longest suffix used here. */}}
+{{- define "raindrop.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- default $full .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "raindrop.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "raindrop.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: server
+{{- end -}}
+
+{{- define "raindrop.commonLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "raindrop.labels" -}}
+{{ include "raindrop.selectorLabels" . }}
+{{ include "raindrop.commonLabels" . }}
+{{- end -}}
+
+{{/* The test pod is none of the Service's. */}}
+{{- define "raindrop.testSelectorLabels" -}}
+app.kubernetes.io/name: {{ include "raindrop.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: test
+{{- end -}}
+
+{{- define "raindrop.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "raindrop.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.storeSecretName" -}}
+{{- default (printf "%s-store" (include "raindrop.fullname" .)) .Values.store.existingSecret -}}
+{{- end -}}
+
+{{/* The port of an address such as [::]:8080. */}}
+{{- define "raindrop.portOf" -}}
+{{- regexFind "[0-9]+$" . -}}
+{{- end -}}
+
+{{/* What the pod listens on: [{name, port, service}]. The last one has the metrics. */}}
+{{- define "raindrop.ports" -}}
+- name: http
+  port: {{ include "raindrop.portOf" .Values.config.http.listen }}
+  service: {{ .Values.service.port }}
+{{- end -}}
+
+{{- define "raindrop.metricsPort" -}}
+{{- (include "raindrop.ports" . | fromYamlArray | last).name -}}
+{{- end -}}
+
+{{/* Whether there is more than one node; empty if not. */}}
+{{- define "raindrop.several" -}}
+{{- if .Values.autoscaling.enabled -}}
+{{- if gt (int .Values.autoscaling.maxReplicas) 1 -}}yes{{- end -}}
+{{- else if gt (int .Values.replicaCount) 1 -}}
+yes
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,136 @@
+{{/* The pod, the same for a Deployment and a StatefulSet. */}}
+{{- define "raindrop.pod" -}}
+metadata:
+  annotations:
+    checksum/config: {{ include "raindrop.config" . | sha256sum }}
+    {{- with .Values.store.url }}
+    checksum/store: {{ sha256sum . }}
+    {{- end }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  labels:
+    {{- include "raindrop.labels" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "raindrop.serviceAccountName" . }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.podSecurityContext }}
+  securityContext:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  containers:
+    - name: raindrop
+      image: {{ include "raindrop.image" . | quote }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args: [serve]
+      env:
+        - name: RAINDROP_CONFIG
+          value: /etc/raindrop/raindrop.toml
+        {{- if kindIs "invalid" (dig "worker" "holder" nil .Values.config) }}
+        # How people recognise the node in the store; a StatefulSet's pod is found by it again.
+        - name: POD_NAME
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.name
+        - name: POD_NAMESPACE
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.namespace
+        - name: RAINDROP__WORKER__HOLDER
+          value: $(POD_NAMESPACE)/$(POD_NAME)
+        {{- end }}
+        {{- with .Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with .Values.extraEnvFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      ports:
+        {{- range include "raindrop.ports" . | fromYamlArray }}
+        - name: {{ .name }}
+          containerPort: {{ .port }}
+          protocol: TCP
+        {{- end }}
+      livenessProbe:
+        httpGet:
+          path: /livez
+          port: http
+        {{- toYaml .Values.livenessProbe | nindent 8 }}
+      readinessProbe:
+        httpGet:
+          path: /readyz
+          port: http
+        {{- toYaml .Values.readinessProbe | nindent 8 }}
+      {{- with .Values.resources }}
+      resources:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.securityContext }}
+      securityContext:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      volumeMounts:
+        - name: config
+          mountPath: /etc/raindrop
+          readOnly: true
+        {{- if .Values.store.sqlite.enabled }}
+        - name: data
+          mountPath: /var/lib/raindrop
+        {{- else }}
+        - name: store
+          mountPath: /etc/raindrop-store
+          readOnly: true
+        {{- end }}
+        {{- with .Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+  volumes:
+    - name: config
+      configMap:
+        name: {{ include "raindrop.fullname" . }}
+    {{- if not .Values.store.sqlite.enabled }}
+    - name: store
+      secret:
+        secretName: {{ include "raindrop.storeSecretName" . }}
+        # Readable by the pod's group alone.
+        defaultMode: 0440
+        items:
+          - key: {{ ternary .Values.store.existingSecretKey "url" (not (empty .Values.store.existingSecret)) }}
+            path: url
+    {{- end }}
+    {{- with .Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .Values.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- range . }}
+    {{- $ours := dict "labelSelector" (dict "matchLabels" (include "raindrop.selectorLabels" $ | fromYaml)) }}
+    {{- list (ternary . (merge $ours .) (hasKey . "labelSelector")) | toYaml | nindent 4 }}
+    {{- end }}
+  {{- end }}
+  {{- with .Values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}

@@ -1,0 +1,225 @@
+//! IDs for a past time, shared out among all nodes by the table of segments.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use rand::{Rng, RngExt, rand_core::UnwrapErr, rngs::SysRng};
+
+use super::{KeeperSettings, Observer, StoreOperation, ask};
+use crate::{
+    core::{
+        code::is_valid_code,
+        id::Id,
+        instant::{format_unix_ms, format_unix_ms_short},
+        issue::ClaimError,
+        lease::Token,
+    },
+    store::{NewSegment, Reservation, Reserved, Scope, Store, StoreError},
+};
+
+/// Hands out IDs for a past time in one namespace.
+///
+/// Each tick has as many as the layout reserves ([`Layout::backfill_per_tick`]) for each code, in
+/// all nodes together and for ever. Each tick that is asked for is a row in the table of segments,
+/// which is never deleted.
+///
+/// [`Layout::backfill_per_tick`]: crate::core::layout::Layout::backfill_per_tick
+pub struct Backfill {
+    settings: KeeperSettings,
+    store: Arc<dyn Store>,
+    observer: Arc<dyn Observer>,
+    random: Mutex<Box<dyn Rng + Send + Sync>>,
+    prepared: AtomicBool,
+}
+
+/// Why there are no IDs for a past time.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackfillError {
+    /// The code or count cannot be used.
+    #[error(transparent)]
+    Refused(ClaimError),
+    /// The layout reserves no sequence numbers.
+    #[error(
+        "the layout of namespace {namespace} reserves no sequence numbers (layout.min_sequence is 0), so it has no IDs for a past time"
+    )]
+    NotReserved {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The instant is not a past one, or is before the layout.
+    #[error(
+        "at {}: must be {} or later, and in a past tick (now is {})",
+        format_unix_ms(*.at_ms), format_unix_ms_short(*.first_ms), format_unix_ms(*.now_ms)
+    )]
+    OutOfRange {
+        /// The instant, in Unix ms.
+        at_ms: i64,
+        /// The first possible instant: the epoch, or when the namespace got its layout.
+        first_ms: i64,
+        /// The store's clock.
+        now_ms: i64,
+    },
+    /// The tick has fewer IDs left.
+    #[error("the tick of {} has {left} of {of} IDs left for code {code:?}", format_unix_ms(*.at_ms))]
+    UsedUp {
+        /// The code.
+        code: String,
+        /// The instant, in Unix ms.
+        at_ms: i64,
+        /// How many are left.
+        left: u64,
+        /// How many there were.
+        of: u64,
+    },
+    /// The namespace has no record, or that of another layout.
+    #[error("the record of namespace {namespace} is gone or says another layout")]
+    RecordChanged {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The store fails. What was reserved is lost.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl fmt::Debug for Backfill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backfill").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Backfill {
+    /// Hands out IDs of the namespace and layout of these settings.
+    pub fn new(
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        Self::with_random(settings, store, observer, Box::new(UnwrapErr(SysRng)))
+    }
+
+    /// Like [`Self::new`], with the source of tokens passed in: for tests.
+    pub fn with_random(
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        observer: Arc<dyn Observer>,
+        random: Box<dyn Rng + Send + Sync>,
+    ) -> Self {
+        let (random, prepared) = (Mutex::new(random), AtomicBool::new(false));
+        Self { settings, store, observer, random, prepared }
+    }
+
+    /// `count` IDs of this code, ascending, of the tick of `at_ms` (Unix ms): all or none.
+    ///
+    /// # Errors
+    ///
+    /// See [`BackfillError`]. After an error of the store some IDs of the tick may be lost.
+    pub async fn ids(&self, code: &str, count: u32, at_ms: i64) -> Result<Vec<Id>, BackfillError> {
+        let layout = &self.settings.layout;
+        let (namespace, of) = (&self.settings.namespace, layout.backfill_per_tick());
+        let key = self.check(code, count)?;
+        if of == 0 {
+            return Err(BackfillError::NotReserved { namespace: namespace.clone() });
+        }
+        let (since_tick, now_ms) = self.look().await?;
+        let out_of_range = || BackfillError::OutOfRange {
+            at_ms,
+            first_ms: layout.start_of_tick_ms(since_tick),
+            now_ms,
+        };
+        let tick = layout.tick_in_range(at_ms).ok_or_else(out_of_range)?;
+        if tick < since_tick || layout.tick_at(at_ms) >= layout.tick_at(now_ms) {
+            return Err(out_of_range());
+        }
+        let count = u64::from(count);
+        match self.reserve(&format!("{key}@{tick}"), count).await? {
+            Ok(first) => Ok((first..first + count)
+                .filter_map(|number| layout.backfilled(tick, number))
+                .collect()),
+            Err(next) => {
+                let left = of.saturating_sub(next);
+                Err(BackfillError::UsedUp { code: code.to_owned(), at_ms, left, of })
+            }
+        }
+    }
+
+    fn check<'a>(&self, code: &'a str, count: u32) -> Result<&'a str, BackfillError> {
+        let issue = &self.settings.issue;
+        let refused = |error| Err(BackfillError::Refused(error));
+        if !is_valid_code(code) {
+            return refused(ClaimError::InvalidCode(code.to_owned()));
+        }
+        if issue.codes_allow.as_ref().is_some_and(|allowed| !allowed.contains(code)) {
+            return refused(ClaimError::UnknownCode(code.to_owned()));
+        }
+        if count == 0 {
+            return refused(ClaimError::InvalidCount { count, largest: u32::MAX });
+        }
+        Ok(if issue.codes_shared { "" } else { code })
+    }
+
+    /// From which tick on the namespace has our layout, and the store's clock.
+    ///
+    /// A move to another layout that begins after this look counts on what is handed out having
+    /// been in the past by then.
+    async fn look(&self) -> Result<(u64, i64), BackfillError> {
+        let KeeperSettings { namespace, layout, .. } = &self.settings;
+        if !self.prepared.load(Ordering::Acquire) {
+            self.ask(StoreOperation::Prepare, self.store.prepare_segments()).await?;
+            self.prepared.store(true, Ordering::Release);
+        }
+        let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
+        let survey = self.ask(StoreOperation::Read, self.store.survey(&scope)).await?;
+        let record = self.ask(StoreOperation::Read, self.store.read_record(namespace)).await?;
+        match record.filter(|record| record.words == layout.words()) {
+            Some(record) => Ok((record.since_tick, survey.now_ms)),
+            None => Err(BackfillError::RecordChanged { namespace: namespace.clone() }),
+        }
+    }
+
+    /// The first of the numbers that were reserved, or the next one where there are too few.
+    async fn reserve(&self, key: &str, by: u64) -> Result<Result<u64, u64>, BackfillError> {
+        let KeeperSettings { namespace, layout, .. } = &self.settings;
+        let end = layout.backfill_per_tick();
+        let mut is_made = false;
+        loop {
+            let token = self.fresh_token();
+            let reservation = Reservation { by, end, token };
+            let question = self.store.reserve(namespace, key, &reservation);
+            match self.ask(StoreOperation::Reserve, question).await? {
+                Reserved::From(first) => return Ok(Ok(first)),
+                Reserved::Refused { next } => return Ok(Err(next)),
+                // More than there ever are: no row is made for that.
+                Reserved::NoSuchCode if by > end => return Ok(Err(0)),
+                Reserved::NoSuchCode if is_made => {
+                    let gone = format!("segment {key} of namespace {namespace}");
+                    return Err(StoreError::Vanished(gone).into());
+                }
+                Reserved::NoSuchCode => {
+                    let new = [NewSegment { code: key.to_owned(), first: 0 }];
+                    let question = self.store.create_segments(namespace, &new);
+                    self.ask(StoreOperation::Prepare, question).await?;
+                    is_made = true;
+                }
+            }
+        }
+    }
+
+    fn fresh_token(&self) -> Token {
+        Token::from_bits(self.random.lock().unwrap_or_else(PoisonError::into_inner).random())
+    }
+
+    async fn ask<T>(
+        &self,
+        operation: StoreOperation,
+        question: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        ask(&*self.observer, operation, question).await
+    }
+}

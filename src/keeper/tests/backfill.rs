@@ -1,0 +1,156 @@
+//! IDs for a past time, over a memory store.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use rand::{SeedableRng, rngs::StdRng};
+
+use super::{
+    faulty::Fault,
+    world::{NOW, World},
+};
+use crate::{
+    core::{
+        id::Id,
+        issue::ClaimError,
+        layout::{LayoutSpec, TimeUnit},
+        preset::Preset,
+    },
+    keeper::{Backfill, BackfillError, KeeperSettings, NoObserver, Operator, Relaid},
+    store::Store,
+};
+
+fn yitter() -> World {
+    World::new(Preset::Yitter.spec())
+}
+
+fn backfill(world: &World, settings: KeeperSettings, seed: u64) -> Backfill {
+    let random = Box::new(StdRng::seed_from_u64(seed));
+    Backfill::with_random(settings, world.store.clone(), Arc::new(NoObserver), random)
+}
+
+/// The numbers that two nodes and one after a restart get of one millisecond.
+#[tokio::test(start_paused = true)]
+async fn a_tick_is_shared_out_among_all_nodes_for_ever() {
+    let world = yitter();
+    let node = world.node().await;
+    let (one, two) = (backfill(&world, world.settings(), 1), backfill(&world, world.settings(), 2));
+    let at_ms = NOW - 86_400_000;
+    let mut ids: Vec<Id> = one.ids("order", 2, at_ms).await.expect("two of five");
+    ids.extend(two.ids("order", 2, at_ms).await.expect("four of five"));
+    let restarted = backfill(&world, world.settings(), 3);
+    let error = restarted.ids("order", 2, at_ms).await.expect_err("one is left");
+    assert!(matches!(error, BackfillError::UsedUp { left: 1, of: 5, .. }), "{error}");
+    ids.extend(restarted.ids("order", 1, at_ms).await.expect("the fifth"));
+    let error = one.ids("order", 1, at_ms).await.expect_err("none is left");
+    assert!(matches!(error, BackfillError::UsedUp { left: 0, .. }), "{error}");
+
+    let layout = world.settings().layout;
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 5);
+    for id in &ids {
+        assert_eq!(layout.start_of_tick_ms(layout.decompose(*id).tick), at_ms);
+        assert!(layout.decompose(*id).sequence < layout.min_sequence());
+    }
+    // Another tick and another code have their own.
+    one.ids("order", 5, at_ms + 1).await.expect("five");
+    one.ids("user", 5, at_ms).await.expect("five");
+    world.issue(&node, "order", 100).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_past_ticks_of_the_layout_have_such_ids() {
+    let world = yitter();
+    let _node = world.node().await;
+    let backfill = backfill(&world, world.settings(), 1);
+    let epoch_ms = world.settings().layout.epoch_ms();
+    for at_ms in [NOW, NOW + 1, epoch_ms - 1, i64::MIN, i64::MAX] {
+        let error = backfill.ids("order", 1, at_ms).await.expect_err("not past");
+        assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
+    }
+    for at_ms in [NOW - 1, epoch_ms] {
+        backfill.ids("order", 1, at_ms).await.expect("past");
+    }
+    let error = backfill.ids("order", 6, NOW - 2).await.expect_err("five");
+    assert!(matches!(error, BackfillError::UsedUp { left: 5, of: 5, .. }), "{error}");
+    let error = backfill.ids("a b", 1, NOW - 2).await.expect_err("no code");
+    assert!(matches!(error, BackfillError::Refused(ClaimError::InvalidCode(_))), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layout_that_reserves_nothing_has_none() {
+    let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let _node = world.node().await;
+    let error = backfill(&world, world.settings(), 1).ids("order", 1, NOW - 1).await;
+    assert!(matches!(error, Err(BackfillError::NotReserved { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_loses_ids_and_gives_none_twice() {
+    let world = yitter();
+    let _node = world.node().await;
+    let backfill = backfill(&world, world.settings(), 1);
+    let at_ms = NOW - 1;
+    let first = backfill.ids("order", 1, at_ms).await.expect("one");
+    world.store.fail_next(Fault::LostReply);
+    let error = backfill.ids("order", 1, at_ms).await.expect_err("lost");
+    assert!(matches!(error, BackfillError::Store(_)), "{error}");
+    let rest = backfill.ids("order", 3, at_ms).await.expect("three");
+    assert!(!rest.contains(&first[0]));
+    assert!(backfill.ids("order", 1, at_ms).await.is_err());
+}
+
+/// The old layout's IDs of the same instants may be equal, so they are not handed out again.
+#[tokio::test(start_paused = true)]
+async fn after_a_move_to_another_layout_only_later_ticks_have_such_ids() {
+    let world = yitter();
+    let node = world.node().await;
+    backfill(&world, world.settings(), 1).ids("order", 5, NOW - 1).await.expect("five");
+    node.stop().await;
+    world.pass(Duration::from_secs(20)).await;
+    let spec = LayoutSpec {
+        min_sequence: 10,
+        timestamp_bits: Some(48),
+        sequence_bits: Some(9),
+        ..Preset::Yitter.spec()
+    };
+    let wider = KeeperSettings::new(spec.build().expect("valid"), "the same for all");
+    let mut operator = Operator::with_random(
+        wider.clone(),
+        world.store.clone(),
+        world.store_clock.clone(),
+        Box::new(StdRng::seed_from_u64(7)),
+    );
+    let moved = operator.relayout().await.expect("allowed");
+    assert!(matches!(moved, Relaid::Moved(_)), "{moved:?}");
+    let old = backfill(&world, world.settings(), 2).ids("order", 1, NOW).await;
+    assert!(matches!(old, Err(BackfillError::RecordChanged { .. })));
+    let new = backfill(&world, wider, 3);
+    let before = new.ids("order", 1, NOW).await.expect_err("before the move");
+    assert!(matches!(before, BackfillError::OutOfRange { .. }), "{before}");
+    let since_ms = NOW + 20_000;
+    world.pass(Duration::from_secs(1)).await;
+    new.ids("order", 10, since_ms).await.expect("ten");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restored_backup_only_later_ticks_have_such_ids() {
+    let world = yitter();
+    let node = world.node().await;
+    node.stop().await;
+    let mut operator = Operator::with_random(
+        world.settings(),
+        world.store.clone(),
+        world.store_clock.clone(),
+        Box::new(StdRng::seed_from_u64(7)),
+    );
+    operator.raise(Duration::from_secs(300)).await.expect("raised");
+    let backfill = backfill(&world, world.settings(), 1);
+    world.pass(Duration::from_secs(1)).await;
+    let before = backfill.ids("order", 1, NOW).await.expect_err("before the backup");
+    assert!(matches!(before, BackfillError::OutOfRange { .. }), "{before}");
+    world.pass(Duration::from_secs(400)).await;
+    backfill.ids("order", 5, NOW + 390_000).await.expect("five");
+    assert_eq!(
+        world.store.read_record("default").await.expect("up").map(|r| r.complete.len()),
+        Some(1)
+    );
+}

@@ -1,0 +1,122 @@
+"""The rendered configuration is what the service takes, and `helm test` passes against it."""
+
+import os
+import pathlib
+import re
+import tempfile
+import tomllib
+import unittest
+
+from chart import CASES, ENOUGH, HERE, of_case, only, run, template
+from service import BINARY, served
+
+
+def configuration(text):
+    return only(
+        text, "ConfigMap", next(name for name in ("ids-raindrop", "ids") if f"name: {name}\n" in text)
+    )["data"]["raindrop.toml"]
+
+
+def effective(toml, environment=None):
+    """What `raindrop config` makes of a file: {key: value}."""
+    with tempfile.TemporaryDirectory(prefix="raindrop-chart-") as folder:
+        file, address = pathlib.Path(folder, "raindrop.toml"), pathlib.Path(folder, "url")
+        file.write_text(toml)
+        address.write_text("mysql://root@db/ids\n")
+        # The mounted files are elsewhere here.
+        mounted = {"RAINDROP__STORE__URL_FILE": str(address)} if "url_file" in toml else {}
+        if "password_file" in toml:
+            mounted["RAINDROP__STORE__PASSWORD_FILE"] = str(address)
+        result = run(
+            BINARY, "config", "--config", str(file), cwd=folder, env={**mounted, **(environment or {})}
+        )
+        return result
+
+
+class Configuration(unittest.TestCase):
+    def test_the_service_takes_what_every_case_renders(self):
+        for name, text in [("default", template(*ENOUGH)), *((path.stem, of_case(path)) for path in CASES)]:
+            with self.subTest(case=name):
+                toml = configuration(text)
+                tomllib.loads(toml)
+                # A pod's name, as a StatefulSet gives it, has no place in a test's environment.
+                by_name = {"RAINDROP__WORKER__SOURCE": "ip"} if name == "memory" else {}
+                if name == "memory":
+                    toml = toml.replace('url_file = "/etc/raindrop-store/url"', 'url = "memory:"')
+                result = effective(toml, by_name)
+                self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_key_that_the_service_does_not_know_is_found_by_this(self):
+        result = effective(configuration(template(*ENOUGH, "--set", "config.http.lisen=1")))
+        self.assertEqual(result.returncode, 2, result.stdout)
+        self.assertIn("http.lisen", result.stderr)
+
+    def test_values_arrive_as_they_were_given(self):
+        given = tomllib.loads(configuration(of_case(HERE / "cases" / "url.yaml")))
+        self.assertEqual(
+            given["layout"], {"time_unit": "second", "epoch": "2024-06-01T00:00:00Z", "timestamp_bits": 33}
+        )
+        self.assertEqual(given["http"]["max_batch"], 20000)
+        self.assertIs(type(given["http"]["max_batch"]), int)
+        self.assertEqual(given["http"]["cors_origins"], ["https://a.example", "https://b.example"])
+        self.assertIs(given["codes"]["shared"], True)
+        self.assertEqual(given["log"], {"level": "debug"})
+        self.assertEqual(given["store"], {"url_file": "/etc/raindrop-store/url"})
+        secret = only(of_case(HERE / "cases" / "url.yaml"), "Secret")["stringData"]["url"]
+        self.assertEqual(secret, 'mysql://raindrop:p"%5E$@db.apps.svc:3306/ids?ssl-mode=REQUIRED&x=<1>')
+
+    def test_tables_in_tables_and_lists_of_tables_are_toml(self):
+        values = {
+            "config.namespaces": '{"legacy":{"layout":{"preset":"js-safe"},"codes":{"allow":["a","b"]}},"other":{}}',
+            "config.code": '[{"name":"order","namespace":"legacy","limits":{"ratio":0.5}},{"name":"user"}]',
+            "config.empty": "[]",
+            "config.text": '"quote \\" backslash \\\\ newline \\n é <&>"',
+            "config.nothing": "null",
+        }
+        sets = [word for name, value in values.items() for word in ("--set-json", f"{name}={value}")]
+        given = tomllib.loads(configuration(template(*ENOUGH, *sets)))
+        self.assertEqual(
+            given["namespaces"],
+            {"legacy": {"layout": {"preset": "js-safe"}, "codes": {"allow": ["a", "b"]}}, "other": {}},
+        )
+        self.assertEqual(
+            given["code"],
+            [{"name": "order", "namespace": "legacy", "limits": {"ratio": 0.5}}, {"name": "user"}],
+        )
+        self.assertEqual(given["empty"], [])
+        self.assertEqual(given["text"], 'quote " backslash \\ newline \n é <&>')
+        self.assertNotIn("nothing", given)
+
+    def test_a_stateful_node_asks_for_the_worker_it_had(self):
+        text = of_case(HERE / "cases" / "statefulset.yaml")
+        self.assertIs(tomllib.loads(configuration(text))["worker"]["prefer_previous"], True)
+        kept = template(*ENOUGH, "--set", "kind=StatefulSet", "--set", "config.worker.prefer_previous=false")
+        self.assertIs(tomllib.loads(configuration(kept))["worker"]["prefer_previous"], False)
+
+
+class HelmTest(unittest.TestCase):
+    def setUp(self):
+        container = only(template(*ENOUGH), "Pod")["spec"]["containers"][0]
+        self.command = [*container["command"], *container["args"]]
+
+    def test_it_passes_against_a_service_and_its_own_configuration(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            toml = configuration(template(*ENOUGH))
+            # The address is given by the environment here.
+            file.write(re.sub("(?m)^url_file = .*$", "", toml))
+            file.flush()
+            with served(file.name) as url:
+                result = run(*self.command, env={"URL": url, "no_proxy": "*"})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"^issued and parsed \d+\n$")
+
+    def test_it_fails_where_no_ids_are(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # A `curl` that answers as something else would.
+            fake = pathlib.Path(folder, "curl")
+            fake.write_text("#!/bin/sh\necho '<html>'\n")
+            fake.chmod(0o755)
+            path = f"{folder}:{os.environ['PATH']}"
+            result = run(*self.command, env={"URL": "http://127.0.0.1:9", "PATH": path})
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("failed: GET /id/helm-test answered <html>", result.stderr)

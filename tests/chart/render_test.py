@@ -1,0 +1,106 @@
+"""The manifests: linted, valid by Kubernetes' schemas, as the golden files keep them."""
+
+import difflib
+import json
+import unittest
+
+import jsonschema
+import kubernetes_validate
+
+from chart import (
+    CASES,
+    CHART,
+    ENOUGH,
+    HERE,
+    KUBERNETES,
+    assert_golden,
+    helm,
+    manifests,
+    notes,
+    of_case,
+    only,
+    template,
+    without_files,
+)
+
+
+def validate(manifest, kubernetes):
+    """By Kubernetes' own schema, or by the one kept here of the Prometheus Operator's kinds."""
+    if manifest["apiVersion"].startswith("monitoring.coreos.com/"):
+        schema = HERE / "schemas" / f"{manifest['kind'].lower()}.json"
+        jsonschema.validate(manifest, json.loads(schema.read_text()))
+    else:
+        kubernetes_validate.validate(manifest, kubernetes, strict=True)
+
+
+class Render(unittest.TestCase):
+    maxDiff = None
+
+    def test_lint_finds_nothing(self):
+        for values in [ENOUGH, *(["--values", path] for path in CASES)]:
+            with self.subTest(values=values):
+                result = helm("lint", "--strict", "--kube-version", "1.31.0", CHART, *values)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_manifests_are_valid(self):
+        seen = set()
+        for text in [template(*ENOUGH), *map(of_case, CASES)]:
+            for manifest in manifests(text):
+                key = json.dumps(manifest, sort_keys=True)
+                for kubernetes in KUBERNETES if key not in seen else []:
+                    with self.subTest(kind=manifest["kind"], kubernetes=kubernetes):
+                        validate(manifest, kubernetes)
+                seen.add(key)
+        self.assertGreater(len(seen), 20)
+
+    def test_an_unknown_field_is_found(self):
+        for kind in ["Deployment", "ServiceMonitor", "PrometheusRule"]:
+            manifest = only(of_case(HERE / "cases" / "monitoring.yaml"), kind)
+            manifest["spec"]["repicas"] = 2
+            with self.subTest(kind=kind), self.assertRaises(jsonschema.ValidationError):
+                validate(manifest, KUBERNETES[0])
+
+    def test_defaults_are_golden(self):
+        assert_golden(self, "default.yaml", without_files(template(*ENOUGH)))
+
+    def test_cases_differ_from_the_defaults_as_they_should(self):
+        default = without_files(template(*ENOUGH)).splitlines(True)
+        for path in CASES:
+            with self.subTest(case=path.stem):
+                rendered = without_files(of_case(path)).splitlines(True)
+                lines = difflib.unified_diff(default, rendered, "default", path.stem, n=2)
+                assert_golden(self, f"{path.stem}.diff", "".join(lines))
+
+    def test_no_golden_file_is_left_over(self):
+        known = {
+            "default.yaml",
+            *(f"{path.stem}.diff" for path in CASES),
+            *(f"{path.stem}.txt" for path in CASES),
+        }
+        self.assertLessEqual({path.name for path in (HERE / "golden").iterdir()}, {*known, "default.txt"})
+
+    def test_files_are_carried_as_they_are(self):
+        dashboard = only(of_case(HERE / "cases" / "monitoring.yaml"), "ConfigMap", "ids-raindrop-dashboard")
+        self.assertEqual(
+            dashboard["data"], {"raindrop.json": (CHART / "files" / "dashboard.json").read_text()}
+        )
+        script = only(template(*ENOUGH), "Pod")["spec"]["containers"][0]["args"]
+        self.assertEqual(script, [(CHART / "files" / "test.sh").read_text()])
+
+    def test_notes_say_what_is_not_secured(self):
+        for name, values in [("default", ENOUGH), *((path.stem, ["--values", path]) for path in CASES)]:
+            with self.subTest(case=name):
+                text = notes(*values)
+                self.assertIn("What is NOT secured", text)
+                if name in ("default", "everything", "sqlite"):
+                    assert_golden(self, f"{name}.txt", text)
+
+    def test_a_changed_configuration_or_address_restarts_the_pods(self):
+        def annotations(*values):
+            return only(template(*values), "Deployment")["spec"]["template"]["metadata"]["annotations"]
+
+        base = annotations("--set", "store.url=mysql://a@db/x")
+        self.assertEqual(base, annotations("--set", "store.url=mysql://a@db/x", "--set", "replicaCount=5"))
+        for changed in [["store.url=mysql://b@db/x"], ["store.url=mysql://a@db/x", "config.log.level=debug"]]:
+            sets = [word for value in changed for word in ("--set", value)]
+            self.assertNotEqual(base, annotations(*sets))

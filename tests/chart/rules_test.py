@@ -1,0 +1,107 @@
+"""Alerts and dashboard: right PromQL, of metrics that the service has; every alert fires."""
+
+import json
+import re
+import tempfile
+import unittest
+import urllib.request
+
+import yaml
+
+from chart import CHART, HERE, of_case, only, run
+from service import served
+
+ALERTS = CHART / "files" / "alerts.yaml"
+TESTS = HERE / "alerts.test.yaml"
+DASHBOARD = json.loads((CHART / "files" / "dashboard.json").read_text())
+
+
+def rules():
+    return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+
+
+def panels():
+    return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+
+
+def expressions():
+    """Every expression of the dashboard, with Grafana's variables filled in."""
+    for panel in panels():
+        for target in panel["targets"]:
+            expression = target["expr"].replace("$__rate_interval", "1m")
+            yield expression.replace("$job", ".+").replace("$instance", ".+")
+
+
+class Rules(unittest.TestCase):
+    def test_alerts_fire_where_they_should(self):
+        result = run("promtool", "test", "rules", str(TESTS))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_every_alert_is_seen_firing_and_silent(self):
+        checks = [
+            check for test in yaml.safe_load(TESTS.read_text())["tests"] for check in test["alert_rule_test"]
+        ]
+        for name in {rule["alert"] for rule in rules() if "alert" in rule}:
+            with self.subTest(alert=name):
+                own = [bool(check["exp_alerts"]) for check in checks if check["alertname"] == name]
+                self.assertIn(True, own)
+                self.assertIn(False, own)
+
+    def test_the_chart_carries_the_same_rules(self):
+        rule = only(of_case(HERE / "cases" / "monitoring.yaml"), "PrometheusRule")
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            yaml.safe_dump(rule["spec"], file)
+            file.flush()
+            result = run("promtool", "check", "rules", file.name)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        rendered = [rule for group in rule["spec"]["groups"] for rule in group["rules"]]
+        expected = [{**rule} for rule in rules() if rule.get("alert") != "RaindropAbsent"]
+        for alert in expected:
+            if "alert" in alert:
+                alert["labels"] = {**alert["labels"], "team": "platform"}
+        self.assertEqual(rendered, expected)
+
+    def test_the_dashboard_is_promql(self):
+        checked = [{"record": f"panel:{index}", "expr": text} for index, text in enumerate(expressions())]
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            yaml.safe_dump({"groups": [{"name": "dashboard", "rules": checked}]}, file)
+            file.flush()
+            result = run("promtool", "check", "rules", file.name)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_the_dashboard_is_laid_out_without_overlap(self):
+        taken = set()
+        for panel in DASHBOARD["panels"]:
+            place = panel["gridPos"]
+            cells = {
+                (x, y)
+                for x in range(place["x"], place["x"] + place["w"])
+                for y in range(place["y"], place["y"] + place["h"])
+            }
+            self.assertFalse(cells & taken, panel["title"])
+            self.assertLessEqual(place["x"] + place["w"], 24)
+            taken |= cells
+        ids = [panel["id"] for panel in DASHBOARD["panels"]]
+        self.assertEqual(len(ids), len(set(ids)))
+        self.assertTrue(all(panel["description"] for panel in panels()))
+
+    def test_the_service_has_every_metric_that_is_asked_for(self):
+        with served() as url:
+            for path in ("/id/order", "/ids/order?n=2", "/nothing"):
+                try:
+                    urllib.request.urlopen(url + path, timeout=10).close()
+                except urllib.error.HTTPError as error:
+                    error.close()
+            with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
+                text = answer.read().decode()
+        result = run("promtool", "check", "metrics", input=text)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        known = set(re.findall(r"(?m)^([a-z_]+)(?:\{| )", text))
+        asked = " ".join([*expressions(), *(rule["expr"] for rule in rules())])
+        names = set(re.findall(r"(?<![:\w])(?:raindrop|process)_[a-z_]+", asked))
+        self.assertGreater(len(names), 15)
+        self.assertLessEqual(names, known)
+        # Label values that alerts select are there from the start.
+        for metric, label, values in re.findall(r'(raindrop_[a-z_]+)\{(\w+)=~?"([a-z_|]+)"', asked):
+            for value in values.split("|"):
+                self.assertRegex(text, rf'{metric}\{{[^}}]*{label}="{value}"')

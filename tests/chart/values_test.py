@@ -1,0 +1,110 @@
+"""The values: documented, described by a closed schema, and refused where they make no sense."""
+
+import json
+import pathlib
+import re
+import unittest
+
+import yaml
+
+from chart import CHART, ENOUGH, HERE, UPDATE, helm
+
+REFUSED = yaml.safe_load((HERE / "refused.yaml").read_text())
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+
+
+def documented(lines):
+    """Every value's dotted name with its `# --` comment, in order."""
+    path, comment = [], None
+    for line in lines:
+        if found := re.match(r"^ *# -- (.*)", line):
+            comment = found[1]
+        elif (found := re.match(r"^ *# ?(.*)", line)) and comment is not None:
+            comment += " " + found[1]
+        elif found := re.match(r"^( *)([A-Za-z_]+):", line):
+            path = path[: len(found[1]) // 2] + [found[2]]
+            if comment is not None:
+                yield ".".join(path), comment
+            comment = None
+        else:
+            comment = None
+
+
+def leaves(schema, path=()):
+    """The dotted names of what the schema knows, down to free maps and Kubernetes' own objects."""
+    if schema.get("additionalProperties") is False:
+        for name, inner in schema["properties"].items():
+            yield from leaves(inner, (*path, name))
+    else:
+        yield ".".join(path)
+
+
+def value_of(values, name):
+    for part in name.split("."):
+        values = values[part]
+    return values
+
+
+class Values(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.text = (CHART / "values.yaml").read_text()
+        self.values = yaml.safe_load(self.text)
+        self.documented = dict(documented(self.text.splitlines()))
+
+    def test_every_value_has_a_default_and_says_what_it_is(self):
+        for name in leaves(SCHEMA):
+            # Helm's own; and what is Kubernetes' is described as a whole.
+            if name == "global" or name.partition(".")[0] in ("livenessProbe", "readinessProbe", "resources"):
+                continue
+            with self.subTest(value=name):
+                self.assertIn(name, self.documented, "has no `# --` comment")
+                value_of(self.values, name)
+
+    def test_the_schema_is_closed(self):
+        def check(schema, path):
+            if "properties" in schema and path[:1] != ["config"]:
+                self.assertIs(schema.get("additionalProperties"), False, ".".join(path))
+            for name, inner in schema.get("properties", {}).items():
+                check(inner, [*path, name])
+            if isinstance(schema.get("items"), dict):
+                check(schema["items"], [*path, "[]"])
+
+        check(SCHEMA, [])
+
+    def test_the_readme_lists_every_value(self):
+        def default(name):
+            value = value_of(self.values, name)
+            text = json.dumps(value, ensure_ascii=False)
+            return f"`{text}`" if len(text) < 60 else "see values.yaml"
+
+        rows = [f"| `{name}` | {default(name)} | {text} |" for name, text in self.documented.items()]
+        table = "\n".join(["| value | default | what it is |", "|---|---|---|", *rows])
+        path = CHART / "README.md"
+        readme = path.read_text()
+        before, _, rest = readme.partition("<!-- values -->\n")
+        after = rest.partition("<!-- end of values -->")[2]
+        expected = f"{before}<!-- values -->\n{table}\n<!-- end of values -->{after}"
+        if UPDATE:
+            path.write_text(expected)
+        self.assertEqual(path.read_text(), expected, "if that is meant: UPDATE=1 make chart-test")
+
+    def test_what_makes_no_sense_is_refused(self):
+        for case in REFUSED:
+            with self.subTest(case["set"]):
+                sets = [word for value in case["set"] for word in ("--set-json", value)]
+                skip = ["--skip-schema-validation"] if case.get("skip_schema") else []
+                enough = [] if case.get("bare") else ENOUGH
+                result = helm("template", "ids", CHART, "--kube-version", "1.31.0", *enough, *sets, *skip)
+                self.assertNotEqual(result.returncode, 0, "it was taken")
+                self.assertIn(case["says"], result.stderr)
+
+    def test_every_refusal_is_tested(self):
+        said = " ".join(case["says"] for case in REFUSED)
+        for template in filter(pathlib.Path.is_file, (CHART / "templates").rglob("*")):
+            for message in re.findall(r'\bfail (?:\(printf )?"((?:[^"\\]|\\.)*)"', template.read_text()):
+                # Up to the first value that is put in, a message is the same for every case.
+                fixed = max(re.split(r"%[dqsv]", message.replace('\\"', '"')), key=len).strip(" =:()")
+                with self.subTest(message=message):
+                    self.assertIn(fixed, said)

@@ -1,0 +1,22 @@
+//! Counts of what the nodes of segment mode went through.
+
+use std::ops::AddAssign;
+
+crate::activity::activity! {
+    numbers: "numbers checked",
+    across: "batches across blocks",
+    reserved: "blocks reserved",
+    lost_replies: "reservations whose answer was lost",
+    never_arrived: "reservations that never arrived",
+    late_reserved: "reservations applied late",
+    given_back: "tails given back",
+    refused: "tails not given back, because somebody reserved since",
+    late_refused: "late give-backs refused",
+    late_applied: "late give-backs applied",
+    crashes: "crashes",
+    stops: "clean stops",
+    sealed: "claims refused by a node that gives back",
+    waited: "claims that waited for a block",
+    unavailable: "claims refused because the store was away",
+    used_up: "claims refused because the code is used up",
+}
