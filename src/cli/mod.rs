@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 fine, 1 failed, 2 usage or configuration.
 
+mod codes;
 mod config;
 mod health;
 mod id;
@@ -9,6 +10,7 @@ mod output;
 mod parse;
 mod plan;
 mod serve;
+mod table;
 mod workers;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
@@ -18,7 +20,8 @@ use clap::{Parser, Subcommand};
 use crate::{
     keeper::{KeeperError, KeeperSettings},
     server::{
-        config::{Config, ConfigError, FlagValue, Inputs},
+        NoFields,
+        config::{Config, ConfigError, FlagValue, Inputs, Mode, NamespaceConfig},
         unknown_namespace,
     },
     store::{StoreError, with_sources},
@@ -43,7 +46,7 @@ struct Overrides {
     /// Address and port of the service.
     #[arg(long, global = true, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
-    /// Where worker ids are leased.
+    /// Where worker ids are leased and numbers reserved.
     #[arg(long, global = true, value_name = "URL")]
     store_url: Option<String>,
 }
@@ -52,7 +55,7 @@ struct Overrides {
 enum Command {
     /// Serve IDs over HTTP; the default command.
     Serve,
-    /// Print IDs, one per line, issued with a lease of this command's own.
+    /// Print IDs, one per line, issued with a lease or a block of this command's own.
     Id(id::IdArguments),
     /// Print the fields of an ID.
     Parse(parse::ParseArguments),
@@ -64,6 +67,8 @@ enum Command {
     Health(health::HealthArguments),
     /// List worker ids: who holds what, and until when; or change what the store says of them.
     Workers(workers::WorkersArguments),
+    /// List the codes of segment mode: their next numbers, steps and what is left.
+    Codes(codes::CodesArguments),
 }
 
 /// Why a command failed.
@@ -138,6 +143,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Config(arguments) => config::run(load, arguments),
         Command::Health(arguments) => health::run(load, arguments),
         Command::Workers(arguments) => workers::run(load()?, arguments),
+        Command::Codes(arguments) => codes::run(&load()?, &arguments),
     }
 }
 
@@ -154,12 +160,19 @@ fn inputs(overrides: Overrides) -> Inputs {
     }
 }
 
+fn namespace_of<'a>(config: &'a Config, name: &str) -> Result<&'a NamespaceConfig, Failure> {
+    config.namespace(name).ok_or_else(|| {
+        let known = config.namespaces.iter().map(|namespace| &namespace.name);
+        Failure::Usage(unknown_namespace(name, known))
+    })
+}
+
 /// What a namespace leases.
 fn keeper_of<'a>(config: &'a Config, namespace: &str) -> Result<&'a KeeperSettings, Failure> {
-    config.keeper(namespace).ok_or_else(|| {
-        let known = config.namespaces.iter().map(|namespace| &namespace.name);
-        Failure::Usage(unknown_namespace(namespace, known))
-    })
+    match &namespace_of(config, namespace)?.mode {
+        Mode::Snowflake { keeper, .. } => Ok(keeper),
+        Mode::Segment { .. } => Err(Failure::Usage(NoFields(namespace).to_string())),
+    }
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ pub enum IssueError {
     /// The claim was refused; never [`ClaimError::NoLease`] or [`ClaimError::LimitReached`].
     #[error(transparent)]
     Refused(ClaimError),
-    /// There is no lease, or none with range left.
-    #[error("no lease with range left: {trouble}")]
+    /// There is no lease with range left, or in segment mode no block in hand.
+    #[error("nothing left to issue from: {trouble}")]
     NoLease {
         /// Why.
         trouble: Trouble,

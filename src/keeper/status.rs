@@ -3,7 +3,7 @@
 /// Why no ID can be issued, or why soon none can.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The first lease is still being acquired.
+    /// The first lease is still being acquired, or the codes are being made.
     Starting,
     /// Every row is held, or its marks are ahead; seconds until the first comes due, if known.
     NoFreeWorker {
@@ -12,8 +12,9 @@ pub enum Trouble {
     },
     /// The store fails; the text says how.
     StoreUnavailable(String),
-    /// The row or the namespace's record vanished from the store, or the record says another
-    /// layout now; the process must be restarted once the store was put right.
+    /// The row, the code or the namespace's record vanished from the store, the code's next number
+    /// went back, or the record says another layout now; the process must be restarted once the
+    /// store was put right.
     StoreLost,
     /// The node's clock is ahead by this many milliseconds, so no lease is acquired or renewed.
     ClockAhead(i64),
@@ -32,13 +33,13 @@ pub enum Trouble {
 impl std::fmt::Display for Trouble {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Starting => f.write_str("the first lease is being acquired"),
+            Self::Starting => f.write_str("starting: the store has not been asked for everything yet"),
             Self::NoFreeWorker { retry_after_seconds } => {
                 write!(f, "no worker id is free; the first may come free in {retry_after_seconds} s")
             }
             Self::StoreUnavailable(how) => write!(f, "the store fails: {how}"),
             Self::StoreLost => f.write_str(
-                "the worker's row or the namespace's record vanished from the store, or says another layout now; put the store right and restart",
+                "what this process had in the store vanished, went back or says another layout now; put the store right and restart",
             ),
             Self::ClockAhead(ahead_ms) => {
                 write!(f, "the clock is {ahead_ms} ms ahead; no lease is acquired or renewed with it")

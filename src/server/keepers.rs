@@ -4,16 +4,36 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{config::Config, metrics::Metrics};
+use super::{config::Config, issuer::NamespaceIssuer, metrics::Metrics};
 use crate::{
     core::clock::Clock,
-    keeper::{Issuer, Keeper, KeeperError, KeeperSettings, Released},
+    keeper::{
+        GivenBack, Issuer, Keeper, KeeperError, KeeperSettings, Released, SegmentIssuer,
+        SegmentKeeper, SegmentSettings,
+    },
     store::Store,
 };
 
 /// The keepers of every namespace, over one store.
 #[derive(Debug)]
-pub(super) struct Keepers(Vec<(Keeper, Issuer)>);
+pub(super) struct Keepers(Vec<Running>);
+
+/// A keeper with those who issue what it provides.
+#[derive(Debug)]
+enum Running {
+    Lease(Keeper, Issuer),
+    /// One for all segment namespaces.
+    Segments(SegmentKeeper, Vec<SegmentIssuer>),
+}
+
+/// What became of what a namespace held.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// Its lease.
+    Lease(String, Released),
+    /// Its numbers, and those of every other segment namespace.
+    Segments(GivenBack),
+}
 
 impl Keepers {
     pub(super) fn start(
@@ -24,52 +44,100 @@ impl Keepers {
     ) -> Self {
         let start = |settings: KeeperSettings| {
             let observer = metrics.observer(&settings.namespace);
-            Keeper::start(settings, Arc::clone(store), Arc::clone(clock), observer)
+            let (keeper, issuer) =
+                Keeper::start(settings, Arc::clone(store), Arc::clone(clock), observer);
+            Running::Lease(keeper, issuer)
         };
-        Self(config.keepers().cloned().map(start).collect())
+        let mut all: Vec<Running> = config.keepers().cloned().map(start).collect();
+        let observed = |settings: &SegmentSettings| {
+            (settings.clone(), metrics.segment_observer(&settings.namespace))
+        };
+        let segments: Vec<_> = config.segments().map(observed).collect();
+        if !segments.is_empty() {
+            let (keeper, issuers) = SegmentKeeper::start(segments, Arc::clone(store));
+            all.push(Running::Segments(keeper, issuers));
+        }
+        Self(all)
     }
 
-    pub(super) fn issuers(&self) -> impl Iterator<Item = &Issuer> {
-        self.0.iter().map(|(_, issuer)| issuer)
+    pub(super) fn issuers(&self) -> Vec<NamespaceIssuer> {
+        let of = |running: &Running| -> Vec<NamespaceIssuer> {
+            match running {
+                Running::Lease(_, issuer) => vec![issuer.clone().into()],
+                Running::Segments(_, issuers) => issuers.iter().cloned().map(Into::into).collect(),
+            }
+        };
+        self.0.iter().flat_map(of).collect()
     }
 
-    /// Resolves when a keeper gave up for good: with its error and those of the others that give
-    /// up too before they have a lease or `patience` is over, so that all are told together.
+    /// Resolves when a keeper gave up for good: with its errors and those of the others that give
+    /// up too before they have what they need or `patience` is over, so that all are told
+    /// together.
     pub(super) async fn failed(&mut self, patience: Duration) -> Vec<KeeperError> {
-        let (first, error) = poll_fn(|context| {
-            let failed =
-                self.0.iter_mut().enumerate().find_map(|(index, (keeper, _))| {
-                    match pin!(keeper.failed()).poll(context) {
-                        Poll::Ready(error) => Some((index, error)),
-                        Poll::Pending => None,
-                    }
-                });
+        let (first, mut errors) = poll_fn(|context| {
+            let failed = self.0.iter_mut().enumerate().find_map(|(index, running)| {
+                match pin!(running.failed()).poll(context) {
+                    Poll::Ready(errors) => Some((index, errors)),
+                    Poll::Pending => None,
+                }
+            });
             failed.map_or(Poll::Pending, Poll::Ready)
         })
         .await;
-        let mut errors = vec![error];
         let deadline = Instant::now() + patience;
-        for (index, (keeper, issuer)) in self.0.iter_mut().enumerate() {
+        for (index, running) in self.0.iter_mut().enumerate() {
             if index == first {
                 continue;
             }
+            let ready = running.ready();
             tokio::select! {
                 biased;
-                error = keeper.failed() => errors.push(error),
-                _ = issuer.leased() => {}
+                more = running.failed() => errors.extend(more),
+                () = ready => {}
                 () = tokio::time::sleep_until(deadline) => {}
             }
         }
         errors
     }
 
-    /// Gives every lease back at once, within the deadline; by namespace, how each ended.
-    pub(super) async fn release(self, deadline: Duration) -> Vec<(String, Released)> {
+    /// Gives everything back at once, within the deadline.
+    pub(super) async fn release(self, deadline: Duration) -> Vec<Ended> {
         let mut releases = JoinSet::new();
-        for (keeper, issuer) in self.0 {
-            let namespace = issuer.namespace().to_owned();
-            releases.spawn(async move { (namespace, keeper.release(deadline).await) });
+        for running in self.0 {
+            releases.spawn(running.release(deadline));
         }
         releases.join_all().await
+    }
+}
+
+impl Running {
+    async fn failed(&mut self) -> Vec<KeeperError> {
+        match self {
+            Self::Lease(keeper, _) => vec![keeper.failed().await],
+            Self::Segments(keeper, _) => keeper.failed().await,
+        }
+    }
+
+    /// Resolves when it cannot fail at its start any more.
+    fn ready(&self) -> impl Future<Output = ()> + use<> {
+        let issuer: NamespaceIssuer = match self {
+            Self::Lease(_, issuer) => issuer.clone().into(),
+            Self::Segments(_, issuers) => issuers[0].clone().into(),
+        };
+        async move {
+            match issuer {
+                NamespaceIssuer::Snowflake(issuer) => drop(issuer.leased().await),
+                NamespaceIssuer::Segment(issuer) => issuer.prepared().await,
+            }
+        }
+    }
+
+    async fn release(self, deadline: Duration) -> Ended {
+        match self {
+            Self::Lease(keeper, issuer) => {
+                Ended::Lease(issuer.namespace().to_owned(), keeper.release(deadline).await)
+            }
+            Self::Segments(keeper, _) => Ended::Segments(keeper.release(deadline).await),
+        }
     }
 }

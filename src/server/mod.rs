@@ -10,6 +10,7 @@ mod codes;
 pub mod config;
 mod connections;
 mod endpoints;
+mod issuer;
 mod keepers;
 mod metrics;
 mod params;
@@ -23,7 +24,8 @@ pub mod telemetry;
 pub(crate) use self::state::unknown_namespace;
 pub use self::{
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
-    endpoints::parse::ParsedId,
+    endpoints::parse::{NoFields, ParsedId},
+    issuer::NamespaceIssuer,
     metrics::Metrics,
     problem::{Problem, ProblemCode},
     router::router,

@@ -39,7 +39,7 @@ pub enum ProblemCode {
     UriTooLong,
     /// A JSON number would lose digits.
     UnsafeNumber,
-    /// The layout has no such ID.
+    /// The layout has no such ID, or the namespace has plain numbers.
     NotDecodable,
     /// The layout has no IDs of these instants.
     OutOfRange,
@@ -55,9 +55,9 @@ pub enum ProblemCode {
     ClockOutOfRange,
     /// No lease with range left.
     LeaseUnavailable,
-    /// The store fails, and no lease is left.
+    /// The store fails, and no lease or block is left.
     StoreUnavailable,
-    /// The store lost this node's row.
+    /// The store lost this node's row, or a code.
     StoreLost,
     /// Too many requests at a time.
     Overloaded,
@@ -117,7 +117,7 @@ impl ProblemCode {
                 (S::SERVICE_UNAVAILABLE, "store_unavailable", "The store is unavailable")
             }
             Self::StoreLost => {
-                (S::SERVICE_UNAVAILABLE, "store_lost", "The store lost this node's worker")
+                (S::SERVICE_UNAVAILABLE, "store_lost", "The store lost what this node had")
             }
             Self::Overloaded => {
                 (S::SERVICE_UNAVAILABLE, "overloaded", "Too many requests at a time")

@@ -7,19 +7,23 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::Instant};
 use super::{
     config::{Config, Mode, hide_password},
     connections::serve,
-    keepers::Keepers,
+    issuer::NamespaceIssuer,
+    keepers::{Ended, Keepers},
     metrics::Metrics,
     router::router,
     state::AppState,
 };
 use crate::{
     core::{clock::Clock, instant::format_unix_ms_short},
-    keeper::{Issuer, KeeperError, Released},
+    keeper::{GivenBack, Issuer, KeeperError, Released, SegmentIssuer, Trouble},
     store::{Store, with_sources},
 };
 
 /// Without a lease for this long, a log line says why.
 const LEASE_EXPECTED_WITHIN: Duration = Duration::from_secs(3);
+
+/// How many codes the start names.
+const CODES_NAMED: usize = 10;
 
 /// The parts of a service.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ pub struct Service {
     pub config: Config,
     /// Where; bound before any lease is taken, so that a taken port burns none.
     pub listener: TcpListener,
-    /// Where worker ids are leased.
+    /// Where worker ids are leased and numbers are reserved.
     pub store: Arc<dyn Store>,
     /// The node's clock.
     pub clock: Arc<dyn Clock>,
@@ -59,7 +63,7 @@ impl Service {
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let metrics = Metrics::new();
         let mut keepers = Keepers::start(&config, &store, &clock, &metrics);
-        let issuers: Vec<Issuer> = keepers.issuers().cloned().collect();
+        let issuers = keepers.issuers();
         let codes = config.codes.clone();
         let state =
             Arc::new(AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics));
@@ -99,18 +103,25 @@ impl Service {
         drop(serving);
         let released = keepers.release(deadline.saturating_duration_since(Instant::now())).await;
         let _ = tokio::time::timeout_at(deadline, store.close()).await;
-        for (namespace, released) in released {
-            match released {
-                Released::Done => tracing::info!(namespace, "stopped; the worker id is free"),
-                Released::NothingHeld => {
-                    tracing::info!(namespace, "stopped; no worker id was held");
-                }
-                Released::GaveUp => {
-                    tracing::warn!(namespace, "stopped; the worker id comes free after its ttl");
-                }
-            }
-        }
+        released.iter().for_each(tell);
         Ok(())
+    }
+}
+
+fn tell(ended: &Ended) {
+    match ended {
+        Ended::Lease(namespace, Released::Done) => {
+            tracing::info!(namespace, "stopped; the worker id is free");
+        }
+        Ended::Lease(namespace, Released::NothingHeld) => {
+            tracing::info!(namespace, "stopped; no worker id was held");
+        }
+        Ended::Lease(namespace, Released::GaveUp) => {
+            tracing::warn!(namespace, "stopped; the worker id comes free after its ttl");
+        }
+        Ended::Segments(GivenBack { returned, lost }) => {
+            tracing::info!(returned, lost, "stopped; unused numbers of segments were given back");
+        }
     }
 }
 
@@ -128,7 +139,7 @@ fn in_lines(errors: &[KeeperError]) -> String {
 /// Says what the worker ids rest on that were given.
 fn warn_of_given_workers(config: &Config) {
     for namespace in &config.namespaces {
-        let Mode::Snowflake { keeper, premise } = &namespace.mode;
+        let Mode::Snowflake { keeper, premise } = &namespace.mode else { continue };
         let (namespace, worker) = (&namespace.name, keeper.min_worker);
         match premise {
             Some(premise) if config.store.url == "memory:" => tracing::warn!(
@@ -148,27 +159,56 @@ fn warn_of_given_workers(config: &Config) {
 }
 
 /// Says when a namespace issues, or why it does not yet.
-async fn announce(issuer: Issuer, address: SocketAddr, store: String) {
+async fn announce(issuer: NamespaceIssuer, address: SocketAddr, store: String) {
+    let words = match issuer {
+        NamespaceIssuer::Snowflake(issuer) => lease_words(&issuer).await,
+        NamespaceIssuer::Segment(issuer) => Some(segment_words(&issuer).await),
+    };
+    if let Some(words) = words {
+        tracing::info!("serving IDs on http://{address} · store {store} · {words}");
+    }
+}
+
+async fn lease_words(issuer: &Issuer) -> Option<String> {
     let namespace = issuer.namespace();
     let status = match tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.leased()).await {
         Ok(status) => status,
         Err(_) => {
-            let trouble = issuer.status().trouble;
-            let reason = trouble.map_or_else(|| "no lease yet".into(), |why| why.to_string());
-            tracing::warn!(namespace, "not ready, and trying on: {reason}");
+            warn_of_delay(namespace, issuer.status().trouble.as_ref());
             issuer.leased().await
         }
     };
-    if let Some(lease) = status.lease {
-        let layout = issuer.layout();
-        tracing::info!(
-            "serving IDs on http://{address} · store {store} · namespace {namespace} · worker {} · lane {} · {} · IDs valid until {}",
-            lease.worker,
-            lease.lane,
-            layout.words(),
-            format_unix_ms_short(layout.valid_until_ms()),
-        );
+    let (lease, layout) = (status.lease?, issuer.layout());
+    Some(format!(
+        "namespace {namespace} · worker {} · lane {} · {} · IDs valid until {}",
+        lease.worker,
+        lease.lane,
+        layout.words(),
+        format_unix_ms_short(layout.valid_until_ms()),
+    ))
+}
+
+async fn segment_words(issuer: &SegmentIssuer) -> String {
+    let namespace = issuer.namespace();
+    if tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.prepared()).await.is_err() {
+        warn_of_delay(namespace, issuer.status().trouble.as_ref());
+        issuer.prepared().await;
     }
+    let codes = issuer.codes();
+    let more = codes.len().saturating_sub(CODES_NAMED);
+    let mut codes: Vec<String> = codes.take(CODES_NAMED).map(str::to_owned).collect();
+    if more > 0 {
+        codes.push(format!("and {more} more"));
+    }
+    if issuer.makes_codes() {
+        codes.push("others on demand".into());
+    }
+    format!("namespace {namespace} · mode segment · codes {}", codes.join(", "))
+}
+
+fn warn_of_delay(namespace: &str, trouble: Option<&Trouble>) {
+    let reason = trouble.map_or_else(|| "no lease or block yet".into(), ToString::to_string);
+    tracing::warn!(namespace, "not ready, and trying on: {reason}");
 }
 
 /// The store's address without secrets, with the reach of its promise.

@@ -13,10 +13,11 @@ use tokio::sync::Semaphore;
 use super::{
     codes::Codes,
     config::HttpConfig,
+    issuer::NamespaceIssuer,
     metrics::Metrics,
     problem::{Problem, ProblemCode},
 };
-use crate::{core::clock::Clock, keeper::Issuer};
+use crate::core::clock::Clock;
 
 /// The namespace of requests that name none.
 pub const DEFAULT_NAMESPACE: &str = "default";
@@ -30,7 +31,7 @@ pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a 
 /// What every request shares; behind one `Arc`.
 #[derive(Debug)]
 pub struct AppState {
-    issuers: BTreeMap<String, Issuer>,
+    issuers: BTreeMap<String, NamespaceIssuer>,
     pub(super) codes: Codes,
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
@@ -42,15 +43,15 @@ pub struct AppState {
 impl AppState {
     /// The state of a service that issues from these.
     pub fn new(
-        issuers: impl IntoIterator<Item = Issuer>,
+        issuers: impl IntoIterator<Item: Into<NamespaceIssuer>>,
         codes: Codes,
         http: HttpConfig,
         clock: Arc<dyn Clock>,
         metrics: Metrics,
     ) -> Self {
-        let by_name = |issuer: Issuer| (issuer.namespace().to_owned(), issuer);
+        let by_name = |issuer: NamespaceIssuer| (issuer.namespace().to_owned(), issuer);
         Self {
-            issuers: issuers.into_iter().map(by_name).collect(),
+            issuers: issuers.into_iter().map(Into::into).map(by_name).collect(),
             codes,
             in_flight: Semaphore::new(http.max_in_flight),
             http,
@@ -61,7 +62,7 @@ impl AppState {
     }
 
     /// The issuer of a namespace.
-    pub(super) fn issuer(&self, name: &str) -> Result<&Issuer, Problem> {
+    pub(super) fn issuer(&self, name: &str) -> Result<&NamespaceIssuer, Problem> {
         self.issuers.get(name).ok_or_else(|| {
             let detail = unknown_namespace(name, self.issuers.keys());
             Problem::new(ProblemCode::UnknownNamespace, detail)
@@ -69,7 +70,7 @@ impl AppState {
     }
 
     /// Every issuer.
-    pub(super) fn issuers(&self) -> impl Iterator<Item = &Issuer> {
+    pub(super) fn issuers(&self) -> impl Iterator<Item = &NamespaceIssuer> {
         self.issuers.values()
     }
 

@@ -19,5 +19,6 @@ mod migrating;
 mod namespaces;
 mod operators;
 mod report;
+mod segments;
 mod service;
 mod workers;

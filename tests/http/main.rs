@@ -12,5 +12,6 @@ mod migrating;
 mod namespaces;
 mod parsing;
 mod problems;
+mod segments;
 mod serving;
 mod support;

@@ -9,13 +9,13 @@ use axum::{
 };
 use raindrop::{
     core::clock::{Clock, SystemClock},
-    keeper::{Issuer, Keeper, KeeperSettings},
+    keeper::{Issuer, Keeper, KeeperSettings, SegmentKeeper, SegmentSettings},
     server::{
-        AppState, Metrics,
+        AppState, Metrics, NamespaceIssuer,
         config::{Config, Inputs},
         router,
     },
-    store::MemoryStore,
+    store::{MemoryStore, Store},
 };
 use serde_json::Value;
 use tower::ServiceExt;
@@ -44,8 +44,10 @@ pub(crate) struct World {
     pub(crate) issuer: Issuer,
     /// Of the namespace `default`.
     pub(crate) keeper: Keeper,
-    /// Of the other namespaces, by name.
+    /// Of the other namespaces that lease, by name.
     pub(crate) others: Vec<Keeper>,
+    /// Of those that count.
+    pub(crate) segments: SegmentKeeper,
 }
 
 impl World {
@@ -75,7 +77,7 @@ impl World {
     /// Of these parts; needs a runtime.
     pub(crate) fn with_config(
         config: Config,
-        store: Arc<MemoryStore>,
+        store: Arc<dyn Store>,
         handlers_clock: Arc<dyn Clock>,
     ) -> Self {
         let metrics = Metrics::new();
@@ -87,9 +89,17 @@ impl World {
         let (mut keepers, issuers): (Vec<Keeper>, Vec<Issuer>) =
             config.keepers().map(start).unzip();
         let (keeper, issuer) = (keepers.remove(0), issuers[0].clone());
+        let observed = |settings: &SegmentSettings| {
+            (settings.clone(), metrics.segment_observer(&settings.namespace))
+        };
+        let observed = config.segments().map(observed).collect();
+        let (segments, counting) = SegmentKeeper::start(observed, store);
+        let issuers = issuers.into_iter().map(NamespaceIssuer::from);
+        let issuers = issuers.chain(counting.into_iter().map(NamespaceIssuer::from));
         let state = AppState::new(issuers, config.codes, config.http, handlers_clock, metrics);
         let state = Arc::new(state);
-        Self { router: router(Arc::clone(&state)), state, issuer, keeper, others: keepers }
+        let router = router(Arc::clone(&state));
+        Self { router, state, issuer, keeper, others: keepers, segments }
     }
 
     /// Waits until every namespace issues.

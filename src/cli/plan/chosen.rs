@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    cli::Failure,
+    cli::{Failure, keeper_of},
     core::{
         instant::parse_unix_ms,
         layout::{Layout, LayoutSpec, TimeUnit},
@@ -80,7 +80,7 @@ impl LayoutArguments {
         let spec = match self.preset {
             Some(preset) => preset.spec(),
             None if self.widths == Widths::default() && self.epoch.is_none() => {
-                return Ok(configured(&load()?));
+                return configured(&load()?);
             }
             None => self.widths.spec(),
         };
@@ -113,21 +113,21 @@ impl Widths {
     }
 }
 
-fn configured(config: &Config) -> Chosen {
-    let keeper = config.keeper(DEFAULT_NAMESPACE).expect("it always exists");
+fn configured(config: &Config) -> Result<Chosen, Failure> {
+    let keeper = keeper_of(config, DEFAULT_NAMESPACE)?;
     let preset = config
         .effective()
         .iter()
         .find(|setting| setting.key == "layout.preset")
         .and_then(|setting| Preset::by_name(&setting.value));
-    Chosen {
+    Ok(Chosen {
         title: preset.map_or("as configured".into(), |preset| preset.name().into()),
         preset,
         layout: keeper.layout.clone(),
         min_worker: keeper.min_worker,
         max_worker: keeper.max_worker,
         window: keeper.lease.window,
-    }
+    })
 }
 
 /// Violations name keys of the configuration; here they are flags.

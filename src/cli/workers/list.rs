@@ -1,9 +1,10 @@
 //! `raindrop workers`: who holds which worker id.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
 use super::{Failure, output};
 use crate::{
+    cli::table::table,
     core::{instant::format_unix_ms, layout::Layout},
     keeper::KeeperSettings,
     server::config::Config,
@@ -30,7 +31,7 @@ pub(super) async fn run(config: &Config, store: &dyn Store) -> Result<(), Failur
         layout.filter(|layout| row.row.marks.lanes() == layout.lanes())
     };
     let lines: Vec<[String; 7]> = rows.iter().map(|row| line(row, layout_of(row))).collect();
-    Ok(output::print(&table(&lines))?)
+    Ok(output::print(&table(HEADINGS, &lines))?)
 }
 
 /// Whether the configured layout is the recorded one, so that marks can be told as instants.
@@ -65,24 +66,6 @@ fn line(listed: &ListedRow, layout: Option<&Layout>) -> [String; 7] {
     ]
 }
 
-fn table(lines: &[[String; 7]]) -> String {
-    let width = |column: usize| {
-        let cells = lines.iter().map(|line| line[column].chars().count());
-        cells.chain([HEADINGS[column].len()]).max().unwrap_or(0)
-    };
-    let widths: [usize; 7] = std::array::from_fn(width);
-    let mut text = String::new();
-    for line in std::iter::once(HEADINGS.map(String::from)).chain(lines.iter().cloned()) {
-        let mut padded = String::new();
-        for (cell, width) in line.iter().zip(widths) {
-            write!(padded, "{cell:width$}  ").expect("a string takes any text");
-        }
-        text.push_str(padded.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,7 +92,7 @@ mod tests {
                 expires_ms: 1_763_650_090_000,
             },
         };
-        let text = table(&[line(&listed, Some(&layout))]);
+        let text = table(HEADINGS, &[line(&listed, Some(&layout))]);
         assert_eq!(
             text,
             "NAMESPACE  WORKER  LANE  STATE  EXPIRES                   MARKS                            HOLDER\n\

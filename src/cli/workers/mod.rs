@@ -61,20 +61,23 @@ pub(super) fn run(config: Config, arguments: WorkersArguments) -> Result<(), Fai
 }
 
 async fn run_on_store(config: &Config, arguments: WorkersArguments) -> Result<(), Failure> {
+    let clock = Arc::new(SystemClock::default());
+    let Some(command) = arguments.command else {
+        let store = store::connect(&config.store, clock).await?;
+        let listed = list::run(config, store.as_ref()).await;
+        store.close().await;
+        return listed;
+    };
     let settings = keeper_of(config, &arguments.namespace)?.clone();
-    if let Some(Command::Raise(arguments)) = &arguments.command {
+    if let Command::Raise(arguments) = &command {
         arguments.check(&settings.lease)?;
     }
-    let clock = Arc::new(SystemClock::default());
     let store: Arc<dyn Store> = store::connect(&config.store, clock.clone()).await?;
     let mut operator = Operator::new(settings.clone(), Arc::clone(&store), clock);
-    let result = match arguments.command {
-        None => list::run(config, store.as_ref()).await,
-        Some(Command::Release(arguments)) => release::run(&mut operator, &arguments).await,
-        Some(Command::Raise(arguments)) => {
-            raise::run(&settings.lease, &mut operator, &arguments).await
-        }
-        Some(Command::Relayout) => relayout::run(&settings.layout, &mut operator).await,
+    let result = match command {
+        Command::Release(arguments) => release::run(&mut operator, &arguments).await,
+        Command::Raise(arguments) => raise::run(&settings.lease, &mut operator, &arguments).await,
+        Command::Relayout => relayout::run(&settings.layout, &mut operator).await,
     };
     store.close().await;
     result

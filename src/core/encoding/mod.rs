@@ -114,7 +114,7 @@ impl fmt::Display for Encoding {
     }
 }
 
-/// Writes IDs of one layout in one encoding, without allocating.
+/// Writes IDs of one layout, or plain numbers, in one encoding, without allocating.
 ///
 /// # Examples
 ///
@@ -134,7 +134,7 @@ impl fmt::Display for Encoding {
 pub struct Encoder<'a> {
     encoding: Encoding,
     is_padded: bool,
-    layout: &'a Layout,
+    layout: Option<&'a Layout>,
 }
 
 /// An encoding that cannot be used as it was asked for.
@@ -148,25 +148,34 @@ pub enum EncoderError {
     /// Its texts hold an instant, and the layout's IDs may be of many.
     #[error("{0} needs an instant, and the time of this layout wraps")]
     Wraps(Encoding),
+    /// Its texts hold fields, and plain numbers have none.
+    #[error("{0} needs a layout, and plain numbers have none")]
+    NoLayout(Encoding),
 }
 
 impl<'a> Encoder<'a> {
-    /// An encoder; padded texts are all equally long and sort as their IDs.
+    /// An encoder; padded texts are all equally long and sort as their IDs. Plain numbers have no
+    /// layout.
     ///
     /// # Errors
     ///
-    /// When the encoding does not sort but is to be padded, or needs an instant that the layout's
-    /// IDs do not have.
-    pub const fn new(
+    /// When the encoding does not sort but is to be padded, or needs a layout or an instant that
+    /// the IDs do not have.
+    pub fn new(
         encoding: Encoding,
         is_padded: bool,
-        layout: &'a Layout,
+        layout: impl Into<Option<&'a Layout>>,
     ) -> Result<Self, EncoderError> {
+        let layout = layout.into();
         if is_padded && encoding.padded_width().is_none() {
             return Err(EncoderError::Unsortable(encoding));
         }
-        if matches!(encoding, Encoding::Friendly) && layout.wraps() {
-            return Err(EncoderError::Wraps(encoding));
+        if encoding == Encoding::Friendly {
+            match layout {
+                None => return Err(EncoderError::NoLayout(encoding)),
+                Some(layout) if layout.wraps() => return Err(EncoderError::Wraps(encoding)),
+                Some(_) => {}
+            }
         }
         Ok(Self { encoding, is_padded, layout })
     }
@@ -190,7 +199,9 @@ impl<'a> Encoder<'a> {
             Encoding::Base36 => radix::BASE36.write(out, id, width),
             Encoding::Base62 => radix::BASE62.write(out, id, 0),
             Encoding::Base64Url => base64url::write(out, id),
-            Encoding::Friendly => friendly::write(out, id, self.layout),
+            Encoding::Friendly => {
+                friendly::write(out, id, self.layout.expect("it was checked when it was made"))
+            }
         }
     }
 }

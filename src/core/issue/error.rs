@@ -22,12 +22,12 @@ pub enum ClaimError {
         /// The largest number that can fit, even on an idle code.
         largest: u32,
     },
-    /// Every cursor is in use in the present tick.
-    #[error("all {max} cursors are in use in the present tick")]
+    /// Every cursor is in use: in the present tick, or in segment mode for good.
+    #[error("all {max} codes that there may be at a time are in use")]
     TooManyCodes {
         /// How many codes there may be at a time.
         max: usize,
-        /// When the present tick is over.
+        /// When it is worth trying again.
         retry_after: Duration,
     },
     /// The sequence is used up as far ahead as a caller may be made to wait.

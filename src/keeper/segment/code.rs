@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Wake, Waker},
 };
@@ -35,6 +35,8 @@ pub(super) struct Code<P: Policy> {
     /// Why no further block comes. Every block that is added is sent here too.
     pub(super) trouble: watch::Sender<Option<Trouble>>,
     demand: Mutex<Demand>,
+    /// The code's next number in the store, as last seen.
+    next: AtomicU64,
     queued: Arc<AtomicBool>,
 }
 
@@ -68,6 +70,7 @@ impl<P: Policy> Code<P> {
                 cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(bell))),
                 trouble: watch::Sender::new(None),
                 demand: Mutex::new(Demand { step: 0, since: None, had: 0, missing: 0 }),
+                next: AtomicU64::new(spec.first()),
                 queued,
             }
         })
@@ -75,6 +78,24 @@ impl<P: Policy> Code<P> {
 
     pub(super) fn demand(&self) -> MutexGuard<'_, Demand> {
         self.demand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store was seen with this next number.
+    pub(super) fn saw_next(&self, next: u64) {
+        self.next.store(next, Ordering::Relaxed);
+    }
+
+    /// Which part of the code's numbers nobody has reserved yet, from 1 down to 0.
+    #[expect(clippy::cast_precision_loss, reason = "a part of the whole needs no digits")]
+    pub(super) fn unreserved(&self) -> f64 {
+        let (first, end) = (self.spec.first(), self.spec.max + 1);
+        let left = end.saturating_sub(self.next.load(Ordering::Relaxed));
+        (left as f64 / end.saturating_sub(first).max(1) as f64).min(1.0)
+    }
+
+    /// Whether there are no numbers left, for ever.
+    pub(super) fn is_used_up(&self) -> bool {
+        *self.trouble.borrow() == Some(Trouble::NumbersUsedUp)
     }
 
     /// The code may be queued again. Whoever asked until now was dropped, so the caller looks at

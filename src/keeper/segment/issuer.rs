@@ -69,7 +69,7 @@ impl<P: Policy> SegmentIssuer<P> {
         if !is_valid_code(code) {
             return refused(ClaimError::InvalidCode(code.to_owned()));
         }
-        let code = self.namespace.code(code).map_err(IssueError::Refused)?;
+        let code = self.namespace.code(code)?;
         let numbers = match code.cursor.claim(u64::from(count)) {
             Ok(numbers) => numbers,
             Err(_) => self.claim_again(&code, u64::from(count)).await?,
@@ -115,6 +115,16 @@ impl<P: Policy> SegmentIssuer<P> {
     /// The namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace.settings.namespace
+    }
+
+    /// The names of its configured codes.
+    pub fn codes(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.namespace.settings.codes.keys().map(String::as_str)
+    }
+
+    /// Whether further codes are made on demand.
+    pub fn makes_codes(&self) -> bool {
+        self.namespace.settings.auto_create.is_some()
     }
 
     /// How the namespace is doing.

@@ -29,7 +29,7 @@ use crate::{
 #[derive(Debug)]
 pub struct SegmentKeeper {
     stop: oneshot::Sender<Instant>,
-    failed: oneshot::Receiver<KeeperError>,
+    failed: oneshot::Receiver<Vec<KeeperError>>,
     task: JoinHandle<GivenBack>,
 }
 
@@ -67,17 +67,17 @@ impl SegmentKeeper {
         (Self { stop, failed, task }, issuers)
     }
 
-    /// Resolves when the keeper gave up for good; until then, and after that was told once,
-    /// never.
+    /// Resolves when the keeper gave up for good, with what is wrong with each namespace; until
+    /// then, and after that was told once, never.
     ///
     /// # Cancel safety
     ///
     /// May be dropped and asked again.
-    pub async fn failed(&mut self) -> KeeperError {
+    pub async fn failed(&mut self) -> Vec<KeeperError> {
         if !self.failed.is_terminated()
-            && let Ok(error) = (&mut self.failed).await
+            && let Ok(errors) = (&mut self.failed).await
         {
-            return error;
+            return errors;
         }
         std::future::pending().await
     }

@@ -76,13 +76,16 @@ async fn reserve<P: Policy>(
         let question = shared.store.reserve(&settings.namespace, &code.name, &reservation);
         match shared.ask(&*namespace.observer, StoreOperation::Reserve, question).await? {
             Reserved::From(first) => {
+                code.saw_next(first + by);
                 return Ok(Some((Block { first, end: first + by, token }, step)));
             }
             // Near the end the last block is what is left.
             Reserved::Refused { next } if next < end => {
+                code.saw_next(next);
                 by = (end - next).min(by.saturating_sub(1));
             }
-            Reserved::Refused { .. } => {
+            Reserved::Refused { next } => {
+                code.saw_next(next);
                 code.set_trouble(Some(Trouble::NumbersUsedUp));
                 return Ok(None);
             }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     core::{issue::ClaimError, lease::Token, policy::Policy},
-    keeper::{Observer, StoreOperation, Trouble, ask},
+    keeper::{IssueError, Observer, StoreOperation, Trouble, ask},
     store::{Store, StoreError},
 };
 
@@ -66,9 +66,10 @@ pub(super) struct Namespace<P: Policy> {
 }
 
 /// How a segment namespace is doing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SegmentStatus {
-    /// Whether every code has numbers, or gets them when they are asked for.
+    /// Whether every code has numbers, or gets them when they are asked for. Codes that are used
+    /// up do not count: no other node has numbers for them either.
     pub issuing: bool,
     /// What is wrong, if anything is.
     pub trouble: Option<Trouble>,
@@ -76,6 +77,9 @@ pub struct SegmentStatus {
     pub codes: usize,
     /// How many numbers are in hand, in all codes.
     pub remaining: u64,
+    /// Which part of its numbers nobody has reserved yet, from 1 down to 0, as last seen: of the
+    /// code where that is least.
+    pub unreserved: f64,
 }
 
 impl<P: Policy> fmt::Debug for Shared<P> {
@@ -132,7 +136,8 @@ impl<P: Policy> Shared<P> {
             .iter()
             .zip(&lefts)
             .find_map(|(code, left)| code.trouble.borrow().clone().filter(|_| *left == 0));
-        let is_empty = lefts.contains(&0);
+        let is_empty =
+            codes.iter().zip(&lefts).any(|(code, left)| *left == 0 && !code.is_used_up());
         let trouble = match (namespace.is_sealed(), report.prepared, report.failing) {
             (true, ..) => Some(Trouble::ShuttingDown),
             (_, _, Some(failing)) => Some(Trouble::StoreUnavailable(failing.how)),
@@ -145,6 +150,7 @@ impl<P: Policy> Shared<P> {
             trouble,
             codes: codes.len(),
             remaining: lefts.iter().sum(),
+            unreserved: codes.iter().map(|code| code.unreserved()).fold(1.0, f64::min),
         }
     }
 }
@@ -163,7 +169,7 @@ impl<P: Policy> Namespace<P> {
     }
 
     /// The code of this name, made if that is allowed.
-    pub(super) fn code(self: &Arc<Self>, name: &str) -> Result<Arc<Code<P>>, ClaimError> {
+    pub(super) fn code(self: &Arc<Self>, name: &str) -> Result<Arc<Code<P>>, IssueError> {
         let codes = self.codes.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(code) = codes.get(name) {
             return Ok(Arc::clone(code));
@@ -173,17 +179,22 @@ impl<P: Policy> Namespace<P> {
     }
 
     #[cold]
-    fn make(self: &Arc<Self>, name: &str) -> Result<Arc<Code<P>>, ClaimError> {
+    fn make(self: &Arc<Self>, name: &str) -> Result<Arc<Code<P>>, IssueError> {
         let Some(spec) = self.settings.auto_create else {
-            return Err(ClaimError::UnknownCode(name.to_owned()));
+            return Err(IssueError::Refused(ClaimError::UnknownCode(name.to_owned())));
         };
         let mut codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(code) = codes.get(name) {
             return Ok(Arc::clone(code));
         }
         let max = self.settings.codes_max;
-        if codes.len() >= max || self.is_sealed() {
-            return Err(ClaimError::TooManyCodes { max, retry_after: NEVER });
+        if self.is_sealed() {
+            let (trouble, retry_after) = (Trouble::ShuttingDown, Duration::from_secs(1));
+            return Err(IssueError::NoLease { trouble, retry_after });
+        }
+        if codes.len() >= max {
+            let refused = ClaimError::TooManyCodes { max, retry_after: NEVER };
+            return Err(IssueError::Refused(refused));
         }
         let code = Code::new(Arc::downgrade(self), name.to_owned(), spec, self.queue.clone());
         codes.insert(name.to_owned(), Arc::clone(&code));

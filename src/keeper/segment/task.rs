@@ -15,7 +15,10 @@ use super::{
     shared::{Failing, Namespace, Shared},
 };
 use crate::{
-    core::{policy::Policy, segment::GiveBack},
+    core::{
+        policy::Policy,
+        segment::{GiveBack, SegmentSpec},
+    },
     keeper::{KeeperError, StoreOperation, Trouble},
     store::{NewSegment, StoreError, with_sources},
 };
@@ -56,16 +59,16 @@ impl<P: Policy> Task<P> {
     pub(super) async fn run(
         mut self,
         mut stop: oneshot::Receiver<Instant>,
-        failed: oneshot::Sender<KeeperError>,
+        failed: oneshot::Sender<Vec<KeeperError>>,
     ) -> GivenBack {
         let prepared = tokio::select! {
             biased;
             deadline = &mut stop => return self.stop(deadline.ok()).await,
             prepared = prepare(&self.shared) => prepared,
         };
-        if let Err(error) = prepared {
+        if let Err(errors) = prepared {
             // Nobody may be listening.
-            let _ = failed.send(error);
+            let _ = failed.send(errors);
             return self.stop((&mut stop).await.ok()).await;
         }
         // Codes that nobody asked for yet have their first block early.
@@ -188,50 +191,61 @@ fn pause<P: Policy>(shared: &Shared<P>, failures: &mut u32) -> Duration {
 }
 
 /// Makes tables, records and codes, however often the store fails.
-async fn prepare<P: Policy>(shared: &Shared<P>) -> Result<(), KeeperError> {
-    let mut failures = 0;
-    loop {
-        match prepare_once(shared).await {
-            Ok(()) => break,
-            Err(KeeperError::Store(error)) if !error.is_permanent() => {
-                let namespace = shared.namespaces.first();
-                let name = namespace.map_or("", |namespace| &namespace.settings.namespace);
-                failed(shared, name, &error);
-                sleep(pause(shared, &mut failures)).await;
+async fn prepare<P: Policy>(shared: &Shared<P>) -> Result<(), Vec<KeeperError>> {
+    let mut conflicts = Vec::new();
+    for namespace in &shared.namespaces {
+        let name = &namespace.settings.namespace;
+        let mut failures = 0;
+        loop {
+            match prepare_namespace(shared, namespace).await {
+                Ok(()) => break,
+                Err(KeeperError::Store(error)) if !error.is_permanent() => {
+                    failed(shared, name, &error);
+                    sleep(pause(shared, &mut failures)).await;
+                }
+                // The others may be wrong, too, and are told together.
+                Err(conflict @ KeeperError::LayoutConflict { .. }) => {
+                    conflicts.push(conflict);
+                    break;
+                }
+                Err(fatal) => return Err(vec![fatal]),
             }
-            Err(fatal) => return Err(fatal),
         }
+    }
+    if !conflicts.is_empty() {
+        return Err(conflicts);
     }
     shared.report.send_modify(|report| (report.prepared, report.failing) = (true, None));
     Ok(())
 }
 
-async fn prepare_once<P: Policy>(shared: &Shared<P>) -> Result<(), KeeperError> {
+async fn prepare_namespace<P: Policy>(
+    shared: &Shared<P>,
+    namespace: &Namespace<P>,
+) -> Result<(), KeeperError> {
     let store = &shared.store;
-    for namespace in &shared.namespaces {
-        let (settings, observer) = (&namespace.settings, &*namespace.observer);
-        let question = store.prepare();
-        for warning in shared.ask(observer, StoreOperation::Prepare, question).await? {
-            tracing::warn!(namespace = settings.namespace, "{warning}");
-        }
-        let question = store.prepare_segments();
-        shared.ask(observer, StoreOperation::Prepare, question).await?;
-        let question = store.layout_record(&settings.namespace, WORDS);
-        let record = shared.ask(observer, StoreOperation::Prepare, question).await?;
-        if record.words != WORDS {
-            return Err(KeeperError::LayoutConflict {
-                namespace: settings.namespace.clone(),
-                ours: WORDS.to_owned(),
-                recorded: record.words,
-            });
-        }
-        let new = |(code, spec): (&String, &crate::core::segment::SegmentSpec)| NewSegment {
-            code: code.clone(),
-            first: spec.first(),
-        };
-        let codes: Vec<NewSegment> = settings.codes.iter().map(new).collect();
-        let question = store.create_segments(&settings.namespace, &codes);
-        shared.ask(observer, StoreOperation::Prepare, question).await?;
+    let (settings, observer) = (&namespace.settings, &*namespace.observer);
+    let question = store.prepare();
+    for warning in shared.ask(observer, StoreOperation::Prepare, question).await? {
+        tracing::warn!(namespace = settings.namespace, "{warning}");
     }
+    let question = store.prepare_segments();
+    shared.ask(observer, StoreOperation::Prepare, question).await?;
+    let question = store.layout_record(&settings.namespace, WORDS);
+    let record = shared.ask(observer, StoreOperation::Prepare, question).await?;
+    if record.words != WORDS {
+        return Err(KeeperError::LayoutConflict {
+            namespace: settings.namespace.clone(),
+            ours: WORDS.to_owned(),
+            recorded: record.words,
+        });
+    }
+    let new = |(code, spec): (&String, &SegmentSpec)| NewSegment {
+        code: code.clone(),
+        first: spec.first(),
+    };
+    let codes: Vec<NewSegment> = settings.codes.iter().map(new).collect();
+    let question = store.create_segments(&settings.namespace, &codes);
+    shared.ask(observer, StoreOperation::Prepare, question).await?;
     Ok(())
 }

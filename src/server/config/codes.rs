@@ -3,11 +3,18 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    ConfigProblem, EffectiveSetting, Mode, NamespaceConfig, Source, layers::CodeEntry,
-    reader::Reader,
+    ConfigProblem, EffectiveSetting, Mode, Source,
+    layers::CodeEntry,
+    namespace::NamespaceRead,
+    reader::{Reader, whole_number},
+    segment,
 };
 use crate::{
-    core::code::{CODE_PATTERN, is_valid_code},
+    core::{
+        code::{CODE_PATTERN, is_valid_code},
+        id::Id,
+        segment::SegmentSpec,
+    },
     server::{
         DEFAULT_NAMESPACE,
         codes::{CodeConfig, Codes},
@@ -15,14 +22,27 @@ use crate::{
 };
 
 /// What an entry may say.
-const FIELDS: [&str; 3] = ["name", "namespace", "prefix"];
+const FIELDS: [&str; 9] = [
+    "name",
+    "namespace",
+    "prefix",
+    "start",
+    "min_step",
+    "max_step",
+    "increment",
+    "remainder",
+    "js_safe",
+];
+/// Those of them that are of segment mode.
+const NUMBERS: [&str; 5] = ["start", "min_step", "max_step", "increment", "remainder"];
+const JS_SAFE: &str = "js_safe";
 const PREFIX_FORM: &str =
     "1 to 32 of A-Z a-z 0-9 . _ : -, a letter first and one of . _ : - last, such as ORD-";
 
 /// Reads every entry, and adds what they came to.
 pub(super) fn read(
     reader: &mut Reader,
-    namespaces: &[NamespaceConfig],
+    namespaces: &mut [NamespaceRead],
     effective: &mut Vec<EffectiveSetting>,
 ) -> Codes {
     let mut names = HashSet::new();
@@ -47,8 +67,20 @@ pub(super) fn read(
             }
         }
         effective.extend(entry.effective(&code));
+        let namespace = namespaces.iter_mut().find(|read| read.config.name == code.namespace);
+        match namespace.map(|read| (&mut read.config.mode, &read.segment)) {
+            Some((Mode::Segment { keeper }, Some(defaults))) => {
+                let spec = entry.spec(defaults.spec);
+                effective.extend(entry.effective_spec(&code.namespace, &spec));
+                keeper.codes.insert(code.name.clone(), spec);
+            }
+            Some(_) => entry.refuse_spec(&code.namespace),
+            None => {}
+        }
         codes.push(code);
     }
+    let entries = codes.iter().map(|code| (code.name.as_str(), code)).collect();
+    segment::complete(reader, namespaces, &entries);
     Codes::new(codes)
 }
 
@@ -60,7 +92,7 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    fn read(&mut self, namespaces: &[NamespaceConfig]) -> Option<CodeConfig> {
+    fn read(&mut self, namespaces: &[NamespaceRead]) -> Option<CodeConfig> {
         let unknown: Vec<String> = self
             .entry
             .values
@@ -78,10 +110,12 @@ impl Entry<'_> {
             self.reject("name", &name, format!("a code that matches {CODE_PATTERN}"));
         }
         let namespace = self.get("namespace").unwrap_or_else(|| DEFAULT_NAMESPACE.into());
-        match namespaces.iter().find(|config| config.name == namespace) {
-            Some(config) => {
-                let Mode::Snowflake { keeper, .. } = &config.mode;
-                let allow = keeper.issue.codes_allow.as_ref();
+        match namespaces.iter().find(|read| read.config.name == namespace) {
+            Some(read) => {
+                let allow = match &read.config.mode {
+                    Mode::Snowflake { keeper, .. } => keeper.issue.codes_allow.as_ref(),
+                    Mode::Segment { .. } => read.segment.as_ref().and_then(|of| of.allow.as_ref()),
+                };
                 if is_valid_code(&name) && allow.is_some_and(|allow| !allow.contains(&name)) {
                     let allowed = format!("among codes.allow of namespace {namespace:?}");
                     self.reject("name", &name, allowed);
@@ -89,7 +123,7 @@ impl Entry<'_> {
             }
             None => {
                 let known: Vec<&str> =
-                    namespaces.iter().map(|config| config.name.as_str()).collect();
+                    namespaces.iter().map(|read| read.config.name.as_str()).collect();
                 self.reject("namespace", &namespace, known.join(" or "));
             }
         }
@@ -99,6 +133,49 @@ impl Entry<'_> {
         }
         let prefix = prefix.map(Into::into);
         is_valid_code(&name).then_some(CodeConfig { name, namespace, prefix })
+    }
+
+    /// What the code of a segment namespace is.
+    fn spec(&mut self, defaults: SegmentSpec) -> SegmentSpec {
+        let js_safe = self.get(JS_SAFE);
+        let spec = SegmentSpec {
+            start: self.number("start", defaults.start),
+            min_step: self.number("min_step", defaults.min_step),
+            max_step: self.number("max_step", defaults.max_step),
+            increment: self.number("increment", defaults.increment),
+            remainder: self.number("remainder", defaults.remainder),
+            max: if js_safe.as_deref() == Some("true") {
+                Id::MAX_JS_SAFE.get()
+            } else {
+                defaults.max
+            },
+        };
+        if let Some(other) = js_safe.filter(|text| !["true", "false"].contains(&text.as_str())) {
+            self.reject(JS_SAFE, &other, "true or false");
+        }
+        for violation in spec.check().err().into_iter().flat_map(|violations| violations.0) {
+            self.reject(&violation.key, &violation.value, violation.allowed);
+        }
+        spec
+    }
+
+    fn number(&mut self, field: &str, default: u64) -> u64 {
+        let Some(text) = self.get(field) else { return default };
+        whole_number(&text).unwrap_or_else(|| {
+            self.reject(field, &text, "a whole number");
+            default
+        })
+    }
+
+    /// Notes what is of segment mode, for a code of another mode.
+    fn refuse_spec(&mut self, namespace: &str) {
+        for field in NUMBERS.into_iter().chain([JS_SAFE]) {
+            if let Some(value) = self.get(field) {
+                let because = "which is not in segment mode";
+                let allowed = format!("left out for a code of namespace {namespace:?}, {because}");
+                self.reject(field, &value, allowed);
+            }
+        }
     }
 
     fn get(&self, field: &str) -> Option<String> {
@@ -121,16 +198,34 @@ impl Entry<'_> {
     }
 
     fn effective(&self, code: &CodeConfig) -> [EffectiveSetting; 2] {
-        let source = |field| match self.entry.values.contains_key(field) {
+        let prefix = code.prefix.as_deref().unwrap_or_default();
+        [self.setting("namespace", code.namespace.clone()), self.setting("prefix", prefix)]
+    }
+
+    fn effective_spec(&mut self, namespace: &str, spec: &SegmentSpec) -> [EffectiveSetting; 6] {
+        let SegmentSpec { start, min_step, max_step, increment, remainder, max } = *spec;
+        let values = [start, min_step, max_step, increment, remainder];
+        let is_js_safe = max == Id::MAX_JS_SAFE.get();
+        let [start, mut min_step, mut max_step, increment, remainder] =
+            std::array::from_fn(|index| self.setting(NUMBERS[index], values[index].to_string()));
+        // Steps are as the namespace says, unless the entry does.
+        self.reader.enter(Some(namespace));
+        for (field, setting) in [("min_step", &mut min_step), ("max_step", &mut max_step)] {
+            if setting.source == Source::Default {
+                setting.source = self.reader.shown(&format!("segment.{field}")).1;
+            }
+        }
+        self.reader.enter(None);
+        let js_safe = self.setting(JS_SAFE, is_js_safe.to_string());
+        [start, min_step, max_step, increment, remainder, js_safe]
+    }
+
+    fn setting(&self, field: &str, value: impl Into<String>) -> EffectiveSetting {
+        let source = match self.entry.values.contains_key(field) {
             true => self.entry.source.clone(),
             false => Source::Default,
         };
-        let setting =
-            |field, value| EffectiveSetting { key: self.key(field), value, source: source(field) };
-        [
-            setting("namespace", code.namespace.clone()),
-            setting("prefix", code.prefix.as_deref().unwrap_or_default().to_owned()),
-        ]
+        EffectiveSetting { key: self.key(field), value: value.into(), source }
     }
 }
 

@@ -16,7 +16,7 @@ impl Scope {
     pub(super) fn of(key: &str) -> Self {
         match section_of(key) {
             "mode" | "layout" => Self::Own,
-            "worker" | "issue" | "lease" | "rollback" | "codes" => Self::Inherited,
+            "worker" | "issue" | "lease" | "rollback" | "segment" | "codes" => Self::Inherited,
             _ => Self::Service,
         }
     }
@@ -74,7 +74,7 @@ const fn unset(name: &'static str, help: &'static str) -> Key {
 
 /// Every key, in the order of [`Config`](super::Config).
 pub const KEYS: &[Key] = &[
-    key("mode", "snowflake", "How IDs are made; snowflake is the only mode."),
+    key("mode", "snowflake", "snowflake, or segment: plain increasing numbers (docs/segments.md)."),
     key(
         "layout.preset",
         "raindrop",
@@ -118,6 +118,10 @@ pub const KEYS: &[Key] = &[
     key("lease.max_clock_skew", "10s", "How far ahead of the store's clock the node's may be."),
     key("rollback.hold", "1s", "How far the clock may go back before the policy applies."),
     key("rollback.policy", "rotate", "rotate (another lane), swap (another worker) or wait."),
+    key("segment.min_step", "1000", "How many numbers a code reserves at least at a time."),
+    key("segment.max_step", "1000000", "How many at most."),
+    key("segment.target_duration", "60s", "How long reserved numbers should last."),
+    key("segment.auto_create", "false", "Whether unknown codes are made on demand."),
     key("codes.max", "100000", "How many codes have a cursor at a time."),
     key("codes.shared", "false", "Whether IDs are unique across codes too."),
     unset("codes.allow", "The codes that are served, comma-separated; all by default."),

@@ -19,6 +19,7 @@ mod namespace;
 mod problem;
 mod reader;
 mod secret;
+mod segment;
 mod source;
 mod store;
 #[cfg(test)]
@@ -42,7 +43,10 @@ pub use self::{
 };
 use self::{layers::Layers, reader::Reader};
 use super::codes::Codes;
-use crate::{keeper::KeeperSettings, store::StoreSettings};
+use crate::{
+    keeper::{KeeperSettings, SegmentSettings},
+    store::StoreSettings,
+};
 
 /// A checked configuration.
 #[derive(Clone)]
@@ -86,6 +90,8 @@ impl Config {
             namespaces.push(namespace::read(&mut reader, Some(&name), &inputs.host, &http));
         }
         let store = store::read(&mut reader, &namespaces);
+        let mut of_codes = Vec::new();
+        let codes = codes::read(&mut reader, &mut namespaces, &mut of_codes);
         let mut effective = Vec::new();
         let namespaces: Vec<NamespaceConfig> = namespaces
             .into_iter()
@@ -94,13 +100,18 @@ impl Config {
                 namespace.config
             })
             .collect();
-        let codes = codes::read(&mut reader, &namespaces, &mut effective);
+        effective.extend(of_codes);
         let problems = reader.into_problems();
         if problems.is_empty() {
             Ok(Self { namespaces, codes, store, http, log, effective })
         } else {
             Err(ConfigError(problems))
         }
+    }
+
+    /// The namespace of this name.
+    pub fn namespace(&self, name: &str) -> Option<&NamespaceConfig> {
+        self.namespaces.iter().find(|namespace| namespace.name == name)
     }
 
     /// What the namespace of this name leases, if it leases worker ids.
@@ -110,9 +121,17 @@ impl Config {
 
     /// What each namespace leases that leases worker ids, `default` first.
     pub fn keepers(&self) -> impl Iterator<Item = &KeeperSettings> {
-        self.namespaces.iter().map(|namespace| {
-            let Mode::Snowflake { keeper, .. } = &namespace.mode;
-            keeper
+        self.namespaces.iter().filter_map(|namespace| match &namespace.mode {
+            Mode::Snowflake { keeper, .. } => Some(keeper),
+            Mode::Segment { .. } => None,
+        })
+    }
+
+    /// What each namespace counts that counts.
+    pub fn segments(&self) -> impl Iterator<Item = &SegmentSettings> {
+        self.namespaces.iter().filter_map(|namespace| match &namespace.mode {
+            Mode::Snowflake { .. } => None,
+            Mode::Segment { keeper } => Some(keeper),
         })
     }
 

@@ -6,11 +6,12 @@ use super::{
     layout::{self, LayoutChoice},
     lease,
     reader::Reader,
+    segment::{self, SegmentCodes, SegmentRead},
     worker,
 };
 use crate::{
     core::{instant::format_unix_ms_short, worker_id::WorkerIdSource},
-    keeper::KeeperSettings,
+    keeper::{KeeperSettings, SegmentSettings},
     server::DEFAULT_NAMESPACE,
 };
 
@@ -34,7 +35,25 @@ pub enum Mode {
         /// when any free one is leased.
         premise: Option<String>,
     },
+    /// By counting.
+    Segment {
+        /// Which codes there are, and how their numbers are reserved.
+        keeper: SegmentSettings,
+    },
 }
+
+impl Mode {
+    /// Its name in configuration.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Snowflake { .. } => SNOWFLAKE,
+            Self::Segment { .. } => SEGMENT,
+        }
+    }
+}
+
+const SNOWFLAKE: &str = "snowflake";
+const SEGMENT: &str = "segment";
 
 /// A namespace as it was read, with what its keys came to.
 #[derive(Debug)]
@@ -43,6 +62,8 @@ pub(super) struct NamespaceRead {
     pub(super) effective: Vec<EffectiveSetting>,
     /// Whether its worker id is given by hand or by source.
     pub(super) worker_is_given: bool,
+    /// What codes it has, in segment mode.
+    pub(super) segment: Option<SegmentCodes>,
 }
 
 /// Reads a namespace; none means `default`.
@@ -53,18 +74,69 @@ pub(super) fn read(
     http: &HttpConfig,
 ) -> NamespaceRead {
     reader.enter(name);
-    reader.value("mode", "snowflake", |text| (text == "snowflake").then_some(()));
+    let names = [SNOWFLAKE, SEGMENT];
+    let mode = reader
+        .value("mode", names.join(" or "), |text| names.into_iter().find(|name| *name == text));
+    let name = name.unwrap_or(DEFAULT_NAMESPACE);
+    let read = if mode == SEGMENT {
+        read_segment(reader, name)
+    } else {
+        read_snowflake(reader, name, host, http)
+    };
+    // A claim may wait for the lease, and then for its tick; or for a block.
+    let max_wait = match &read.config.mode {
+        Mode::Snowflake { keeper, .. } => keeper.issue.max_wait,
+        Mode::Segment { keeper } => keeper.max_wait,
+    };
+    let answered = max_wait * 2 < http.request_timeout;
+    reader.relate("issue.max_wait", "http.request_timeout", answered, "less than half of");
+    reader.enter(None);
+    read
+}
+
+fn read_segment(reader: &mut Reader, name: &str) -> NamespaceRead {
+    let SegmentRead { settings, codes } = segment::read(reader, name);
+    if name == DEFAULT_NAMESPACE {
+        // What others inherit is checked where it stands.
+        lease::read(reader);
+    }
+    // What stands at the top is the default of others, too.
+    let is_shown =
+        |key: &Key| segment::uses(key) || (name == DEFAULT_NAMESPACE && key.scope() != Scope::Own);
+    let setting = |key: &Key| {
+        let (value, source) = reader.shown(key.name);
+        EffectiveSetting { key: reader.full_name(key.name), value, source }
+    };
+    NamespaceRead {
+        effective: KEYS.iter().filter(|key| is_shown(key)).map(setting).collect(),
+        config: NamespaceConfig { name: name.to_owned(), mode: Mode::Segment { keeper: settings } },
+        worker_is_given: false,
+        segment: Some(codes),
+    }
+}
+
+fn read_snowflake(
+    reader: &mut Reader,
+    name: &str,
+    host: &Host,
+    http: &HttpConfig,
+) -> NamespaceRead {
+    let is_other = |key: &Key| key.section() == "segment";
+    segment::reject_own(
+        reader,
+        is_other,
+        "left out with mode = snowflake, which has no use for it",
+    );
     let choice = layout::read(reader);
     let worker = worker::read(reader, &choice.layout, host);
     let issue = issue::read(reader);
     let lease = lease::read(reader);
-    // A claim may wait for the lease, and then for its tick.
-    let answered = issue.max_wait * 2 < http.request_timeout;
-    reader.relate("issue.max_wait", "http.request_timeout", answered, "less than half of");
-
-    let name = name.unwrap_or(DEFAULT_NAMESPACE).to_owned();
+    if name == DEFAULT_NAMESPACE {
+        // What others inherit is checked where it stands.
+        segment::read_section(reader);
+    }
     let keeper = KeeperSettings {
-        namespace: name.clone(),
+        namespace: name.to_owned(),
         min_worker: *worker.ids.start(),
         max_worker: *worker.ids.end(),
         prefer_previous: worker.prefer_previous,
@@ -82,13 +154,15 @@ pub(super) fn read(
             reader.violation(violation);
         }
     }
-    let effective = effective(reader, &name, &choice, &keeper);
-    reader.enter(None);
     let premise = worker.source.map(|source| WorkerIdSource::premise(&*source));
     NamespaceRead {
-        config: NamespaceConfig { name, mode: Mode::Snowflake { keeper, premise } },
-        effective,
+        effective: effective(reader, name, &choice, &keeper),
+        config: NamespaceConfig {
+            name: name.to_owned(),
+            mode: Mode::Snowflake { keeper, premise },
+        },
         worker_is_given: worker.is_given,
+        segment: None,
     }
 }
 
@@ -112,7 +186,8 @@ fn effective(
         EffectiveSetting { key: reader.full_name(key.name), value, source }
     };
     // The service's keys are listed once, in their place among those of `default`.
-    let is_shown = |key: &&Key| name == DEFAULT_NAMESPACE || key.scope() != Scope::Service;
+    let is_own = |key: &Key| key.scope() != Scope::Service && key.section() != "segment";
+    let is_shown = |key: &&Key| name == DEFAULT_NAMESPACE || is_own(key);
     KEYS.iter().filter(is_shown).map(setting).collect()
 }
 

@@ -8,7 +8,7 @@ use super::{
     layers::{CodeEntry, Given, GivenValue, Layers},
     secret::hide_password,
 };
-use crate::core::violation::Violation;
+use crate::{core::violation::Violation, server::DEFAULT_NAMESPACE};
 
 /// Reads typed values. A bad value is noted and replaced by the default, so that reading goes on.
 ///
@@ -38,11 +38,16 @@ impl Reader {
 
     /// Reads this namespace from now on; none means the service, and `default`.
     pub(super) fn enter(&mut self, namespace: Option<&str>) {
-        self.namespace = namespace.map(str::to_owned);
+        self.namespace = namespace.filter(|name| *name != DEFAULT_NAMESPACE).map(str::to_owned);
     }
 
     pub(super) fn into_problems(self) -> Vec<ConfigProblem> {
         self.layers.problems
+    }
+
+    /// Whether another namespace than `default` is read.
+    pub(super) fn is_in_namespace(&self) -> bool {
+        self.namespace.is_some()
     }
 
     /// The whole name of a key, with the namespace that is read.
@@ -213,7 +218,7 @@ fn default_of(key: &str) -> Option<&'static str> {
     Key::by_name(key).and_then(|key| key.default)
 }
 
-fn whole_number<T: FromStr>(text: &str) -> Option<T> {
+pub(super) fn whole_number<T: FromStr>(text: &str) -> Option<T> {
     // `parse` alone would take "+5".
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

@@ -21,21 +21,39 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceRead]) -> StoreSe
     let timeout =
         reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_secs(10));
     let url = read_url(reader);
-    let leased = namespaces.iter().filter(|namespace| !namespace.worker_is_given);
-    let leased: Vec<&str> = leased.map(|namespace| namespace.config.name.as_str()).collect();
-    if url == "memory:" && !leased.is_empty() {
-        let key = if reader.is_given("store.url_file") { "store.url_file" } else { "store.url" };
+    if url == "memory:" {
+        refuse_forgetting(reader, namespaces);
+    }
+    StoreSettings { url, worker_table, segment_table, max_connections, timeout }
+}
+
+/// `memory:` is for worker ids that are given.
+fn refuse_forgetting(reader: &mut Reader, namespaces: &[NamespaceRead]) {
+    let key = if reader.is_given("store.url_file") { "store.url_file" } else { "store.url" };
+    let names = |is_meant: &dyn Fn(&NamespaceRead) -> bool| {
+        let meant = namespaces.iter().filter(|namespace| is_meant(namespace));
+        meant.map(|namespace| namespace.config.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let counted = names(&|namespace| namespace.segment.is_some());
+    let leased = names(&|namespace| namespace.segment.is_none() && !namespace.worker_is_given);
+    if !counted.is_empty() {
+        let because = "memory: forgets which numbers were used";
+        reader.reject(
+            key,
+            format!(
+                "a store that outlives the process, since mode = segment for {counted}: {because}"
+            ),
+        );
+    } else if !leased.is_empty() {
         reader.reject(
             key,
             format!(
                 "a store that outlives the process, unless worker.id or worker.source is set for \
-                 every namespace (none is for {}): memory: forgets which worker ids and times \
-                 were used",
-                leased.join(", ")
+                 every namespace (none is for {leased}): memory: forgets which worker ids and \
+                 times were used"
             ),
         );
     }
-    StoreSettings { url, worker_table, segment_table, max_connections, timeout }
 }
 
 fn read_url(reader: &mut Reader) -> String {

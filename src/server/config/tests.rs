@@ -4,6 +4,7 @@ use super::*;
 use crate::core::issue::RollbackPolicy;
 
 mod namespaces;
+mod segments;
 
 fn environment(pairs: &[(&str, &str)]) -> Inputs {
     let pairs = pairs.iter().map(|(key, value)| (keys::variable(key), (*value).to_owned()));
@@ -126,7 +127,7 @@ fn the_file_may_be_named_by_the_environment_and_must_then_be_there() {
 #[test]
 fn every_problem_is_reported_at_once_with_its_source() {
     let (_folder, mut inputs) = file(
-        "mode = 'segment'\nunknown = 1\n[layout]\nworker_bits = 2\n[lease]\nttl = 300\nrenew = '2m'\n\
+        "mode = 'segments'\nunknown = 1\n[layout]\nworker_bits = 2\n[lease]\nttl = 300\nrenew = '2m'\n\
          [http]\nlisten = ['a', 'b']\nprot = 1\n[log.level]\nx = 1\n",
     );
     inputs.environment = environment(&[
@@ -150,8 +151,8 @@ fn every_problem_is_reported_at_once_with_its_source() {
         format!("layout.worker_bits = 2 ({file}): must be 3 to 10"),
         format!("lease.ttl = 300 ({file}): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h"),
         format!("log.level = {{…}} ({file}): must be off, error, warn, info, debug, trace"),
-        format!("mode = segment ({file}): must be snowflake"),
-        format!("unknown ({file}): unknown key; known are mode, layout, worker, store, issue, lease, rollback, codes, http, log, namespaces, code"),
+        format!("mode = segments ({file}): must be snowflake or segment"),
+        format!("unknown ({file}): unknown key; known are mode, layout, worker, store, issue, lease, rollback, segment, codes, http, log, namespaces, code"),
         "worker.prefer_previous = yes (environment variable RAINDROP__WORKER__PREFER_PREVIOUS): must be true or false".into(),
     ];
     assert_eq!(found, expected);
@@ -306,13 +307,18 @@ fn load(text: &str) -> Result<Config, ConfigError> {
 
 #[test]
 fn the_examples_of_the_documentation_are_valid() {
-    for page in ["README.md", "docs/configuration.md"] {
+    for page in ["README.md", "docs/configuration.md", "docs/segments.md"] {
         let path = format!("{}/{page}", env!("CARGO_MANIFEST_DIR"));
         let text = fs::read_to_string(path).expect(page);
         // Blocks of Cargo.toml are about dependencies.
         let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
         let example: String = blocks.filter(|block| !block.starts_with("raindrop =")).collect();
         let config = load(&example).expect(page);
+        if page == "docs/segments.md" {
+            let codes: Vec<&String> = config.segments().flat_map(|of| of.codes.keys()).collect();
+            assert_eq!(codes, ["invoice", "order"]);
+            continue;
+        }
         let web = config.keeper("web").expect("a namespace").layout.words();
         assert!(web.contains("timestamp=50"), "{page}");
         assert_eq!(config.codes.locate("order", None).map(|(namespace, _)| namespace), Ok("web"));

@@ -15,9 +15,9 @@ use crate::{
         id::Id,
         layout::{Fields, Layout},
     },
-    keeper::Issuer,
     server::{
         accept::prefers_text,
+        issuer::NamespaceIssuer,
         params::{Params, invalid},
         problem::{Problem, ProblemCode},
         state::AppState,
@@ -45,7 +45,7 @@ pub(in crate::server) type AskedMany = Asked<true>;
 /// A checked request for one ID, or for `MANY`. Reading it claims nothing.
 #[derive(Debug)]
 pub(in crate::server) struct Asked<const MANY: bool> {
-    pub(super) issuer: Issuer,
+    pub(super) issuer: NamespaceIssuer,
     pub(super) code: String,
     pub(super) count: u32,
     pub(super) form: Form,
@@ -100,7 +100,8 @@ impl<const MANY: bool> FromRequestParts<Arc<AppState>> for Asked<MANY> {
         }
         // Known before a claim that would be thrown away: IDs only grow.
         if form == Form::Number
-            && let Some(smallest) = smallest_at(issuer.layout(), state.clock.now_ms())
+            && let Some(layout) = issuer.layout()
+            && let Some(smallest) = smallest_at(layout, state.clock.now_ms())
         {
             refuse_unsafe(smallest)?;
         }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::{
     core::{instant::parse_unix_ms, layout::Bounds},
     server::{
+        endpoints::parse::no_fields,
         params::{Params, invalid},
         problem::Problem,
         state::{AppState, DEFAULT_NAMESPACE},
@@ -31,9 +32,10 @@ pub(in crate::server) async fn bounds(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let params = Params::read(&uri, &["from", "to", "namespace"])?;
-    let issuer = state.issuer(params.get("namespace").unwrap_or(DEFAULT_NAMESPACE))?;
+    let namespace = params.get("namespace").unwrap_or(DEFAULT_NAMESPACE);
+    let layout = state.issuer(namespace)?.layout().ok_or_else(|| no_fields(namespace))?;
     let (from_ms, to_ms) = (read_instant(&params, "from")?, read_instant(&params, "to")?);
-    let Bounds { from, until } = issuer.layout().bounds(from_ms, to_ms)?;
+    let Bounds { from, until } = layout.bounds(from_ms, to_ms)?;
     let answer = Answer { from: from.to_string(), until: until.to_string() };
     let body = serde_json::to_string(&answer).expect("texts are always JSON");
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())

@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use crate::{
     core::instant::format_unix_ms,
-    keeper::{Issuer, Trouble},
+    keeper::{SegmentStatus, Trouble},
     server::{
+        issuer::NamespaceIssuer,
         problem::{RETRY_UNKNOWN, retry_after_seconds},
         state::AppState,
     },
@@ -26,26 +27,44 @@ struct Health<'a> {
 }
 
 #[derive(Serialize)]
-struct NamespaceHealth {
-    mode: &'static str,
-    issuing: bool,
-    worker_id: Option<u64>,
-    lane: Option<u64>,
-    valid_until: Option<String>,
-    reason: Option<String>,
+#[serde(tag = "mode", rename_all = "snake_case")]
+enum NamespaceHealth {
+    Snowflake {
+        issuing: bool,
+        worker_id: Option<u64>,
+        lane: Option<u64>,
+        valid_until: Option<String>,
+        reason: Option<String>,
+    },
+    Segment {
+        issuing: bool,
+        codes: usize,
+        remaining: u64,
+        reason: Option<String>,
+    },
 }
 
 impl NamespaceHealth {
-    fn of(issuer: &Issuer, draining: bool) -> Self {
-        let status = issuer.status();
-        let trouble = if draining { Some(Trouble::ShuttingDown) } else { status.trouble.clone() };
-        Self {
-            mode: "snowflake",
-            issuing: status.is_issuing(),
-            worker_id: status.lease.map(|lease| lease.worker),
-            lane: status.lease.map(|lease| lease.lane),
-            valid_until: status.lease.map(|lease| format_unix_ms(lease.valid_until_ms)),
-            reason: trouble.map(|trouble| trouble.to_string()),
+    fn of(issuer: &NamespaceIssuer, draining: bool) -> Self {
+        let reason = |trouble| {
+            let trouble = if draining { Some(Trouble::ShuttingDown) } else { trouble };
+            trouble.map(|trouble: Trouble| trouble.to_string())
+        };
+        match issuer {
+            NamespaceIssuer::Snowflake(issuer) => {
+                let status = issuer.status();
+                Self::Snowflake {
+                    issuing: status.is_issuing(),
+                    worker_id: status.lease.map(|lease| lease.worker),
+                    lane: status.lease.map(|lease| lease.lane),
+                    valid_until: status.lease.map(|lease| format_unix_ms(lease.valid_until_ms)),
+                    reason: reason(status.trouble),
+                }
+            }
+            NamespaceIssuer::Segment(issuer) => {
+                let SegmentStatus { issuing, trouble, codes, remaining, .. } = issuer.status();
+                Self::Segment { issuing, codes, remaining, reason: reason(trouble) }
+            }
         }
     }
 }
@@ -70,7 +89,7 @@ pub(in crate::server) async fn live() -> Response {
 fn readiness(state: &AppState) -> &'static str {
     if state.is_draining() {
         "shutting_down"
-    } else if state.issuers().all(|issuer| issuer.status().is_issuing()) {
+    } else if state.issuers().all(NamespaceIssuer::is_issuing) {
         "ok"
     } else {
         "unavailable"

@@ -8,11 +8,14 @@ use super::{
     answer::answer,
     asked::{AskedOne, Form, refuse_unsafe},
 };
-use crate::server::problem::Problem;
+use crate::server::{issuer::NamespaceIssuer, problem::Problem};
 
 /// Answers one ID.
 pub(in crate::server) async fn next_id(asked: AskedOne) -> Result<Response, Problem> {
-    let id = asked.issuer.next_id(&asked.code).await?;
+    let id = match &asked.issuer {
+        NamespaceIssuer::Snowflake(issuer) => issuer.next_id(&asked.code).await?,
+        NamespaceIssuer::Segment(issuer) => issuer.next_id(&asked.code).await?,
+    };
     let text = asked.texts().text(id);
     let mut body = String::with_capacity(32);
     let written = match asked.form {

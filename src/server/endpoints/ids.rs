@@ -9,28 +9,60 @@ use super::{
     asked::{AskedMany, Form, refuse_unsafe},
     texts::Texts,
 };
-use crate::{core::issue::Run, server::problem::Problem};
+use crate::{
+    core::{
+        id::Id,
+        issue::{IdRange, Run},
+        segment::Numbers,
+    },
+    server::{issuer::NamespaceIssuer, problem::Problem},
+};
 
 /// Answers `n` IDs, ascending.
 pub(in crate::server) async fn next_ids(asked: AskedMany) -> Result<Response, Problem> {
-    let run = asked.issuer.next_ids(&asked.code, asked.count).await?;
-    Ok(answer(asked.form, write_run(asked.form, asked.texts(), run)?))
+    let (form, texts) = (asked.form, asked.texts());
+    let body = match &asked.issuer {
+        NamespaceIssuer::Snowflake(issuer) => {
+            write_batch(form, texts, issuer.next_ids(&asked.code, asked.count).await?)?
+        }
+        NamespaceIssuer::Segment(issuer) => {
+            write_batch(form, texts, issuer.next_ids(&asked.code, asked.count).await?)?
+        }
+    };
+    Ok(answer(form, body))
 }
 
-fn write_run(form: Form, texts: Texts<'_>, run: Run) -> Result<String, Problem> {
+/// IDs of one claim, of either mode.
+trait Batch: ExactSizeIterator<Item = Id> {
+    fn into_ranges(self) -> impl Iterator<Item = IdRange>;
+}
+
+impl Batch for Run {
+    fn into_ranges(self) -> impl Iterator<Item = IdRange> {
+        self.ranges()
+    }
+}
+
+impl Batch for Numbers {
+    fn into_ranges(self) -> impl Iterator<Item = IdRange> {
+        self.ranges()
+    }
+}
+
+fn write_batch(form: Form, texts: Texts<'_>, ids: impl Batch) -> Result<String, Problem> {
     // 19 digits, two quotes and a comma.
-    let mut body = String::with_capacity(run.len() * (22 + texts.prefix.len()) + 16);
+    let mut body = String::with_capacity(ids.len() * (22 + texts.prefix.len()) + 16);
     let wrote = "a string takes any text";
     match form {
         Form::Text => {
-            for id in run {
+            for id in ids {
                 writeln!(body, "{}", texts.text(id)).expect(wrote);
             }
             return Ok(body);
         }
         Form::Range => {
             body.push_str(r#"{"ranges":["#);
-            for range in run.ranges() {
+            for range in ids.into_ranges() {
                 let (first, last) = (range.first, range.last);
                 let (step, count) = (range.step, range.count);
                 let json = format_args!(
@@ -41,13 +73,13 @@ fn write_run(form: Form, texts: Texts<'_>, run: Run) -> Result<String, Problem> 
         }
         Form::String => {
             body.push_str(r#"{"ids":["#);
-            for id in run {
+            for id in ids {
                 write!(body, r#""{}","#, texts.text(id)).expect(wrote);
             }
         }
         Form::Number => {
             body.push_str(r#"{"ids":["#);
-            for id in run {
+            for id in ids {
                 refuse_unsafe(id)?;
                 write!(body, "{id},").expect(wrote);
             }

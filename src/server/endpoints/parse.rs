@@ -94,6 +94,11 @@ impl ParsedId {
     }
 }
 
+/// The IDs of this namespace are plain numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("namespace {0:?} is in segment mode: its IDs are plain numbers, without fields or a time")]
+pub struct NoFields<'a>(pub &'a str);
+
 /// Answers the fields of an ID.
 pub(in crate::server) async fn parse_id(
     State(state): State<Arc<AppState>>,
@@ -111,17 +116,23 @@ pub(in crate::server) async fn parse_id(
         id.map_err(|_| Problem::new(ProblemCode::InvalidId, "the ID must be UTF-8"))?;
     let LocatedText { namespace, prefix, text } = state.codes.locate_text(&text, asked)?;
     let issuer = state.issuer(namespace)?;
-    let layout = named.as_ref().map_or(Some(issuer.layout()), NamedLayout::layout);
+    let layout = named.as_ref().map_or(issuer.layout(), NamedLayout::layout);
     let id = encoding.decode(text, layout).map_err(|error| Problem::from(error).after(prefix))?;
     let now_ms = state.clock.now_ms();
-    let parsed = match named {
-        Some(layout) => ParsedId::of_named(id, &layout, now_ms),
-        None => ParsedId::of_namespace(id, issuer.layout(), issuer.namespace(), now_ms),
+    let parsed = match (named, issuer.layout()) {
+        (Some(layout), _) => ParsedId::of_named(id, &layout, now_ms),
+        (None, Some(layout)) => ParsedId::of_namespace(id, layout, namespace, now_ms),
+        (None, None) => return Err(no_fields(namespace)),
     };
     let parsed =
         parsed.map_err(|error| Problem::new(ProblemCode::NotDecodable, error.to_string()))?;
     let body = serde_json::to_string(&parsed).expect("texts and numbers are always JSON");
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+/// What stands instead of fields or instants for a segment namespace.
+pub(super) fn no_fields(namespace: &str) -> Problem {
+    Problem::new(ProblemCode::NotDecodable, NoFields(namespace).to_string())
 }
 
 fn read_layout(name: &str) -> Result<NamedLayout, Problem> {

@@ -78,10 +78,39 @@ impl KeeperMetrics {
                     self.lease_operations.with_label_values(&[namespace, operation, outcome])
                 })
             }),
-            store_operations: STORE_OPERATIONS
-                .map(|operation| self.store_operations.with_label_values(&[operation])),
-            refills: REFILLS.map(|outcome| self.refills.with_label_values(&[namespace, outcome])),
+            store: self.of_store(),
         }
+    }
+
+    /// The same for a segment namespace.
+    pub(super) fn of_segments(&self, namespace: &str) -> SegmentObserver {
+        SegmentObserver {
+            ids_issued: self.ids_issued.with_label_values(&[namespace]),
+            refills: REFILLS.map(|outcome| self.refills.with_label_values(&[namespace, outcome])),
+            store: self.of_store(),
+        }
+    }
+
+    fn of_store(&self) -> StoreTimes {
+        StoreTimes(
+            STORE_OPERATIONS.map(|operation| self.store_operations.with_label_values(&[operation])),
+        )
+    }
+}
+
+/// How long each operation took.
+#[derive(Debug)]
+struct StoreTimes([Histogram; 4]);
+
+impl StoreTimes {
+    fn observe(&self, operation: StoreOperation, took: Duration) {
+        let index = match operation {
+            StoreOperation::Prepare => 0,
+            StoreOperation::Read => 1,
+            StoreOperation::Swap => 2,
+            StoreOperation::Reserve => 3,
+        };
+        self.0[index].observe(took.as_secs_f64());
     }
 }
 
@@ -92,8 +121,7 @@ pub(super) struct NamespaceObserver {
     exhausted: [IntCounter; 3],
     rollbacks: [IntCounter; 4],
     lease_operations: [[IntCounter; 5]; 4],
-    store_operations: [Histogram; 4],
-    refills: [IntCounter; 3],
+    store: StoreTimes,
 }
 
 impl Observer for NamespaceObserver {
@@ -137,6 +165,24 @@ impl Observer for NamespaceObserver {
         self.lease_operations[operation][outcome].inc();
     }
 
+    fn store_operation(&self, operation: StoreOperation, took: Duration) {
+        self.store.observe(operation, took);
+    }
+}
+
+/// The counters of one segment namespace.
+#[derive(Debug)]
+pub(super) struct SegmentObserver {
+    ids_issued: IntCounter,
+    refills: [IntCounter; 3],
+    store: StoreTimes,
+}
+
+impl Observer for SegmentObserver {
+    fn ids_issued(&self, count: u64) {
+        self.ids_issued.inc_by(count);
+    }
+
     fn segment_refilled(&self, outcome: RefillOutcome) {
         let index = match outcome {
             RefillOutcome::Done => 0,
@@ -147,13 +193,7 @@ impl Observer for NamespaceObserver {
     }
 
     fn store_operation(&self, operation: StoreOperation, took: Duration) {
-        let index = match operation {
-            StoreOperation::Prepare => 0,
-            StoreOperation::Read => 1,
-            StoreOperation::Swap => 2,
-            StoreOperation::Reserve => 3,
-        };
-        self.store_operations[index].observe(took.as_secs_f64());
+        self.store.observe(operation, took);
     }
 }
 
@@ -171,6 +211,7 @@ mod tests {
         observer.clock_rolled_back(RollbackAction::Swapped);
         observer.lease_operation(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
         observer.store_operation(StoreOperation::Swap, Duration::from_millis(2));
+        metrics.of_segments("numbers").segment_refilled(RefillOutcome::Failed);
         let text =
             prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
         for line in [
@@ -181,6 +222,8 @@ mod tests {
             r#"raindrop_lease_operations_total{namespace="default",operation="rotate",outcome="none_free"} 1"#,
             r#"raindrop_store_operation_duration_seconds_count{operation="swap"} 1"#,
             r#"raindrop_store_operation_duration_seconds_count{operation="prepare"} 0"#,
+            r#"raindrop_segment_refills_total{namespace="numbers",outcome="failed"} 1"#,
+            r#"raindrop_segment_refills_total{namespace="numbers",outcome="done"} 0"#,
         ] {
             assert!(text.contains(line), "{line} in\n{text}");
         }

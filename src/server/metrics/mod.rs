@@ -14,7 +14,8 @@ use prometheus::{
 
 pub(super) use self::http::track;
 use self::{http::HttpMetrics, keeper::KeeperMetrics};
-use crate::keeper::{Issuer, Observer, Status};
+use super::issuer::NamespaceIssuer;
+use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
 
 /// Every metric of the service.
 pub struct Metrics {
@@ -33,6 +34,8 @@ struct Gauges {
     workers: IntGaugeVec,
     ids_valid_until: GaugeVec,
     codes: IntGaugeVec,
+    segment_remaining: IntGaugeVec,
+    segment_unreserved: GaugeVec,
 }
 
 impl Metrics {
@@ -61,11 +64,23 @@ impl Metrics {
         Arc::new(self.keeper.of_namespace(namespace))
     }
 
+    /// The same for a segment namespace.
+    pub fn segment_observer(&self, namespace: &str) -> Arc<dyn Observer> {
+        Arc::new(self.keeper.of_segments(namespace))
+    }
+
     /// The Prometheus text, with gauges as they are now.
-    pub(super) fn encode<'a>(&self, issuers: impl Iterator<Item = &'a Issuer>) -> String {
+    pub(super) fn encode<'a>(&self, issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> String {
         // One clock and one store: a namespace that asked the store less lately knows less.
         let mut clock_ahead_ms: i64 = 0;
         for issuer in issuers {
+            let issuer = match issuer {
+                NamespaceIssuer::Snowflake(issuer) => issuer,
+                NamespaceIssuer::Segment(issuer) => {
+                    self.gauges.set_segments(issuer.namespace(), &issuer.status());
+                    continue;
+                }
+            };
             let status = issuer.status();
             self.gauges.set(issuer, &status);
             if status.clock_ahead_ms.unsigned_abs() > clock_ahead_ms.unsigned_abs() {
@@ -125,6 +140,16 @@ impl Gauges {
                 "When the layout's timestamp runs out.",
             ),
             codes: ints("raindrop_codes", "Codes that have a cursor.", &["namespace"]),
+            segment_remaining: ints(
+                "raindrop_segment_remaining",
+                "Numbers in hand, in all codes.",
+                &["namespace"],
+            ),
+            segment_unreserved: floats(
+                "raindrop_segment_unreserved_ratio",
+                "The part of a code's numbers that nobody has reserved yet, from 1 down to 0: of \
+                 the code where it is least.",
+            ),
         }
     }
 
@@ -145,7 +170,17 @@ impl Gauges {
         self.ids_valid_until
             .with_label_values(&[namespace])
             .set(seconds(issuer.layout().valid_until_ms()));
-        let codes = u64::try_from(status.codes).unwrap_or(u64::MAX);
+        self.set_codes(namespace, status.codes);
+    }
+
+    fn set_segments(&self, namespace: &str, status: &SegmentStatus) {
+        self.set_codes(namespace, status.codes);
+        self.segment_remaining.with_label_values(&[namespace]).set(clamped(status.remaining));
+        self.segment_unreserved.with_label_values(&[namespace]).set(status.unreserved);
+    }
+
+    fn set_codes(&self, namespace: &str, codes: usize) {
+        let codes = u64::try_from(codes).unwrap_or(u64::MAX);
         self.codes.with_label_values(&[namespace]).set(clamped(codes));
     }
 }

@@ -1,15 +1,15 @@
 use super::*;
 
-fn refused(text: &str) -> Vec<String> {
+pub(super) fn refused(text: &str) -> Vec<String> {
     let error = load(text).expect_err("problems");
     // The folder's name differs from run to run.
     let line = |problem: &ConfigProblem| {
-        let text = problem.to_string();
-        let (start, end) = (text.find(" (/"), text.find("raindrop.toml)"));
-        match (start, end) {
-            (Some(start), Some(end)) => format!("{} (file){}", &text[..start], &text[end + 14..]),
-            _ => text,
+        let mut text = problem.to_string();
+        while let Some(end) = text.find("/raindrop.toml") {
+            let start = text[..end].rfind([' ', '(']).map_or(0, |index| index + 1);
+            text.replace_range(start..end + "/raindrop.toml".len(), "file");
         }
+        text
     };
     let mut lines: Vec<String> = error.0.iter().map(line).collect();
     lines.sort();
@@ -72,7 +72,7 @@ fn problems_of_namespaces_are_told_together_and_once() {
         "[lease]\nttl = 'x'\nrenew = '30s'\n\
          [namespaces.a]\nfoo = 1\nlayout.preset = 'other'\nworker.min_id = 600\n\
          [namespaces.b]\nlease.window = '60s'\nhttp.listen = '[::]:80'\nlease.tll = '1s'\n\
-         [namespaces.c]\nworker.id = 9\nworker.max_id = 9\nmode = 'segment'\n\
+         [namespaces.c]\nworker.id = 9\nworker.max_id = 9\nmode = 'counting'\n\
          [namespaces.default]\nlease.ttl = '1s'\n[namespaces.Orders]\n[namespaces.a-b.lease]\nttl = '1s'\n",
     );
     let presets = crate::core::preset::Preset::ALL.map(|preset| preset.name()).join(", ");
@@ -83,11 +83,11 @@ fn problems_of_namespaces_are_told_together_and_once() {
             "lease.ttl = x (file): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h",
             "namespaces.Orders = {…} (file): must be named by a text that matches [a-z][a-z0-9_]{0,31}",
             "namespaces.a-b = {…} (file): must be named by a text that matches [a-z][a-z0-9_]{0,31}",
-            "namespaces.a.foo (file): unknown key; known are mode, layout, worker, issue, lease, rollback, codes",
+            "namespaces.a.foo (file): unknown key; known are mode, layout, worker, issue, lease, rollback, segment, codes",
             &preset,
-            "namespaces.b.http.listen (file): unknown key; known are mode, layout, worker, issue, lease, rollback, codes",
+            "namespaces.b.http.listen (file): unknown key; known are mode, layout, worker, issue, lease, rollback, segment, codes",
             "namespaces.b.lease.tll (file): unknown key; known are lease.window, lease.ttl, lease.renew, lease.max_clock_skew",
-            "namespaces.c.mode = segment (file): must be snowflake",
+            "namespaces.c.mode = counting (file): must be snowflake or segment",
             "namespaces.c.worker.max_id = 9 (file): must be left out beside worker.id",
             "namespaces.default = {…} (file): must be left out, since the keys at the top are its own",
         ]
@@ -137,7 +137,9 @@ fn a_namespaces_worker_ids_replace_inherited_ones_of_another_kind() {
 fn given_worker_ids_say_what_they_rest_on() {
     let config = load("[worker]\nid = 5\n[namespaces.a]\nworker.min_id = 1\n").expect("valid");
     let premise = |index: usize| {
-        let Mode::Snowflake { premise, .. } = &config.namespaces[index].mode;
+        let Mode::Snowflake { premise, .. } = &config.namespaces[index].mode else {
+            panic!("a snowflake namespace")
+        };
         premise.clone()
     };
     assert_eq!(premise(0).as_deref(), Some("no other process is given worker id 5"));
@@ -168,7 +170,7 @@ fn codes_are_bound_and_prefixed() {
 fn bad_codes_are_told_together() {
     let found = refused(
         "[codes]\nallow = ['a', 'b', 'c', 'd']\n[namespaces.x]\ncodes.allow = ['x']\n[namespaces.y]\n\
-         [[code]]\nname = 'a'\nstart = 5\n[[code]]\nname = 'a'\n[[code]]\nprefix = 'P-'\n\
+         [[code]]\nname = 'a'\nstart = 5\nstrat = 6\n[[code]]\nname = 'a'\n[[code]]\nprefix = 'P-'\n\
          [[code]]\nname = 'b c'\n[[code]]\nname = 'b'\nnamespace = 'nowhere'\nprefix = '1-'\n\
          [[code]]\nname = 'c'\nnamespace = 'x'\n[[code]]\nname = 'd'\nprefix = 'ORD'\n\
          [[code]]\nname = 'x'\nnamespace = 'x'\nprefix = 'Q-'\n[[code]]\nname = 'd2'\nnamespace = 'y'\nprefix = 'Q-'\n",
@@ -176,7 +178,8 @@ fn bad_codes_are_told_together() {
     let allowed_name = "must be a code that matches [A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
     let prefix = "must be 1 to 32 of A-Z a-z 0-9 . _ : -, a letter first and one of . _ : - last, such as ORD-";
     let mut expected = [
-        "[[code]] a: start (file): unknown key; known are name, namespace, prefix".to_owned(),
+        "[[code]] a: start = 5 (file): must be left out for a code of namespace \"default\", which is not in segment mode".to_owned(),
+        "[[code]] a: strat (file): unknown key; known are name, namespace, prefix, start, min_step, max_step, increment, remainder, js_safe".into(),
         "[[code]] 2: name = a (file): must be given by one entry only".into(),
         format!("[[code]] 3: name = nothing (file): {allowed_name}"),
         format!("[[code]] 4: name = b c (file): {allowed_name}"),

@@ -1,0 +1,140 @@
+//! `raindrop codes`: the codes of segment mode.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{Failure, output, table::table};
+use crate::{
+    core::{clock::SystemClock, instant::format_unix_ms, segment::SegmentSpec},
+    keeper::SegmentSettings,
+    server::config::{Config, DURATION_FORM, parse_duration},
+    store::{self, ListedSegment, Store, StoreError},
+};
+
+const HEADINGS: [&str; 7] = ["NAMESPACE", "CODE", "NEXT", "LEFT", "STEP", "WRITTEN", "RATE"];
+
+#[derive(Debug, clap::Args)]
+pub(super) struct CodesArguments {
+    /// Read twice, so far apart, and tell how many numbers a second were reserved meanwhile. Nodes
+    /// reserve about once in segment.target_duration: ask for several times that.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    rate_over: Option<Duration>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text).filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| format!("must be {DURATION_FORM}"))
+}
+
+pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(list(config, arguments));
+    // A frozen store must not hold up the end of the process.
+    runtime.shutdown_background();
+    result
+}
+
+async fn list(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
+    let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
+    let mut codes = read(store.as_ref()).await?;
+    let mut rates = BTreeMap::new();
+    if let Some(apart) = arguments.rate_over {
+        let (first, before) = (Instant::now(), codes);
+        tokio::time::sleep(apart).await;
+        codes = read(store.as_ref()).await?;
+        rates = rates_between(&before, &codes, first.elapsed());
+    }
+    store.close().await;
+    let lines: Vec<[String; 7]> = codes
+        .iter()
+        .map(|listed| line(listed, spec_of(config, listed), rates.get(&key(listed)).copied()))
+        .collect();
+    Ok(output::print(&table(HEADINGS, &lines))?)
+}
+
+async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
+    match store.segments().await {
+        // Nobody used this store yet; a list must not be what creates it.
+        Err(StoreError::Vanished(_)) => Ok(Vec::new()),
+        listed => Ok(listed?),
+    }
+}
+
+fn key(listed: &ListedSegment) -> (String, String) {
+    (listed.namespace.clone(), listed.code.clone())
+}
+
+/// Numbers reserved a second; none for a code whose next number went back, since some of its
+/// numbers were given back.
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no digits")]
+fn rates_between(
+    before: &[ListedSegment],
+    after: &[ListedSegment],
+    apart: Duration,
+) -> BTreeMap<(String, String), f64> {
+    let before: BTreeMap<_, u64> = before.iter().map(|code| (key(code), code.next)).collect();
+    let rate = |listed: &ListedSegment| {
+        let reserved = listed.next.checked_sub(*before.get(&key(listed))?)?;
+        Some((key(listed), reserved as f64 / apart.as_secs_f64()))
+    };
+    after.iter().filter_map(rate).collect()
+}
+
+/// What the code is, where this configuration says so.
+fn spec_of<'a>(config: &'a Config, listed: &ListedSegment) -> Option<&'a SegmentSpec> {
+    let is_its = |settings: &&SegmentSettings| settings.namespace == listed.namespace;
+    let settings = config.segments().find(is_its)?;
+    settings.codes.get(&listed.code).or(settings.auto_create.as_ref())
+}
+
+fn line(listed: &ListedSegment, spec: Option<&SegmentSpec>, rate: Option<f64>) -> [String; 7] {
+    let left = spec.map(|spec| {
+        let progression = spec.progression();
+        let end = progression.index_at(spec.max.saturating_add(1));
+        end.saturating_sub(progression.index_at(listed.next)).to_string()
+    });
+    let unknown = || "-".to_owned();
+    let is_fresh = listed.step == 0;
+    [
+        listed.namespace.clone(),
+        listed.code.clone(),
+        listed.next.to_string(),
+        left.unwrap_or_else(unknown),
+        if is_fresh { unknown() } else { listed.step.to_string() },
+        if is_fresh { unknown() } else { format_unix_ms(listed.updated_ms) },
+        rate.map_or_else(unknown, |rate| format!("{rate:.1}/s")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(code: &str, next: u64, step: u64) -> ListedSegment {
+        let (namespace, code) = ("numbers".into(), code.into());
+        ListedSegment { namespace, code, next, step, updated_ms: 1_763_650_000_000 }
+    }
+
+    #[test]
+    fn codes_are_shown_with_what_is_left_and_their_rate() {
+        let odd = SegmentSpec { increment: 2, remainder: 1, max: 10_000, ..SegmentSpec::default() };
+        let before = [listed("order", 1_001, 1_000), listed("user", 500, 100)];
+        let after = [listed("order", 3_001, 2_000), listed("user", 400, 100), listed("x", 1, 0)];
+        let rates = rates_between(&before, &after, Duration::from_secs(4));
+        let lines: Vec<_> = after
+            .iter()
+            .map(|code| {
+                let spec = (code.code == "order").then_some(&odd);
+                line(code, spec, rates.get(&key(code)).copied())
+            })
+            .collect();
+        assert_eq!(
+            table(HEADINGS, &lines),
+            "NAMESPACE  CODE   NEXT  LEFT  STEP  WRITTEN                   RATE\n\
+             numbers    order  3001  3500  2000  2025-11-20T14:46:40.000Z  500.0/s\n\
+             numbers    user   400   -     100   2025-11-20T14:46:40.000Z  -\n\
+             numbers    x      1     -     -     -                         -\n"
+        );
+    }
+}

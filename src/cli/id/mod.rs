@@ -1,0 +1,119 @@
+//! `raindrop id`: IDs that the command issues by itself.
+
+mod lease;
+mod segment;
+
+use std::time::Duration;
+
+use super::{Failure, namespace_of, output, parse::encoding};
+use crate::{
+    core::{
+        encoding::{Encoder, Encoding},
+        id::Id,
+    },
+    server::{
+        config::{Config, Mode},
+        telemetry,
+    },
+};
+
+/// How long a lease or a block is waited for.
+const WITHIN: Duration = Duration::from_secs(15);
+/// How many IDs are claimed at a time; every layout of practical use gives as many.
+const CLAIM: u32 = 1_000;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct IdArguments {
+    /// The code, such as order.
+    code: String,
+    /// The namespace; the code's own, or default.
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// How many.
+    #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    count: u32,
+    /// One ID per line, or a JSON array of strings.
+    #[arg(long, default_value = "lines")]
+    format: Format,
+    /// How IDs are written: decimal, hex, base32, base36, base62, base64url or friendly.
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = encoding)]
+    encoding: Encoding,
+    /// Pad with zeros so that texts sort as their IDs: decimal, hex, base32 and base36.
+    #[arg(long)]
+    padded: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Lines,
+    Json,
+}
+
+pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failure> {
+    // What cannot be written is refused before anything is leased or reserved.
+    let IdArguments { code, namespace, encoding, padded, .. } = arguments;
+    let located = config.codes.locate(code, namespace.as_deref());
+    let (namespace, prefix) = located.map_err(|error| Failure::Usage(error.to_string()))?;
+    let mode = &namespace_of(config, namespace)?.mode;
+    let layout = match mode {
+        Mode::Snowflake { keeper, .. } => Some(&keeper.layout),
+        Mode::Segment { .. } => None,
+    };
+    let encoder = Encoder::new(*encoding, *padded, layout);
+    let encoder = encoder.map_err(|error| Failure::Usage(error.to_string()))?;
+    let printer = Printer::new(arguments, prefix.map_or("", |prefix| &**prefix), encoder);
+
+    let mut log = config.log;
+    if log.level == "info" {
+        log.level = "warn";
+    }
+    telemetry::start(&log);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(async {
+        match mode {
+            Mode::Snowflake { keeper, .. } => {
+                lease::issue(config, keeper.clone(), code, printer).await
+            }
+            Mode::Segment { keeper } => segment::issue(config, keeper, code, printer).await,
+        }
+    });
+    runtime.shutdown_background();
+    result
+}
+
+/// Prints IDs, claim by claim.
+struct Printer<'a> {
+    prefix: &'a str,
+    encoder: Encoder<'a>,
+    /// How many IDs are still wanted.
+    left: u32,
+    separator: &'static str,
+    between: &'static str,
+    end: &'static str,
+}
+
+impl<'a> Printer<'a> {
+    fn new(arguments: &IdArguments, prefix: &'a str, encoder: Encoder<'a>) -> Self {
+        let (separator, between, end) = match arguments.format {
+            Format::Lines => ("", "\n", "\n"),
+            Format::Json => ("[\"", "\",\"", "\"]\n"),
+        };
+        Self { prefix, encoder, left: arguments.count, separator, between, end }
+    }
+
+    fn print(&mut self, ids: impl ExactSizeIterator<Item = Id>) -> Result<(), Failure> {
+        self.left = self.left.saturating_sub(u32::try_from(ids.len()).unwrap_or(u32::MAX));
+        let mut text = String::new();
+        for id in ids {
+            text.push_str(self.separator);
+            text.push_str(self.prefix);
+            self.encoder.encode_into(&mut text, id);
+            self.separator = self.between;
+        }
+        Ok(output::print(&text)?)
+    }
+
+    fn close(self) -> Result<(), Failure> {
+        Ok(output::print(self.end)?)
+    }
+}

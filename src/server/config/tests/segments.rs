@@ -1,0 +1,147 @@
+//! Segment namespaces.
+
+use std::time::Duration;
+
+use super::{namespaces::refused, *};
+use crate::core::{id::Id, segment::SegmentSpec};
+
+#[test]
+fn a_namespace_counts_the_codes_that_are_bound_to_it() {
+    let config = load(
+        "[segment]\nmin_step = 50\ntarget_duration = '2m'\n[issue]\nmax_wait = '2s'\n\
+         [namespaces.a]\nmode = 'segment'\nsegment.max_step = 5_000\n\
+         [[code]]\nname = 'order'\nnamespace = 'a'\nstart = 100\nincrement = 2\nremainder = 1\n\
+         [[code]]\nname = 'web'\nnamespace = 'a'\nprefix = 'W-'\nmin_step = 7\njs_safe = true\n\
+         [[code]]\nname = 'user'\n",
+    )
+    .expect("valid");
+    let segments: Vec<&SegmentSettings> = config.segments().collect();
+    let [a] = segments[..] else { panic!("{segments:?}") };
+    assert_eq!((a.namespace.as_str(), a.codes_max, a.auto_create), ("a", 100_000, None));
+    let times = (a.target_duration, a.max_wait);
+    assert_eq!(times, (Duration::from_mins(2), Duration::from_secs(2)));
+    let steps = SegmentSpec { min_step: 50, max_step: 5_000, ..SegmentSpec::default() };
+    let order = SegmentSpec { start: 100, increment: 2, remainder: 1, ..steps };
+    let web = SegmentSpec { min_step: 7, max: Id::MAX_JS_SAFE.get(), ..steps };
+    assert_eq!(a.codes, [("order".into(), order), ("web".into(), web)].into());
+    assert_eq!(config.codes.locate("web", None).map(|(namespace, _)| namespace), Ok("a"));
+    assert_eq!(config.keepers().count(), 1);
+
+    let file = |key| value_of(&config, key).1.ends_with("raindrop.toml");
+    assert_eq!(value_of(&config, "namespaces.a.mode").0, "segment");
+    assert_eq!(value_of(&config, "namespaces.a.segment.min_step").0, "50");
+    assert_eq!(value_of(&config, "[[code]] order: max_step").0, "5000");
+    assert_eq!(value_of(&config, "[[code]] web: js_safe").0, "true");
+    assert!(file("[[code]] order: max_step") && file("[[code]] order: start"));
+    assert_eq!(value_of(&config, "[[code]] web: start"), ("1".into(), "default".into()));
+    let shown =
+        |start: &str| config.effective().iter().any(|setting| setting.key.starts_with(start));
+    for other in ["layout", "worker", "lease", "rollback", "issue.borrow_ahead"] {
+        assert!(!shown(&format!("namespaces.a.{other}")), "{other}");
+    }
+    assert!(!shown("[[code]] user: start"));
+}
+
+#[test]
+fn default_may_count_and_need_no_file() {
+    let config = Config::load(&environment(&[
+        ("mode", "segment"),
+        ("codes.allow", "order,user"),
+        ("worker.max_id", "9"),
+    ]))
+    .expect("valid");
+    let codes: Vec<&String> = config.segments().flat_map(|of| of.codes.keys()).collect();
+    assert_eq!(codes, ["order", "user"]);
+    assert!(config.keeper("default").is_none());
+    assert_eq!(value_of(&config, "worker.max_id").0, "9");
+    assert!(config.effective().iter().all(|setting| !setting.key.starts_with("layout.")));
+
+    let on_demand = [("mode", "segment"), ("segment.auto_create", "true")];
+    let config = Config::load(&environment(&on_demand)).expect("valid");
+    let made = |config: &Config| config.segments().next().expect("one").auto_create;
+    assert_eq!(made(&config), Some(SegmentSpec::default()));
+    // What is not allowed is not made.
+    let allowed =
+        Config::load(&environment(&[on_demand.as_slice(), &[("codes.allow", "a")]].concat()));
+    assert_eq!(made(&allowed.expect("valid")), None);
+}
+
+#[test]
+fn allowed_codes_that_an_entry_binds_elsewhere_are_left_to_it() {
+    let config = load(
+        "[codes]\nallow = ['a', 'b']\n[namespaces.n]\nmode = 'segment'\n\
+         [[code]]\nname = 'a'\n[[code]]\nname = 'b'\nnamespace = 'n'\n",
+    )
+    .expect("valid");
+    let codes: Vec<&String> = config.segments().flat_map(|of| of.codes.keys()).collect();
+    assert_eq!(codes, ["b"]);
+}
+
+#[test]
+fn what_segment_mode_has_no_use_for_is_told() {
+    let unused = "must be left out with mode = segment, which has no use for it";
+    assert_eq!(
+        refused(
+            "[segment]\nmin_step = 0\ntarget_duration = 60\n[codes]\nshared = true\n\
+             [namespaces.a]\nmode = 'segment'\nlayout.preset = 'js-safe'\nworker.id = 1\n\
+             lease.ttl = '2m'\nrollback.hold = '2s'\nissue.borrow_ahead = '1s'\ncodes.allow = ['x']\n\
+             [namespaces.b]\nsegment.min_step = 5\n\
+             [namespaces.c]\nmode = 'segment'\nsegment.min_step = 10\nsegment.max_step = 9\n\
+             codes = { shared = false, max = 1, allow = ['p', 'q'] }\n\
+             [namespaces.d]\nmode = 'segment'\ncodes.shared = false\n",
+        ),
+        [
+            "namespaces.a.codes.shared = true (file): must be false with mode = segment, where each code counts by itself".to_owned(),
+            format!("namespaces.a.issue.borrow_ahead = 1s (file): {unused}"),
+            format!("namespaces.a.layout.preset = js-safe (file): {unused}"),
+            format!("namespaces.a.lease.ttl = 2m (file): {unused}"),
+            format!("namespaces.a.rollback.hold = 2s (file): {unused}"),
+            format!("namespaces.a.worker.id = 1 (file): {unused}"),
+            "namespaces.b.segment.min_step = 5 (file): must be left out with mode = snowflake, which has no use for it".into(),
+            "namespaces.c.codes.max = 1 (file): must be at least 2, the codes given".into(),
+            "namespaces.c.segment.max_step = 9 (file): must be at least segment.min_step (10, file)".into(),
+            "namespaces.d.segment.auto_create = false (default): must be true, unless codes.allow or [[code]] names codes of \"d\"".into(),
+            "segment.min_step = 0 (file): must be 1 to 4294967296".into(),
+            "segment.target_duration = 60 (file): must be a duration with its unit such as 500ms, 5m or 1h30m, 1s to 24h".into(),
+        ]
+    );
+    let found = problems(&environment(&[
+        ("mode", "segment"),
+        ("layout.preset", "js-safe"),
+        ("codes.allow", "a"),
+    ]));
+    assert!(found.len() == 1 && found[0].starts_with("layout.preset = js-safe"), "{found:?}");
+    let found = problems(&environment(&[
+        ("mode", "segment"),
+        ("codes.allow", "a"),
+        ("store.url", "memory:"),
+    ]));
+    assert!(found.len() == 1 && found[0].contains("since mode = segment for default"), "{found:?}");
+    let found = problems(&environment(&[
+        ("mode", "segment"),
+        ("codes.allow", "a"),
+        ("http.request_timeout", "1s"),
+    ]));
+    assert!(found.len() == 1 && found[0].starts_with("issue.max_wait = 1s (default)"), "{found:?}");
+}
+
+#[test]
+fn codes_that_cannot_count_are_told() {
+    assert_eq!(
+        refused(
+            "[namespaces.n]\nmode = 'segment'\n\
+             [[code]]\nname = 'a'\nnamespace = 'n'\nstart = '-1'\nmin_step = 2_000_000\njs_safe = 1\n\
+             [[code]]\nname = 'b'\nnamespace = 'n'\nincrement = 2\nremainder = 2\n\
+             [[code]]\nname = 'c'\nnamespace = 'n'\nstart = 9007199254740992\njs_safe = true\n\
+             [[code]]\nname = 'd'\njs_safe = true\n",
+        ),
+        [
+            "[[code]] a: js_safe = 1 (file): must be true or false",
+            "[[code]] a: max_step = 1000000 (file): must be 2000000 (min_step) to 4294967296",
+            "[[code]] a: start = -1 (file): must be a whole number",
+            "[[code]] b: remainder = 2 (file): must be below 2 (increment)",
+            "[[code]] c: start = 9007199254740992 (file): must be 0 to 9007199254740991",
+            "[[code]] d: js_safe = true (file): must be left out for a code of namespace \"default\", which is not in segment mode",
+        ]
+    );
+}
