@@ -62,7 +62,7 @@ enum Command {
     /// Draw the bits of a layout, and tell when each field is used up.
     Plan(plan::PlanArguments),
     /// Check the configuration and print every value with its source.
-    Config,
+    Config(config::ConfigArguments),
     /// Ask a running service whether it is alive, or ready.
     Health(health::HealthArguments),
     /// List worker ids: who holds what, and until when; or change what the store says of them.
@@ -140,7 +140,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Id(arguments) => id::run(&load()?, &arguments),
         Command::Parse(arguments) => parse::run(load, &arguments),
         Command::Plan(arguments) => plan::run(load, arguments),
-        Command::Config => config::run(&load()?),
+        Command::Config(arguments) => config::run(load, arguments),
         Command::Health(arguments) => health::run(load, arguments),
         Command::Workers(arguments) => workers::run(load()?, arguments),
         Command::Codes(arguments) => codes::run(&load()?, &arguments),

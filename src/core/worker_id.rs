@@ -218,6 +218,10 @@ mod tests {
     #[test]
     fn an_address_gives_its_low_bits() {
         assert_eq!(id(&Ipv4LowBits([10, 0, 3, 7].into())), Ok(263));
+        // westid's own test: ten bits, and five.
+        let address = Ipv4LowBits([192, 168, 1, 108].into());
+        assert_eq!(address.worker_id(&Preset::Westid.layout()).ok(), Some(364));
+        assert_eq!(address.worker_id(&Preset::WestidQr.layout()).ok(), Some(12));
         assert!(Ipv4LowBits::of(None).is_err() && Ipv4LowBits::of(Some([0; 16].into())).is_err());
     }
 

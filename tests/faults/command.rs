@@ -146,3 +146,40 @@ fn the_plan_is_of_the_configured_layout_unless_flags_name_another() {
     assert!(code == Some(2) && err.contains("2026-09-06T02:58:26.943Z"), "{code:?} {err}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0);
 }
+
+#[test]
+fn a_configuration_of_raindrop_go_becomes_one_that_can_be_used() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let theirs = folder.path().join("raindrop.json");
+    let written = r#"{"idMode": "Snowflake",
+        "dbConfig": {"dbType": "mysql", "dbUrl": "ids:s3cret@tcp(db:3306)/ids?parseTime=True"},
+        "timeUnit": 2, "startTimeStamp": "2023-03-01T00:00:00+08:00", "timeStampLength": 31,
+        "workIdLength": 4, "serviceMinWorkId": 1, "serviceMaxWorkId": 15}"#;
+    std::fs::write(&theirs, written).expect("written");
+    let theirs = theirs.to_str().expect("UTF-8");
+    let (code, toml, err) = run(&["config", "--from-raindrop", theirs], &[], folder.path());
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("store.password_file") && err.contains("store.worker_table"), "{err}");
+    assert!(!err.contains("s3cret"), "{err}");
+
+    std::fs::write(folder.path().join("raindrop.toml"), toml).expect("written");
+    let (code, out, err) = run(&["--config", "raindrop.toml", "config"], &[], folder.path());
+    assert_eq!(code, Some(0), "{err}");
+    for (key, value) in [
+        ("layout.time_unit", "second"),
+        ("layout.epoch", "2023-02-28T16:00:00Z"),
+        ("worker.max_id", "15"),
+        ("store.url", "mysql://ids:***@db:3306/ids"),
+    ] {
+        let line = out.lines().find(|line| line.starts_with(key)).expect(key);
+        assert!(line.contains(&format!("= {value}  (raindrop.toml)")), "{line}");
+    }
+
+    std::fs::write(theirs, written.replace("\"workIdLength\": 4", "\"workIdLength\": 2"))
+        .expect("written");
+    let (code, out, err) = run(&["config", "--from-raindrop", theirs], &[], folder.path());
+    assert!(code == Some(2) && out.is_empty(), "{code:?} {out}");
+    assert!(err.contains("WorkIdLength = 2: must be 3 to 10"), "{err}");
+    let (code, _, err) = run(&["config", "--from-raindrop", "nowhere"], &[], folder.path());
+    assert!(code == Some(2) && err.contains("nowhere: "), "{code:?} {err}");
+}

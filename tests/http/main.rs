@@ -3,10 +3,12 @@
 mod accepted;
 mod bounds;
 mod cors;
+mod documents;
 mod encodings;
 mod health;
 mod issuing;
 mod metrics;
+mod migrating;
 mod namespaces;
 mod parsing;
 mod problems;

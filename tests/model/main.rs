@@ -14,4 +14,5 @@ mod recovery;
 mod report;
 
 mod mutants;
+mod segments;
 mod sound;

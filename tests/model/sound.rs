@@ -18,7 +18,7 @@ pub(crate) const SMALL: Configuration = Configuration {
 };
 
 /// Whether larger worlds are asked for.
-fn is_large() -> bool {
+pub(crate) fn is_large() -> bool {
     std::env::var("RAINDROP_MODEL").is_ok_and(|size| size == "large")
 }
 

@@ -239,16 +239,33 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_read_is_an_id_that_reads_the_same(
-        text in "[0-9A-Za-z_=é.+-]{0,14}|[0-9]{8}T[0-9]{6}\\.[0-9]{3}Z(-[0-9]{1,4}){5}",
+    fn nothing_is_read_but_what_is_written_in_one_of_its_forms(
+        text in "[0-9A-Za-z_=é.+-]{0,14}|[0-9]{8}T[0-9]{6}\\.[0-9]{3}Z(-[0-9]{1,4}){5}|[0-9A-Za-z_-]{11}=?",
         layout in any_friendly_layout(),
     ) {
         for encoding in Encoding::ALL {
             if let Ok(id) = encoding.decode(&text, Some(&layout)) {
                 let written = Encoder::new(encoding, false, &layout).expect("no wrap").text(id);
-                let again = encoding.decode(&written.to_string(), Some(&layout));
-                prop_assert_eq!(again, Ok(id), "{} {}", encoding, text);
+                prop_assert_eq!(written.to_string(), as_written(encoding, &text), "{}", encoding);
             }
         }
+    }
+}
+
+/// The one form of a text that is written, when it is read at all.
+fn as_written(encoding: Encoding, text: &str) -> String {
+    let without_zeros = |text: &str| match text.trim_start_matches('0') {
+        "" => "0".to_owned(),
+        digits => digits.to_owned(),
+    };
+    match encoding {
+        Encoding::Decimal | Encoding::Base62 => without_zeros(text),
+        Encoding::Base36 => without_zeros(&text.to_lowercase()),
+        Encoding::Hex => format!("{:0>16}", without_zeros(&text.to_lowercase())),
+        Encoding::Base32 => {
+            without_zeros(&text.to_uppercase().replace(['I', 'L'], "1").replace('O', "0"))
+        }
+        Encoding::Base64Url => text.strip_suffix('=').unwrap_or(text).to_owned(),
+        Encoding::Friendly => text.to_owned(),
     }
 }

@@ -6,11 +6,11 @@ use super::spec::{Block, Progression};
 use crate::core::lease::Token;
 
 /// Blocks by index (see [`Progression`]), ascending and not touching: neighbours are merged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Chain(Vec<Link>);
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Chain(Vec<Link>);
 
 /// One or more reservations that follow each other.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Link {
     indexes: Range<u64>,
     /// The token of the last reservation in it.
@@ -21,47 +21,56 @@ struct Link {
 /// reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store reserved from {first}, below {held}, which it had given before: it went back")]
-pub(crate) struct WentBack {
+pub struct WentBack {
     /// Where the reservation begins.
-    pub(crate) first: u64,
+    pub first: u64,
     /// One past the highest number that was held.
-    pub(crate) held: u64,
+    pub held: u64,
 }
 
-/// What a claim takes from the chain.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) first: Range<u64>,
+/// What a claim takes from a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The first part.
+    pub first: Range<u64>,
     /// Parts from further blocks.
-    pub(super) rest: Vec<Range<u64>>,
+    pub rest: Vec<Range<u64>>,
 }
 
 impl Taken {
-    pub(super) fn end(&self) -> u64 {
+    /// One past the last index.
+    pub fn end(&self) -> u64 {
         self.rest.last().map_or(self.first.end, |part| part.end)
     }
 }
 
 /// What is left from a position on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub struct Left {
     /// In all blocks.
-    pub(super) count: u64,
+    pub count: u64,
     /// The end of the block that the position is in or at the end of.
-    pub(super) block_end: u64,
+    pub block_end: u64,
 }
 
 /// What a sealed chain has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tail {
-    pub(super) from: u64,
-    pub(super) end: u64,
-    pub(super) token: Token,
+pub struct Tail {
+    /// The first index.
+    pub from: u64,
+    /// One past the last.
+    pub end: u64,
+    /// The token that the last reservation wrote.
+    pub token: Token,
 }
 
 impl Chain {
     /// The chain with another block, without what lies below `next`.
-    pub(super) fn with(
+    ///
+    /// # Errors
+    ///
+    /// When the block begins below what was held before.
+    pub fn with(
         &self,
         block: &Block,
         progression: Progression,
@@ -84,8 +93,12 @@ impl Chain {
         Ok(Self(links))
     }
 
-    /// The next `count` indexes from `next` on, or how many are missing.
-    pub(super) fn take(&self, next: u64, count: u64) -> Result<Taken, u64> {
+    /// The next `count` indexes from `next` on.
+    ///
+    /// # Errors
+    ///
+    /// How many are missing.
+    pub fn take(&self, next: u64, count: u64) -> Result<Taken, u64> {
         let mut missing = count;
         let mut parts = self.ahead(next).map_while(|range| {
             let end = range.end.min(range.start + missing);
@@ -100,7 +113,8 @@ impl Chain {
         }
     }
 
-    pub(super) fn left(&self, next: u64) -> Left {
+    /// What lies ahead of `next`.
+    pub fn left(&self, next: u64) -> Left {
         let reached = self.0.iter().rfind(|link| link.indexes.start <= next);
         Left {
             count: self.ahead(next).map(|range| range.end - range.start).sum(),
@@ -109,14 +123,14 @@ impl Chain {
     }
 
     /// The unused end of the last block, which can be given back when no reservation followed.
-    pub(super) fn tail(&self, next: u64) -> Option<Tail> {
+    pub fn tail(&self, next: u64) -> Option<Tail> {
         let last = self.0.last().filter(|link| link.indexes.end > next)?;
         let from = last.indexes.start.max(next);
         Some(Tail { from, end: last.indexes.end, token: last.token })
     }
 
     /// The whole last block: what must not be given back.
-    pub(super) fn last(&self) -> Option<Tail> {
+    pub fn last(&self) -> Option<Tail> {
         let last = self.0.last()?;
         Some(Tail { from: last.indexes.start, end: last.indexes.end, token: last.token })
     }

@@ -13,7 +13,7 @@
 
 #![cfg_attr(
     not(feature = "keeper"),
-    expect(dead_code, reason = "blocks are reserved by the keeper")
+    expect(dead_code, unused_imports, reason = "blocks are reserved by the keeper")
 )]
 
 mod chain;
@@ -26,6 +26,7 @@ mod step;
 
 pub(crate) use self::cursor::{Denied, GiveBack, SegmentCursor};
 pub use self::{
+    chain::{Chain, Left, Tail, Taken, WentBack},
     numbers::Numbers,
     spec::{Block, Progression, SegmentSpec},
     step::StepRule,

@@ -35,7 +35,7 @@ pub(super) enum Fault {
     AfterLate,
 }
 
-/// Namespace, code, the token of the reservation, the first unused number and the fresh token.
+/// Namespace, code, the reservation's token, the first unused number, the fresh token.
 type LateGiveBack = (String, String, Token, u64, Token);
 
 #[derive(Debug)]

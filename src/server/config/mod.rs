@@ -26,7 +26,10 @@ mod store;
 mod tests;
 mod worker;
 
-pub(crate) use self::duration::{FORM as DURATION_FORM, parse as parse_duration};
+pub(crate) use self::{
+    duration::{FORM as DURATION_FORM, parse as parse_duration},
+    secret::percent_encode,
+};
 pub use self::{
     host::Host,
     http::{CorsOrigins, HttpConfig},

@@ -37,7 +37,8 @@ pub(super) fn with_password(url: &str, password: &str) -> Option<String> {
     Some(format!("{scheme}://{user}:{}@{address}", percent_encode(password)))
 }
 
-fn percent_encode(text: &str) -> String {
+/// Text as a part of an address: everything but letters, digits and `-._~` is escaped.
+pub(crate) fn percent_encode(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
             char::from(byte).to_string()

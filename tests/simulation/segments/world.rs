@@ -276,9 +276,9 @@ impl<'a, P: Policy> World<'a, P> {
         sleep(Duration::from_secs(30)).await;
         self.collect(true).await;
         for node in 0..self.nodes.len() {
-            for code in 0..CODES.len() {
+            for (code, name) in CODES.into_iter().enumerate() {
                 let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
-                let answer = timeout(2 * MAX_WAIT, issuer.next_ids(CODES[code], 3)).await;
+                let answer = timeout(2 * MAX_WAIT, issuer.next_ids(name, 3)).await;
                 let answer = answer.expect("an answer in time");
                 let lives = match &answer {
                     Ok(_) => true,

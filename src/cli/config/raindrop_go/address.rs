@@ -1,0 +1,248 @@
+//! Addresses of raindrop-Go's databases as store addresses.
+
+use crate::server::config::percent_encode;
+
+/// A store address made of another.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) url: String,
+    pub(super) has_password: bool,
+    /// What was left out or changed, a sentence each.
+    pub(super) warnings: Vec<String>,
+}
+
+/// The form of a Go data source name.
+const MYSQL_FORM: &str = "user:password@tcp(host:port)/database?parameter=value, as the Go driver \
+                          reads it: a / among the parameters is %2F";
+/// The form of what raindrop-Go puts after `postgres://`.
+const POSTGRES_FORM: &str = "user:password@host:port/database?parameter=value, as in an address: a \
+                             / in the password is %2F";
+
+/// Whether this can only be meant for MySQL.
+pub(super) fn looks_like_mysql(text: &str) -> bool {
+    ["@tcp(", "@(", "@unix("].iter().any(|part| text.contains(part))
+}
+
+/// Reads a data source name of github.com/go-sql-driver/mysql:
+/// `[user[:password]@][protocol[(address)]]/database[?parameters]`.
+///
+/// # Errors
+///
+/// The form, as a phrase that follows "must be"; never a part of the text, which holds a password.
+pub(super) fn mysql(text: &str) -> Result<Address, String> {
+    // As the driver does: the password may hold any character, the database's name no slash.
+    let (before, after) = text.rsplit_once('/').ok_or(MYSQL_FORM)?;
+    let (database, parameters) = after.split_once('?').unwrap_or((after, ""));
+    let (login, network) = before.rsplit_once('@').ok_or(MYSQL_FORM)?;
+    let (user, password) = match login.split_once(':') {
+        Some((user, password)) => (user, Some(password).filter(|password| !password.is_empty())),
+        None => (login, None),
+    };
+    if user.is_empty() || database.is_empty() {
+        return Err(MYSQL_FORM.into());
+    }
+    let (protocol, place) = match network.split_once('(') {
+        Some((protocol, rest)) => (protocol, rest.strip_suffix(')').ok_or(MYSQL_FORM)?),
+        None => (network, ""),
+    };
+    let mut query = Vec::new();
+    let host = match (protocol, place) {
+        ("" | "tcp", "") => "127.0.0.1:3306",
+        ("" | "tcp", place) if is_host(place) => place,
+        ("unix", socket) if !socket.is_empty() => {
+            query.push(format!("socket={}", percent_encode(socket)));
+            "localhost"
+        }
+        _ => return Err(MYSQL_FORM.into()),
+    };
+    let mut warnings = Vec::new();
+    for pair in parameters.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match (name, value) {
+            // How the Go driver reads rows; Raindrop stores UTC and plain ASCII.
+            ("charset" | "collation" | "parseTime" | "loc", _) => {}
+            ("tls", "true") => query.push("ssl-mode=VERIFY_IDENTITY".into()),
+            ("tls", "skip-verify") => query.push("ssl-mode=REQUIRED".into()),
+            ("tls", "preferred") => query.push("ssl-mode=PREFERRED".into()),
+            ("tls", "false") => query.push("ssl-mode=DISABLED".into()),
+            ("tls", _) => {
+                query.push("ssl-mode=VERIFY_IDENTITY".into());
+                warnings.push(format!(
+                    "the TLS configuration {value:?} is in your Go code: name its certificates \
+                     with ssl-ca, ssl-cert and ssl-key in store.url"
+                ));
+            }
+            ("timeout" | "readTimeout" | "writeTimeout", _) => {
+                warnings.push(format!("{name}={value} was left out: see store.timeout"));
+            }
+            _ => warnings.push(left_out(name)),
+        }
+    }
+    let database =
+        if database.contains('%') { database.to_owned() } else { percent_encode(database) };
+    let secret = password.map(|password| format!(":{}", percent_encode(password)));
+    let mut url = format!(
+        "mysql://{}{}@{host}/{database}",
+        percent_encode(user),
+        secret.as_deref().unwrap_or_default()
+    );
+    if !query.is_empty() {
+        url = format!("{url}?{}", query.join("&"));
+    }
+    Ok(Address { url, has_password: secret.is_some(), warnings })
+}
+
+/// Reads what raindrop-Go puts after `postgres://`; the scheme may stand there, too.
+///
+/// # Errors
+///
+/// The form, as a phrase that follows "must be".
+pub(super) fn postgres(text: &str) -> Result<Address, String> {
+    let text = text.trim();
+    let text = ["postgres://", "postgresql://"]
+        .into_iter()
+        .find_map(|scheme| text.strip_prefix(scheme))
+        .unwrap_or(text);
+    let (base, parameters) = text.split_once('?').unwrap_or((text, ""));
+    let (login, place) = base.rsplit_once('@').ok_or(POSTGRES_FORM)?;
+    let (host, database) = place.split_once('/').ok_or(POSTGRES_FORM)?;
+    if login.is_empty() || login.contains(['/', '#']) || database.is_empty() || !is_host(host) {
+        return Err(POSTGRES_FORM.into());
+    }
+    let known = ["sslmode", "sslrootcert", "sslcert", "sslkey", "application_name", "options"];
+    let mut query = Vec::new();
+    let mut warnings = Vec::new();
+    for pair in parameters.split('&').filter(|pair| !pair.is_empty()) {
+        let name = pair.split_once('=').map_or(pair, |(name, _)| name);
+        if known.contains(&name) {
+            query.push(pair);
+        } else {
+            warnings.push(left_out(name));
+        }
+    }
+    let mut url = format!("postgres://{login}@{host}/{database}");
+    if !query.is_empty() {
+        url = format!("{url}?{}", query.join("&"));
+    }
+    let has_password = login.split_once(':').is_some_and(|(_, password)| !password.is_empty());
+    Ok(Address { url, has_password, warnings })
+}
+
+fn left_out(name: &str) -> String {
+    format!("the parameter {name} has no counterpart and was left out")
+}
+
+/// One host with or without a port; an IPv6 address in brackets.
+fn is_host(text: &str) -> bool {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((host, port)) => (host, port),
+            None => return false,
+        },
+        None => text.find(':').map_or((text, ""), |colon| text.split_at(colon)),
+    };
+    let is_bracketed = text.starts_with('[');
+    let of_host = |byte: u8| {
+        byte.is_ascii_alphanumeric() || b"-._".contains(&byte) || (is_bracketed && byte == b':')
+    };
+    let port_fits =
+        port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    !host.is_empty() && host.bytes().all(of_host) && port_fits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(read: Result<Address, String>) -> String {
+        read.expect("an address").url
+    }
+
+    #[test]
+    fn data_source_names_of_the_go_driver_are_read() {
+        for (text, expected) in [
+            ("root:pw@tcp(db:3306)/ids", "mysql://root:pw@db:3306/ids"),
+            (
+                "root:pw@(10.0.0.1:3306)/ids?charset=utf8mb4&parseTime=True&loc=Asia%2FShanghai",
+                "mysql://root:pw@10.0.0.1:3306/ids",
+            ),
+            ("root@tcp(db)/ids", "mysql://root@db/ids"),
+            ("root:@/ids", "mysql://root@127.0.0.1:3306/ids"),
+            ("root:p@s/s:w?d@tcp([::1]:3306)/ids", "mysql://root:p%40s%2Fs%3Aw%3Fd@[::1]:3306/ids"),
+            (
+                "root:pw@unix(/run/mysqld/mysqld.sock)/ids",
+                "mysql://root:pw@localhost/ids?socket=%2Frun%2Fmysqld%2Fmysqld.sock",
+            ),
+            ("a:b@tcp(db)/ids?tls=skip-verify", "mysql://a:b@db/ids?ssl-mode=REQUIRED"),
+            ("a:b@tcp(db)/ids?tls=true", "mysql://a:b@db/ids?ssl-mode=VERIFY_IDENTITY"),
+        ] {
+            let read = mysql(text).expect(text);
+            assert_eq!((read.url.as_str(), read.warnings), (expected, vec![]), "{text}");
+        }
+    }
+
+    #[cfg(feature = "mysql")]
+    #[test]
+    fn the_driver_here_reads_the_same_from_it() {
+        let url = url(mysql("ro ot:p@s/s:w?d#%@tcp([::1]:3307)/id-s?tls=preferred"));
+        let options: sqlx::mysql::MySqlConnectOptions = url.parse().expect("an address");
+        assert_eq!((options.get_host(), options.get_port()), ("[::1]", 3307));
+        assert_eq!((options.get_username(), options.get_database()), ("ro ot", Some("id-s")));
+        assert!(url.contains(":p%40s%2Fs%3Aw%3Fd%23%25@"), "{url}");
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn addresses_of_postgres_stay_as_they_are() {
+        let text = "app:p%40ss@db:5432/ids?sslmode=disable";
+        assert_eq!(url(postgres(text)), format!("postgres://{text}"));
+        assert_eq!(url(postgres(&format!(" postgres://{text}"))), format!("postgres://{text}"));
+        let options: sqlx::postgres::PgConnectOptions =
+            url(postgres(text)).parse().expect("an address");
+        assert_eq!((options.get_host(), options.get_port()), ("db", 5432));
+        let read = postgres("app@db/ids?pool_max_conns=3&sslmode=require").expect("an address");
+        assert_eq!(read.url, "postgres://app@db/ids?sslmode=require");
+        assert!(
+            !read.has_password && read.warnings.len() == 1 && read.warnings[0].contains("pool")
+        );
+    }
+
+    #[test]
+    fn what_has_no_counterpart_is_told() {
+        let read = mysql("a:b@tcp(db)/ids?tls=custom&timeout=5s&multiStatements=true");
+        let warnings = read.expect("an address").warnings;
+        for (warning, said) in warnings.iter().zip(["\"custom\"", "store.timeout", "multiSt"]) {
+            assert!(warning.contains(said), "{warnings:?}");
+        }
+        assert_eq!(warnings.len(), 3);
+    }
+
+    #[test]
+    fn other_texts_are_refused_without_showing_them() {
+        for text in [
+            "",
+            "secret",
+            "secret@tcp(db)",
+            "a:secret@tcp(db)/",
+            ":secret@tcp(db)/ids",
+            "a:secret@tcp(db/ids",
+            "a:secret@pipe(x)/ids",
+            "a:secret@tcp(d b)/ids",
+            "a:secret@tcp(db:port)/ids",
+        ] {
+            let error = mysql(text).expect_err(text);
+            assert!(error.contains("@tcp(host:port)/") && !error.contains("secret"), "{error}");
+        }
+        for text in [
+            "",
+            "secret",
+            "a:secret@db",
+            "a:secret@db/",
+            "a:secret@one,two/ids",
+            "a:secret/secret@db/ids",
+        ] {
+            let error = postgres(text).expect_err(text);
+            assert!(error.contains("@host:port/") && !error.contains("secret"), "{error}");
+        }
+    }
+}

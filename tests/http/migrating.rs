@@ -1,0 +1,256 @@
+//! The configuration files of `docs/examples`: each is loaded as the service loads it, and the IDs
+//! that it issues cannot equal those of the system that it replaces.
+
+use std::{collections::BTreeSet, fs, path::PathBuf, sync::Arc};
+
+use raindrop::{
+    core::{
+        clock::ManualClock,
+        id::Id,
+        instant::parse_unix_ms,
+        issue::Generator,
+        preset::{NamedLayout, Preset},
+    },
+    keeper::KeeperSettings,
+    server::config::{Config, Inputs},
+};
+
+use Apart::{DataCenter, Reserved, Time, Worker};
+
+/// What keeps old and new IDs apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Apart {
+    /// Worker ids that no old process had.
+    Worker,
+    /// A data centre that no old process had.
+    DataCenter,
+    /// The value of the reserved bits.
+    Reserved,
+    /// New IDs are above the old ones.
+    Time,
+}
+
+/// An ID that the old system issued or published: (ID, instant, data centre, worker).
+type Recorded = (u64, &'static str, u64, u64);
+
+/// A namespace of a file, and the system that it replaces.
+struct Replaced {
+    file: &'static str,
+    namespace: &'static str,
+    /// The layout that old IDs are read by, if it is not the file's own.
+    reads: Option<&'static str>,
+    apart: &'static [Apart],
+    /// The old system's unit and epoch in milliseconds, and the bits below its time.
+    old: (i64, i64, u32),
+    recorded: &'static [Recorded],
+}
+
+const GO_EPOCH_MS: i64 = 1_672_502_400_000;
+const YITTER: (i64, i64, u32) = (1, 1_582_136_402_000, 12);
+const YITTER_CSHARP: (i64, i64, u32) = (1, 1_582_165_202_020, 12);
+const WESTID_EPOCH_MS: i64 = 1_490_346_283_706;
+
+const ADNC_RECORDED: &[Recorded] = &[
+    (184_971_260_575_813, "2021-07-26T18:30:01.184Z", 0, 1),
+    (294_807_880_151_109, "2022-06-02T03:16:22.135Z", 0, 1),
+    (151_599_672_553_541, "2021-04-23T11:20:40.827Z", 0, 1),
+];
+
+#[rustfmt::skip]
+const REPLACED: [Replaced; 11] = [
+    Replaced {
+        file: "raindrop-go", namespace: "default", reads: None, apart: &[Time],
+        old: (1, GO_EPOCH_MS, 22),
+        recorded: &[(115_333_294_188_920_832, "2023-11-14T22:13:20.123Z", 0, 10)],
+    },
+    Replaced {
+        file: "raindrop-go-running", namespace: "default", reads: None, apart: &[Reserved, Time],
+        old: (1, GO_EPOCH_MS, 13),
+        recorded: &[(225_260_340_212_736, "2023-11-14T22:13:20.123Z", 0, 10)],
+    },
+    Replaced {
+        file: "lingdu", namespace: "default", reads: Some("lingdu"), apart: &[Worker],
+        old: (1, 1_513_785_600_000, 25),
+        recorded: &[
+            (2_892_875_222_220_800_000, "2020-09-13T12:26:40Z", 0, 0),
+            (2_892_875_222_233_441_347, "2020-09-13T12:26:40Z", 0, 12_345),
+        ],
+    },
+    Replaced {
+        file: "westid", namespace: "default", reads: None, apart: &[Worker, Time],
+        old: (1, WESTID_EPOCH_MS, 22),
+        recorded: &[
+            (1_415_384_785_396_004, "2017-03-28T06:48:57.735Z", 0, 426),
+            (4_194_304, "2017-03-24T09:04:43.707Z", 0, 0),
+        ],
+    },
+    Replaced {
+        file: "westid", namespace: "scene", reads: None, apart: &[Worker],
+        old: (1, WESTID_EPOCH_MS, 10),
+        recorded: &[(1_465_194_880, "2023-11-14T22:13:20Z", 0, 12)],
+    },
+    Replaced {
+        file: "yitter", namespace: "default", reads: None, apart: &[Worker, Time],
+        old: YITTER,
+        recorded: &[
+            (129_053_495_681_099, "2021-02-18T10:20:03.094Z", 0, 1),
+            (387_750_301_904_971, "2023-02-19T10:20:03.051Z", 0, 1),
+            (646_093_214_093_387, "2025-02-18T10:20:03.097Z", 0, 1),
+        ],
+    },
+    Replaced {
+        file: "adnc", namespace: "default", reads: None, apart: &[Worker, Time],
+        old: YITTER_CSHARP, recorded: ADNC_RECORDED,
+    },
+    Replaced {
+        file: "adnc", namespace: "usr", reads: None, apart: &[Worker, Time],
+        old: YITTER_CSHARP, recorded: ADNC_RECORDED,
+    },
+    Replaced {
+        file: "node", namespace: "default", reads: None, apart: &[DataCenter, Time],
+        old: (1, 1_580_486_400_000, 22),
+        recorded: &[
+            (501_276_370_534_957_056, "2023-11-14T22:13:20Z", 1, 2),
+            (501_276_370_538_594_303, "2023-11-14T22:13:20Z", 7, 31),
+        ],
+    },
+    Replaced {
+        file: "leaf", namespace: "default", reads: None, apart: &[Worker, Time],
+        old: (1, 1_288_834_974_657, 22),
+        recorded: &[(1_169_786_042_799_259_000, "2019-09-06T01:35:00.834Z", 0, 39)],
+    },
+    Replaced {
+        file: "baidu-uid", namespace: "default", reads: Some("baidu-uid"), apart: &[Time],
+        old: (1_000, 1_474_300_800_000, 34),
+        recorded: &[(180_363_646_902_239_241, "2017-01-19T04:15:46Z", 0, 4)],
+    },
+];
+
+fn ms(instant: &str) -> i64 {
+    parse_unix_ms(instant).expect("an instant")
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples"))
+}
+
+fn settings_of(replaced: &Replaced) -> KeeperSettings {
+    let file = folder().join(format!("{}.toml", replaced.file));
+    let config = Config::load(&Inputs { file: Some(file), ..Inputs::default() });
+    let config = config.unwrap_or_else(|error| panic!("{}: {error}", replaced.file));
+    config.keeper(replaced.namespace).expect("the namespace").clone()
+}
+
+/// What the file's generator issues at an instant, with its smallest and its largest worker id.
+fn issued(settings: &KeeperSettings, now_ms: i64) -> Vec<Id> {
+    let clock = Arc::new(ManualClock::new(now_ms));
+    let of = |worker| {
+        let clock = clock.clone();
+        let generator =
+            Generator::with_worker(settings.layout.clone(), worker, &settings.issue, clock);
+        let claim = generator.expect("the worker id fits").claim("order", 20);
+        claim.expect("an idle code").ids.collect::<Vec<Id>>()
+    };
+    [of(settings.min_worker), of(settings.max_worker)].concat()
+}
+
+#[test]
+fn every_file_is_tested() {
+    let files: BTreeSet<String> = fs::read_dir(folder())
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+        .collect();
+    let tested: BTreeSet<String> =
+        REPLACED.iter().map(|replaced| format!("{}.toml", replaced.file)).collect();
+    assert_eq!(files, tested);
+    for document in ["docs/migrating.md", "docs/migrating.zh-CN.md"] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(document);
+        let text = fs::read_to_string(path).expect(document);
+        for file in &files {
+            assert!(text.contains(&format!("(examples/{file})")), "{document}: {file}");
+        }
+    }
+}
+
+#[test]
+fn old_ids_are_of_the_layout_that_the_file_says() {
+    for replaced in &REPLACED {
+        let settings = settings_of(replaced);
+        for &(id, instant, data_center, worker) in replaced.recorded {
+            let id = Id::new(id).expect("63 bits");
+            let unix_ms = ms(instant);
+            let parsed = match replaced.reads.and_then(NamedLayout::by_name) {
+                Some(layout) => layout.parse(id, unix_ms),
+                None => settings.layout.parse(id, unix_ms),
+            };
+            let parsed = parsed.expect("it fits");
+            assert_eq!(parsed.unix_ms, unix_ms, "{}", replaced.file);
+            assert_eq!(
+                (parsed.fields.data_center, parsed.fields.worker),
+                (data_center, worker),
+                "{}",
+                replaced.file
+            );
+        }
+    }
+}
+
+#[test]
+fn new_ids_cannot_equal_old_ones() {
+    let change = ms("2026-11-20T00:00:00Z");
+    for replaced in &REPLACED {
+        let settings = settings_of(replaced);
+        let new = issued(&settings, change);
+        let fields: Vec<_> = new.iter().map(|id| settings.layout.decompose(*id)).collect();
+        let old = replaced.recorded;
+        for apart in replaced.apart {
+            let name = format!("{} {} {apart:?}", replaced.file, replaced.namespace);
+            match apart {
+                Worker => {
+                    let largest = old.iter().map(|(.., worker)| *worker).max();
+                    assert!(Some(settings.min_worker) > largest, "{name}");
+                    assert!(fields.iter().all(|new| Some(new.worker) > largest), "{name}");
+                }
+                DataCenter => {
+                    let is_new = |center| old.iter().all(|(_, _, used, _)| *used != center);
+                    assert!(fields.iter().all(|new| is_new(new.data_center)), "{name}");
+                }
+                Reserved => {
+                    let bits = settings.layout.widths().reserved;
+                    let value = |id: u64| id & ((1 << bits) - 1);
+                    let is_new =
+                        |new: &Id| old.iter().all(|(id, ..)| value(*id) != value(new.get()));
+                    assert!(bits > 0 && new.iter().all(is_new), "{name}");
+                }
+                Time => above(replaced, &settings, change, &name),
+            }
+        }
+    }
+}
+
+/// Every ID of the old system from before `change` is below every new one from then on.
+fn above(replaced: &Replaced, settings: &KeeperSettings, change: i64, name: &str) {
+    let (unit_ms, epoch_ms, below_time) = replaced.old;
+    let end_of_use = ms("2028-01-01T00:00:00Z");
+    for now_ms in [change, change + 86_400_000, (change + end_of_use) / 2, end_of_use] {
+        let ticks = now_ms.div_euclid(unit_ms) - epoch_ms.div_euclid(unit_ms);
+        let first_of_the_tick = u64::try_from(ticks).expect("after the epoch") << below_time;
+        let largest_old = first_of_the_tick - 1;
+        assert!(replaced.recorded.iter().all(|(id, ..)| *id < largest_old), "{name}");
+        let smallest_new = *issued(settings, now_ms).iter().min().expect("some");
+        assert!(largest_old < smallest_new.get(), "{name}: {largest_old} {smallest_new}");
+        let bounds = settings.layout.bounds(now_ms, now_ms).expect("inside the layout");
+        assert!(largest_old < bounds.from.get(), "{name}: no worker or lane is below");
+    }
+}
+
+#[test]
+fn lingdus_last_ids_leave_no_number_above_them() {
+    let preset = Preset::Lingdu.layout();
+    let last = preset.parse(Id::MAX, 0).expect("63 bits");
+    assert_eq!(last.unix_ms, preset.valid_until_ms() - 1);
+    let lingdu = REPLACED.iter().find(|replaced| replaced.file == "lingdu").expect("above");
+    let new = issued(&settings_of(lingdu), ms("2026-11-20T00:00:00Z"));
+    let smallest_old = lingdu.recorded.iter().map(|(id, ..)| *id).min();
+    assert!(new.iter().all(|id| Some(id.get()) < smallest_old), "order is what the change costs");
+}
