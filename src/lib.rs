@@ -13,6 +13,7 @@
 //! |---|---|
 //! | IDs over HTTP | the `raindrop` command |
 //! | IDs in your own process, worker ids leased from a database | [`keeper::Keeper`] with a [`store`] |
+//! | plain numbers in your own process, reserved in a database | [`keeper::SegmentKeeper`] with a [`store`] |
 //! | IDs in your own process, a worker id that you assign | [`core::issue::Generator`], with a [`core::worker_id`] source |
 //!
 //! # Leased worker ids

@@ -93,6 +93,11 @@ impl<P: Policy> Code<P> {
         (left as f64 / end.saturating_sub(first).max(1) as f64).min(1.0)
     }
 
+    /// Whether it was ever given a block.
+    pub(super) fn had_block(&self) -> bool {
+        self.demand().since.is_some()
+    }
+
     /// Whether there are no numbers left, for ever.
     pub(super) fn is_used_up(&self) -> bool {
         *self.trouble.borrow() == Some(Trouble::NumbersUsedUp)

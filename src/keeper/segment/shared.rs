@@ -69,7 +69,8 @@ pub(super) struct Namespace<P: Policy> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SegmentStatus {
     /// Whether every code has numbers, or gets them when they are asked for. Codes that are used
-    /// up do not count: no other node has numbers for them either.
+    /// up do not count, since no other node has numbers for them either; nor do those that are to
+    /// be made on demand.
     pub issuing: bool,
     /// What is wrong, if anything is.
     pub trouble: Option<Trouble>,
@@ -136,8 +137,12 @@ impl<P: Policy> Shared<P> {
             .iter()
             .zip(&lefts)
             .find_map(|(code, left)| code.trouble.borrow().clone().filter(|_| *left == 0));
-        let is_empty =
-            codes.iter().zip(&lefts).any(|(code, left)| *left == 0 && !code.is_used_up());
+        let counts = |code: &Code<P>| {
+            // Nobody can make a node look ill with codes that nobody used before.
+            let is_meant = namespace.settings.codes.contains_key(&code.name) || code.had_block();
+            is_meant && !code.is_used_up()
+        };
+        let is_empty = codes.iter().zip(&lefts).any(|(code, left)| *left == 0 && counts(code));
         let trouble = match (namespace.is_sealed(), report.prepared, report.failing) {
             (true, ..) => Some(Trouble::ShuttingDown),
             (_, _, Some(failing)) => Some(Trouble::StoreUnavailable(failing.how)),

@@ -261,6 +261,23 @@ async fn codes_are_made_on_demand_up_to_their_bound() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_code_that_cannot_be_made_is_no_reason_to_ask_another_node() {
+    let world = World::new();
+    let settings = SegmentSettings { auto_create: Some(spec()), ..orders() };
+    let node = world.node(settings).await;
+    world.issue(&node, "order", 1).await;
+    sleep(LONG).await;
+    world.store.set_down(true);
+    let error = node.issuer.next_id("new").await.expect_err("no store");
+    assert!(matches!(error, IssueError::NoLease { trouble: Trouble::StoreUnavailable(_), .. }));
+    assert!(node.issuer.status().issuing);
+    world.issue(&node, "order", 1).await;
+    world.store.set_down(false);
+    sleep(LONG).await;
+    assert_eq!(world.issue(&node, "new", 1).await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_code_that_vanished_or_went_back_is_not_made_anew() {
     let world = World::new();
     let node = world.node(orders()).await;

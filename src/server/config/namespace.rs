@@ -121,7 +121,9 @@ fn read_snowflake(
     host: &Host,
     http: &HttpConfig,
 ) -> NamespaceRead {
-    let is_other = |key: &Key| key.section() == "segment";
+    // With a mode that cannot be read, nobody knows.
+    let mode_is_known = !reader.is_bad("mode");
+    let is_other = |key: &Key| key.section() == "segment" && mode_is_known;
     segment::reject_own(
         reader,
         is_other,
