@@ -115,6 +115,11 @@ impl Backfill {
         Self { settings, store, observer, random, prepared }
     }
 
+    /// The namespace.
+    pub fn namespace(&self) -> &str {
+        &self.settings.namespace
+    }
+
     /// `count` IDs of this code, ascending, of the tick of `at_ms` (Unix ms): all or none.
     ///
     /// # Errors
@@ -139,9 +144,11 @@ impl Backfill {
         }
         let count = u64::from(count);
         match self.reserve(&format!("{key}@{tick}"), count).await? {
-            Ok(first) => Ok((first..first + count)
-                .filter_map(|number| layout.backfilled(tick, number))
-                .collect()),
+            Ok(first) => {
+                self.observer.ids_issued(count);
+                let numbers = first..first + count;
+                Ok(numbers.filter_map(|number| layout.backfilled(tick, number)).collect())
+            }
             Err(next) => {
                 let left = of.saturating_sub(next);
                 Err(BackfillError::UsedUp { code: code.to_owned(), at_ms, left, of })

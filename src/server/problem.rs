@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::codes::WrongNamespace;
 use crate::{
     core::{id::InvalidId, issue::ClaimError, layout::BoundsError},
-    keeper::{IssueError, Trouble},
+    keeper::{BackfillError, IssueError, Trouble},
+    store::with_sources,
 };
 
 /// What went wrong, as clients tell it apart.
@@ -227,6 +228,24 @@ impl From<BoundsError> for Problem {
             BoundsError::OutOfRange { .. } | BoundsError::Wraps => ProblemCode::OutOfRange,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<BackfillError> for Problem {
+    fn from(error: BackfillError) -> Self {
+        match error {
+            BackfillError::Refused(error) => error.into(),
+            BackfillError::NotReserved { .. }
+            | BackfillError::OutOfRange { .. }
+            | BackfillError::UsedUp { .. } => Self::new(ProblemCode::OutOfRange, error.to_string()),
+            BackfillError::RecordChanged { .. } => {
+                Self::passing(ProblemCode::StoreLost, error.to_string(), RETRY_UNKNOWN)
+            }
+            BackfillError::Store(error) => {
+                let how = with_sources(&error);
+                Self::passing(ProblemCode::StoreUnavailable, how, RETRY_UNKNOWN)
+            }
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     core::{clock::Clock, instant::format_unix_ms_short},
-    keeper::{GivenBack, Issuer, KeeperError, Released, SegmentIssuer, Trouble},
+    keeper::{Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, Trouble},
     store::{Store, with_sources},
 };
 
@@ -65,8 +65,15 @@ impl Service {
         let mut keepers = Keepers::start(&config, &store, &clock, &metrics);
         let issuers = keepers.issuers();
         let codes = config.codes.clone();
-        let state =
-            Arc::new(AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics));
+        let backfills: Vec<Backfill> = config
+            .keepers()
+            .map(|settings| {
+                let observer = metrics.observer(&settings.namespace);
+                Backfill::new(settings.clone(), Arc::clone(&store), observer)
+            })
+            .collect();
+        let state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics);
+        let state = Arc::new(state.with_backfills(backfills));
 
         let (stop, stopping) = watch::channel(false);
         let router = router(Arc::clone(&state));

@@ -17,7 +17,7 @@ use super::{
     metrics::Metrics,
     problem::{Problem, ProblemCode},
 };
-use crate::core::clock::Clock;
+use crate::{core::clock::Clock, keeper::Backfill};
 
 /// The namespace of requests that name none.
 pub const DEFAULT_NAMESPACE: &str = "default";
@@ -32,6 +32,7 @@ pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a 
 #[derive(Debug)]
 pub struct AppState {
     issuers: BTreeMap<String, NamespaceIssuer>,
+    backfills: BTreeMap<String, Arc<Backfill>>,
     pub(super) codes: Codes,
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
@@ -52,6 +53,7 @@ impl AppState {
         let by_name = |issuer: NamespaceIssuer| (issuer.namespace().to_owned(), issuer);
         Self {
             issuers: issuers.into_iter().map(Into::into).map(by_name).collect(),
+            backfills: BTreeMap::new(),
             codes,
             in_flight: Semaphore::new(http.max_in_flight),
             http,
@@ -59,6 +61,19 @@ impl AppState {
             metrics,
             draining: AtomicBool::new(false),
         }
+    }
+
+    /// Lets these hand out IDs for a past time in their namespaces.
+    #[must_use]
+    pub fn with_backfills(mut self, backfills: impl IntoIterator<Item = Backfill>) -> Self {
+        let by_name = |backfill: Backfill| (backfill.namespace().to_owned(), Arc::new(backfill));
+        self.backfills = backfills.into_iter().map(by_name).collect();
+        self
+    }
+
+    /// What hands out IDs for a past time in a namespace, if it has such.
+    pub(super) fn backfill(&self, namespace: &str) -> Option<Arc<Backfill>> {
+        self.backfills.get(namespace).cloned()
     }
 
     /// The issuer of a namespace.

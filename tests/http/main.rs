@@ -11,6 +11,7 @@ mod metrics;
 mod migrating;
 mod namespaces;
 mod parsing;
+mod past;
 mod problems;
 mod segments;
 mod serving;

@@ -9,7 +9,7 @@ use axum::{
 };
 use raindrop::{
     core::clock::{Clock, SystemClock},
-    keeper::{Issuer, Keeper, KeeperSettings, SegmentKeeper, SegmentSettings},
+    keeper::{Backfill, Issuer, Keeper, KeeperSettings, SegmentKeeper, SegmentSettings},
     server::{
         AppState, Metrics, NamespaceIssuer,
         config::{Config, Inputs},
@@ -93,11 +93,18 @@ impl World {
             (settings.clone(), metrics.segment_observer(&settings.namespace))
         };
         let observed = config.segments().map(observed).collect();
+        let backfills: Vec<Backfill> = config
+            .keepers()
+            .map(|settings| {
+                let observer = metrics.observer(&settings.namespace);
+                Backfill::new(settings.clone(), store.clone(), observer)
+            })
+            .collect();
         let (segments, counting) = SegmentKeeper::start(observed, store);
         let issuers = issuers.into_iter().map(NamespaceIssuer::from);
         let issuers = issuers.chain(counting.into_iter().map(NamespaceIssuer::from));
         let state = AppState::new(issuers, config.codes, config.http, handlers_clock, metrics);
-        let state = Arc::new(state);
+        let state = Arc::new(state.with_backfills(backfills));
         let router = router(Arc::clone(&state));
         Self { router, state, issuer, keeper, others: keepers, segments }
     }

@@ -1,6 +1,7 @@
 //! `raindrop id`: IDs that the command issues by itself.
 
 mod lease;
+mod past;
 mod segment;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use crate::{
     core::{
         encoding::{Encoder, Encoding},
         id::Id,
+        instant::parse_unix_ms,
     },
     server::{
         config::{Config, Mode},
@@ -32,6 +34,9 @@ pub(super) struct IdArguments {
     /// How many.
     #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     count: u32,
+    /// IDs for this past instant (RFC 3339), of the sequence numbers that the layout reserves.
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
+    at: Option<i64>,
     /// One ID per line, or a JSON array of strings.
     #[arg(long, default_value = "lines")]
     format: Format,
@@ -41,6 +46,11 @@ pub(super) struct IdArguments {
     /// Pad with zeros so that texts sort as their IDs: decimal, hex, base32 and base36.
     #[arg(long)]
     padded: bool,
+}
+
+fn instant(text: &str) -> Result<i64, String> {
+    parse_unix_ms(text)
+        .ok_or_else(|| "must be an RFC 3339 instant such as 2020-02-29T12:00:00Z".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -71,9 +81,13 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(async {
         match mode {
-            Mode::Snowflake { keeper, .. } => {
-                lease::issue(config, keeper.clone(), code, printer).await
-            }
+            Mode::Snowflake { keeper, .. } => match arguments.at {
+                Some(at_ms) => past::issue(config, keeper.clone(), code, at_ms, printer).await,
+                None => lease::issue(config, keeper.clone(), code, printer).await,
+            },
+            Mode::Segment { .. } if arguments.at.is_some() => Err(Failure::Usage(format!(
+                "--at: namespace {namespace:?} counts, so it has no IDs for a past time"
+            ))),
             Mode::Segment { keeper } => segment::issue(config, keeper, code, printer).await,
         }
     });

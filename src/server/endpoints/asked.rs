@@ -7,7 +7,7 @@ use axum::{
     http::request::Parts,
 };
 
-use super::texts::Texts;
+use super::{past::Past, texts::Texts};
 use crate::{
     core::{
         code::{CODE_PATTERN, is_valid_code},
@@ -53,13 +53,23 @@ pub(in crate::server) struct Asked<const MANY: bool> {
     prefix: Option<Arc<str>>,
     /// How IDs are written other than in plain decimal, and whether padded.
     encoding: Option<(Encoding, bool)>,
+    /// The past instant that the IDs are for.
+    past: Option<Past>,
 }
 
 impl<const MANY: bool> Asked<MANY> {
     const PARAMETERS: &'static [&'static str] = match MANY {
-        true => &["n", "format", "encoding", "padded", "namespace"],
-        false => &["format", "encoding", "padded", "namespace"],
+        true => &["n", "format", "encoding", "padded", "namespace", "at"],
+        false => &["format", "encoding", "padded", "namespace", "at"],
     };
+
+    /// IDs for the past instant that was asked for, if one was.
+    pub(super) async fn past_ids(&self) -> Result<Option<Vec<Id>>, Problem> {
+        match &self.past {
+            Some(past) => past.ids(&self.code, self.count).await.map(Some),
+            None => Ok(None),
+        }
+    }
 
     /// How the IDs are written as texts.
     pub(super) fn texts(&self) -> Texts<'_> {
@@ -98,14 +108,17 @@ impl<const MANY: bool> FromRequestParts<Arc<AppState>> for Asked<MANY> {
                 return Err(invalid(format!("format = {format:?}: must be string {because}")));
             }
         }
+        let read_past = |at| Past::read(at, &parts.method, state, &issuer);
+        let past = params.get("at").map(read_past).transpose()?;
+        let instant_ms = past.as_ref().map_or_else(|| state.clock.now_ms(), |past| past.at_ms);
         // Known before a claim that would be thrown away: IDs only grow.
         if form == Form::Number
             && let Some(layout) = issuer.layout()
-            && let Some(smallest) = smallest_at(layout, state.clock.now_ms())
+            && let Some(smallest) = smallest_at(layout, instant_ms)
         {
             refuse_unsafe(smallest)?;
         }
-        Ok(Self { issuer, prefix: prefix.cloned(), code, count, form, encoding })
+        Ok(Self { issuer, prefix: prefix.cloned(), code, count, form, encoding, past })
     }
 }
 

@@ -34,15 +34,16 @@ pub(in crate::server) async fn bounds(
     let params = Params::read(&uri, &["from", "to", "namespace"])?;
     let namespace = params.get("namespace").unwrap_or(DEFAULT_NAMESPACE);
     let layout = state.issuer(namespace)?.layout().ok_or_else(|| no_fields(namespace))?;
-    let (from_ms, to_ms) = (read_instant(&params, "from")?, read_instant(&params, "to")?);
+    let read = |name| read_instant(name, params.get(name).unwrap_or_default());
+    let (from_ms, to_ms) = (read("from")?, read("to")?);
     let Bounds { from, until } = layout.bounds(from_ms, to_ms)?;
     let answer = Answer { from: from.to_string(), until: until.to_string() };
     let body = serde_json::to_string(&answer).expect("texts are always JSON");
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-fn read_instant(params: &Params, name: &str) -> Result<i64, Problem> {
-    let text = params.get(name).unwrap_or_default();
+/// Reads an instant; Unix ms.
+pub(super) fn read_instant(name: &str, text: &str) -> Result<i64, Problem> {
     parse_unix_ms(text).ok_or_else(|| {
         invalid(format!(
             "{name} = {text:?}: must be an RFC 3339 instant such as 2026-11-20T00:00:00Z; a + is \

@@ -12,9 +12,10 @@ use crate::server::{issuer::NamespaceIssuer, problem::Problem};
 
 /// Answers one ID.
 pub(in crate::server) async fn next_id(asked: AskedOne) -> Result<Response, Problem> {
-    let id = match &asked.issuer {
-        NamespaceIssuer::Snowflake(issuer) => issuer.next_id(&asked.code).await?,
-        NamespaceIssuer::Segment(issuer) => issuer.next_id(&asked.code).await?,
+    let id = match (asked.past_ids().await?.as_deref(), &asked.issuer) {
+        (Some([id, ..]), _) => *id,
+        (_, NamespaceIssuer::Snowflake(issuer)) => issuer.next_id(&asked.code).await?,
+        (_, NamespaceIssuer::Segment(issuer)) => issuer.next_id(&asked.code).await?,
     };
     let text = asked.texts().text(id);
     let mut body = String::with_capacity(32);

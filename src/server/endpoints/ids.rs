@@ -1,6 +1,6 @@
 //! `/ids/{code}`: many IDs.
 
-use std::fmt::Write;
+use std::{fmt::Write, vec};
 
 use axum::response::Response;
 
@@ -21,11 +21,12 @@ use crate::{
 /// Answers `n` IDs, ascending.
 pub(in crate::server) async fn next_ids(asked: AskedMany) -> Result<Response, Problem> {
     let (form, texts) = (asked.form, asked.texts());
-    let body = match &asked.issuer {
-        NamespaceIssuer::Snowflake(issuer) => {
+    let body = match (asked.past_ids().await?, &asked.issuer) {
+        (Some(ids), _) => write_batch(form, texts, ids.into_iter())?,
+        (None, NamespaceIssuer::Snowflake(issuer)) => {
             write_batch(form, texts, issuer.next_ids(&asked.code, asked.count).await?)?
         }
-        NamespaceIssuer::Segment(issuer) => {
+        (None, NamespaceIssuer::Segment(issuer)) => {
             write_batch(form, texts, issuer.next_ids(&asked.code, asked.count).await?)?
         }
     };
@@ -46,6 +47,21 @@ impl Batch for Run {
 impl Batch for Numbers {
     fn into_ranges(self) -> impl Iterator<Item = IdRange> {
         self.ranges()
+    }
+}
+
+/// IDs for a past time: neighbours of one tick.
+impl Batch for vec::IntoIter<Id> {
+    fn into_ranges(self) -> impl Iterator<Item = IdRange> {
+        let ids = self.as_slice();
+        let step = ids.first().zip(ids.get(1)).map_or(1, |(one, next)| next.get() - one.get());
+        let range = ids.first().zip(ids.last()).map(|(first, last)| IdRange {
+            first: *first,
+            last: *last,
+            step,
+            count: ids.len() as u64,
+        });
+        range.into_iter()
     }
 }
 

@@ -8,4 +8,5 @@ pub(super) mod id;
 pub(super) mod ids;
 pub(super) mod metrics;
 pub(super) mod parse;
+mod past;
 mod texts;

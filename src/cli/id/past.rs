@@ -1,0 +1,39 @@
+//! IDs for a past time.
+
+use std::sync::Arc;
+
+use super::Printer;
+use crate::{
+    cli::Failure,
+    core::clock::SystemClock,
+    keeper::{Backfill, BackfillError, KeeperSettings, NoObserver},
+    server::config::Config,
+    store,
+};
+
+pub(super) async fn issue(
+    config: &Config,
+    settings: KeeperSettings,
+    code: &str,
+    at_ms: i64,
+    mut printer: Printer<'_>,
+) -> Result<(), Failure> {
+    let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
+    let backfill = Backfill::new(settings, Arc::clone(&store), Arc::new(NoObserver));
+    let ids = backfill.ids(code, printer.left, at_ms).await;
+    store.close().await;
+    printer.print(ids?.into_iter())?;
+    printer.close()
+}
+
+impl From<BackfillError> for Failure {
+    fn from(error: BackfillError) -> Self {
+        match error {
+            BackfillError::Store(error) => error.into(),
+            error @ (BackfillError::Refused(_) | BackfillError::NotReserved { .. }) => {
+                Self::Usage(error.to_string())
+            }
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
