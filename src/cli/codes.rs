@@ -6,7 +6,9 @@ use tokio::time::Instant;
 
 use super::{Failure, output, table::table};
 use crate::{
-    core::{clock::SystemClock, instant::format_unix_ms, segment::SegmentSpec},
+    core::{
+        clock::SystemClock, code::is_valid_code, instant::format_unix_ms, segment::SegmentSpec,
+    },
     keeper::SegmentSettings,
     server::config::{Config, DURATION_FORM, parse_duration},
     store::{self, ListedSegment, Store, StoreError},
@@ -54,11 +56,14 @@ async fn list(config: &Config, arguments: &CodesArguments) -> Result<(), Failure
 }
 
 async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
-    match store.segments().await {
+    let mut listed = match store.segments().await {
         // Nobody used this store yet; a list must not be what creates it.
-        Err(StoreError::Vanished(_)) => Ok(Vec::new()),
-        listed => Ok(listed?),
-    }
+        Err(StoreError::Vanished(_)) => Vec::new(),
+        listed => listed?,
+    };
+    // What was issued for past ticks is kept in the same table, as `code@tick`.
+    listed.retain(|listed| is_valid_code(&listed.code));
+    Ok(listed)
 }
 
 fn key(listed: &ListedSegment) -> (String, String) {
@@ -110,10 +115,21 @@ fn line(listed: &ListedSegment, spec: Option<&SegmentSpec>, rate: Option<f64>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{MemoryStore, NewSegment, SegmentStore};
 
     fn listed(code: &str, next: u64, step: u64) -> ListedSegment {
         let (namespace, code) = ("numbers".into(), code.into());
         ListedSegment { namespace, code, next, step, updated_ms: 1_763_650_000_000 }
+    }
+
+    #[tokio::test]
+    async fn shares_of_past_ticks_are_no_codes() {
+        let store = MemoryStore::new(Arc::new(SystemClock::default()));
+        let new = |code: &str| NewSegment { code: code.to_owned(), first: 1 };
+        let both = [new("order"), new("order@123")];
+        store.create_segments("numbers", &both).await.expect("memory does not fail");
+        let listed = read(&store).await.expect("memory does not fail");
+        assert_eq!(listed.iter().map(|listed| &listed.code).collect::<Vec<_>>(), ["order"]);
     }
 
     #[test]
