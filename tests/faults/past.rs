@@ -1,0 +1,44 @@
+//! IDs for a past time, from several processes.
+
+use std::collections::HashSet;
+
+use crate::{
+    service::{Service, Setup, client},
+    support::{mariadb::Mariadb, server::Server},
+};
+
+const AT: &str = "2024-02-29T12:00:00.123Z";
+
+/// The status, and the IDs if there are any.
+async fn ask(service: &Service, count: u32) -> (u16, Vec<String>) {
+    let url = service.url(&format!("/ids/order?n={count}&at={AT}"));
+    let answer = client().post(url).send().await.expect("an answer");
+    let status = answer.status().as_u16();
+    let body: serde_json::Value = answer.json().await.expect("JSON");
+    let ids = body["ids"].as_array().cloned().unwrap_or_default();
+    (status, ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_nodes_and_a_restarted_one_share_the_five_ids_of_a_past_millisecond() {
+    let url = Server::shared(&Mariadb).await.database().await;
+    let setup = Setup::new().set("store.url", &url).set("layout.preset", "yitter");
+    let one = setup.clone().start_leased().await;
+    let two = setup.clone().start_leased().await;
+    let answers = tokio::join!(ask(&one, 1), ask(&two, 1), ask(&one, 1), ask(&two, 1));
+    let mut ids = HashSet::new();
+    for (status, given) in [answers.0, answers.1, answers.2, answers.3] {
+        assert_eq!((status, given.len()), (200, 1));
+        ids.extend(given);
+    }
+    one.kill9().await;
+    let again = setup.start_leased().await;
+    let (status, fifth) = ask(&again, 1).await;
+    assert_eq!(status, 200);
+    ids.extend(fifth);
+    assert_eq!(ids.len(), 5, "{ids:?}");
+    for node in [&again, &two] {
+        assert_eq!(ask(node, 1).await, (422, Vec::new()));
+    }
+    println!("one past millisecond, three processes: {ids:?}, then 422");
+}
