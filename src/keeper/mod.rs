@@ -42,7 +42,9 @@ pub use self::{
         RollbackAction, StoreOperation,
     },
     operator::{Freed, Moved, Operator, OperatorError, Raised, Relaid},
-    segment::{GivenBack, SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus},
+    segment::{
+        GivenBack, SegmentHandle, SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus,
+    },
     settings::{KeeperSettings, LeaseTimes},
     status::{LeaseView, Status, Trouble},
 };

@@ -8,6 +8,7 @@ use super::{
     spec::{Block, Progression},
 };
 use crate::core::{
+    id::Id,
     lease::Token,
     policy::{Bug, Policy, Sound},
     sync::{Arc, AtomicU64, Mutex, Ordering, PoisonError, Slot},
@@ -48,8 +49,9 @@ pub(crate) struct SegmentCursor<P: Policy = Sound> {
     /// where it stood, takes only what is ours.
     quick: AtomicU64,
     chain: Slot<Chain>,
-    /// Blocks are added one at a time.
-    adding: Mutex<()>,
+    /// How many numbers were ever in hand, those excepted that a seal took away. Blocks are added
+    /// one at a time.
+    given: Mutex<u64>,
     /// With this many numbers or fewer left, another block is asked for.
     low: AtomicU64,
     /// The largest number of missing numbers since the last call of [`Self::take_missing`].
@@ -66,7 +68,7 @@ impl<P: Policy> SegmentCursor<P> {
             next: AtomicU64::new(0),
             quick: AtomicU64::new(0),
             chain: Slot::empty(),
-            adding: Mutex::new(()),
+            given: Mutex::new(0),
             low: AtomicU64::new(0),
             missing: AtomicU64::new(0),
             waker,
@@ -136,15 +138,42 @@ impl<P: Policy> SegmentCursor<P> {
     /// Adds a block that the store reserved for this process. With `low` numbers or fewer left
     /// the waker is called.
     pub(crate) fn add(&self, block: &Block, low: u64) -> Result<(), WentBack> {
-        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let next = self.next.load(Ordering::Acquire);
+        if next == CLOSED {
+            // It hands out nothing any more; the block is lost.
+            return Ok(());
+        }
         let chain = self.chain.load_full().unwrap_or_default();
-        // A sealed cursor hands out nothing any more; the block is lost.
-        let next = if next == CLOSED { 0 } else { next };
         let chain = chain.with(block, self.progression, next)?;
+        *given += self.progression.index_at(block.end) - self.progression.index_at(block.first);
         self.low.store(low, Ordering::Release);
         self.chain.swap(Some(Arc::new(chain)));
         Ok(())
+    }
+
+    /// Claims one number if one is in hand and no other block need be looked at.
+    #[inline]
+    pub(crate) fn claim_quickly(&self) -> Option<Id> {
+        let mut next = self.next.load(Ordering::Acquire);
+        while next < self.quick.load(Ordering::Acquire) {
+            match self.next.compare_exchange_weak(
+                next,
+                next + 1,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Some(Id::from_composed(self.progression.number(next))),
+                Err(moved) => next = moved,
+            }
+        }
+        None
+    }
+
+    /// How many numbers were ever handed out.
+    pub(crate) fn handed_out(&self) -> u64 {
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.saturating_sub(self.left())
     }
 
     /// How many numbers are in hand.
@@ -179,7 +208,7 @@ impl<P: Policy> SegmentCursor<P> {
         } else {
             self.next.swap(CLOSED, Ordering::AcqRel)
         };
-        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let chain = self.chain.swap(None).unwrap_or_default();
         if next == CLOSED {
             return (None, 0);
@@ -192,7 +221,9 @@ impl<P: Policy> SegmentCursor<P> {
             count: back,
             token: tail.token,
         });
-        (give_back, chain.left(next).count.saturating_sub(back))
+        let left = chain.left(next).count;
+        *given -= left;
+        (give_back, left.saturating_sub(back))
     }
 }
 

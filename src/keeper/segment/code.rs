@@ -19,7 +19,7 @@ use crate::{
         policy::Policy,
         segment::{SegmentCursor, SegmentSpec},
     },
-    keeper::Trouble,
+    keeper::{Observer, Trouble},
 };
 
 /// Codes that ask for a block.
@@ -38,6 +38,8 @@ pub(super) struct Code<P: Policy> {
     /// The code's next number in the store, as last seen.
     next: AtomicU64,
     queued: Arc<AtomicBool>,
+    /// How many numbers the observer was told of.
+    reported: AtomicU64,
 }
 
 /// What the next step is computed from.
@@ -72,12 +74,23 @@ impl<P: Policy> Code<P> {
                 demand: Mutex::new(Demand { step: 0, since: None, had: 0, missing: 0 }),
                 next: AtomicU64::new(spec.first()),
                 queued,
+                reported: AtomicU64::new(0),
             }
         })
     }
 
     pub(super) fn demand(&self) -> MutexGuard<'_, Demand> {
         self.demand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of the numbers that were handed out since the last time: counting each claim would
+    /// cost as much as the claim.
+    pub(super) fn report_issued(&self, observer: &dyn Observer) {
+        let issued = self.cursor.handed_out();
+        let before = self.reported.fetch_max(issued, Ordering::Relaxed);
+        if issued > before {
+            observer.ids_issued(issued - before);
+        }
     }
 
     /// The store was seen with this next number.

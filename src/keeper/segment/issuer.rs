@@ -1,12 +1,9 @@
 //! Issues numbers from the blocks in hand.
 
-use std::{sync::Arc, time::Duration};
-
-use tokio::time::{Instant, timeout_at};
+use std::sync::Arc;
 
 use super::{
-    SegmentStatus,
-    code::Code,
+    SegmentHandle, SegmentStatus,
     shared::{Namespace, Shared},
 };
 use crate::{
@@ -15,15 +12,10 @@ use crate::{
         id::Id,
         issue::ClaimError,
         policy::{Policy, Sound},
-        segment::{Denied, Numbers},
+        segment::Numbers,
     },
-    keeper::{IssueError, Trouble},
+    keeper::IssueError,
 };
-
-/// When it is worth trying again while nothing better is known.
-const RETRY_SOON: Duration = Duration::from_secs(1);
-/// When it is worth trying again once a code has no numbers left for ever.
-const RETRY_EXHAUSTED: Duration = Duration::from_hours(1);
 
 /// Issues numbers of one segment namespace; cheap to clone.
 #[derive(Clone, Debug)]
@@ -62,54 +54,20 @@ impl<P: Policy> SegmentIssuer<P> {
     ///
     /// Numbers that were claimed when the future is dropped are never issued to anybody.
     pub async fn next_ids(&self, code: &str, count: u32) -> Result<Numbers, IssueError> {
-        let refused = |error| Err(IssueError::Refused(error));
-        if count == 0 {
-            return refused(ClaimError::InvalidCount { count, largest: u32::MAX });
-        }
+        self.handle(code)?.next_ids(count).await
+    }
+
+    /// One code, whose numbers can be had without looking up its name.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such code and none may be made.
+    pub fn handle(&self, code: &str) -> Result<SegmentHandle<P>, IssueError> {
         if !is_valid_code(code) {
-            return refused(ClaimError::InvalidCode(code.to_owned()));
+            return Err(IssueError::Refused(ClaimError::InvalidCode(code.to_owned())));
         }
         let code = self.namespace.code(code)?;
-        let numbers = match code.cursor.claim(u64::from(count)) {
-            Ok(numbers) => numbers,
-            Err(_) => self.claim_again(&code, u64::from(count)).await?,
-        };
-        self.namespace.observer.ids_issued(u64::from(count));
-        Ok(numbers)
-    }
-
-    #[cold]
-    async fn claim_again(&self, code: &Code<P>, count: u64) -> Result<Numbers, IssueError> {
-        let max_wait = self.namespace.settings.max_wait;
-        let deadline = Instant::now() + max_wait;
-        // Subscribed before the claim is tried again, so that no block is missed.
-        let mut changes = code.trouble.subscribe();
-        loop {
-            let trouble = changes.borrow_and_update().clone();
-            let denied = match code.cursor.claim(count) {
-                Ok(numbers) => return Ok(numbers),
-                Err(denied) => denied,
-            };
-            let trouble = match denied {
-                Denied::Sealed => Some(Trouble::ShuttingDown),
-                // Once others have waited in vain, nobody else has to.
-                Denied::Short { .. } => trouble.or_else(|| self.failing_for(max_wait)),
-            };
-            if let Some(trouble) = trouble {
-                return Err(explain(trouble));
-            }
-            if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
-                let in_vain = || Trouble::StoreUnavailable("no block came in time".into());
-                return Err(explain(self.failing_for(Duration::ZERO).unwrap_or_else(in_vain)));
-            }
-        }
-    }
-
-    /// How the store fails, if it has for at least this long.
-    fn failing_for(&self, duration: Duration) -> Option<Trouble> {
-        let failing = self.shared.report.borrow().failing.clone();
-        let failing = failing.filter(|failing| failing.since.elapsed() >= duration)?;
-        Some(Trouble::StoreUnavailable(failing.how))
+        Ok(SegmentHandle::new(&self.shared, &self.namespace, code))
     }
 
     /// The namespace.
@@ -137,14 +95,5 @@ impl<P: Policy> SegmentIssuer<P> {
         let mut reports = self.shared.report.subscribe();
         // The sender lives in what is shared.
         let _ = reports.wait_for(|report| report.prepared).await;
-    }
-}
-
-fn explain(trouble: Trouble) -> IssueError {
-    match trouble {
-        Trouble::NumbersUsedUp => {
-            IssueError::Refused(ClaimError::SequenceExhausted { retry_after: RETRY_EXHAUSTED })
-        }
-        trouble => IssueError::NoLease { trouble, retry_after: RETRY_SOON },
     }
 }

@@ -1,6 +1,7 @@
 //! Segment mode: one task for each store that reserves blocks ahead, and the [`SegmentIssuer`].
 
 mod code;
+mod handle;
 mod issuer;
 mod refill;
 mod settings;
@@ -13,7 +14,8 @@ use rand::{Rng, rand_core::UnwrapErr, rngs::SysRng};
 use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
 
 pub use self::{
-    issuer::SegmentIssuer, settings::SegmentSettings, shared::SegmentStatus, task::GivenBack,
+    handle::SegmentHandle, issuer::SegmentIssuer, settings::SegmentSettings, shared::SegmentStatus,
+    task::GivenBack,
 };
 use self::{shared::Shared, task::Task};
 use super::{KeeperError, LONGEST_DEADLINE, Observer};

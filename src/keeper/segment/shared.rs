@@ -132,6 +132,7 @@ impl<P: Policy> Shared<P> {
     pub(super) fn status(&self, namespace: &Namespace<P>) -> SegmentStatus {
         let report = self.report.borrow().clone();
         let codes = namespace.all();
+        codes.iter().for_each(|code| code.report_issued(&*namespace.observer));
         let lefts: Vec<u64> = codes.iter().map(|code| code.cursor.left()).collect();
         let of_code = codes
             .iter()
