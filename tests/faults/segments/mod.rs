@@ -1,0 +1,36 @@
+//! Segment mode on real processes.
+
+mod command;
+mod crowd;
+mod many;
+mod single;
+
+use std::time::Duration;
+
+use reqwest::{Client, StatusCode, header};
+use serde_json::Value;
+
+use crate::service::Setup;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The default namespace counts so many codes.
+fn counting(url: &str, codes: usize) -> Setup {
+    let codes: Vec<String> = (0..codes).map(code).collect();
+    Setup::new()
+        .set("mode", "segment")
+        .set("codes.allow", codes.join(","))
+        .set("store.url", url)
+        .set("store.timeout", "1s")
+}
+
+fn code(index: usize) -> String {
+    format!("code-{index}")
+}
+
+/// The status, the body, and whether it says when to come back.
+async fn answer(client: &Client, url: &str) -> reqwest::Result<(StatusCode, Value, bool)> {
+    let answer = client.get(url).send().await?;
+    let (status, may_retry) = (answer.status(), answer.headers().contains_key(header::RETRY_AFTER));
+    Ok((status, answer.json().await?, may_retry))
+}
