@@ -11,7 +11,7 @@ ROUNDS ?= 5
 OUTAGE ?= 240
 
 .PHONY: help build test model-test soak soak-simulation soak-faults soak-models mysql-test \
-	chart-test image-test lint fmt doc ci
+	chart-test image-test bench lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -50,6 +50,9 @@ soak-faults: ## every fault ROUNDS=n times on real processes, and OUTAGE=n secon
 
 soak-models: ## the larger worlds of the models
 	RAINDROP_MODEL=large $(MAKE) model-test
+
+bench: ## one number of a segment code beside a bare atomic increment
+	$(CARGO) bench --locked --no-default-features --features keeper --bench segments
 
 fmt: ## formats the code
 	$(CARGO) fmt
