@@ -8,11 +8,14 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use raindrop::{
-    core::{clock::SystemClock, segment::SegmentSpec},
+    core::{
+        clock::{Clock, SystemClock},
+        segment::SegmentSpec,
+    },
     keeper::{NoObserver, SegmentHandle, SegmentKeeper, SegmentSettings},
     store::MemoryStore,
 };
@@ -20,12 +23,17 @@ use raindrop::{
 const ROUNDS: usize = 9;
 const PER_ROUND: u32 = 20_000_000;
 
+/// A clock that does not step.
+fn steady() -> Duration {
+    SystemClock::default().steady()
+}
+
 fn timed(mut one: impl FnMut()) -> Duration {
-    let began = Instant::now();
+    let began = steady();
     for _ in 0..PER_ROUND {
         one();
     }
-    began.elapsed()
+    steady().saturating_sub(began)
 }
 
 fn median(mut rounds: Vec<Duration>) -> f64 {

@@ -82,7 +82,7 @@ async fn bad_requests_say_what_is_wrong() {
         ("/ids/order?n=3&n=4", "invalid_parameter", "more than once"),
         ("/ids/order?format=xml", "invalid_parameter", "string, number or range"),
         ("/id/order?format=range", "invalid_parameter", "string or number"),
-        ("/id/order?at=2026-01-01T00:00:00Z", "invalid_parameter", "\"at\""),
+        ("/id/order?since=2026-01-01T00:00:00Z", "invalid_parameter", "\"since\""),
     ] {
         let detail = world.get(uri).await.problem(400, code);
         assert!(detail.contains(said), "{uri}: {detail}");

@@ -110,11 +110,11 @@ impl<const MANY: bool> FromRequestParts<Arc<AppState>> for Asked<MANY> {
         }
         let read_past = |at| Past::read(at, &parts.method, state, &issuer);
         let past = params.get("at").map(read_past).transpose()?;
-        let instant_ms = past.as_ref().map_or_else(|| state.clock.now_ms(), |past| past.at_ms);
+        let instant_ms = || past.as_ref().map_or_else(|| state.clock.now_ms(), |past| past.at_ms);
         // Known before a claim that would be thrown away: IDs only grow.
         if form == Form::Number
             && let Some(layout) = issuer.layout()
-            && let Some(smallest) = smallest_at(layout, instant_ms)
+            && let Some(smallest) = smallest_at(layout, instant_ms())
         {
             refuse_unsafe(smallest)?;
         }
