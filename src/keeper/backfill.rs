@@ -19,7 +19,7 @@ use crate::{
         issue::ClaimError,
         lease::Token,
     },
-    store::{NewSegment, Reservation, Reserved, Scope, Store, StoreError},
+    store::{Reservation, Reserved, Scope, Store, StoreError},
 };
 
 /// Hands out IDs for a past time in one namespace.
@@ -194,28 +194,15 @@ impl Backfill {
     async fn reserve(&self, key: &str, by: u64) -> Result<Result<u64, u64>, BackfillError> {
         let KeeperSettings { namespace, layout, .. } = &self.settings;
         let end = layout.backfill_per_tick();
-        let mut is_made = false;
-        loop {
-            let token = self.fresh_token();
-            let reservation = Reservation { by, end, token };
-            let question = self.store.reserve(namespace, key, &reservation);
-            match self.ask(StoreOperation::Reserve, question).await? {
-                Reserved::From(first) => return Ok(Ok(first)),
-                Reserved::Refused { next } => return Ok(Err(next)),
-                // More than there ever are: no row is made for that.
-                Reserved::NoSuchCode if by > end => return Ok(Err(0)),
-                Reserved::NoSuchCode if is_made => {
-                    let gone = format!("segment {key} of namespace {namespace}");
-                    return Err(StoreError::Vanished(gone).into());
-                }
-                Reserved::NoSuchCode => {
-                    let new = [NewSegment { code: key.to_owned(), first: 0 }];
-                    let question = self.store.create_segments(namespace, &new);
-                    self.ask(StoreOperation::Prepare, question).await?;
-                    is_made = true;
-                }
-            }
-        }
+        // More than there ever are: no row is made for that.
+        let or_begin_at = (by <= end).then_some(0);
+        let reservation = Reservation { by, end, token: self.fresh_token(), or_begin_at };
+        let question = self.store.reserve(namespace, key, &reservation);
+        Ok(match self.ask(StoreOperation::Reserve, question).await? {
+            Reserved::From(first) => Ok(first),
+            Reserved::Refused { next } => Err(next),
+            Reserved::NoSuchCode => Err(0),
+        })
     }
 
     fn fresh_token(&self) -> Token {

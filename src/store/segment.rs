@@ -30,6 +30,8 @@ pub struct Reservation {
     pub end: u64,
     /// A fresh random token.
     pub token: Token,
+    /// Where the code begins if it is not there: then it is made by the same statement.
+    pub or_begin_at: Option<u64>,
 }
 
 /// What a reservation gave.
@@ -42,7 +44,7 @@ pub enum Reserved {
         /// The next number.
         next: u64,
     },
-    /// There is no such code.
+    /// There is no such code, and it was not to be made.
     NoSuchCode,
 }
 

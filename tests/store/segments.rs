@@ -22,6 +22,8 @@ on_every_engine! {
     a_reservation_never_passes_its_end
     numbers_are_exact_up_to_the_end
     of_concurrent_reservations_none_overlap
+    a_code_is_made_by_its_first_reservation
+    of_concurrent_first_reservations_none_overlap
     a_give_back_names_its_reservation
     a_late_give_back_is_refused
     segment_names_differ_by_case_and_trailing_blanks
@@ -47,7 +49,7 @@ fn new(code: &str, first: u64) -> NewSegment {
 }
 
 async fn reserve(store: &Arc<dyn Store>, by: u64, end: u64, number: u128) -> Reserved {
-    let reservation = Reservation { by, end, token: token(number) };
+    let reservation = Reservation { by, end, token: token(number), or_begin_at: None };
     store.reserve("numbers", "order", &reservation).await.expect("an answer")
 }
 
@@ -73,7 +75,7 @@ async fn a_reservation_raises_the_next_number(site: &Site) {
     assert_eq!(reserve(&store, 1_000, LARGEST, 1).await, Reserved::From(1));
     assert_eq!(reserve(&store, 7, LARGEST, 2).await, Reserved::From(1_001));
     assert_eq!(reserve(&store, 1, LARGEST, 3).await, Reserved::From(1_008));
-    let reservation = Reservation { by: 1, end: LARGEST, token: token(4) };
+    let reservation = Reservation { by: 1, end: LARGEST, token: token(4), or_begin_at: None };
     for (namespace, code) in [("numbers", "other"), ("other", "order")] {
         let missing = store.reserve(namespace, code, &reservation).await;
         assert_eq!(missing.expect("an answer"), Reserved::NoSuchCode);
@@ -97,7 +99,8 @@ async fn numbers_are_exact_up_to_the_end(site: &Site) {
         let code = first.to_string();
         store.create_segments("numbers", &[new(&code, first)]).await.expect("made");
         let reserve = async |by, number| {
-            let reservation = Reservation { by, end: LARGEST, token: token(number) };
+            let reservation =
+                Reservation { by, end: LARGEST, token: token(number), or_begin_at: None };
             store.reserve("numbers", &code, &reservation).await.expect("an answer")
         };
         assert_eq!(reserve(3, 1).await, Reserved::From(first));
@@ -120,6 +123,51 @@ async fn of_concurrent_reservations_none_overlap(site: &Site) {
                 let Reserved::From(first) =
                     reserve(&store, 5, LARGEST, 1_000 * node + number).await
                 else {
+                    panic!("there is enough")
+                };
+                reserved.push(first);
+            }
+            reserved
+        });
+    }
+    let mut all: Vec<u64> = tasks.join_all().await.into_iter().flatten().collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..160).map(|index| 1 + 5 * index).collect::<Vec<_>>());
+}
+
+async fn a_code_is_made_by_its_first_reservation(site: &Site) {
+    let store = prepared(site).await;
+    let reserve = async |by, end, number| {
+        let reservation = Reservation { by, end, token: token(number), or_begin_at: Some(1_001) };
+        store.reserve("numbers", "order", &reservation).await.expect("an answer")
+    };
+    assert_eq!(reserve(10, 1_005, 1).await, Reserved::Refused { next: 1_001 });
+    assert!(store.segments().await.expect("a list").is_empty(), "nothing was made");
+    assert_eq!(reserve(10, LARGEST, 2).await, Reserved::From(1_001));
+    assert_eq!(reserve(10, LARGEST, 3).await, Reserved::From(1_011));
+    // A refusal changes nothing, and does not pass for a reservation.
+    assert_eq!(reserve(10, 1_030, 4).await, Reserved::Refused { next: 1_021 });
+    assert!(!give_back(&store, 4, 1_015, 5).await);
+    assert!(!give_back(&store, 2, 1_015, 5).await);
+    assert!(give_back(&store, 3, 1_015, 5).await);
+    assert_eq!(reserve(7, 1_022, 6).await, Reserved::From(1_015));
+    let listed = store.segments().await.expect("a list");
+    assert_eq!((listed.len(), listed[0].next, listed[0].step), (1, 1_022, 7));
+    assert_eq!(listed[0].code, "order");
+}
+
+async fn of_concurrent_first_reservations_none_overlap(site: &Site) {
+    prepared(site).await;
+    let mut tasks = JoinSet::new();
+    for node in 0..8_u128 {
+        let store = site.store().await;
+        tasks.spawn(async move {
+            let mut reserved = Vec::new();
+            for number in 0..20 {
+                let token = token(1_000 * node + number);
+                let reservation = Reservation { by: 5, end: LARGEST, token, or_begin_at: Some(1) };
+                let answer = store.reserve("numbers", "order", &reservation).await;
+                let Reserved::From(first) = answer.expect("an answer") else {
                     panic!("there is enough")
                 };
                 reserved.push(first);
@@ -165,7 +213,7 @@ async fn segment_names_differ_by_case_and_trailing_blanks(site: &Site) {
         store.create_segments("Numbers", &[new(name, first + 50)]).await.expect("made");
     }
     for (number, name) in (0_u64..).zip(names) {
-        let reservation = Reservation { by: 1, end: LARGEST, token: token(9) };
+        let reservation = Reservation { by: 1, end: LARGEST, token: token(9), or_begin_at: None };
         for (namespace, first) in
             [("numbers", 100 * (number + 1)), ("Numbers", 100 * (number + 1) + 50)]
         {
@@ -186,7 +234,8 @@ async fn fifty_nodes_make_the_same_codes(site: &Site) {
             store.prepare_segments().await.expect("the table is made");
             let codes: Vec<_> = (0..20).map(|code| new(&format!("code-{code}"), 1)).collect();
             store.create_segments("numbers", &codes).await.expect("made");
-            let reservation = Reservation { by: 1, end: LARGEST, token: token(node) };
+            let reservation =
+                Reservation { by: 1, end: LARGEST, token: token(node), or_begin_at: None };
             store.reserve("numbers", "code-7", &reservation).await.expect("an answer")
         });
     }
@@ -207,7 +256,7 @@ async fn all_codes_are_listed_in_order(site: &Site) {
     let store = prepared(site).await;
     store.create_segments("b", &[new("z", 5), new("a", 6)]).await.expect("made");
     store.create_segments("a", &[new("z", 7)]).await.expect("made");
-    let reservation = Reservation { by: 30, end: LARGEST, token: token(1) };
+    let reservation = Reservation { by: 30, end: LARGEST, token: token(1), or_begin_at: None };
     store.reserve("b", "a", &reservation).await.expect("an answer");
     let listed = store.segments().await.expect("a list");
     let seen: Vec<_> = listed
@@ -233,7 +282,7 @@ async fn a_corrupt_number_names_table_row_and_column() {
     let site = Site::sqlite().await;
     let store = with_order(&site).await;
     site.run("UPDATE soc_raindrop_segment SET next_number = -5").await;
-    let reservation = Reservation { by: 1, end: LARGEST, token: token(1) };
+    let reservation = Reservation { by: 1, end: LARGEST, token: token(1), or_begin_at: None };
     let error = store.reserve("numbers", "order", &reservation).await.expect_err("corrupt");
     let text = error.to_string();
     for part in ["soc_raindrop_segment", "numbers order", "next_number", "-5"] {

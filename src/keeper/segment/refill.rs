@@ -12,7 +12,7 @@ use crate::{
         segment::{Block, StepRule},
     },
     keeper::{RefillOutcome, StoreOperation, Trouble},
-    store::{NewSegment, Reservation, Reserved, StoreError},
+    store::{Reservation, Reserved, StoreError},
 };
 
 /// Reserves a block if the code has need of one.
@@ -71,8 +71,11 @@ async fn reserve<P: Policy>(
     let mut by = step.max(demand.missing).saturating_mul(increment);
     for _ in 0..TRIES {
         let token = shared.fresh_token();
-        let reservation = Reservation { by, end, token };
         let settings = &namespace.settings;
+        // Made on demand by the first reservation; never again once it was there.
+        let is_made = demand.since.is_none() && settings.auto_create.is_some();
+        let or_begin_at = is_made.then(|| spec.first());
+        let reservation = Reservation { by, end, token, or_begin_at };
         let question = shared.store.reserve(&settings.namespace, &code.name, &reservation);
         match shared.ask(&*namespace.observer, StoreOperation::Reserve, question).await? {
             Reserved::From(first) => {
@@ -88,11 +91,6 @@ async fn reserve<P: Policy>(
                 code.saw_next(next);
                 code.set_trouble(Some(Trouble::NumbersUsedUp));
                 return Ok(None);
-            }
-            Reserved::NoSuchCode if demand.since.is_none() && settings.auto_create.is_some() => {
-                let new = [NewSegment { code: code.name.clone(), first: spec.first() }];
-                let question = shared.store.create_segments(&settings.namespace, &new);
-                shared.ask(&*namespace.observer, StoreOperation::Prepare, question).await?;
             }
             Reserved::NoSuchCode => {
                 tracing::error!(

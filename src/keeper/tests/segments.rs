@@ -20,7 +20,7 @@ use crate::{
     core::{clock::ManualClock, issue::ClaimError, policy::Sound, segment::SegmentSpec},
     keeper::{
         GivenBack, IssueError, KeeperError, Observer, RefillOutcome, SegmentIssuer, SegmentKeeper,
-        SegmentSettings, Trouble,
+        SegmentSettings, StoreOperation, Trouble,
     },
     store::{MemoryStore, NewSegment, SegmentStore, Store},
 };
@@ -38,12 +38,17 @@ struct Node {
     refills: Arc<Refills>,
 }
 
+/// Blocks that were reserved, and questions to the store.
 #[derive(Debug, Default)]
-struct Refills(AtomicU64);
+struct Refills(AtomicU64, AtomicU64);
 
 impl Observer for Refills {
     fn segment_refilled(&self, outcome: RefillOutcome) {
         self.0.fetch_add(u64::from(outcome == RefillOutcome::Done), Ordering::SeqCst);
+    }
+
+    fn store_operation(&self, _: StoreOperation, _: Duration) {
+        self.1.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -275,6 +280,22 @@ async fn a_code_that_cannot_be_made_is_no_reason_to_ask_another_node() {
     world.store.set_down(false);
     sleep(LONG).await;
     assert_eq!(world.issue(&node, "new", 1).await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cold_code_takes_one_question_and_a_configured_one_none() {
+    let world = World::new();
+    let settings = SegmentSettings { auto_create: Some(spec()), ..orders() };
+    let node = world.node(settings).await;
+    sleep(LONG).await;
+    let questions = || node.refills.1.load(Ordering::SeqCst);
+    let before = questions();
+    assert_eq!(world.issue(&node, "order", 1).await, [1]);
+    assert_eq!(questions() - before, 0);
+    sleep(LONG).await;
+    let before = questions();
+    assert_eq!(world.issue(&node, "cold", 1).await, [1]);
+    assert_eq!(questions() - before, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,18 +55,17 @@ impl SegmentStore for MemoryStore {
         code: &str,
         reservation: &Reservation,
     ) -> Result<Reserved, StoreError> {
-        let Reservation { by, end, token } = *reservation;
+        let Reservation { by, end, token, or_begin_at } = *reservation;
         let updated_ms = self.clock.now_ms();
         let mut tables = self.tables();
         let key = (namespace.to_owned(), code.to_owned());
-        let Some(segment) = tables.segments.get_mut(&key) else {
-            return Ok(Reserved::NoSuchCode);
-        };
-        let from = segment.next;
+        let present = tables.segments.get(&key).map(|segment| segment.next);
+        let Some(from) = present.or(or_begin_at) else { return Ok(Reserved::NoSuchCode) };
         match from.checked_add(by).filter(|next| *next <= end) {
             None => Ok(Reserved::Refused { next: from }),
             Some(next) => {
-                *segment = StoredSegment { next, step: by, token, updated_ms };
+                let reserved = StoredSegment { next, step: by, token, updated_ms };
+                tables.segments.insert(key, reserved);
                 Ok(Reserved::From(from))
             }
         }

@@ -49,10 +49,16 @@ impl SegmentStore for RedisStore {
         code: &str,
         reservation: &Reservation,
     ) -> Result<Reserved, StoreError> {
-        let Reservation { by, end, token } = *reservation;
-        let args = [by.to_string(), end.to_string(), token.to_string()];
+        let Reservation { by, end, token, or_begin_at } = *reservation;
+        let args = [
+            by.to_string(),
+            end.to_string(),
+            token.to_string(),
+            or_begin_at.map(|first| first.to_string()).unwrap_or_default(),
+            format!("{namespace} {code}"),
+        ];
         let args = args.each_ref().map(String::as_str);
-        let keys = [self.segments.code(namespace, code)];
+        let keys = [self.segments.code(namespace, code), self.segments.names()];
         let answer: Vec<Option<Vec<u8>>> = self.server.run(&scripts::RESERVE, &keys, &args).await?;
         let mut answer = answer.into_iter().map(text);
         let Some(outcome) = answer.next() else { return Ok(Reserved::NoSuchCode) };

@@ -85,6 +85,10 @@ pub(super) struct Dialect {
     pub(super) raised: &'static str,
     /// What ends a statement that tells `next_number`.
     pub(super) returning: &'static str,
+    /// What an insert of a segment that is there already does instead: raises `next_number` by
+    /// `{by}`, if it is between 0 and `{highest}`, with the step and token of the insert, and tells
+    /// it. `{now}` and `{segment}` stand for the present time and the table.
+    pub(super) or_raise: &'static str,
     /// Lists the columns of the table named `?`; no rows when there is no such table.
     pub(super) columns: &'static str,
 }

@@ -72,6 +72,14 @@ impl Engine for MySqlEngine {
         // MySQL has no RETURNING; the connection keeps this number for the answer.
         raised: "LAST_INSERT_ID({})",
         returning: "",
+        // Assignments are made from left to right, so next_number comes last. Where it is not
+        // raised, the number kept for the answer becomes 0, whatever the insert had put there.
+        or_raise: "ON DUPLICATE KEY UPDATE \
+                   step = IF(next_number BETWEEN 0 AND {highest}, VALUES(step), step), \
+                   token = IF(next_number BETWEEN 0 AND {highest}, VALUES(token), token), \
+                   updated_at = IF(next_number BETWEEN 0 AND {highest}, {now}, updated_at), \
+                   next_number = IF(next_number BETWEEN 0 AND {highest}, \
+                   LAST_INSERT_ID(next_number + {by}), next_number + LAST_INSERT_ID(0))",
         columns: "SELECT column_name FROM information_schema.columns \
                   WHERE table_schema = DATABASE() AND table_name = ?",
     };
@@ -122,7 +130,8 @@ impl Engine for MySqlEngine {
     ) -> Result<Option<i64>, sqlx::Error> {
         let done = bound!(as_written(sql), args).execute(connection).await?;
         let number = i64::try_from(done.last_insert_id()).ok();
-        Ok(number.filter(|_| done.rows_affected() == 1))
+        // A raised number is above 0.
+        Ok(number.filter(|number| *number > 0 && done.rows_affected() > 0))
     }
 
     fn class(error: &dyn DatabaseError) -> Class {

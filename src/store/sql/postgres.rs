@@ -82,6 +82,10 @@ impl Engine for PostgresEngine {
         or_keep: "ON CONFLICT DO NOTHING",
         raised: "{}",
         returning: " RETURNING next_number",
+        or_raise: "ON CONFLICT (namespace, code) DO UPDATE \
+                   SET next_number = {segment}.next_number + {by}, step = excluded.step, \
+                   token = excluded.token, updated_at = {now} \
+                   WHERE {segment}.next_number BETWEEN 0 AND {highest} RETURNING next_number",
         // As the search path finds it, like the statements.
         columns: "SELECT CAST(attname AS TEXT) FROM pg_attribute \
                   WHERE attrelid = to_regclass(quote_ident(?)) \

@@ -27,6 +27,7 @@ pub(super) struct SegmentStatements {
     inserted_code: String,
     or_keep: &'static str,
     reserve: String,
+    insert_or_reserve: String,
     next: String,
     give_back: String,
     list: String,
@@ -34,7 +35,7 @@ pub(super) struct SegmentStatements {
 
 impl SegmentStatements {
     pub(super) fn new(dialect: &Dialect, table: &str) -> Self {
-        let Dialect { quote, clock, now, or_keep, raised, returning, .. } = dialect;
+        let Dialect { quote, clock, now, or_keep, raised, returning, or_raise, .. } = dialect;
         let segment = format!("{quote}{table}{quote}");
         let raised = raised.replace("{}", "next_number + ?");
         Self {
@@ -49,6 +50,13 @@ impl SegmentStatements {
                  updated_at = {now} \
                  WHERE namespace = ? AND code = ? AND next_number BETWEEN 0 AND ?{returning}"
             ),
+            insert_or_reserve: format!(
+                "{clock}INSERT INTO {segment} \
+                 (namespace, code, next_number, step, token, created_at, updated_at) \
+                 VALUES (?, ?, {}, {{by}}, ?, {now}, {now}) {}",
+                dialect.raised.replace("{}", "{first}"),
+                or_raise.replace("{now}", now).replace("{segment}", &segment),
+            ),
             next: format!("SELECT next_number FROM {segment} WHERE namespace = ? AND code = ?"),
             give_back: format!(
                 "{clock}UPDATE {segment} SET next_number = ?, token = ?, updated_at = {now} \
@@ -60,6 +68,17 @@ impl SegmentStatements {
                 dialect.unix_ms.replace("{}", "updated_at"),
             ),
         }
+    }
+}
+
+impl SegmentStatements {
+    /// One statement that makes a code or reserves from it. Its numbers stand in its text, since
+    /// the engines would have them in different orders; few codes differ in them.
+    fn insert_or_reserve(&self, first: u64, by: u64, highest: u64) -> String {
+        self.insert_or_reserve
+            .replace("{first}", &(first + by).to_string())
+            .replace("{by}", &by.to_string())
+            .replace("{highest}", &highest.to_string())
     }
 }
 
@@ -97,19 +116,32 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         code: &str,
         reservation: &Reservation,
     ) -> Result<Reserved, StoreError> {
-        let Reservation { by, end, token } = *reservation;
+        let Reservation { by, end, token, or_begin_at } = *reservation;
         let token = token.to_string();
         let key = [Arg::Text(namespace), Arg::Text(code)];
         if let Some(highest) = end.checked_sub(by) {
-            let [step, highest] = [integer(by), integer(highest)];
-            let args = [step, step, Arg::Text(&token), key[0], key[1], highest];
-            if let Some(next) = self.connections.raise(&self.segments.reserve, &args).await? {
+            let raised = match or_begin_at.filter(|first| *first <= highest) {
+                Some(first) => {
+                    let sql = self.segments.insert_or_reserve(first, by, highest);
+                    let args = [key[0], key[1], Arg::Text(&token)];
+                    self.connections.raise(&sql, &args).await?
+                }
+                None => {
+                    let [step, highest] = [integer(by), integer(highest)];
+                    let args = [step, step, Arg::Text(&token), key[0], key[1], highest];
+                    self.connections.raise(&self.segments.reserve, &args).await?
+                }
+            };
+            if let Some(next) = raised {
                 // It was not negative before.
                 return Ok(Reserved::From(next.unsigned_abs() - by));
             }
         }
         let rows = self.connections.fetch(&self.segments.next, &key).await?;
-        let Some(row) = rows.into_iter().next() else { return Ok(Reserved::NoSuchCode) };
+        let Some(row) = rows.into_iter().next() else {
+            let none = or_begin_at.map(|next| Reserved::Refused { next });
+            return Ok(none.unwrap_or(Reserved::NoSuchCode));
+        };
         let mut reader = Reader::new(&self.segment_table, format!("{namespace} {code}"), row);
         Ok(Reserved::Refused { next: reader.count("next_number")? })
     }

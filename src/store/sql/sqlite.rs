@@ -104,6 +104,10 @@ impl Engine for SqliteEngine {
         or_keep: "ON CONFLICT DO NOTHING",
         raised: "{}",
         returning: " RETURNING next_number",
+        or_raise: "ON CONFLICT (namespace, code) DO UPDATE \
+                   SET next_number = {segment}.next_number + {by}, step = excluded.step, \
+                   token = excluded.token, updated_at = {now} \
+                   WHERE {segment}.next_number BETWEEN 0 AND {highest} RETURNING next_number",
         columns: "SELECT name FROM pragma_table_info(?)",
     };
     const MIGRATIONS: &'static [MigrationFile] = &[
