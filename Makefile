@@ -21,6 +21,7 @@ build: ## the release binary, target/release/raindrop
 
 test: ## every test there is; starts private database servers, installing them if need be
 	$(CARGO) test --locked
+	$(CARGO) build --locked --no-default-features --examples
 	$(CARGO) test --locked --no-default-features --lib --test embed
 	$(MAKE) model-test
 
@@ -60,7 +61,7 @@ fmt: ## formats the code
 lint: ## formatting and clippy, warnings denied, with default and without default features
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
-	$(CARGO) clippy --locked --no-default-features --lib --test embed -- -D warnings
+	$(CARGO) clippy --locked --no-default-features --lib --test embed --examples -- -D warnings
 	for feature in keeper mysql postgres redis sqlite; do \
 	  $(CARGO) clippy --locked --no-default-features --features $$feature --lib -- -D warnings || exit 1; \
 	done

@@ -1,5 +1,9 @@
 //! The core as a library, through its public face only; also built without default features.
 
+#[path = "../support/example.rs"]
+mod example;
+mod examples;
+
 use std::{sync::Arc, thread};
 
 use raindrop::core::{

@@ -5,6 +5,11 @@ mod bounds;
 mod cors;
 mod documents;
 mod encodings;
+#[cfg(feature = "sqlite")]
+#[path = "../support/example.rs"]
+mod example;
+#[cfg(feature = "sqlite")]
+mod examples;
 mod health;
 mod issuing;
 mod metrics;

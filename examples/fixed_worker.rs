@@ -1,0 +1,39 @@
+//! IDs in one's own process, with a worker id that one assigns: no database, no runtime.
+//!
+//! ```text
+//! cargo run --example fixed_worker --no-default-features -- 7
+//! ```
+//!
+//! The promise is as good as the assignment: no other process may run with the same worker id at
+//! any time. Where nobody can see to that, lease one, as `own_service.rs` does.
+
+#![expect(clippy::print_stdout, reason = "a program that prints IDs")]
+
+use std::{error::Error, sync::Arc, thread};
+
+use raindrop::core::{
+    clock::SystemClock,
+    issue::{Generator, IssueSettings},
+    preset::Preset,
+    worker_id::{FixedWorkerId, WorkerIdSource},
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let number = std::env::args().nth(1).map_or(Ok(7), |text| text.parse())?;
+
+    // The worker id is checked against the layout: 0 to 511 with this one.
+    let layout = Preset::Raindrop.spec().build()?;
+    let worker = FixedWorkerId(number).worker_id(&layout)?;
+    let clock = Arc::new(SystemClock::default());
+    let generator = Generator::with_worker(layout, worker, &IssueSettings::default(), clock)?;
+
+    for _ in 0..10 {
+        let claim = generator.claim("order", 1)?;
+        // Zero, unless the sequence of this millisecond is used up.
+        thread::sleep(claim.wait);
+        for id in claim.ids {
+            println!("{id}");
+        }
+    }
+    Ok(())
+}
