@@ -192,7 +192,7 @@ impl<P: Policy> SegmentCursor<P> {
 
     /// Whether another block is due.
     pub(crate) fn needs_more(&self) -> bool {
-        self.missing.load(Ordering::Acquire) > 0 || self.left() <= self.low.load(Ordering::Acquire)
+        self.missing.load(Ordering::Acquire) > 0 || self.left() < self.low.load(Ordering::Acquire)
     }
 
     /// Calls the waker.
