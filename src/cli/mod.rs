@@ -67,7 +67,7 @@ enum Command {
     Health(health::HealthArguments),
     /// List worker ids: who holds what, and until when; or change what the store says of them.
     Workers(workers::WorkersArguments),
-    /// List the codes of segment mode: their next numbers, steps and what is left.
+    /// List the codes of segment mode: their next numbers, steps and what is left; or raise them.
     Codes(codes::CodesArguments),
 }
 

@@ -43,7 +43,8 @@ pub use self::{
     },
     operator::{Freed, Moved, Operator, OperatorError, Raised, Relaid},
     segment::{
-        GivenBack, SegmentHandle, SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus,
+        GivenBack, RaiseError, SegmentHandle, SegmentIssuer, SegmentKeeper, SegmentSettings,
+        SegmentStatus, raise_code,
     },
     settings::{KeeperSettings, LeaseTimes},
     status::{LeaseView, Status, Trouble},

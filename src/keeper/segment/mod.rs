@@ -3,6 +3,7 @@
 mod code;
 mod handle;
 mod issuer;
+mod raise;
 mod refill;
 mod settings;
 mod shared;
@@ -14,7 +15,11 @@ use rand::{Rng, rand_core::UnwrapErr, rngs::SysRng};
 use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
 
 pub use self::{
-    handle::SegmentHandle, issuer::SegmentIssuer, settings::SegmentSettings, shared::SegmentStatus,
+    handle::SegmentHandle,
+    issuer::SegmentIssuer,
+    raise::{RaiseError, raise_code},
+    settings::SegmentSettings,
+    shared::SegmentStatus,
     task::GivenBack,
 };
 use self::{shared::Shared, task::Task};

@@ -1,53 +1,32 @@
-//! `raindrop codes`: the codes of segment mode.
+//! `raindrop codes`: which there are.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Failure, output, table::table};
+use super::{Failure, output, table};
 use crate::{
-    core::{
-        clock::SystemClock, code::is_valid_code, instant::format_unix_ms, segment::SegmentSpec,
-    },
+    core::{code::is_valid_code, instant::format_unix_ms, segment::SegmentSpec},
     keeper::SegmentSettings,
-    server::config::{Config, DURATION_FORM, parse_duration},
-    store::{self, ListedSegment, Store, StoreError},
+    server::config::Config,
+    store::{ListedSegment, Store, StoreError},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "CODE", "NEXT", "LEFT", "STEP", "WRITTEN", "RATE"];
 
-#[derive(Debug, clap::Args)]
-pub(super) struct CodesArguments {
-    /// Read twice, so far apart, and tell how many numbers a second were reserved meanwhile. Nodes
-    /// reserve about once in segment.target_duration: ask for several times that.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+pub(super) async fn run(
+    config: &Config,
+    store: &dyn Store,
     rate_over: Option<Duration>,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration = parse_duration(text).filter(|duration| !duration.is_zero());
-    duration.ok_or_else(|| format!("must be {DURATION_FORM}"))
-}
-
-pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(list(config, arguments));
-    // A frozen store must not hold up the end of the process.
-    runtime.shutdown_background();
-    result
-}
-
-async fn list(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
-    let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
-    let mut codes = read(store.as_ref()).await?;
+) -> Result<(), Failure> {
+    let mut codes = read(store).await?;
     let mut rates = BTreeMap::new();
-    if let Some(apart) = arguments.rate_over {
+    if let Some(apart) = rate_over {
         let (first, before) = (Instant::now(), codes);
         tokio::time::sleep(apart).await;
-        codes = read(store.as_ref()).await?;
+        codes = read(store).await?;
         rates = rates_between(&before, &codes, first.elapsed());
     }
-    store.close().await;
     let lines: Vec<[String; 7]> = codes
         .iter()
         .map(|listed| line(listed, spec_of(config, listed), rates.get(&key(listed)).copied()))
@@ -55,7 +34,7 @@ async fn list(config: &Config, arguments: &CodesArguments) -> Result<(), Failure
     Ok(output::print(&table(HEADINGS, &lines))?)
 }
 
-async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
+pub(super) async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
     let mut listed = match store.segments().await {
         // Nobody used this store yet; a list must not be what creates it.
         Err(StoreError::Vanished(_)) => Vec::new(),
@@ -114,8 +93,13 @@ fn line(listed: &ListedSegment, spec: Option<&SegmentSpec>, rate: Option<f64>) -
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::store::{MemoryStore, NewSegment, SegmentStore};
+    use crate::{
+        core::clock::SystemClock,
+        store::{MemoryStore, NewSegment, SegmentStore},
+    };
 
     fn listed(code: &str, next: u64, step: u64) -> ListedSegment {
         let (namespace, code) = ("numbers".into(), code.into());

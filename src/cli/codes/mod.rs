@@ -1,0 +1,57 @@
+//! `raindrop codes`: the codes of segment mode.
+
+mod list;
+mod raise;
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Failure, output, table::table};
+use crate::{
+    core::clock::SystemClock,
+    server::config::{Config, DURATION_FORM, parse_duration},
+    store,
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct CodesArguments {
+    /// Read twice, so far apart, and tell how many numbers a second were reserved meanwhile. Nodes
+    /// reserve about once in segment.target_duration: ask for several times that.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    rate_over: Option<Duration>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Raise the next numbers of codes: for a store restored from a backup, before any node uses
+    /// it.
+    ///
+    /// A backup has old next numbers: nodes that begin there would issue again what was issued
+    /// since. The numbers that are passed over are a gap, and nothing else.
+    ///
+    /// Needs, to be safe: no node has reserved from the restored store before, and --by is more
+    /// than was reserved of any code since the backup.
+    Raise(raise::RaiseArguments),
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text).filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| format!("must be {DURATION_FORM}"))
+}
+
+pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(async {
+        let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
+        let result = match &arguments.command {
+            None => list::run(config, store.as_ref(), arguments.rate_over).await,
+            Some(Command::Raise(arguments)) => raise::run(store.as_ref(), arguments).await,
+        };
+        store.close().await;
+        result
+    });
+    // A frozen store must not hold up the end of the process.
+    runtime.shutdown_background();
+    result
+}

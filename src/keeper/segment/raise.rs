@@ -1,0 +1,76 @@
+//! Raising the next number of a code by hand, for a store that went back in time.
+
+use rand::{RngExt, rand_core::UnwrapErr, rngs::SysRng};
+
+use crate::{
+    core::{lease::Token, segment::SegmentSpec},
+    store::{Reservation, Reserved, Store, StoreError},
+};
+
+/// Why a code was not raised.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RaiseError {
+    /// The next number would be beyond the largest.
+    #[error("code {code:?}: the next number is {next} and cannot be raised by {by}")]
+    TooLarge {
+        /// The code.
+        code: String,
+        /// Its next number.
+        next: u64,
+        /// By how much it was to be raised.
+        by: u64,
+    },
+    /// The code is not there.
+    #[error("code {0:?} is not in the store")]
+    NoSuchCode(String),
+    /// The store fails; the code may have been raised.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Raises the next number of a code as a reservation would, whose numbers nobody ever uses;
+/// returns the next number. Safe at any time: it only leaves a gap.
+///
+/// # Errors
+///
+/// See [`RaiseError`].
+pub async fn raise_code(
+    store: &dyn Store,
+    namespace: &str,
+    code: &str,
+    by: u64,
+) -> Result<u64, RaiseError> {
+    let token = Token::from_bits(UnwrapErr(SysRng).random());
+    let end = SegmentSpec::LARGEST_NUMBER + 1;
+    let reservation = Reservation { by, end, token, or_begin_at: None };
+    match store.reserve(namespace, code, &reservation).await? {
+        Reserved::From(first) => Ok(first + by),
+        Reserved::Refused { next } => Err(RaiseError::TooLarge { code: code.to_owned(), next, by }),
+        Reserved::NoSuchCode => Err(RaiseError::NoSuchCode(code.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        core::clock::ManualClock,
+        store::{MemoryStore, NewSegment, SegmentStore},
+    };
+
+    #[tokio::test]
+    async fn a_code_is_raised_and_never_beyond_the_largest_number() {
+        let store = MemoryStore::new(Arc::new(ManualClock::new(0)));
+        let new = [NewSegment { code: "order".into(), first: 7 }];
+        store.create_segments("numbers", &new).await.expect("made");
+        let raise = async |code, by| raise_code(&store, "numbers", code, by).await;
+        assert_eq!(raise("order", 1_000).await.expect("raised"), 1_007);
+        let error = raise("order", SegmentSpec::LARGEST_NUMBER).await.expect_err("too large");
+        assert!(matches!(error, RaiseError::TooLarge { next: 1_007, .. }), "{error}");
+        let error = raise("other", 1).await.expect_err("not there");
+        assert!(matches!(error, RaiseError::NoSuchCode(_)), "{error}");
+    }
+}
