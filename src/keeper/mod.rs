@@ -67,7 +67,9 @@ const LONGEST_DEADLINE: Duration = Duration::from_hours(24 * 365);
 #[non_exhaustive]
 pub enum KeeperError {
     /// The namespace was recorded with another layout.
-    #[error("namespace {namespace}: this node's layout is `{ours}`, the store's is `{recorded}`")]
+    #[error(
+        "namespace {namespace}: this node's layout is `{ours}`, the store's is `{recorded}` (docs/operations.md tells how to move to another one)"
+    )]
     LayoutConflict {
         /// The namespace.
         namespace: String,

@@ -13,14 +13,18 @@ pub struct StepRule {
     pub target: Duration,
 }
 
+/// A rate is taken over at least this long.
+const SHORTEST: Duration = Duration::from_secs(1);
+
 impl StepRule {
     /// The step that lasts for the target at the rate of the last block: `used` numbers were
     /// handed out in `elapsed` since the reservation before, whose step was `last`.
     ///
     /// A burst widens it at once, by eight at most; idleness narrows it by half at a time.
     pub fn next(self, last: u64, used: u64, elapsed: Duration) -> u64 {
-        let target_ms = self.target.as_millis();
-        let wanted = u128::from(used) * target_ms / elapsed.as_millis().max(1);
+        // What happens within less says nothing about a rate.
+        let elapsed_ms = elapsed.max(SHORTEST).as_millis();
+        let wanted = u128::from(used) * self.target.as_millis() / elapsed_ms;
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
         wanted.clamp(last / 2, last.saturating_mul(8)).clamp(self.min, self.max)
     }
@@ -56,6 +60,7 @@ mod tests {
     #[test]
     fn a_burst_widens_quickly_and_idleness_narrows_slowly() {
         assert_eq!(RULE.next(1_000, 1_000, Duration::ZERO), 8_000);
+        assert_eq!(RULE.next(1_000, 1, Duration::ZERO), 1_000, "one number is no burst");
         assert_eq!(RULE.next(8_000, 8_000, Duration::from_secs(3_600)), 4_000);
         assert_eq!(RULE.next(1_500, 0, Duration::from_secs(3_600)), 1_000);
         assert_eq!(RULE.next(u64::MAX, u64::MAX, Duration::ZERO), 1_000_000);
