@@ -83,6 +83,19 @@ pub enum BackfillError {
         /// The namespace.
         namespace: String,
     },
+    /// The shares of past ticks were counted in another table or in another way: they would be
+    /// handed out again.
+    #[error(
+        "namespace {namespace}: IDs for a past time were handed out with `{recorded}`, and this node has `{ours}`: it would hand them out again"
+    )]
+    CountedOtherwise {
+        /// The namespace.
+        namespace: String,
+        /// What this node has.
+        ours: String,
+        /// What is recorded.
+        recorded: String,
+    },
     /// The store fails. What was reserved is lost.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -178,7 +191,7 @@ impl Backfill {
     async fn look(&self) -> Result<(u64, i64), BackfillError> {
         let KeeperSettings { namespace, layout, .. } = &self.settings;
         if !self.prepared.load(Ordering::Acquire) {
-            self.ask(StoreOperation::Prepare, self.store.prepare_segments()).await?;
+            self.prepare().await?;
             self.prepared.store(true, Ordering::Release);
         }
         let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
@@ -188,6 +201,24 @@ impl Backfill {
             Some(record) => Ok((record.since_tick, survey.now_ms)),
             None => Err(BackfillError::RecordChanged { namespace: namespace.clone() }),
         }
+    }
+
+    /// Makes the table, once it is certain that the shares of the ticks are counted as before: in
+    /// the same table, and for each code or for all together. The record of that stands beside the
+    /// namespace's, under a name that no namespace has.
+    async fn prepare(&self) -> Result<(), BackfillError> {
+        let KeeperSettings { namespace, issue, .. } = &self.settings;
+        let (shared, table) = (issue.codes_shared, self.store.segment_table());
+        let ours = format!("codes.shared={shared} table={table}");
+        let name = format!("{namespace}@past");
+        let question = self.store.layout_record(&name, &ours);
+        let recorded = self.ask(StoreOperation::Prepare, question).await?.words;
+        if recorded != ours {
+            let namespace = namespace.clone();
+            return Err(BackfillError::CountedOtherwise { namespace, ours, recorded });
+        }
+        self.ask(StoreOperation::Prepare, self.store.prepare_segments()).await?;
+        Ok(())
     }
 
     /// The first of the numbers that were reserved, or the next one where there are too few.

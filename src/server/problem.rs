@@ -238,7 +238,7 @@ impl From<BackfillError> for Problem {
             BackfillError::NotReserved { .. }
             | BackfillError::OutOfRange { .. }
             | BackfillError::UsedUp { .. } => Self::new(ProblemCode::OutOfRange, error.to_string()),
-            BackfillError::RecordChanged { .. } => {
+            BackfillError::RecordChanged { .. } | BackfillError::CountedOtherwise { .. } => {
                 Self::passing(ProblemCode::StoreLost, error.to_string(), RETRY_UNKNOWN)
             }
             BackfillError::Store(error) => {

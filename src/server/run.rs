@@ -67,6 +67,8 @@ impl Service {
         let codes = config.codes.clone();
         let backfills: Vec<Backfill> = config
             .keepers()
+            // What forgets which IDs were handed out would hand them out again.
+            .filter(|_| config.store.url != "memory:")
             .map(|settings| {
                 let observer = metrics.observer(&settings.namespace);
                 Backfill::new(settings.clone(), Arc::clone(&store), observer)

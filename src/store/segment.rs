@@ -68,6 +68,9 @@ pub struct ListedSegment {
 /// After an error of [`Self::reserve`] the numbers may have been reserved: they are a gap then.
 #[async_trait]
 pub trait SegmentStore: Debug + Send + Sync {
+    /// What names the table of segments: with another one, numbers would begin anew.
+    fn segment_table(&self) -> &str;
+
     /// Creates or checks the table of segments, after [`Store::prepare`](super::Store::prepare).
     /// Safe to repeat, and to run on many nodes at once.
     async fn prepare_segments(&self) -> Result<(), StoreError>;

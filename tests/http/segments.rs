@@ -277,7 +277,9 @@ async fn every_namespace_that_has_another_mode_in_the_store_is_named() {
     serve(&text("segment", "snowflake"), store.clone()).await.expect("a clean stop");
     let error = serve(&text("snowflake", "segment"), store.clone()).await.expect_err("conflicts");
     let said = error.to_string();
-    for part in ["namespace a: ", "namespace b: ", "`mode=segment`", "`unit=millisecond "] {
+    for part in
+        ["namespace a: ", "namespace b: ", "`mode=segment table=memory`", "`unit=millisecond "]
+    {
         assert!(said.contains(part), "{part} in {said}");
     }
     assert!(!said.contains("namespace c: "), "{said}");

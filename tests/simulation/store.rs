@@ -441,6 +441,10 @@ impl Connection {
 /// Segments are simulated by themselves.
 #[async_trait]
 impl SegmentStore for Connection {
+    fn segment_table(&self) -> &str {
+        self.cluster.memory.segment_table()
+    }
+
     async fn prepare_segments(&self) -> Result<(), StoreError> {
         self.cluster.memory.prepare_segments().await
     }

@@ -37,7 +37,10 @@ pub(super) async fn run(
 pub(super) async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
     let mut listed = match store.segments().await {
         // Nobody used this store yet; a list must not be what creates it.
-        Err(StoreError::Vanished(_)) => Vec::new(),
+        Err(StoreError::Vanished(what)) => {
+            output::error(&format!("nobody used this store yet: {what}"));
+            Vec::new()
+        }
         listed => listed?,
     };
     // What was issued for past ticks is kept in the same table, as `code@tick`.

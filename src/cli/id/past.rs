@@ -11,6 +11,9 @@ use crate::{
     store,
 };
 
+const FORGETS: &str = "--at: memory: forgets which IDs of a past time were handed out; use a store \
+                       that outlives the process";
+
 pub(super) async fn issue(
     config: &Config,
     settings: KeeperSettings,
@@ -18,6 +21,9 @@ pub(super) async fn issue(
     at_ms: i64,
     mut printer: Printer<'_>,
 ) -> Result<(), Failure> {
+    if config.store.url == "memory:" {
+        return Err(Failure::Usage(FORGETS.into()));
+    }
     let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
     let backfill = Backfill::new(settings, Arc::clone(&store), Arc::new(NoObserver));
     let ids = backfill.ids(code, printer.left, at_ms).await;
@@ -30,9 +36,9 @@ impl From<BackfillError> for Failure {
     fn from(error: BackfillError) -> Self {
         match error {
             BackfillError::Store(error) => error.into(),
-            error @ (BackfillError::Refused(_) | BackfillError::NotReserved { .. }) => {
-                Self::Usage(error.to_string())
-            }
+            error @ (BackfillError::Refused(_)
+            | BackfillError::NotReserved { .. }
+            | BackfillError::CountedOtherwise { .. }) => Self::Usage(error.to_string()),
             error => Self::Failed(error.to_string()),
         }
     }

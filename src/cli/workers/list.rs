@@ -16,7 +16,10 @@ const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", 
 pub(super) async fn run(config: &Config, store: &dyn Store) -> Result<(), Failure> {
     let rows = match store.list().await {
         // Nobody used this store yet; a list must not be what creates it.
-        Err(StoreError::Vanished(_)) => Vec::new(),
+        Err(StoreError::Vanished(what)) => {
+            output::error(&format!("nobody used this store yet: {what}"));
+            Vec::new()
+        }
         rows => rows?,
     };
     let mut layouts: BTreeMap<&str, &Layout> = BTreeMap::new();

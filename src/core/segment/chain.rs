@@ -5,7 +5,9 @@ use std::ops::Range;
 use super::spec::{Block, Progression};
 use crate::core::lease::Token;
 
-/// Blocks by index (see [`Progression`]), ascending and not touching: neighbours are merged.
+/// Blocks by index (see [`Progression`]), ascending. Reservations that follow each other are one;
+/// those that only touch by index are not, because numbers of others, who count in other steps,
+/// may lie between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Chain(Vec<Link>);
 
@@ -13,6 +15,8 @@ pub struct Chain(Vec<Link>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Link {
     indexes: Range<u64>,
+    /// One past its last number, of whatever progression.
+    end: u64,
     /// The token of the last reservation in it.
     token: Token,
 }
@@ -77,18 +81,20 @@ impl Chain {
         next: u64,
     ) -> Result<Self, WentBack> {
         let (first, end) = (progression.index_at(block.first), progression.index_at(block.end));
-        let held = self.0.last().map_or(next, |link| link.indexes.end.max(next));
-        if first < held {
-            return Err(WentBack { first: block.first, held: progression.number(held) });
+        let held = self.0.last().map_or(0, |link| link.end);
+        if block.first < held {
+            return Err(WentBack { first: block.first, held });
         }
-        let mut links: Vec<Link> =
-            self.0.iter().filter(|link| link.indexes.end > next).cloned().collect();
+        // The last one stays, used up or not: it tells how far this process has come.
+        let used_up = self.0.iter().take_while(|link| link.indexes.end <= next).count();
+        let kept = used_up.min(self.0.len().saturating_sub(1));
+        let mut links = self.0[kept..].to_vec();
         match links.last_mut() {
-            Some(last) if last.indexes.end == first => {
+            Some(last) if last.end == block.first => {
                 last.indexes.end = end;
-                last.token = block.token;
+                (last.end, last.token) = (block.end, block.token);
             }
-            _ => links.push(Link { indexes: first..end, token: block.token }),
+            _ => links.push(Link { indexes: first..end, end: block.end, token: block.token }),
         }
         Ok(Self(links))
     }
@@ -124,9 +130,10 @@ impl Chain {
 
     /// The unused end of the last block, which can be given back when no reservation followed.
     pub fn tail(&self, next: u64) -> Option<Tail> {
-        let last = self.0.last().filter(|link| link.indexes.end > next)?;
+        let last = self.0.last()?;
         let from = last.indexes.start.max(next);
-        Some(Tail { from, end: last.indexes.end, token: last.token })
+        let tail = Tail { from, end: last.indexes.end, token: last.token };
+        Some(tail).filter(|tail| tail.from < tail.end)
     }
 
     /// The whole last block: what must not be given back.
@@ -147,6 +154,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::segment::SegmentSpec;
 
     fn block(first: u64, end: u64) -> Block {
         Block { first, end, token: Token::from_bits(u128::from(end)) }
@@ -197,7 +205,23 @@ mod tests {
         let all = Progression::ALL;
         assert_eq!(held.with(&block(9, 20), all, 0), Err(WentBack { first: 9, held: 10 }));
         let used_up = held.with(&block(30, 40), all, 10).expect("ahead");
-        assert_eq!(used_up.0.len(), 1);
-        assert!(Chain::default().with(&block(9, 20), all, 10).is_err());
+        let used_up = used_up.with(&block(50, 60), all, 40).expect("ahead");
+        assert_eq!(used_up.0.len(), 2);
+        assert_eq!(used_up.with(&block(59, 70), all, 60), Err(WentBack { first: 59, held: 60 }));
+    }
+
+    /// Somebody who counts by ones reserved between two blocks that touch for us.
+    #[test]
+    fn blocks_with_numbers_of_others_between_them_are_not_one() {
+        let tens = SegmentSpec { increment: 10, ..SegmentSpec::default() }.progression();
+        let chain = Chain::default();
+        let chain = chain.with(&block(5, 25), tens, 0).expect("the first");
+        let chain = chain.with(&block(29, 49), tens, 2).expect("ahead");
+        assert_eq!(chain.take(1, 4).expect("10, 20, 30, 40").end(), 5);
+        let tail = chain.tail(2).expect("30 and 40");
+        assert_eq!((tens.number(tail.from), tail.token), (30, Token::from_bits(49)));
+        // A block without a number of ours has nothing to give back.
+        let chain = chain.with(&block(51, 55), tens, 2).expect("ahead");
+        assert_eq!(chain.tail(2), None);
     }
 }

@@ -28,8 +28,9 @@ const SERVED_AT_A_TIME: usize = 64;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause while the store fails.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// What a namespace's layout record says in this mode.
-const WORDS: &str = "mode=segment";
+/// How a namespace's layout record begins in this mode; the table follows, because in another one
+/// numbers would begin anew.
+const WORDS: &str = "mode=segment table=";
 
 #[derive(Debug)]
 pub(super) struct Task<P: Policy> {
@@ -229,17 +230,15 @@ async fn prepare_namespace<P: Policy>(
     for warning in shared.ask(observer, StoreOperation::Prepare, question).await? {
         tracing::warn!(namespace = settings.namespace, "{warning}");
     }
+    let ours = format!("{WORDS}{}", store.segment_table());
+    let question = store.layout_record(&settings.namespace, &ours);
+    let recorded = shared.ask(observer, StoreOperation::Prepare, question).await?.words;
+    if recorded != ours {
+        let namespace = settings.namespace.clone();
+        return Err(KeeperError::LayoutConflict { namespace, ours, recorded });
+    }
     let question = store.prepare_segments();
     shared.ask(observer, StoreOperation::Prepare, question).await?;
-    let question = store.layout_record(&settings.namespace, WORDS);
-    let record = shared.ask(observer, StoreOperation::Prepare, question).await?;
-    if record.words != WORDS {
-        return Err(KeeperError::LayoutConflict {
-            namespace: settings.namespace.clone(),
-            ours: WORDS.to_owned(),
-            recorded: record.words,
-        });
-    }
     let new = |(code, spec): (&String, &SegmentSpec)| NewSegment {
         code: code.clone(),
         first: spec.first(),

@@ -83,6 +83,22 @@ async fn a_layout_that_reserves_nothing_has_none() {
     assert!(matches!(error, Err(BackfillError::NotReserved { .. })));
 }
 
+/// Each code's own share and the one of all codes are the same IDs.
+#[tokio::test(start_paused = true)]
+async fn shares_that_were_counted_otherwise_are_not_handed_out_again() {
+    let world = yitter();
+    let _node = world.node().await;
+    backfill(&world, world.settings(), 1).ids("order", 2, NOW - 1).await.expect("two");
+    let mut shared = world.settings();
+    shared.issue.codes_shared = true;
+    let error = backfill(&world, shared, 2).ids("order", 1, NOW - 1).await.expect_err("other");
+    assert!(matches!(error, BackfillError::CountedOtherwise { .. }), "{error}");
+    for part in ["codes.shared=false", "codes.shared=true", "table=memory"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    backfill(&world, world.settings(), 3).ids("order", 3, NOW - 1).await.expect("three");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_loses_ids_and_gives_none_twice() {
     let world = yitter();

@@ -262,6 +262,10 @@ impl Store for FaultyStore {
 
 #[async_trait]
 impl SegmentStore for FaultyStore {
+    fn segment_table(&self) -> &str {
+        self.inner.segment_table()
+    }
+
     async fn prepare_segments(&self) -> Result<(), StoreError> {
         self.answer().await?;
         self.inner.prepare_segments().await

@@ -38,7 +38,9 @@ impl Past {
         let at_ms = read_instant("at", at)?;
         let namespace = issuer.namespace();
         let backfill = state.backfill(namespace).ok_or_else(|| {
-            let detail = format!("namespace {namespace:?} counts: no ID of it has a time");
+            let detail = format!(
+                "namespace {namespace:?} has no IDs for a past time: it counts, or its store is memory:"
+            );
             Problem::new(ProblemCode::OutOfRange, detail)
         })?;
         Ok(Self { backfill, at_ms })

@@ -26,6 +26,10 @@ impl MemoryStore {
 
 #[async_trait]
 impl SegmentStore for MemoryStore {
+    fn segment_table(&self) -> &str {
+        "memory"
+    }
+
     async fn prepare_segments(&self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -18,6 +18,10 @@ const CODES_AT_ONCE: usize = 500;
 
 #[async_trait]
 impl SegmentStore for RedisStore {
+    fn segment_table(&self) -> &str {
+        &self.segment_table
+    }
+
     async fn prepare_segments(&self) -> Result<(), StoreError> {
         // Fails when the name is somebody else's.
         self.server.command::<u64>("SCARD", &self.segments.names()).await?;

@@ -84,6 +84,10 @@ impl SegmentStatements {
 
 #[async_trait]
 impl<E: Engine> SegmentStore for SqlStore<E> {
+    fn segment_table(&self) -> &str {
+        &self.segment_table
+    }
+
     async fn prepare_segments(&self) -> Result<(), StoreError> {
         let tables = vec![(self.segment_table.clone(), COLUMNS)];
         Schema::new(&self.connections, &self.segment_table, tables, E::SEGMENT_MIGRATIONS)

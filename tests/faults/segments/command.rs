@@ -54,5 +54,5 @@ fn the_command_line_counts_too_and_gives_back_what_it_did_not_need() {
     assert_eq!(code, Some(0), "{err}");
     let other_mode = [("RAINDROP__NAMESPACES__N__LAYOUT__PRESET", "twitter")];
     let (code, _, err) = run(&["id", "a", "--namespace", "n"], &other_mode, folder.path());
-    assert!(code == Some(2) && err.contains("`mode=segment`"), "{err}");
+    assert!(code == Some(2) && err.contains("`mode=segment table="), "{err}");
 }

@@ -55,10 +55,9 @@ fn describe(scenario: &Scenario, planting: Planting, failure: &str, ops: &[Op]) 
     };
     let listed: String = ops.iter().map(|op| format!("\n  {op:?}")).collect();
     format!(
-        "{failure}\nreplay: SEED={} {bug}cargo test --test simulation segments::replay -- --nocapture\n{} nodes, {:?}\nshrunk to {} operations:{listed}",
+        "{failure}\nreplay: SEED={} {bug}cargo test --test simulation segments::replay -- --nocapture\n{:?}\nshrunk to {} operations:{listed}",
         scenario.seed,
-        scenario.nodes,
-        scenario.spec,
+        scenario.specs,
         ops.len(),
     )
 }

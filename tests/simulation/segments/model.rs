@@ -59,8 +59,9 @@ pub(super) enum Fate {
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) seed: u64,
-    pub(super) nodes: usize,
-    pub(super) spec: SegmentSpec,
+    /// What each node takes the codes for. Nodes that count in other steps than others must not
+    /// repeat a number either.
+    pub(super) specs: Vec<SegmentSpec>,
     pub(super) ops: Vec<Op>,
 }
 
@@ -78,6 +79,12 @@ pub(super) fn generate(seed: u64) -> Scenario {
         remainder: random.random_range(0..increment),
         max: if random.random_bool(0.1) { 400 } else { SegmentSpec::LARGEST_NUMBER },
     };
+    let is_mixed = random.random_bool(0.2);
+    let spec_of = |node: usize| match is_mixed {
+        true => SegmentSpec { increment: increment * [1, 50, 7][node], ..spec },
+        false => spec,
+    };
+    let specs = (0..nodes).map(spec_of).collect();
     let mut ops = Vec::new();
     for _ in 0..random.random_range(10..60) {
         let (node, code) = (random.random_range(0..nodes), random.random_range(0..CODES.len()));
@@ -99,5 +106,5 @@ pub(super) fn generate(seed: u64) -> Scenario {
             _ => Op::Latency { ms: random.random_range(0..50) },
         });
     }
-    Scenario { seed, nodes, spec, ops }
+    Scenario { seed, specs, ops }
 }

@@ -168,6 +168,10 @@ fn away() -> StoreError {
 
 #[async_trait]
 impl SegmentStore for Flaky {
+    fn segment_table(&self) -> &str {
+        self.memory.segment_table()
+    }
+
     async fn prepare_segments(&self) -> Result<(), StoreError> {
         self.travel().await
     }

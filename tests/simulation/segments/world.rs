@@ -8,7 +8,11 @@ use std::{
 };
 
 use raindrop::{
-    core::{issue::ClaimError, policy::Policy, segment::Numbers},
+    core::{
+        issue::ClaimError,
+        policy::Policy,
+        segment::{Numbers, SegmentSpec},
+    },
     keeper::{
         GivenBack, IssueError, NoObserver, SegmentIssuer, SegmentKeeper, SegmentSettings, Trouble,
     },
@@ -61,6 +65,7 @@ struct World<'a, P: Policy> {
     store: Arc<Flaky>,
     nodes: Vec<Node<P>>,
     processes: u64,
+    specs: HashMap<u64, SegmentSpec>,
     begun: Vec<Begun>,
     issued: HashSet<(usize, u64)>,
     last: HashMap<(u64, usize), u64>,
@@ -97,6 +102,7 @@ impl<'a, P: Policy> World<'a, P> {
             store: Flaky::new(planting),
             nodes: Vec::new(),
             processes: 0,
+            specs: HashMap::new(),
             begun: Vec::new(),
             issued: HashSet::new(),
             last: HashMap::new(),
@@ -104,20 +110,22 @@ impl<'a, P: Policy> World<'a, P> {
             failure: None,
             trace: DefaultHasher::new(),
         };
-        for _ in 0..scenario.nodes {
-            let node = world.start();
+        for node in 0..scenario.specs.len() {
+            let node = world.start(node);
             world.nodes.push(node);
         }
         world
     }
 
-    fn start(&mut self) -> Node<P> {
+    fn start(&mut self, node: usize) -> Node<P> {
         self.processes += 1;
         let process = self.processes;
         let mut settings =
             SegmentSettings { max_wait: MAX_WAIT, ..SegmentSettings::new("numbers") };
+        let spec = self.scenario.specs[node];
+        self.specs.insert(process, spec);
         for code in CODES {
-            settings = settings.with_code(code, self.scenario.spec);
+            settings = settings.with_code(code, spec);
         }
         let random = StdRng::seed_from_u64(self.scenario.seed * 1_000 + process);
         let (keeper, mut issuers) = SegmentKeeper::start_with::<P>(
@@ -176,7 +184,7 @@ impl<'a, P: Policy> World<'a, P> {
                         // Another machine: the old process may still be at it.
                         drop(old);
                     }
-                    self.nodes[node] = self.start();
+                    self.nodes[node] = self.start(node);
                 }
             }
             Op::Expect(fate) => self.store.expect(fate),
@@ -220,7 +228,7 @@ impl<'a, P: Policy> World<'a, P> {
                     self.fail(format!("{} numbers instead of {count}", numbers.len()));
                 }
                 for id in numbers {
-                    self.check(code, id.get());
+                    self.check(process, code, id.get());
                 }
             }
             Err(IssueError::NoLease { trouble: Trouble::ShuttingDown, .. }) => {
@@ -236,8 +244,8 @@ impl<'a, P: Policy> World<'a, P> {
         }
     }
 
-    fn check(&mut self, code: usize, number: u64) {
-        let spec = &self.scenario.spec;
+    fn check(&mut self, process: u64, code: usize, number: u64) {
+        let spec = self.specs[&process];
         number.hash(&mut self.trace);
         self.activity.numbers += 1;
         if !self.issued.insert((code, number)) {
@@ -270,7 +278,7 @@ impl<'a, P: Policy> World<'a, P> {
         self.store.set_latency(1);
         for node in 0..self.nodes.len() {
             if self.nodes[node].keeper.is_none() {
-                self.nodes[node] = self.start();
+                self.nodes[node] = self.start(node);
             }
         }
         sleep(Duration::from_secs(30)).await;
@@ -283,7 +291,7 @@ impl<'a, P: Policy> World<'a, P> {
                 let lives = match &answer {
                     Ok(_) => true,
                     // It may have reached its largest number.
-                    Err(_) => self.scenario.spec.max < 1_000,
+                    Err(_) => self.specs[&process].max < 1_000,
                 };
                 if !lives {
                     self.fail(format!("process {process} does not issue: {answer:?}"));
