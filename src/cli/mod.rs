@@ -168,6 +168,15 @@ fn namespace_of<'a>(config: &'a Config, name: &str) -> Result<&'a NamespaceConfi
 }
 
 /// What a namespace leases.
+/// Runs a command's work to its end, and nothing beyond: a frozen store must not hold up the end
+/// of the process.
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    result
+}
+
 fn keeper_of<'a>(config: &'a Config, namespace: &str) -> Result<&'a KeeperSettings, Failure> {
     match &namespace_of(config, namespace)?.mode {
         Mode::Snowflake { keeper, .. } => Ok(keeper),

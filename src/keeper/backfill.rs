@@ -3,21 +3,23 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use rand::{Rng, RngExt, rand_core::UnwrapErr, rngs::SysRng};
+use rand::Rng;
 
-use super::{KeeperSettings, Observer, StoreOperation, ask};
+use super::{
+    KeeperSettings, Observer, StoreOperation, ask,
+    random::{self, Random, fresh_token_of},
+};
 use crate::{
     core::{
         code::is_valid_code,
         id::Id,
         instant::{format_unix_ms, format_unix_ms_short},
         issue::ClaimError,
-        lease::Token,
     },
     store::{Reservation, Reserved, Scope, Store, StoreError},
 };
@@ -33,7 +35,7 @@ pub struct Backfill {
     settings: KeeperSettings,
     store: Arc<dyn Store>,
     observer: Arc<dyn Observer>,
-    random: Mutex<Box<dyn Rng + Send + Sync>>,
+    random: Mutex<Random>,
     prepared: AtomicBool,
 }
 
@@ -114,7 +116,7 @@ impl Backfill {
         store: Arc<dyn Store>,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        Self::with_random(settings, store, observer, Box::new(UnwrapErr(SysRng)))
+        Self::with_random(settings, store, observer, random::of_the_system())
     }
 
     /// Like [`Self::new`], with the source of tokens passed in: for tests.
@@ -227,17 +229,13 @@ impl Backfill {
         let end = layout.backfill_per_tick();
         // More than there ever are: no row is made for that.
         let or_begin_at = (by <= end).then_some(0);
-        let reservation = Reservation { by, end, token: self.fresh_token(), or_begin_at };
+        let reservation = Reservation { by, end, token: fresh_token_of(&self.random), or_begin_at };
         let question = self.store.reserve(namespace, key, &reservation);
         Ok(match self.ask(StoreOperation::Reserve, question).await? {
             Reserved::From(first) => Ok(first),
             Reserved::Refused { next } => Err(next),
             Reserved::NoSuchCode => Err(0),
         })
-    }
-
-    fn fresh_token(&self) -> Token {
-        Token::from_bits(self.random.lock().unwrap_or_else(PoisonError::into_inner).random())
     }
 
     async fn ask<T>(

@@ -2,11 +2,12 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use rand::{Rng, RngExt};
+use rand::Rng;
 use tokio::sync::Notify;
 
 use super::{
     KeeperSettings, LeaseOperation, LeaseOutcome, StoreOperation, Trouble, ask,
+    random::{self, Random, fresh_token},
     shared::{Shared, waker},
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
         issue::Grant,
         lease::{
             ClockCheck, ClockVerdict, HeldLanes, Lease, Purpose, Resolution, Row, RowExpiry,
-            RowWrite, StoreReading, Tenure, Token, judge_clock, next_token,
+            RowWrite, StoreReading, Tenure, judge_clock, next_token,
         },
         policy::Policy,
     },
@@ -34,7 +35,7 @@ pub(super) struct Context<P: Policy> {
     /// Our layout in words.
     pub(super) words: String,
     pub(super) policy: P,
-    random: Box<dyn Rng + Send + Sync>,
+    pub(super) random: Random,
 }
 
 /// What a write was for, and the clocks that were judged for it, kept until its outcome is
@@ -84,7 +85,7 @@ impl<P: Policy> Context<P> {
         settings: KeeperSettings,
         store: Arc<dyn Store>,
         shared: Arc<Shared<P>>,
-        random: Box<dyn Rng + Send + Sync>,
+        random: Random,
     ) -> Self {
         let scope = Scope::new(
             &settings.namespace,
@@ -118,9 +119,8 @@ impl<P: Policy> Context<P> {
         self.random.next_u64()
     }
 
-    /// A random part of the duration, at least half of it, so that nodes do not move in step.
     pub(super) fn jittered(&mut self, duration: Duration) -> Duration {
-        duration.mul_f64(self.random.random_range(0.5..=1.0))
+        random::jittered(&mut self.random, duration)
     }
 
     /// Asks the store, bounded and timed.
@@ -222,7 +222,7 @@ impl<P: Policy> Context<P> {
         mark: u64,
         expiry: RowExpiry,
     ) -> RowWrite {
-        let fresh = || Token::from_bits(self.random.random());
+        let fresh = || fresh_token(&mut self.random);
         RowWrite {
             token: next_token(tenure.token(), fresh, self.policy),
             holder: self.settings.holder.clone(),

@@ -10,6 +10,8 @@ mod hold;
 mod issuer;
 mod observer;
 mod operator;
+mod random;
+mod running;
 mod segment;
 mod settings;
 mod shared;
@@ -20,16 +22,13 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
-use rand::{Rng, rand_core::UnwrapErr, rngs::SysRng};
-use tokio::{
-    sync::{oneshot, watch},
-    task::JoinHandle,
-    time::Instant,
-};
+use rand::Rng;
+use tokio::sync::watch;
 
 use self::{
     ask::ask,
     context::Context,
+    running::Running,
     shared::{Report, Shared},
     task::Task,
 };
@@ -58,9 +57,6 @@ use crate::{
     },
     store::{Store, StoreError},
 };
-
-/// Later instants may not exist.
-const LONGEST_DEADLINE: Duration = Duration::from_hours(24 * 365);
 
 /// Why a keeper gave up for good.
 #[derive(Debug, thiserror::Error)]
@@ -112,11 +108,7 @@ pub enum Released {
 /// Dropping it ends the task without a release: IDs go on until the limit, and the row comes free
 /// after its ttl. Prefer [`Keeper::release`].
 #[derive(Debug)]
-pub struct Keeper {
-    stop: oneshot::Sender<Instant>,
-    failed: oneshot::Receiver<KeeperError>,
-    task: JoinHandle<Released>,
-}
+pub struct Keeper(Running<KeeperError, Released>);
 
 impl Keeper {
     /// Starts the task on the current tokio runtime. Store errors are retried for ever.
@@ -130,7 +122,7 @@ impl Keeper {
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
     ) -> (Self, Issuer) {
-        Self::start_with::<Sound>(settings, store, clock, observer, Box::new(UnwrapErr(SysRng)))
+        Self::start_with::<Sound>(settings, store, clock, observer, random::of_the_system())
     }
 
     /// Like [`Self::start`], with the source of tokens, choices and jitter passed in, and with
@@ -157,10 +149,7 @@ impl Keeper {
         });
         let issuer = Issuer { shared: Arc::clone(&shared) };
         let task = Task::new(Context::new(settings, store, shared, random));
-        let (stop, stopped) = oneshot::channel();
-        let (fail, failed) = oneshot::channel();
-        let task = tokio::spawn(task.run(stopped, Some(fail)));
-        (Self { stop, failed, task }, issuer)
+        (Self(Running::start(|stop, failed| task.run(stop, Some(failed)))), issuer)
     }
 
     /// Resolves when the keeper gave up for good; until then, and after that was told once,
@@ -170,21 +159,12 @@ impl Keeper {
     ///
     /// May be dropped and asked again.
     pub async fn failed(&mut self) -> KeeperError {
-        if !self.failed.is_terminated()
-            && let Ok(error) = (&mut self.failed).await
-        {
-            return error;
-        }
-        std::future::pending().await
+        self.0.failed().await
     }
 
     /// Seals the grant, lowers the mark and frees the row, within the deadline. Afterwards no
     /// claim succeeds.
     pub async fn release(self, deadline: Duration) -> Released {
-        let deadline = Instant::now() + deadline.min(LONGEST_DEADLINE);
-        if self.stop.send(deadline).is_err() {
-            return Released::GaveUp;
-        }
-        self.task.await.unwrap_or(Released::GaveUp)
+        self.0.stop(deadline).await.unwrap_or(Released::GaveUp)
     }
 }

@@ -15,6 +15,7 @@ use super::{
     acquire::{Acquired, Search, prepare, trouble_of},
     context::Context,
     hold::{Held, Renewal, Rotation},
+    random::{LONGEST_PAUSE, SHORTEST_PAUSE, pause_after},
 };
 use crate::{
     core::{
@@ -32,9 +33,6 @@ const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
 const BETWEEN_USELESS: Duration = Duration::from_millis(200);
 /// Before the next look at a clock that may not be used.
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause while no row is free or the store fails.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Task<P: Policy> {
@@ -152,9 +150,9 @@ impl<P: Policy> Task<P> {
 
     fn failed(&mut self, error: &StoreError) -> Pause {
         self.context.store_failed(error);
-        let doubled = SHORTEST_PAUSE * 2_u32.pow(self.failures.min(6));
+        let pause = pause_after(self.failures, &mut self.context.random);
         self.failures += 1;
-        Pause::fixed(self.context.jittered(doubled.min(LONGEST_PAUSE)))
+        Pause::fixed(pause)
     }
 
     /// Looks for a free row.

@@ -73,6 +73,18 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: must be a number")))
 }
 
+/// Prints how often what happened in a run without a duplicate, and fails where it was idle.
+fn report(counts: &[(&str, u64)], seeds: u64) {
+    for (what, count) in counts {
+        println!("{count:>10}  {what}");
+    }
+    println!("duplicates: 0");
+    if seeds >= 1_000 {
+        let idle: Vec<_> = counts.iter().filter(|(_, count)| *count < seeds / 1_000).collect();
+        assert!(idle.is_empty(), "less than once per thousand seeds: {idle:?}");
+    }
+}
+
 fn describe(scenario: &Scenario, planting: Planting, failure: &Failure) -> String {
     let bug = match planting {
         Planting::Nothing => String::new(),
@@ -122,15 +134,7 @@ fn soak_or_sample() {
     println!("seeds {first} to {}", first + seeds - 1);
     let (activity, steps) = check(first, seeds, progress);
     println!("{seeds} seeds, {steps} steps, {} IDs checked", activity.ids);
-    for (what, count) in activity.counts() {
-        println!("{count:>10}  {what}");
-    }
-    println!("duplicates: 0");
-    if seeds >= 1_000 {
-        let idle: Vec<_> =
-            activity.counts().into_iter().filter(|(_, count)| *count < seeds / 1_000).collect();
-        assert!(idle.is_empty(), "less than once per thousand seeds: {idle:?}");
-    }
+    report(&activity.counts(), seeds);
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod raise;
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Failure, output, table::table};
+use super::{Failure, block_on, output, table::table};
 use crate::{
     core::clock::SystemClock,
     server::config::{Config, DURATION_FORM, parse_duration},
@@ -41,8 +41,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(async {
+    block_on(async {
         let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
         let result = match &arguments.command {
             None => list::run(config, store.as_ref(), arguments.rate_over).await,
@@ -50,8 +49,5 @@ pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Fai
         };
         store.close().await;
         result
-    });
-    // A frozen store must not hold up the end of the process.
-    runtime.shutdown_background();
-    result
+    })
 }

@@ -6,7 +6,7 @@ mod segment;
 
 use std::time::Duration;
 
-use super::{Failure, namespace_of, output, parse::encoding};
+use super::{Failure, block_on, namespace_of, output, parse::encoding};
 use crate::{
     core::{
         encoding::{Encoder, Encoding},
@@ -78,8 +78,7 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
         log.level = "warn";
     }
     telemetry::start(&log);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(async {
+    block_on(async {
         match mode {
             Mode::Snowflake { keeper, .. } => match arguments.at {
                 Some(at_ms) => past::issue(config, keeper.clone(), code, at_ms, printer).await,
@@ -90,9 +89,7 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
             ))),
             Mode::Segment { keeper } => segment::issue(config, keeper, code, printer).await,
         }
-    });
-    runtime.shutdown_background();
-    result
+    })
 }
 
 /// Prints IDs, claim by claim.

@@ -3,7 +3,7 @@
 use super::chosen::Chosen;
 use crate::core::{
     layout::Layout,
-    lease::{LimitRequest, limit_for},
+    lease::{Lease, Marks},
     policy::Sound,
     preset::Preset,
 };
@@ -166,15 +166,8 @@ fn crash(layout: &Layout, window_ms: i64) -> Crash {
     let lost = (layout.unit().millis() > window_ms).then(|| {
         let now_ms = layout.start_of_tick_ms(1);
         let start = layout.first_position(1);
-        let request = LimitRequest {
-            old_limit: start,
-            start,
-            highest_next: start,
-            refused: 0,
-            now_ms,
-            reach_ms: window_ms,
-        };
-        limit_for(layout, &request, Sound) - start
+        let marks = Marks::all_at(start, layout.lanes());
+        Lease::from_mark(layout, &marks, 0, now_ms, window_ms, Sound).limit - start
     });
     Crash { lane_rests_ms: window_ms, lost }
 }

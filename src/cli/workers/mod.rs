@@ -7,7 +7,7 @@ mod release;
 
 use std::sync::Arc;
 
-use super::{Failure, keeper_of, output};
+use super::{Failure, block_on, keeper_of, output};
 use crate::{
     core::clock::SystemClock,
     keeper::{Operator, OperatorError},
@@ -53,11 +53,7 @@ enum Command {
 }
 
 pub(super) fn run(config: Config, arguments: WorkersArguments) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(run_on_store(&config, arguments));
-    // A frozen store must not hold up the end of the process.
-    runtime.shutdown_background();
-    result
+    block_on(run_on_store(&config, arguments))
 }
 
 async fn run_on_store(config: &Config, arguments: WorkersArguments) -> Result<(), Failure> {

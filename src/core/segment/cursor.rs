@@ -77,12 +77,28 @@ impl<P: Policy> SegmentCursor<P> {
 
     /// Claims `count` numbers in one atomic step.
     pub(crate) fn claim(&self, count: u64) -> Result<Numbers, Denied> {
+        match self.take_quickly(count) {
+            Some(first) => Ok(Numbers::new(self.progression, first..first + count, Vec::new())),
+            None => self.claim_from_chain(count),
+        }
+    }
+
+    /// Claims one number if one is in hand and no other block need be looked at.
+    #[inline]
+    pub(crate) fn claim_quickly(&self) -> Option<Id> {
+        let index = self.take_quickly(1)?;
+        Some(Id::from_composed(self.progression.number(index)))
+    }
+
+    /// The first of `count` indexes, if they end below the quick limit.
+    #[inline]
+    fn take_quickly(&self, count: u64) -> Option<u64> {
         let mut next = self.next.load(Ordering::Acquire);
         loop {
             let quick = self.quick.load(Ordering::Acquire);
             // CLOSED is above every limit.
             if next >= quick || quick - next < count {
-                return self.claim_from_chain(count);
+                return None;
             }
             match self.next.compare_exchange_weak(
                 next,
@@ -90,7 +106,7 @@ impl<P: Policy> SegmentCursor<P> {
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
-                Ok(_) => return Ok(Numbers::new(self.progression, next..next + count, Vec::new())),
+                Ok(_) => return Some(next),
                 Err(moved) => next = moved,
             }
         }
@@ -150,24 +166,6 @@ impl<P: Policy> SegmentCursor<P> {
         self.low.store(low, Ordering::Release);
         self.chain.swap(Some(Arc::new(chain)));
         Ok(())
-    }
-
-    /// Claims one number if one is in hand and no other block need be looked at.
-    #[inline]
-    pub(crate) fn claim_quickly(&self) -> Option<Id> {
-        let mut next = self.next.load(Ordering::Acquire);
-        while next < self.quick.load(Ordering::Acquire) {
-            match self.next.compare_exchange_weak(
-                next,
-                next + 1,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(Id::from_composed(self.progression.number(next))),
-                Err(moved) => next = moved,
-            }
-        }
-        None
     }
 
     /// How many numbers were ever handed out.

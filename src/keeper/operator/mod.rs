@@ -12,7 +12,7 @@ mod release;
 
 use std::{sync::Arc, time::Duration};
 
-use rand::{Rng, RngExt, rand_core::UnwrapErr, rngs::SysRng};
+use rand::Rng;
 use tokio::time::sleep;
 
 pub use self::{
@@ -21,7 +21,11 @@ pub use self::{
     relayout::{Moved, Relaid},
     release::Freed,
 };
-use super::{KeeperSettings, context::millis};
+use super::{
+    KeeperSettings,
+    context::millis,
+    random::{self, Random},
+};
 use crate::{
     core::{
         clock::Clock,
@@ -45,7 +49,7 @@ pub struct Operator {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     settings: KeeperSettings,
-    random: Box<dyn Rng + Send + Sync>,
+    random: Random,
 }
 
 impl std::fmt::Debug for Operator {
@@ -64,7 +68,7 @@ enum Written {
 impl Operator {
     /// An operator of the namespace and layout of these settings.
     pub fn new(settings: KeeperSettings, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self::with_random(settings, store, clock, Box::new(UnwrapErr(SysRng)))
+        Self::with_random(settings, store, clock, random::of_the_system())
     }
 
     /// Like [`Self::new`], with the source of tokens passed in: for tests and simulations.
@@ -80,7 +84,7 @@ impl Operator {
     }
 
     fn fresh_token(&mut self) -> Token {
-        Token::from_bits(self.random.random())
+        random::fresh_token(&mut self.random)
     }
 
     /// All workers of a layout under one of its reserved keys.

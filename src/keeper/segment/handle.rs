@@ -58,48 +58,56 @@ impl<P: Policy> SegmentHandle<P> {
     ///
     /// Numbers that were claimed when the future is dropped are never issued to anybody.
     pub async fn next_ids(&self, count: u32) -> Result<Numbers, IssueError> {
-        if count == 0 {
-            let none = ClaimError::InvalidCount { count, largest: u32::MAX };
-            return Err(IssueError::Refused(none));
-        }
-        match self.code.cursor.claim(u64::from(count)) {
-            Ok(numbers) => Ok(numbers),
-            Err(_) => self.claim_again(u64::from(count)).await,
-        }
+        claim(&self.shared, &self.namespace, &self.code, count).await
     }
+}
 
-    #[cold]
-    async fn claim_again(&self, count: u64) -> Result<Numbers, IssueError> {
-        let max_wait = self.namespace.settings.max_wait;
-        let deadline = Instant::now() + max_wait;
-        // Subscribed before the claim is tried again, so that no block is missed.
-        let mut changes = self.code.trouble.subscribe();
-        loop {
-            let trouble = changes.borrow_and_update().clone();
-            let denied = match self.code.cursor.claim(count) {
-                Ok(numbers) => return Ok(numbers),
-                Err(denied) => denied,
-            };
-            let trouble = match denied {
-                Denied::Sealed => Some(Trouble::ShuttingDown),
-                // Once others have waited in vain, nobody else has to.
-                Denied::Short { .. } => trouble.or_else(|| self.failing_for(max_wait)),
-            };
-            if let Some(trouble) = trouble {
-                return Err(explain(trouble));
-            }
-            if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
-                let in_vain = || Trouble::StoreUnavailable("no block came in time".into());
-                return Err(explain(self.failing_for(Duration::ZERO).unwrap_or_else(in_vain)));
-            }
-        }
+/// See [`SegmentHandle::next_ids`].
+pub(super) async fn claim<P: Policy>(
+    shared: &Shared<P>,
+    namespace: &Namespace<P>,
+    code: &Code<P>,
+    count: u32,
+) -> Result<Numbers, IssueError> {
+    if count == 0 {
+        let none = ClaimError::InvalidCount { count, largest: u32::MAX };
+        return Err(IssueError::Refused(none));
     }
+    match code.cursor.claim(u64::from(count)) {
+        Ok(numbers) => Ok(numbers),
+        Err(_) => claim_again(shared, namespace, code, u64::from(count)).await,
+    }
+}
 
-    /// How the store fails, if it has for at least this long.
-    fn failing_for(&self, duration: Duration) -> Option<Trouble> {
-        let failing = self.shared.report.borrow().failing.clone();
-        let failing = failing.filter(|failing| failing.since.elapsed() >= duration)?;
-        Some(Trouble::StoreUnavailable(failing.how))
+#[cold]
+async fn claim_again<P: Policy>(
+    shared: &Shared<P>,
+    namespace: &Namespace<P>,
+    code: &Code<P>,
+    count: u64,
+) -> Result<Numbers, IssueError> {
+    let max_wait = namespace.settings.max_wait;
+    let deadline = Instant::now() + max_wait;
+    // Subscribed before the claim is tried again, so that no block is missed.
+    let mut changes = code.trouble.subscribe();
+    loop {
+        let trouble = changes.borrow_and_update().clone();
+        let denied = match code.cursor.claim(count) {
+            Ok(numbers) => return Ok(numbers),
+            Err(denied) => denied,
+        };
+        let trouble = match denied {
+            Denied::Sealed => Some(Trouble::ShuttingDown),
+            // Once others have waited in vain, nobody else has to.
+            Denied::Short { .. } => trouble.or_else(|| shared.failing_for(max_wait)),
+        };
+        if let Some(trouble) = trouble {
+            return Err(explain(trouble));
+        }
+        if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
+            let in_vain = || Trouble::StoreUnavailable("no block came in time".into());
+            return Err(explain(shared.failing_for(Duration::ZERO).unwrap_or_else(in_vain)));
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::{
     SegmentHandle, SegmentStatus,
+    code::Code,
+    handle::claim,
     shared::{Namespace, Shared},
 };
 use crate::{
@@ -54,7 +56,8 @@ impl<P: Policy> SegmentIssuer<P> {
     ///
     /// Numbers that were claimed when the future is dropped are never issued to anybody.
     pub async fn next_ids(&self, code: &str, count: u32) -> Result<Numbers, IssueError> {
-        self.handle(code)?.next_ids(count).await
+        let code = self.code(code)?;
+        claim(&self.shared, &self.namespace, &code, count).await
     }
 
     /// One code, whose numbers can be had without looking up its name.
@@ -63,11 +66,14 @@ impl<P: Policy> SegmentIssuer<P> {
     ///
     /// When there is no such code and none may be made.
     pub fn handle(&self, code: &str) -> Result<SegmentHandle<P>, IssueError> {
-        if !is_valid_code(code) {
-            return Err(IssueError::Refused(ClaimError::InvalidCode(code.to_owned())));
+        Ok(SegmentHandle::new(&self.shared, &self.namespace, self.code(code)?))
+    }
+
+    fn code(&self, name: &str) -> Result<Arc<Code<P>>, IssueError> {
+        if !is_valid_code(name) {
+            return Err(IssueError::Refused(ClaimError::InvalidCode(name.to_owned())));
         }
-        let code = self.namespace.code(code)?;
-        Ok(SegmentHandle::new(&self.shared, &self.namespace, code))
+        self.namespace.code(name)
     }
 
     /// The namespace.

@@ -11,8 +11,7 @@ mod task;
 
 use std::{sync::Arc, time::Duration};
 
-use rand::{Rng, rand_core::UnwrapErr, rngs::SysRng};
-use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
+use rand::Rng;
 
 pub use self::{
     handle::SegmentHandle,
@@ -23,7 +22,7 @@ pub use self::{
     task::GivenBack,
 };
 use self::{shared::Shared, task::Task};
-use super::{KeeperError, LONGEST_DEADLINE, Observer};
+use super::{KeeperError, Observer, random, running::Running};
 use crate::{
     core::policy::{Policy, Sound},
     store::Store,
@@ -34,11 +33,7 @@ use crate::{
 /// Dropping it ends the task without giving anything back: what is in hand is still issued, and
 /// then lost. Prefer [`SegmentKeeper::release`].
 #[derive(Debug)]
-pub struct SegmentKeeper {
-    stop: oneshot::Sender<Instant>,
-    failed: oneshot::Receiver<Vec<KeeperError>>,
-    task: JoinHandle<GivenBack>,
-}
+pub struct SegmentKeeper(Running<Vec<KeeperError>, GivenBack>);
 
 impl SegmentKeeper {
     /// Starts the task on the current tokio runtime. Store errors are retried for ever. Each
@@ -51,12 +46,12 @@ impl SegmentKeeper {
         namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
         store: Arc<dyn Store>,
     ) -> (Self, Vec<SegmentIssuer>) {
-        Self::start_with::<Sound>(namespaces, store, Box::new(UnwrapErr(SysRng)))
+        Self::start_with::<Sound>(namespaces, store, random::of_the_system())
     }
 
     /// Like [`Self::start`], with the source of tokens and jitter passed in, and with rules that
-    /// may be broken on purpose: for tests and simulations. Everything else must use the operating system's randomness, because tokens
-    /// must never repeat.
+    /// may be broken on purpose: for tests and simulations. Everything else must use the operating
+    /// system's randomness, because tokens must never repeat.
     ///
     /// # Panics
     ///
@@ -68,10 +63,8 @@ impl SegmentKeeper {
     ) -> (Self, Vec<SegmentIssuer<P>>) {
         let (shared, queue) = Shared::new(namespaces, store, random);
         let issuers = SegmentIssuer::all(&shared);
-        let (stop, stopped) = oneshot::channel();
-        let (fail, failed) = oneshot::channel();
-        let task = tokio::spawn(Task::new(shared, queue).run(stopped, fail));
-        (Self { stop, failed, task }, issuers)
+        let task = Task::new(shared, queue);
+        (Self(Running::start(|stop, failed| task.run(stop, failed))), issuers)
     }
 
     /// Resolves when the keeper gave up for good, with what is wrong with each namespace; until
@@ -81,21 +74,12 @@ impl SegmentKeeper {
     ///
     /// May be dropped and asked again.
     pub async fn failed(&mut self) -> Vec<KeeperError> {
-        if !self.failed.is_terminated()
-            && let Ok(errors) = (&mut self.failed).await
-        {
-            return errors;
-        }
-        std::future::pending().await
+        self.0.failed().await
     }
 
     /// Seals every code and gives the unused numbers back, within the deadline. Afterwards no
     /// claim succeeds.
     pub async fn release(self, deadline: Duration) -> GivenBack {
-        let deadline = Instant::now() + deadline.min(LONGEST_DEADLINE);
-        if self.stop.send(deadline).is_err() {
-            return GivenBack::default();
-        }
-        self.task.await.unwrap_or_default()
+        self.0.stop(deadline).await.unwrap_or_default()
     }
 }

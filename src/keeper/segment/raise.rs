@@ -1,9 +1,8 @@
 //! Raising the next number of a code by hand, for a store that went back in time.
 
-use rand::{RngExt, rand_core::UnwrapErr, rngs::SysRng};
-
 use crate::{
-    core::{lease::Token, segment::SegmentSpec},
+    core::segment::SegmentSpec,
+    keeper::random::{fresh_token, of_the_system},
     store::{Reservation, Reserved, Store, StoreError},
 };
 
@@ -41,7 +40,7 @@ pub async fn raise_code(
     code: &str,
     by: u64,
 ) -> Result<u64, RaiseError> {
-    let token = Token::from_bits(UnwrapErr(SysRng).random());
+    let token = fresh_token(&mut of_the_system());
     let end = SegmentSpec::LARGEST_NUMBER + 1;
     let reservation = Reservation { by, end, token, or_begin_at: None };
     match store.reserve(namespace, code, &reservation).await? {

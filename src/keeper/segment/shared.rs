@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use rand::{Rng, RngExt};
 use tokio::{
     sync::{Semaphore, mpsc, watch},
     time::Instant,
@@ -22,7 +21,10 @@ use super::{
 };
 use crate::{
     core::{issue::ClaimError, lease::Token, policy::Policy},
-    keeper::{IssueError, Observer, StoreOperation, Trouble, ask},
+    keeper::{
+        IssueError, Observer, StoreOperation, Trouble, ask,
+        random::{Random, fresh_token_of, pause_after},
+    },
     store::{Store, StoreError},
 };
 
@@ -36,7 +38,7 @@ pub(super) struct Shared<P: Policy> {
     pub(super) namespaces: Vec<Arc<Namespace<P>>>,
     /// Whether tables and codes were made, and how the store fails if it does.
     pub(super) report: watch::Sender<Report>,
-    random: Mutex<Box<dyn Rng + Send + Sync>>,
+    random: Mutex<Random>,
     /// As many questions at a time as a node has connections.
     connections: Semaphore,
 }
@@ -93,7 +95,7 @@ impl<P: Policy> Shared<P> {
     pub(super) fn new(
         namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
         store: Arc<dyn Store>,
-        random: Box<dyn Rng + Send + Sync>,
+        random: Random,
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<Arc<Code<P>>>) {
         let (queue, queued) = mpsc::unbounded_channel();
         let namespace = |(settings, observer)| Namespace::new(settings, observer, queue.clone());
@@ -108,13 +110,19 @@ impl<P: Policy> Shared<P> {
     }
 
     pub(super) fn fresh_token(&self) -> Token {
-        Token::from_bits(self.random.lock().unwrap_or_else(PoisonError::into_inner).random())
+        fresh_token_of(&self.random)
     }
 
-    /// A random part of the duration, at least half of it, so that nodes do not move in step.
-    pub(super) fn jittered(&self, duration: Duration) -> Duration {
-        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
-        duration.mul_f64(random.random_range(0.5..=1.0))
+    /// How long to wait after so many failures of the store, and one more.
+    pub(super) fn pause_after(&self, failures: u32) -> Duration {
+        pause_after(failures, &mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How the store fails, if it has for at least this long.
+    pub(super) fn failing_for(&self, duration: Duration) -> Option<Trouble> {
+        let failing = self.report.borrow().failing.clone();
+        let failing = failing.filter(|failing| failing.since.elapsed() >= duration)?;
+        Some(Trouble::StoreUnavailable(failing.how))
     }
 
     /// Asks the store, once a connection is to be had.

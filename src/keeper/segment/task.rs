@@ -25,9 +25,6 @@ use crate::{
 
 /// How many codes are being served at a time, those included that wait for a store that fails.
 const SERVED_AT_A_TIME: usize = 64;
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause while the store fails.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How a namespace's layout record begins in this mode; the table follows, because in another one
 /// numbers would begin anew.
 const WORDS: &str = "mode=segment table=";
@@ -186,9 +183,8 @@ fn failed<P: Policy>(shared: &Shared<P>, namespace: &str, error: &StoreError) {
 }
 
 fn pause<P: Policy>(shared: &Shared<P>, failures: &mut u32) -> Duration {
-    let doubled = SHORTEST_PAUSE * 2_u32.pow((*failures).min(6));
     *failures += 1;
-    shared.jittered(doubled.min(LONGEST_PAUSE))
+    shared.pause_after(*failures - 1)
 }
 
 /// Makes tables, records and codes, however often the store fails.

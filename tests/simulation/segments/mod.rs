@@ -23,6 +23,7 @@ use self::{
 use crate::{
     number,
     planted::{Planted, Planting},
+    report,
     shrink::shorten,
 };
 
@@ -81,15 +82,7 @@ fn numbers_are_never_issued_twice() {
         activity += outcome.activity;
     }
     println!("{seeds} seeds, {} numbers checked", activity.numbers);
-    for (what, count) in activity.counts() {
-        println!("{count:>10}  {what}");
-    }
-    println!("duplicates: 0");
-    if seeds >= 1_000 {
-        let idle: Vec<_> =
-            activity.counts().into_iter().filter(|(_, count)| *count < seeds / 1_000).collect();
-        assert!(idle.is_empty(), "less than once per thousand seeds: {idle:?}");
-    }
+    report(&activity.counts(), seeds);
 }
 
 #[test]
