@@ -1,18 +1,16 @@
 //! Accepts connections and ends them: gracefully first, and all of them at a deadline.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
-use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     task::JoinSet,
 };
+
+use super::front::Front;
 
 /// How long a connection may be idle or dawdle over a request's head: more than the 60 s that
 /// load balancers keep idle connections, so that they close first.
@@ -22,7 +20,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// connection at once.
 pub(super) async fn serve(
     listener: TcpListener,
-    router: Router,
+    front: Front,
     max_connections: usize,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -38,10 +36,10 @@ pub(super) async fn serve(
                 let permit = Arc::clone(&permits).acquire_owned().await;
                 let stream = accept(&listener).await;
                 while connections.try_join_next().is_some() {}
-                let (router, stop) = (router.clone(), stopping.clone());
+                let (front, stop) = (front.clone(), stopping.clone());
                 connections.spawn(async move {
                     let _permit = permit;
-                    connection(stream, router, stop).await;
+                    connection(stream, front, stop).await;
                 });
             }
         } => {}
@@ -81,8 +79,13 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(stream: TcpStream, router: Router, mut stop: watch::Receiver<bool>) {
-    let service = TowerToHyperService::new(router);
+async fn connection(stream: TcpStream, front: Front, mut stop: watch::Receiver<bool>) {
+    // Requests count their references to it in memory that no other connection touches.
+    let front = Arc::new(front);
+    let service = service_fn(move |request| {
+        let front = Arc::clone(&front);
+        async move { Ok::<_, Infallible>(front.answer(request).await) }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

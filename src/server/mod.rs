@@ -10,6 +10,8 @@ mod codes;
 pub mod config;
 mod connections;
 mod endpoints;
+mod front;
+mod guard;
 mod issuer;
 mod keepers;
 mod metrics;

@@ -7,10 +7,10 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::Instant};
 use super::{
     config::{Config, Mode, hide_password},
     connections::serve,
+    front::Front,
     issuer::NamespaceIssuer,
     keepers::{Ended, Keepers},
     metrics::Metrics,
-    router::router,
     state::AppState,
 };
 use crate::{
@@ -78,8 +78,8 @@ impl Service {
         let state = Arc::new(state.with_backfills(backfills));
 
         let (stop, stopping) = watch::channel(false);
-        let router = router(Arc::clone(&state));
-        let mut serving = Box::pin(serve(listener, router, config.http.max_connections, stopping));
+        let front = Front::new(Arc::clone(&state));
+        let mut serving = Box::pin(serve(listener, front, config.http.max_connections, stopping));
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
         warn_of_given_workers(&config);
         let mut announcing = JoinSet::new();

@@ -6,9 +6,10 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
     codes::Codes,
@@ -37,7 +38,7 @@ pub struct AppState {
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
-    pub(super) in_flight: Semaphore,
+    in_flight: Semaphore,
     draining: AtomicBool,
 }
 
@@ -81,6 +82,14 @@ impl AppState {
         self.issuers.get(name).ok_or_else(|| {
             let detail = unknown_namespace(name, self.issuers.keys());
             Problem::new(ProblemCode::UnknownNamespace, detail)
+        })
+    }
+
+    /// A place among the requests in flight, until it is dropped.
+    pub(super) fn enter(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        self.in_flight.try_acquire().map_err(|_| {
+            let detail = format!("{} requests are in flight", self.http.max_in_flight);
+            Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1))
         })
     }
 

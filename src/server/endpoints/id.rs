@@ -1,25 +1,17 @@
-//! `/id/{code}`: one ID.
+//! The body of `/id/{code}`: one ID.
 
 use std::fmt::Write;
 
-use axum::response::Response;
-
 use super::{
-    answer::answer,
-    asked::{AskedOne, Form, refuse_unsafe},
+    asked::{Form, refuse_unsafe},
+    texts::Texts,
 };
-use crate::server::{issuer::NamespaceIssuer, problem::Problem};
+use crate::{core::id::Id, server::problem::Problem};
 
-/// Answers one ID.
-pub(in crate::server) async fn next_id(asked: AskedOne) -> Result<Response, Problem> {
-    let id = match (asked.past_ids().await?.as_deref(), &asked.issuer) {
-        (Some([id, ..]), _) => *id,
-        (_, NamespaceIssuer::Snowflake(issuer)) => issuer.next_id(&asked.code).await?,
-        (_, NamespaceIssuer::Segment(issuer)) => issuer.next_id(&asked.code).await?,
-    };
-    let text = asked.texts().text(id);
+pub(super) fn write_one(form: Form, texts: Texts<'_>, id: Id) -> Result<String, Problem> {
+    let text = texts.text(id);
     let mut body = String::with_capacity(32);
-    let written = match asked.form {
+    let written = match form {
         Form::Text => writeln!(body, "{text}"),
         Form::Number => {
             refuse_unsafe(id)?;
@@ -28,5 +20,5 @@ pub(in crate::server) async fn next_id(asked: AskedOne) -> Result<Response, Prob
         Form::String | Form::Range => write!(body, r#"{{"id":"{text}"}}"#),
     };
     written.expect("a string takes any text");
-    Ok(answer(asked.form, body))
+    Ok(body)
 }
