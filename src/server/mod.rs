@@ -6,6 +6,7 @@
 //! A new endpoint is one file under `endpoints` and one line in the route table.
 
 mod accept;
+mod beat;
 mod codes;
 pub mod config;
 mod connections;

@@ -9,16 +9,20 @@ use super::{
 use crate::{core::id::Id, server::problem::Problem};
 
 pub(super) fn write_one(form: Form, texts: Texts<'_>, id: Id) -> Result<String, Problem> {
-    let text = texts.text(id);
-    let mut body = String::with_capacity(32);
-    let written = match form {
-        Form::Text => writeln!(body, "{text}"),
-        Form::Number => {
-            refuse_unsafe(id)?;
-            write!(body, r#"{{"id":{id}}}"#)
-        }
-        Form::String | Form::Range => write!(body, r#"{{"id":"{text}"}}"#),
+    let [before, after] = match form {
+        Form::Text => ["", "\n"],
+        Form::Number => [r#"{"id":"#, "}"],
+        Form::String | Form::Range => [r#"{"id":""#, r#""}"#],
     };
-    written.expect("a string takes any text");
+    if form == Form::Number {
+        refuse_unsafe(id)?;
+    }
+    // Exactly as long as the usual text: what is spare has to be kept track of until it is sent.
+    let digits = 1 + id.get().checked_ilog10().unwrap_or(0) as usize;
+    let length = before.len() + texts.prefix.len() + digits + after.len();
+    let mut body = String::with_capacity(length);
+    body.push_str(before);
+    write!(body, "{}", texts.text(id)).expect("a string takes any text");
+    body.push_str(after);
     Ok(body)
 }
