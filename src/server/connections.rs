@@ -14,20 +14,21 @@ use tokio::{
 use super::{
     beat::{BEAT, BeatTimer},
     front::Front,
+    state::AppState,
 };
 
 /// How long a connection may be idle or dawdle over a request's head: more than the 60 s that
 /// load balancers keep idle connections, so that they close first. Kept to the next beat.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// Serves until `stop` turns true, then lets open requests end. Dropping the future ends every
-/// connection at once.
-pub(super) async fn serve(
-    listener: TcpListener,
-    front: Front,
-    max_connections: usize,
-    mut stop: watch::Receiver<bool>,
-) {
+/// Serves this state on this listener until `stop` turns true, then lets open requests end.
+/// Dropping the future ends every connection at once.
+///
+/// It answers as [`router`](super::router()) does, and issues IDs for a part of what that takes.
+/// [`Service::run`](super::Service::run) is this and everything around it.
+pub async fn serve(listener: TcpListener, state: Arc<AppState>, mut stop: watch::Receiver<bool>) {
+    let max_connections = state.http.max_connections;
+    let front = Front::new(state);
     let timer = BeatTimer::new();
     // Told at every beat; true from the stop on.
     let (heart, beats) = watch::channel(false);

@@ -27,6 +27,7 @@ pub mod telemetry;
 pub(crate) use self::state::unknown_namespace;
 pub use self::{
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
+    connections::serve,
     endpoints::parse::{NoFields, ParsedId},
     issuer::NamespaceIssuer,
     metrics::Metrics,

@@ -7,7 +7,6 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::Instant};
 use super::{
     config::{Config, Mode, hide_password},
     connections::serve,
-    front::Front,
     issuer::NamespaceIssuer,
     keepers::{Ended, Keepers},
     metrics::Metrics,
@@ -78,8 +77,7 @@ impl Service {
         let state = Arc::new(state.with_backfills(backfills));
 
         let (stop, stopping) = watch::channel(false);
-        let front = Front::new(Arc::clone(&state));
-        let mut serving = Box::pin(serve(listener, front, config.http.max_connections, stopping));
+        let mut serving = Box::pin(serve(listener, Arc::clone(&state), stopping));
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
         warn_of_given_workers(&config);
         let mut announcing = JoinSet::new();

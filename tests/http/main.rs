@@ -21,3 +21,4 @@ mod problems;
 mod segments;
 mod serving;
 mod support;
+mod ways;
