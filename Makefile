@@ -11,7 +11,7 @@ ROUNDS ?= 5
 OUTAGE ?= 240
 
 .PHONY: help build test model-test soak soak-simulation soak-faults soak-models mysql-test \
-	chart-test image-test bench lint fmt doc ci
+	api-test chart-test image-test bench lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -32,6 +32,9 @@ model-test: ## issuing under loom, and the lease protocol under a state-space ex
 
 mysql-test: ## the store tests of MySQL against MySQL proper, downloaded on Debian
 	tests/mysql/run.sh
+
+api-test: ## a running service against its API document, with made-up requests; installs schemathesis
+	tests/api/run.sh
 
 chart-test: ## the Helm chart, the alerts and the dashboard; installs helm, promtool and schemas
 	tests/chart/run.sh
@@ -69,4 +72,4 @@ lint: ## formatting and clippy, warnings denied, with default and without defaul
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-ci: lint doc test chart-test ## what decides whether a change lands
+ci: lint doc test api-test chart-test ## what decides whether a change lands

@@ -3,7 +3,8 @@
 //! [`Service::run`] takes its parts as arguments, so that tests own the listener, the store, the
 //! clock and the signal to stop.
 //!
-//! A new endpoint is one file under `endpoints` and one line in the route table.
+//! A new endpoint is one file under `endpoints`, one line in the route table and one in the API
+//! document's.
 
 mod accept;
 mod beat;
@@ -16,6 +17,7 @@ mod guard;
 mod issuer;
 mod keepers;
 mod metrics;
+mod openapi;
 mod params;
 mod problem;
 mod router;

@@ -7,6 +7,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use utoipa::{
+    ToSchema,
+    openapi::{Object, ObjectBuilder, Type},
+};
 
 use super::codes::WrongNamespace;
 use crate::{
@@ -67,7 +71,49 @@ pub enum ProblemCode {
 }
 
 impl ProblemCode {
-    /// Status, code and title.
+    /// Every one, in the order of their statuses.
+    pub const ALL: [Self; 23] = [
+        Self::InvalidCode,
+        Self::InvalidCount,
+        Self::InvalidId,
+        Self::InvalidParameter,
+        Self::NotFound,
+        Self::UnknownNamespace,
+        Self::UnknownCode,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::UriTooLong,
+        Self::UnsafeNumber,
+        Self::NotDecodable,
+        Self::OutOfRange,
+        Self::TooManyCodes,
+        Self::Internal,
+        Self::SequenceExhausted,
+        Self::ClockRollback,
+        Self::ClockOutOfRange,
+        Self::LeaseUnavailable,
+        Self::StoreUnavailable,
+        Self::StoreLost,
+        Self::Overloaded,
+        Self::ShuttingDown,
+    ];
+
+    /// The status that it is answered with.
+    pub const fn status(self) -> StatusCode {
+        self.words().0
+    }
+
+    /// Its name in answers.
+    pub const fn name(self) -> &'static str {
+        self.words().1
+    }
+
+    /// What it means, in a few words.
+    pub const fn title(self) -> &'static str {
+        self.words().2
+    }
+
+    /// Status, name and title.
     const fn words(self) -> (StatusCode, &'static str, &'static str) {
         use StatusCode as S;
         match self {
@@ -138,13 +184,28 @@ pub struct Problem {
     retry_after: Option<Duration>,
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
+/// A problem document (RFC 9457).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(super) struct Document<'a> {
+    /// `urn:raindrop:problem:` and the code.
+    #[schema(example = "urn:raindrop:problem:invalid_code")]
     r#type: String,
+    /// What the code means, for people.
     title: &'a str,
+    /// The status of the answer.
+    #[schema(minimum = 400, maximum = 599)]
     status: u16,
+    /// What is wrong with this request, for people.
     detail: &'a str,
+    /// What went wrong, for programs.
+    #[schema(schema_with = any_code)]
     code: &'a str,
+}
+
+fn any_code() -> Object {
+    let names = ProblemCode::ALL.map(ProblemCode::name);
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).build()
 }
 
 impl Problem {

@@ -17,6 +17,7 @@ use super::{
     config::CorsOrigins,
     endpoints::{
         bounds::bounds,
+        document::document,
         health::{health, live, ready},
         issue::{check, issue},
         metrics::metrics,
@@ -24,12 +25,13 @@ use super::{
     },
     guard::{check_length, guarded},
     metrics::track,
+    openapi,
     problem::{Problem, ProblemCode},
     state::AppState,
 };
 
 /// Every route, as metrics name them.
-pub(super) const ROUTES: [&str; 8] = [
+pub(super) const ROUTES: [&str; 9] = [
     "/id/{code}",
     "/ids/{code}",
     "/parse/{id}",
@@ -38,6 +40,7 @@ pub(super) const ROUTES: [&str; 8] = [
     "/livez",
     "/readyz",
     "/metrics",
+    "/openapi.json",
 ];
 
 /// Which of them issues one ID.
@@ -60,6 +63,7 @@ pub fn router(state: Arc<AppState>) -> Router {
         .route("/livez", get(live))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
+        .route("/openapi.json", get(document(openapi::write(&state.http))))
         .method_not_allowed_fallback(method_not_allowed);
 
     // Outermost last: errors of the inner layers are counted and readable for browsers, too.

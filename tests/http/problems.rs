@@ -12,7 +12,7 @@ use raindrop::{
 
 use crate::support::{World, config};
 
-const ROUTES: [(&str, &[&str]); 8] = [
+const ROUTES: [(&str, &[&str]); 9] = [
     ("/id/order", &["GET", "HEAD", "POST"]),
     ("/ids/order", &["GET", "HEAD", "POST"]),
     ("/parse/1", &["GET", "HEAD"]),
@@ -21,6 +21,7 @@ const ROUTES: [(&str, &[&str]); 8] = [
     ("/livez", &["GET", "HEAD"]),
     ("/readyz", &["GET", "HEAD"]),
     ("/metrics", &["GET", "HEAD"]),
+    ("/openapi.json", &["GET", "HEAD"]),
 ];
 
 #[tokio::test]

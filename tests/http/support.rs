@@ -20,6 +20,8 @@ use raindrop::{
 use serde_json::Value;
 use tower::ServiceExt;
 
+use crate::api::assert_documented;
+
 /// The configuration of these keys, and defaults.
 pub(crate) fn config(pairs: &[(&str, &str)]) -> Config {
     let variable = |key: &str| format!("RAINDROP__{}", key.replace('.', "__").to_uppercase());
@@ -158,11 +160,13 @@ pub(crate) async fn call(
     let response = router.clone().oneshot(request).await.expect("an answer");
     let (parts, body) = response.into_parts();
     let body = to_bytes(body, usize::MAX).await.expect("a body");
-    Answer {
+    let answer = Answer {
         status: parts.status,
         headers: parts.headers,
         body: String::from_utf8(body.to_vec()).expect("UTF-8"),
-    }
+    };
+    assert_documented(method, uri, &answer);
+    answer
 }
 
 /// An answer that was read.

@@ -26,6 +26,7 @@ mod store;
 mod tests;
 mod worker;
 
+pub(super) use self::names::NAMESPACE_PATTERN;
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},
     secret::percent_encode,

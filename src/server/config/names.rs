@@ -7,7 +7,7 @@ pub(super) const NAMESPACES: &str = "namespaces";
 /// The list of codes.
 pub(super) const CODES: &str = "code";
 /// What a namespace may be named.
-pub(super) const NAMESPACE_PATTERN: &str = "[a-z][a-z0-9_]{0,31}";
+pub(in crate::server) const NAMESPACE_PATTERN: &str = "[a-z][a-z0-9_]{0,31}";
 
 /// The namespace of a dotted name, and the rest: `orders` and `lease.ttl` of
 /// `namespaces.orders.lease.ttl`.

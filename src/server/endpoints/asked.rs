@@ -45,10 +45,12 @@ pub(in crate::server) struct Asked<'a, const MANY: bool> {
 }
 
 impl<'a, const MANY: bool> Asked<'a, MANY> {
-    const PARAMETERS: &'static [&'static str] = match MANY {
+    pub(super) const PARAMETERS: &'static [&'static str] = match MANY {
         true => &["n", "format", "encoding", "padded", "namespace", "at"],
         false => &["format", "encoding", "padded", "namespace", "at"],
     };
+    pub(super) const FORMATS: &'static [&'static str] =
+        if MANY { &["string", "number", "range"] } else { &["string", "number"] };
 
     /// Checks what is asked for: `code` is that of the path, decoded.
     pub(in crate::server) fn read(

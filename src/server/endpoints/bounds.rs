@@ -8,21 +8,42 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::{
     core::{instant::parse_unix_ms, layout::Bounds},
     server::{
         endpoints::parse::no_fields,
+        openapi::{About, Kind, shared, with},
         params::{Params, invalid},
         problem::Problem,
         state::{AppState, DEFAULT_NAMESPACE},
     },
 };
 
+pub(in crate::server) static ABOUT: About = About {
+    name: "bounds",
+    summary: "The IDs of a span of time",
+    description: "The smallest IDs at two instants, for `id >= from AND id < until`. Both ends are \
+                  floored to the tick.",
+    parameters: PARAMETERS,
+    formats: &[],
+    answers: &[("application/json", shared::<BoundsOfSpan>)],
+    schemas: with::<BoundsOfSpan>,
+    kind: Kind::Tells,
+};
+
+const PARAMETERS: &[&str] = &["from", "to", "namespace"];
+
 /// The IDs of a span: `id >= from AND id < until`.
-#[derive(Serialize)]
-struct Answer {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Bounds)]
+struct BoundsOfSpan {
+    /// The smallest ID of the tick that contains the start.
+    #[schema(pattern = "^[0-9]{1,19}$", example = "249679838552547328")]
     from: String,
+    /// The smallest ID of the tick that contains the end.
+    #[schema(pattern = "^[0-9]{1,19}$", example = "250042226319171584")]
     until: String,
 }
 
@@ -31,13 +52,13 @@ pub(in crate::server) async fn bounds(
     State(state): State<Arc<AppState>>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let params = Params::read(&uri, &["from", "to", "namespace"])?;
+    let params = Params::read(&uri, PARAMETERS)?;
     let namespace = params.get("namespace").unwrap_or(DEFAULT_NAMESPACE);
     let layout = state.issuer(namespace)?.layout().ok_or_else(|| no_fields(namespace))?;
     let read = |name| read_instant(name, params.get(name).unwrap_or_default());
     let (from_ms, to_ms) = (read("from")?, read("to")?);
     let Bounds { from, until } = layout.bounds(from_ms, to_ms)?;
-    let answer = Answer { from: from.to_string(), until: until.to_string() };
+    let answer = BoundsOfSpan { from: from.to_string(), until: until.to_string() };
     let body = serde_json::to_string(&answer).expect("texts are always JSON");
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }

@@ -8,38 +8,86 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::{
     core::instant::format_unix_ms,
     keeper::{SegmentStatus, Trouble},
     server::{
         issuer::NamespaceIssuer,
+        openapi::{About, Kind, shared, with},
         problem::{RETRY_UNKNOWN, retry_after_seconds},
         state::AppState,
     },
 };
 
-#[derive(Serialize)]
+const READINESS: About = About {
+    name: "readyz",
+    summary: "Whether traffic is welcome",
+    description: "200 when every namespace issues IDs and the service is not stopping, else 503. \
+                  Neither exhaustion nor the store's reachability counts.",
+    parameters: &[],
+    formats: &[],
+    answers: &[("application/json", shared::<Health<'_>>)],
+    schemas: with::<Health<'_>>,
+    kind: Kind::Judges,
+};
+
+pub(in crate::server) static READY: About = READINESS;
+
+pub(in crate::server) static HEALTH: About =
+    About { name: "health", summary: "How each namespace is doing", ..READINESS };
+
+pub(in crate::server) static LIVE: About = About {
+    name: "livez",
+    summary: "Whether the process answers",
+    description: "200, whatever the state of leases and store.",
+    kind: Kind::Lives,
+    ..READINESS
+};
+
+/// How the service is doing.
+#[derive(Serialize, ToSchema)]
 struct Health<'a> {
-    status: &'static str,
+    status: Readiness,
+    /// Of `/health` alone, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     namespaces: BTreeMap<&'a str, NamespaceHealth>,
 }
 
-#[derive(Serialize)]
+/// `ok` stands in answers of 200, the others in those of 503.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Readiness {
+    Ok,
+    Unavailable,
+    ShuttingDown,
+}
+
+/// How a namespace is doing, by its mode.
+#[derive(Serialize, ToSchema)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 enum NamespaceHealth {
     Snowflake {
+        /// Whether IDs are issued.
         issuing: bool,
+        /// The leased worker id.
         worker_id: Option<u64>,
+        /// The leased lane.
         lane: Option<u64>,
+        /// Up to when IDs are issued without the store, RFC 3339.
         valid_until: Option<String>,
+        /// What is wrong.
         reason: Option<String>,
     },
     Segment {
+        /// Whether IDs are issued.
         issuing: bool,
+        /// How many codes there are.
         codes: usize,
+        /// How many numbers are in hand, in all codes.
         remaining: u64,
+        /// What is wrong.
         reason: Option<String>,
     },
 }
@@ -83,28 +131,29 @@ pub(in crate::server) async fn ready(State(state): State<Arc<AppState>>) -> Resp
 
 /// Whether the process answers at all.
 pub(in crate::server) async fn live() -> Response {
-    answer("ok", BTreeMap::new())
+    answer(Readiness::Ok, BTreeMap::new())
 }
 
-fn readiness(state: &AppState) -> &'static str {
+fn readiness(state: &AppState) -> Readiness {
     if state.is_draining() {
-        "shutting_down"
+        Readiness::ShuttingDown
     } else if state.issuers().all(NamespaceIssuer::is_issuing) {
-        "ok"
+        Readiness::Ok
     } else {
-        "unavailable"
+        Readiness::Unavailable
     }
 }
 
-fn answer(status: &'static str, namespaces: BTreeMap<&str, NamespaceHealth>) -> Response {
+fn answer(status: Readiness, namespaces: BTreeMap<&str, NamespaceHealth>) -> Response {
+    let is_ok = status == Readiness::Ok;
     let health = Health { status, namespaces };
     let body = serde_json::to_string(&health).expect("texts and numbers are always JSON");
-    let code = if status == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let code = if is_ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut response = (code, body).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if code == StatusCode::SERVICE_UNAVAILABLE {
+    if !is_ok {
         headers.insert(header::RETRY_AFTER, retry_after_seconds(RETRY_UNKNOWN).into());
     }
     response

@@ -2,11 +2,42 @@
 
 use std::fmt::Write;
 
+use utoipa::ToSchema;
+
 use super::{
     asked::{Form, refuse_unsafe},
     texts::Texts,
 };
 use crate::{core::id::Id, server::problem::Problem};
+
+/// One ID.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "`write_one` writes it in a part of the time")]
+pub(super) struct OneId {
+    id: TextOrNumber,
+}
+
+/// A text, or with `format=number` a number.
+#[derive(ToSchema)]
+#[schema(as = Id)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "`write_one` writes it in a part of the time")]
+pub(super) enum TextOrNumber {
+    Text(IdText),
+    Number(IdNumber),
+}
+
+/// In the encoding that was asked for, after the prefix of its code if that has one.
+#[derive(ToSchema)]
+#[schema(min_length = 1, example = "249679838552547328")]
+#[expect(dead_code, reason = "`write_one` writes it in a part of the time")]
+pub(super) struct IdText(String);
+
+/// Exact in JavaScript.
+#[derive(ToSchema)]
+#[schema(maximum = 9_007_199_254_740_991_i64)]
+#[expect(dead_code, reason = "`write_one` writes it in a part of the time")]
+pub(super) struct IdNumber(u64);
 
 pub(super) fn write_one(form: Form, texts: Texts<'_>, id: Id) -> Result<String, Problem> {
     let [before, after] = match form {

@@ -2,8 +2,11 @@
 
 use std::{fmt::Write, vec};
 
+use utoipa::ToSchema;
+
 use super::{
     asked::{Form, refuse_unsafe},
+    id::TextOrNumber,
     texts::Texts,
 };
 use crate::{
@@ -14,6 +17,34 @@ use crate::{
     },
     server::problem::Problem,
 };
+
+/// IDs, or ranges of them.
+#[derive(ToSchema)]
+#[schema(as = Ids)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "`write_batch` writes it in a part of the time")]
+pub(super) enum ManyIds {
+    /// In ascending order.
+    Ids { ids: Vec<TextOrNumber> },
+    /// With `format=range`.
+    Ranges { ranges: Vec<Range> },
+}
+
+/// IDs at equal distances.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "`write_batch` writes it in a part of the time")]
+pub(super) struct Range {
+    #[schema(pattern = "^[0-9]{1,19}$", example = "249679838552547328")]
+    first: String,
+    #[schema(pattern = "^[0-9]{1,19}$", example = "249679838552551423")]
+    last: String,
+    /// From each ID to the next.
+    #[schema(pattern = "^[0-9]{1,19}$", example = "1")]
+    step: String,
+    /// How many there are.
+    #[schema(minimum = 1)]
+    count: u64,
+}
 
 /// IDs of one claim, of either mode.
 pub(super) trait Batch: ExactSizeIterator<Item = Id> {

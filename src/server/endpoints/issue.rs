@@ -12,10 +12,39 @@ use axum::{
 use super::{
     answer::{Answer, without_ids},
     asked::{Asked, invalid_code},
-    id::write_one,
-    ids::{Batch, write_batch},
+    id::{OneId, write_one},
+    ids::{Batch, ManyIds, write_batch},
 };
-use crate::server::{issuer::NamespaceIssuer, problem::Problem, state::AppState};
+use crate::server::{
+    issuer::NamespaceIssuer,
+    openapi::{About, Kind, shared, text, with},
+    problem::Problem,
+    state::AppState,
+};
+
+pub(in crate::server) static ONE: About = About {
+    name: "id",
+    summary: "One ID",
+    description: "Claims one ID of a code. With `Accept: text/plain` the answer is the ID alone, \
+                  on a line. GET and POST are the same, except that POST alone has `at`.",
+    parameters: Asked::<false>::PARAMETERS,
+    formats: Asked::<false>::FORMATS,
+    answers: &[("application/json", shared::<OneId>), ("text/plain", text)],
+    schemas: with::<OneId>,
+    kind: Kind::Issues,
+};
+
+pub(in crate::server) static MANY: About = About {
+    name: "ids",
+    summary: "IDs in ascending order",
+    description: "Claims `n` IDs of a code at once. With `Accept: text/plain` each stands on a \
+                  line. GET and POST are the same, except that POST alone has `at`.",
+    parameters: Asked::<true>::PARAMETERS,
+    formats: Asked::<true>::FORMATS,
+    answers: &[("application/json", shared::<ManyIds>), ("text/plain", text)],
+    schemas: with::<ManyIds>,
+    kind: Kind::Issues,
+};
 
 /// Answers one ID, or `n` of them in ascending order.
 pub(in crate::server) async fn issue<const MANY: bool>(

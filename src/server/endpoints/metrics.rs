@@ -8,7 +8,21 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::server::state::AppState;
+use crate::server::{
+    openapi::{About, Kind, text},
+    state::AppState,
+};
+
+pub(in crate::server) static ABOUT: About = About {
+    name: "metrics",
+    summary: "Metrics as Prometheus text",
+    description: "In the text format 0.0.4.",
+    parameters: &[],
+    formats: &[],
+    answers: &[("text/plain", text)],
+    schemas: std::convert::identity,
+    kind: Kind::Tells,
+};
 
 /// Answers every metric.
 pub(in crate::server) async fn metrics(State(state): State<Arc<AppState>>) -> Response {

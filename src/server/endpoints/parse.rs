@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::{
     core::{
@@ -19,32 +20,61 @@ use crate::{
     server::{
         codes::LocatedText,
         endpoints::asked::read_encoding,
+        openapi::{About, Kind, shared, with},
         params::{Params, invalid},
         problem::{Problem, ProblemCode},
         state::AppState,
     },
 };
 
+pub(in crate::server) static ABOUT: About = About {
+    name: "parse",
+    summary: "The fields of an ID",
+    description: "Takes an ID apart by the layout of a namespace, or by `layout`: one of the two. \
+                  An ID whose code has a prefix may be given with it.",
+    parameters: PARAMETERS,
+    formats: &[],
+    answers: &[("application/json", shared::<ParsedId>)],
+    schemas: with::<ParsedId>,
+    kind: Kind::Tells,
+};
+
+const PARAMETERS: &[&str] = &["encoding", "layout", "namespace"];
+
 /// The fields of an ID.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ParsedId {
+    /// In decimal.
+    #[schema(pattern = "^[0-9]{1,19}$", example = "249679838552547328")]
     id: String,
+    /// In 16 hexadecimal digits.
+    #[schema(pattern = "^[0-9a-f]{16}$", example = "03770a1e82401000")]
     hex: String,
+    /// The start of its tick, RFC 3339; after the year 9999 `unix_ms:` and the number.
+    #[schema(example = "2026-11-20T23:38:22.857Z")]
     timestamp: String,
+    /// The start of its tick, in milliseconds since 1970.
     unix_ms: i64,
+    /// The timestamp as it stands in the ID, in the layout's unit and from its epoch.
     tick: u64,
     data_center: u64,
     worker_id: u64,
+    /// The value of the rollback bits.
     lane: u64,
     sequence: u64,
     reserved: u64,
+    /// Whether it is exact as a JavaScript number: at most 2^53 - 1.
     js_safe: bool,
     /// Only where the time wraps, so that the instant is the latest possible one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     wraps: bool,
+    /// The namespace whose layout it was read by.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     namespace: Option<String>,
+    /// The layout that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     layout: Option<&'static str>,
 }
 
@@ -105,7 +135,7 @@ pub(in crate::server) async fn parse_id(
     id: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let params = Params::read(&uri, &["encoding", "layout", "namespace"])?;
+    let params = Params::read(&uri, PARAMETERS)?;
     let encoding = read_encoding(params.get("encoding"))?;
     let named = params.get("layout").map(read_layout).transpose()?;
     let asked = params.get("namespace");

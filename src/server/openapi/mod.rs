@@ -1,0 +1,117 @@
+//! The API document (OpenAPI 3.1), put together from what the handlers read and write.
+
+mod about;
+mod parameters;
+mod problems;
+mod responses;
+
+use axum::body::Bytes;
+use utoipa::openapi::{
+    Components, ComponentsBuilder, HttpMethod, InfoBuilder, LicenseBuilder, OpenApiBuilder,
+    PathItem, PathsBuilder, Server,
+    path::{Operation, OperationBuilder, PathItemBuilder},
+};
+
+pub(super) use self::about::{About, Kind, shared, text, with};
+use self::{parameters::Parameters, responses::responses};
+use super::{
+    config::HttpConfig,
+    endpoints::{bounds, document, health, issue, metrics, parse},
+    problem::Document,
+    router::ROUTES,
+};
+
+/// What is said of each of [`ROUTES`], in their order.
+static ABOUT: [&About; ROUTES.len()] = [
+    &issue::ONE,
+    &issue::MANY,
+    &parse::ABOUT,
+    &bounds::ABOUT,
+    &health::HEALTH,
+    &health::LIVE,
+    &health::READY,
+    &metrics::ABOUT,
+    &document::ABOUT,
+];
+
+const DESCRIPTION: &str = "\
+Unique, time-ordered 64-bit IDs.
+
+- An ID is unique in its namespace and code.
+- Every error is a problem document (RFC 9457); programs tell errors apart by `code`.
+- An unknown query parameter, or one that is given twice, is an error.
+- Any other path is answered 404 `not_found`, and a method that a path does not have 405 \
+`method_not_allowed` with the header `Allow`.
+- Browsers may call `/id`, `/ids`, `/parse` and `/bounds` from the origins of `http.cors_origins`.";
+
+/// The document of a service that is configured like this, as JSON.
+pub(super) fn write(http: &HttpConfig) -> Bytes {
+    let parameters = Parameters { max_batch: http.max_batch };
+    let mut paths = PathsBuilder::new();
+    for (route, about) in ROUTES.into_iter().zip(ABOUT) {
+        paths = paths.path(route, path_item(route, about, &parameters));
+    }
+    let license = LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0"));
+    let info = InfoBuilder::new()
+        .title("Raindrop")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(DESCRIPTION))
+        .license(Some(license.build()));
+    let document = OpenApiBuilder::new()
+        .info(info)
+        .servers(Some([Server::new("/")]))
+        .paths(paths)
+        .components(Some(components()))
+        .build();
+    let mut json = serde_json::to_vec_pretty(&document).expect("texts and numbers are always JSON");
+    json.push(b'\n');
+    json.into()
+}
+
+fn path_item(route: &'static str, about: &About, parameters: &Parameters) -> PathItem {
+    let mut item = PathItemBuilder::new();
+    for method in [HttpMethod::Get, HttpMethod::Head, HttpMethod::Post] {
+        if method != HttpMethod::Post || about.kind == Kind::Issues {
+            let operation = operation(route, about, &method, parameters);
+            item = item.operation(method, operation);
+        }
+    }
+    item.build()
+}
+
+fn operation(
+    route: &'static str,
+    about: &About,
+    method: &HttpMethod,
+    parameters: &Parameters,
+) -> Operation {
+    let (verb, description) = match (method, about.kind) {
+        (HttpMethod::Get, _) => ("get", about.description),
+        (HttpMethod::Post, _) => ("post", about.description),
+        (_, Kind::Issues) => ("head", "Checks the request as GET does, and claims nothing."),
+        _ => ("head", "GET without its body."),
+    };
+    let mut operation = OperationBuilder::new()
+        .operation_id(Some(format!("{verb}_{}", about.name)))
+        .summary(Some(about.summary))
+        .description(Some(description))
+        .responses(responses(route, about, method));
+    if let Some((_, rest)) = route.split_once('{') {
+        operation = operation.parameter(parameters.in_path(rest.trim_end_matches('}')));
+    }
+    for name in about.parameters {
+        // Each answer for a past time is a durable write, which GET must not make.
+        if *name != "at" || *method == HttpMethod::Post {
+            operation = operation.parameter(parameters.in_query(name, about));
+        }
+    }
+    operation.build()
+}
+
+fn components() -> Components {
+    let mut components = with::<Document<'_>>(ComponentsBuilder::new());
+    for about in ABOUT {
+        components = (about.schemas)(components);
+    }
+    responses::shared_parts(components).build()
+}

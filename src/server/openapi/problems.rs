@@ -1,0 +1,153 @@
+//! Which problems each route answers: all of them stand here.
+
+use ProblemCode as P;
+use utoipa::openapi::HttpMethod;
+
+use crate::server::{
+    problem::ProblemCode,
+    router::{MANY, ONE, ROUTES},
+};
+
+/// What keeps a request in bounds surrounds every route.
+const EVERY: &[P] = &[P::UriTooLong, P::Internal];
+
+/// Reading a request for IDs.
+const CHECK: &[P] =
+    &[P::InvalidCode, P::InvalidParameter, P::UnknownNamespace, P::UnsafeNumber, P::Overloaded];
+
+/// Claiming them.
+const CLAIM: &[P] = &[
+    P::UnknownCode,
+    P::RequestTimeout,
+    P::TooManyCodes,
+    P::SequenceExhausted,
+    P::ClockRollback,
+    P::ClockOutOfRange,
+    P::LeaseUnavailable,
+    P::StoreUnavailable,
+    P::StoreLost,
+    P::ShuttingDown,
+];
+
+const PARSE: &[P] =
+    &[P::InvalidId, P::InvalidParameter, P::UnknownNamespace, P::NotDecodable, P::Overloaded];
+
+const BOUNDS: &[P] =
+    &[P::InvalidParameter, P::UnknownNamespace, P::NotDecodable, P::OutOfRange, P::Overloaded];
+
+/// The problems that a route answers to a method.
+pub(super) fn of(route: &str, method: &HttpMethod) -> Vec<ProblemCode> {
+    let issues = route == ROUTES[ONE] || route == ROUTES[MANY];
+    let claims = issues && *method != HttpMethod::Head;
+    // Only POST asks for a past time.
+    let for_past = issues && *method == HttpMethod::Post;
+    [
+        (true, EVERY),
+        (issues, CHECK),
+        (route == ROUTES[MANY], &[P::InvalidCount]),
+        (claims, CLAIM),
+        (for_past, &[P::OutOfRange]),
+        (route == "/parse/{id}", PARSE),
+        (route == "/bounds", BOUNDS),
+    ]
+    .into_iter()
+    .filter(|(applies, _)| *applies)
+    .flat_map(|(_, problems)| problems.iter().copied())
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, time::Duration};
+
+    use super::*;
+    use crate::{
+        core::{issue::ClaimError, layout::BoundsError},
+        keeper::{BackfillError, IssueError, Trouble},
+        server::problem::Problem,
+        store::StoreError,
+    };
+
+    fn names(problems: impl IntoIterator<Item = P>) -> BTreeSet<&'static str> {
+        problems.into_iter().map(P::name).collect()
+    }
+
+    /// What becomes of everything that a claim may end in.
+    fn refusals() -> Vec<Problem> {
+        let soon = Duration::from_secs(1);
+        let no_lease = |trouble| IssueError::NoLease { trouble, retry_after: soon }.into();
+        let refused = |error| IssueError::Refused(error).into();
+        vec![
+            refused(ClaimError::InvalidCode("a b".into())),
+            refused(ClaimError::UnknownCode("a".into())),
+            refused(ClaimError::InvalidCount { count: 2, largest: 1 }),
+            refused(ClaimError::TooManyCodes { max: 1, retry_after: soon }),
+            refused(ClaimError::SequenceExhausted { retry_after: soon }),
+            refused(ClaimError::ClockRollback { behind_ms: 1, retry_after: soon }),
+            refused(ClaimError::ClockOutOfRange {
+                now: String::new(),
+                from: String::new(),
+                until: String::new(),
+            }),
+            no_lease(Trouble::Starting),
+            no_lease(Trouble::NoFreeWorker { retry_after_seconds: 1 }),
+            no_lease(Trouble::StoreUnavailable(String::new())),
+            no_lease(Trouble::StoreLost),
+            no_lease(Trouble::ClockAhead(1)),
+            no_lease(Trouble::ClockWentBack),
+            no_lease(Trouble::ClockOutOfRange),
+            no_lease(Trouble::LimitReached),
+            no_lease(Trouble::NumbersUsedUp),
+            no_lease(Trouble::ShuttingDown),
+        ]
+    }
+
+    fn refusals_for_a_past_time() -> Vec<Problem> {
+        let namespace = || String::from("default");
+        let code = || String::from("order");
+        vec![
+            BackfillError::Refused(ClaimError::UnknownCode(code())).into(),
+            BackfillError::NotReserved { namespace: namespace() }.into(),
+            BackfillError::OutOfRange { at_ms: 2, first_ms: 0, now_ms: 1 }.into(),
+            BackfillError::UsedUp { code: code(), at_ms: 0, left: 0, of: 1 }.into(),
+            BackfillError::RecordChanged { namespace: namespace() }.into(),
+            BackfillError::CountedOtherwise {
+                namespace: namespace(),
+                ours: String::new(),
+                recorded: String::new(),
+            }
+            .into(),
+            BackfillError::Store(StoreError::Vanished(String::new())).into(),
+        ]
+    }
+
+    #[test]
+    fn claims_end_in_what_is_documented_and_nothing_else() {
+        let read = [P::InvalidParameter, P::UnknownNamespace, P::UnsafeNumber];
+        let around = [P::UriTooLong, P::Internal, P::Overloaded, P::RequestTimeout];
+        let around = names(read.into_iter().chain(around));
+        let claimed = names(refusals().iter().map(Problem::code));
+        let past = names(refusals_for_a_past_time().iter().map(Problem::code));
+        let of = |route, method| names(super::of(ROUTES[route], &method));
+
+        let many = &around | &claimed;
+        assert_eq!(of(MANY, HttpMethod::Get), many);
+        assert_eq!(of(MANY, HttpMethod::Post), &many | &past);
+        let one = &many - &names([P::InvalidCount]);
+        assert_eq!(of(ONE, HttpMethod::Get), one);
+        assert_eq!(of(ONE, HttpMethod::Post), &one | &past);
+    }
+
+    #[test]
+    fn spans_end_in_what_is_documented() {
+        let bounds = names(super::of("/bounds", &HttpMethod::Get));
+        for error in [
+            BoundsError::Reversed { from_ms: 1, to_ms: 0 },
+            BoundsError::OutOfRange { end: "to", instant_ms: 9, first_ms: 0, last_ms: 1 },
+            BoundsError::Wraps,
+        ] {
+            let code = Problem::from(error).code().name();
+            assert!(bounds.contains(code), "{code}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+#!/bin/sh
+# Tests a running service against its own API document, with requests that schemathesis makes of it:
+# right ones and wrong ones, the same in every run. Schemathesis is installed by pip into the build's
+# folder, where its report is found afterwards. Arguments are given on to it.
+set -eu
+
+cd "$(dirname "$0")/../.."
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target/api"
+kept=$(cd "$target/api" && pwd)
+tests=$PWD/tests/api
+
+schemathesis=schemathesis==4.32.5
+
+fail() {
+  echo "tests/api/run.sh: $*" >&2
+  exit 1
+}
+
+apt_install() {
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+  echo "installing $1" >&2
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get -qq -o DPkg::Lock::Timeout=300 update &&
+    apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$1" >&2
+}
+
+python=$kept/python
+if [ ! -f "$python/$schemathesis" ]; then
+  rm -rf "$python"
+  python3 -m venv "$python" 2>/dev/null || { apt_install python3-venv && python3 -m venv "$python"; } ||
+    fail "needs Python 3 with venv (Debian: python3-venv)"
+  "$python/bin/python" -c 'import tomllib' 2>/dev/null || fail "needs Python 3.11 or later"
+  "$python/bin/pip" install --quiet --disable-pip-version-check "$schemathesis" ||
+    fail "$schemathesis cannot be installed by pip"
+  touch "$python/$schemathesis"
+fi
+
+# As the tests build it, so that after them nothing is compiled again.
+${CARGO:-cargo} test --locked --no-run --test http
+raindrop=$(cd "$target/debug" && pwd)/raindrop
+
+folder=$(mktemp -d)
+report=$kept/report
+rm -rf "$report"
+mkdir "$report"
+cd "$folder"
+"$raindrop" serve --config "$tests/raindrop.toml" >"$report/raindrop.log" 2>&1 &
+service=$!
+# shellcheck disable=SC2064
+trap "kill $service 2>/dev/null || true; wait $service 2>/dev/null || true; rm -rf '$folder'" EXIT
+
+patience=300
+address() { sed -n 's/.*listening on \(http:[^ ]*\).*/\1/p' "$report/raindrop.log"; }
+is_ready() { [ -n "$(address)" ] && "$raindrop" health --ready --url "$(address)" 2>/dev/null; }
+until is_ready; do
+  kill -0 "$service" 2>/dev/null && [ "$patience" -gt 0 ] ||
+    fail "the service is not ready: $(cat "$report/raindrop.log")"
+  patience=$((patience - 1))
+  sleep 0.1
+done
+
+SCHEMATHESIS_HOOKS=$tests/hooks.py RAINDROP_SEEN=$report/seen.json \
+  "$python/bin/schemathesis" --config-file "$tests/schemathesis.toml" \
+  run "$(address)/openapi.json" --checks all --report junit --report-dir "$report" "$@"
+"$python/bin/python" -B "$tests/seen.py" "$tests/../../docs/openapi.json" "$report/seen.json"

@@ -1,0 +1,33 @@
+"""Asserts that the run met what is documented: each answer below 500 of each operation.
+
+Usage: seen.py DOCUMENT SEEN
+"""
+
+import json
+import sys
+
+# Made of nothing that the document describes; the HTTP tests own them.
+ELSEWHERE = {"uri_too_long", "request_timeout", "too_many_codes"}
+
+document, seen = (json.load(open(path)) for path in sys.argv[1:])
+missed, met = [], 0
+for path, item in document["paths"].items():
+    for method, operation in item.items():
+        for status, response in operation["responses"].items():
+            name = f"{method.upper()} {path} {status}"
+            if status >= "500":
+                continue
+            contents = response.get("content", {})
+            answers = [media for media in contents if media != "application/problem+json"]
+            if "application/problem+json" in contents:
+                schema = contents["application/problem+json"]["schema"]
+                answers += schema["allOf"][1]["properties"]["code"]["enum"]
+            for answer in [a for a in answers if a not in ELSEWHERE]:
+                met += 1
+                if f"{name} {answer}" not in seen:
+                    missed.append(f"{name} {answer}")
+
+failed = [answer for answer in seen if answer.split()[2] >= "500"]
+if missed or failed:
+    sys.exit("\n".join(["documented, but never answered:", *missed, "answered:", *failed]))
+print(f"seen.py: {met} documented answers were met, none of them 5xx")
