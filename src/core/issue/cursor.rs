@@ -45,6 +45,21 @@ impl Cursor {
         }
     }
 
+    /// Claims the next position if it lies in `first..end`.
+    #[inline]
+    pub(crate) fn take_within(&self, first: u64, end: u64) -> Option<u64> {
+        let mut next = self.0.load(Ordering::Acquire);
+        // CLOSED is above every end.
+        while (first..end).contains(&next) {
+            match self.0.compare_exchange_weak(next, next + 1, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return Some(next),
+                Err(moved) => next = moved,
+            }
+        }
+        None
+    }
+
     /// Closes the cursor for good and returns where it stood; `None` when it was closed before.
     pub(crate) fn close(&self) -> Option<u64> {
         Some(self.0.swap(CLOSED, Ordering::AcqRel)).filter(|next| *next != CLOSED)
@@ -81,6 +96,17 @@ mod tests {
         assert_eq!(take(&cursor, 1), Ok(Ok(15)));
         assert_eq!(cursor.claim(|_| Err::<((), u64), _>("no")), Ok(Err("no")));
         assert_eq!(cursor.next(), Some(16));
+    }
+
+    #[test]
+    fn one_position_is_taken_only_from_where_it_may_be() {
+        let cursor = Cursor::new(10);
+        assert_eq!(cursor.take_within(11, 20), None);
+        assert_eq!(cursor.take_within(10, 12), Some(10));
+        assert_eq!(cursor.take_within(10, 12), Some(11));
+        assert_eq!(cursor.take_within(10, 12), None);
+        cursor.close();
+        assert_eq!(cursor.take_within(0, u64::MAX), None);
     }
 
     #[test]

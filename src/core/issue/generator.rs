@@ -3,7 +3,7 @@
 use std::{sync::Arc, task::Waker, time::Duration};
 
 use super::{
-    ClaimError, IssueSettings, RollbackPolicy, Run,
+    ClaimError, CodeHandle, IssueSettings, RollbackPolicy, Run,
     grant::{Denied, Grant, Granted},
     rules::{MomentError, Refusal, Rules},
 };
@@ -41,9 +41,9 @@ const SHARED: &str = "";
 /// ```
 #[derive(Debug)]
 pub struct Generator<P: Policy = Sound> {
-    rules: Rules,
+    pub(super) rules: Rules,
     settings: IssueSettings,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     grant: Slot<Grant<P>>,
 }
 
@@ -89,6 +89,18 @@ impl Generator {
     }
 }
 
+impl Claim {
+    pub(super) fn new<P: Policy>(grant: &Grant<P>, granted: Granted) -> Self {
+        let Granted { plan, hold_began, .. } = granted;
+        Self {
+            ids: Run::new(grant.composer(), plan.first, plan.end),
+            wait: plan.wait,
+            borrowed: plan.borrowed,
+            hold_began,
+        }
+    }
+}
+
 impl<P: Policy> Generator<P> {
     pub(crate) fn without_lease(
         layout: Layout,
@@ -124,44 +136,67 @@ impl<P: Policy> Generator<P> {
     ///
     /// See [`ClaimError`]; nothing was claimed then.
     pub fn claim(&self, code: &str, count: u32) -> Result<Claim, ClaimError> {
-        let cursor = self.check(code, count)?;
+        let cursor = self.check(code)?;
+        self.check_count(count)?;
         loop {
             let grant = self.grant.load();
             let grant = grant.as_ref().ok_or(ClaimError::NoLease)?;
             match grant.claim(cursor, u64::from(count), &self.rules, || self.clock.now_ms()) {
-                Ok(Granted { plan, hold_began }) => {
-                    return Ok(Claim {
-                        ids: Run::new(grant.composer(), plan.first, plan.end),
-                        wait: plan.wait,
-                        borrowed: plan.borrowed,
-                        hold_began,
-                    });
-                }
-                Err(Denied::Closed) if grant.is_sealed() && self.is_current(grant) => {
-                    return Err(ClaimError::NoLease);
-                }
-                Err(Denied::Closed) => {}
-                Err(denied) => return Err(self.explain(&denied)),
+                Ok(granted) => return Ok(Claim::new(grant, granted)),
+                Err(denied) => self.consider(grant, &denied)?,
             }
         }
     }
 
-    /// Checks what was asked for and returns the name of the cursor.
-    fn check<'a>(&self, code: &'a str, count: u32) -> Result<&'a str, ClaimError> {
+    /// A handle for one code, which claims without looking up its name.
+    ///
+    /// # Errors
+    ///
+    /// When the code is no valid name, or not among those that are served.
+    pub fn handle(&self, code: &str) -> Result<CodeHandle<&Self, P>, ClaimError> {
+        CodeHandle::new(self, code)
+    }
+
+    /// Whether it is worth starting over after a claim on this grant was denied.
+    ///
+    /// # Errors
+    ///
+    /// When it is not, and why.
+    #[cold]
+    pub(super) fn consider(
+        &self,
+        grant: &Arc<Grant<P>>,
+        denied: &Denied,
+    ) -> Result<(), ClaimError> {
+        match denied {
+            Denied::Closed if grant.is_sealed() && self.is_current(grant) => {
+                Err(ClaimError::NoLease)
+            }
+            Denied::Closed => Ok(()),
+            denied => Err(self.explain(denied)),
+        }
+    }
+
+    /// Checks a code and returns the name of its cursor.
+    pub(super) fn check<'a>(&self, code: &'a str) -> Result<&'a str, ClaimError> {
         if !is_valid_code(code) {
             return Err(ClaimError::InvalidCode(code.to_owned()));
         }
         if self.settings.codes_allow.as_ref().is_some_and(|allowed| !allowed.contains(code)) {
             return Err(ClaimError::UnknownCode(code.to_owned()));
         }
+        Ok(if self.settings.codes_shared { SHARED } else { code })
+    }
+
+    pub(super) fn check_count(&self, count: u32) -> Result<(), ClaimError> {
         let largest = self.rules.largest_claim();
         if count == 0 || count > largest {
             return Err(ClaimError::InvalidCount { count, largest });
         }
-        Ok(if self.settings.codes_shared { SHARED } else { code })
+        Ok(())
     }
 
-    fn is_current(&self, grant: &Arc<Grant<P>>) -> bool {
+    pub(super) fn is_current(&self, grant: &Arc<Grant<P>>) -> bool {
         self.grant.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, grant))
     }
 

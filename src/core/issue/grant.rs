@@ -10,7 +10,7 @@ use super::{
 use crate::core::{
     layout::{Composer, FieldOutOfRange, Layout},
     policy::{Bug, Policy},
-    sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering, PoisonError},
+    sync::{Arc, AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering, PoisonError},
 };
 
 /// A lease in memory: worker, lane and start never change, and the limit only rises. Renewing a
@@ -43,6 +43,7 @@ pub(crate) struct Grant<P> {
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) plan: Plan,
+    pub(crate) moment: Moment,
     /// Whether this claim was the first to see the clock behind.
     pub(crate) hold_began: bool,
 }
@@ -175,14 +176,25 @@ impl<P: Policy> Grant<P> {
         read_clock: impl FnOnce() -> i64,
     ) -> Result<Granted, Denied> {
         let moment = self.moment(rules, read_clock)?;
-        let cursor = self.table.cursor(code, moment.first).map_err(|error| match error {
-            TableError::Full => Denied::TableFull,
-            TableError::Sealed => Denied::Closed,
-        })?;
-        self.claim_from(&cursor, &moment, count, rules)
+        let cursor = self.cursor(code, &moment)?;
+        self.claim_from(&cursor, moment, count, rules)
     }
 
-    fn moment(&self, rules: &Rules, read_clock: impl FnOnce() -> i64) -> Result<Moment, Denied> {
+    /// The cursor of a code; other codes' may have to go for it that stand below the moment's
+    /// tick.
+    pub(crate) fn cursor(&self, code: &str, moment: &Moment) -> Result<Arc<Cursor>, Denied> {
+        self.table.cursor(code, moment.first).map_err(|error| match error {
+            TableError::Full => Denied::TableFull,
+            TableError::Sealed => Denied::Closed,
+        })
+    }
+
+    /// What the clock says, and whether anything can be claimed under it.
+    pub(crate) fn moment(
+        &self,
+        rules: &Rules,
+        read_clock: impl FnOnce() -> i64,
+    ) -> Result<Moment, Denied> {
         // Before the clock: a thread that sleeps between the two must not take another thread's
         // later reading for a clock that went back.
         let highest_ms = self.highest_ms();
@@ -203,22 +215,23 @@ impl<P: Policy> Grant<P> {
         moment
     }
 
-    fn claim_from(
+    /// Claims `count` positions from a cursor of this grant.
+    pub(crate) fn claim_from(
         &self,
         cursor: &Cursor,
-        moment: &Moment,
+        moment: Moment,
         count: u64,
         rules: &Rules,
     ) -> Result<Granted, Denied> {
         let claimed = cursor.claim(|next| {
-            let plan = rules.plan(moment, next, count, self.limit(), self.policy)?;
+            let plan = rules.plan(&moment, next, count, self.limit(), self.policy)?;
             Ok((plan, plan.end))
         });
         match claimed {
             Err(Closed) => Err(Denied::Closed),
             Ok(Ok(plan)) => {
-                self.note(moment, &plan);
-                Ok(Granted { plan, hold_began: self.note_hold(moment) })
+                self.note(&moment, &plan);
+                Ok(Granted { plan, moment, hold_began: self.note_hold(&moment) })
             }
             Ok(Err(refusal @ Refusal::Limit { needed })) => {
                 self.refused.fetch_max(needed, Ordering::AcqRel);
@@ -230,6 +243,15 @@ impl<P: Policy> Grant<P> {
                 None => Denied::Plan(exhausted),
             }),
         }
+    }
+
+    /// Which positions of the moment's tick can be claimed one by one with nothing to check and
+    /// nothing to note: they stay below the limit, which only rises, and below the position at
+    /// which the keeper is woken. Positions were claimed under the moment already.
+    pub(crate) fn without_check(&self, moment: &Moment) -> (u64, u64) {
+        let (first, tick_end) = moment.present();
+        let limit = if self.policy.has(Bug::LimitIgnored) { u64::MAX } else { self.limit() };
+        (first, tick_end.min(limit).min(self.wake_at.load(Ordering::Acquire)))
     }
 
     /// Only readings that positions were claimed under count: a clock that jumped ahead of the

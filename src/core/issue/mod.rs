@@ -18,10 +18,12 @@
     )
 )]
 
+mod blocks;
 mod cursor;
 mod error;
 mod generator;
 mod grant;
+mod handle;
 #[cfg(all(test, raindrop_loom))]
 mod models;
 mod rules;
@@ -31,8 +33,10 @@ mod table;
 
 pub(crate) use self::grant::Grant;
 pub use self::{
+    blocks::Blocks,
     error::ClaimError,
     generator::{Claim, Generator},
+    handle::CodeHandle,
     run::{IdRange, Run},
     settings::{IssueSettings, RollbackPolicy},
 };

@@ -35,10 +35,25 @@ pub(crate) struct Moment {
     at_once_end: u64,
     /// A claim that ends here or before is answered after a wait.
     wait_end: u64,
+    /// The longest wait.
+    max_wait_ms: i64,
     /// Whether the clock is behind a reading that IDs were issued under.
     pub(crate) held: bool,
     /// By how much it is behind, when that is more than is held.
     pub(crate) rolled_back_ms: Option<i64>,
+}
+
+impl Moment {
+    /// The same for a caller who does not wait.
+    pub(crate) const fn at_once(self) -> Self {
+        Self { wait_end: self.at_once_end, max_wait_ms: 0, ..self }
+    }
+
+    /// The positions that are neither borrowed nor waited for, whatever the settings are. None
+    /// while the clock is behind: then every claim looks at it.
+    pub(crate) const fn present(&self) -> (u64, u64) {
+        if self.held { (self.first, self.first) } else { (self.first, self.tick_end) }
+    }
 }
 
 /// A claim that fits.
@@ -122,6 +137,7 @@ impl Rules {
             tick_end: first + self.layout.positions_per_tick(),
             at_once_end,
             wait_end: end_of(self.max_wait_ms).max(at_once_end),
+            max_wait_ms: self.max_wait_ms,
             held,
             rolled_back_ms,
         })
@@ -145,7 +161,7 @@ impl Rules {
         let end = first + count;
         if end > moment.wait_end {
             return Err(Refusal::Exhausted {
-                retry_after: self.due_in(moment, end, self.max_wait_ms),
+                retry_after: self.due_in(moment, end, moment.max_wait_ms),
             });
         }
         if end > limit && !policy.has(Bug::LimitIgnored) {

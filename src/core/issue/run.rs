@@ -8,6 +8,10 @@ pub struct Run {
     composer: Composer,
     next: u64,
     end: u64,
+    /// The ID at `next`, where its tick is the one of the ID before.
+    id: u64,
+    /// How many IDs are left in that tick; 0 before the first ID.
+    left_in_tick: u64,
 }
 
 /// IDs of one tick, evenly spaced.
@@ -25,32 +29,47 @@ pub struct IdRange {
 
 impl Run {
     pub(crate) const fn new(composer: Composer, first: u64, end: u64) -> Self {
-        Self { composer, next: first, end }
+        Self { composer, next: first, end, id: 0, left_in_tick: 0 }
     }
 
     /// The IDs as evenly spaced ranges, one for each tick.
     pub fn ranges(mut self) -> impl Iterator<Item = IdRange> {
-        std::iter::from_fn(move || {
-            if self.next == self.end {
-                return None;
-            }
-            let count = self.composer.left_in_tick(self.next).min(self.end - self.next);
-            let first = self.composer.compose(self.next);
-            let last = self.composer.compose(self.next + count - 1);
-            self.next += count;
-            Some(IdRange { first, last, step: self.composer.step(), count })
-        })
+        std::iter::from_fn(move || self.next_range())
+    }
+
+    /// Takes what is left of the next ID's tick.
+    pub(super) fn next_range(&mut self) -> Option<IdRange> {
+        if self.next == self.end {
+            return None;
+        }
+        let count = self.composer.left_in_tick(self.next).min(self.end - self.next);
+        let first = self.composer.compose(self.next);
+        let last = self.composer.compose(self.next + count - 1);
+        self.next += count;
+        self.left_in_tick = 0;
+        Some(IdRange { first, last, step: self.composer.step(), count })
+    }
+
+    fn begin_tick(&mut self) {
+        self.id = self.composer.compose(self.next).get();
+        self.left_in_tick = self.composer.left_in_tick(self.next);
     }
 }
 
 impl Iterator for Run {
     type Item = Id;
 
+    #[inline]
     fn next(&mut self) -> Option<Id> {
         if self.next == self.end {
             return None;
         }
-        let id = self.composer.compose(self.next);
+        if self.left_in_tick == 0 {
+            self.begin_tick();
+        }
+        let id = Id::from_composed(self.id);
+        self.id += self.composer.step();
+        self.left_in_tick -= 1;
         self.next += 1;
         Some(id)
     }

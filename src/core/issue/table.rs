@@ -1,9 +1,8 @@
 //! The cursors of a grant by code: a bounded, sharded table.
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
-};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+use hashbrown::HashTable;
 
 use super::cursor::Cursor;
 use crate::core::{
@@ -38,8 +37,24 @@ pub(crate) struct Table<P> {
 
 #[derive(Debug, Default)]
 struct Shard {
-    cursors: HashMap<Box<str>, Arc<Cursor>, Hashing>,
+    entries: HashTable<Entry>,
     sealed: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    code: Box<str>,
+    cursor: Arc<Cursor>,
+}
+
+impl Shard {
+    fn find(&self, hash: u64, code: &str) -> Option<&Arc<Cursor>> {
+        self.entries.find(hash, |entry| *entry.code == *code).map(|entry| &entry.cursor)
+    }
+
+    fn cursors(&self) -> impl Iterator<Item = &Arc<Cursor>> {
+        self.entries.iter().map(|entry| &entry.cursor)
+    }
 }
 
 /// Why a code gets no cursor.
@@ -75,8 +90,9 @@ impl<P: Policy> Table<P> {
     /// The cursor of a code. Makes one if need be, for which cursors below `evict_below` may
     /// have to go.
     pub(crate) fn cursor(&self, code: &str, evict_below: u64) -> Result<Arc<Cursor>, TableError> {
-        let shard = &self.shards[self.shard_of(code)];
-        if let Some(cursor) = read(shard).cursors.get(code) {
+        let hash = self.hasher.hash_one(code);
+        let shard = &self.shards[self.shard_of(hash)];
+        if let Some(cursor) = read(shard).find(hash, code) {
             return Ok(Arc::clone(cursor));
         }
         if self.len() >= self.max && evict_below > self.none_below.load(Ordering::Relaxed) {
@@ -86,7 +102,7 @@ impl<P: Policy> Table<P> {
         if shard.sealed {
             return Err(TableError::Sealed);
         }
-        if let Some(cursor) = shard.cursors.get(code) {
+        if let Some(cursor) = shard.find(hash, code) {
             return Ok(Arc::clone(cursor));
         }
         if self.len.fetch_add(1, Ordering::Relaxed) >= self.max {
@@ -101,16 +117,17 @@ impl<P: Policy> Table<P> {
             self.start.max(self.floor.load(Ordering::Acquire))
         };
         let cursor = Arc::new(Cursor::new(first));
-        shard.cursors.insert(code.into(), Arc::clone(&cursor));
+        let entry = Entry { code: code.into(), cursor: Arc::clone(&cursor) };
+        let rehash = |entry: &Entry| self.hasher.hash_one(&*entry.code);
+        shard.entries.insert_unique(hash, entry, rehash);
         self.none_below.store(0, Ordering::Relaxed);
         Ok(cursor)
     }
 
     /// One past the last claimed position of any code, or the start.
     pub(crate) fn highest_next(&self) -> u64 {
-        let highest_of = |shard: &RwLock<Shard>| {
-            read(shard).cursors.values().filter_map(|cursor| cursor.next()).max()
-        };
+        let highest_of =
+            |shard: &RwLock<Shard>| read(shard).cursors().filter_map(|cursor| cursor.next()).max();
         let highest = self.shards.iter().filter_map(highest_of).max().unwrap_or(0);
         highest.max(self.start).max(self.floor.load(Ordering::Acquire))
     }
@@ -126,7 +143,7 @@ impl<P: Policy> Table<P> {
         for shard in &self.shards {
             let mut shard = write(shard);
             shard.sealed = true;
-            let closed = shard.cursors.values().filter_map(|cursor| cursor.close()).max();
+            let closed = shard.cursors().filter_map(|cursor| cursor.close()).max();
             highest = highest.max(closed.unwrap_or(0));
         }
         // Read last: an eviction that was under way raised it before closing its cursors.
@@ -142,7 +159,7 @@ impl<P: Policy> Table<P> {
         let mut candidates: Vec<(u64, u64)> = Vec::new();
         for shard in &self.shards {
             let shard = read(shard);
-            let candidates_here = shard.cursors.iter().filter_map(|(code, cursor)| {
+            let candidates_here = shard.entries.iter().filter_map(|Entry { code, cursor }| {
                 let next = cursor.next().filter(|next| *next < below)?;
                 Some((next, rank(code)))
             });
@@ -157,7 +174,7 @@ impl<P: Policy> Table<P> {
         let mut left = wanted;
         for shard in &self.shards {
             let mut shard = write(shard);
-            shard.cursors.retain(|code, cursor| {
+            shard.entries.retain(|Entry { code, cursor }| {
                 let below = if rank(code) <= last_rank { youngest + 1 } else { youngest };
                 let raise_floor = |next| {
                     if !self.policy.has(Bug::EvictionWithoutFloor) {
@@ -172,8 +189,10 @@ impl<P: Policy> Table<P> {
         self.len.fetch_sub(wanted - left, Ordering::Relaxed);
     }
 
-    fn shard_of(&self, code: &str) -> usize {
-        let shard = self.hasher.hash_one(code) % self.shards.len() as u64;
+    /// By bits of the hash that the shard's own table makes no use of: it takes the lowest and
+    /// the topmost seven.
+    fn shard_of(&self, hash: u64) -> usize {
+        let shard = (hash >> 40) % self.shards.len() as u64;
         usize::try_from(shard).expect("an index into a slice")
     }
 }

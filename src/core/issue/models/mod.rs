@@ -9,6 +9,7 @@
 
 mod claims;
 mod eviction;
+mod handles;
 mod limits;
 mod sealing;
 mod swapping;

@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashSet,
+    ops::Deref,
     sync::Arc,
     task::{Wake, Waker},
     time::Duration,
@@ -14,11 +15,11 @@ pub(super) use crate::core::explore::{
     explore, explore_with_preemptions, must_fail, must_fail_with_preemptions,
 };
 use crate::core::{
-    clock::Clock,
+    clock::{Clock, Recent},
     explore::planted,
     id::Id,
     issue::{
-        Claim, ClaimError, Generator, IssueSettings,
+        Claim, ClaimError, CodeHandle, Generator, IssueSettings,
         grant::{Denied, Grant},
         rules::Rules,
         run::Run,
@@ -32,17 +33,25 @@ pub(super) const TICK_MS: i64 = 1_000;
 /// Few, so that ticks and limits are reached.
 pub(super) const POSITIONS_PER_TICK: u64 = 4;
 
-/// A wall clock that any thread may move, and whose old readings may be seen late.
+/// A wall clock that any thread may move, and whose old readings may be seen late; its recent
+/// reading moves after it.
 #[derive(Debug)]
-struct MovingClock(AtomicI64);
+struct MovingClock {
+    now_ms: AtomicI64,
+    recent: Recent,
+}
 
 impl Clock for MovingClock {
     fn now_ms(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
+        self.now_ms.load(Ordering::Relaxed)
     }
 
     fn steady(&self) -> Duration {
         Duration::ZERO
+    }
+
+    fn recent(&self) -> Option<Recent> {
+        Some(self.recent.clone())
     }
 }
 
@@ -70,6 +79,20 @@ pub(super) struct World<P: Policy> {
     bell: Arc<Bell>,
 }
 
+/// The world's generator, for handles that move to other threads.
+#[derive(Clone, Debug)]
+pub(super) struct Held<P: Policy>(Arc<World<P>>);
+
+impl<P: Policy> Deref for Held<P> {
+    type Target = Generator<P>;
+
+    fn deref(&self) -> &Generator<P> {
+        &self.0.generator
+    }
+}
+
+pub(super) type WorldHandle<P> = CodeHandle<Held<P>, P>;
+
 impl<P: Policy> World<P> {
     /// A lease on lane 0 from the present tick on, without an end in sight.
     pub(super) fn new(codes_max: usize) -> Arc<Self> {
@@ -89,7 +112,8 @@ impl<P: Policy> World<P> {
             sequence_spread_bits: 0,
             ..IssueSettings::default()
         };
-        let clock = Arc::new(MovingClock(AtomicI64::new(NOW_MS)));
+        let (now_ms, recent) = (AtomicI64::new(NOW_MS), Recent::new(NOW_MS));
+        let clock = Arc::new(MovingClock { now_ms, recent });
         let layout = spec.build().expect("valid");
         Arc::new(Self {
             rules: Rules::new(layout.clone(), &settings),
@@ -121,11 +145,17 @@ impl<P: Policy> World<P> {
 
     /// Moves the clock to so many ticks after the model's beginning.
     pub(super) fn set_clock(&self, ticks: i64) {
-        self.clock.0.store(NOW_MS + ticks * TICK_MS, Ordering::Relaxed);
+        let now_ms = NOW_MS + ticks * TICK_MS;
+        self.clock.now_ms.store(now_ms, Ordering::Relaxed);
+        self.clock.recent.set(now_ms);
     }
 
     pub(super) fn claim(&self, code: &str, count: u32) -> Result<Vec<Id>, ClaimError> {
         self.generator.claim(code, count).map(|Claim { ids, .. }| ids.collect())
+    }
+
+    pub(super) fn handle(self: &Arc<Self>, code: &str) -> WorldHandle<P> {
+        CodeHandle::new(Held(Arc::clone(self)), code).expect("a valid code")
     }
 
     /// A claim that starts over at most twice when its cursor is evicted under its hands. The

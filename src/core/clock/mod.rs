@@ -3,11 +3,16 @@
 //! Two clocks are needed: the wall clock gives IDs their time and may be wrong; the steady clock
 //! never steps and counts time spent suspended, and is used to tell whether the wall clock jumped.
 
+mod cached;
+mod recent;
+
 use std::{
     fmt::Debug,
     sync::atomic::{AtomicI64, AtomicU64, Ordering},
     time::Duration,
 };
+
+pub use self::{cached::CachedClock, recent::Recent};
 
 /// A source of wall time and steady time.
 pub trait Clock: Debug + Send + Sync {
@@ -17,6 +22,11 @@ pub trait Clock: Debug + Send + Sync {
     /// Time since a fixed but unknown instant: never steps, and counts suspension where the
     /// operating system can.
     fn steady(&self) -> Duration;
+
+    /// A reading of the wall clock that costs next to nothing, if this clock keeps one.
+    fn recent(&self) -> Option<Recent> {
+        None
+    }
 }
 
 /// The machine's clocks.

@@ -1,0 +1,103 @@
+//! A clock whose reading a thread keeps at hand.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use super::{Clock, Recent, SystemClock};
+
+/// How often the reading is renewed.
+const PERIOD: Duration = Duration::from_millis(1);
+
+/// The machine's clocks, and a reading of the wall clock that a thread renews every millisecond,
+/// so that taking it costs a load from memory and not a system call.
+///
+/// The reading may be older than that while the machine is too busy to run the thread, or after
+/// the process was paused. IDs are as unique with it as without; their timestamps may be as much
+/// too early. Whatever a recent reading does not allow is decided by a fresh one, so that no
+/// claim is refused or delayed because of it.
+///
+/// The thread ends when the clock is dropped.
+#[derive(Debug)]
+pub struct CachedClock {
+    system: SystemClock,
+    recent: Recent,
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl CachedClock {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system has no thread to give.
+    pub fn start() -> io::Result<Self> {
+        let system = SystemClock::default();
+        let recent = Recent::new(system.now_ms());
+        let stopping = Arc::new(AtomicBool::new(false));
+        let renew = {
+            let (recent, stopping) = (recent.clone(), Arc::clone(&stopping));
+            move || {
+                while !stopping.load(Ordering::Relaxed) {
+                    recent.set(system.now_ms());
+                    thread::park_timeout(PERIOD);
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("raindrop-clock".into()).spawn(renew)?;
+        Ok(Self { system, recent, stopping, thread: Some(thread) })
+    }
+}
+
+impl Clock for CachedClock {
+    fn now_ms(&self) -> i64 {
+        self.system.now_ms()
+    }
+
+    fn steady(&self) -> Duration {
+        self.system.steady()
+    }
+
+    fn recent(&self) -> Option<Recent> {
+        Some(self.recent.clone())
+    }
+}
+
+impl Drop for CachedClock {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It has nothing to fail with.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reading_goes_on_until_the_clock_is_dropped() {
+        let clock = CachedClock::start().expect("a thread");
+        let recent = clock.recent().expect("it has one");
+        let began = recent.ms();
+        while recent.ms() == began {
+            thread::yield_now();
+        }
+        assert!(recent.ms() <= clock.now_ms());
+        drop(clock);
+        // Nobody else has it any more.
+        recent.set(began);
+        assert_eq!(recent.ms(), began);
+        assert_eq!(recent.holders(), 1);
+    }
+}

@@ -1,0 +1,120 @@
+//! IDs one by one that were claimed in blocks.
+
+use std::{fmt, ops::Deref, time::Duration};
+
+use super::{ClaimError, CodeHandle, Generator, Run};
+use crate::core::{
+    id::Id,
+    policy::{Policy, Sound},
+};
+
+/// How old a block may grow by default.
+const MAX_AGE_MS: i64 = 10;
+
+/// Hands out IDs of one code one by one that are claimed a block at a time, at the cost of an
+/// addition for each.
+///
+/// Two things are given up for it. An ID carries the time of its block: it is at most
+/// [`max_age`](Self::with_max_age) old, 10 ms by default, after which the rest of the block is
+/// thrown away. And IDs ascend within one `Blocks` only: those of other threads, each with a
+/// block of its own, come between.
+///
+/// Meant for a clock that keeps a [recent](crate::core::clock::Clock::recent) reading; with
+/// another one each ID takes a reading of the clock to tell the age by.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use raindrop::core::{clock::CachedClock, issue::{Generator, IssueSettings}, preset::Preset};
+///
+/// let layout = Preset::Raindrop.spec().build()?;
+/// let clock = Arc::new(CachedClock::start()?);
+/// let generator = Generator::with_worker(layout, 7, &IssueSettings::default(), clock)?;
+/// let mut orders = generator.handle("order")?.into_blocks(512);
+/// assert!(orders.next_id()? < orders.next_id()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Blocks<G, P: Policy = Sound> {
+    handle: CodeHandle<G, P>,
+    size: u32,
+    max_age_ms: i64,
+    /// The next ID of the present tick, and how many of it are left.
+    next: u64,
+    left: u64,
+    step: u64,
+    /// The last reading of the clock under which the block may be used.
+    last_ms: i64,
+    /// What the block has in later ticks.
+    later: Option<Run>,
+}
+
+impl<G, P: Policy> Blocks<G, P> {
+    pub(super) const fn new(handle: CodeHandle<G, P>, size: u32) -> Self {
+        Self {
+            handle,
+            size,
+            max_age_ms: MAX_AGE_MS,
+            next: 0,
+            left: 0,
+            step: 0,
+            last_ms: i64::MIN,
+            later: None,
+        }
+    }
+
+    /// Lets blocks grow so old, in whole milliseconds.
+    #[must_use]
+    pub fn with_max_age(mut self, max_age: Duration) -> Self {
+        self.max_age_ms = i64::try_from(max_age.as_millis()).unwrap_or(i64::MAX);
+        self
+    }
+}
+
+impl<G: Deref<Target = Generator<P>>, P: Policy> Blocks<G, P> {
+    /// One ID.
+    ///
+    /// # Errors
+    ///
+    /// When a new block is needed and cannot be claimed at once; see [`ClaimError`].
+    #[inline]
+    pub fn next_id(&mut self) -> Result<Id, ClaimError> {
+        if self.left == 0 || self.handle.read_ms() > self.last_ms {
+            self.refill()?;
+        }
+        let id = Id::from_composed(self.next);
+        self.left -= 1;
+        // Past the last ID of the tick this is no ID, and is not used.
+        self.next = self.next.wrapping_add(self.step);
+        Ok(id)
+    }
+
+    #[cold]
+    fn refill(&mut self) -> Result<(), ClaimError> {
+        let now_ms = self.handle.read_ms();
+        let later = self.later.take().filter(|_| now_ms <= self.last_ms);
+        let mut run = match later {
+            Some(run) => run,
+            None => {
+                // What is left of the block before is nobody's now.
+                self.left = 0;
+                let run = self.handle.claim_at_once(self.size)?.ids;
+                self.last_ms = now_ms.saturating_add(self.max_age_ms);
+                run
+            }
+        };
+        let range = run.next_range().expect("a block has at least one ID");
+        (self.next, self.left, self.step) = (range.first.get(), range.count, range.step);
+        self.later = (run.len() > 0).then_some(run);
+        Ok(())
+    }
+}
+
+impl<G, P: Policy> fmt::Debug for Blocks<G, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocks")
+            .field("handle", &self.handle)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}

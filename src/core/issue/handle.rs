@@ -1,0 +1,232 @@
+//! One code of a generator, without looking up its name.
+
+use std::{fmt, ops::Deref};
+
+use super::{
+    Blocks, Claim, ClaimError, Generator,
+    cursor::Cursor,
+    grant::{Denied, Grant, Granted},
+};
+use crate::core::{
+    clock::Recent,
+    id::Id,
+    policy::{Policy, Sound},
+    sync::Arc,
+};
+
+/// Hands out IDs of one code. It remembers where the code's cursor is and which positions the
+/// clock and the lease allow, so that most IDs take one reading of the clock and one atomic step.
+///
+/// A handle belongs to one thread or task at a time; others take a clone, which draws from the
+/// same cursor.
+///
+/// With a clock that keeps a [recent](crate::core::clock::Clock::recent) reading, such as
+/// [`CachedClock`](crate::core::clock::CachedClock), the reading of the clock is nearly free.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use raindrop::core::{clock::CachedClock, issue::{Generator, IssueSettings}, preset::Preset};
+///
+/// let layout = Preset::Raindrop.spec().build()?;
+/// let clock = Arc::new(CachedClock::start()?);
+/// let generator = Generator::with_worker(layout, 7, &IssueSettings::default(), clock)?;
+/// let mut order = generator.handle("order")?;
+/// assert!(order.try_next_id()? < order.try_next_id()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct CodeHandle<G, P: Policy = Sound> {
+    generator: G,
+    code: Box<str>,
+    recent: Option<Recent>,
+    place: Option<Place<P>>,
+    window: Window,
+}
+
+/// Where a code's cursor is.
+#[derive(Clone, Debug)]
+struct Place<P> {
+    grant: Arc<Grant<P>>,
+    cursor: Arc<Cursor>,
+}
+
+/// Positions of one tick that are claimed without a further look at limit and rules, for as long
+/// as the clock reads the same. They are the cursor's own: whoever moves it takes them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    read_ms: i64,
+    first: u64,
+    end: u64,
+    /// The ID at `first`.
+    first_id: u64,
+    /// The difference between neighbouring IDs, as a power of two.
+    step_bits: u32,
+}
+
+impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
+    /// A handle for a code of this generator, which may be borrowed or shared.
+    ///
+    /// # Errors
+    ///
+    /// When the code is no valid name, or not among those that are served.
+    pub fn new(generator: G, code: &str) -> Result<Self, ClaimError> {
+        let code = generator.check(code)?.into();
+        let recent = generator.clock.recent();
+        Ok(Self { generator, code, recent, place: None, window: Window::default() })
+    }
+
+    /// One ID of the present tick; never for a later one.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClaimError`]; nothing was claimed then. When the tick's sequence numbers are used
+    /// up, [`Self::claim`] can claim ahead and tell how long to wait.
+    #[inline]
+    pub fn try_next_id(&mut self) -> Result<Id, ClaimError> {
+        if let Some(id) = self.take_quickly() {
+            return Ok(id);
+        }
+        let mut claim = self.claim_patiently(1, false)?;
+        Ok(claim.ids.next().expect("a claim of one has one ID"))
+    }
+
+    /// One ID, if the clock reads as it did when positions were last claimed, and their tick has
+    /// more.
+    #[inline]
+    pub(crate) fn take_quickly(&mut self) -> Option<Id> {
+        let place = self.place.as_ref()?;
+        if self.read_ms() != self.window.read_ms {
+            return None;
+        }
+        let position = place.cursor.take_within(self.window.first, self.window.end)?;
+        Some(self.window.id(position))
+    }
+
+    /// Claims `count` IDs in one atomic step.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClaimError`]; nothing was claimed then.
+    pub fn claim(&mut self, count: u32) -> Result<Claim, ClaimError> {
+        self.claim_patiently(count, true)
+    }
+
+    /// Claims `count` IDs at once or not at all.
+    pub(super) fn claim_at_once(&mut self, count: u32) -> Result<Claim, ClaimError> {
+        self.claim_patiently(count, false)
+    }
+
+    /// Hands out IDs one by one that are claimed `size` at a time; see [`Blocks`].
+    pub const fn into_blocks(self, size: u32) -> Blocks<G, P> {
+        Blocks::new(self, size)
+    }
+
+    /// The generator.
+    pub fn generator(&self) -> &Generator<P> {
+        &self.generator
+    }
+
+    /// A reading of the wall clock: the recent one where the clock keeps one.
+    #[inline]
+    pub(super) fn read_ms(&self) -> i64 {
+        match &self.recent {
+            Some(recent) => recent.ms(),
+            None => self.generator.clock.now_ms(),
+        }
+    }
+
+    #[cold]
+    fn claim_patiently(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
+        self.generator.check_count(count)?;
+        // Before the claim: while the clock reads as it does now, the window may be used.
+        let recent_ms = self.recent.as_ref().map(Recent::ms);
+        loop {
+            let place = self.find()?;
+            let claimed = self.claim_from(&place, u64::from(count), waits);
+            if let Ok(granted) = &claimed {
+                self.window = Window::new(&place, granted, recent_ms);
+            }
+            let grant = &self.place.insert(place).grant;
+            match claimed {
+                Ok(granted) => return Ok(Claim::new(grant, granted)),
+                Err(denied) => {
+                    let considered = self.generator.consider(grant, &denied);
+                    if matches!(denied, Denied::Closed) {
+                        (self.place, self.window) = (None, Window::default());
+                    }
+                    considered?;
+                }
+            }
+        }
+    }
+
+    /// Where the code's cursor is in the present grant.
+    fn find(&mut self) -> Result<Place<P>, ClaimError> {
+        let generator = &*self.generator;
+        if let Some(place) = self.place.take()
+            && generator.is_current(&place.grant)
+        {
+            return Ok(place);
+        }
+        self.window = Window::default();
+        loop {
+            let grant = generator.grant().ok_or(ClaimError::NoLease)?;
+            let cursor = grant
+                .moment(&generator.rules, || generator.clock.now_ms())
+                .and_then(|moment| grant.cursor(&self.code, &moment));
+            match cursor {
+                Ok(cursor) => return Ok(Place { grant, cursor }),
+                Err(denied) => generator.consider(&grant, &denied)?,
+            }
+        }
+    }
+
+    fn claim_from(&self, place: &Place<P>, count: u64, waits: bool) -> Result<Granted, Denied> {
+        let Generator { rules, clock, .. } = &*self.generator;
+        let moment = place.grant.moment(rules, || clock.now_ms())?;
+        let moment = if waits { moment } else { moment.at_once() };
+        place.grant.claim_from(&place.cursor, moment, count, rules)
+    }
+}
+
+impl Window {
+    /// What a claim leaves to others of its tick.
+    fn new<P: Policy>(place: &Place<P>, granted: &Granted, recent_ms: Option<i64>) -> Self {
+        let (first, end) = place.grant.without_check(&granted.moment);
+        let composer = place.grant.composer();
+        Self {
+            read_ms: recent_ms.unwrap_or(granted.moment.now_ms),
+            first,
+            end,
+            first_id: composer.compose(first).get(),
+            step_bits: composer.step_bits(),
+        }
+    }
+
+    #[inline]
+    fn id(&self, position: u64) -> Id {
+        Id::from_composed(self.first_id + ((position - self.first) << self.step_bits))
+    }
+}
+
+impl<G: Clone, P: Policy> Clone for CodeHandle<G, P> {
+    fn clone(&self) -> Self {
+        Self {
+            generator: self.generator.clone(),
+            code: self.code.clone(),
+            recent: self.recent.clone(),
+            place: self.place.clone(),
+            window: self.window,
+        }
+    }
+}
+
+impl<G, P: Policy> fmt::Debug for CodeHandle<G, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CodeHandle").field("code", &self.code).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicUsize, Ordering},
+    task::{Wake, Waker},
+    thread,
+    time::Duration,
+};
+
+use super::*;
+use crate::core::{
+    clock::{Clock, ManualClock},
+    issue::IssueSettings,
+    layout::{LayoutSpec, TimeUnit},
+};
+
+const NOW: i64 = 1_763_650_000_000;
+const PER_TICK: u64 = 4096;
+
+/// A clock whose recent reading moves only when it is told to.
+#[derive(Debug)]
+struct LaggingClock {
+    now: ManualClock,
+    recent: Recent,
+}
+
+impl LaggingClock {
+    fn catch_up(&self) {
+        self.recent.set(self.now.now_ms());
+    }
+}
+
+impl Clock for LaggingClock {
+    fn now_ms(&self) -> i64 {
+        self.now.now_ms()
+    }
+
+    fn steady(&self) -> Duration {
+        self.now.steady()
+    }
+
+    fn recent(&self) -> Option<Recent> {
+        Some(self.recent.clone())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+struct Bench {
+    clock: Arc<LaggingClock>,
+    bell: Arc<Bell>,
+    generator: Generator,
+}
+
+impl Bench {
+    fn new(settings: IssueSettings) -> Self {
+        let layout = LayoutSpec::for_unit(TimeUnit::Millisecond).build().expect("valid");
+        let clock = LaggingClock { now: ManualClock::new(NOW), recent: Recent::new(NOW) };
+        let clock = Arc::new(clock);
+        let generator = Generator::without_lease(layout, settings, clock.clone());
+        let bench = Self { clock, bell: Arc::default(), generator };
+        bench.lease(0, bench.present() + 100 * PER_TICK);
+        bench
+    }
+
+    fn lease(&self, lane: u64, limit: u64) -> Arc<Grant<Sound>> {
+        let waker = Waker::from(Arc::clone(&self.bell));
+        let codes_max = self.generator.settings().codes_max;
+        let grant = Grant::new(self.generator.layout(), 7, lane, 0, codes_max, waker);
+        let grant = Arc::new(grant.expect("fits"));
+        grant.raise_limit(limit, self.present());
+        self.generator.replace_grant(Some(Arc::clone(&grant)));
+        grant
+    }
+
+    fn present(&self) -> u64 {
+        let layout = self.generator.layout();
+        layout.first_position(layout.tick_clamped(self.clock.now_ms()))
+    }
+
+    fn handle(&self) -> CodeHandle<&Generator> {
+        self.generator.handle("order").expect("valid")
+    }
+
+    /// The tick of an ID, from the beginning of the test.
+    fn tick(&self, id: Id) -> i64 {
+        let layout = self.generator.layout();
+        layout.decompose(id).tick.cast_signed() - layout.tick_at(NOW)
+    }
+}
+
+#[test]
+fn handles_and_names_draw_from_one_cursor() {
+    let bench = Bench::new(IssueSettings::default());
+    let ids: Vec<Vec<Id>> = thread::scope(|scope| {
+        let worker = || {
+            let mut handle = bench.handle();
+            let mut ids = Vec::new();
+            for round in 0..900 {
+                match round % 3 {
+                    0 => ids.extend(handle.claim(1 + round % 5).expect("room").ids),
+                    1 => ids.extend(bench.generator.claim("order", 1).expect("room").ids),
+                    _ => ids.extend(handle.try_next_id()),
+                }
+                if round % 100 == 0 {
+                    bench.clock.now.step(1);
+                    bench.clock.catch_up();
+                }
+            }
+            ids
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(worker)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert!(ids.iter().all(|ids| ids.is_sorted()));
+    let distinct: HashSet<&Id> = ids.iter().flatten().collect();
+    assert_eq!(distinct.len(), ids.iter().map(Vec::len).sum::<usize>());
+}
+
+#[test]
+fn the_quick_way_gives_what_the_name_gives() {
+    for spread in [0, 3] {
+        let settings = IssueSettings { sequence_spread_bits: spread, ..IssueSettings::default() };
+        let (quick, named) = (Bench::new(settings.clone()), Bench::new(settings));
+        let mut handle = quick.handle();
+        for step in [0, 0, 1, 0, 0, 0, 5, 0, 1, 1, 0] {
+            for bench in [&quick, &named] {
+                bench.clock.now.step(step);
+                bench.clock.catch_up();
+            }
+            let expected = named.generator.claim("order", 1).expect("room").ids.next();
+            assert_eq!(handle.try_next_id().ok(), expected);
+        }
+    }
+}
+
+#[test]
+fn an_old_reading_refuses_and_delays_nothing() {
+    let bench = Bench::new(IssueSettings::default());
+    let mut handle = bench.handle();
+    for _ in 0..PER_TICK {
+        assert_eq!(handle.try_next_id().map(|id| bench.tick(id)), Ok(0));
+    }
+    let used_up = ClaimError::SequenceExhausted { retry_after: Duration::from_millis(1) };
+    assert_eq!(handle.try_next_id(), Err(used_up));
+    // The recent reading stays where it is.
+    bench.clock.now.step(3);
+    assert_eq!(handle.try_next_id().map(|id| bench.tick(id)), Ok(3));
+    let claim = handle.claim(5000).expect("waits");
+    assert_eq!(claim.wait, Duration::from_millis(1));
+}
+
+#[test]
+fn an_old_reading_is_no_clock_that_went_back() {
+    let bench = Bench::new(IssueSettings::default());
+    let mut handle = bench.handle();
+    let mut other = bench.generator.handle("other").expect("valid");
+    other.try_next_id().expect("room");
+    bench.clock.now.step(5);
+    handle.try_next_id().expect("room");
+    let claim = other.claim(1).expect("room");
+    assert!(!claim.hold_began && !claim.borrowed);
+}
+
+#[test]
+fn the_limit_is_not_passed_and_the_keeper_is_woken_half_way() {
+    let bench = Bench::new(IssueSettings::default());
+    let grant = bench.lease(0, bench.present() + 10);
+    let mut handle = bench.handle();
+    for taken in 1..=10 {
+        handle.try_next_id().expect("room");
+        assert_eq!(bench.bell.0.load(Ordering::SeqCst), usize::from(taken > 5), "{taken}");
+    }
+    assert_eq!(handle.try_next_id(), Err(ClaimError::LimitReached));
+    grant.raise_limit(bench.present() + 20, bench.present());
+    assert!(handle.try_next_id().is_ok());
+}
+
+#[test]
+fn a_handle_follows_the_grant_and_finds_none() {
+    let bench = Bench::new(IssueSettings::default());
+    let mut handle = bench.handle();
+    let lane = |id| bench.generator.layout().decompose(id).lane;
+    assert_eq!(handle.try_next_id().map(lane), Ok(0));
+    let old = bench.generator.grant().expect("leased");
+    let new = bench.lease(1, bench.present() + 100 * PER_TICK);
+    old.seal();
+    assert_eq!(handle.try_next_id().map(lane), Ok(1));
+    new.seal();
+    assert_eq!(handle.try_next_id(), Err(ClaimError::NoLease));
+    bench.generator.replace_grant(None);
+    assert_eq!(handle.clone().claim(1).map(|_| ()), Err(ClaimError::NoLease));
+}
+
+#[test]
+fn a_clock_that_went_back_is_seen() {
+    let bench = Bench::new(IssueSettings::default());
+    let mut handle = bench.handle();
+    handle.try_next_id().expect("room");
+    bench.clock.now.step(-2_000);
+    bench.clock.catch_up();
+    // The present tick has room, so it is issued from, but the keeper hears of it.
+    assert!(handle.try_next_id().is_ok());
+    assert!(bench.generator.grant().expect("leased").is_rolled_back());
+    assert_eq!(bench.bell.0.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn bad_codes_and_counts_are_refused() {
+    let bench = Bench::new(IssueSettings::default());
+    assert!(matches!(bench.generator.handle("a b"), Err(ClaimError::InvalidCode(_))));
+    assert!(matches!(bench.handle().claim(0), Err(ClaimError::InvalidCount { .. })));
+}
+
+#[test]
+fn blocks_are_thrown_away_when_they_are_old() {
+    let bench = Bench::new(IssueSettings::default());
+    let mut blocks = bench.handle().into_blocks(100).with_max_age(Duration::from_millis(2));
+    let mut ids: Vec<Id> = (0..50).map(|_| blocks.next_id().expect("room")).collect();
+    bench.clock.now.step(2);
+    bench.clock.catch_up();
+    ids.push(blocks.next_id().expect("room"));
+    assert_eq!(bench.tick(ids[50]), 0);
+    bench.clock.now.step(1);
+    bench.clock.catch_up();
+    ids.extend((0..250).map(|_| blocks.next_id().expect("room")));
+    assert!(ids[51..].iter().all(|id| bench.tick(*id) == 3));
+    assert!(ids.is_sorted());
+    assert_eq!(HashSet::<&Id>::from_iter(&ids).len(), ids.len());
+}
+
+#[test]
+fn blocks_reach_over_ticks_and_tell_when_there_are_none() {
+    let settings =
+        IssueSettings { borrow_ahead: Duration::from_millis(1), ..IssueSettings::default() };
+    let bench = Bench::new(settings);
+    let mut blocks = bench.handle().into_blocks(8192);
+    let ids: Vec<Id> = (0..8192).map(|_| blocks.next_id().expect("room")).collect();
+    assert!(ids.is_sorted());
+    assert_eq!((bench.tick(ids[4095]), bench.tick(ids[4096])), (0, 1));
+    assert!(matches!(blocks.next_id(), Err(ClaimError::SequenceExhausted { .. })));
+    assert!(matches!(
+        bench.handle().into_blocks(0).next_id(),
+        Err(ClaimError::InvalidCount { count: 0, .. })
+    ));
+}

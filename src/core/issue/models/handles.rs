@@ -1,0 +1,152 @@
+//! Handles, whose quick way checks nothing but the clock's reading and the cursor.
+
+use loom::thread;
+
+use super::world::{
+    EvictionWithoutFloor, LimitIgnored, LoweredToLastClaimed, LoweredUnsealed, POSITIONS_PER_TICK,
+    World, WorldHandle, assert_distinct, explore, explore_with_preemptions, must_fail,
+    must_fail_with_preemptions,
+};
+use crate::core::{
+    id::Id,
+    policy::{Policy, Sound},
+};
+
+const PREEMPTIONS: usize = 4;
+
+fn take<P: Policy>(handle: &mut WorldHandle<P>, count: usize) -> Vec<Id> {
+    (0..count).filter_map(|_| handle.try_next_id().ok()).collect()
+}
+
+/// A handle that has taken one ID and could take the rest of its tick quickly.
+fn warm<P: Policy>(world: &std::sync::Arc<World<P>>, code: &str) -> (WorldHandle<P>, Vec<Id>) {
+    let mut handle = world.handle(code);
+    let ids = take(&mut handle, 1);
+    (handle, ids)
+}
+
+/// Two handles of one code, while the clock and its recent reading move one after the other.
+fn two_handles() {
+    let world = World::<Sound>::new(8);
+    let (mut one, mut ids) = warm(&world, "a");
+    let mut two = one.clone();
+    let other = thread::spawn(move || take(&mut two, 2));
+    world.set_clock(1);
+    ids.extend(take(&mut one, 2));
+    let others = other.join().expect("no panic");
+    assert!(ids.is_sorted() && others.is_sorted());
+    assert_distinct(ids.iter().chain(&others));
+}
+
+fn handle_and_seal<P: Policy>() {
+    let world = World::<P>::new(8);
+    let grant = world.generator.grant().expect("leased");
+    let (mut handle, known) = warm(&world, "a");
+    let other = thread::spawn(move || take(&mut handle, 2));
+    let mark = grant.seal();
+    for ids in [known, other.join().expect("no panic")] {
+        assert!(world.end(&ids) <= mark, "the mark {mark} is below a claimed position");
+    }
+    assert_eq!(take(&mut world.handle("a"), 1), []);
+}
+
+/// The code of a handle is evicted under its hands and comes back by its name.
+fn handle_of_an_evicted_code<P: Policy>() {
+    let world = World::<P>::new(1);
+    let (mut handle, mut ids) = warm(&world, "x");
+    let evictor = {
+        let world = world.clone();
+        thread::spawn(move || {
+            world.set_clock(1);
+            world.claim_or_give_up("y", 1)
+        })
+    };
+    ids.extend(handle.take_quickly());
+    ids.extend(world.claim_or_give_up("x", 1));
+    evictor.join().expect("no panic");
+    world.set_clock(2);
+    ids.extend(handle.take_quickly());
+    ids.extend(world.claim_or_give_up("x", 1));
+    assert_distinct(&ids);
+}
+
+/// Two positions are leased; the keeper raises the limit by one when it is woken.
+fn handles_and_limit<P: Policy>() {
+    let world = World::<P>::without_lease(8);
+    let start = world.present();
+    let grant = world.lease(0, start, start + 2);
+    let (mut one, mut ids) = warm(&world, "a");
+    let mut two = one.clone();
+    let other = thread::spawn(move || take(&mut two, 2));
+    let mut limit = start + 2;
+    if world.take_bell() {
+        limit = start + 3;
+        grant.raise_limit(limit, start);
+    }
+    ids.extend(take(&mut one, 1));
+    ids.extend(other.join().expect("no panic"));
+    assert!(world.end(&ids) <= limit, "claimed above the limit");
+    assert!(limit > start + 2 || world.end(&ids) <= start + 1 || world.take_bell(), "not woken");
+    assert_distinct(&ids);
+}
+
+/// A new grant is put in place, then the old one is sealed.
+fn handle_and_swap() {
+    let world = World::<Sound>::new(8);
+    let old = world.generator.grant().expect("leased");
+    let (mut handle, known) = warm(&world, "a");
+    let other = thread::spawn(move || {
+        let ids = take(&mut handle, 2);
+        (handle, ids)
+    });
+    let start = world.present();
+    world.lease(1, start, start + POSITIONS_PER_TICK);
+    let mark = old.seal();
+    let (mut handle, ids) = other.join().expect("no panic");
+    assert_eq!(ids.len(), 2, "refused in between");
+    for id in known.iter().chain(&ids) {
+        let (position, lane) = world.position(*id);
+        assert!(lane == 1 || position < mark, "claimed at or above the old lane's mark");
+    }
+    let after = take(&mut handle, 1);
+    assert_eq!(world.position(after[0]).1, 1);
+    assert_distinct(known.iter().chain(&ids).chain(&after));
+}
+
+#[test]
+fn handles_of_one_code_never_take_one_position() {
+    explore("handles of one code", two_handles);
+}
+
+#[test]
+fn handles_stay_below_a_sealed_mark() {
+    explore("a handle against sealing", handle_and_seal::<Sound>);
+    must_fail("LoweredUnsealed", "below a claimed", handle_and_seal::<LoweredUnsealed>);
+    must_fail("LoweredToLastClaimed", "below a claimed", handle_and_seal::<LoweredToLastClaimed>);
+}
+
+#[test]
+fn a_handle_of_an_evicted_code_repeats_nothing() {
+    explore_with_preemptions(
+        PREEMPTIONS,
+        "a handle of an evicted code",
+        handle_of_an_evicted_code::<Sound>,
+    );
+    must_fail_with_preemptions(
+        PREEMPTIONS,
+        "EvictionWithoutFloor",
+        "issued twice",
+        handle_of_an_evicted_code::<EvictionWithoutFloor>,
+    );
+}
+
+#[test]
+fn handles_stay_below_the_limit_and_wake_the_keeper() {
+    explore("handles against the limit", handles_and_limit::<Sound>);
+    must_fail("LimitIgnored", "above the limit", handles_and_limit::<LimitIgnored>);
+}
+
+#[test]
+fn a_handle_follows_a_change_of_lane() {
+    explore("a handle against a grant swap", handle_and_swap);
+}
