@@ -51,6 +51,13 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// The part of it that `part` of `whole` operations take.
+    #[must_use]
+    pub fn scaled(self, part: u64, whole: u64) -> Self {
+        let of = |time: Duration| time.mul_f64(part as f64 / whole as f64);
+        Self { elapsed: of(self.elapsed), displaced: of(self.displaced) }
+    }
+
     fn is_disturbed(&self) -> bool {
         self.displaced > self.elapsed / 50
     }
@@ -201,6 +208,11 @@ impl Figures {
     /// If there is none of this name.
     pub fn nanos(&self, name: &str) -> f64 {
         median(self.of(name).iter().copied())
+    }
+
+    /// The median of a contestant, if it took part.
+    pub fn find(&self, name: &str) -> Option<f64> {
+        self.nanos.get(name).map(|nanos| median(nanos.iter().copied()))
     }
 
     /// The median over the rounds of how many times `dividend` is of `divisor`.

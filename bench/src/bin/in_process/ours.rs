@@ -1,0 +1,176 @@
+//! Raindrop, as a program that embeds it uses it.
+
+use std::{
+    hint::black_box,
+    sync::Arc,
+    thread::{sleep, yield_now},
+};
+
+use raindrop::{
+    core::{
+        clock::{CachedClock, Clock, Recent, SystemClock},
+        id::Id,
+        issue::{Blocks, Claim, CodeHandle, Generator, IssueSettings},
+        layout::{Layout, LayoutSpec, TimeUnit},
+        preset::Preset,
+        segment::SegmentSpec,
+    },
+    keeper::{NoObserver, SegmentHandle, SegmentKeeper, SegmentSettings},
+    store::MemoryStore,
+};
+use raindrop_bench::rounds::{Rounds, alone, in_pairs};
+
+pub(crate) const NAMED_SYSTEM: &str = "by name, system clock";
+pub(crate) const NAMED_CACHED: &str = "by name, cached clock";
+pub(crate) const HANDLE_SYSTEM: &str = "handle, system clock";
+pub(crate) const HANDLE_CACHED: &str = "handle, cached clock";
+pub(crate) const BLOCKS: &str = "block iterator, cached clock";
+pub(crate) const SEGMENT: &str = "segment handle (plain numbers)";
+pub(crate) const APART_SYSTEM: &str = "a handle for each of two codes, system clock";
+pub(crate) const APART_CACHED: &str = "a handle for each of two codes, cached clock";
+
+/// What one thread is measured with, in the order of the report.
+pub(crate) const ALONE: [&str; 6] =
+    [BLOCKS, SEGMENT, HANDLE_CACHED, NAMED_CACHED, HANDLE_SYSTEM, NAMED_SYSTEM];
+
+/// What two threads are measured with: on one code, and on a code each.
+pub(crate) const PAIRED: [&str; 7] =
+    [BLOCKS, HANDLE_CACHED, NAMED_CACHED, HANDLE_SYSTEM, NAMED_SYSTEM, APART_CACHED, APART_SYSTEM];
+
+/// How many IDs the block iterator claims at a time.
+pub(crate) const BLOCK: u32 = 1024;
+
+type Shared = &'static Generator;
+
+/// A layout whose ticks hold more IDs than this machine can hand out: the clock never limits.
+pub(crate) fn unthrottled() -> Layout {
+    let spec = LayoutSpec {
+        epoch_ms: SystemClock::default().now_ms(),
+        exact: true,
+        timestamp_bits: Some(32),
+        worker_bits: 1,
+        rollback_bits: 0,
+        ..LayoutSpec::for_unit(TimeUnit::Millisecond)
+    };
+    spec.build().expect("30 bits of sequence")
+}
+
+/// A generator that lives as long as this process.
+pub(crate) fn generator(layout: Layout, clock: &Arc<dyn Clock>) -> Shared {
+    let settings = IssueSettings::default();
+    let generator = Generator::with_worker(layout, 0, &settings, Arc::clone(clock));
+    Box::leak(Box::new(generator.expect("worker 0 fits")))
+}
+
+/// The clocks, and a generator with each.
+pub(crate) struct Ours {
+    pub(crate) cached_clock: Arc<dyn Clock>,
+    pub(crate) cached: Shared,
+    system: Shared,
+    capped: Shared,
+}
+
+impl Ours {
+    pub(crate) fn new() -> Self {
+        let system_clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let cached_clock: Arc<dyn Clock> =
+            Arc::new(CachedClock::start().expect("a thread for the clock"));
+        Self {
+            cached: generator(unthrottled(), &cached_clock),
+            system: generator(unthrottled(), &system_clock),
+            capped: generator(Preset::Raindrop.layout(), &cached_clock),
+            cached_clock,
+        }
+    }
+
+    /// The reading that the cached clock keeps.
+    pub(crate) fn recent(&self) -> Recent {
+        self.cached_clock.recent().expect("it keeps one")
+    }
+
+    pub(crate) fn add_alone(&self, rounds: &mut Rounds<'_>, segment: SegmentHandle) {
+        let (cached, system) = (self.cached, self.system);
+        rounds.add(BLOCKS, alone(by_block(cached, "blocks")));
+        rounds.add(SEGMENT, alone(move || segment.try_next_id().expect("a block in hand")));
+        rounds.add(HANDLE_CACHED, alone(by_handle(cached, "order")));
+        rounds.add(NAMED_CACHED, alone(move || by_name(cached, "user")));
+        rounds.add(HANDLE_SYSTEM, alone(by_handle(system, "order")));
+        rounds.add(NAMED_SYSTEM, alone(move || by_name(system, "user")));
+    }
+
+    pub(crate) fn add_paired(&self, rounds: &mut Rounds<'_>) {
+        let (cached, system) = (self.cached, self.system);
+        rounds.add(BLOCKS, in_pairs(move |_| by_block(cached, "blocks")));
+        rounds.add(HANDLE_CACHED, in_pairs(move |_| by_handle(cached, "order")));
+        rounds.add(NAMED_CACHED, in_pairs(move |_| move || by_name(cached, "user")));
+        rounds.add(HANDLE_SYSTEM, in_pairs(move |_| by_handle(system, "order")));
+        rounds.add(NAMED_SYSTEM, in_pairs(move |_| move || by_name(system, "user")));
+        let code = |thread: usize| ["left", "right"][thread];
+        rounds.add(APART_CACHED, in_pairs(move |thread| by_handle(cached, code(thread))));
+        rounds.add(APART_SYSTEM, in_pairs(move |thread| by_handle(system, code(thread))));
+    }
+
+    /// At 12 bits of sequence a millisecond has 4096 IDs; the caller sleeps until its tick is due.
+    pub(crate) fn add_capped(&self, rounds: &mut Rounds<'_>) {
+        rounds.add(HANDLE_CACHED, alone(by_handle(self.capped, "order")));
+    }
+
+    pub(crate) fn add_capped_paired(&self, rounds: &mut Rounds<'_>) {
+        let capped = self.capped;
+        rounds.add(HANDLE_CACHED, in_pairs(move |_| by_handle(capped, "order")));
+    }
+}
+
+/// One ID through a handle. A thread that lost its core between reading the clock and its turn
+/// can find the code ahead of its reading: then, as at the end of a full tick, it waits.
+pub(crate) fn by_handle(generator: Shared, code: &str) -> impl FnMut() -> Id + use<> {
+    let mut handle: CodeHandle<Shared> = generator.handle(code).expect("a valid code");
+    move || match handle.try_next_id() {
+        Ok(id) => id,
+        Err(_) => when_due(handle.claim(1).expect("a place within a second")),
+    }
+}
+
+/// One ID by the name of its code.
+pub(crate) fn by_name(generator: Shared, code: &str) -> Id {
+    when_due(generator.claim(black_box(code), 1).expect("a place within a second"))
+}
+
+fn by_block(generator: Shared, code: &'static str) -> impl FnMut() -> Id {
+    let handle = generator.handle(code).expect("a valid code");
+    let mut blocks: Blocks<Shared> = handle.into_blocks(BLOCK);
+    move || {
+        loop {
+            match black_box(&mut blocks).next_id() {
+                Ok(id) => return id,
+                Err(_) => yield_now(),
+            }
+        }
+    }
+}
+
+fn when_due(mut claim: Claim) -> Id {
+    if !claim.wait.is_zero() {
+        sleep(claim.wait);
+    }
+    claim.ids.next().expect("a claim of one has one ID")
+}
+
+/// A segment code with the largest block in hand, reserved in memory.
+pub(crate) fn segment() -> SegmentHandle {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).enable_time().build().expect("a runtime");
+    let runtime = Box::leak(Box::new(runtime));
+    runtime.block_on(async {
+        let step = SegmentSpec::LARGEST;
+        let spec = SegmentSpec { min_step: step, max_step: step, ..SegmentSpec::default() };
+        let settings = SegmentSettings::new("numbers").with_code("order", spec);
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock::default())));
+        let (keeper, issuers) = SegmentKeeper::start(vec![(settings, Arc::new(NoObserver))], store);
+        // It reserves for as long as this process lives.
+        std::mem::forget(keeper);
+        let handle = issuers[0].handle("order").expect("configured");
+        handle.next_ids(1).await.expect("a block");
+        handle
+    })
+}
