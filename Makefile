@@ -56,10 +56,10 @@ soak-faults: ## every fault ROUNDS=n times on real processes, and OUTAGE=n secon
 soak-models: ## the larger worlds of the models
 	RAINDROP_MODEL=large $(MAKE) model-test
 
-bench: ## the generator beside its peers and the machine's limits; PLOTS=docs/performance draws
+bench: ## the generator beside its peers and the machine's limits; PLOTS=docs/performance keeps plots and tables
 	$(BENCH) run $(BENCH_AT) --locked --release --bin in_process -- $(if $(PLOTS),--plots $(PLOTS))
 
-bench-http: ## the service beside bare servers; PLOTS=docs/performance draws
+bench-http: ## the service beside bare servers; PLOTS as above
 	$(BENCH) run $(BENCH_AT) --locked --release --bin http -- $(if $(PLOTS),--plots $(PLOTS))
 
 bench-lint: ## formatting, clippy and tests of the benchmarks; compiles every peer

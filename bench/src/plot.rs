@@ -28,24 +28,24 @@ pub struct Bar {
 
 /// Horizontal bars, each with its value at the end. `legend` names the kinds of bars.
 pub fn bars(title: &str, unit: &str, legend: &[&str], bars: &[Bar]) -> String {
-    const LEFT: f64 = 300.0;
     const RIGHT: f64 = 90.0;
     const STEP: f64 = 24.0;
+    let left = bars.iter().map(|bar| width_of(&bar.label)).fold(0.0, f64::max) + 20.0;
     let top = 64.0;
     let most = bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
     let mut drawing = Drawing::new(title, top + STEP * bars.len() as f64 + 12.0);
     drawing.legend(legend, 46.0);
     for (at, bar) in bars.iter().enumerate() {
         let y = top + STEP * at as f64;
-        let width = (WIDTH - LEFT - RIGHT) * bar.value / most;
-        drawing.text(LEFT - 8.0, y + 14.0, "end", &bar.label);
+        let width = (WIDTH - left - RIGHT) * bar.value / most;
+        drawing.text(left - 8.0, y + 14.0, "end", &bar.label);
         drawing.put(&format!(
-            r#"<rect x="{LEFT}" y="{y:.1}" width="{:.1}" height="18" rx="2" fill="{}"/>"#,
+            r#"<rect x="{left:.1}" y="{y:.1}" width="{:.1}" height="18" rx="2" fill="{}"/>"#,
             width.max(1.0),
             colour(bar.kind)
         ));
         let value = format!("{} {unit}", figure(bar.value));
-        drawing.text(LEFT + width + 6.0, y + 14.0, "start", &value);
+        drawing.text(left + width + 6.0, y + 14.0, "start", &value);
     }
     drawing.finish()
 }
@@ -82,12 +82,12 @@ pub fn lines(title: &str, x: Axis<'_>, y: Axis<'_>, lines: &[Line]) -> String {
     for tick in up.ticks() {
         let at = up.at(tick);
         drawing.rule(LEFT, at, WIDTH - 30.0, at);
-        drawing.text(LEFT - 8.0, at + 4.0, "end", &figure(tick));
+        drawing.text(LEFT - 8.0, at + 4.0, "end", &label(tick));
     }
     for tick in across.ticks() {
         let at = across.at(tick);
         drawing.rule(at, TOP, at, BOTTOM);
-        drawing.text(at, BOTTOM + 20.0, "middle", &figure(tick));
+        drawing.text(at, BOTTOM + 20.0, "middle", &label(tick));
     }
     drawing.text(f64::midpoint(LEFT, WIDTH - 30.0), BOTTOM + 44.0, "middle", x.label);
     drawing.put(&format!(
@@ -139,6 +139,17 @@ fn figure(value: f64) -> String {
         apart.push(digit);
     }
     apart
+}
+
+/// The shortest figure, for an axis.
+fn label(value: f64) -> String {
+    let figure = figure(value);
+    if figure.contains('.') { figure.trim_end_matches('0').to_owned() } else { figure }
+}
+
+/// About how wide a text is: no font is asked.
+fn width_of(text: &str) -> f64 {
+    7.0 * text.chars().count() as f64
 }
 
 fn escaped(text: &str) -> String {
@@ -230,8 +241,7 @@ impl Drawing {
                 colour(kind)
             ));
             self.text(x + 18.0, y, "start", name);
-            // About the width of the name, as no font is asked.
-            x += 38.0 + 7.2 * name.chars().count() as f64;
+            x += 38.0 + width_of(name);
         }
     }
 
@@ -261,6 +271,7 @@ mod tests {
     #[test]
     fn figures_are_short() {
         let shown = [0.5678, 5.678, 56.78, 567.8, 56_780.0, 3.0].map(figure);
+        assert_eq!([0.1, 0.25, 100.0].map(label), ["0.1", "0.25", "100"]);
         assert_eq!(shown, ["0.57", "5.68", "56.8", "568", "56\u{202f}780", "3"]);
     }
 

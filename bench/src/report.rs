@@ -2,7 +2,11 @@
 //!
 //! Each benchmark owns one part of that file and replaces it alone.
 
-use std::{fmt::Write as _, fs, io, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use crate::machine;
 
@@ -32,6 +36,13 @@ impl Part {
         }
     }
 
+    const fn file_name(self) -> &'static str {
+        match self {
+            Self::InProcess => "in-process.md",
+            Self::Http => "http.md",
+        }
+    }
+
     fn heading(self) -> String {
         format!("# {} (`{}`)\n", self.title(), self.command())
     }
@@ -43,13 +54,19 @@ pub struct Report {
     part: Part,
     text: String,
     targets: String,
+    copy: Option<PathBuf>,
 }
 
 impl Report {
     /// An empty report, which names the machine.
     pub fn new(part: Part) -> Self {
         let text = format!("{}\n{}.\n", part.heading(), machine::describe());
-        Self { part, text, targets: String::new() }
+        Self { part, text, targets: String::new(), copy: None }
+    }
+
+    /// Writes a copy of this part into a folder too, as `in-process.md` or `http.md`.
+    pub fn copy_into(&mut self, folder: &Path) {
+        self.copy = Some(folder.join(self.part.file_name()));
     }
 
     /// Adds a table: `conditions` say how its rows were measured, `head` names its columns.
@@ -63,8 +80,12 @@ impl Report {
         let mut text = format!("\n## {title}\n\n{conditions}\n\n");
         let line = |cells: &[&str]| format!("| {} |\n", cells.join(" | "));
         text.push_str(&line(head));
-        // Names to the left, figures to the right.
-        let rule: Vec<_> = (0..width).map(|at| if at == 0 { "---" } else { "---:" }).collect();
+        // Words to the left, figures to the right.
+        let is_figure =
+            |cell: &str| cell.starts_with(|first: char| first.is_ascii_digit() || first == '–');
+        let is_figures = |at: &usize| rows.iter().all(|row| is_figure(&row[*at]));
+        let rule: Vec<_> =
+            (0..width).map(|at| if is_figures(&at) { "---:" } else { "---" }).collect();
         text.push_str(&line(&rule));
         for row in rows {
             text.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
@@ -100,6 +121,10 @@ impl Report {
         show(&targets);
         self.text.push_str(&targets);
 
+        if let Some(copy) = self.copy {
+            fs::create_dir_all(copy.parent().expect("the file is in a folder"))?;
+            fs::write(copy, &self.text)?;
+        }
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/bench/report.md");
         fs::create_dir_all(path.parent().expect("the file is in a folder"))?;
         let present = match fs::read_to_string(&path) {

@@ -1,6 +1,6 @@
 //! `make bench`: the generator in this process, beside the limits of the machine and its peers.
 //!
-//! `--plots FOLDER` also draws what was found.
+//! `--plots FOLDER` also draws what was found, and puts the tables beside the plots.
 
 mod growth;
 mod limits;
@@ -48,6 +48,9 @@ fn main() -> ExitCode {
     };
     let found = measure();
     let mut report = Report::new(Part::InProcess);
+    if let Some(folder) = &plots {
+        report.copy_into(folder);
+    }
     tables::write(&mut report, &found);
     let written = report.finish().and_then(|()| match plots {
         Some(folder) => plots::draw(&folder, &found),

@@ -184,6 +184,7 @@ fn rs_snowflake() -> [Peer; 2] {
     ]
 }
 
+/// The algorithm of yitter.
 fn idgenerator() -> Peer {
     let with = |worker_bits, sequence_bits| {
         let mut generator = CoreIdGenerator::default();
@@ -195,7 +196,7 @@ fn idgenerator() -> Peer {
         forever(Mutex::new(generator))
     };
     let (wide, capped) = (with(1, 21), with(10, 12));
-    Peer::shared("idgenerator", "yitter's algorithm, in its lock", "unique; drifts ahead")
+    Peer::shared("idgenerator", "in its lock", "unique; drifts ahead")
         .unthrottled(move || wide.lock().next_id())
         .capped(move || capped.lock().next_id())
 }

@@ -62,7 +62,7 @@ fn one_id(report: &mut Report, found: &Found) {
         "One ID of Raindrop",
         &format!(
             "In the same rounds; a layout whose clock never limits (30 bits of sequence a \
-             millisecond). The block iterator claims {} at a time.",
+             millisecond). The block iterator claims {} at a time; its IDs are up to 10 ms old.",
             ours::BLOCK
         ),
         &head,
