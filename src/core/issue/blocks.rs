@@ -79,17 +79,34 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> Blocks<G, P> {
     /// When a new block is needed and cannot be claimed at once; see [`ClaimError`].
     #[inline]
     pub fn next_id(&mut self) -> Result<Id, ClaimError> {
-        if self.left == 0 || self.handle.read_ms() > self.last_ms {
-            self.refill()?;
+        match self.take_quickly() {
+            Some(id) => Ok(id),
+            None => self.take_of_next(),
         }
+    }
+
+    /// One ID of the present block, if it has one for the present time.
+    #[inline]
+    pub(crate) fn take_quickly(&mut self) -> Option<Id> {
+        (self.left > 0 && self.handle.read_ms() <= self.last_ms).then(|| self.take())
+    }
+
+    /// One ID of what comes after.
+    #[cold]
+    pub(crate) fn take_of_next(&mut self) -> Result<Id, ClaimError> {
+        self.refill()?;
+        Ok(self.take())
+    }
+
+    #[inline]
+    fn take(&mut self) -> Id {
         let id = Id::from_composed(self.next);
         self.left -= 1;
         // Past the last ID of the tick this is no ID, and is not used.
         self.next = self.next.wrapping_add(self.step);
-        Ok(id)
+        id
     }
 
-    #[cold]
     fn refill(&mut self) -> Result<(), ClaimError> {
         let now_ms = self.handle.read_ms();
         let later = self.later.take().filter(|_| now_ms <= self.last_ms);
