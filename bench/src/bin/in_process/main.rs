@@ -35,6 +35,8 @@ struct Found {
 }
 
 const ROUNDS: usize = 15;
+/// Two threads on one line are as quick as chance has it, so more of them are needed.
+const PAIRED_ROUNDS: usize = 31;
 const SAMPLE: Duration = Duration::from_millis(20);
 /// Where the clock limits there is little to disturb, but a sample is to span many ticks.
 const CAPPED_ROUNDS: usize = 5;
@@ -81,7 +83,7 @@ fn measure() -> Found {
     ours.add_alone(&mut alone, ours::segment());
     add(&mut alone, &mut peers, |peer| peer.unthrottled.take());
 
-    let mut paired = rounds();
+    let mut paired = Rounds::new(PAIRED_ROUNDS, SAMPLE);
     limits::add_paired(&mut paired, &ours);
     ours.add_paired(&mut paired);
     add(&mut paired, &mut peers, |peer| peer.unthrottled_paired.take());

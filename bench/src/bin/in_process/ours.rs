@@ -67,7 +67,8 @@ pub(crate) struct Ours {
     pub(crate) cached_clock: Arc<dyn Clock>,
     pub(crate) cached: Shared,
     system: Shared,
-    capped: Shared,
+    /// Of the default layout, with 12 bits of sequence.
+    pub(crate) capped: Shared,
 }
 
 impl Ours {

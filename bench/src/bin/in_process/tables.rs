@@ -3,7 +3,7 @@
 use raindrop_bench::{report::Report, rounds::Figures};
 
 use crate::{
-    CAPPED_ROUNDS, Found, ROUNDS, SAMPLE,
+    CAPPED_ROUNDS, Found, PAIRED_ROUNDS, ROUNDS, SAMPLE,
     growth::{self, BATCH, BATCHES, CODES, HANDLE, NAMED, at},
     limits, ours, writing,
 };
@@ -35,8 +35,12 @@ fn compared(figures: &Figures, name: &str, to: &str) -> Vec<String> {
 }
 
 fn conditions(what: &str, figures: &Figures) -> String {
+    conditions_of(ROUNDS, what, figures)
+}
+
+fn conditions_of(rounds: usize, what: &str, figures: &Figures) -> String {
     format!(
-        "{what} Medians of {ROUNDS} rounds of about {} ms each, in alternating order; ratios are \
+        "{what} Medians of {rounds} rounds of about {} ms each, in alternating order; ratios are \
          medians of each round's. {}",
         SAMPLE.as_millis(),
         figures.disturbance()
@@ -103,19 +107,25 @@ fn two_threads(report: &mut Report, found: &Found) {
     let names = limits::PAIRED.iter().chain(&ours::PAIRED);
     report.section(
         "Two threads",
-        &conditions("Each on a core of its own; their IDs count together.", figures),
+        &conditions_of(
+            PAIRED_ROUNDS,
+            "Each on a core of its own; their IDs count together.",
+            figures,
+        ),
         &["two threads", "ns", COMPARED],
         &names.map(|name| compared(figures, name, limits::LOOP)).collect::<Vec<_>>(),
     );
 }
 
 fn writing(report: &mut Report, figures: &Figures) {
-    let names = [writing::OURS.to_owned()].into_iter().chain(writing::others());
     report.section(
         "1000 consecutive IDs as a JSON array of strings, ns for each ID",
-        &conditions("Written into one buffer that is used again.", figures),
-        &["writer", "ns", "beside Raindrop"],
-        &names.map(|name| compared(figures, &name, writing::OURS)).collect::<Vec<_>>(),
+        &conditions(
+            "Of the default layout, 18 digits; written into one buffer that is used again.",
+            figures,
+        ),
+        &["writer", "ns", "beside Raindrop's range"],
+        &writing::names().map(|name| compared(figures, &name, writing::OURS)),
     );
 }
 

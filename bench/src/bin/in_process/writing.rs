@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use raindrop::core::{
-    encoding::{Encoder, Encoding},
+    encoding::{write_decimal, write_decimal_range},
     id::Id,
     issue::Run,
 };
@@ -16,7 +16,9 @@ use crate::ours::Ours;
 
 const COUNT: u32 = 1000;
 
-pub(crate) const OURS: &str = "Raindrop";
+pub(crate) const OURS: &str = "Raindrop, as a range";
+const OURS_EACH: &str = "Raindrop, each ID by itself";
+const COPY: &str = "copying the finished text";
 
 /// The names of the others: itoa and serde_json.
 pub(crate) fn others() -> [String; 2] {
@@ -26,14 +28,30 @@ pub(crate) fn others() -> [String; 2] {
     ]
 }
 
+/// Every name, in the order of the report.
+pub(crate) fn names() -> [String; 5] {
+    let [itoa, serde_json] = others();
+    [COPY.to_owned(), OURS.to_owned(), OURS_EACH.to_owned(), itoa, serde_json]
+}
+
 pub(crate) fn measure(ours: &Ours, mut rounds: Rounds<'_>) -> Figures {
-    let claim = ours.cached.claim("written", COUNT).expect("an unthrottled layout");
-    let run = claim.ids;
-    let ways: [fn(&mut Vec<u8>, Run); 3] = [by_raindrop, by_itoa, by_serde_json];
+    // Of the default layout: 18 digits until 2034.
+    let run = ours.capped.claim("written", COUNT).expect("an idle code").ids;
     let mut expected = Vec::new();
     by_serde_json(&mut expected, run.clone());
-    let [itoa, serde_json] = others();
-    for (name, way) in [OURS.to_owned(), itoa, serde_json].into_iter().zip(ways) {
+
+    let copy = {
+        let expected = expected.clone();
+        move |text: &mut Vec<u8>, _: Run| text.extend_from_slice(black_box(&expected))
+    };
+    let ways: [Box<dyn Fn(&mut Vec<u8>, Run)>; 5] = [
+        Box::new(copy),
+        Box::new(by_range),
+        Box::new(by_each),
+        Box::new(by_itoa),
+        Box::new(by_serde_json),
+    ];
+    for (name, way) in names().into_iter().zip(ways) {
         let (mut text, run) = (Vec::with_capacity(expected.len()), run.clone());
         way(&mut text, run.clone());
         assert_eq!(text, expected, "{name} writes the same");
@@ -51,16 +69,21 @@ pub(crate) fn measure(ours: &Ours, mut rounds: Rounds<'_>) -> Figures {
     rounds.run()
 }
 
-fn by_raindrop(text: &mut Vec<u8>, run: Run) {
-    let encoder = Encoder::new(Encoding::Decimal, false, None).expect("decimal needs nothing");
-    let mut written = String::from_utf8(std::mem::take(text)).expect("it is empty");
-    written.push('[');
-    for id in run {
-        written.push('"');
-        encoder.encode_into(&mut written, id);
-        written.push_str("\",");
+fn by_range(text: &mut Vec<u8>, run: Run) {
+    text.push(b'[');
+    for range in run.ranges() {
+        write_decimal_range(text, &range, "\"", "\",");
     }
-    *text = written.into_bytes();
+    close(text);
+}
+
+fn by_each(text: &mut Vec<u8>, run: Run) {
+    text.push(b'[');
+    for id in run {
+        text.push(b'"');
+        write_decimal(text, id);
+        text.extend_from_slice(b"\",");
+    }
     close(text);
 }
 
