@@ -3,6 +3,7 @@
 //! `--plots FOLDER` also draws what was found, and puts the tables beside the plots.
 
 mod growth;
+mod leased;
 mod limits;
 mod ours;
 mod peers;
@@ -80,7 +81,7 @@ fn measure() -> Found {
 
     let mut alone = rounds();
     limits::add_alone(&mut alone, &ours);
-    ours.add_alone(&mut alone, ours::segment());
+    ours.add_alone(&mut alone);
     add(&mut alone, &mut peers, |peer| peer.unthrottled.take());
 
     let mut paired = Rounds::new(PAIRED_ROUNDS, SAMPLE);

@@ -6,32 +6,39 @@ use std::{
     thread::{sleep, yield_now},
 };
 
-use raindrop::{
-    core::{
-        clock::{CachedClock, Clock, Recent, SystemClock},
-        id::Id,
-        issue::{Blocks, Claim, CodeHandle, Generator, IssueSettings},
-        layout::{Layout, LayoutSpec, TimeUnit},
-        preset::Preset,
-        segment::SegmentSpec,
-    },
-    keeper::{NoObserver, SegmentHandle, SegmentKeeper, SegmentSettings},
-    store::MemoryStore,
+use raindrop::core::{
+    clock::{CachedClock, Clock, Recent, SystemClock},
+    id::Id,
+    issue::{Blocks, Claim, CodeHandle, Generator, IssueSettings},
+    layout::{Layout, LayoutSpec, TimeUnit},
+    preset::Preset,
 };
 use raindrop_bench::rounds::{Rounds, alone, in_pairs};
+
+use crate::leased;
 
 pub(crate) const NAMED_SYSTEM: &str = "by name, system clock";
 pub(crate) const NAMED_CACHED: &str = "by name, cached clock";
 pub(crate) const HANDLE_SYSTEM: &str = "handle, system clock";
 pub(crate) const HANDLE_CACHED: &str = "handle, cached clock";
 pub(crate) const BLOCKS: &str = "block iterator, cached clock";
+pub(crate) const LEASED: &str = "handle of a leased worker id, cached clock";
+pub(crate) const LEASED_BLOCKS: &str = "block iterator of a leased worker id, cached clock";
 pub(crate) const SEGMENT: &str = "segment handle (plain numbers)";
 pub(crate) const APART_SYSTEM: &str = "a handle for each of two codes, system clock";
 pub(crate) const APART_CACHED: &str = "a handle for each of two codes, cached clock";
 
 /// What one thread is measured with, in the order of the report.
-pub(crate) const ALONE: [&str; 6] =
-    [BLOCKS, SEGMENT, HANDLE_CACHED, NAMED_CACHED, HANDLE_SYSTEM, NAMED_SYSTEM];
+pub(crate) const ALONE: [&str; 8] = [
+    BLOCKS,
+    LEASED_BLOCKS,
+    SEGMENT,
+    HANDLE_CACHED,
+    LEASED,
+    NAMED_CACHED,
+    HANDLE_SYSTEM,
+    NAMED_SYSTEM,
+];
 
 /// What two threads are measured with: on one code, and on a code each.
 pub(crate) const PAIRED: [&str; 7] =
@@ -89,10 +96,16 @@ impl Ours {
         self.cached_clock.recent().expect("it keeps one")
     }
 
-    pub(crate) fn add_alone(&self, rounds: &mut Rounds<'_>, segment: SegmentHandle) {
+    pub(crate) fn add_alone(&self, rounds: &mut Rounds<'_>) {
         let (cached, system) = (self.cached, self.system);
         rounds.add(BLOCKS, alone(by_block(cached, "blocks")));
+        let segment = leased::segment();
         rounds.add(SEGMENT, alone(move || segment.try_next_id().expect("a block in hand")));
+        let issuer = leased::issuer(unthrottled(), &self.cached_clock);
+        let mut handle = issuer.handle("order").expect("a valid code");
+        rounds.add(LEASED, alone(move || tried(|| handle.try_next_id())));
+        let mut blocks = issuer.handle("blocks").expect("a valid code").into_blocks(BLOCK);
+        rounds.add(LEASED_BLOCKS, alone(move || tried(|| black_box(&mut blocks).next_id().ok())));
         rounds.add(HANDLE_CACHED, alone(by_handle(cached, "order")));
         rounds.add(NAMED_CACHED, alone(move || by_name(cached, "user")));
         rounds.add(HANDLE_SYSTEM, alone(by_handle(system, "order")));
@@ -140,12 +153,15 @@ pub(crate) fn by_name(generator: Shared, code: &str) -> Id {
 fn by_block(generator: Shared, code: &'static str) -> impl FnMut() -> Id {
     let handle = generator.handle(code).expect("a valid code");
     let mut blocks: Blocks<Shared> = handle.into_blocks(BLOCK);
-    move || {
-        loop {
-            match black_box(&mut blocks).next_id() {
-                Ok(id) => return id,
-                Err(_) => yield_now(),
-            }
+    move || tried(|| black_box(&mut blocks).next_id().ok())
+}
+
+/// Tries until there is one.
+fn tried(mut next: impl FnMut() -> Option<Id>) -> Id {
+    loop {
+        match next() {
+            Some(id) => return id,
+            None => yield_now(),
         }
     }
 }
@@ -155,23 +171,4 @@ fn when_due(mut claim: Claim) -> Id {
         sleep(claim.wait);
     }
     claim.ids.next().expect("a claim of one has one ID")
-}
-
-/// A segment code with the largest block in hand, reserved in memory.
-pub(crate) fn segment() -> SegmentHandle {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    let runtime = builder.worker_threads(1).enable_time().build().expect("a runtime");
-    let runtime = Box::leak(Box::new(runtime));
-    runtime.block_on(async {
-        let step = SegmentSpec::LARGEST;
-        let spec = SegmentSpec { min_step: step, max_step: step, ..SegmentSpec::default() };
-        let settings = SegmentSettings::new("numbers").with_code("order", spec);
-        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock::default())));
-        let (keeper, issuers) = SegmentKeeper::start(vec![(settings, Arc::new(NoObserver))], store);
-        // It reserves for as long as this process lives.
-        std::mem::forget(keeper);
-        let handle = issuers[0].handle("order").expect("configured");
-        handle.next_ids(1).await.expect("a block");
-        handle
-    })
 }

@@ -28,6 +28,8 @@ pub(crate) fn others() -> [String; 2] {
     ]
 }
 
+type Way = Box<dyn Fn(&mut Vec<u8>, Run)>;
+
 /// Every name, in the order of the report.
 pub(crate) fn names() -> [String; 5] {
     let [itoa, serde_json] = others();
@@ -44,7 +46,7 @@ pub(crate) fn measure(ours: &Ours, mut rounds: Rounds<'_>) -> Figures {
         let expected = expected.clone();
         move |text: &mut Vec<u8>, _: Run| text.extend_from_slice(black_box(&expected))
     };
-    let ways: [Box<dyn Fn(&mut Vec<u8>, Run)>; 5] = [
+    let ways: [Way; 5] = [
         Box::new(copy),
         Box::new(by_range),
         Box::new(by_each),
