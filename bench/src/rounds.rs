@@ -122,6 +122,9 @@ fn displaced() -> Duration {
     Duration::from_nanos(nanos.unwrap_or(0))
 }
 
+/// How long it may take to get an undisturbed sample.
+const PATIENCE: Duration = Duration::from_millis(60);
+
 type Measure<'a> = Box<dyn FnMut(u64) -> Sample + 'a>;
 
 /// Contestants that take turns.
@@ -150,8 +153,8 @@ impl<'a> Rounds<'a> {
         self.contestants.push((name.into(), Box::new(measure)));
     }
 
-    /// Measures all of them. A sample during which other work had the core is taken again, three
-    /// times at most.
+    /// Measures all of them. A sample during which other work had the core is taken again, for
+    /// [`PATIENCE`] at most.
     pub fn run(mut self) -> Figures {
         let sample = self.sample;
         let times: Vec<_> =
@@ -160,14 +163,8 @@ impl<'a> Rounds<'a> {
         for round in 0..self.rounds {
             for at in order(round, self.contestants.len()) {
                 let (name, measure) = &mut self.contestants[at];
-                let mut taken = measure(times[at]);
-                for _ in 0..3 {
-                    if !taken.is_disturbed() {
-                        break;
-                    }
-                    figures.repeated += 1;
-                    taken = measure(times[at]);
-                }
+                let (taken, repeated) = undisturbed(measure, times[at]);
+                figures.repeated += repeated;
                 figures.samples += 1;
                 figures.disturbed += usize::from(taken.is_disturbed());
                 let each = taken.elapsed.as_secs_f64() * 1e9 / times[at] as f64;
@@ -178,13 +175,27 @@ impl<'a> Rounds<'a> {
     }
 }
 
+/// A sample during which no other work had the core, if there is one in time, and how many were
+/// thrown away for it.
+fn undisturbed(measure: &mut Measure<'_>, times: u64) -> (Sample, usize) {
+    let began = Instant::now();
+    let mut repeated = 0;
+    loop {
+        let taken = measure(times);
+        if !taken.is_disturbed() || began.elapsed() >= PATIENCE {
+            return (taken, repeated);
+        }
+        repeated += 1;
+    }
+}
+
 /// How many operations take about `sample`.
 fn calibrate(measure: &mut Measure<'_>, sample: Duration) -> u64 {
     let mut times = 64;
     loop {
-        let elapsed = measure(times).elapsed.max(Duration::from_nanos(1));
-        if elapsed > sample / 8 {
-            let fitting = times as f64 * sample.as_secs_f64() / elapsed.as_secs_f64();
+        let (taken, _) = undisturbed(measure, times);
+        if taken.elapsed > sample / 8 {
+            let fitting = times as f64 * sample.as_secs_f64() / taken.elapsed.as_secs_f64();
             return (fitting as u64).max(2);
         }
         times *= 4;

@@ -35,13 +35,25 @@ struct Found {
     memory: u64,
 }
 
-const ROUNDS: usize = 15;
-/// Two threads on one line are as quick as chance has it, so more of them are needed.
-const PAIRED_ROUNDS: usize = 31;
-const SAMPLE: Duration = Duration::from_millis(20);
+/// Short samples: other work seldom leaves a core alone for long.
+const ALONE: Pace = Pace { rounds: 31, sample: Duration::from_millis(5) };
+/// Two threads need both cores at a time, and are as quick as chance has it.
+const PAIRED: Pace = Pace { rounds: 61, sample: Duration::from_millis(2) };
 /// Where the clock limits there is little to disturb, but a sample is to span many ticks.
-const CAPPED_ROUNDS: usize = 5;
-const CAPPED_SAMPLE: Duration = Duration::from_millis(50);
+const CAPPED: Pace = Pace { rounds: 5, sample: Duration::from_millis(50) };
+
+/// How often and how long a contestant is measured.
+#[derive(Clone, Copy)]
+struct Pace {
+    rounds: usize,
+    sample: Duration,
+}
+
+impl Pace {
+    fn rounds<'a>(self) -> Rounds<'a> {
+        Rounds::new(self.rounds, self.sample)
+    }
+}
 
 fn main() -> ExitCode {
     let plots = match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
@@ -72,28 +84,26 @@ fn failed(why: &str) -> ExitCode {
 }
 
 fn measure() -> Found {
-    let rounds = || Rounds::new(ROUNDS, SAMPLE);
-    let capped_rounds = || Rounds::new(CAPPED_ROUNDS, CAPPED_SAMPLE);
     let ours = Ours::new();
     // First, while the allocator has nothing that it could use again.
     let memory = growth::memory_of_codes(&ours);
     let mut peers = peers::all();
 
-    let mut alone = rounds();
+    let mut alone = ALONE.rounds();
     limits::add_alone(&mut alone, &ours);
     ours.add_alone(&mut alone);
     add(&mut alone, &mut peers, |peer| peer.unthrottled.take());
 
-    let mut paired = Rounds::new(PAIRED_ROUNDS, SAMPLE);
+    let mut paired = PAIRED.rounds();
     limits::add_paired(&mut paired, &ours);
     ours.add_paired(&mut paired);
     add(&mut paired, &mut peers, |peer| peer.unthrottled_paired.take());
 
-    let mut capped = capped_rounds();
+    let mut capped = CAPPED.rounds();
     ours.add_capped(&mut capped);
     add(&mut capped, &mut peers, |peer| peer.capped.take());
 
-    let mut capped_paired = capped_rounds();
+    let mut capped_paired = CAPPED.rounds();
     ours.add_capped_paired(&mut capped_paired);
     add(&mut capped_paired, &mut peers, |peer| peer.capped_paired.take());
 
@@ -102,9 +112,9 @@ fn measure() -> Found {
         paired: paired.run(),
         capped: capped.run(),
         capped_paired: capped_paired.run(),
-        writing: writing::measure(&ours, rounds()),
-        codes: growth::by_codes(&ours, rounds()),
-        batches: growth::by_batch(&ours, rounds()),
+        writing: writing::measure(&ours, ALONE.rounds()),
+        codes: growth::by_codes(&ours, ALONE.rounds()),
+        batches: growth::by_batch(&ours, ALONE.rounds()),
         peers,
         memory,
     }

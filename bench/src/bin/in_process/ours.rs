@@ -47,6 +47,9 @@ pub(crate) const PAIRED: [&str; 7] =
 /// How many IDs the block iterator claims at a time.
 pub(crate) const BLOCK: u32 = 1024;
 
+/// Those that two threads have apart.
+const CODES: [&str; 2] = ["left", "right"];
+
 type Shared = &'static Generator;
 
 /// A layout whose ticks hold more IDs than this machine can hand out: the clock never limits.
@@ -119,9 +122,14 @@ impl Ours {
         rounds.add(NAMED_CACHED, in_pairs(move |_| move || by_name(cached, "user")));
         rounds.add(HANDLE_SYSTEM, in_pairs(move |_| by_handle(system, "order")));
         rounds.add(NAMED_SYSTEM, in_pairs(move |_| move || by_name(system, "user")));
-        let code = |thread: usize| ["left", "right"][thread];
-        rounds.add(APART_CACHED, in_pairs(move |thread| by_handle(cached, code(thread))));
-        rounds.add(APART_SYSTEM, in_pairs(move |thread| by_handle(system, code(thread))));
+        // Codes that come up one after the other may lie side by side in memory.
+        for generator in [cached, system] {
+            for code in CODES {
+                by_name(generator, code);
+            }
+        }
+        rounds.add(APART_CACHED, in_pairs(move |thread| by_handle(cached, CODES[thread])));
+        rounds.add(APART_SYSTEM, in_pairs(move |thread| by_handle(system, CODES[thread])));
     }
 
     /// At 12 bits of sequence a millisecond has 4096 IDs; the caller sleeps until its tick is due.

@@ -3,7 +3,7 @@
 use raindrop_bench::{report::Report, rounds::Figures};
 
 use crate::{
-    CAPPED_ROUNDS, Found, PAIRED_ROUNDS, ROUNDS, SAMPLE,
+    ALONE, CAPPED, Found, PAIRED, Pace,
     growth::{self, BATCH, BATCHES, CODES, HANDLE, NAMED, at},
     limits, ours, writing,
 };
@@ -34,15 +34,12 @@ fn compared(figures: &Figures, name: &str, to: &str) -> Vec<String> {
     vec![name.to_owned(), nanos(figures.nanos(name)), ratio(figures.ratio(name, to))]
 }
 
-fn conditions(what: &str, figures: &Figures) -> String {
-    conditions_of(ROUNDS, what, figures)
-}
-
-fn conditions_of(rounds: usize, what: &str, figures: &Figures) -> String {
+fn conditions(what: &str, pace: Pace, figures: &Figures) -> String {
     format!(
-        "{what} Medians of {rounds} rounds of about {} ms each, in alternating order; ratios are \
+        "{what} Medians of {} rounds of about {} ms each, in alternating order; ratios are \
          medians of each round's. {}",
-        SAMPLE.as_millis(),
+        pace.rounds,
+        pace.sample.as_millis(),
         figures.disturbance()
     )
 }
@@ -57,6 +54,7 @@ fn one_id(report: &mut Report, found: &Found) {
         "What the machine costs",
         &conditions(
             "A compare-and-swap loop with a clock is the least that a generator does.",
+            ALONE,
             figures,
         ),
         &head,
@@ -95,7 +93,7 @@ fn peers(report: &mut Report, found: &Found) {
              sequence a millisecond has 4096 IDs, which makes 244 ns for each the least ({} \
              rounds). Two threads share one generator. A dash: there is no such layout, or it \
              cannot be shared. What is promised is what the documentation says.",
-            CAPPED_ROUNDS
+            CAPPED.rounds
         ),
         &["generator", "promise", "wide", "wide, 2 threads", "12 bits", "12 bits, 2 threads"],
         &rows,
@@ -107,11 +105,7 @@ fn two_threads(report: &mut Report, found: &Found) {
     let names = limits::PAIRED.iter().chain(&ours::PAIRED);
     report.section(
         "Two threads",
-        &conditions_of(
-            PAIRED_ROUNDS,
-            "Each on a core of its own; their IDs count together.",
-            figures,
-        ),
+        &conditions("Each on a core of its own; their IDs count together.", PAIRED, figures),
         &["two threads", "ns", COMPARED],
         &names.map(|name| compared(figures, name, limits::LOOP)).collect::<Vec<_>>(),
     );
@@ -122,6 +116,7 @@ fn writing(report: &mut Report, figures: &Figures) {
         "1000 consecutive IDs as a JSON array of strings, ns for each ID",
         &conditions(
             "Of the default layout, 18 digits; written into one buffer that is used again.",
+            ALONE,
             figures,
         ),
         &["writer", "ns", "beside Raindrop's range"],
@@ -136,7 +131,11 @@ fn growth(report: &mut Report, found: &Found) {
     });
     report.section(
         "One ID by the number of codes in use, ns",
-        &conditions("Codes take turns in an order without a pattern; cached clock.", &found.codes),
+        &conditions(
+            "Codes take turns in an order without a pattern; cached clock.",
+            ALONE,
+            &found.codes,
+        ),
         &["codes", HANDLE, NAMED],
         &rows,
     );
@@ -147,7 +146,11 @@ fn growth(report: &mut Report, found: &Found) {
     });
     report.section(
         "Claims of several IDs, ns for each ID",
-        &conditions("Composed and written into an array of numbers; cached clock.", &found.batches),
+        &conditions(
+            "Composed and written into an array of numbers; cached clock.",
+            ALONE,
+            &found.batches,
+        ),
         &["IDs in a claim", BATCH, &peer],
         &rows,
     );
