@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 pub(super) const WIDTH: f64 = 760.0;
 const STYLE: &str = "<style>\
-    text{font:13px system-ui,sans-serif;fill:#57606a}\
+    text{font:13px system-ui,sans-serif;fill:#6e7781}\
     .title{font-size:15px;font-weight:600}\
     .end{text-anchor:end}.middle{text-anchor:middle}\
     .grid{stroke:#8c959f;stroke-opacity:.3}\
