@@ -99,6 +99,12 @@ impl Claim {
             hold_began,
         }
     }
+
+    /// Of the present tick, with nothing special about it.
+    pub(super) fn plain<P: Policy>(grant: &Grant<P>, first: u64, count: u32) -> Self {
+        let ids = Run::new(grant.composer(), first, first + u64::from(count));
+        Self { ids, wait: Duration::ZERO, borrowed: false, hold_began: false }
+    }
 }
 
 impl<P: Policy> Generator<P> {

@@ -10,7 +10,7 @@ pub(super) struct Texts<'a> {
     /// What stands before each.
     pub(super) prefix: &'a str,
     /// None writes plain decimal.
-    encoder: Option<Encoder<'a>>,
+    pub(super) encoder: Option<Encoder<'a>>,
 }
 
 impl<'a> Texts<'a> {
