@@ -10,7 +10,6 @@ use super::{
     issuer::NamespaceIssuer,
     keepers::{Ended, Keepers},
     metrics::Metrics,
-    router::router,
     state::AppState,
 };
 use crate::{
@@ -78,8 +77,7 @@ impl Service {
         let state = Arc::new(state.with_backfills(backfills));
 
         let (stop, stopping) = watch::channel(false);
-        let router = router(Arc::clone(&state));
-        let mut serving = Box::pin(serve(listener, router, config.http.max_connections, stopping));
+        let mut serving = Box::pin(serve(listener, Arc::clone(&state), stopping));
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
         warn_of_given_workers(&config);
         let mut announcing = JoinSet::new();

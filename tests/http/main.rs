@@ -22,3 +22,4 @@ mod problems;
 mod segments;
 mod serving;
 mod support;
+mod ways;

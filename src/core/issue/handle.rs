@@ -87,7 +87,7 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
         if let Some(id) = self.take_quickly() {
             return Ok(id);
         }
-        let mut claim = self.claim_patiently(1, false)?;
+        let mut claim = self.claim_slowly(1, false)?;
         Ok(claim.ids.next().expect("a claim of one has one ID"))
     }
 
@@ -95,11 +95,7 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
     /// more.
     #[inline]
     pub(crate) fn take_quickly(&mut self) -> Option<Id> {
-        let place = self.place.as_ref()?;
-        if self.read_ms() != self.window.read_ms {
-            return None;
-        }
-        let position = place.cursor.take_within(self.window.first, self.window.end)?;
+        let (_, position) = self.positions_quickly(1)?;
         Some(self.window.id(position))
     }
 
@@ -117,6 +113,18 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
         self.claim_patiently(count, false)
     }
 
+    /// The first of `count` positions of the window, and where they are.
+    #[inline]
+    fn positions_quickly(&self, count: u32) -> Option<(&Place<P>, u64)> {
+        let place = self.place.as_ref()?;
+        if self.read_ms() != self.window.read_ms {
+            return None;
+        }
+        let Window { first, end, .. } = self.window;
+        let position = place.cursor.take_within(u64::from(count), first, end)?;
+        Some((place, position))
+    }
+
     /// Hands out IDs one by one that are claimed `size` at a time; see [`Blocks`].
     pub const fn into_blocks(self, size: u32) -> Blocks<G, P> {
         Blocks::new(self, size)
@@ -131,10 +139,17 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
         }
     }
 
-    #[cold]
     fn claim_patiently(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
+        self.generator.check_count(count)?;
+        match self.positions_quickly(count) {
+            Some((place, first)) => Ok(Claim::plain(&place.grant, first, count)),
+            None => self.claim_slowly(count, waits),
+        }
+    }
+
+    #[cold]
+    fn claim_slowly(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
         let generator = &*self.generator;
-        generator.check_count(count)?;
         // Before the claim: while the clock reads as it does now, the window may be used.
         let recent_ms = self.recent.as_ref().map(Recent::ms);
         loop {

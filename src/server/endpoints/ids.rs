@@ -1,12 +1,9 @@
-//! `/ids/{code}`: many IDs.
+//! The body of `/ids/{code}`: many IDs.
 
 use std::{io::Write, vec};
 
-use axum::response::Response;
-
 use super::{
-    answer::answer,
-    asked::{AskedMany, Form, refuse_unsafe},
+    asked::{Form, refuse_unsafe},
     texts::Texts,
 };
 use crate::{
@@ -16,26 +13,11 @@ use crate::{
         issue::{IdRange, Run},
         segment::Numbers,
     },
-    server::{issuer::NamespaceIssuer, problem::Problem},
+    server::problem::Problem,
 };
 
-/// Answers `n` IDs, ascending.
-pub(in crate::server) async fn next_ids(asked: AskedMany) -> Result<Response, Problem> {
-    let (form, texts) = (asked.form, asked.texts());
-    let body = match (asked.past_ids().await?, &asked.issuer) {
-        (Some(ids), _) => write_batch(form, texts, ids.into_iter())?,
-        (None, NamespaceIssuer::Snowflake(issuer)) => {
-            write_batch(form, texts, issuer.next_ids(&asked.code, asked.count).await?)?
-        }
-        (None, NamespaceIssuer::Segment(issuer)) => {
-            write_batch(form, texts, issuer.next_ids(&asked.code, asked.count).await?)?
-        }
-    };
-    Ok(answer(form, body))
-}
-
 /// IDs of one claim, of either mode.
-trait Batch: ExactSizeIterator<Item = Id> {
+pub(super) trait Batch: ExactSizeIterator<Item = Id> {
     fn into_ranges(self) -> impl Iterator<Item = IdRange>;
 }
 
@@ -66,7 +48,11 @@ impl Batch for vec::IntoIter<Id> {
     }
 }
 
-fn write_batch(form: Form, texts: Texts<'_>, ids: impl Batch) -> Result<Vec<u8>, Problem> {
+pub(super) fn write_batch(
+    form: Form,
+    texts: Texts<'_>,
+    ids: impl Batch,
+) -> Result<Vec<u8>, Problem> {
     // 19 digits, two quotes and a comma.
     let mut body = Vec::with_capacity(ids.len() * (22 + texts.prefix.len()) + 16);
     match form {
