@@ -234,3 +234,21 @@ fn operators_do_what_they_do_or_say_why_not() {
         }
     });
 }
+
+#[test]
+fn a_move_to_a_tick_that_the_layout_does_not_have_is_refused() {
+    let world = World::new();
+    let (words, tick) = (layout().words(), layout().last_tick() + 1);
+    let record = format!(
+        "relayout stage=converting tick={tick} token={} from=[{words}] to=[{words}]",
+        token(7)
+    );
+    world.fill(("soc_raindrop_worker_layout", "words"), &format!("'{record}'"));
+    let settings = KeeperSettings::new(layout(), "operator");
+    let clock = Arc::new(SystemClock::default());
+    let mut operator = Operator::new(settings, world.store.clone(), clock);
+    let error = world.runtime.block_on(operator.relayout()).expect_err("no such tick");
+    assert!(matches!(error, OperatorError::UnreadableMove(_)), "{error}");
+    let row = world.runtime.block_on(world.store.row(&Scope::new("default", &layout(), 0, 7), 5));
+    assert_eq!(row.expect("an answer").expect("the row").marks.to_string(), "0,0");
+}
