@@ -1,7 +1,5 @@
 //! The body of `/id/{code}`: one ID.
 
-use std::io::Write;
-
 use super::{
     asked::{Form, refuse_unsafe},
     texts::Texts,
@@ -22,7 +20,7 @@ pub(super) fn write_one(form: Form, texts: Texts<'_>, id: Id) -> Result<Vec<u8>,
     let length = before.len() + texts.prefix.len() + digits + after.len();
     let mut body = Vec::with_capacity(length);
     body.extend_from_slice(before.as_bytes());
-    write!(body, "{}", texts.text(id)).expect("a vector takes any bytes");
+    texts.write(&mut body, id);
     body.extend_from_slice(after.as_bytes());
     Ok(body)
 }

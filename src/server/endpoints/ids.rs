@@ -68,7 +68,7 @@ pub(super) fn write_batch(
                 let json = format_args!(
                     r#"{{"first":"{first}","last":"{last}","step":"{step}","count":{count}}},"#
                 );
-                body.write_fmt(json).expect(TAKES_ANY);
+                body.write_fmt(json).expect("a vector takes any bytes");
             }
         }
         Form::String => {
@@ -89,13 +89,13 @@ pub(super) fn write_batch(
     Ok(body)
 }
 
-const TAKES_ANY: &str = "a vector takes any bytes";
-
 /// Writes the text of each ID between `before` and `after`.
 fn write_texts(body: &mut Vec<u8>, texts: Texts<'_>, ids: impl Batch, before: &str, after: &str) {
     if texts.encoder.is_some() {
         for id in ids {
-            write!(body, "{before}{}{after}", texts.text(id)).expect(TAKES_ANY);
+            body.extend_from_slice(before.as_bytes());
+            texts.write(body, id);
+            body.extend_from_slice(after.as_bytes());
         }
     } else {
         let before = [before, texts.prefix].concat();
