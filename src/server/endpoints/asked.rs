@@ -84,11 +84,12 @@ impl<'a, const MANY: bool> Asked<'a, MANY> {
         let past = params.get("at").map(read_past).transpose()?;
         let instant_ms = || past.as_ref().map_or_else(|| state.clock.now_ms(), |past| past.at_ms);
         // Known before a claim that would be thrown away: IDs only grow.
-        if form == Form::Number
-            && let Some(layout) = issuer.layout()
-            && let Some(smallest) = smallest_at(layout, instant_ms())
-        {
-            refuse_unsafe(smallest)?;
+        if form == Form::Number {
+            let at_least = match issuer {
+                NamespaceIssuer::Snowflake(issuer) => smallest_at(issuer.layout(), instant_ms()),
+                NamespaceIssuer::Segment(issuer) => issuer.last_at_least(code, count),
+            };
+            at_least.map_or(Ok(()), refuse_unsafe)?;
         }
         let texts = Texts::new(prefix.map(|prefix| &**prefix).unwrap_or_default(), encoder);
         Ok(Self { issuer, code, count, form, texts, past })
