@@ -6,6 +6,7 @@
 //! A new endpoint is one file under `endpoints` and one line in the route table.
 
 mod accept;
+mod auth;
 mod beat;
 mod codes;
 pub mod config;
@@ -24,8 +25,8 @@ pub mod shutdown;
 mod state;
 pub mod telemetry;
 
-pub(crate) use self::state::unknown_namespace;
 pub use self::{
+    auth::Auth,
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
     connections::serve,
     endpoints::parse::{NoFields, ParsedId},
@@ -36,3 +37,4 @@ pub use self::{
     run::{ServeError, Service},
     state::{AppState, DEFAULT_NAMESPACE},
 };
+pub(crate) use self::{auth::TokenHash, state::unknown_namespace};

@@ -1,0 +1,53 @@
+//! `raindrop token`: makes a token.
+
+use rand::{TryRng, rngs::SysRng};
+
+use super::{Failure, output};
+use crate::{
+    core::code::{CODE_PATTERN, is_valid_code},
+    server::TokenHash,
+};
+
+/// What every token begins with, so that it is known for one where it should not be.
+const BEGINNING: &str = "raindrop_";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct TokenArguments {
+    /// Whose token it is, for people and logs.
+    #[arg(value_parser = name)]
+    name: String,
+    /// The namespaces that it may use, comma-separated; all by default.
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
+    namespaces: Option<Vec<String>>,
+    /// The codes that it may use, such as order or invoice:*, comma-separated; all by default.
+    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    codes: Option<Vec<String>>,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    is_valid_code(text).then(|| text.to_owned()).ok_or_else(|| format!("must match {CODE_PATTERN}"))
+}
+
+pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
+    let mut random = [0; 32];
+    SysRng
+        .try_fill_bytes(&mut random)
+        .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
+    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = format!("{BEGINNING}{digits}");
+    output::print(&entry(arguments, TokenHash::of(token.as_bytes())))?;
+    Ok(output::tell(&format!("{token}\n"))?)
+}
+
+fn entry(arguments: &TokenArguments, hash: TokenHash) -> String {
+    let mut lines = vec![
+        "[[token]]".to_owned(),
+        format!("name = {:?}", arguments.name),
+        format!("hash = \"{hash}\""),
+    ];
+    let lists = [("namespaces", &arguments.namespaces), ("codes", &arguments.codes)];
+    let given = lists.iter().filter_map(|(field, list)| Some((field, list.as_ref()?)));
+    lines.extend(given.map(|(field, list)| format!("{field} = {list:?}")));
+    lines.push("\n".into());
+    lines.join("\n")
+}
