@@ -37,4 +37,7 @@ pub use self::{
     run::{ServeError, Service},
     state::{AppState, DEFAULT_NAMESPACE},
 };
-pub(crate) use self::{auth::TokenHash, state::unknown_namespace};
+pub(crate) use self::{
+    auth::{TokenHash, is_code_or_beginning},
+    state::unknown_namespace,
+};

@@ -4,7 +4,7 @@ use std::{collections::HashSet, path::Path, sync::Arc};
 
 use config::{Map, Value, ValueKind};
 
-use super::tokens::{Rights, Token, TokenHash, Tokens};
+use super::tokens::{Rights, Token, TokenHash, Tokens, is_code_or_beginning};
 use crate::{
     core::code::{CODE_PATTERN, is_valid_code},
     server::config::{ConfigError, ConfigProblem, Source, read_toml},
@@ -98,8 +98,7 @@ impl TokensFile<'_> {
         });
         let codes = self.list(&place, "codes", entry.remove("codes"), |code| {
             let allowed = "a code such as order, or a beginning of codes such as invoice:*";
-            let is_valid = is_valid_code(code.strip_suffix('*').unwrap_or(code));
-            is_valid.then_some(()).ok_or_else(|| allowed.into())
+            is_code_or_beginning(code).then_some(()).ok_or_else(|| allowed.into())
         });
         let rights = Rights { name: name?, namespaces, codes };
         Some(Token { hash: hash?, rights: Arc::new(rights) })

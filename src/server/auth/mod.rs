@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use arc_swap::ArcSwap;
 use axum::http::HeaderMap;
 
-pub(crate) use self::tokens::TokenHash;
+pub(crate) use self::tokens::{TokenHash, is_code_or_beginning};
 use self::{bearer::Carried, tokens::Tokens};
 pub(super) use self::{
     caller::{Caller, authenticate},
@@ -55,7 +55,11 @@ impl Auth {
     }
 
     /// The tokens that are configured, if any are.
-    pub(crate) fn of(config: &Config) -> Result<Option<Self>, ConfigError> {
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn of(config: &Config) -> Result<Option<Self>, ConfigError> {
         let names = || config.namespaces.iter().map(|namespace| namespace.name.as_str());
         config.auth.tokens_file.as_ref().map(|file| Self::open(file, names())).transpose()
     }

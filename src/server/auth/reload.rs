@@ -22,9 +22,8 @@ pub(in crate::server) fn on_hangup(auth: Arc<Auth>) -> io::Result<impl Future<Ou
             match read {
                 Ok(Ok(())) => tracing::info!(tokens = auth.count(), "the tokens were read again"),
                 Ok(Err(error)) => {
-                    tracing::error!(
-                        "the tokens stay as they were, for the file cannot be used: {error}"
-                    );
+                    let problems = error.to_string().replace('\n', "; ");
+                    tracing::error!("the tokens stay as they were: {problems}");
                 }
                 Err(error) => tracing::error!(%error, "the tokens stay as they were"),
             }

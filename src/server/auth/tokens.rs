@@ -5,6 +5,8 @@ use std::{fmt, sync::Arc};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::core::code::is_valid_code;
+
 /// What stands before a hash in the file, so that another kind may come one day.
 const KIND: &str = "sha256:";
 
@@ -75,6 +77,11 @@ impl Rights {
         };
         self.codes.as_ref().is_none_or(|codes| codes.iter().any(fits))
     }
+}
+
+/// Whether the text is a code, or a beginning of codes with a `*` behind.
+pub(crate) fn is_code_or_beginning(text: &str) -> bool {
+    is_valid_code(text.strip_suffix('*').unwrap_or(text))
 }
 
 /// A token that is known.

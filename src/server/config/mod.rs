@@ -28,6 +28,7 @@ mod tests;
 mod worker;
 
 pub(super) use self::layers::read_toml;
+pub(crate) use self::names::{NAMESPACE_PATTERN, is_namespace};
 pub use self::{
     auth::AuthConfig,
     host::Host,
