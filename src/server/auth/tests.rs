@@ -103,7 +103,8 @@ fn every_problem_is_told_with_its_place_and_no_secret_with_it() {
         "tokens (FILE): unknown key; known are token".into(),
     ];
     let mut told = problems.clone();
-    (expected.sort(), told.sort());
+    expected.sort();
+    told.sort();
     assert_eq!(told, expected);
     assert!(!problems.concat().contains(secret));
 }
