@@ -14,7 +14,7 @@ use super::{
     state::AppState,
 };
 use crate::{
-    core::{clock::Clock, instant::format_unix_ms_short},
+    core::{clock::Clock, instant::format_unix_ms_or_year},
     keeper::{Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, Trouble},
     store::{Store, with_sources},
 };
@@ -213,7 +213,7 @@ async fn lease_words(issuer: &Issuer) -> Option<String> {
         lease.worker,
         lease.lane,
         layout.words(),
-        format_unix_ms_short(layout.valid_until_ms()),
+        format_unix_ms_or_year(layout.valid_until_ms()),
     ))
 }
 
