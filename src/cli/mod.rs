@@ -11,6 +11,7 @@ mod parse;
 mod plan;
 mod serve;
 mod table;
+mod token;
 mod workers;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
@@ -68,6 +69,11 @@ enum Command {
     Config(config::ConfigArguments),
     /// Ask a running service whether it is alive, or ready.
     Health(health::HealthArguments),
+    /// Make a token for requests, and its entry for auth.tokens_file.
+    ///
+    /// The entry, which has only the token's hash, goes to standard output, and the token itself,
+    /// which is shown this once, to standard error: raindrop token shop >> tokens.toml
+    Token(token::TokenArguments),
     /// List worker ids: who holds what, and until when; or change what the store says of them.
     Workers(workers::WorkersArguments),
     /// List the codes of segment mode: their next numbers, steps and what is left; or raise them.
@@ -145,6 +151,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Plan(arguments) => plan::run(load, arguments),
         Command::Config(arguments) => config::run(load, arguments),
         Command::Health(arguments) => health::run(load, arguments),
+        Command::Token(arguments) => token::run(&arguments),
         Command::Workers(arguments) => workers::run(load()?, arguments),
         Command::Codes(arguments) => codes::run(&load()?, &arguments),
     }

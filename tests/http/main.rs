@@ -2,6 +2,7 @@
 
 mod accepted;
 mod anything;
+mod auth;
 mod bounds;
 mod cors;
 mod documents;

@@ -12,6 +12,7 @@ use crate::{
     },
     server::{
         accept::prefers_text,
+        auth::Caller,
         issuer::NamespaceIssuer,
         params::{Params, invalid},
         problem::{Problem, ProblemCode},
@@ -54,13 +55,16 @@ impl<'a, const MANY: bool> Asked<'a, MANY> {
     pub(in crate::server) fn read(
         code: &'a str,
         head: &Parts,
+        caller: &Caller,
         state: &'a AppState,
     ) -> Result<Self, Problem> {
         if !is_valid_code(code) {
             return Err(invalid_code(&format!("{code:?}")));
         }
         let params = Params::read(&head.uri, Self::PARAMETERS)?;
+        caller.check_code(code, state)?;
         let (namespace, prefix) = state.codes.locate(code, params.get("namespace"))?;
+        caller.check_namespace(namespace, state)?;
         let issuer = state.issuer(namespace)?;
         let count = params.get("n").map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
         let form = read_form(params.get("format"), MANY, prefers_text(&head.headers))?;
