@@ -8,7 +8,7 @@ use raindrop_bench::{
 use super::{
     comparison::Servers,
     figures::{Case, Figures, Pace, measure, requests_per_second},
-    process::Cores,
+    process::{Cores, Process},
     requests::Requests,
     servers::{BATCHES, CONSTANT_ID, constant_ids},
     tables::{COLUMNS, row},
@@ -41,15 +41,24 @@ impl<'a> Growth<'a> {
         Self::run("By connections", &CONNECTIONS, cases.collect(), "", pace, cores)
     }
 
-    pub(crate) fn by_batch(servers: &'a Servers, pace: Pace, cores: Cores) -> Result<Self> {
+    /// `wide` has so long a sequence that no batch waits for a tick.
+    pub(crate) fn by_batch(
+        wide: &'a Process,
+        axum: &'a Process,
+        pace: Pace,
+        cores: Cores,
+    ) -> Result<Self> {
         let cases = BATCHES.into_iter().flat_map(|n| {
             let what = format!("/ids?n={n}");
             let constant = Requests::constant(1, n, &constant_ids(n));
-            [(&servers.raindrop, Requests::many(1, n)), (&servers.axum, constant)].map(
-                |(server, requests)| Case { server, what: what.clone(), requests, connections: 64 },
-            )
+            [(wide, Requests::many(1, n)), (axum, constant)].map(|(server, requests)| Case {
+                server,
+                what: what.clone(),
+                requests,
+                connections: 64,
+            })
         });
-        let words = "64 connections; the handler's IDs/s are those that its bytes could hold.";
+        let words = "64 connections; Raindrop has 18 bits of sequence; the handler's IDs/s are those that its bytes could hold.";
         Self::run("By batch size", &BATCHES, cases.collect(), words, pace, cores)
     }
 
@@ -90,8 +99,8 @@ impl<'a> Growth<'a> {
     /// Requests a second.
     pub(crate) fn plot_requests(&self) -> String {
         let x = Axis { label: "connections", logarithmic: true };
-        let y = Axis { label: "requests/s", logarithmic: false };
-        let lines_drawn = self.lines(|figures| figures.median(requests_per_second));
+        let y = Axis { label: "thousand requests/s", logarithmic: false };
+        let lines_drawn = self.lines(|figures| Some(figures.median(requests_per_second)? / 1e3));
         lines("Throughput of /id by connections, one core", x, y, &lines_drawn)
     }
 

@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 
 /// Reads the memory of a Raindrop of its own.
 pub(crate) fn memory(binary: &Path, cores: Cores, report: &mut Report) -> Result<()> {
-    let server = raindrop(binary, cores, &[], &[cores.server])?;
+    let server = raindrop(binary, &[], cores, &[cores.server])?;
     // What its start still had to do is done by then.
     thread::sleep(Duration::from_secs(2));
     let rest = server.memory()?;

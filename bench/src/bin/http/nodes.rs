@@ -54,7 +54,7 @@ pub(crate) fn nodes(
         let url = format!("mysql://root@{}/raindrop", store.address);
         let mut nodes = Vec::new();
         for _ in 0..size {
-            let node = raindrop(binary, cores, &["--store-url", &url], &on)?;
+            let node = raindrop(binary, &[("STORE__URL", &url)], cores, &on)?;
             let client = Client::connect(node.address)?;
             nodes.push((node, client));
         }

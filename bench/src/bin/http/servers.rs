@@ -25,18 +25,19 @@ pub(crate) fn constant_ids(n: usize) -> String {
     format!("/ids/{n}")
 }
 
-/// Raindrop, with the settings it has by default, SQLite in its folder included.
+/// Raindrop with its default settings, SQLite in its folder included, but for these.
 pub(crate) fn raindrop(
     binary: &Path,
+    settings: &[(&str, &str)],
     cores: Cores,
-    more: &[&str],
     on: &[usize],
 ) -> Result<Process> {
     let address = free_address()?;
-    let mut arguments = vec!["--listen".to_owned(), address.to_string()];
-    arguments.extend(more.iter().map(|word| (*word).to_owned()));
+    let arguments = vec!["--listen".to_owned(), address.to_string()];
     let path = fs::canonicalize(binary)?;
     let folder = tempfile::tempdir()?;
+    let lines = settings.iter().map(|(key, value)| format!("RAINDROP__{key}={value}\n"));
+    fs::write(folder.path().join(".env"), lines.collect::<String>())?;
     let version = version_told(&path, "--version")?;
     let program = Program { name: "Raindrop", version, path, arguments, folder, address };
     Process::start(program, cores, on, |address| Client::connect(address)?.get("/readyz").map(drop))
