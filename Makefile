@@ -14,7 +14,11 @@ SEEDS ?= 100000
 ROUNDS ?= 5
 OUTAGE ?= 240
 
-.PHONY: help build test model-test soak soak-simulation soak-faults soak-models mysql-test \
+# `make fuzz`: so many inputs of each kind, drawn from this seed.
+CASES ?= 20000
+SEED ?= $(shell date +%s)
+
+.PHONY: help build test model-test deny fuzz soak soak-simulation soak-faults soak-models mysql-test \
 	chart-test image-test bench bench-http bench-lint lint fmt doc ci
 
 help:
@@ -42,6 +46,13 @@ chart-test: ## the Helm chart, the alerts and the dashboard; installs helm, prom
 
 image-test: ## builds the container image without a daemon and runs it once; Debian, as root
 	tests/image/run.sh
+
+fuzz: ## the property tests with CASES=n inputs each, from SEED=n; a failing input is kept
+	PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --locked \
+		--lib --test http --test store -- core::encoding core::layout anything:: garbage::
+
+deny: ## licences, bans and sources of every dependency; builds cargo-deny if need be
+	tests/deny/run.sh
 
 soak: soak-simulation soak-faults soak-models ## the three below, at full volume
 
@@ -83,4 +94,4 @@ lint: ## formatting and clippy, warnings denied, with default and without defaul
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-ci: lint doc test chart-test ## what decides whether a change lands
+ci: lint deny doc test chart-test ## what decides whether a change lands

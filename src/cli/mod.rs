@@ -37,17 +37,20 @@ struct Cli {
     command: Option<Command>,
 }
 
+/// Apart from a command's own options in its help.
+const GLOBAL: &str = "Global options";
+
 /// Flags that every command knows, since each reads the configuration.
 #[derive(Debug, clap::Args)]
 struct Overrides {
     /// The configuration file (TOML).
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address and port of the service.
-    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
     /// Where worker ids are leased and numbers reserved.
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     store_url: Option<String>,
 }
 
@@ -193,6 +196,19 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_commands_help_has_its_own_options_apart_from_the_global_ones() {
+        let mut cli = Cli::command();
+        cli.build();
+        let command = cli.find_subcommand_mut("id").expect("a command");
+        let help = command.render_help().to_string();
+        let (own, global) = help.split_once("Global options:").expect("a heading");
+        for (part, flags) in [(own, ["--namespace", "--at"]), (global, ["--config", "--listen"])] {
+            assert!(flags.iter().all(|flag| part.contains(flag)), "{help}");
+        }
+        assert!(!own.contains("--config") && !global.contains("--at"), "{help}");
     }
 
     #[test]

@@ -49,7 +49,8 @@ impl<P: Policy> Issuer<P> {
     pub async fn next_ids(&self, code: &str, count: u32) -> Result<Run, IssueError> {
         let claim = match self.shared.generator.claim(code, count) {
             Ok(claim) => claim,
-            Err(error) => self.claim_again(code, count, error).await?,
+            // Boxed, so that claims that are not refused carry less from call to call.
+            Err(error) => Box::pin(self.claim_again(code, count, error)).await?,
         };
         self.due(&claim).await;
         self.shared.observer.ids_issued(u64::from(count));

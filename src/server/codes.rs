@@ -49,11 +49,11 @@ impl Codes {
     /// # Errors
     ///
     /// When the code is bound to another namespace than the one that is asked for.
-    pub fn locate<'a>(
+    pub fn locate<'a: 'b, 'b>(
         &'a self,
         code: &str,
-        asked: Option<&'a str>,
-    ) -> Result<(&'a str, Option<&'a Arc<str>>), WrongNamespace> {
+        asked: Option<&'b str>,
+    ) -> Result<(&'b str, Option<&'a Arc<str>>), WrongNamespace> {
         // Most services configure none, and then nothing is looked up.
         let found = if self.by_name.is_empty() { None } else { self.by_name.get(code) };
         match found {

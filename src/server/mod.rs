@@ -6,10 +6,13 @@
 //! A new endpoint is one file under `endpoints` and one line in the route table.
 
 mod accept;
+mod beat;
 mod codes;
 pub mod config;
 mod connections;
 mod endpoints;
+mod front;
+mod guard;
 mod issuer;
 mod keepers;
 mod metrics;
@@ -24,6 +27,7 @@ pub mod telemetry;
 pub(crate) use self::state::unknown_namespace;
 pub use self::{
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
+    connections::serve,
     endpoints::parse::{NoFields, ParsedId},
     issuer::NamespaceIssuer,
     metrics::Metrics,

@@ -1,23 +1,22 @@
 //! Query parameters, read strictly: a typo must not silently mean the default.
 
-use axum::{extract::Query, http::Uri};
+use std::borrow::Cow;
+
+use axum::http::Uri;
 
 use super::problem::{Problem, ProblemCode};
 
 /// The query parameters of a request.
 #[derive(Debug, Default)]
-pub(super) struct Params(Vec<(String, String)>);
+pub(super) struct Params<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
-impl Params {
+impl<'a> Params<'a> {
     /// Reads the query; unknown and repeated parameters are refused.
-    pub(super) fn read(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
-        if uri.query().is_none_or(str::is_empty) {
-            return Ok(Self::default());
-        }
-        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| invalid(error.to_string()))?;
+    pub(super) fn read(uri: &'a Uri, known: &[&str]) -> Result<Self, Problem> {
+        let query = uri.query().unwrap_or_default();
+        let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
         for (index, (name, _)) in pairs.iter().enumerate() {
-            if !known.contains(&name.as_str()) {
+            if !known.contains(&&**name) {
                 let known = if known.is_empty() { "none".into() } else { known.join(", ") };
                 return Err(invalid(format!("unknown parameter {name:?}; known are: {known}")));
             }
@@ -29,7 +28,7 @@ impl Params {
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The route table and what surrounds it.
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -11,29 +11,22 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodRouter, get},
 };
-use tower_http::{
-    catch_panic::CatchPanicLayer,
-    cors::{AllowOrigin, Any as AnyHeader, CorsLayer},
-};
+use tower_http::cors::{AllowOrigin, Any as AnyHeader, CorsLayer};
 
 use super::{
     config::CorsOrigins,
     endpoints::{
-        answer::head,
         bounds::bounds,
         health::{health, live, ready},
-        id::next_id,
-        ids::next_ids,
+        issue::{check, issue},
         metrics::metrics,
         parse::parse_id,
     },
+    guard::{check_length, guarded},
     metrics::track,
     problem::{Problem, ProblemCode},
     state::AppState,
 };
-
-/// Longer addresses than this are refused; the longest useful one has a few hundred bytes.
-const LONGEST_URI: usize = 4096;
 
 /// Every route, as metrics name them.
 pub(super) const ROUTES: [&str; 8] = [
@@ -47,12 +40,17 @@ pub(super) const ROUTES: [&str; 8] = [
     "/metrics",
 ];
 
+/// Which of them issues one ID.
+pub(super) const ONE: usize = 0;
+/// Which of them issues many.
+pub(super) const MANY: usize = 1;
+
 /// The whole service, ready to be called.
 pub fn router(state: Arc<AppState>) -> Router {
     // Probes and metrics answer however many requests for IDs are in flight.
     let api = Router::new()
-        .route("/id/{code}", issuing(next_id, head::<false>))
-        .route("/ids/{code}", issuing(next_ids, head::<true>))
+        .route(ROUTES[ONE], issuing(issue::<false>, check::<false>))
+        .route(ROUTES[MANY], issuing(issue::<true>, check::<true>))
         .route("/parse/{id}", get(parse_id))
         .route("/bounds", get(bounds))
         .method_not_allowed_fallback(method_not_allowed)
@@ -65,16 +63,14 @@ pub fn router(state: Arc<AppState>) -> Router {
         .method_not_allowed_fallback(method_not_allowed);
 
     // Outermost last: errors of the inner layers are counted and readable for browsers, too.
-    let guard = |router: Router<Arc<AppState>>| {
-        router
-            .layer(from_fn_with_state(state.clone(), bound_time))
-            .layer(CatchPanicLayer::custom(panicked))
+    let bounded = |router: Router<Arc<AppState>>| {
+        router.layer(from_fn_with_state(state.clone(), keep_bounds))
     };
     let api = match cors(&state.http.cors_origins) {
-        Some(cors) => guard(api).layer(cors).layer(from_fn(only_preflights)),
-        None => guard(api),
+        Some(cors) => bounded(api).layer(cors).layer(from_fn(only_browsers)),
+        None => bounded(api),
     };
-    api.merge(guard(operations))
+    api.merge(bounded(operations))
         .fallback(not_found)
         .layer(from_fn(bound_uri))
         .layer(from_fn_with_state(state.clone(), track))
@@ -107,18 +103,27 @@ fn cors(origins: &CorsOrigins) -> Option<CorsLayer> {
     Some(layer)
 }
 
-/// The CORS layer takes every OPTIONS for a preflight; others are just another method.
-async fn only_preflights(request: Request, next: Next) -> Response {
+/// The CORS layer takes every OPTIONS for a preflight; others are just another method. It speaks
+/// to everyone; answers with IDs, which no cache keeps, speak of CORS to browsers only.
+async fn only_browsers(request: Request, next: Next) -> Response {
     let headers = request.headers();
+    let is_browser = headers.contains_key(header::ORIGIN);
     let is_preflight = headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    if request.method() != Method::OPTIONS || is_preflight {
-        return next.run(request).await;
-    }
     let path = request.uri().path();
     let issues = path.starts_with("/id/") || path.starts_with("/ids/");
-    let mut response = method_not_allowed(request).await.into_response();
-    let allowed = if issues { "GET,HEAD,POST" } else { "GET,HEAD" };
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    if request.method() == Method::OPTIONS && !is_preflight {
+        let mut response = method_not_allowed(request).await.into_response();
+        let allowed = if issues { "GET,HEAD,POST" } else { "GET,HEAD" };
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+        return response;
+    }
+    let mut response = next.run(request).await;
+    if issues && !is_browser && !is_preflight {
+        let headers = response.headers_mut();
+        headers.remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);
+        headers.remove(header::ACCESS_CONTROL_EXPOSE_HEADERS);
+        headers.remove(header::VARY);
+    }
     response
 }
 
@@ -127,39 +132,23 @@ async fn bound_in_flight(
     request: Request,
     next: Next,
 ) -> Response {
-    match state.in_flight.try_acquire() {
-        Ok(_permit) => next.run(request).await,
-        Err(_) => {
-            let detail = format!("{} requests are in flight", state.http.max_in_flight);
-            let retry_after = Duration::from_secs(1);
-            Problem::passing(ProblemCode::Overloaded, detail, retry_after).into_response()
-        }
+    match state.enter() {
+        Ok(_place) => next.run(request).await,
+        Err(overloaded) => overloaded.into_response(),
     }
 }
 
-async fn bound_time(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
-    let limit = state.http.request_timeout;
-    tokio::time::timeout(limit, next.run(request)).await.unwrap_or_else(|_| {
-        let detail = format!("no answer within {limit:?}");
-        Problem::new(ProblemCode::RequestTimeout, detail).into_response()
-    })
+async fn keep_bounds(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
+    guarded(state.http.request_timeout, next.run(request))
+        .await
+        .unwrap_or_else(Problem::into_response)
 }
 
 async fn bound_uri(request: Request, next: Next) -> Response {
-    let length = request.uri().path_and_query().map_or(0, |uri| uri.as_str().len());
-    if length > LONGEST_URI {
-        let detail = format!("the address has {length} bytes: must be at most {LONGEST_URI}");
-        return Problem::new(ProblemCode::UriTooLong, detail).into_response();
+    match check_length(request.uri()) {
+        Ok(()) => next.run(request).await,
+        Err(too_long) => too_long.into_response(),
     }
-    next.run(request).await
-}
-
-fn panicked(panic: Box<dyn Any + Send>) -> Response {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(panic = text.unwrap_or("unknown"), "a handler panicked");
-    let detail = "the request met a defect of the service, which was logged";
-    Problem::new(ProblemCode::Internal, detail).into_response()
 }
 
 async fn not_found(request: Request) -> Problem {

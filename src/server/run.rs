@@ -10,11 +10,10 @@ use super::{
     issuer::NamespaceIssuer,
     keepers::{Ended, Keepers},
     metrics::Metrics,
-    router::router,
     state::AppState,
 };
 use crate::{
-    core::{clock::Clock, instant::format_unix_ms_short},
+    core::{clock::Clock, instant::format_unix_ms_or_year},
     keeper::{Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, Trouble},
     store::{Store, with_sources},
 };
@@ -78,8 +77,7 @@ impl Service {
         let state = Arc::new(state.with_backfills(backfills));
 
         let (stop, stopping) = watch::channel(false);
-        let router = router(Arc::clone(&state));
-        let mut serving = Box::pin(serve(listener, router, config.http.max_connections, stopping));
+        let mut serving = Box::pin(serve(listener, Arc::clone(&state), stopping));
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
         warn_of_given_workers(&config);
         let mut announcing = JoinSet::new();
@@ -193,7 +191,7 @@ async fn lease_words(issuer: &Issuer) -> Option<String> {
         lease.worker,
         lease.lane,
         layout.words(),
-        format_unix_ms_short(layout.valid_until_ms()),
+        format_unix_ms_or_year(layout.valid_until_ms()),
     ))
 }
 

@@ -4,11 +4,10 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
-
-use tokio::sync::Semaphore;
 
 use super::{
     codes::Codes,
@@ -37,8 +36,18 @@ pub struct AppState {
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
-    pub(super) in_flight: Semaphore,
+    in_flight: AtomicUsize,
     draining: AtomicBool,
+}
+
+/// A place among the requests in flight.
+#[derive(Debug)]
+pub(super) struct Place<'a>(&'a AtomicUsize);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl AppState {
@@ -55,7 +64,7 @@ impl AppState {
             issuers: issuers.into_iter().map(Into::into).map(by_name).collect(),
             backfills: BTreeMap::new(),
             codes,
-            in_flight: Semaphore::new(http.max_in_flight),
+            in_flight: AtomicUsize::new(0),
             http,
             clock,
             metrics,
@@ -82,6 +91,16 @@ impl AppState {
             let detail = unknown_namespace(name, self.issuers.keys());
             Problem::new(ProblemCode::UnknownNamespace, detail)
         })
+    }
+
+    /// A place among the requests in flight, until it is dropped.
+    pub(super) fn enter(&self) -> Result<Place<'_>, Problem> {
+        let place = Place(&self.in_flight);
+        if self.in_flight.fetch_add(1, Ordering::Relaxed) < self.http.max_in_flight {
+            return Ok(place);
+        }
+        let detail = format!("{} requests are in flight", self.http.max_in_flight);
+        Err(Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1)))
     }
 
     /// Every issuer.

@@ -43,3 +43,22 @@ async fn connections_beyond_the_bound_wait() {
     assert_eq!(&answer, b"HTTP/1.1 200");
     served.stop().await;
 }
+
+#[tokio::test]
+async fn who_dawdles_over_a_head_is_cut_off() {
+    let served = Served::start(&[]).await;
+    // From here on time passes only while nothing else is to be done.
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    for sent in ["", "GET /id/order HTT", "GET /id/order HTTP/1.1\r\nhost: x\r\n\r\nGET /id"] {
+        let mut stream = TcpStream::connect(served.address).await.expect("connected");
+        stream.write_all(sent.as_bytes()).await.expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("closed");
+        assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), usize::from(sent.len() > 20));
+    }
+    // Load balancers keep idle connections for 60 s.
+    assert!(began.elapsed() > Duration::from_secs(3 * 60), "{:?}", began.elapsed());
+    tokio::time::resume();
+    served.stop().await;
+}

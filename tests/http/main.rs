@@ -1,6 +1,7 @@
 //! The HTTP contract: through the real router, and through a real listener.
 
 mod accepted;
+mod anything;
 mod bounds;
 mod cors;
 mod documents;
@@ -21,3 +22,4 @@ mod problems;
 mod segments;
 mod serving;
 mod support;
+mod ways;

@@ -75,7 +75,7 @@ pub(super) async fn claim<P: Policy>(
     }
     match code.cursor.claim(u64::from(count)) {
         Ok(numbers) => Ok(numbers),
-        Err(_) => claim_again(shared, namespace, code, u64::from(count)).await,
+        Err(_) => Box::pin(claim_again(shared, namespace, code, u64::from(count))).await,
     }
 }
 

@@ -3,6 +3,7 @@ use std::{fs, time::Duration};
 use super::*;
 use crate::core::issue::RollbackPolicy;
 
+mod anything;
 mod namespaces;
 mod segments;
 
@@ -279,6 +280,11 @@ fn every_kind_of_store_has_its_addresses() {
         ("redis://db", cfg!(feature = "redis")),
         ("rediss://u@db:6380/1", cfg!(feature = "redis")),
         ("redis-sentinel://db", false),
+        ("mysql://u@db", false),
+        ("postgres://u@db:port/ids", false),
+        ("redis://db/words", false),
+        ("sqlite:///", false),
+        ("sqlite://a.db?mode=ro", false),
         ("redis:db", false),
     ] {
         assert_eq!(Config::load(&environment(&[("store.url", url)])).is_ok(), is_built_in, "{url}");

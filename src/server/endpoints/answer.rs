@@ -8,28 +8,45 @@ use std::{
 
 use axum::{
     body::{Body, Bytes, HttpBody},
-    http::{HeaderValue, header},
+    http::{HeaderMap, HeaderValue, header},
     response::Response,
 };
 use hyper::body::Frame;
 
-use super::asked::{Asked, Form};
+use super::asked::Form;
 
-pub(super) fn answer(form: Form, body: impl Into<Body>) -> Response {
-    let mut response = Response::new(body.into());
+/// IDs that are written.
+#[derive(Debug)]
+pub(in crate::server) struct Answer {
+    pub(super) form: Form,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The response; `headers` may be used ones, whose memory serves again.
+    pub(in crate::server) fn into_response(self, mut headers: HeaderMap) -> Response<Bytes> {
+        headers.clear();
+        describe(self.form, &mut headers);
+        let mut response = Response::new(Bytes::from(self.body));
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+/// The response to HEAD: nothing was claimed.
+pub(super) fn without_ids(form: Form) -> Response {
+    let mut response = Response::new(Body::new(UnknownLength));
+    describe(form, response.headers_mut());
+    response
+}
+
+fn describe(form: Form, headers: &mut HeaderMap) {
     let content_type = match form {
         Form::Text => "text/plain; charset=utf-8",
         Form::String | Form::Number | Form::Range => "application/json",
     };
-    let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-/// Answers HEAD: the request was checked, and nothing is claimed.
-pub(in crate::server) async fn head<const MANY: bool>(asked: Asked<MANY>) -> Response {
-    answer(asked.form, Body::new(UnknownLength))
 }
 
 /// An empty body that claims no length: a HEAD answer must not say `content-length: 0`.

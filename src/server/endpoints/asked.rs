@@ -1,11 +1,6 @@
 //! What a request for IDs asks for.
 
-use std::sync::Arc;
-
-use axum::{
-    extract::{FromRequestParts, Path, rejection::PathRejection},
-    http::request::Parts,
-};
+use axum::http::request::Parts;
 
 use super::{past::Past, texts::Texts};
 use crate::{
@@ -37,69 +32,46 @@ pub(in crate::server) enum Form {
     Text,
 }
 
-/// A checked request to `/id`.
-pub(in crate::server) type AskedOne = Asked<false>;
-/// A checked request to `/ids`.
-pub(in crate::server) type AskedMany = Asked<true>;
-
-/// A checked request for one ID, or for `MANY`. Reading it claims nothing.
+/// A checked request to `/id`, or for `MANY` IDs to `/ids`. Reading it claims nothing.
 #[derive(Debug)]
-pub(in crate::server) struct Asked<const MANY: bool> {
-    pub(super) issuer: NamespaceIssuer,
-    pub(super) code: String,
+pub(in crate::server) struct Asked<'a, const MANY: bool> {
+    pub(super) issuer: &'a NamespaceIssuer,
+    pub(super) code: &'a str,
     pub(super) count: u32,
     pub(super) form: Form,
-    /// What stands before each ID.
-    prefix: Option<Arc<str>>,
-    /// How IDs are written other than in plain decimal, and whether padded.
-    encoding: Option<(Encoding, bool)>,
+    pub(super) texts: Texts<'a>,
     /// The past instant that the IDs are for.
-    past: Option<Past>,
+    pub(super) past: Option<Past>,
 }
 
-impl<const MANY: bool> Asked<MANY> {
+impl<'a, const MANY: bool> Asked<'a, MANY> {
     const PARAMETERS: &'static [&'static str] = match MANY {
         true => &["n", "format", "encoding", "padded", "namespace", "at"],
         false => &["format", "encoding", "padded", "namespace", "at"],
     };
 
-    /// IDs for the past instant that was asked for, if one was.
-    pub(super) async fn past_ids(&self) -> Result<Option<Vec<Id>>, Problem> {
-        match &self.past {
-            Some(past) => past.ids(&self.code, self.count).await.map(Some),
-            None => Ok(None),
+    /// Checks what is asked for: `code` is that of the path, decoded.
+    pub(in crate::server) fn read(
+        code: &'a str,
+        head: &Parts,
+        state: &'a AppState,
+    ) -> Result<Self, Problem> {
+        if !is_valid_code(code) {
+            return Err(invalid_code(&format!("{code:?}")));
         }
-    }
-
-    /// How the IDs are written as texts.
-    pub(super) fn texts(&self) -> Texts<'_> {
-        let encoder = self.encoding.map(|(encoding, is_padded)| {
-            Encoder::new(encoding, is_padded, self.issuer.layout()).expect("it was checked")
-        });
-        Texts::new(self.prefix.as_deref().unwrap_or_default(), encoder)
-    }
-}
-
-impl<const MANY: bool> FromRequestParts<Arc<AppState>> for Asked<MANY> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<AppState>) -> Result<Self, Problem> {
-        let code = read_code(Path::from_request_parts(parts, state).await)?;
-        let params = Params::read(&parts.uri, Self::PARAMETERS)?;
-        let (namespace, prefix) = state.codes.locate(&code, params.get("namespace"))?;
-        let issuer = state.issuer(namespace)?.clone();
+        let params = Params::read(&head.uri, Self::PARAMETERS)?;
+        let (namespace, prefix) = state.codes.locate(code, params.get("namespace"))?;
+        let issuer = state.issuer(namespace)?;
         let count = params.get("n").map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
-        let form = read_form(params.get("format"), MANY, prefers_text(&parts.headers))?;
+        let form = read_form(params.get("format"), MANY, prefers_text(&head.headers))?;
         let encoding = read_encoding(params.get("encoding"))?;
         let is_padded = read_boolean("padded", params.get("padded"))?;
-        let encoding =
-            (encoding != Encoding::Decimal || is_padded).then_some((encoding, is_padded));
-        if let Some((encoding, is_padded)) = encoding {
-            Encoder::new(encoding, is_padded, issuer.layout())
-                .map_err(|error| invalid(error.to_string()))?;
-        }
+        let encoder = (encoding != Encoding::Decimal || is_padded)
+            .then(|| Encoder::new(encoding, is_padded, issuer.layout()))
+            .transpose()
+            .map_err(|error| invalid(error.to_string()))?;
         if let Some(format @ ("number" | "range")) = params.get("format") {
-            let because = match (prefix, encoding) {
+            let because = match (prefix, encoder) {
                 (Some(prefix), _) => format!("for code {code:?}, whose IDs begin with {prefix:?}"),
                 (None, Some(_)) => "with encoding or padded, which write texts".into(),
                 (None, None) => String::new(),
@@ -108,27 +80,25 @@ impl<const MANY: bool> FromRequestParts<Arc<AppState>> for Asked<MANY> {
                 return Err(invalid(format!("format = {format:?}: must be string {because}")));
             }
         }
-        let read_past = |at| Past::read(at, &parts.method, state, &issuer);
+        let read_past = |at| Past::read(at, &head.method, state, issuer);
         let past = params.get("at").map(read_past).transpose()?;
         let instant_ms = || past.as_ref().map_or_else(|| state.clock.now_ms(), |past| past.at_ms);
         // Known before a claim that would be thrown away: IDs only grow.
-        if form == Form::Number
-            && let Some(layout) = issuer.layout()
-            && let Some(smallest) = smallest_at(layout, instant_ms())
-        {
-            refuse_unsafe(smallest)?;
+        if form == Form::Number {
+            let at_least = match issuer {
+                NamespaceIssuer::Snowflake(issuer) => smallest_at(issuer.layout(), instant_ms()),
+                NamespaceIssuer::Segment(issuer) => issuer.last_at_least(code, count),
+            };
+            at_least.map_or(Ok(()), refuse_unsafe)?;
         }
-        Ok(Self { issuer, prefix: prefix.cloned(), code, count, form, encoding, past })
+        let texts = Texts::new(prefix.map(|prefix| &**prefix).unwrap_or_default(), encoder);
+        Ok(Self { issuer, code, count, form, texts, past })
     }
 }
 
-fn read_code(code: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
-    let invalid = |found: &str| {
-        let detail = format!("code {found} must match {CODE_PATTERN}");
-        Problem::new(ProblemCode::InvalidCode, detail)
-    };
-    let Path(code) = code.map_err(|_| invalid("that is not UTF-8"))?;
-    if is_valid_code(&code) { Ok(code) } else { Err(invalid(&format!("{code:?}"))) }
+pub(super) fn invalid_code(found: &str) -> Problem {
+    let detail = format!("code {found} must match {CODE_PATTERN}");
+    Problem::new(ProblemCode::InvalidCode, detail)
 }
 
 fn read_count(text: &str, max_batch: u32) -> Result<u32, Problem> {

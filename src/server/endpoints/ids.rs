@@ -1,12 +1,9 @@
-//! `/ids/{code}`: many IDs.
+//! The body of `/ids/{code}`: many IDs.
 
 use std::{io::Write, vec};
 
-use axum::response::Response;
-
 use super::{
-    answer::answer,
-    asked::{AskedMany, Form, refuse_unsafe},
+    asked::{Form, refuse_unsafe},
     texts::Texts,
 };
 use crate::{
@@ -16,26 +13,11 @@ use crate::{
         issue::{IdRange, Run},
         segment::Numbers,
     },
-    server::{issuer::NamespaceIssuer, problem::Problem},
+    server::problem::Problem,
 };
 
-/// Answers `n` IDs, ascending.
-pub(in crate::server) async fn next_ids(asked: AskedMany) -> Result<Response, Problem> {
-    let (form, texts) = (asked.form, asked.texts());
-    let body = match (asked.past_ids().await?, &asked.issuer) {
-        (Some(ids), _) => write_batch(form, texts, ids.into_iter())?,
-        (None, NamespaceIssuer::Snowflake(issuer)) => {
-            write_batch(form, texts, issuer.next_ids(&asked.code, asked.count).await?)?
-        }
-        (None, NamespaceIssuer::Segment(issuer)) => {
-            write_batch(form, texts, issuer.next_ids(&asked.code, asked.count).await?)?
-        }
-    };
-    Ok(answer(form, body))
-}
-
 /// IDs of one claim, of either mode.
-trait Batch: ExactSizeIterator<Item = Id> {
+pub(super) trait Batch: ExactSizeIterator<Item = Id> {
     fn into_ranges(self) -> impl Iterator<Item = IdRange>;
 }
 
@@ -66,7 +48,11 @@ impl Batch for vec::IntoIter<Id> {
     }
 }
 
-fn write_batch(form: Form, texts: Texts<'_>, ids: impl Batch) -> Result<Vec<u8>, Problem> {
+pub(super) fn write_batch(
+    form: Form,
+    texts: Texts<'_>,
+    ids: impl Batch,
+) -> Result<Vec<u8>, Problem> {
     // 19 digits, two quotes and a comma.
     let mut body = Vec::with_capacity(ids.len() * (22 + texts.prefix.len()) + 16);
     match form {
@@ -82,7 +68,7 @@ fn write_batch(form: Form, texts: Texts<'_>, ids: impl Batch) -> Result<Vec<u8>,
                 let json = format_args!(
                     r#"{{"first":"{first}","last":"{last}","step":"{step}","count":{count}}},"#
                 );
-                body.write_fmt(json).expect(TAKES_ANY);
+                body.write_fmt(json).expect("a vector takes any bytes");
             }
         }
         Form::String => {
@@ -103,13 +89,13 @@ fn write_batch(form: Form, texts: Texts<'_>, ids: impl Batch) -> Result<Vec<u8>,
     Ok(body)
 }
 
-const TAKES_ANY: &str = "a vector takes any bytes";
-
 /// Writes the text of each ID between `before` and `after`.
 fn write_texts(body: &mut Vec<u8>, texts: Texts<'_>, ids: impl Batch, before: &str, after: &str) {
     if texts.encoder.is_some() {
         for id in ids {
-            write!(body, "{before}{}{after}", texts.text(id)).expect(TAKES_ANY);
+            body.extend_from_slice(before.as_bytes());
+            texts.write(body, id);
+            body.extend_from_slice(after.as_bytes());
         }
     } else {
         let before = [before, texts.prefix].concat();

@@ -1,11 +1,12 @@
 //! One file per endpoint.
 
 pub(super) mod answer;
-mod asked;
+pub(super) mod asked;
 pub(super) mod bounds;
 pub(super) mod health;
-pub(super) mod id;
-pub(super) mod ids;
+mod id;
+mod ids;
+pub(super) mod issue;
 pub(super) mod metrics;
 pub(super) mod parse;
 mod past;

@@ -8,7 +8,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry};
 use tokio::time::Instant;
 
 use super::{counters, gauge, histograms};
@@ -32,10 +32,10 @@ const METHODS: [Method; 7] = [
 const STATUSES: [u16; 10] = [200, 400, 404, 405, 408, 414, 422, 429, 500, 503];
 
 /// The metrics of requests.
-pub(super) struct HttpMetrics {
+pub(in crate::server) struct HttpMetrics {
     requests: IntCounterVec,
-    durations: HistogramVec,
     in_flight: IntGauge,
+    /// In the order of [`ROUTES`], then those that match none.
     routes: Vec<RouteMetrics>,
 }
 
@@ -73,34 +73,48 @@ impl HttpMetrics {
             RouteMetrics { route, duration, requests: Default::default() }
         });
         let routes = routes.collect();
-        Self { requests, durations, in_flight, routes }
+        Self { requests, in_flight, routes }
     }
 
-    fn answered(&self, route: &str, method: &Method, status: StatusCode, seconds: f64) {
+    /// Begins to time a request.
+    pub(in crate::server) fn begin(&self) -> Tracked<'_> {
+        self.in_flight.inc();
+        Tracked { http: self, started: Instant::now() }
+    }
+
+    fn count(&self, route: &RouteMetrics, method: &Method, status: StatusCode) {
         let method_index = METHODS.iter().position(|known| known == method);
-        let method = method_index.map_or("other", |index| METHODS[index].as_str());
-        let count = || self.requests.with_label_values(&[route, method, status.as_str()]);
-        let Some(metrics) = self.routes.iter().find(|metrics| metrics.route == route) else {
-            count().inc();
-            return self.durations.with_label_values(&[route]).observe(seconds);
-        };
-        metrics.duration.observe(seconds);
         let status_index = STATUSES.iter().position(|known| *known == status.as_u16());
+        let method = method_index.map_or("other", |index| METHODS[index].as_str());
+        let count = || self.requests.with_label_values(&[route.route, method, status.as_str()]);
         match (method_index, status_index) {
             (Some(method), Some(status)) => {
-                metrics.requests[method][status].get_or_init(count).inc();
+                route.requests[method][status].get_or_init(count).inc();
             }
             _ => count().inc(),
         }
     }
 }
 
-/// Counts a request down when its answer is there, or its client is gone.
-struct InFlight<'a>(&'a IntGauge);
+/// A request that is being answered, counted down when its answer is there or its client is gone.
+pub(in crate::server) struct Tracked<'a> {
+    http: &'a HttpMetrics,
+    started: Instant,
+}
 
-impl Drop for InFlight<'_> {
+impl Tracked<'_> {
+    /// Counts and times the answer; `route` is an index into [`ROUTES`], and what matches none
+    /// comes after the last.
+    pub(in crate::server) fn answered(self, route: usize, method: &Method, status: StatusCode) {
+        let route = &self.http.routes[route];
+        route.duration.observe(self.started.elapsed().as_secs_f64());
+        self.http.count(route, method, status);
+    }
+}
+
+impl Drop for Tracked<'_> {
     fn drop(&mut self) {
-        self.0.dec();
+        self.http.in_flight.dec();
     }
 }
 
@@ -110,15 +124,11 @@ pub(in crate::server) async fn track(
     request: Request,
     next: Next,
 ) -> Response {
-    let http = &state.metrics.http;
-    let started = Instant::now();
-    let route = request.extensions().get::<MatchedPath>().cloned();
+    let tracked = state.metrics.http.begin();
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let route = ROUTES.iter().position(|known| Some(*known) == route).unwrap_or(ROUTES.len());
     let method = request.method().clone();
-    http.in_flight.inc();
-    let in_flight = InFlight(&http.in_flight);
     let response = next.run(request).await;
-    drop(in_flight);
-    let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
-    http.answered(route, &method, response.status(), started.elapsed().as_secs_f64());
+    tracked.answered(route, &method, response.status());
     response
 }

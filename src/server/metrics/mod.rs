@@ -20,7 +20,7 @@ use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
 /// Every metric of the service.
 pub struct Metrics {
     registry: Registry,
-    http: HttpMetrics,
+    pub(super) http: HttpMetrics,
     keeper: KeeperMetrics,
     gauges: Gauges,
 }

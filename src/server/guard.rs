@@ -1,0 +1,62 @@
+//! What keeps a request in bounds, whichever way it goes.
+
+use std::{
+    any::Any,
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
+
+use axum::http::Uri;
+use tokio::time::timeout;
+
+use super::problem::{Problem, ProblemCode};
+
+/// Longer addresses than this are refused; the longest useful one has a few hundred bytes.
+const LONGEST_URI: usize = 4096;
+
+pub(super) fn check_length(uri: &Uri) -> Result<(), Problem> {
+    let length = uri.path_and_query().map_or(0, |uri| uri.as_str().len());
+    if length <= LONGEST_URI {
+        return Ok(());
+    }
+    let detail = format!("the address has {length} bytes: must be at most {LONGEST_URI}");
+    Err(Problem::new(ProblemCode::UriTooLong, detail))
+}
+
+/// Ends an answer that takes longer than `limit`, or that panics.
+pub(super) async fn guarded<T>(
+    limit: Duration,
+    answer: impl Future<Output = T>,
+) -> Result<T, Problem> {
+    let mut answer = pin!(catching(answer));
+    // Most answers are there at once, and a timer costs more than many of them.
+    let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
+    if let Poll::Ready(answer) = first {
+        return answer;
+    }
+    timeout(limit, answer).await.unwrap_or_else(|_| {
+        let detail = format!("no answer within {limit:?}");
+        Err(Problem::new(ProblemCode::RequestTimeout, detail))
+    })
+}
+
+async fn catching<T>(answer: impl Future<Output = T>) -> Result<T, Problem> {
+    let mut answer = pin!(answer);
+    // What an answer shares with others bears its panic: poisoned locks are taken nevertheless.
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
+        Ok(answer) => answer.map(Ok),
+        Err(panic) => Poll::Ready(Err(panicked(&*panic))),
+    })
+    .await
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Problem {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(panic = text.unwrap_or("unknown"), "a handler panicked");
+    let detail = "the request met a defect of the service, which was logged";
+    Problem::new(ProblemCode::Internal, detail)
+}
