@@ -70,8 +70,10 @@ soak-models: ## the larger worlds of the models
 bench: ## the generator beside its peers and the machine's limits; PLOTS=docs/performance keeps plots and tables
 	$(BENCH) run $(BENCH_AT) --locked --release --bin in_process -- $(if $(PLOTS),--plots $(PLOTS))
 
-bench-http: ## the service beside bare servers; PLOTS as above
-	$(BENCH) run $(BENCH_AT) --locked --release --bin http -- $(if $(PLOTS),--plots $(PLOTS))
+bench-http: build ## the service beside bare servers, nginx and Redis, on two cores; PLOTS as above
+	$(BENCH) build $(BENCH_AT) --locked --release --bin bare_axum --bin bare_hyper
+	$(BENCH) run $(BENCH_AT) --locked --release --bin http -- $(if $(PLOTS),--plots $(PLOTS)) \
+		--raindrop $(or $(CARGO_TARGET_DIR),target)/release/raindrop
 
 bench-lint: ## formatting, clippy and tests of the benchmarks; compiles every peer
 	$(BENCH) fmt $(BENCH_AT) --check
