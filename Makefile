@@ -4,14 +4,22 @@ CARGO ?= cargo
 # The models are built with other flags: a folder of their own keeps the rest from being rebuilt.
 LOOM_TARGET ?= $(or $(CARGO_TARGET_DIR),target)/loom
 
+# The benchmarks are a package of their own, so that no peer is in the product's tree.
+BENCH = CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/bench/build $(CARGO)
+BENCH_AT = --manifest-path bench/Cargo.toml
+
 # What `make soak` does: so many seeds are simulated (FIRST=n begins elsewhere), each fault strikes
 # so often on each engine, and the database is away for so many seconds with the default settings.
 SEEDS ?= 100000
 ROUNDS ?= 5
 OUTAGE ?= 240
 
-.PHONY: help build test model-test soak soak-simulation soak-faults soak-models mysql-test \
-	api-test chart-test image-test bench lint fmt doc ci
+# `make fuzz`: so many inputs of each kind, drawn from this seed.
+CASES ?= 20000
+SEED ?= $(shell date +%s)
+
+.PHONY: help build test model-test deny fuzz soak soak-simulation soak-faults soak-models mysql-test \
+	api-test chart-test image-test bench bench-http bench-lint lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -42,6 +50,13 @@ chart-test: ## the Helm chart, the alerts and the dashboard; installs helm, prom
 image-test: ## builds the container image without a daemon and runs it once; Debian, as root
 	tests/image/run.sh
 
+fuzz: ## the property tests with CASES=n inputs each, from SEED=n; a failing input is kept
+	PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --locked \
+		--lib --test http --test store -- core::encoding core::layout anything:: garbage::
+
+deny: ## licences, bans and sources of every dependency; builds cargo-deny if need be
+	tests/deny/run.sh
+
 soak: soak-simulation soak-faults soak-models ## the three below, at full volume
 
 soak-simulation: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
@@ -55,8 +70,18 @@ soak-faults: ## every fault ROUNDS=n times on real processes, and OUTAGE=n secon
 soak-models: ## the larger worlds of the models
 	RAINDROP_MODEL=large $(MAKE) model-test
 
-bench: ## one number of a segment code beside a bare atomic increment
-	$(CARGO) bench --locked --no-default-features --features keeper --bench segments
+bench: ## the generator beside its peers and the machine's limits; PLOTS=docs/performance keeps plots and tables
+	$(BENCH) run $(BENCH_AT) --locked --release --bin in_process -- $(if $(PLOTS),--plots $(PLOTS))
+
+bench-http: build ## the service beside bare servers, nginx and Redis, on two cores; PLOTS as above
+	$(BENCH) build $(BENCH_AT) --locked --release --bin bare_axum --bin bare_hyper
+	$(BENCH) run $(BENCH_AT) --locked --release --bin http -- $(if $(PLOTS),--plots $(PLOTS)) \
+		--raindrop $(or $(CARGO_TARGET_DIR),target)/release/raindrop
+
+bench-lint: ## formatting, clippy and tests of the benchmarks; compiles every peer
+	$(BENCH) fmt $(BENCH_AT) --check
+	$(BENCH) clippy $(BENCH_AT) --locked --all-targets -- -D warnings
+	$(BENCH) test $(BENCH_AT) --locked
 
 fmt: ## formats the code
 	$(CARGO) fmt
@@ -72,4 +97,4 @@ lint: ## formatting and clippy, warnings denied, with default and without defaul
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-ci: lint doc test api-test chart-test ## what decides whether a change lands
+ci: lint deny doc test api-test chart-test ## what decides whether a change lands

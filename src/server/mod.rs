@@ -7,6 +7,7 @@
 //! document's.
 
 mod accept;
+mod auth;
 mod beat;
 mod codes;
 pub mod config;
@@ -26,8 +27,8 @@ pub mod shutdown;
 mod state;
 pub mod telemetry;
 
-pub(crate) use self::state::unknown_namespace;
 pub use self::{
+    auth::Auth,
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
     connections::serve,
     endpoints::parse::{NoFields, ParsedId},
@@ -37,4 +38,8 @@ pub use self::{
     router::router,
     run::{ServeError, Service},
     state::{AppState, DEFAULT_NAMESPACE},
+};
+pub(crate) use self::{
+    auth::{TokenHash, is_code_or_beginning},
+    state::unknown_namespace,
 };

@@ -6,14 +6,15 @@ use axum::{
     Router,
     extract::{Request, State},
     handler::Handler,
-    http::{HeaderValue, Method, header},
+    http::{HeaderName, HeaderValue, Method, header},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{MethodRouter, get},
 };
-use tower_http::cors::{AllowOrigin, Any as AnyHeader, CorsLayer};
+use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::{
+    auth::{Caller, authenticate},
     config::CorsOrigins,
     endpoints::{
         bounds::bounds,
@@ -60,21 +61,29 @@ pub fn router(state: Arc<AppState>) -> Router {
         .layer(from_fn_with_state(state.clone(), bound_in_flight));
     let operations = Router::new()
         .route("/health", get(health))
+        .route("/metrics", get(metrics))
+        .route("/openapi.json", get(document(openapi::write(&state))))
+        .method_not_allowed_fallback(method_not_allowed);
+    // Orchestrators have no token.
+    let probes = Router::new()
         .route("/livez", get(live))
         .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/openapi.json", get(document(openapi::write(&state.http))))
         .method_not_allowed_fallback(method_not_allowed);
 
     // Outermost last: errors of the inner layers are counted and readable for browsers, too.
     let bounded = |router: Router<Arc<AppState>>| {
         router.layer(from_fn_with_state(state.clone(), keep_bounds))
     };
-    let api = match cors(&state.http.cors_origins) {
-        Some(cors) => bounded(api).layer(cors).layer(from_fn(only_browsers)),
-        None => bounded(api),
+    let protected = |router: Router<Arc<AppState>>| match state.auth {
+        Some(_) => bounded(router).layer(from_fn_with_state(state.clone(), authenticate)),
+        None => bounded(router),
     };
-    api.merge(bounded(operations))
+    let api = match cors(&state.http.cors_origins) {
+        Some(cors) => protected(api).layer(cors).layer(from_fn(only_browsers)),
+        None => protected(api),
+    };
+    api.merge(protected(operations))
+        .merge(bounded(probes))
         .fallback(not_found)
         .layer(from_fn(bound_uri))
         .layer(from_fn_with_state(state.clone(), track))
@@ -101,7 +110,8 @@ fn cors(origins: &CorsOrigins) -> Option<CorsLayer> {
     let layer = CorsLayer::new()
         .allow_origin(origin)
         .allow_methods([Method::GET, Method::HEAD, Method::POST])
-        .allow_headers(AnyHeader)
+        // Every header, and the one that * leaves out.
+        .allow_headers([HeaderName::from_static("*"), header::AUTHORIZATION])
         .expose_headers([header::RETRY_AFTER])
         .max_age(Duration::from_hours(1));
     Some(layer)
@@ -155,7 +165,7 @@ async fn bound_uri(request: Request, next: Next) -> Response {
     }
 }
 
-async fn not_found(request: Request) -> Problem {
+async fn not_found(_: Caller, request: Request) -> Problem {
     let detail = format!("there is no route {:?}", request.uri().path());
     Problem::new(ProblemCode::NotFound, detail)
 }

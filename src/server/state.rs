@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{
+    auth::Auth,
     codes::Codes,
     config::HttpConfig,
     issuer::NamespaceIssuer,
@@ -32,6 +33,7 @@ pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a 
 pub struct AppState {
     issuers: BTreeMap<String, NamespaceIssuer>,
     backfills: BTreeMap<String, Arc<Backfill>>,
+    pub(super) auth: Option<Arc<Auth>>,
     pub(super) codes: Codes,
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
@@ -63,6 +65,7 @@ impl AppState {
         Self {
             issuers: issuers.into_iter().map(Into::into).map(by_name).collect(),
             backfills: BTreeMap::new(),
+            auth: None,
             codes,
             in_flight: AtomicUsize::new(0),
             http,
@@ -77,6 +80,13 @@ impl AppState {
     pub fn with_backfills(mut self, backfills: impl IntoIterator<Item = Backfill>) -> Self {
         let by_name = |backfill: Backfill| (backfill.namespace().to_owned(), Arc::new(backfill));
         self.backfills = backfills.into_iter().map(by_name).collect();
+        self
+    }
+
+    /// Lets in only requests with one of these tokens.
+    #[must_use]
+    pub fn with_auth(mut self, auth: Arc<Auth>) -> Self {
+        self.auth = Some(auth);
         self
     }
 

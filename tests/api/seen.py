@@ -6,8 +6,8 @@ Usage: seen.py DOCUMENT SEEN
 import json
 import sys
 
-# Made of nothing that the document describes; the HTTP tests own them.
-ELSEWHERE = {"uri_too_long", "request_timeout", "too_many_codes"}
+# Nothing that the document describes leads there without tokens; the HTTP tests own them.
+ELSEWHERE = {"uri_too_long", "request_timeout", "too_many_codes", "unauthorized", "forbidden"}
 
 document, seen = (json.load(open(path)) for path in sys.argv[1:])
 missed, met = [], 0

@@ -22,4 +22,5 @@ mod past;
 mod report;
 mod segments;
 mod service;
+mod tokens;
 mod workers;

@@ -1,7 +1,9 @@
 //! The HTTP contract: through the real router, and through a real listener.
 
 mod accepted;
+mod anything;
 mod api;
+mod auth;
 mod bounds;
 mod cors;
 mod documents;

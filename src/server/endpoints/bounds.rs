@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use crate::{
     core::{instant::parse_unix_ms, layout::Bounds},
     server::{
+        auth::Caller,
         endpoints::parse::no_fields,
         openapi::{About, Kind, shared, with},
         params::{Params, invalid},
@@ -40,20 +41,22 @@ const PARAMETERS: &[&str] = &["from", "to", "namespace"];
 #[schema(as = Bounds)]
 struct BoundsOfSpan {
     /// The smallest ID of the tick that contains the start.
-    #[schema(pattern = "^[0-9]{1,19}$", example = "249679838552547328")]
+    #[schema(pattern = "^[0-9]{1,19}$", example = "249322851532800000")]
     from: String,
     /// The smallest ID of the tick that contains the end.
-    #[schema(pattern = "^[0-9]{1,19}$", example = "250042226319171584")]
+    #[schema(pattern = "^[0-9]{1,19}$", example = "249685239398400000")]
     until: String,
 }
 
 /// Answers the smallest IDs at two instants.
 pub(in crate::server) async fn bounds(
     State(state): State<Arc<AppState>>,
+    caller: Caller,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let params = Params::read(&uri, PARAMETERS)?;
     let namespace = params.get("namespace").unwrap_or(DEFAULT_NAMESPACE);
+    caller.check_namespace(namespace, &state)?;
     let layout = state.issuer(namespace)?.layout().ok_or_else(|| no_fields(namespace))?;
     let read = |name| read_instant(name, params.get(name).unwrap_or_default());
     let (from_ms, to_ms) = (read("from")?, read("to")?);

@@ -18,6 +18,7 @@ use crate::{
         preset::NamedLayout,
     },
     server::{
+        auth::Caller,
         codes::LocatedText,
         endpoints::asked::read_encoding,
         openapi::{About, Kind, shared, with},
@@ -48,10 +49,10 @@ pub struct ParsedId {
     #[schema(pattern = "^[0-9]{1,19}$", example = "249679838552547328")]
     id: String,
     /// In 16 hexadecimal digits.
-    #[schema(pattern = "^[0-9a-f]{16}$", example = "03770a1e82401000")]
+    #[schema(pattern = "^[0-9a-f]{16}$", example = "03770a7d84806000")]
     hex: String,
     /// The start of its tick, RFC 3339; after the year 9999 `unix_ms:` and the number.
-    #[schema(example = "2026-11-20T23:38:22.857Z")]
+    #[schema(example = "2026-11-20T23:38:32.338Z")]
     timestamp: String,
     /// The start of its tick, in milliseconds since 1970.
     unix_ms: i64,
@@ -132,6 +133,7 @@ pub struct NoFields<'a>(pub &'a str);
 /// Answers the fields of an ID.
 pub(in crate::server) async fn parse_id(
     State(state): State<Arc<AppState>>,
+    caller: Caller,
     id: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -145,6 +147,10 @@ pub(in crate::server) async fn parse_id(
     let Path(text) =
         id.map_err(|_| Problem::new(ProblemCode::InvalidId, "the ID must be UTF-8"))?;
     let LocatedText { namespace, prefix, text } = state.codes.locate_text(&text, asked)?;
+    // Another system's IDs are of no namespace.
+    if named.is_none() {
+        caller.check_namespace(namespace, &state)?;
+    }
     let issuer = state.issuer(namespace)?;
     let layout = named.as_ref().map_or(issuer.layout(), NamedLayout::layout);
     let id = encoding.decode(text, layout).map_err(|error| Problem::from(error).after(prefix))?;

@@ -1,5 +1,6 @@
 //! Every metric, in a registry of its own. Labels name the namespace, never the code.
 
+mod auth;
 mod http;
 mod keeper;
 
@@ -13,7 +14,7 @@ use prometheus::{
 };
 
 pub(super) use self::http::track;
-use self::{http::HttpMetrics, keeper::KeeperMetrics};
+use self::{auth::AuthMetrics, http::HttpMetrics, keeper::KeeperMetrics};
 use super::issuer::NamespaceIssuer;
 use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
 
@@ -21,6 +22,7 @@ use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
 pub struct Metrics {
     registry: Registry,
     pub(super) http: HttpMetrics,
+    pub(super) auth: AuthMetrics,
     keeper: KeeperMetrics,
     gauges: Gauges,
 }
@@ -44,6 +46,7 @@ impl Metrics {
         let registry = Registry::new();
         let metrics = Self {
             http: HttpMetrics::new(&registry),
+            auth: AuthMetrics::new(&registry),
             keeper: KeeperMetrics::new(&registry),
             gauges: Gauges::new(&registry),
             registry,

@@ -10,15 +10,16 @@ use utoipa::openapi::{
     Components, ComponentsBuilder, HttpMethod, InfoBuilder, LicenseBuilder, OpenApiBuilder,
     PathItem, PathsBuilder, Server,
     path::{Operation, OperationBuilder, PathItemBuilder},
+    security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
 };
 
 pub(super) use self::about::{About, Kind, shared, text, with};
 use self::{parameters::Parameters, responses::responses};
 use super::{
-    config::HttpConfig,
     endpoints::{bounds, document, health, issue, metrics, parse},
     problem::Document,
     router::ROUTES,
+    state::AppState,
 };
 
 /// What is said of each of [`ROUTES`], in their order.
@@ -44,9 +45,14 @@ Unique, time-ordered 64-bit IDs.
 `method_not_allowed` with the header `Allow`.
 - Browsers may call `/id`, `/ids`, `/parse` and `/bounds` from the origins of `http.cors_origins`.";
 
-/// The document of a service that is configured like this, as JSON.
-pub(super) fn write(http: &HttpConfig) -> Bytes {
-    let parameters = Parameters { max_batch: http.max_batch };
+/// The document of this service, as JSON.
+pub(super) fn write(state: &AppState) -> Bytes {
+    let parameters = Parameters { max_batch: state.http.max_batch };
+    let bearer = SecurityRequirement::new(BEARER, [""; 0]);
+    let security = match state.auth {
+        Some(_) => vec![bearer],
+        None => vec![SecurityRequirement::default(), bearer],
+    };
     let mut paths = PathsBuilder::new();
     for (route, about) in ROUTES.into_iter().zip(ABOUT) {
         paths = paths.path(route, path_item(route, about, &parameters));
@@ -61,6 +67,7 @@ pub(super) fn write(http: &HttpConfig) -> Bytes {
         .info(info)
         .servers(Some([Server::new("/")]))
         .paths(paths)
+        .security(Some(security))
         .components(Some(components()))
         .build();
     let mut json = serde_json::to_vec_pretty(&document).expect("texts and numbers are always JSON");
@@ -96,6 +103,9 @@ fn operation(
         .summary(Some(about.summary))
         .description(Some(description))
         .responses(responses(route, about, method));
+    if !problems::is_protected(route) {
+        operation = operation.securities(Some([]));
+    }
     if let Some((_, rest)) = route.split_once('{') {
         operation = operation.parameter(parameters.in_path(rest.trim_end_matches('}')));
     }
@@ -108,10 +118,17 @@ fn operation(
     operation.build()
 }
 
+/// The one way to be let in.
+const BEARER: &str = "bearer";
+
 fn components() -> Components {
     let mut components = with::<Document<'_>>(ComponentsBuilder::new());
     for about in ABOUT {
         components = (about.schemas)(components);
     }
-    responses::shared_parts(components).build()
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("A token of `auth.tokens_file`, where that is configured."));
+    let bearer = SecurityScheme::Http(bearer.build());
+    responses::shared_parts(components).security_scheme(BEARER, bearer).build()
 }

@@ -11,9 +11,18 @@ use crate::server::{
 /// What keeps a request in bounds surrounds every route.
 const EVERY: &[P] = &[P::UriTooLong, P::Internal];
 
+/// Routes that need a token where tokens are configured.
+const PROTECTED: &[P] = &[P::Unauthorized];
+
 /// Reading a request for IDs.
-const CHECK: &[P] =
-    &[P::InvalidCode, P::InvalidParameter, P::UnknownNamespace, P::UnsafeNumber, P::Overloaded];
+const CHECK: &[P] = &[
+    P::InvalidCode,
+    P::InvalidParameter,
+    P::Forbidden,
+    P::UnknownNamespace,
+    P::UnsafeNumber,
+    P::Overloaded,
+];
 
 /// Claiming them.
 const CLAIM: &[P] = &[
@@ -29,11 +38,28 @@ const CLAIM: &[P] = &[
     P::ShuttingDown,
 ];
 
-const PARSE: &[P] =
-    &[P::InvalidId, P::InvalidParameter, P::UnknownNamespace, P::NotDecodable, P::Overloaded];
+const PARSE: &[P] = &[
+    P::InvalidId,
+    P::InvalidParameter,
+    P::Forbidden,
+    P::UnknownNamespace,
+    P::NotDecodable,
+    P::Overloaded,
+];
 
-const BOUNDS: &[P] =
-    &[P::InvalidParameter, P::UnknownNamespace, P::NotDecodable, P::OutOfRange, P::Overloaded];
+const BOUNDS: &[P] = &[
+    P::InvalidParameter,
+    P::Forbidden,
+    P::UnknownNamespace,
+    P::NotDecodable,
+    P::OutOfRange,
+    P::Overloaded,
+];
+
+/// Whether a route needs a token where tokens are configured: orchestrators have none.
+pub(super) fn is_protected(route: &str) -> bool {
+    route != "/livez" && route != "/readyz"
+}
 
 /// The problems that a route answers to a method.
 pub(super) fn of(route: &str, method: &HttpMethod) -> Vec<ProblemCode> {
@@ -43,6 +69,7 @@ pub(super) fn of(route: &str, method: &HttpMethod) -> Vec<ProblemCode> {
     let for_past = issues && *method == HttpMethod::Post;
     [
         (true, EVERY),
+        (is_protected(route), PROTECTED),
         (issues, CHECK),
         (route == ROUTES[MANY], &[P::InvalidCount]),
         (claims, CLAIM),
@@ -123,8 +150,9 @@ mod tests {
 
     #[test]
     fn claims_end_in_what_is_documented_and_nothing_else() {
-        let read = [P::InvalidParameter, P::UnknownNamespace, P::UnsafeNumber];
-        let around = [P::UriTooLong, P::Internal, P::Overloaded, P::RequestTimeout];
+        let read = [P::InvalidParameter, P::Forbidden, P::UnknownNamespace, P::UnsafeNumber];
+        let around =
+            [P::UriTooLong, P::Internal, P::Unauthorized, P::Overloaded, P::RequestTimeout];
         let around = names(read.into_iter().chain(around));
         let claimed = names(refusals().iter().map(Problem::code));
         let past = names(refusals_for_a_past_time().iter().map(Problem::code));

@@ -51,6 +51,7 @@ fn problem(status: u16, codes: &[ProblemCode], has_body: bool) -> ResponseBuilde
     }
     response = with_header(response, CACHE_CONTROL);
     match status {
+        401 | 403 => with_header(response, WWW_AUTHENTICATE),
         405 => with_header(response, ALLOW),
         429 | 503 => with_header(response, RETRY_AFTER),
         _ => response,
@@ -60,6 +61,7 @@ fn problem(status: u16, codes: &[ProblemCode], has_body: bool) -> ResponseBuilde
 const ALLOW: &str = "Allow";
 const CACHE_CONTROL: &str = "Cache-Control";
 const RETRY_AFTER: &str = "Retry-After";
+const WWW_AUTHENTICATE: &str = "WWW-Authenticate";
 
 fn with_header(response: ResponseBuilder, name: &str) -> ResponseBuilder {
     response.header_ref(name, Ref::new(format!("#/components/headers/{name}")))
@@ -72,6 +74,7 @@ pub(super) fn shared_parts(components: ComponentsBuilder) -> ComponentsBuilder {
         .header(ALLOW, always("The methods that the path has.", text()))
         .header(CACHE_CONTROL, always("No cache keeps it.", text().enum_values(Some(["no-store"]))))
         .header(RETRY_AFTER, always("Seconds after which it is worth trying again.", seconds))
+        .header(WWW_AUTHENTICATE, always("What would be let in (RFC 6750).", text()))
         .response("NotFound", problem(404, &[ProblemCode::NotFound], true).build())
         .response("MethodNotAllowed", problem(405, &[ProblemCode::MethodNotAllowed], true).build())
 }
