@@ -59,7 +59,7 @@ fn codes(response: &Value) -> impl Iterator<Item = &Value> {
     codes.into_iter().flatten()
 }
 
-/// UPDATE=1 rewrites it.
+/// `UPDATE=1 cargo test --test http the_document_is_kept` rewrites it.
 #[tokio::test]
 async fn the_document_is_kept_as_the_default_configuration_serves_it() {
     let world = World::start(&[]).await;

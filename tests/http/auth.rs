@@ -25,7 +25,7 @@ const FORBIDDEN: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#
 const BOUNDS: &str = "/bounds?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z";
 
 /// Every route that needs a token, and what its bearer is answered.
-const PROTECTED: [(&str, &str, u16); 18] = [
+const PROTECTED: [(&str, &str, u16); 19] = [
     ("GET", "/id/order", 200),
     ("POST", "/id/order", 200),
     ("HEAD", "/id/order", 200),
@@ -42,6 +42,7 @@ const PROTECTED: [(&str, &str, u16); 18] = [
     ("GET", "/health", 200),
     ("GET", "/metrics", 200),
     ("POST", "/metrics", 405),
+    ("GET", "/openapi.json", 200),
     ("GET", "/nowhere", 404),
     ("GET", "/", 404),
 ];
@@ -269,6 +270,16 @@ async fn a_limited_token_is_refused_elsewhere_and_told_why() {
     ] {
         assert_eq!(guarded.call("GET", uri, &[token]).await.status, status, "{uri}");
     }
+    guarded.stop().await;
+}
+
+#[tokio::test]
+async fn the_api_document_says_what_needs_a_token() {
+    let guarded = Guarded::start().await;
+    let document = guarded.call("GET", "/openapi.json", &[ALL]).await.json();
+    assert_eq!(document["security"], serde_json::json!([{"bearer": []}]));
+    assert_eq!(document["paths"]["/livez"]["get"]["security"], serde_json::json!([]));
+    assert_eq!(document["paths"]["/id/{code}"]["get"]["security"], serde_json::Value::Null);
     guarded.stop().await;
 }
 

@@ -20,12 +20,15 @@ pub(in crate::server) struct About {
     /// What the parameter `format` may be.
     pub(in crate::server) formats: &'static [&'static str],
     /// Its answers by media type.
-    pub(in crate::server) answers: &'static [(&'static str, fn() -> RefOr<Schema>)],
+    pub(in crate::server) answers: &'static [Written],
     /// Adds the schemas of its answers.
     pub(in crate::server) schemas: fn(ComponentsBuilder) -> ComponentsBuilder,
     /// What it has in common with others.
     pub(in crate::server) kind: Kind,
 }
+
+/// A media type, and the schema of what is written in it.
+pub(in crate::server) type Written = (&'static str, fn() -> RefOr<Schema>);
 
 /// What all routes of a kind have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

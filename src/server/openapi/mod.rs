@@ -132,3 +132,15 @@ fn components() -> Components {
     let bearer = SecurityScheme::Http(bearer.build());
     responses::shared_parts(components).security_scheme(BEARER, bearer).build()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_has_what_is_said_of_it() {
+        for (route, about) in ROUTES.into_iter().zip(ABOUT) {
+            assert_eq!(route.split(['/', '.']).nth(1), Some(about.name));
+        }
+    }
+}
