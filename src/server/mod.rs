@@ -6,7 +6,6 @@
 //! A new endpoint is one file under `endpoints` and one line in the route table.
 
 mod accept;
-mod beat;
 mod codes;
 pub mod config;
 mod connections;
@@ -16,7 +15,9 @@ mod guard;
 mod issuer;
 mod keepers;
 mod metrics;
+mod pace;
 mod params;
+mod places;
 mod problem;
 mod router;
 mod run;

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    body::{Body, HttpBody},
     extract::{Request, State},
     handler::Handler,
     http::{HeaderValue, Method, header},
@@ -17,19 +18,20 @@ use super::{
     config::CorsOrigins,
     endpoints::{
         bounds::bounds,
+        cluster::cluster,
         health::{health, live, ready},
         issue::{check, issue},
         metrics::metrics,
         parse::parse_id,
     },
-    guard::{check_length, guarded},
+    guard::{check_length, drain, guarded},
     metrics::track,
     problem::{Problem, ProblemCode},
     state::AppState,
 };
 
 /// Every route, as metrics name them.
-pub(super) const ROUTES: [&str; 8] = [
+pub(super) const ROUTES: [&str; 9] = [
     "/id/{code}",
     "/ids/{code}",
     "/parse/{id}",
@@ -38,6 +40,7 @@ pub(super) const ROUTES: [&str; 8] = [
     "/livez",
     "/readyz",
     "/metrics",
+    "/cluster",
 ];
 
 /// Which of them issues one ID.
@@ -55,23 +58,45 @@ pub fn router(state: Arc<AppState>) -> Router {
         .route("/bounds", get(bounds))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(state.clone(), bound_in_flight));
-    let operations = Router::new()
-        .route("/health", get(health))
-        .route("/livez", get(live))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .method_not_allowed_fallback(method_not_allowed);
+    let operations = probes();
+    let operations = if state.http.admin_listen.is_some() {
+        operations.route("/health", get(ready))
+    } else {
+        operations.route("/health", get(health)).route("/metrics", get(metrics))
+    };
+    let operations = operations.method_not_allowed_fallback(method_not_allowed);
 
     // Outermost last: errors of the inner layers are counted and readable for browsers, too.
-    let bounded = |router: Router<Arc<AppState>>| {
-        router.layer(from_fn_with_state(state.clone(), keep_bounds))
-    };
+    let bounded = |router| bounded(router, &state);
     let api = match cors(&state.http.cors_origins) {
         Some(cors) => bounded(api).layer(cors).layer(from_fn(only_browsers)),
         None => bounded(api),
     };
-    api.merge(bounded(operations))
+    finished(api.merge(bounded(operations)), state)
+}
+
+/// What operators ask for, on the listener of their own.
+pub(super) fn admin_router(state: Arc<AppState>) -> Router {
+    let operations = probes()
+        .route("/health", get(health))
+        .route("/metrics", get(metrics))
+        .route("/cluster", get(cluster))
+        .method_not_allowed_fallback(method_not_allowed);
+    finished(bounded(operations, &state), state)
+}
+
+fn probes() -> Router<Arc<AppState>> {
+    Router::new().route("/livez", get(live)).route("/readyz", get(ready))
+}
+
+fn bounded(router: Router<Arc<AppState>>, state: &Arc<AppState>) -> Router<Arc<AppState>> {
+    router.layer(from_fn_with_state(Arc::clone(state), keep_bounds))
+}
+
+fn finished(router: Router<Arc<AppState>>, state: Arc<AppState>) -> Router {
+    router
         .fallback(not_found)
+        .layer(from_fn_with_state(state.clone(), bound_body))
         .layer(from_fn(bound_uri))
         .layer(from_fn_with_state(state.clone(), track))
         .with_state(state)
@@ -148,6 +173,17 @@ async fn bound_uri(request: Request, next: Next) -> Response {
     match check_length(request.uri()) {
         Ok(()) => next.run(request).await,
         Err(too_long) => too_long.into_response(),
+    }
+}
+
+async fn bound_body(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    match guarded(state.http.request_timeout, drain(body)).await.flatten() {
+        Ok(()) => next.run(Request::from_parts(head, Body::empty())).await,
+        Err(problem) => problem.into_response(),
     }
 }
 

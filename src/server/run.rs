@@ -6,7 +6,7 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::Instant};
 
 use super::{
     config::{Config, Mode, hide_password},
-    connections::serve,
+    connections::{serve, serve_admin},
     issuer::NamespaceIssuer,
     keepers::{Ended, Keepers},
     metrics::Metrics,
@@ -31,6 +31,8 @@ pub struct Service {
     pub config: Config,
     /// Where; bound before any lease is taken, so that a taken port burns none.
     pub listener: TcpListener,
+    /// Where operators ask, when `http.admin_listen` is set; bound as early.
+    pub admin_listener: Option<TcpListener>,
     /// Where worker ids are leased and numbers are reserved.
     pub store: Arc<dyn Store>,
     /// The node's clock.
@@ -58,7 +60,7 @@ impl Service {
     /// When the service cannot go on: a namespace was recorded with another layout, or the
     /// store's tables are not ours.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
-        let Self { config, listener, store, clock } = self;
+        let Self { config, listener, admin_listener, store, clock } = self;
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let metrics = Metrics::new();
         let mut keepers = Keepers::start(&config, &store, &clock, &metrics);
@@ -74,11 +76,19 @@ impl Service {
             })
             .collect();
         let state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics);
-        let state = Arc::new(state.with_backfills(backfills));
+        let state = state.with_backfills(backfills);
+        let state = Arc::new(state.with_cluster(Arc::clone(&store), config.store.timeout));
 
         let (stop, stopping) = watch::channel(false);
         let mut serving = Box::pin(serve(listener, Arc::clone(&state), stopping));
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
+        // Ends when it is dropped: what happens at the end is seen, too.
+        let mut operations = JoinSet::new();
+        if let Some(listener) = admin_listener {
+            let address = listener.local_addr().map_err(ServeError::Listener)?;
+            tracing::info!("metrics, health and cluster on http://{address}");
+            operations.spawn(serve_admin(listener, Arc::clone(&state)));
+        }
         warn_of_given_workers(&config);
         let mut announcing = JoinSet::new();
         for issuer in issuers {
@@ -109,6 +119,7 @@ impl Service {
         }
         drop(serving);
         let released = keepers.release(deadline.saturating_duration_since(Instant::now())).await;
+        operations.shutdown().await;
         let _ = tokio::time::timeout_at(deadline, store.close()).await;
         released.iter().for_each(tell);
         Ok(())

@@ -1,5 +1,6 @@
 //! Every metric, in a registry of its own. Labels name the namespace, never the code.
 
+mod connections;
 mod http;
 mod keeper;
 
@@ -12,7 +13,7 @@ use prometheus::{
     process_collector::ProcessCollector,
 };
 
-pub(super) use self::http::track;
+pub(super) use self::{connections::Connections, http::track};
 use self::{http::HttpMetrics, keeper::KeeperMetrics};
 use super::issuer::NamespaceIssuer;
 use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
