@@ -4,6 +4,10 @@ CARGO ?= cargo
 # The models are built with other flags: a folder of their own keeps the rest from being rebuilt.
 LOOM_TARGET ?= $(or $(CARGO_TARGET_DIR),target)/loom
 
+# The benchmarks are a package of their own, so that no peer is in the product's tree.
+BENCH = CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/bench/build $(CARGO)
+BENCH_AT = --manifest-path bench/Cargo.toml
+
 # What `make soak` does: so many seeds are simulated (FIRST=n begins elsewhere), each fault strikes
 # so often on each engine, and the database is away for so many seconds with the default settings.
 SEEDS ?= 100000
@@ -11,7 +15,7 @@ ROUNDS ?= 5
 OUTAGE ?= 240
 
 .PHONY: help build test model-test soak soak-simulation soak-faults soak-models mysql-test \
-	chart-test image-test bench lint fmt doc ci
+	chart-test image-test bench bench-http bench-lint lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -52,8 +56,16 @@ soak-faults: ## every fault ROUNDS=n times on real processes, and OUTAGE=n secon
 soak-models: ## the larger worlds of the models
 	RAINDROP_MODEL=large $(MAKE) model-test
 
-bench: ## one number of a segment code beside a bare atomic increment
-	$(CARGO) bench --locked --no-default-features --features keeper --bench segments
+bench: ## the generator beside its peers and the machine's limits; PLOTS=docs/performance keeps plots and tables
+	$(BENCH) run $(BENCH_AT) --locked --release --bin in_process -- $(if $(PLOTS),--plots $(PLOTS))
+
+bench-http: ## the service beside bare servers; PLOTS as above
+	$(BENCH) run $(BENCH_AT) --locked --release --bin http -- $(if $(PLOTS),--plots $(PLOTS))
+
+bench-lint: ## formatting, clippy and tests of the benchmarks; compiles every peer
+	$(BENCH) fmt $(BENCH_AT) --check
+	$(BENCH) clippy $(BENCH_AT) --locked --all-targets -- -D warnings
+	$(BENCH) test $(BENCH_AT) --locked
 
 fmt: ## formats the code
 	$(CARGO) fmt

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{Exhaustion, IssueError, RollbackAction, Status, Trouble, shared::Shared};
+use super::{
+    Exhaustion, IssueError, IssuerHandle, RollbackAction, Status, Trouble, shared::Shared,
+};
 use crate::core::{
     id::Id,
     issue::{Claim, ClaimError, Run},
@@ -50,6 +52,22 @@ impl<P: Policy> Issuer<P> {
             // Boxed, so that claims that are not refused carry less from call to call.
             Err(error) => Box::pin(self.claim_again(code, count, error)).await?,
         };
+        self.due(&claim).await;
+        self.shared.observer.ids_issued(u64::from(count));
+        Ok(claim.ids)
+    }
+
+    /// A handle for one code, whose IDs are had without looking up its name.
+    ///
+    /// # Errors
+    ///
+    /// When the code is no valid name, or not among those that are served.
+    pub fn handle(&self, code: &str) -> Result<IssuerHandle<P>, IssueError> {
+        IssuerHandle::new(self.clone(), code)
+    }
+
+    /// Reports what is special about a claim.
+    pub(super) fn report(&self, claim: &Claim) {
         let observer = &self.shared.observer;
         if claim.hold_began {
             observer.clock_rolled_back(RollbackAction::Held);
@@ -59,15 +77,20 @@ impl<P: Policy> Issuer<P> {
         }
         if !claim.wait.is_zero() {
             observer.exhausted(Exhaustion::Waited);
+        }
+    }
+
+    /// Waits until a claim's last tick has begun.
+    pub(super) async fn due(&self, claim: &Claim) {
+        self.report(claim);
+        if !claim.wait.is_zero() {
             sleep(claim.wait).await;
         }
-        observer.ids_issued(u64::from(count));
-        Ok(claim.ids)
     }
 
     /// Tries a refused claim again whenever the lease changes, for as long as a caller may wait.
     #[cold]
-    async fn claim_again(
+    pub(super) async fn claim_again(
         &self,
         code: &str,
         count: u32,

@@ -6,6 +6,7 @@ mod ask;
 mod backfill;
 mod context;
 mod error;
+mod handle;
 mod hold;
 mod issuer;
 mod observer;
@@ -35,6 +36,7 @@ use self::{
 pub use self::{
     backfill::{Backfill, BackfillError},
     error::IssueError,
+    handle::{IssuerBlocks, IssuerHandle},
     issuer::Issuer,
     observer::{
         Exhaustion, LeaseOperation, LeaseOutcome, NoObserver, Observer, RefillOutcome,

@@ -74,7 +74,7 @@ pub(super) async fn guarded<T>(
 
 async fn catching<T>(answer: impl Future<Output = T>) -> Result<T, Problem> {
     let mut answer = pin!(answer);
-    // Nothing of an answer that panicked is used again but what is shared, whose locks are.
+    // What an answer shares with others bears its panic: poisoned locks are taken nevertheless.
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
         Ok(answer) => answer.map(Ok),
         Err(panic) => Poll::Ready(Err(panicked(&*panic))),

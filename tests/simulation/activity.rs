@@ -46,6 +46,7 @@ activity! {
     recreated_stale: "of these by a reader with an older clock",
     limits_reached: "limits reached",
     woken: "refused claims served after a woken renewal",
+    quick: "IDs of a handle that looked at nothing but its cursor",
     waited: "claims that waited for their tick",
     borrowed: "claims that borrowed from ticks ahead",
     exhausted: "claims refused for want of positions",

@@ -3,12 +3,13 @@
 use std::{
     collections::BTreeMap,
     pin::Pin,
+    sync::{Arc, Mutex},
     task::{Context, Poll},
 };
 
 use raindrop::{
-    core::{issue::Run, policy::Policy},
-    keeper::{IssueError, Issuer},
+    core::{id::Id, policy::Policy},
+    keeper::{IssueError, Issuer, IssuerHandle},
 };
 use tokio::time::Instant;
 
@@ -27,13 +28,22 @@ pub(crate) struct Claim {
     pub(crate) highest_ms: i64,
     /// How many cursors it made.
     pub(crate) cursors: u64,
-    future: Pin<Box<dyn Future<Output = Result<Run, IssueError>> + Send>>,
+    /// Whether it was answered by the quick way of a handle.
+    pub(crate) quick: bool,
+    future: Pin<Box<dyn Future<Output = Answer> + Send>>,
 }
+
+/// The IDs of a claim.
+pub(crate) type Answer = Result<Vec<Id>, IssueError>;
+
+/// A handle of one code, which all claims of a process for single IDs try first.
+pub(crate) type SharedHandle<P> = Arc<Mutex<IssuerHandle<P>>>;
 
 impl Claim {
     pub(crate) fn new<P: Policy>(
         writer: &Writer,
         issuer: &Issuer<P>,
+        handle: Option<SharedHandle<P>>,
         code: usize,
         count: u32,
         answered_before: LastOnLane,
@@ -48,15 +58,29 @@ impl Claim {
             limits,
             highest_ms: i64::MIN,
             cursors: 0,
-            future: Box::pin(async move { issuer.next_ids(CODES[code], count).await }),
+            quick: false,
+            future: Box::pin(async move {
+                // It is in use while its clock is read and others are served meanwhile.
+                let handle = handle.as_ref().and_then(|handle| handle.try_lock().ok());
+                if let Some(id) = handle.and_then(|mut handle| handle.try_next_id()) {
+                    return Ok(vec![id]);
+                }
+                issuer.next_ids(CODES[code], count).await.map(Iterator::collect)
+            }),
         }
     }
 
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Run, IssueError>> {
-        // It reads the clock only while it is polled; what a reading sleeps comes after it.
-        self.highest_ms = self.highest_ms.max(self.writer.clock.peek_ms());
-        let before = cursors_made();
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Answer> {
+        // A first reading may sleep, and a second one come after it.
+        let clock = &self.writer.clock;
+        self.highest_ms = self.highest_ms.max(clock.peek_ms());
+        let (before, readings) = (cursors_made(), clock.readings());
         let answer = self.future.as_mut().poll(context);
+        if clock.readings() > readings {
+            self.highest_ms = self.highest_ms.max(clock.last_ms());
+        } else {
+            self.quick = matches!(answer, Poll::Ready(Ok(_)));
+        }
         self.cursors += cursors_made() - before;
         answer
     }

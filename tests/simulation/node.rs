@@ -13,7 +13,7 @@ use raindrop::{
     keeper::{Exhaustion, Issuer, Keeper, LeaseOperation, LeaseOutcome, Observer, RollbackAction},
 };
 
-use crate::{activity::Activity, store::Writer};
+use crate::{activity::Activity, claim::SharedHandle, store::Writer};
 
 /// A process that runs, or that stops while its handlers go on.
 pub(crate) struct Node<P: Policy> {
@@ -21,6 +21,8 @@ pub(crate) struct Node<P: Policy> {
     /// `None` once it was told to stop.
     pub(crate) keeper: Option<Keeper>,
     pub(crate) issuer: Issuer<P>,
+    /// By code.
+    pub(crate) handles: Vec<SharedHandle<P>>,
     pub(crate) events: Arc<Events>,
     /// The lease that [`Self::codes`] is about.
     pub(crate) lease: u64,

@@ -4,12 +4,12 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use raindrop::core::clock::Clock;
+use raindrop::core::clock::{Clock, Recent};
 use tokio::time::Instant;
 
 /// True time: tokio's paused time, and what all machines slept together.
@@ -48,6 +48,9 @@ pub(crate) struct SkewedClock {
     time: Arc<Time>,
     error: Mutex<ClockError>,
     highest_ms: AtomicI64,
+    readings: AtomicU64,
+    last_ms: AtomicI64,
+    recent: Recent,
     interruption: Mutex<Option<Interruption>>,
 }
 
@@ -76,8 +79,26 @@ impl SkewedClock {
             time: Arc::clone(time),
             error: Mutex::new(ClockError { offset_ms, ..ClockError::default() }),
             highest_ms: AtomicI64::new(i64::MIN),
+            readings: AtomicU64::new(0),
+            last_ms: AtomicI64::new(i64::MIN),
+            recent: Recent::new(i64::MIN),
             interruption: Mutex::default(),
         })
+    }
+
+    /// Renews the reading that is kept at hand.
+    pub(crate) fn renew(&self) {
+        self.recent.set(self.peek_ms());
+    }
+
+    /// What it was last read as.
+    pub(crate) fn last_ms(&self) -> i64 {
+        self.last_ms.load(Ordering::Relaxed)
+    }
+
+    /// How often it was read.
+    pub(crate) fn readings(&self) -> u64 {
+        self.readings.load(Ordering::Relaxed)
     }
 
     fn change(&self, change: impl FnOnce(&mut ClockError)) {
@@ -119,6 +140,8 @@ impl SkewedClock {
 impl Clock for SkewedClock {
     fn now_ms(&self) -> i64 {
         let reading = self.peek_ms();
+        self.readings.fetch_add(1, Ordering::Relaxed);
+        self.last_ms.store(reading, Ordering::Relaxed);
         self.highest_ms.fetch_max(reading, Ordering::Relaxed);
         let interruption = self.interruption.lock().expect("unpoisoned").take();
         if let Some(interruption) = interruption {
@@ -129,5 +152,9 @@ impl Clock for SkewedClock {
 
     fn steady(&self) -> Duration {
         Duration::from_millis(self.time.elapsed_ms().unsigned_abs())
+    }
+
+    fn recent(&self) -> Option<Recent> {
+        Some(self.recent.clone())
     }
 }

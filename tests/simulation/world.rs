@@ -10,7 +10,6 @@ use std::{
 
 use raindrop::{
     core::{
-        issue::Run,
         layout::{Layout, LayoutSpec, TimeUnit},
         policy::Policy,
     },
@@ -23,8 +22,8 @@ use tokio::{runtime::Builder, time::sleep};
 use crate::{
     activity::Activity,
     check::{Failure, FailureKind, Issued},
-    claim::Claim,
-    model::{Op, Scenario, Setup},
+    claim::{Answer, Claim},
+    model::{CODES, Op, Scenario, Setup},
     node::{Events, Node},
     operating::Operating,
     planted::{Planting, plant},
@@ -78,6 +77,9 @@ pub(crate) fn run<P: Policy>(scenario: &Scenario, planting: Planting, extent: Ex
         Outcome { failure, failed_early: false, activity, trace: 0, lines }
     })
 }
+
+/// How often the clocks' readings at hand are renewed while operation follows operation.
+const RECENT_EVERY_MS: i64 = 4;
 
 type Releasing = Pin<Box<dyn Future<Output = Released>>>;
 type Joining = Pin<Box<dyn Future<Output = (Keeper, KeeperError)>>>;
@@ -219,6 +221,10 @@ impl<'a, P: Policy> World<'a, P> {
 
     /// Lets time pass for everybody, and claims and releases get on.
     pub(crate) async fn advance(&mut self, ms: u64) {
+        // The reading at hand is late by whole operations.
+        if ms > 1 || self.time.elapsed_ms() % RECENT_EVERY_MS == 0 {
+            self.clocks.iter().for_each(|clock| clock.renew());
+        }
         let mut pause = pin!(sleep(Duration::from_millis(ms)));
         std::future::poll_fn(|context| {
             self.poll(context);
@@ -289,9 +295,11 @@ impl<'a, P: Policy> World<'a, P> {
             events.clone(),
             self.random(writer.generation),
         );
+        let handle = |code| Arc::new(Mutex::new(issuer.handle(code).expect("a valid code")));
+        let handles = CODES[..self.setup.codes].iter().map(|code| handle(*code)).collect();
         let (lease, codes) = (0, std::collections::BTreeSet::new());
-        self.nodes[node] =
-            Some(Node { writer, keeper: Some(keeper), issuer, events, lease, codes });
+        let keeper = Some(keeper);
+        self.nodes[node] = Some(Node { writer, keeper, issuer, handles, events, lease, codes });
     }
 
     fn next_writer(&mut self, node: usize) -> Writer {
@@ -394,7 +402,8 @@ impl<'a, P: Policy> World<'a, P> {
         let generation = node.writer.generation;
         let before = self.issued.last(generation, self.sequence_of(code));
         let limits = self.cluster.state().limits(generation);
-        Some(Claim::new(&node.writer, &node.issuer, code, count, before, limits))
+        let handle = (count == 1).then(|| Arc::clone(&node.handles[code]));
+        Some(Claim::new(&node.writer, &node.issuer, handle, code, count, before, limits))
     }
 
     /// The number of the code within which IDs must be unique.
@@ -434,7 +443,7 @@ impl<'a, P: Policy> World<'a, P> {
     }
 
     /// A claim was polled for the first time.
-    fn begun(&mut self, claim: Claim, answer: Poll<Result<Run, IssueError>>, stale: bool) {
+    fn begun(&mut self, claim: Claim, answer: Poll<Answer>, stale: bool) {
         let mut state = self.cluster.state();
         if let Some(node) = &mut self.nodes[claim.writer.node] {
             let lease = state.lease(claim.writer.generation);
@@ -461,7 +470,7 @@ impl<'a, P: Policy> World<'a, P> {
         self.claims.push(claim);
     }
 
-    fn answered(&mut self, claim: &Claim, answer: Result<Run, IssueError>) {
+    fn answered(&mut self, claim: &Claim, answer: Answer) {
         let setup = self.setup;
         let generation = claim.writer.generation;
         let waited_ms = claim.began.elapsed().as_millis();
@@ -470,7 +479,7 @@ impl<'a, P: Policy> World<'a, P> {
             self.fail(FailureKind::WaitedTooLong, format!("a claim took {waited_ms} ms"));
         }
         let ids: Vec<_> = match answer {
-            Ok(ids) => ids.collect(),
+            Ok(ids) => ids,
             Err(error) => {
                 let leased = self.nodes[claim.writer.node]
                     .as_ref()
@@ -538,6 +547,7 @@ impl<'a, P: Policy> World<'a, P> {
         let mut state = self.cluster.state();
         let count = last - first + 1;
         state.activity.ids += count;
+        state.activity.quick += u64::from(claim.quick);
         if matches!(self.setup.unit, TimeUnit::Hour | TimeUnit::Day) {
             state.activity.coarse += count;
         }

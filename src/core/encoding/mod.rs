@@ -13,6 +13,7 @@
 //! Padded texts sort as their IDs do.
 
 mod base64url;
+mod decimal;
 mod friendly;
 mod radix;
 
@@ -23,6 +24,7 @@ use crate::core::{
     layout::Layout,
 };
 
+pub use self::decimal::{write_decimal, write_decimal_range};
 pub(super) use self::radix::DECIMAL;
 
 /// How an ID is written.

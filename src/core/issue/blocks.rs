@@ -39,9 +39,9 @@ pub struct Blocks<G, P: Policy = Sound> {
     handle: CodeHandle<G, P>,
     size: u32,
     max_age_ms: i64,
-    /// The next ID of the present tick, and how many of it are left.
+    /// The next ID of the present tick, and where it ends for this block.
     next: u64,
-    left: u64,
+    end: u64,
     step: u64,
     /// The last reading of the clock under which the block may be used.
     last_ms: i64,
@@ -56,7 +56,7 @@ impl<G, P: Policy> Blocks<G, P> {
             size,
             max_age_ms: MAX_AGE_MS,
             next: 0,
-            left: 0,
+            end: 0,
             step: 0,
             last_ms: i64::MIN,
             later: None,
@@ -79,17 +79,33 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> Blocks<G, P> {
     /// When a new block is needed and cannot be claimed at once; see [`ClaimError`].
     #[inline]
     pub fn next_id(&mut self) -> Result<Id, ClaimError> {
-        if self.left == 0 || self.handle.read_ms() > self.last_ms {
-            self.refill()?;
+        match self.take_quickly() {
+            Some(id) => Ok(id),
+            None => self.take_of_next(),
         }
-        let id = Id::from_composed(self.next);
-        self.left -= 1;
-        // Past the last ID of the tick this is no ID, and is not used.
-        self.next = self.next.wrapping_add(self.step);
-        Ok(id)
     }
 
+    /// One ID of the present block, if it has one for the present time.
+    #[inline]
+    pub(crate) fn take_quickly(&mut self) -> Option<Id> {
+        (self.next != self.end && self.handle.read_ms() <= self.last_ms).then(|| self.take())
+    }
+
+    /// One ID of what comes after.
     #[cold]
+    pub(crate) fn take_of_next(&mut self) -> Result<Id, ClaimError> {
+        self.refill()?;
+        Ok(self.take())
+    }
+
+    #[inline]
+    fn take(&mut self) -> Id {
+        let id = Id::from_composed(self.next);
+        // At the end this is no ID, and is not used.
+        self.next = self.next.wrapping_add(self.step);
+        id
+    }
+
     fn refill(&mut self) -> Result<(), ClaimError> {
         let now_ms = self.handle.read_ms();
         let later = self.later.take().filter(|_| now_ms <= self.last_ms);
@@ -97,14 +113,15 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> Blocks<G, P> {
             Some(run) => run,
             None => {
                 // What is left of the block before is nobody's now.
-                self.left = 0;
+                self.end = self.next;
                 let run = self.handle.claim_at_once(self.size)?.ids;
                 self.last_ms = now_ms.saturating_add(self.max_age_ms);
                 run
             }
         };
         let range = run.next_range().expect("a block has at least one ID");
-        (self.next, self.left, self.step) = (range.first.get(), range.count, range.step);
+        (self.next, self.step) = (range.first.get(), range.step);
+        self.end = range.last.get().wrapping_add(range.step);
         self.later = (run.len() > 0).then_some(run);
         Ok(())
     }

@@ -45,14 +45,18 @@ impl Cursor {
         }
     }
 
-    /// Claims the next position if it lies in `first..end`.
+    /// Claims the next `count` positions if they lie in `first..end`, and returns the first.
     #[inline]
-    pub(crate) fn take_within(&self, first: u64, end: u64) -> Option<u64> {
+    pub(crate) fn take_within(&self, count: u64, first: u64, end: u64) -> Option<u64> {
         let mut next = self.0.load(Ordering::Acquire);
         // CLOSED is above every end.
-        while (first..end).contains(&next) {
-            match self.0.compare_exchange_weak(next, next + 1, Ordering::AcqRel, Ordering::Acquire)
-            {
+        while next >= first && next < end && end - next >= count {
+            match self.0.compare_exchange_weak(
+                next,
+                next + count,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => return Some(next),
                 Err(moved) => next = moved,
             }
@@ -99,14 +103,15 @@ mod tests {
     }
 
     #[test]
-    fn one_position_is_taken_only_from_where_it_may_be() {
+    fn positions_are_taken_only_from_where_they_may_be() {
         let cursor = Cursor::new(10);
-        assert_eq!(cursor.take_within(11, 20), None);
-        assert_eq!(cursor.take_within(10, 12), Some(10));
-        assert_eq!(cursor.take_within(10, 12), Some(11));
-        assert_eq!(cursor.take_within(10, 12), None);
+        assert_eq!(cursor.take_within(1, 11, 20), None);
+        assert_eq!(cursor.take_within(1, 10, 14), Some(10));
+        assert_eq!(cursor.take_within(4, 10, 14), None);
+        assert_eq!(cursor.take_within(3, 10, 14), Some(11));
+        assert_eq!(cursor.take_within(1, 10, 14), None);
         cursor.close();
-        assert_eq!(cursor.take_within(0, u64::MAX), None);
+        assert_eq!(cursor.take_within(1, 0, u64::MAX), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{sync::Arc, task::Waker, time::Duration};
 use super::{
     ClaimError, CodeHandle, IssueSettings, RollbackPolicy, Run,
     grant::{Denied, Grant, Granted},
-    rules::{MomentError, Refusal, Rules},
+    rules::{MomentError, Rules},
 };
 use crate::core::{
     clock::Clock,
@@ -99,6 +99,12 @@ impl Claim {
             hold_began,
         }
     }
+
+    /// Of the present tick, with nothing special about it.
+    pub(super) fn plain<P: Policy>(grant: &Grant<P>, first: u64, count: u32) -> Self {
+        let ids = Run::new(grant.composer(), first, first + u64::from(count));
+        Self { ids, wait: Duration::ZERO, borrowed: false, hold_began: false }
+    }
 }
 
 impl<P: Policy> Generator<P> {
@@ -173,6 +179,8 @@ impl<P: Policy> Generator<P> {
                 Err(ClaimError::NoLease)
             }
             Denied::Closed => Ok(()),
+            // A thread that slept after reading the clock finds the code ahead of its reading.
+            Denied::Exhausted { read_ms, .. } if self.clock.now_ms() > *read_ms => Ok(()),
             denied => Err(self.explain(denied)),
         }
     }
@@ -205,10 +213,8 @@ impl<P: Policy> Generator<P> {
         let layout = &self.rules.layout;
         match *denied {
             Denied::Closed => ClaimError::NoLease,
-            Denied::Plan(Refusal::Limit { .. }) => ClaimError::LimitReached,
-            Denied::Plan(Refusal::Exhausted { retry_after }) => {
-                ClaimError::SequenceExhausted { retry_after }
-            }
+            Denied::Limit => ClaimError::LimitReached,
+            Denied::Exhausted { retry_after, .. } => ClaimError::SequenceExhausted { retry_after },
             Denied::RolledBack { behind_ms } => ClaimError::ClockRollback {
                 behind_ms,
                 retry_after: self.rules.caught_up(behind_ms),

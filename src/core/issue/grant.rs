@@ -1,6 +1,6 @@
 //! A lease in memory.
 
-use std::task::Waker;
+use std::{task::Waker, time::Duration};
 
 use super::{
     cursor::{Closed, Cursor},
@@ -52,7 +52,12 @@ pub(crate) struct Granted {
 #[derive(Debug)]
 pub(crate) enum Denied {
     Moment(MomentError),
-    Plan(Refusal),
+    Limit,
+    /// The tick, and those that can be waited for, are used up, as the clock read.
+    Exhausted {
+        retry_after: Duration,
+        read_ms: i64,
+    },
     /// The clock went back, and what can be held is used up.
     RolledBack {
         behind_ms: i64,
@@ -233,14 +238,14 @@ impl<P: Policy> Grant<P> {
                 self.note(&moment, &plan);
                 Ok(Granted { plan, moment, hold_began: self.note_hold(&moment) })
             }
-            Ok(Err(refusal @ Refusal::Limit { needed })) => {
+            Ok(Err(Refusal::Limit { needed })) => {
                 self.refused.fetch_max(needed, Ordering::AcqRel);
                 self.waker.wake_by_ref();
-                Err(Denied::Plan(refusal))
+                Err(Denied::Limit)
             }
-            Ok(Err(exhausted)) => Err(match moment.rolled_back_ms {
+            Ok(Err(Refusal::Exhausted { retry_after })) => Err(match moment.rolled_back_ms {
                 Some(behind_ms) => Denied::RolledBack { behind_ms },
-                None => Denied::Plan(exhausted),
+                None => Denied::Exhausted { retry_after, read_ms: moment.now_ms },
             }),
         }
     }

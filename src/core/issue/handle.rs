@@ -87,7 +87,7 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
         if let Some(id) = self.take_quickly() {
             return Ok(id);
         }
-        let mut claim = self.claim_patiently(1, false)?;
+        let mut claim = self.claim_slowly(1, false)?;
         Ok(claim.ids.next().expect("a claim of one has one ID"))
     }
 
@@ -95,11 +95,7 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
     /// more.
     #[inline]
     pub(crate) fn take_quickly(&mut self) -> Option<Id> {
-        let place = self.place.as_ref()?;
-        if self.read_ms() != self.window.read_ms {
-            return None;
-        }
-        let position = place.cursor.take_within(self.window.first, self.window.end)?;
+        let (_, position) = self.positions_quickly(1)?;
         Some(self.window.id(position))
     }
 
@@ -113,18 +109,25 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
     }
 
     /// Claims `count` IDs at once or not at all.
-    pub(super) fn claim_at_once(&mut self, count: u32) -> Result<Claim, ClaimError> {
+    pub(crate) fn claim_at_once(&mut self, count: u32) -> Result<Claim, ClaimError> {
         self.claim_patiently(count, false)
+    }
+
+    /// The first of `count` positions of the window, and where they are.
+    #[inline]
+    fn positions_quickly(&self, count: u32) -> Option<(&Place<P>, u64)> {
+        let place = self.place.as_ref()?;
+        if self.read_ms() != self.window.read_ms {
+            return None;
+        }
+        let Window { first, end, .. } = self.window;
+        let position = place.cursor.take_within(u64::from(count), first, end)?;
+        Some((place, position))
     }
 
     /// Hands out IDs one by one that are claimed `size` at a time; see [`Blocks`].
     pub const fn into_blocks(self, size: u32) -> Blocks<G, P> {
         Blocks::new(self, size)
-    }
-
-    /// The generator.
-    pub fn generator(&self) -> &Generator<P> {
-        &self.generator
     }
 
     /// A reading of the wall clock: the recent one where the clock keeps one.
@@ -136,65 +139,59 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
         }
     }
 
-    #[cold]
     fn claim_patiently(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
         self.generator.check_count(count)?;
-        // Before the claim: while the clock reads as it does now, the window may be used.
-        let recent_ms = self.recent.as_ref().map(Recent::ms);
-        loop {
-            let place = self.find()?;
-            let claimed = self.claim_from(&place, u64::from(count), waits);
-            if let Ok(granted) = &claimed {
-                self.window = Window::new(&place, granted, recent_ms);
-            }
-            let grant = &self.place.insert(place).grant;
-            match claimed {
-                Ok(granted) => return Ok(Claim::new(grant, granted)),
-                Err(denied) => {
-                    let considered = self.generator.consider(grant, &denied);
-                    if matches!(denied, Denied::Closed) {
-                        (self.place, self.window) = (None, Window::default());
-                    }
-                    considered?;
-                }
-            }
+        match self.positions_quickly(count) {
+            Some((place, first)) => Ok(Claim::plain(&place.grant, first, count)),
+            None => self.claim_slowly(count, waits),
         }
     }
 
-    /// Where the code's cursor is in the present grant.
-    fn find(&mut self) -> Result<Place<P>, ClaimError> {
+    #[cold]
+    fn claim_slowly(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
         let generator = &*self.generator;
-        if let Some(place) = self.place.take()
-            && generator.is_current(&place.grant)
-        {
-            return Ok(place);
-        }
-        self.window = Window::default();
+        // Before the claim: while the clock reads as it does now, the window may be used.
+        let recent_ms = self.recent.as_ref().map(Recent::ms);
         loop {
-            let grant = generator.grant().ok_or(ClaimError::NoLease)?;
-            let cursor = grant
-                .moment(&generator.rules, || generator.clock.now_ms())
-                .and_then(|moment| grant.cursor(&self.code, &moment));
-            match cursor {
-                Ok(cursor) => return Ok(Place { grant, cursor }),
+            let known = self.place.take().filter(|place| generator.is_current(&place.grant));
+            let (grant, cursor) = match known {
+                Some(place) => (place.grant, Some(place.cursor)),
+                None => (generator.grant().ok_or(ClaimError::NoLease)?, None),
+            };
+            match self.claim_from(&grant, cursor, u64::from(count), waits) {
+                Ok((cursor, granted)) => {
+                    self.window = Window::new(&grant, &granted, recent_ms);
+                    let claim = Claim::new(&grant, granted);
+                    self.place = Some(Place { grant, cursor });
+                    return Ok(claim);
+                }
                 Err(denied) => generator.consider(&grant, &denied)?,
             }
         }
     }
 
-    fn claim_from(&self, place: &Place<P>, count: u64, waits: bool) -> Result<Granted, Denied> {
+    /// Claims from a cursor of this grant, which is looked up unless it is known.
+    fn claim_from(
+        &self,
+        grant: &Grant<P>,
+        cursor: Option<Arc<Cursor>>,
+        count: u64,
+        waits: bool,
+    ) -> Result<(Arc<Cursor>, Granted), Denied> {
         let Generator { rules, clock, .. } = &*self.generator;
-        let moment = place.grant.moment(rules, || clock.now_ms())?;
+        let moment = grant.moment(rules, || clock.now_ms())?;
+        let cursor = cursor.map_or_else(|| grant.cursor(&self.code, &moment), Ok)?;
         let moment = if waits { moment } else { moment.at_once() };
-        place.grant.claim_from(&place.cursor, moment, count, rules)
+        let granted = grant.claim_from(&cursor, moment, count, rules)?;
+        Ok((cursor, granted))
     }
 }
 
 impl Window {
     /// What a claim leaves to others of its tick.
-    fn new<P: Policy>(place: &Place<P>, granted: &Granted, recent_ms: Option<i64>) -> Self {
-        let (first, end) = place.grant.without_check(&granted.moment);
-        let composer = place.grant.composer();
+    fn new<P: Policy>(grant: &Grant<P>, granted: &Granted, recent_ms: Option<i64>) -> Self {
+        let (first, end) = grant.without_check(&granted.moment);
+        let composer = grant.composer();
         Self {
             read_ms: recent_ms.unwrap_or(granted.moment.now_ms),
             first,

@@ -192,7 +192,7 @@ impl<P: Policy> Table<P> {
     /// By bits of the hash that the shard's own table makes no use of: it takes the lowest and
     /// the topmost seven.
     fn shard_of(&self, hash: u64) -> usize {
-        let shard = (hash >> 40) % self.shards.len() as u64;
+        let shard = (hash >> 20) % self.shards.len() as u64;
         usize::try_from(shard).expect("an index into a slice")
     }
 }

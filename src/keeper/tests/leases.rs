@@ -277,3 +277,40 @@ async fn a_day_that_is_restarted_twenty_times_keeps_serving() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn handles_issue_from_the_same_lease_and_tell_how_much() {
+    let world = World::new(milliseconds());
+    let node = world.node().await;
+    let mut handle = node.issuer.handle("order").expect("a valid code");
+    let by_name = node.issuer.next_ids("order", 3).await.expect("leased");
+    let mut ids: Vec<_> = by_name.collect();
+    ids.extend((0..10).filter_map(|_| handle.try_next_id()));
+    ids.extend(handle.next_ids(5000).await.expect("waits for the next millisecond"));
+    let mut blocks = handle.clone().into_blocks(100);
+    world.pass(Duration::from_millis(50)).await;
+    ids.extend((0..150).map(|_| blocks.next_id().expect("leased")));
+    assert!(ids.is_sorted_by(|one, other| one < other));
+    drop((handle, blocks));
+    assert_eq!(node.events.issued(), ids.len() as u64);
+    assert_eq!(ids.len(), 3 + 10 + 5000 + 150);
+    assert!(matches!(
+        node.issuer.handle("no code"),
+        Err(IssueError::Refused(ClaimError::InvalidCode(_)))
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_waits_for_a_lease_and_ends_with_it() {
+    let world = World::new(milliseconds());
+    let node = world.start(world.settings());
+    let mut handle = node.issuer.handle("order").expect("a valid code");
+    assert_eq!(handle.try_next_id(), None);
+    assert_eq!(handle.next_ids(1).await.map(|ids| ids.len()), Ok(1));
+    node.keeper.release(second(1)).await;
+    assert_eq!(handle.try_next_id(), None);
+    assert!(matches!(
+        handle.next_ids(1).await,
+        Err(IssueError::NoLease { trouble: Trouble::ShuttingDown, .. })
+    ));
+}

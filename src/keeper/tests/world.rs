@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, atomic::Ordering},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -48,9 +51,14 @@ pub(super) struct Events {
     pub(super) rollbacks: Mutex<Vec<RollbackAction>>,
     pub(super) operations: Mutex<Vec<(LeaseOperation, LeaseOutcome)>>,
     pub(super) exhaustions: Mutex<Vec<Exhaustion>>,
+    issued: AtomicU64,
 }
 
 impl Observer for Events {
+    fn ids_issued(&self, count: u64) {
+        self.issued.fetch_add(count, Ordering::SeqCst);
+    }
+
     fn exhausted(&self, outcome: Exhaustion) {
         self.exhaustions.lock().expect("unpoisoned").push(outcome);
     }
@@ -68,6 +76,11 @@ impl Events {
     pub(super) fn count(&self, operation: LeaseOperation, outcome: LeaseOutcome) -> usize {
         let operations = self.operations.lock().expect("unpoisoned");
         operations.iter().filter(|event| **event == (operation, outcome)).count()
+    }
+
+    /// How many IDs were reported.
+    pub(super) fn issued(&self) -> u64 {
+        self.issued.load(Ordering::SeqCst)
     }
 
     pub(super) fn rollbacks(&self) -> Vec<RollbackAction> {

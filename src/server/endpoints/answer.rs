@@ -19,7 +19,7 @@ use super::asked::Form;
 #[derive(Debug)]
 pub(in crate::server) struct Answer {
     pub(super) form: Form,
-    pub(super) body: String,
+    pub(super) body: Vec<u8>,
 }
 
 impl Answer {

@@ -1,6 +1,6 @@
 //! The body of `/ids/{code}`: many IDs.
 
-use std::{fmt::Write, vec};
+use std::{io::Write, vec};
 
 use super::{
     asked::{Form, refuse_unsafe},
@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     core::{
+        encoding::write_decimal_range,
         id::Id,
         issue::{IdRange, Run},
         segment::Numbers,
@@ -51,44 +52,55 @@ pub(super) fn write_batch(
     form: Form,
     texts: Texts<'_>,
     ids: impl Batch,
-) -> Result<String, Problem> {
+) -> Result<Vec<u8>, Problem> {
     // 19 digits, two quotes and a comma.
-    let mut body = String::with_capacity(ids.len() * (22 + texts.prefix.len()) + 16);
-    let wrote = "a string takes any text";
+    let mut body = Vec::with_capacity(ids.len() * (22 + texts.prefix.len()) + 16);
     match form {
         Form::Text => {
-            for id in ids {
-                writeln!(body, "{}", texts.text(id)).expect(wrote);
-            }
+            write_texts(&mut body, texts, ids, "", "\n");
             return Ok(body);
         }
         Form::Range => {
-            body.push_str(r#"{"ranges":["#);
+            body.extend_from_slice(br#"{"ranges":["#);
             for range in ids.into_ranges() {
                 let (first, last) = (range.first, range.last);
                 let (step, count) = (range.step, range.count);
                 let json = format_args!(
                     r#"{{"first":"{first}","last":"{last}","step":"{step}","count":{count}}},"#
                 );
-                body.write_fmt(json).expect(wrote);
+                body.write_fmt(json).expect("a vector takes any bytes");
             }
         }
         Form::String => {
-            body.push_str(r#"{"ids":["#);
-            for id in ids {
-                write!(body, r#""{}","#, texts.text(id)).expect(wrote);
-            }
+            body.extend_from_slice(br#"{"ids":["#);
+            write_texts(&mut body, texts, ids, "\"", "\",");
         }
         Form::Number => {
-            body.push_str(r#"{"ids":["#);
-            for id in ids {
-                refuse_unsafe(id)?;
-                write!(body, "{id},").expect(wrote);
+            body.extend_from_slice(br#"{"ids":["#);
+            for range in ids.into_ranges() {
+                refuse_unsafe(range.last)?;
+                write_decimal_range(&mut body, &range, "", ",");
             }
         }
     }
     // A claim holds at least one ID, so a comma stands last.
     body.pop();
-    body.push_str("]}");
+    body.extend_from_slice(b"]}");
     Ok(body)
+}
+
+/// Writes the text of each ID between `before` and `after`.
+fn write_texts(body: &mut Vec<u8>, texts: Texts<'_>, ids: impl Batch, before: &str, after: &str) {
+    if texts.encoder.is_some() {
+        for id in ids {
+            body.extend_from_slice(before.as_bytes());
+            texts.write(body, id);
+            body.extend_from_slice(after.as_bytes());
+        }
+    } else {
+        let before = [before, texts.prefix].concat();
+        for range in ids.into_ranges() {
+            write_decimal_range(body, &range, &before, after);
+        }
+    }
 }

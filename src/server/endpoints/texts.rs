@@ -1,8 +1,11 @@
 //! IDs as the texts of an answer.
 
-use std::fmt;
+use std::io::Write;
 
-use crate::core::{encoding::Encoder, id::Id};
+use crate::core::{
+    encoding::{Encoder, write_decimal},
+    id::Id,
+};
 
 /// Writes IDs as texts.
 #[derive(Clone, Copy, Debug)]
@@ -10,7 +13,7 @@ pub(super) struct Texts<'a> {
     /// What stands before each.
     pub(super) prefix: &'a str,
     /// None writes plain decimal.
-    encoder: Option<Encoder<'a>>,
+    pub(super) encoder: Option<Encoder<'a>>,
 }
 
 impl<'a> Texts<'a> {
@@ -18,25 +21,14 @@ impl<'a> Texts<'a> {
         Self { prefix, encoder }
     }
 
-    pub(super) fn text(self, id: Id) -> impl fmt::Display + use<'a> {
-        Text { texts: self, id }
-    }
-}
-
-struct Text<'a> {
-    texts: Texts<'a>,
-    id: Id,
-}
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Texts { prefix, encoder } = self.texts;
-        if !prefix.is_empty() {
-            f.write_str(prefix)?;
-        }
-        match encoder {
-            None => self.id.fmt(f),
-            Some(encoder) => encoder.text(self.id).fmt(f),
+    /// Appends an ID's text.
+    pub(super) fn write(self, body: &mut Vec<u8>, id: Id) {
+        body.extend_from_slice(self.prefix.as_bytes());
+        match self.encoder {
+            None => write_decimal(body, id),
+            Some(encoder) => {
+                write!(body, "{}", encoder.text(id)).expect("a vector takes any bytes");
+            }
         }
     }
 }

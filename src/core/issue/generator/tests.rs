@@ -1,4 +1,8 @@
-use std::{collections::HashSet, thread};
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 use super::*;
 use crate::core::{
@@ -245,4 +249,37 @@ fn where_the_time_wraps_issuing_goes_on_and_no_id_is_zero() {
     clock.step(ROUND / 2);
     let round_later = generator.claim("scene", 32).expect("claimed").ids.map(Id::get);
     assert!(round_later.into_iter().all(|id| distinct.contains(&id)), "IDs come back");
+}
+
+/// A clock that moves by a tick after its first reading, as for a thread that slept there.
+#[derive(Debug)]
+struct SleepyClock(ManualClock, AtomicBool);
+
+impl Clock for SleepyClock {
+    fn now_ms(&self) -> i64 {
+        let reading = self.0.now_ms();
+        if !self.1.swap(true, Ordering::SeqCst) {
+            self.0.step(1);
+        }
+        reading
+    }
+
+    fn steady(&self) -> Duration {
+        self.0.steady()
+    }
+}
+
+#[test]
+fn a_thread_that_slept_after_reading_the_clock_is_not_refused() {
+    let settings = IssueSettings { max_wait: Duration::ZERO, ..IssueSettings::default() };
+    let clock = Arc::new(SleepyClock(ManualClock::new(NOW), AtomicBool::new(true)));
+    let layout = layout(TimeUnit::Millisecond);
+    let generator = Generator::with_worker(layout, 7, &settings, clock.clone()).expect("fits");
+    generator.claim("order", 4096).expect("an idle code");
+    clock.1.store(false, Ordering::SeqCst);
+    assert!(generator.claim("order", 1).is_ok());
+    let mut handle = generator.handle("order").expect("a valid code");
+    handle.claim(4095).expect("the rest of the tick");
+    clock.1.store(false, Ordering::SeqCst);
+    assert!(handle.try_next_id().is_ok());
 }

@@ -1,0 +1,6 @@
+//! What both benchmarks share: rounds that alternate, a report with targets, and plots.
+
+pub mod machine;
+pub mod plot;
+pub mod report;
+pub mod rounds;

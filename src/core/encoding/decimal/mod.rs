@@ -1,0 +1,159 @@
+//! Decimal texts from a table of four digits at a time.
+//!
+//! Converting a number costs a division and a look-up for every few digits. IDs that follow each
+//! other share all but their last digits, so a range of them is one text, repeated, of which only
+//! these last digits are then written.
+
+#[cfg(test)]
+mod tests;
+
+use crate::core::{id::Id, issue::IdRange};
+
+/// The numbers of four digits, with leading zeros.
+static FOUR_DIGITS: [[u8; 4]; 10_000] = four_digits();
+
+/// How many numbers four digits make.
+const GROUP: u64 = FOUR_DIGITS.len() as u64;
+
+#[expect(clippy::cast_possible_truncation, reason = "a digit is below 10")]
+const fn four_digits() -> [[u8; 4]; 10_000] {
+    let mut table = [[0; 4]; 10_000];
+    let mut number = 0;
+    while number < table.len() {
+        let digits = [number / 1_000, number / 100 % 10, number / 10 % 10, number % 10];
+        let mut index = 0;
+        while index < digits.len() {
+            table[number][index] = b'0' + digits[index] as u8;
+            index += 1;
+        }
+        number += 1;
+    }
+    table
+}
+
+fn last_four(number: u64) -> [u8; 4] {
+    let index = usize::try_from(number % GROUP).expect("below 10 000");
+    FOUR_DIGITS[index]
+}
+
+/// Appends an ID in decimal, as its `Display` writes it.
+///
+/// # Examples
+///
+/// ```
+/// use raindrop::core::{encoding::write_decimal, id::Id};
+///
+/// let mut body = br#"{"id":""#.to_vec();
+/// write_decimal(&mut body, Id::MAX);
+/// assert_eq!(body, br#"{"id":"9223372036854775807"#);
+/// ```
+pub fn write_decimal(buffer: &mut Vec<u8>, id: Id) {
+    const EIGHT_DIGITS: u64 = GROUP.pow(2);
+    const SIXTEEN_DIGITS: u64 = GROUP.pow(4);
+    let number = id.get();
+    if number < SIXTEEN_DIGITS {
+        return write_groups(buffer, number);
+    }
+    // Most IDs have 17 to 19 digits. Halves do not wait for each other's divisions.
+    let low = number % SIXTEEN_DIGITS;
+    let (high, low) = (low / EIGHT_DIGITS, low % EIGHT_DIGITS);
+    let groups = [high / GROUP, high, low / GROUP, low].map(last_four);
+    write_leading(buffer, number / SIXTEEN_DIGITS);
+    buffer.extend_from_slice(groups.as_flattened());
+}
+
+fn write_groups(buffer: &mut Vec<u8>, number: u64) {
+    if number < GROUP {
+        return write_leading(buffer, number);
+    }
+    write_groups(buffer, number / GROUP);
+    buffer.extend_from_slice(&last_four(number));
+}
+
+/// Appends a number below 10 000 without leading zeros.
+fn write_leading(buffer: &mut Vec<u8>, number: u64) {
+    let zeros = usize::from(number < 1_000) + usize::from(number < 100) + usize::from(number < 10);
+    // Copying a fixed length and cutting it is quicker than copying a length that varies.
+    let digits = u32::from_le_bytes(last_four(number)) >> (8 * zeros);
+    buffer.extend_from_slice(&digits.to_le_bytes());
+    buffer.truncate(buffer.len() - zeros);
+}
+
+/// Appends a range of IDs in decimal, each between the same two texts.
+///
+/// # Examples
+///
+/// ```
+/// use raindrop::core::{encoding::write_decimal_range, id::Id, issue::IdRange};
+///
+/// let id = |number| Id::new(number).expect("63 bits");
+/// let range = IdRange { first: id(9_998), last: id(10_001), step: 1, count: 4 };
+/// let mut body = Vec::new();
+/// write_decimal_range(&mut body, &range, "\"order-", "\",");
+/// assert_eq!(body, br#""order-9998","order-9999","order-10000","order-10001","#);
+/// ```
+pub fn write_decimal_range(buffer: &mut Vec<u8>, range: &IdRange, before: &str, after: &str) {
+    // So that a hundred IDs or more have equal leading digits, up to a step of a million. Beyond
+    // 100 million, which no layout comes near, each ID is converted.
+    if range.step <= 100 {
+        write_parts::<1>(buffer, range, before, after);
+    } else {
+        write_parts::<2>(buffer, range, before, after);
+    }
+}
+
+/// Appends a range in parts, whose IDs differ only in the last `GROUPS` groups of four digits.
+fn write_parts<const GROUPS: u32>(
+    buffer: &mut Vec<u8>,
+    range: &IdRange,
+    before: &str,
+    after: &str,
+) {
+    let span = const { GROUP.pow(GROUPS) };
+    let changing = 4 * GROUPS as usize;
+    let mut written = 0;
+    while written < range.count {
+        let number = range.first.get() + written * range.step;
+        let start = buffer.len();
+        buffer.extend_from_slice(before.as_bytes());
+        write_decimal(buffer, Id::from_composed(number));
+        let digits_end = buffer.len() - start;
+        buffer.extend_from_slice(after.as_bytes());
+        written += 1;
+        if number < span {
+            // Without leading digits, the next one may have more of them.
+            continue;
+        }
+        let length = buffer.len() - start;
+        let mut low = number % span;
+        let left = range.count - written;
+        let alike = (span - 1 - low).checked_div(range.step).map_or(left, |alike| alike.min(left));
+        repeat(buffer, start, alike);
+        for text in buffer[start + length..].chunks_exact_mut(length) {
+            low += range.step;
+            write_digits(&mut text[digits_end - changing..digits_end], low);
+        }
+        written += alike;
+    }
+}
+
+/// Overwrites whole groups of digits by those of a number that has no more.
+fn write_digits(digits: &mut [u8], mut number: u64) {
+    for group in digits.as_chunks_mut::<4>().0.iter_mut().rev() {
+        *group = last_four(number);
+        number /= GROUP;
+    }
+}
+
+/// Appends what the buffer has from `start` on so many times more.
+fn repeat(buffer: &mut Vec<u8>, start: usize, times: u64) {
+    let times = usize::try_from(times).expect("fits in memory");
+    let mut missing = (buffer.len() - start).saturating_mul(times);
+    buffer.reserve(missing);
+    while missing > 0 {
+        // Each copy doubles what there is.
+        let copied = missing.min(buffer.len() - start);
+        buffer.extend_from_within(start..start + copied);
+        missing -= copied;
+    }
+}
