@@ -13,8 +13,11 @@ BENCH_AT = --manifest-path bench/Cargo.toml
 SEEDS ?= 100000
 ROUNDS ?= 5
 OUTAGE ?= 240
+# So long, and against so many slow clients, `make soak-overload` lasts.
+SECONDS ?= 60
+SLOW ?= 10000
 
-.PHONY: help build test model-test soak soak-simulation soak-faults soak-models mysql-test \
+.PHONY: help build test model-test soak soak-simulation soak-faults soak-overload soak-models mysql-test \
 	chart-test image-test bench bench-http bench-lint lint fmt doc ci
 
 help:
@@ -43,7 +46,7 @@ chart-test: ## the Helm chart, the alerts and the dashboard; installs helm, prom
 image-test: ## builds the container image without a daemon and runs it once; Debian, as root
 	tests/image/run.sh
 
-soak: soak-simulation soak-faults soak-models ## the three below, at full volume
+soak: soak-simulation soak-faults soak-overload soak-models ## the four below, at full volume
 
 soak-simulation: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
 	SEEDS=$(SEEDS) $(CARGO) test --locked --profile soak --no-default-features --features keeper \
@@ -52,6 +55,10 @@ soak-simulation: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begi
 soak-faults: ## every fault ROUNDS=n times on real processes, and OUTAGE=n seconds without the database
 	ROUNDS=$(ROUNDS) OUTAGE=$(OUTAGE) $(CARGO) test --locked --profile soak --test faults -- \
 		--nocapture --test-threads=3 every_fault with_the_default_settings
+
+soak-overload: ## SECONDS=n at twice the capacity, and as long with SLOW=n slow clients; needs as many open files
+	SECONDS=$(SECONDS) SLOW=$(SLOW) $(CARGO) test --locked --profile soak --test faults -- \
+		--nocapture --test-threads=1 overload
 
 soak-models: ## the larger worlds of the models
 	RAINDROP_MODEL=large $(MAKE) model-test

@@ -5,6 +5,7 @@
 {{- include "raindrop.check.termination" . -}}
 {{- include "raindrop.check.scaling" . -}}
 {{- include "raindrop.check.listeners" . -}}
+{{- include "raindrop.check.monitoring" . -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
 {{- fail "ingress.hosts is empty: name at least one host, or set ingress.enabled=false" -}}
 {{- end -}}
@@ -85,6 +86,12 @@
 {{- end -}}
 {{- if and .Values.admin.enabled (eq (toString .Values.admin.port) (include "raindrop.portOf" .Values.config.http.listen)) -}}
 {{- fail (printf "admin.port = %v: must be another port than that of config.http.listen (%s)" .Values.admin.port .Values.config.http.listen) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.check.monitoring" -}}
+{{- if and .Values.serviceMonitor.enabled .Values.auth.existingSecret (not .Values.admin.enabled) -}}
+{{- fail "serviceMonitor.enabled with auth.existingSecret needs admin.enabled: elsewhere /metrics needs a token" -}}
 {{- end -}}
 {{- end -}}
 
