@@ -17,7 +17,11 @@ OUTAGE ?= 240
 SECONDS ?= 60
 SLOW ?= 10000
 
-.PHONY: help build test model-test soak soak-simulation soak-faults soak-overload soak-models mysql-test \
+# `make fuzz`: so many inputs of each kind, drawn from this seed.
+CASES ?= 20000
+SEED ?= $(shell date +%s)
+
+.PHONY: help build test model-test deny fuzz soak soak-simulation soak-faults soak-overload soak-models mysql-test \
 	chart-test image-test bench bench-http bench-lint lint fmt doc ci
 
 help:
@@ -46,6 +50,13 @@ chart-test: ## the Helm chart, the alerts and the dashboard; installs helm, prom
 image-test: ## builds the container image without a daemon and runs it once; Debian, as root
 	tests/image/run.sh
 
+fuzz: ## the property tests with CASES=n inputs each, from SEED=n; a failing input is kept
+	PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --locked \
+		--lib --test http --test store -- core::encoding core::layout anything:: garbage::
+
+deny: ## licences, bans and sources of every dependency; builds cargo-deny if need be
+	tests/deny/run.sh
+
 soak: soak-simulation soak-faults soak-overload soak-models ## the four below, at full volume
 
 soak-simulation: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
@@ -66,8 +77,10 @@ soak-models: ## the larger worlds of the models
 bench: ## the generator beside its peers and the machine's limits; PLOTS=docs/performance keeps plots and tables
 	$(BENCH) run $(BENCH_AT) --locked --release --bin in_process -- $(if $(PLOTS),--plots $(PLOTS))
 
-bench-http: ## the service beside bare servers; PLOTS as above
-	$(BENCH) run $(BENCH_AT) --locked --release --bin http -- $(if $(PLOTS),--plots $(PLOTS))
+bench-http: build ## the service beside bare servers, nginx and Redis, on two cores; PLOTS as above
+	$(BENCH) build $(BENCH_AT) --locked --release --bin bare_axum --bin bare_hyper
+	$(BENCH) run $(BENCH_AT) --locked --release --bin http -- $(if $(PLOTS),--plots $(PLOTS)) \
+		--raindrop $(or $(CARGO_TARGET_DIR),target)/release/raindrop
 
 bench-lint: ## formatting, clippy and tests of the benchmarks; compiles every peer
 	$(BENCH) fmt $(BENCH_AT) --check
@@ -88,4 +101,4 @@ lint: ## formatting and clippy, warnings denied, with default and without defaul
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-ci: lint doc test chart-test ## what decides whether a change lands
+ci: lint deny doc test chart-test ## what decides whether a change lands

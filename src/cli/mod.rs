@@ -11,6 +11,7 @@ mod parse;
 mod plan;
 mod serve;
 mod table;
+mod token;
 mod workers;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
@@ -37,17 +38,20 @@ struct Cli {
     command: Option<Command>,
 }
 
+/// Apart from a command's own options in its help.
+const GLOBAL: &str = "Global options";
+
 /// Flags that every command knows, since each reads the configuration.
 #[derive(Debug, clap::Args)]
 struct Overrides {
     /// The configuration file (TOML).
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address and port of the service.
-    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
     /// Where worker ids are leased and numbers reserved.
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     store_url: Option<String>,
 }
 
@@ -65,6 +69,11 @@ enum Command {
     Config(config::ConfigArguments),
     /// Ask a running service whether it is alive, or ready.
     Health(health::HealthArguments),
+    /// Make a token for requests, and its entry for auth.tokens_file.
+    ///
+    /// The entry, which has only the token's hash, goes to standard output, and the token itself,
+    /// which is shown this once, to standard error: raindrop token shop >> tokens.toml
+    Token(token::TokenArguments),
     /// List worker ids: who holds what, and until when; or change what the store says of them.
     Workers(workers::WorkersArguments),
     /// List the codes of segment mode: their next numbers, steps and what is left; or raise them.
@@ -142,6 +151,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Plan(arguments) => plan::run(load, arguments),
         Command::Config(arguments) => config::run(load, arguments),
         Command::Health(arguments) => health::run(load, arguments),
+        Command::Token(arguments) => token::run(&arguments),
         Command::Workers(arguments) => workers::run(load()?, arguments),
         Command::Codes(arguments) => codes::run(&load()?, &arguments),
     }
@@ -193,6 +203,19 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_commands_help_has_its_own_options_apart_from_the_global_ones() {
+        let mut cli = Cli::command();
+        cli.build();
+        let command = cli.find_subcommand_mut("id").expect("a command");
+        let help = command.render_help().to_string();
+        let (own, global) = help.split_once("Global options:").expect("a heading");
+        for (part, flags) in [(own, ["--namespace", "--at"]), (global, ["--config", "--listen"])] {
+            assert!(flags.iter().all(|flag| part.contains(flag)), "{help}");
+        }
+        assert!(!own.contains("--config") && !global.contains("--at"), "{help}");
     }
 
     #[test]

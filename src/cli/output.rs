@@ -11,6 +11,11 @@ pub(super) fn print(text: &str) -> io::Result<()> {
     }
 }
 
+/// Writes to standard error what is for the eyes of a person.
+pub(super) fn tell(text: &str) -> io::Result<()> {
+    io::stderr().lock().write_all(text.as_bytes())
+}
+
 /// Writes an error to standard error.
 pub(super) fn error(text: &str) {
     // There is nowhere left to report a failure to.

@@ -38,6 +38,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let service = Service { config, listener, admin_listener, store, clock };
     service.run(shutdown).await.map_err(|error| match error {
         error @ ServeError::Keepers(_) => Failure::Usage(error.to_string()),
+        ServeError::Tokens(error) => error.into(),
         error => Failure::Failed(with_sources(&error)),
     })
 }

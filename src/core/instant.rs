@@ -2,6 +2,9 @@
 
 use jiff::Timestamp;
 
+/// The mean year of the Gregorian calendar.
+pub const YEAR_MS: i64 = 31_556_952_000;
+
 /// The instant as RFC 3339 in UTC with milliseconds, `2026-11-20T15:11:02.123Z`.
 ///
 /// Instants outside the years -9999 to 9999 are written as `unix_ms:<number>`.
@@ -18,6 +21,17 @@ pub fn format_unix_ms_short(unix_ms: i64) -> String {
         Ok(instant) => instant.to_string(),
         Err(_) => format!("unix_ms:{unix_ms}"),
     }
+}
+
+/// Like [`format_unix_ms_short`], for people alone: `the year 37703` beyond the year 9999.
+pub fn format_unix_ms_or_year(unix_ms: i64) -> String {
+    far_year(unix_ms).unwrap_or_else(|| format_unix_ms_short(unix_ms))
+}
+
+/// `the year 37703`, if the instant is beyond the year 9999, where dates end.
+pub fn far_year(unix_ms: i64) -> Option<String> {
+    let is_far = unix_ms > 0 && Timestamp::from_millisecond(unix_ms).is_err();
+    is_far.then(|| format!("the year {}", 1970 + unix_ms / YEAR_MS))
 }
 
 /// Reads an RFC 3339 instant with an offset (`2025-01-01T00:00:00Z`) as Unix milliseconds.
@@ -42,5 +56,8 @@ mod tests {
         assert_eq!(parse_unix_ms("1969-12-31T23:59:59.9999Z"), Some(-1));
         assert_eq!(parse_unix_ms("2025-01-01"), None);
         assert_eq!(format_unix_ms(i64::MAX), format!("unix_ms:{}", i64::MAX));
+        assert_eq!(format_unix_ms_or_year(1_735_689_600_000), "2025-01-01T00:00:00Z");
+        assert_eq!(format_unix_ms_or_year(1_127_635_479_000_000), "the year 37703");
+        assert_eq!(format_unix_ms_or_year(i64::MIN), format!("unix_ms:{}", i64::MIN));
     }
 }

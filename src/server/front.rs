@@ -76,10 +76,11 @@ impl Front {
 
     async fn claim<const MANY: bool>(&self, route: usize, head: &Parts) -> Result<Answer, Problem> {
         check_length(&head.uri)?;
+        let caller = self.state.admit(&head.headers)?;
         let _place = self.state.enter()?;
         guarded(self.state.http.request_timeout, async {
             let code = &head.uri.path()[PREFIXES[route].len()..];
-            Asked::<MANY>::read(code, head, &self.state)?.answer().await
+            Asked::<MANY>::read(code, head, &caller, &self.state)?.answer().await
         })
         .await?
     }

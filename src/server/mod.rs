@@ -6,6 +6,7 @@
 //! A new endpoint is one file under `endpoints` and one line in the route table.
 
 mod accept;
+mod auth;
 mod codes;
 pub mod config;
 mod connections;
@@ -25,8 +26,8 @@ pub mod shutdown;
 mod state;
 pub mod telemetry;
 
-pub(crate) use self::state::unknown_namespace;
 pub use self::{
+    auth::Auth,
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
     connections::serve,
     endpoints::parse::{NoFields, ParsedId},
@@ -36,4 +37,8 @@ pub use self::{
     router::router,
     run::{ServeError, Service},
     state::{AppState, DEFAULT_NAMESPACE},
+};
+pub(crate) use self::{
+    auth::{TokenHash, is_code_or_beginning},
+    state::unknown_namespace,
 };

@@ -26,6 +26,10 @@ pub enum ProblemCode {
     InvalidId,
     /// A query parameter is unknown, repeated or unusable.
     InvalidParameter,
+    /// A token is needed, and none of those that are known came.
+    Unauthorized,
+    /// The token may not use this namespace or code.
+    Forbidden,
     /// There is no such route.
     NotFound,
     /// There is no such namespace.
@@ -79,6 +83,8 @@ impl ProblemCode {
             Self::InvalidParameter => {
                 (S::BAD_REQUEST, "invalid_parameter", "A parameter is not valid")
             }
+            Self::Unauthorized => (S::UNAUTHORIZED, "unauthorized", "A token is needed"),
+            Self::Forbidden => (S::FORBIDDEN, "forbidden", "The token may not do this"),
             Self::NotFound => (S::NOT_FOUND, "not_found", "There is no such route"),
             Self::UnknownNamespace => {
                 (S::NOT_FOUND, "unknown_namespace", "There is no such namespace")
@@ -141,6 +147,8 @@ pub struct Problem {
     code: ProblemCode,
     detail: String,
     retry_after: Option<Duration>,
+    /// What would be let in instead (RFC 6750).
+    challenge: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -155,12 +163,21 @@ struct Document<'a> {
 impl Problem {
     /// A problem; `detail` says what is wrong with this request.
     pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), retry_after: None }
+        Self { code, detail: detail.into(), retry_after: None, challenge: None }
     }
 
     /// A problem that passes.
     pub fn passing(code: ProblemCode, detail: impl Into<String>, retry_after: Duration) -> Self {
         Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
+    }
+
+    /// A problem of who asks; `challenge` says what would be let in (RFC 6750).
+    pub(super) fn challenging(
+        code: ProblemCode,
+        detail: impl Into<String>,
+        challenge: &'static str,
+    ) -> Self {
+        Self { challenge: Some(challenge), ..Self::new(code, detail) }
     }
 
     /// The same problem, of what follows this prefix of the text that was given.
@@ -195,6 +212,9 @@ impl IntoResponse for Problem {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(retry_after) = self.retry_after {
             headers.insert(header::RETRY_AFTER, retry_after_seconds(retry_after).into());
+        }
+        if let Some(challenge) = self.challenge {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         response
     }

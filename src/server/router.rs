@@ -7,14 +7,15 @@ use axum::{
     body::{Body, HttpBody},
     extract::{Request, State},
     handler::Handler,
-    http::{HeaderValue, Method, header},
+    http::{HeaderName, HeaderValue, Method, header},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{MethodRouter, get},
 };
-use tower_http::cors::{AllowOrigin, Any as AnyHeader, CorsLayer};
+use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::{
+    auth::{Caller, authenticate},
     config::CorsOrigins,
     endpoints::{
         bounds::bounds,
@@ -58,7 +59,7 @@ pub fn router(state: Arc<AppState>) -> Router {
         .route("/bounds", get(bounds))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(state.clone(), bound_in_flight));
-    let operations = probes();
+    let operations = Router::new();
     let operations = if state.http.admin_listen.is_some() {
         operations.route("/health", get(ready))
     } else {
@@ -67,26 +68,35 @@ pub fn router(state: Arc<AppState>) -> Router {
     let operations = operations.method_not_allowed_fallback(method_not_allowed);
 
     // Outermost last: errors of the inner layers are counted and readable for browsers, too.
-    let bounded = |router| bounded(router, &state);
-    let api = match cors(&state.http.cors_origins) {
-        Some(cors) => bounded(api).layer(cors).layer(from_fn(only_browsers)),
-        None => bounded(api),
+    let protected = |router| match state.auth {
+        Some(_) => bounded(router, &state).layer(from_fn_with_state(state.clone(), authenticate)),
+        None => bounded(router, &state),
     };
-    finished(api.merge(bounded(operations)), state)
+    let api = match cors(&state.http.cors_origins) {
+        Some(cors) => protected(api).layer(cors).layer(from_fn(only_browsers)),
+        None => protected(api),
+    };
+    let all = api.merge(protected(operations)).merge(bounded(probes(), &state));
+    finished(all.fallback(not_found), state)
 }
 
-/// What operators ask for, on the listener of their own.
+/// What operators ask for, on the listener of their own. It needs no token.
 pub(super) fn admin_router(state: Arc<AppState>) -> Router {
-    let operations = probes()
+    let operations = Router::new()
         .route("/health", get(health))
         .route("/metrics", get(metrics))
         .route("/cluster", get(cluster))
-        .method_not_allowed_fallback(method_not_allowed);
-    finished(bounded(operations, &state), state)
+        .method_not_allowed_fallback(method_not_allowed)
+        .merge(probes());
+    finished(bounded(operations, &state).fallback(no_route), state)
 }
 
+/// Orchestrators have no token.
 fn probes() -> Router<Arc<AppState>> {
-    Router::new().route("/livez", get(live)).route("/readyz", get(ready))
+    Router::new()
+        .route("/livez", get(live))
+        .route("/readyz", get(ready))
+        .method_not_allowed_fallback(method_not_allowed)
 }
 
 fn bounded(router: Router<Arc<AppState>>, state: &Arc<AppState>) -> Router<Arc<AppState>> {
@@ -95,7 +105,6 @@ fn bounded(router: Router<Arc<AppState>>, state: &Arc<AppState>) -> Router<Arc<A
 
 fn finished(router: Router<Arc<AppState>>, state: Arc<AppState>) -> Router {
     router
-        .fallback(not_found)
         .layer(from_fn_with_state(state.clone(), bound_body))
         .layer(from_fn(bound_uri))
         .layer(from_fn_with_state(state.clone(), track))
@@ -122,7 +131,8 @@ fn cors(origins: &CorsOrigins) -> Option<CorsLayer> {
     let layer = CorsLayer::new()
         .allow_origin(origin)
         .allow_methods([Method::GET, Method::HEAD, Method::POST])
-        .allow_headers(AnyHeader)
+        // Every header, and the one that * leaves out.
+        .allow_headers([HeaderName::from_static("*"), header::AUTHORIZATION])
         .expose_headers([header::RETRY_AFTER])
         .max_age(Duration::from_hours(1));
     Some(layer)
@@ -187,7 +197,11 @@ async fn bound_body(State(state): State<Arc<AppState>>, request: Request, next: 
     }
 }
 
-async fn not_found(request: Request) -> Problem {
+async fn not_found(_: Caller, request: Request) -> Problem {
+    no_route(request).await
+}
+
+async fn no_route(request: Request) -> Problem {
     let detail = format!("there is no route {:?}", request.uri().path());
     Problem::new(ProblemCode::NotFound, detail)
 }

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::Instant};
 
 use super::{
-    config::{Config, Mode, hide_password},
+    auth::{Auth, on_hangup},
+    config::{Config, ConfigError, Mode, hide_password},
     connections::{serve, serve_admin},
     issuer::NamespaceIssuer,
     keepers::{Ended, Keepers},
@@ -13,7 +14,7 @@ use super::{
     state::AppState,
 };
 use crate::{
-    core::{clock::Clock, instant::format_unix_ms_short},
+    core::{clock::Clock, instant::format_unix_ms_or_year},
     keeper::{Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, Trouble},
     store::{Store, with_sources},
 };
@@ -46,6 +47,12 @@ pub enum ServeError {
     /// In these namespaces no lease can ever be had as things are.
     #[error("{}", in_lines(.0))]
     Keepers(Vec<KeeperError>),
+    /// The tokens of `auth.tokens_file` cannot be used.
+    #[error("{0}")]
+    Tokens(ConfigError),
+    /// The signal that reloads the tokens cannot be listened to.
+    #[error("SIGHUP cannot be listened to")]
+    Hangup(#[source] std::io::Error),
     /// The listener cannot be used.
     #[error("the listener cannot be used")]
     Listener(#[source] std::io::Error),
@@ -55,13 +62,20 @@ impl Service {
     /// Serves until `shutdown` resolves; then drains, gives the leases back and returns within
     /// `http.drain_delay` and `http.shutdown_timeout`.
     ///
+    /// With `auth.tokens_file`, SIGHUP reads that file again.
+    ///
     /// # Errors
     ///
-    /// When the service cannot go on: a namespace was recorded with another layout, or the
-    /// store's tables are not ours.
+    /// When the service cannot go on: a namespace was recorded with another layout, the store's
+    /// tables are not ours, or the tokens cannot be read.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
         let Self { config, listener, admin_listener, store, clock } = self;
         let address = listener.local_addr().map_err(ServeError::Listener)?;
+        let auth = Auth::of(&config).map_err(ServeError::Tokens)?.map(Arc::new);
+        let mut reloading = JoinSet::new();
+        if let Some(auth) = &auth {
+            reloading.spawn(on_hangup(Arc::clone(auth)).map_err(ServeError::Hangup)?);
+        }
         let metrics = Metrics::new();
         let mut keepers = Keepers::start(&config, &store, &clock, &metrics);
         let issuers = keepers.issuers();
@@ -77,11 +91,19 @@ impl Service {
             .collect();
         let state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics);
         let state = state.with_backfills(backfills);
-        let state = Arc::new(state.with_cluster(Arc::clone(&store), config.store.timeout));
+        let state = state.with_cluster(Arc::clone(&store), config.store.timeout);
+        let state = Arc::new(match auth {
+            Some(auth) => state.with_auth(auth),
+            None => state,
+        });
 
         let (stop, stopping) = watch::channel(false);
         let mut serving = Box::pin(serve(listener, Arc::clone(&state), stopping));
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
+        if let Some(auth) = &state.auth {
+            let (file, tokens) = (auth.file().display(), auth.count());
+            tracing::info!(%file, tokens, "requests need a token");
+        }
         // Ends when it is dropped: what happens at the end is seen, too.
         let mut operations = JoinSet::new();
         if let Some(listener) = admin_listener {
@@ -202,7 +224,7 @@ async fn lease_words(issuer: &Issuer) -> Option<String> {
         lease.worker,
         lease.lane,
         layout.words(),
-        format_unix_ms_short(layout.valid_until_ms()),
+        format_unix_ms_or_year(layout.valid_until_ms()),
     ))
 }
 

@@ -12,6 +12,7 @@ use std::{
 use tokio::sync::Mutex;
 
 use super::{
+    auth::Auth,
     codes::Codes,
     config::HttpConfig,
     issuer::NamespaceIssuer,
@@ -38,6 +39,7 @@ pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a 
 pub struct AppState {
     issuers: BTreeMap<String, NamespaceIssuer>,
     backfills: BTreeMap<String, Arc<Backfill>>,
+    pub(super) auth: Option<Arc<Auth>>,
     pub(super) codes: Codes,
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
@@ -78,6 +80,7 @@ impl AppState {
         Self {
             issuers: issuers.into_iter().map(Into::into).map(by_name).collect(),
             backfills: BTreeMap::new(),
+            auth: None,
             codes,
             in_flight: AtomicUsize::new(0),
             http,
@@ -114,6 +117,13 @@ impl AppState {
             Ok(rows) => rows.map_err(|error| store_problem(&error)),
             Err(_) => Err(store_problem(&StoreError::TimedOut { after: *timeout })),
         }
+    }
+
+    /// Lets in only requests with one of these tokens.
+    #[must_use]
+    pub fn with_auth(mut self, auth: Arc<Auth>) -> Self {
+        self.auth = Some(auth);
+        self
     }
 
     /// What hands out IDs for a past time in a namespace, if it has such.

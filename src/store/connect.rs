@@ -7,7 +7,7 @@ use super::redis;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 use super::sql;
 use super::{MemoryStore, Store, StoreError};
-use crate::core::clock::Clock;
+use crate::core::clock::{Clock, ManualClock};
 
 /// Where the store is and how it is used.
 #[derive(Clone, PartialEq, Eq)]
@@ -105,6 +105,19 @@ pub async fn connect(
     settings: &StoreSettings,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Store>, StoreError> {
+    store(settings, clock)
+}
+
+/// Whether [`connect`] can use these settings; it asks no server.
+///
+/// # Errors
+///
+/// [`StoreError::Unusable`] when the address or another setting cannot be used.
+pub fn check(settings: &StoreSettings) -> Result<(), StoreError> {
+    store(settings, Arc::new(ManualClock::new(0))).map(drop)
+}
+
+fn store(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>, StoreError> {
     let tables = [("worker", &settings.worker_table), ("segment", &settings.segment_table)];
     if let Some((what, name)) = tables.into_iter().find(|(_, name)| !is_valid_table_name(name)) {
         return Err(StoreError::Unusable(format!(
@@ -172,7 +185,6 @@ fn unknown(url: &str, reason: &str) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::clock::ManualClock;
 
     async fn refusal(url: &str) -> String {
         let clock = Arc::new(ManualClock::new(0));

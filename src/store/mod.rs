@@ -28,7 +28,7 @@ use async_trait::async_trait;
 
 pub(crate) use self::error::with_sources;
 pub use self::{
-    connect::{StoreSettings, connect, describe, is_valid_table_name},
+    connect::{StoreSettings, check, connect, describe, is_valid_table_name},
     error::StoreError,
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, Scope, Survey},

@@ -47,15 +47,6 @@ pub struct LayoutRecord {
     pub since_tick: u64,
 }
 
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqlite"))]
-impl LayoutRecord {
-    /// As engines keep it: the keys joined by commas.
-    pub(super) fn of_columns(words: String, complete: &str, since_tick: u64) -> Self {
-        let keys = complete.split(',').filter(|key| !key.is_empty());
-        Self { words, complete: keys.map(str::to_owned).collect(), since_tick }
-    }
-}
-
 /// The store's clock and the state of a scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {

@@ -2,9 +2,9 @@
 
 use std::{fmt::Display, str::FromStr, time::Duration, vec};
 
+use super::{LayoutRecord, StoreError};
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-use super::ListedRow;
-use super::StoreError;
+use super::{ListedRow, ListedSegment};
 use crate::core::lease::Row;
 
 /// The most characters of a holder that are kept.
@@ -98,8 +98,27 @@ impl<'a> Reader<'a> {
         u64::try_from(integer).map_err(negative)
     }
 
+    /// A layout record, whose columns come next.
+    pub(super) fn layout_record(&mut self) -> Result<LayoutRecord, StoreError> {
+        let words = self.text("words")?;
+        let complete = self.text("complete")?;
+        let keys: Vec<String> = complete.split_terminator(',').map(str::to_owned).collect();
+        let is_number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_key = |key: &String| {
+            key.split_once('/').is_some_and(|(width, value)| is_number(width) && is_number(value))
+        };
+        // It is compared with what stands there when it is changed.
+        if keys.join(",") != complete || !keys.iter().all(is_key) {
+            let reason = "reserved keys such as 0/0 are joined by commas";
+            return Err(self.corrupt("complete", &Value::Text(complete), reason));
+        }
+        Ok(LayoutRecord { words, complete: keys, since_tick: self.count("since_tick")? })
+    }
+
     /// A worker's row, whose columns come next; `key` is its namespace and reserved key.
     pub(super) fn worker_row(&mut self, key: &str) -> Result<Row, StoreError> {
+        self.row = key.to_owned();
         let worker = self.count("worker_id")?;
         self.row = format!("{key} {worker}");
         let token = self.parsed("token")?;
@@ -129,13 +148,28 @@ impl<'a> Reader<'a> {
         rows.into_iter().filter_map(|row| row.inspect_err(report).ok()).collect()
     }
 
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     /// A worker's row after its namespace and reserved key.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(super) fn listed_row(&mut self) -> Result<ListedRow, StoreError> {
         let namespace = self.text("namespace")?;
         let reserved_key = self.text("reserved_key")?;
         let row = self.worker_row(&format!("{namespace} {reserved_key}"))?;
         Ok(ListedRow { namespace, reserved_key, row })
+    }
+
+    /// A segment code that is listed.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    pub(super) fn listed_segment(&mut self) -> Result<ListedSegment, StoreError> {
+        let namespace = self.text("namespace")?;
+        let code = self.text("code")?;
+        self.row = format!("{namespace} {code}");
+        Ok(ListedSegment {
+            namespace,
+            code,
+            next: self.count("next_number")?,
+            step: self.count("step")?,
+            updated_ms: self.integer("updated_at")?,
+        })
     }
 
     /// A column that the statement does not answer reads as null.

@@ -67,6 +67,9 @@ async fn the_probe_and_the_list_of_workers_tell_what_is_so() {
     assert_eq!(code, Some(0), "{err}");
     let line = out.lines().find(|line| line.contains("held")).expect("a held worker");
     assert!(line.contains(&worker) && line.contains("default"), "{out}");
+    assert!(out.ends_with("default: 511 worker ids were never used; --all lists them\n"), "{out}");
+    let (code, out, err) = run(&["workers", "--all"], &settings, node.folder());
+    assert_eq!((code, out.lines().count()), (Some(0), 1 + 512), "{out}{err}");
     let folder = node.folder().to_owned();
     let kept = tempfile::tempdir().expect("a temporary folder");
     node.stop().await;

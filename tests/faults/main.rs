@@ -23,4 +23,5 @@ mod past;
 mod report;
 mod segments;
 mod service;
+mod tokens;
 mod workers;

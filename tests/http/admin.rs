@@ -120,6 +120,23 @@ async fn operators_are_answered_to_the_end_of_the_drain() {
     assert!(TcpStream::connect(admin).await.is_err());
 }
 
+#[tokio::test]
+async fn operators_need_no_token() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tokens = folder.path().join("tokens.toml");
+    let token = format!("[[token]]\nname = \"shop\"\nhash = \"sha256:{}\"\n", "0".repeat(64));
+    std::fs::write(&tokens, token).expect("written");
+    let served = apart(&[("auth.tokens_file", tokens.to_str().expect("text"))]).await;
+    for path in ["/livez", "/readyz", "/health", "/metrics", "/cluster"] {
+        assert_eq!(served.admin(path).await.0, 200, "{path}");
+    }
+    assert_eq!(served.admin("/nowhere").await.0, 404);
+    for (path, status) in [("/id/order", 401), ("/health", 401), ("/readyz", 200)] {
+        assert_eq!(served.get(path).await.status().as_u16(), status, "{path}");
+    }
+    served.stop().await;
+}
+
 #[test]
 fn the_two_listeners_must_differ() {
     let given = [

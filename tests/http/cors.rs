@@ -31,7 +31,7 @@ async fn a_preflight_is_answered_and_claims_nothing() {
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
     assert_eq!(answer.header("access-control-allow-methods"), Some("GET,HEAD,POST"));
-    assert_eq!(answer.header("access-control-allow-headers"), Some("*"));
+    assert_eq!(answer.header("access-control-allow-headers"), Some("*,authorization"));
     assert_eq!(world.ids_issued().await, 0.0);
     world.call("OPTIONS", "/health", &asked).await.problem(405, "method_not_allowed");
 }

@@ -2,6 +2,8 @@
 
 mod accepted;
 mod admin;
+mod anything;
+mod auth;
 mod bounds;
 mod cors;
 mod documents;

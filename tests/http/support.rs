@@ -11,7 +11,7 @@ use raindrop::{
     core::clock::{Clock, SystemClock},
     keeper::{Backfill, Issuer, Keeper, KeeperSettings, SegmentKeeper, SegmentSettings},
     server::{
-        AppState, Metrics, NamespaceIssuer,
+        AppState, Auth, Metrics, NamespaceIssuer,
         config::{Config, Inputs},
         router,
     },
@@ -101,10 +101,15 @@ impl World {
             })
             .collect();
         let (segments, counting) = SegmentKeeper::start(observed, store);
+        let auth = Auth::of(&config).expect("usable tokens");
         let issuers = issuers.into_iter().map(NamespaceIssuer::from);
         let issuers = issuers.chain(counting.into_iter().map(NamespaceIssuer::from));
         let state = AppState::new(issuers, config.codes, config.http, handlers_clock, metrics);
-        let state = Arc::new(state.with_backfills(backfills));
+        let state = state.with_backfills(backfills);
+        let state = Arc::new(match auth {
+            Some(auth) => state.with_auth(Arc::new(auth)),
+            None => state,
+        });
         let router = router(Arc::clone(&state));
         Self { router, state, issuer, keeper, others: keepers, segments }
     }

@@ -22,15 +22,15 @@ use tokio::{
 use crate::support::{Answer, World};
 
 /// A world that connections reach.
-struct Reached {
-    world: World,
+pub(crate) struct Reached {
+    pub(crate) world: World,
     address: SocketAddr,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
 }
 
 impl Reached {
-    async fn start(world: World) -> Self {
+    pub(crate) async fn start(world: World) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopping) = watch::channel(false);
@@ -43,7 +43,7 @@ impl Reached {
     }
 
     /// Calls over a connection of its own.
-    async fn call(&self, method: &str, uri: &str, headers: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn call(&self, method: &str, uri: &str, headers: &[(&str, &str)]) -> Answer {
         let method = method.parse().expect("a method");
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let mut request = client.request(method, format!("http://{}{uri}", self.address));
@@ -56,7 +56,7 @@ impl Reached {
     }
 
     /// Sends these bytes, of which the last request asks to close, and reads every answer.
-    async fn exchange(&self, requests: &str) -> String {
+    pub(crate) async fn exchange(&self, requests: &str) -> String {
         let mut stream = self.connect().await;
         stream.write_all(requests.as_bytes()).await.expect("sent");
         let mut answers = String::new();
@@ -75,7 +75,7 @@ impl Reached {
         panic!("{metric} is {:?}, never {value}", self.world.metric(metric).await);
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stop.send_replace(true);
         self.serving.await.expect("no panic");
     }

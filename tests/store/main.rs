@@ -4,6 +4,7 @@
 mod support;
 
 mod conformance;
+mod garbage;
 mod late;
 mod mariadb;
 mod outage;

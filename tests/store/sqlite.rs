@@ -37,6 +37,14 @@ async fn a_file_that_cannot_be_opened_is_named() {
     assert!(reason.to_string().contains("/nowhere/raindrop.db"), "{reason}");
 }
 
+#[tokio::test]
+async fn a_folder_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let url = format!("sqlite://{}", folder.path().display());
+    let error = open(&StoreSettings::new(url)).await.prepare().await.expect_err("a folder");
+    assert!(error.is_permanent() && error.to_string().contains("is a folder"), "{error}");
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_was_removed_or_replaced_is_another_store() {

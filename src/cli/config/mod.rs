@@ -7,7 +7,10 @@ use std::{fmt::Write, fs, path::PathBuf};
 use super::{Failure, output};
 use crate::{
     core::clock::{Clock, SystemClock},
-    server::config::{Config, ConfigError},
+    server::{
+        Auth,
+        config::{Config, ConfigError},
+    },
 };
 
 #[derive(Debug, clap::Args)]
@@ -27,7 +30,11 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     match arguments.from_raindrop {
         Some(path) => convert(path),
-        None => show(&load()?),
+        None => {
+            let config = load()?;
+            Auth::of(&config)?;
+            show(&config)
+        }
     }
 }
 

@@ -10,15 +10,12 @@ use super::{
     style::Style,
 };
 use crate::core::{
-    instant::{format_unix_ms, format_unix_ms_short},
+    instant::{YEAR_MS, far_year, format_unix_ms, format_unix_ms_short},
     layout::TimeUnit,
 };
 
 const HEADINGS: [&str; 5] = ["FIELD", "BITS", "PLACE", "VALUES", "USED UP"];
-const YEAR_MS: i64 = 31_556_952_000;
 const DAY_MS: i64 = 86_400_000;
-/// 9999-12-31T00:00:00Z: what follows is told by its year alone.
-const LAST_DATE_MS: i64 = 253_402_214_400_000;
 
 pub(super) fn render(plan: &Plan, style: Style, now_ms: i64) -> String {
     let mut lines = vec![headline(plan, style), String::new()];
@@ -195,8 +192,8 @@ fn warning(plan: &Plan, now_ms: i64) -> Option<String> {
 /// An instant and how far away it is.
 fn instant(unix_ms: i64, now_ms: i64) -> String {
     let away_ms = unix_ms.saturating_sub(now_ms);
-    if unix_ms > LAST_DATE_MS {
-        return format!("the year {}", 1970 + unix_ms / YEAR_MS);
+    if let Some(year) = far_year(unix_ms) {
+        return year;
     }
     let (count, what) = match away_ms.abs() {
         away_ms if away_ms >= 2 * YEAR_MS => (away_ms / YEAR_MS, "years"),

@@ -13,7 +13,7 @@ use crate::{
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
 
-pub(super) async fn run(config: &Config, store: &dyn Store) -> Result<(), Failure> {
+pub(super) async fn run(config: &Config, store: &dyn Store, all: bool) -> Result<(), Failure> {
     let rows = match store.list().await {
         // Nobody used this store yet; a list must not be what creates it.
         Err(StoreError::Vanished(what)) => {
@@ -33,8 +33,23 @@ pub(super) async fn run(config: &Config, store: &dyn Store) -> Result<(), Failur
         let layout = layouts.get(row.namespace.as_str()).copied();
         layout.filter(|layout| row.row.marks.lanes() == layout.lanes())
     };
-    let lines: Vec<[String; 7]> = rows.iter().map(|row| line(row, layout_of(row))).collect();
-    Ok(output::print(&table(HEADINGS, &lines))?)
+    let (shown, unused): (Vec<&ListedRow>, Vec<&ListedRow>) =
+        rows.iter().partition(|row| all || !row.row.holder.is_empty());
+    let lines: Vec<[String; 7]> = shown.into_iter().map(|row| line(row, layout_of(row))).collect();
+    let text = table(HEADINGS, &lines) + &summary(&unused);
+    Ok(output::print(&text)?)
+}
+
+/// One line for each namespace.
+fn summary(unused: &[&ListedRow]) -> String {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in unused {
+        *counts.entry(row.namespace.as_str()).or_default() += 1;
+    }
+    let line = |(namespace, count): (&str, u64)| {
+        format!("{namespace}: {count} worker ids were never used; --all lists them\n")
+    };
+    counts.into_iter().map(line).collect()
 }
 
 /// Whether the configured layout is the recorded one, so that marks can be told as instants.
@@ -102,5 +117,8 @@ mod tests {
              default    7       1     held   2025-11-20T14:48:10.000Z  unused,2025-11-20T14:46:40.000Z  10.0.0.7:8080#mac\n"
         );
         assert!(line(&listed, None)[5].starts_with("0,"));
+        let said = "default: 2 worker ids were never used; --all lists them\n";
+        assert_eq!(summary(&[&listed, &listed]), said);
+        assert_eq!(summary(&[]), "");
     }
 }

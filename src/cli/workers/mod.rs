@@ -20,6 +20,9 @@ pub(super) struct WorkersArguments {
     /// The namespace to release, raise or move; all are listed.
     #[arg(long, global = true, value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
+    /// List the worker ids that were never used one by one, too.
+    #[arg(long)]
+    all: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -60,10 +63,13 @@ async fn run_on_store(config: &Config, arguments: WorkersArguments) -> Result<()
     let clock = Arc::new(SystemClock::default());
     let Some(command) = arguments.command else {
         let store = store::connect(&config.store, clock).await?;
-        let listed = list::run(config, store.as_ref()).await;
+        let listed = list::run(config, store.as_ref(), arguments.all).await;
         store.close().await;
         return listed;
     };
+    if arguments.all {
+        return Err(Failure::Usage("--all: must be left out but for the list".into()));
+    }
     let settings = keeper_of(config, &arguments.namespace)?.clone();
     if let Command::Raise(arguments) = &command {
         arguments.check(&settings.lease)?;

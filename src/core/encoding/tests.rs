@@ -199,6 +199,18 @@ fn any_friendly_layout() -> impl Strategy<Value = Layout> {
         .prop_filter("friendly texts need an instant", |layout| !layout.wraps())
 }
 
+/// A friendly text, with a part of it replaced.
+fn near_a_friendly_text() -> impl Strategy<Value = String> {
+    let years = "[+-]?[0-9]{4,19}";
+    let text = "[0-9]{4}T[0-9]{6}\\.[0-9]{3}Z(-[0-9]{1,20}){5}";
+    let noise = prop_oneof![9 => Just(String::new()), 1 => "\\PC{1,3}"];
+    (years, text, any::<proptest::sample::Index>(), noise).prop_map(|(year, text, at, noise)| {
+        let mut text = year + &text;
+        text.insert_str(at.index(text.len()), &noise);
+        text
+    })
+}
+
 proptest! {
     // Fixed, so that a run can be repeated; PROPTEST_RNG_SEED sets another.
     #![proptest_config(ProptestConfig {
@@ -235,6 +247,29 @@ proptest! {
             let number = u128::from_str_radix(&text, radix).ok();
             let expected = number.and_then(|number| Id::new(u64::try_from(number).ok()?));
             prop_assert_eq!(encoding.decode(&text, None).ok(), expected, "{}", encoding);
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused_with_a_place_inside_it(
+        text in prop_oneof![any::<String>(), near_a_friendly_text()],
+        layout in any_friendly_layout(),
+    ) {
+        for encoding in Encoding::ALL {
+            match encoding.decode(&text, Some(&layout)) {
+                Ok(id) => {
+                    let encoder = Encoder::new(encoding, false, &layout).expect("no wrap");
+                    let written = encoder.text(id).to_string();
+                    prop_assert_eq!(encoding.decode(&written, Some(&layout)), Ok(id));
+                }
+                Err(InvalidId::BadDigit { position, found, .. }) => {
+                    prop_assert_eq!(text.chars().nth(position), Some(found), "{}", encoding);
+                }
+                Err(InvalidId::Friendly { position, .. }) => {
+                    prop_assert!(text.is_char_boundary(position), "{} {}", encoding, position);
+                }
+                Err(other) => prop_assert!(!other.to_string().is_empty()),
+            }
         }
     }
 

@@ -20,7 +20,8 @@ pub fn largest_id_allowed<'a>(
     marks: impl IntoIterator<Item = &'a Marks>,
 ) -> Option<Id> {
     let last = marks.into_iter().flat_map(Marks::iter).max()?.checked_sub(1)?;
-    Some(layout.largest_id(layout.tick_of(last)))
+    // A mark beyond the end of time allows every ID that there is.
+    Some(layout.largest_id(layout.tick_of(last).min(layout.last_tick())))
 }
 
 /// Whether a namespace may move to another layout now.
@@ -105,6 +106,13 @@ const MOVING: &str = "relayout ";
 #[error("the layout record {0:?} is not what any version of `raindrop workers relayout` writes")]
 pub struct InvalidRelayout(String);
 
+impl InvalidRelayout {
+    /// That this record is not one.
+    pub fn of(record: &str) -> Self {
+        Self(record.to_owned())
+    }
+}
+
 impl Recorded {
     /// Reads the text of a record. Words of a layout are taken as they are.
     ///
@@ -150,7 +158,7 @@ impl FromStr for Relayout {
             Some(Self { token: token.parse().ok()?, stage, from, to })
         };
         let relayout = read().filter(|relayout| relayout.to_string() == text);
-        relayout.ok_or_else(|| InvalidRelayout(text.to_owned()))
+        relayout.ok_or_else(|| InvalidRelayout::of(text))
     }
 }
 
@@ -192,6 +200,14 @@ mod tests {
         let at = |ms| judge_relayout(&narrow, ms, largest);
         assert!(matches!(at(from_ms), RelayoutVerdict::Allowed { .. }));
         assert!(matches!(at(from_ms - 1), RelayoutVerdict::TooSmall { .. }));
+    }
+
+    #[test]
+    fn a_mark_beyond_the_end_of_time_allows_every_id() {
+        for layout in Preset::ALL.map(preset) {
+            let largest = largest_id_allowed(&layout, [&Marks::all_at(i64::MAX as u64, 1)]);
+            assert_eq!(largest.map(|id| id.get() + 1), Some(1 << layout.widths().total()));
+        }
     }
 
     #[test]

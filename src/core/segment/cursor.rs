@@ -183,6 +183,14 @@ impl<P: Policy> SegmentCursor<P> {
         self.chain.load().as_ref().map_or(0, |chain| chain.left(next).count)
     }
 
+    /// The last of the next `count` numbers, if so many are in hand and nobody else claims before.
+    pub(crate) fn last_of_next(&self, count: u64) -> Option<u64> {
+        // A closed cursor is above every block.
+        let next = self.next.load(Ordering::Acquire);
+        let taken = self.chain.load().as_ref()?.take(next, count).ok()?;
+        Some(self.progression.number(taken.end() - 1))
+    }
+
     /// How many numbers the largest claim lacked since the last call; 0 if none did.
     pub(crate) fn take_missing(&self) -> u64 {
         self.missing.swap(0, Ordering::AcqRel)

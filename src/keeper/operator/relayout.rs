@@ -21,8 +21,8 @@ use crate::{
         id::Id,
         layout::Layout,
         lease::{
-            Marks, Recorded, Relayout, RelayoutStage, RelayoutVerdict, judge_relayout,
-            largest_id_allowed, marks_beyond,
+            InvalidRelayout, Marks, Recorded, Relayout, RelayoutStage, RelayoutVerdict,
+            judge_relayout, largest_id_allowed, marks_beyond,
         },
     },
     store::{LayoutRecord, ListedRow},
@@ -89,6 +89,10 @@ impl Operator {
                 // Marks are still the old layout's: any layout may be moved to.
                 RelayoutStage::Fencing => (relayout.from, record.words.clone()),
                 RelayoutStage::Converting { tick } if relayout.to == to => {
+                    // Its marks would be no marks, and begin again at 0.
+                    if tick > self.settings.layout.last_tick() {
+                        return Err(InvalidRelayout::of(&record.words).into());
+                    }
                     let from = relayout.from.clone();
                     let text = |token| Relayout { token, ..relayout.clone() }.to_string();
                     let words = self.write_record(&record.words, &record, text).await?;

@@ -69,6 +69,14 @@ impl<P: Policy> SegmentIssuer<P> {
         Ok(SegmentHandle::new(&self.shared, &self.namespace, self.code(code)?))
     }
 
+    /// A number that the last of `count` further numbers of this code will not be below, as far as
+    /// this node knows; `None` when the code was never used here.
+    pub fn last_at_least(&self, code: &str, count: u32) -> Option<Id> {
+        let code = self.namespace.known(code)?;
+        let last = code.cursor.last_of_next(u64::from(count)).unwrap_or(0);
+        Id::new(last.max(code.spec.first()))
+    }
+
     fn code(&self, name: &str) -> Result<Arc<Code<P>>, IssueError> {
         if !is_valid_code(name) {
             return Err(IssueError::Refused(ClaimError::InvalidCode(name.to_owned())));

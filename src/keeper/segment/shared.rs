@@ -184,12 +184,13 @@ impl<P: Policy> Namespace<P> {
 
     /// The code of this name, made if that is allowed.
     pub(super) fn code(self: &Arc<Self>, name: &str) -> Result<Arc<Code<P>>, IssueError> {
+        self.known(name).map_or_else(|| self.make(name), Ok)
+    }
+
+    /// The code of this name, if there is one.
+    pub(super) fn known(&self, name: &str) -> Option<Arc<Code<P>>> {
         let codes = self.codes.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(code) = codes.get(name) {
-            return Ok(Arc::clone(code));
-        }
-        drop(codes);
-        self.make(name)
+        codes.get(name).map(Arc::clone)
     }
 
     #[cold]

@@ -134,6 +134,7 @@ pub const KEYS: &[Key] = &[
     key("http.max_in_flight", "4096", "Requests for IDs at a time; others are answered 503."),
     key("http.drain_delay", "0s", "How long a stopping node serves on after it is not ready."),
     key("http.shutdown_timeout", "10s", "How long open requests and the release may then take."),
+    unset("auth.tokens_file", "The tokens that requests need (docs/security.md); none by default."),
     key("log.level", "info", "off, error, warn, info, debug or trace."),
     key("log.format", "text", "text or json."),
 ];

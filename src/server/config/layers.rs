@@ -143,19 +143,9 @@ impl Layers {
     }
 
     fn file(&mut self, path: &Path) {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => return self.file_problem(path, error.to_string()),
-        };
-        match File::from_str(&text, FileFormat::Toml).collect() {
+        match read_toml(path) {
             Ok(table) => self.table("", table, &|_| Source::File(path.to_owned())),
-            Err(error) => {
-                // Lines with a bar quote the file, which may hold a secret.
-                let text = error.to_string();
-                let said: Vec<&str> =
-                    text.lines().filter(|line| !line.contains('|')).map(str::trim).collect();
-                self.file_problem(path, said.join("; "));
-            }
+            Err(problem) => self.problems.push(problem),
         }
     }
 
@@ -251,6 +241,19 @@ impl Layers {
     fn file_problem(&mut self, path: &Path, reason: String) {
         self.problems.push(ConfigProblem::File { path: path.to_owned(), reason });
     }
+}
+
+/// Reads a file of keys; nothing of what it says is told when it cannot be read.
+pub(in crate::server) fn read_toml(path: &Path) -> Result<Map<String, Value>, ConfigProblem> {
+    let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
+    let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    File::from_str(&text, FileFormat::Toml).collect().map_err(|error| {
+        // Lines with a bar quote the file, which may hold a secret.
+        let text = error.to_string();
+        let said: Vec<&str> =
+            text.lines().filter(|line| !line.contains('|')).map(str::trim).collect();
+        problem(said.join("; "))
+    })
 }
 
 fn text_of(kind: &ValueKind) -> String {

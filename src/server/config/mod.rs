@@ -4,6 +4,7 @@
 //! is reported together. A new key is one line in the key table and one in its section's file.
 //! Each namespace is read by the same sections, from its own keys and those it inherits.
 
+mod auth;
 mod codes;
 mod duration;
 mod host;
@@ -26,11 +27,10 @@ mod store;
 mod tests;
 mod worker;
 
-pub(crate) use self::{
-    duration::{FORM as DURATION_FORM, parse as parse_duration},
-    secret::percent_encode,
-};
+pub(super) use self::layers::read_toml;
+pub(crate) use self::names::{NAMESPACE_PATTERN, is_namespace};
 pub use self::{
+    auth::AuthConfig,
     host::Host,
     http::{CorsOrigins, HttpConfig},
     keys::{KEYS, Key, Scope},
@@ -40,6 +40,10 @@ pub use self::{
     problem::{ConfigError, ConfigProblem},
     secret::hide_password,
     source::Source,
+};
+pub(crate) use self::{
+    duration::{FORM as DURATION_FORM, parse as parse_duration},
+    secret::percent_encode,
 };
 use self::{layers::Layers, reader::Reader};
 use super::codes::Codes;
@@ -59,6 +63,8 @@ pub struct Config {
     pub store: StoreSettings,
     /// How requests are served.
     pub http: HttpConfig,
+    /// Who may send requests.
+    pub auth: AuthConfig,
     /// How much is logged.
     pub log: LogConfig,
     effective: Vec<EffectiveSetting>,
@@ -84,6 +90,7 @@ impl Config {
     pub fn load(inputs: &Inputs) -> Result<Self, ConfigError> {
         let mut reader = Reader::new(Layers::collect(inputs));
         let http = http::read(&mut reader);
+        let auth = auth::read(&mut reader);
         let log = log::read(&mut reader);
         let mut namespaces = vec![namespace::read(&mut reader, None, &inputs.host, &http)];
         for name in reader.namespaces() {
@@ -103,7 +110,7 @@ impl Config {
         effective.extend(of_codes);
         let problems = reader.into_problems();
         if problems.is_empty() {
-            Ok(Self { namespaces, codes, store, http, log, effective })
+            Ok(Self { namespaces, codes, store, http, auth, log, effective })
         } else {
             Err(ConfigError(problems))
         }

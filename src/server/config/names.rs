@@ -7,7 +7,7 @@ pub(super) const NAMESPACES: &str = "namespaces";
 /// The list of codes.
 pub(super) const CODES: &str = "code";
 /// What a namespace may be named.
-pub(super) const NAMESPACE_PATTERN: &str = "[a-z][a-z0-9_]{0,31}";
+pub(crate) const NAMESPACE_PATTERN: &str = "[a-z][a-z0-9_]{0,31}";
 
 /// The namespace of a dotted name, and the rest: `orders` and `lease.ttl` of
 /// `namespaces.orders.lease.ttl`.
@@ -51,7 +51,7 @@ pub(super) fn is_section(name: &str) -> bool {
 }
 
 /// Whether a namespace may have this name.
-pub(super) fn is_namespace(name: &str) -> bool {
+pub(crate) fn is_namespace(name: &str) -> bool {
     let rest = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     (1..=32).contains(&name.len())
         && name.starts_with(|first: char| first.is_ascii_lowercase())

@@ -7,7 +7,7 @@ use super::{
     reader::Reader,
     secret::{hide_password, with_password},
 };
-use crate::store::{StoreSettings, is_valid_table_name};
+use crate::store::{self, StoreSettings, is_valid_table_name};
 
 pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceRead]) -> StoreSettings {
     let table = "a name that matches [A-Za-z_][A-Za-z0-9_]{0,47}";
@@ -24,12 +24,22 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceRead]) -> StoreSe
     if url == "memory:" {
         refuse_forgetting(reader, namespaces);
     }
-    StoreSettings { url, worker_table, segment_table, max_connections, timeout }
+    let settings = StoreSettings { url, worker_table, segment_table, max_connections, timeout };
+    let is_bad = reader.is_bad("store.");
+    if let (false, Err(reason)) = (is_bad, store::check(&settings)) {
+        reader.reject(url_key(reader), format!("an address that can be used: {reason}"));
+    }
+    settings
+}
+
+/// The key that the address is from.
+fn url_key(reader: &Reader) -> &'static str {
+    if reader.is_given("store.url_file") { "store.url_file" } else { "store.url" }
 }
 
 /// `memory:` is for worker ids that are given.
 fn refuse_forgetting(reader: &mut Reader, namespaces: &[NamespaceRead]) {
-    let key = if reader.is_given("store.url_file") { "store.url_file" } else { "store.url" };
+    let key = url_key(reader);
     let names = |is_meant: &dyn Fn(&NamespaceRead) -> bool| {
         let meant = namespaces.iter().filter(|namespace| is_meant(namespace));
         meant.map(|namespace| namespace.config.name.as_str()).collect::<Vec<_>>().join(", ")

@@ -3,6 +3,7 @@ use std::{fs, time::Duration};
 use super::*;
 use crate::core::issue::RollbackPolicy;
 
+mod anything;
 mod namespaces;
 mod segments;
 
@@ -128,7 +129,7 @@ fn the_file_may_be_named_by_the_environment_and_must_then_be_there() {
 fn every_problem_is_reported_at_once_with_its_source() {
     let (_folder, mut inputs) = file(
         "mode = 'segments'\nunknown = 1\n[layout]\nworker_bits = 2\n[lease]\nttl = 300\nrenew = '2m'\n\
-         [http]\nlisten = ['a', 'b']\nprot = 1\n[log.level]\nx = 1\n",
+         [http]\nlisten = ['a', 'b']\nprot = 1\n[auth]\ntokens_file = ''\n[log.level]\nx = 1\n",
     );
     inputs.environment = environment(&[
         ("codes.max", "0"),
@@ -142,7 +143,8 @@ fn every_problem_is_reported_at_once_with_its_source() {
     let mut found = problems(&inputs);
     found.sort();
     let expected = [
-        "codes.allow = good,bad code (environment variable RAINDROP__CODES__ALLOW): must be codes that match [A-Za-z0-9][A-Za-z0-9._:-]{0,63}".to_owned(),
+        format!("auth.tokens_file = nothing ({file}): must be the path of a file"),
+        "codes.allow = good,bad code (environment variable RAINDROP__CODES__ALLOW): must be codes that match [A-Za-z0-9][A-Za-z0-9._:-]{0,63}".into(),
         "codes.max = 0 (environment variable RAINDROP__CODES__MAX): must be 1 to 10000000".into(),
         "http.cors_origins = https://a.example/path (environment variable RAINDROP__HTTP__CORS_ORIGINS): must be * alone, or origins such as https://app.example.com".into(),
         format!("http.listen = [a, b] ({file}): must be an address and port such as 127.0.0.1:8080 or [::]:8080"),
@@ -152,7 +154,7 @@ fn every_problem_is_reported_at_once_with_its_source() {
         format!("lease.ttl = 300 ({file}): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h"),
         format!("log.level = {{…}} ({file}): must be off, error, warn, info, debug, trace"),
         format!("mode = segments ({file}): must be snowflake or segment"),
-        format!("unknown ({file}): unknown key; known are mode, layout, worker, store, issue, lease, rollback, segment, codes, http, log, namespaces, code"),
+        format!("unknown ({file}): unknown key; known are mode, layout, worker, store, issue, lease, rollback, segment, codes, http, auth, log, namespaces, code"),
         "worker.prefer_previous = yes (environment variable RAINDROP__WORKER__PREFER_PREVIOUS): must be true or false".into(),
     ];
     assert_eq!(found, expected);
@@ -279,6 +281,11 @@ fn every_kind_of_store_has_its_addresses() {
         ("redis://db", cfg!(feature = "redis")),
         ("rediss://u@db:6380/1", cfg!(feature = "redis")),
         ("redis-sentinel://db", false),
+        ("mysql://u@db", false),
+        ("postgres://u@db:port/ids", false),
+        ("redis://db/words", false),
+        ("sqlite:///", false),
+        ("sqlite://a.db?mode=ro", false),
         ("redis:db", false),
     ] {
         assert_eq!(Config::load(&environment(&[("store.url", url)])).is_ok(), is_built_in, "{url}");

@@ -12,6 +12,7 @@ use crate::{
     },
     server::{
         accept::prefers_text,
+        auth::Caller,
         issuer::NamespaceIssuer,
         params::{Params, invalid},
         problem::{Problem, ProblemCode},
@@ -54,13 +55,16 @@ impl<'a, const MANY: bool> Asked<'a, MANY> {
     pub(in crate::server) fn read(
         code: &'a str,
         head: &Parts,
+        caller: &Caller,
         state: &'a AppState,
     ) -> Result<Self, Problem> {
         if !is_valid_code(code) {
             return Err(invalid_code(&format!("{code:?}")));
         }
         let params = Params::read(&head.uri, Self::PARAMETERS)?;
+        caller.check_code(code, state)?;
         let (namespace, prefix) = state.codes.locate(code, params.get("namespace"))?;
+        caller.check_namespace(namespace, state)?;
         let issuer = state.issuer(namespace)?;
         let count = params.get("n").map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
         let form = read_form(params.get("format"), MANY, prefers_text(&head.headers))?;
@@ -84,11 +88,12 @@ impl<'a, const MANY: bool> Asked<'a, MANY> {
         let past = params.get("at").map(read_past).transpose()?;
         let instant_ms = || past.as_ref().map_or_else(|| state.clock.now_ms(), |past| past.at_ms);
         // Known before a claim that would be thrown away: IDs only grow.
-        if form == Form::Number
-            && let Some(layout) = issuer.layout()
-            && let Some(smallest) = smallest_at(layout, instant_ms())
-        {
-            refuse_unsafe(smallest)?;
+        if form == Form::Number {
+            let at_least = match issuer {
+                NamespaceIssuer::Snowflake(issuer) => smallest_at(issuer.layout(), instant_ms()),
+                NamespaceIssuer::Segment(issuer) => issuer.last_at_least(code, count),
+            };
+            at_least.map_or(Ok(()), refuse_unsafe)?;
         }
         let texts = Texts::new(prefix.map(|prefix| &**prefix).unwrap_or_default(), encoder);
         Ok(Self { issuer, code, count, form, texts, past })

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::{
     core::{instant::parse_unix_ms, layout::Bounds},
     server::{
+        auth::Caller,
         endpoints::parse::no_fields,
         params::{Params, invalid},
         problem::Problem,
@@ -29,10 +30,12 @@ struct Answer {
 /// Answers the smallest IDs at two instants.
 pub(in crate::server) async fn bounds(
     State(state): State<Arc<AppState>>,
+    caller: Caller,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let params = Params::read(&uri, &["from", "to", "namespace"])?;
     let namespace = params.get("namespace").unwrap_or(DEFAULT_NAMESPACE);
+    caller.check_namespace(namespace, &state)?;
     let layout = state.issuer(namespace)?.layout().ok_or_else(|| no_fields(namespace))?;
     let read = |name| read_instant(name, params.get(name).unwrap_or_default());
     let (from_ms, to_ms) = (read("from")?, read("to")?);

@@ -15,27 +15,29 @@ use super::{
     id::write_one,
     ids::{Batch, write_batch},
 };
-use crate::server::{issuer::NamespaceIssuer, problem::Problem, state::AppState};
+use crate::server::{auth::Caller, issuer::NamespaceIssuer, problem::Problem, state::AppState};
 
 /// Answers one ID, or `n` of them in ascending order.
 pub(in crate::server) async fn issue<const MANY: bool>(
     State(state): State<Arc<AppState>>,
+    caller: Caller,
     code: Result<Path<String>, PathRejection>,
     head: Parts,
 ) -> Result<Response, Problem> {
     let code = decoded(code)?;
-    let answer = Asked::<MANY>::read(&code, &head, &state)?.answer().await?;
+    let answer = Asked::<MANY>::read(&code, &head, &caller, &state)?.answer().await?;
     Ok(answer.into_response(HeaderMap::new()).map(Body::from))
 }
 
 /// Answers HEAD: the request is checked, and nothing is claimed.
 pub(in crate::server) async fn check<const MANY: bool>(
     State(state): State<Arc<AppState>>,
+    caller: Caller,
     code: Result<Path<String>, PathRejection>,
     head: Parts,
 ) -> Result<Response, Problem> {
     let code = decoded(code)?;
-    Ok(without_ids(Asked::<MANY>::read(&code, &head, &state)?.form))
+    Ok(without_ids(Asked::<MANY>::read(&code, &head, &caller, &state)?.form))
 }
 
 fn decoded(code: Result<Path<String>, PathRejection>) -> Result<String, Problem> {

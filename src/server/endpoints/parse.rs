@@ -17,6 +17,7 @@ use crate::{
         preset::NamedLayout,
     },
     server::{
+        auth::Caller,
         codes::LocatedText,
         endpoints::asked::read_encoding,
         params::{Params, invalid},
@@ -102,6 +103,7 @@ pub struct NoFields<'a>(pub &'a str);
 /// Answers the fields of an ID.
 pub(in crate::server) async fn parse_id(
     State(state): State<Arc<AppState>>,
+    caller: Caller,
     id: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -115,6 +117,10 @@ pub(in crate::server) async fn parse_id(
     let Path(text) =
         id.map_err(|_| Problem::new(ProblemCode::InvalidId, "the ID must be UTF-8"))?;
     let LocatedText { namespace, prefix, text } = state.codes.locate_text(&text, asked)?;
+    // Another system's IDs are of no namespace.
+    if named.is_none() {
+        caller.check_namespace(namespace, &state)?;
+    }
     let issuer = state.issuer(namespace)?;
     let layout = named.as_ref().map_or(issuer.layout(), NamedLayout::layout);
     let id = encoding.decode(text, layout).map_err(|error| Problem::from(error).after(prefix))?;

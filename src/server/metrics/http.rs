@@ -29,7 +29,7 @@ const METHODS: [Method; 7] = [
     Method::DELETE,
     Method::PATCH,
 ];
-const STATUSES: [u16; 11] = [200, 400, 404, 405, 408, 413, 414, 422, 429, 500, 503];
+const STATUSES: [u16; 13] = [200, 400, 401, 403, 404, 405, 408, 413, 414, 422, 429, 500, 503];
 
 /// The metrics of requests.
 pub(in crate::server) struct HttpMetrics {

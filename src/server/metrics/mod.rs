@@ -1,5 +1,6 @@
 //! Every metric, in a registry of its own. Labels name the namespace, never the code.
 
+mod auth;
 mod connections;
 mod http;
 mod keeper;
@@ -13,8 +14,8 @@ use prometheus::{
     process_collector::ProcessCollector,
 };
 
+use self::{auth::AuthMetrics, http::HttpMetrics, keeper::KeeperMetrics};
 pub(super) use self::{connections::Connections, http::track};
-use self::{http::HttpMetrics, keeper::KeeperMetrics};
 use super::issuer::NamespaceIssuer;
 use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
 
@@ -22,6 +23,7 @@ use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
 pub struct Metrics {
     registry: Registry,
     pub(super) http: HttpMetrics,
+    pub(super) auth: AuthMetrics,
     keeper: KeeperMetrics,
     gauges: Gauges,
 }
@@ -45,6 +47,7 @@ impl Metrics {
         let registry = Registry::new();
         let metrics = Self {
             http: HttpMetrics::new(&registry),
+            auth: AuthMetrics::new(&registry),
             keeper: KeeperMetrics::new(&registry),
             gauges: Gauges::new(&registry),
             registry,

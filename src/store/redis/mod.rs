@@ -251,9 +251,7 @@ fn record_of(
     let mut fields = record.into_iter().map(text);
     let mut next = || fields.next().unwrap_or(Value::Null);
     let values = vec![next(), next(), integer(next())];
-    let mut reader = Reader::new(&key.name, namespace, values);
-    let (words, complete) = (reader.text("words")?, reader.text("complete")?);
-    Ok(LayoutRecord::of_columns(words, &complete, reader.count("since_tick")?))
+    Reader::new(&key.name, namespace, values).layout_record()
 }
 
 /// A row's values in the reader's order.

@@ -126,10 +126,7 @@ impl<E: Engine> Store for SqlStore<E> {
         let rows = self.connections.fetch(sql, &[Arg::Text(namespace)]).await?;
         let Some(row) = rows.into_iter().next() else { return Ok(None) };
         let table = format!("{}_layout", self.worker_table);
-        let mut reader = Reader::new(&table, namespace, row);
-        let words = reader.text("words")?;
-        let complete = reader.text("complete")?;
-        Ok(Some(LayoutRecord::of_columns(words, &complete, reader.count("since_tick")?)))
+        Reader::new(&table, namespace, row).layout_record().map(Some)
     }
 
     async fn swap_record(

@@ -171,17 +171,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
 
     async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
         let rows = self.connections.fetch(&self.segments.list, &[]).await?;
-        rows.into_iter()
-            .map(|row| {
-                let mut reader = Reader::new(&self.segment_table, "", row);
-                Ok(ListedSegment {
-                    namespace: reader.text("namespace")?,
-                    code: reader.text("code")?,
-                    next: reader.count("next_number")?,
-                    step: reader.count("step")?,
-                    updated_ms: reader.integer("updated_at")?,
-                })
-            })
-            .collect()
+        let listed = |row| Reader::new(&self.segment_table, "", row).listed_segment();
+        rows.into_iter().map(listed).collect()
     }
 }

@@ -134,6 +134,10 @@ impl Engine for SqliteEngine {
     async fn open(&self) -> Result<SqliteConnection, Failure> {
         let may_create = self.opened.get().is_none() && self.may_create.load(Ordering::Relaxed);
         let path = self.options.get_filename();
+        if path.is_dir() {
+            let reason = format!("{} is a folder, and must be a file", self.path());
+            return Err(StoreError::Unusable(reason).into());
+        }
         if !may_create && !path.exists() {
             return Err(StoreError::Vanished(format!("{} does not exist", self.path())).into());
         }

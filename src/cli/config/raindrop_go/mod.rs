@@ -262,7 +262,12 @@ impl Conversion {
         for problem in loaded.err().into_iter().flat_map(|error| error.0) {
             let told = match problem {
                 ConfigProblem::Value { key, value, allowed, .. } => {
-                    format!("{} = {value}: must be {allowed}", self.name_of(&key))
+                    let begin = format!("{} = ", self.name_of(&key));
+                    // What could not even be read was told as it stands there.
+                    if self.original.problems.iter().any(|told| told.starts_with(&begin)) {
+                        continue;
+                    }
+                    format!("{begin}{value}: must be {allowed}")
                 }
                 problem => problem.to_string(),
             };

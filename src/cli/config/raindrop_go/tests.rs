@@ -174,6 +174,15 @@ fn what_behaves_differently_is_told() {
 }
 
 #[test]
+fn a_value_that_cannot_be_read_is_told_once() {
+    for field in ["WorkIdLength = 9", "Length = 41"] {
+        let (name, _) = field.split_once(" = ").expect("a value");
+        let found = problems(&SMALLEST.replace(field, &format!("{name} = \"x\"")));
+        assert!(found.len() == 1 && found[0].contains("must be a whole number"), "{found:?}");
+    }
+}
+
+#[test]
 fn every_problem_is_told_under_the_originals_name() {
     let text = LOGGED
         .replace("\"timeUnit\": 2", "\"timeUnit\": 6")

@@ -1,0 +1,34 @@
+//! A service of axum that answers constants: what HTTP costs without Raindrop.
+
+use std::{env::args, error::Error};
+
+use axum::{
+    Router,
+    body::Bytes,
+    http::{HeaderValue, header},
+    routing::get,
+    serve::{self, ListenerExt as _},
+};
+use raindrop_bench::constants::of_arguments;
+use tokio::net::TcpListener;
+
+/// Like Raindrop: the runtime of many threads, TCP_NODELAY, and answers without a copy.
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (address, constants) = of_arguments(args())?;
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    let mut router = Router::new();
+    for (path, body) in constants {
+        let (headers, body) = (headers.clone(), Bytes::from(body));
+        router = router.route(&path, get(async move || (headers.clone(), body.clone())));
+    }
+    let listener = TcpListener::bind(address).await?;
+    let listener = listener.tap_io(|stream| {
+        // Without it answers would wait for the client's acknowledgements.
+        let _ = stream.set_nodelay(true);
+    });
+    Ok(serve::serve(listener, router).await?)
+}

@@ -1,0 +1,107 @@
+//! The bytes that are sent, made before anything is measured.
+
+use super::answer::Protocol;
+
+/// Codes are used in turn, so that no code's clock is the limit: at 12 bits of sequence one code
+/// has 4096 IDs a millisecond.
+const CODES: usize = 64;
+/// For large batches: one of 1000 uses a quarter of a code's millisecond.
+const CODES_FOR_BATCHES: usize = 1024;
+
+/// Requests in the batches in which a connection sends them.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    pub(crate) protocol: Protocol,
+    /// How many requests a batch has; the next is sent when all of them are answered.
+    pub(crate) depth: usize,
+    /// IDs in an answer.
+    pub(crate) ids: usize,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Requests {
+    /// `/id`, with so many codes in turn.
+    pub(crate) fn one(depth: usize, codes: usize) -> Self {
+        Self::http(depth, 1, codes, |code| format!("/id/{}", code_name(code)))
+    }
+
+    /// `/ids` with `n`.
+    pub(crate) fn many(depth: usize, n: usize) -> Self {
+        let codes = if n < 1000 { CODES } else { CODES_FOR_BATCHES };
+        Self::http(depth, n, codes, |code| format!("/ids/{}?n={n}", code_name(code)))
+    }
+
+    /// `/id`, with so many codes that their number is no limit.
+    pub(crate) fn id(depth: usize) -> Self {
+        Self::one(depth, CODES)
+    }
+
+    /// Always the same path, whose answer is as long as one of `ids` IDs.
+    pub(crate) fn constant(depth: usize, ids: usize, path: &str) -> Self {
+        Self::http(depth, ids, 1, |_| path.to_owned())
+    }
+
+    /// `INCR` of so many keys as there are codes.
+    pub(crate) fn increments(depth: usize) -> Self {
+        Self::new(Protocol::Redis, depth, 1, CODES, |key| {
+            let key = code_name(key);
+            format!("*2\r\n$4\r\nINCR\r\n${}\r\n{key}\r\n", key.len())
+        })
+    }
+
+    fn http(depth: usize, ids: usize, codes: usize, path: impl Fn(usize) -> String) -> Self {
+        Self::new(Protocol::Http, depth, ids, codes, |code| {
+            format!("GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n\r\n", path(code))
+        })
+    }
+
+    fn new(
+        protocol: Protocol,
+        depth: usize,
+        ids: usize,
+        codes: usize,
+        request: impl Fn(usize) -> String,
+    ) -> Self {
+        // The codes go on from batch to batch; the last batch ends with the last code.
+        let batches = if codes.is_multiple_of(depth) { codes / depth } else { codes };
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for batch in 0..batches {
+            for at in 0..depth {
+                bytes.extend_from_slice(request((batch * depth + at) % codes).as_bytes());
+            }
+            ends.push(bytes.len());
+        }
+        Self { protocol, depth, ids, bytes, ends }
+    }
+
+    /// The batch of this number; they come round again.
+    pub(crate) fn batch(&self, number: usize) -> &[u8] {
+        let at = number % self.ends.len();
+        let from = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[from..self.ends[at]]
+    }
+}
+
+/// A code's name: all have one length.
+pub(crate) fn code_name(number: usize) -> String {
+    format!("code-{number:06}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_use_every_code_equally() {
+        for (codes, depth) in [(1, 1), (1, 16), (10, 16), (64, 16), (1000, 16)] {
+            let requests = Requests::one(depth, codes);
+            let sent: String = (0..requests.ends.len())
+                .map(|batch| str::from_utf8(requests.batch(batch)).expect("text").to_owned())
+                .collect();
+            let times = |code| sent.matches(&format!("/id/{} ", code_name(code))).count();
+            assert!((0..codes).all(|code| times(code) == times(0)), "{codes} codes, {depth} deep");
+            assert_eq!(times(0) * codes, requests.ends.len() * depth);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `raindrop token`: makes a token.
+
+use rand::{TryRng, rngs::SysRng};
+
+use super::{Failure, output};
+use crate::{
+    core::code::{CODE_PATTERN, is_valid_code},
+    server::{
+        TokenHash,
+        config::{NAMESPACE_PATTERN, is_namespace},
+        is_code_or_beginning,
+    },
+};
+
+/// What every token begins with, so that it is known for one where it should not be.
+const BEGINNING: &str = "raindrop_";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct TokenArguments {
+    /// Whose token it is, for people and logs.
+    #[arg(value_parser = name)]
+    name: String,
+    /// The namespaces that it may use, comma-separated; all by default, none when empty.
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
+    namespaces: Option<Vec<String>>,
+    /// The codes that it may use, such as order or invoice:*, comma-separated; all by default,
+    /// none when empty.
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = codes)]
+    codes: Option<Vec<String>>,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    checked(text, is_valid_code(text), CODE_PATTERN)
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    checked(text, text.is_empty() || is_namespace(text), NAMESPACE_PATTERN)
+}
+
+fn codes(text: &str) -> Result<String, String> {
+    let is_valid = text.is_empty() || is_code_or_beginning(text);
+    checked(text, is_valid, &format!("{CODE_PATTERN}, with a * behind for all that begin so"))
+}
+
+fn checked(text: &str, is_valid: bool, allowed: &str) -> Result<String, String> {
+    is_valid.then(|| text.to_owned()).ok_or_else(|| format!("must match {allowed}"))
+}
+
+pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
+    let mut random = [0; 32];
+    SysRng
+        .try_fill_bytes(&mut random)
+        .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
+    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = format!("{BEGINNING}{digits}");
+    output::print(&entry(arguments, TokenHash::of(token.as_bytes())))?;
+    Ok(output::tell(&format!("{token}\n"))?)
+}
+
+fn entry(arguments: &TokenArguments, hash: TokenHash) -> String {
+    let mut lines = vec![
+        "[[token]]".to_owned(),
+        format!("name = {:?}", arguments.name),
+        format!("hash = \"{hash}\""),
+    ];
+    let lists = [("namespaces", &arguments.namespaces), ("codes", &arguments.codes)];
+    let given = lists.iter().filter_map(|(field, list)| Some((field, list.as_ref()?)));
+    lines.extend(given.map(|(field, list)| {
+        let list: Vec<_> = list.iter().filter(|item| !item.is_empty()).collect();
+        format!("{field} = {list:?}")
+    }));
+    lines.push("\n".into());
+    lines.join("\n")
+}

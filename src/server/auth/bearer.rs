@@ -1,0 +1,72 @@
+//! The header that carries a token.
+
+use axum::http::{HeaderMap, header};
+
+/// Longer ones are not hashed, so that nobody makes the service work for nothing.
+pub(super) const LONGEST: usize = 512;
+
+/// What a request carries.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Carried<'a> {
+    /// No token; perhaps something of another scheme.
+    Nothing,
+    /// More than one header, or something that can be no token.
+    Unusable,
+    /// Perhaps one that is known.
+    Token(&'a [u8]),
+}
+
+pub(super) fn read(headers: &HeaderMap) -> Carried<'_> {
+    let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
+    let Some(value) = values.next() else { return Carried::Nothing };
+    if values.next().is_some() {
+        return Carried::Unusable;
+    }
+    let value = value.as_bytes();
+    let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
+    let (scheme, token) = value.split_at(end);
+    let token = token.trim_ascii();
+    match scheme.eq_ignore_ascii_case(b"bearer") {
+        false => Carried::Nothing,
+        true if token.is_empty() || token.len() > LONGEST => Carried::Unusable,
+        true => Carried::Token(token),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn one_header_of_the_right_scheme_carries_a_token() {
+        let longest = "x".repeat(LONGEST);
+        let bearer = |token: &str| format!("Bearer {token}").into_bytes();
+        let cases: [(&[u8], Carried<'_>); 12] = [
+            (b"Bearer abc", Carried::Token(b"abc")),
+            (b"bearer abc", Carried::Token(b"abc")),
+            (b"BEARER   abc  ", Carried::Token(b"abc")),
+            (b"Bearer a b", Carried::Token(b"a b")),
+            (b"Bearer \xff\xfe", Carried::Token(b"\xff\xfe")),
+            (&bearer(&longest), Carried::Token(longest.as_bytes())),
+            (&bearer(&format!("{longest}x")), Carried::Unusable),
+            (b"Bearer", Carried::Unusable),
+            (b"Bearer   ", Carried::Unusable),
+            (b"Basic YTpi", Carried::Nothing),
+            (b"Bearerabc", Carried::Nothing),
+            (b"", Carried::Nothing),
+        ];
+        for (value, carried) in cases {
+            let value = HeaderValue::from_bytes(value).expect("a header");
+            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value.clone())]);
+            assert_eq!(read(&headers), carried, "{value:?}");
+        }
+        assert_eq!(read(&HeaderMap::new()), Carried::Nothing);
+        let mut two = HeaderMap::new();
+        for _ in 0..2 {
+            two.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer abc"));
+        }
+        assert_eq!(read(&two), Carried::Unusable);
+    }
+}

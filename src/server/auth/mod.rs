@@ -1,0 +1,115 @@
+//! Who may ask: bearer tokens (RFC 6750), of which only hashes are known.
+
+mod bearer;
+mod caller;
+mod file;
+mod reload;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use std::path::{Path, PathBuf};
+
+use arc_swap::ArcSwap;
+use axum::http::HeaderMap;
+
+pub(crate) use self::tokens::{TokenHash, is_code_or_beginning};
+use self::{bearer::Carried, tokens::Tokens};
+pub(super) use self::{
+    caller::{Caller, authenticate},
+    reload::on_hangup,
+};
+use super::{
+    config::{Config, ConfigError},
+    problem::{Problem, ProblemCode},
+    state::AppState,
+};
+
+/// What a request without a token is told (RFC 6750).
+const MISSING: &str = r#"Bearer realm="raindrop""#;
+/// What a request with a token that is not known is told.
+const INVALID: &str = r#"Bearer realm="raindrop", error="invalid_token""#;
+
+/// The tokens that requests need, as a file lists them.
+#[derive(Debug)]
+pub struct Auth {
+    file: PathBuf,
+    namespaces: Vec<String>,
+    tokens: ArcSwap<Tokens>,
+}
+
+impl Auth {
+    /// The tokens of a file, for a service of these namespaces.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the file, at once; neither tokens nor hashes are told.
+    pub fn open(
+        file: impl Into<PathBuf>,
+        namespaces: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Self, ConfigError> {
+        let file = file.into();
+        let namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
+        let tokens = file::read(&file, &namespaces)?;
+        Ok(Self { file, namespaces, tokens: ArcSwap::from_pointee(tokens) })
+    }
+
+    /// The tokens that are configured, if any are.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn of(config: &Config) -> Result<Option<Self>, ConfigError> {
+        let names = || config.namespaces.iter().map(|namespace| namespace.name.as_str());
+        config.auth.tokens_file.as_ref().map(|file| Self::open(file, names())).transpose()
+    }
+
+    /// Reads the file again. Requests that were let in go on.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); the tokens stay as they are.
+    pub fn reload(&self) -> Result<(), ConfigError> {
+        let tokens = file::read(&self.file, &self.namespaces)?;
+        self.tokens.store(tokens.into());
+        Ok(())
+    }
+
+    /// How many tokens there are.
+    pub(super) fn count(&self) -> usize {
+        self.tokens.load().count()
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+impl AppState {
+    /// Who sends a request with these headers.
+    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let Some(auth) = &self.auth else { return Ok(Caller::anybody()) };
+        let refused = &self.metrics.auth;
+        let (reason, count, challenge, detail) = match bearer::read(headers) {
+            Carried::Token(token) => match auth.tokens.load().find(token) {
+                Some(rights) => return Ok(Caller::with(rights)),
+                None => ("unknown", &refused.invalid, INVALID, "the token is not known"),
+            },
+            Carried::Nothing => (
+                "missing",
+                &refused.missing,
+                MISSING,
+                "send a token in the header Authorization: Bearer <token>",
+            ),
+            Carried::Unusable => (
+                "unusable",
+                &refused.invalid,
+                INVALID,
+                "send one header Authorization: Bearer <token>, with a token of at most 512 bytes",
+            ),
+        };
+        count.inc();
+        tracing::debug!(token = reason, "a request was refused");
+        Err(Problem::challenging(ProblemCode::Unauthorized, detail, challenge))
+    }
+}

@@ -1,0 +1,156 @@
+use std::fs;
+
+use super::{
+    tokens::{Rights, TokenHash},
+    *,
+};
+
+/// Of "abc", the first test vector of FIPS 180-2.
+const ABC: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+/// The tokens of a file with this text, for the namespaces `default` and `web`.
+fn open(text: &str) -> Result<Auth, Vec<String>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokens.toml");
+    fs::write(&path, text).expect("written");
+    let place = format!("{}", path.display());
+    Auth::open(&path, ["default", "web"]).map_err(|error| {
+        error.0.iter().map(|problem| problem.to_string().replace(&place, "FILE")).collect()
+    })
+}
+
+fn found(auth: &Auth, token: &str) -> Option<std::sync::Arc<Rights>> {
+    auth.tokens.load().find(token.as_bytes())
+}
+
+#[test]
+fn a_token_is_found_by_its_hash_in_either_case() {
+    assert_eq!(TokenHash::of(b"abc").to_string(), ABC);
+    let upper = ABC.to_uppercase().replace("SHA256", "sha256");
+    for hash in [ABC, &upper] {
+        let auth = open(&format!("[[token]]\nname = 'shop'\nhash = '{hash}'\n")).expect("valid");
+        assert_eq!(auth.count(), 1);
+        let rights = found(&auth, "abc").expect("known");
+        assert_eq!(rights.name, "shop");
+        assert!(rights.has_namespace("web") && rights.has_code("anything"));
+        for other in ["abd", "ABC", "", "abc ", ABC] {
+            assert!(found(&auth, other).is_none(), "{other:?}");
+        }
+    }
+}
+
+#[test]
+fn lists_limit_what_a_token_may_use_and_empty_ones_leave_nothing() {
+    let auth = open(&format!(
+        "[[token]]\nname = 'shop'\nhash = '{ABC}'\nnamespaces = ['web']\n\
+         codes = ['order', 'invoice:*', 'a*']\n\
+         [[token]]\nname = 'scraper'\nhash = '{}'\nnamespaces = []\ncodes = []\n",
+        TokenHash::of(b"scraper")
+    ))
+    .expect("valid");
+    let shop = found(&auth, "abc").expect("known");
+    for (code, may) in [
+        ("order", true),
+        ("orders", false),
+        ("Order", false),
+        ("orde", false),
+        ("invoice:", true),
+        ("invoice:2026", true),
+        ("invoice", false),
+        ("a", true),
+        ("abc", true),
+        ("b", false),
+    ] {
+        assert_eq!(shop.has_code(code), may, "{code}");
+    }
+    assert!(shop.has_namespace("web") && !shop.has_namespace("default"));
+    let scraper = found(&auth, "scraper").expect("known");
+    assert!(!scraper.has_code("order") && !scraper.has_namespace("default"));
+}
+
+#[test]
+fn every_problem_is_told_with_its_place_and_no_secret_with_it() {
+    let secret = "raindrop_0123456789abcdef";
+    let problems = open(&format!(
+        "[[token]]\nname = 'shop'\nhash = '{secret}'\nnamespaces = ['web', 'shop']\n\
+         [[token]]\nname = 'shop'\nhash = '{ABC}'\ntoken = '{secret}'\n\
+         [[token]]\nname = 'copy'\nhash = '{ABC}'\ncodes = ['order', '*', 'a b', '']\n\
+         [[token]]\nhash = 5\ncodes = 'order'\n\
+         [[token]]\nname = 'bad name'\nnamespaces = [1]\n\
+         [tokens]\nname = '{secret}'\n"
+    ))
+    .expect_err("nothing of it can be used");
+    let source = "(FILE): must be";
+    let hash = "sha256: and the 64 hexadecimal digits of the token's hash";
+    let name = format!("a text that matches {}", crate::core::code::CODE_PATTERN);
+    let code = "a code such as order, or a beginning of codes such as invoice:*";
+    let list = "a list of texts; left out for all";
+    let mut expected = vec![
+        format!("[[token]] shop: hash = *** {source} {hash}"),
+        format!("[[token]] shop: namespaces = shop {source} default or web"),
+        format!("[[token]] shop: name = shop {source} given by one entry only"),
+        "[[token]] shop: token (FILE): unknown key; known are name, hash, namespaces, codes".into(),
+        format!("[[token]] copy: hash = *** {source} another one than that of \"shop\""),
+        format!("[[token]] copy: codes = * {source} {code}"),
+        format!("[[token]] copy: codes = a b {source} {code}"),
+        format!("[[token]] copy: codes = nothing {source} {code}"),
+        format!("[[token]] 4: name = nothing {source} {name}"),
+        format!("[[token]] 4: hash = *** {source} {hash}"),
+        format!("[[token]] 4: codes = order {source} {list}"),
+        format!("[[token]] 5: name = bad name {source} {name}"),
+        format!("[[token]] 5: hash = nothing {source} {hash}"),
+        format!("[[token]] 5: namespaces = […] {source} {list}"),
+        "tokens (FILE): unknown key; known are token".into(),
+    ];
+    let mut told = problems.clone();
+    expected.sort();
+    told.sort();
+    assert_eq!(told, expected);
+    assert!(!problems.concat().contains(secret));
+}
+
+#[test]
+fn a_file_without_tokens_cannot_be_used() {
+    for (text, said) in [
+        ("", "FILE: it has no [[token]]: must have at least one"),
+        ("token = []", "FILE: it has no [[token]]: must have at least one"),
+        ("[token]\nname = 'a'", "token = {…} (FILE): must be entries that begin with [[token]]"),
+        ("token = ['a']", "[[token]] 1 = … (FILE): must be a table of keys"),
+    ] {
+        assert_eq!(open(text).expect_err("nothing"), [said]);
+    }
+    // What cannot be read is not quoted.
+    let broken = open("[[token]]\nhash = 'raindrop_0123\n").expect_err("broken").concat();
+    assert!(broken.starts_with("FILE: ") && !broken.contains("raindrop_0123"), "{broken}");
+    let missing = Auth::open("/nowhere/tokens.toml", ["default"]).expect_err("missing");
+    assert!(missing.to_string().starts_with("/nowhere/tokens.toml: No such file"), "{missing}");
+}
+
+#[test]
+fn a_broken_file_leaves_the_tokens_as_they_were() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokens.toml");
+    let write = |name: &str, token: &str| {
+        let hash = TokenHash::of(token.as_bytes());
+        fs::write(&path, format!("[[token]]\nname = '{name}'\nhash = '{hash}'\n"))
+            .expect("written");
+    };
+    write("old", "old secret");
+    let auth = Auth::open(&path, ["default"]).expect("valid");
+    write("bad name", "new secret");
+    auth.reload().expect_err("a bad name");
+    assert!(found(&auth, "old secret").is_some() && found(&auth, "new secret").is_none());
+    fs::remove_file(&path).expect("removed");
+    auth.reload().expect_err("no file");
+    assert!(found(&auth, "old secret").is_some());
+    write("new", "new secret");
+    auth.reload().expect("valid");
+    assert!(found(&auth, "old secret").is_none() && found(&auth, "new secret").is_some());
+}
+
+#[test]
+fn nothing_of_a_token_is_shown() {
+    let auth = open(&format!("[[token]]\nname = 'shop'\nhash = '{ABC}'\n")).expect("valid");
+    let shown = format!("{auth:?}");
+    assert!(shown.contains("shop") && !shown.contains("ba78") && !shown.contains("186"), "{shown}");
+}

@@ -1,0 +1,296 @@
+//! Bearer tokens: who is let in where, whichever way a request goes.
+
+use std::{fmt::Write, sync::Arc};
+
+use raindrop::{core::clock::SystemClock, store::MemoryStore};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    support::{Answer, World, config_of},
+    ways::Reached,
+};
+
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
+const ALL: (&str, &str) = ("authorization", "Bearer for-everything");
+const SHOP: (&str, &str) = ("authorization", "Bearer for-the-shop");
+const WEB: (&str, &str) = ("authorization", "Bearer for-the-web");
+const SCRAPER: (&str, &str) = ("authorization", "Bearer for-the-scraper");
+const ORIGIN: (&str, &str) = ("origin", "https://app.example");
+
+const MISSING: &str = r#"Bearer realm="raindrop""#;
+const INVALID: &str = r#"Bearer realm="raindrop", error="invalid_token""#;
+const FORBIDDEN: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#;
+
+const BOUNDS: &str = "/bounds?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z";
+
+/// Every route that needs a token, and what its bearer is answered.
+const PROTECTED: [(&str, &str, u16); 18] = [
+    ("GET", "/id/order", 200),
+    ("POST", "/id/order", 200),
+    ("HEAD", "/id/order", 200),
+    ("GET", "/id/%6Frder", 200),
+    ("GET", "/id/.a", 400),
+    ("PUT", "/id/order", 405),
+    ("GET", "/ids/order?n=3", 200),
+    ("HEAD", "/ids/order?n=3", 200),
+    ("POST", "/id/order?at=2026-01-01T00:00:00Z", 422),
+    ("GET", "/id/order?namespace=missing", 404),
+    ("GET", "/parse/1", 200),
+    ("GET", BOUNDS, 200),
+    ("POST", "/bounds", 405),
+    ("GET", "/health", 200),
+    ("GET", "/metrics", 200),
+    ("POST", "/metrics", 405),
+    ("GET", "/nowhere", 404),
+    ("GET", "/", 404),
+];
+
+struct Guarded {
+    reached: Reached,
+    folder: tempfile::TempDir,
+}
+
+impl Guarded {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("tokens.toml");
+        let mut tokens = String::new();
+        for (name, (_, value), rights) in [
+            ("all", ALL, ""),
+            ("shop", SHOP, "namespaces = ['default']\ncodes = ['order', 'invoice:*']"),
+            ("web", WEB, "namespaces = ['web']"),
+            ("scraper", SCRAPER, "namespaces = []\ncodes = []"),
+        ] {
+            let hash: String = Sha256::digest(&value["Bearer ".len()..])
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            writeln!(tokens, "[[token]]\nname = '{name}'\nhash = 'sha256:{hash}'\n{rights}")
+                .expect("a string takes any text");
+        }
+        std::fs::write(&path, tokens).expect("written");
+        let config = config_of(&format!(
+            "auth.tokens_file = '{}'\n[namespaces.web]\n[[code]]\nname = 'page'\nnamespace = 'web'\n",
+            path.display()
+        ));
+        let clock = Arc::new(SystemClock::default());
+        let world = World::with_config(config, Arc::new(MemoryStore::new(clock.clone())), clock);
+        world.until_issuing().await;
+        Self { reached: Reached::start(world).await, folder }
+    }
+
+    /// Calls through the router and over a connection, which must answer the same.
+    async fn call(&self, method: &str, uri: &str, headers: Headers<'_>) -> Answer {
+        let routed = self.reached.world.call(method, uri, headers).await;
+        let connected = self.reached.call(method, uri, headers).await;
+        let told = format!("{method} {uri} {headers:?}");
+        assert_eq!(connected.status, routed.status, "{told}");
+        let challenge = "www-authenticate";
+        assert_eq!(connected.header(challenge), routed.header(challenge), "{told}");
+        if method != "HEAD" && routed.status.as_u16() >= 400 {
+            assert_eq!(connected.body, routed.body, "{told}");
+        }
+        connected
+    }
+
+    /// The value of the metric with exactly these labels.
+    async fn metric(&self, name_and_labels: &str) -> f64 {
+        let text = self.reached.world.call("GET", "/metrics", &[SCRAPER]).await.body;
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name_and_labels)?.strip_prefix(' '));
+        value.expect("exported").parse().expect("a number")
+    }
+
+    async fn refused(&self, reason: &str) -> f64 {
+        self.metric(&format!("raindrop_auth_refused_total{{reason=\"{reason}\"}}")).await
+    }
+
+    async fn ids_issued(&self) -> f64 {
+        self.metric(r#"raindrop_ids_issued_total{namespace="default"}"#).await
+    }
+
+    async fn stop(self) {
+        self.reached.stop().await;
+        self.folder.close().expect("removed");
+    }
+}
+
+/// Asserts a 401 with this challenge; HEAD has no document.
+fn unauthorized(answer: &Answer, method: &str, challenge: &str) {
+    assert_eq!(answer.header("www-authenticate"), Some(challenge), "{answer:?}");
+    assert_eq!(answer.status, 401);
+    if method != "HEAD" {
+        let detail = answer.problem(401, "unauthorized");
+        assert!(detail.contains("token") && !detail.contains("for-"), "{detail}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_known_token_nothing_is_told_and_nothing_claimed() {
+    let guarded = Guarded::start().await;
+    let longest = format!("Bearer {}", "x".repeat(513));
+    let cases: [(Headers<'_>, &str); 12] = [
+        (&[], MISSING),
+        (&[("authorization", "")], MISSING),
+        (&[("authorization", "Basic Zm9yLWV2ZXJ5dGhpbmc6")], MISSING),
+        (&[("authorization", "for-everything")], MISSING),
+        (&[("authorization", "Bearer")], INVALID),
+        (&[("authorization", "Bearer wrong")], INVALID),
+        (&[("authorization", "Bearer FOR-EVERYTHING")], INVALID),
+        (&[("authorization", "Bearer for-everything,")], INVALID),
+        (&[("authorization", "Bearer for-everything for-everything")], INVALID),
+        (&[("authorization", &longest)], INVALID),
+        (&[ALL, ALL], INVALID),
+        (&[("authorization", "Basic Zm9yOg=="), ALL], INVALID),
+    ];
+    let (mut missing, mut invalid) = (0.0, 0.0);
+    for (headers, challenge) in cases {
+        for (method, uri, _) in PROTECTED {
+            unauthorized(&guarded.call(method, uri, headers).await, method, challenge);
+            let count = if challenge == MISSING { &mut missing } else { &mut invalid };
+            *count += 2.0;
+        }
+    }
+    assert_eq!(guarded.refused("missing").await, missing);
+    assert_eq!(guarded.refused("invalid").await, invalid);
+    assert_eq!(guarded.refused("forbidden").await, 0.0);
+    assert_eq!(guarded.ids_issued().await, 0.0);
+    let counted = r#"raindrop_http_requests_total{method="GET",route="/id/{code}",status="401"}"#;
+    assert!(guarded.metric(counted).await > 0.0);
+    guarded.stop().await;
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_are_no_token() {
+    let guarded = Guarded::start().await;
+    for uri in ["/id/order", "/id/%6Frder", "/metrics"] {
+        let answer = guarded
+            .reached
+            .exchange(&format!(
+                "GET {uri} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer \u{ff}\u{fe}\r\n\
+                 connection: close\r\n\r\n"
+            ))
+            .await;
+        assert!(answer.starts_with("HTTP/1.1 401") && answer.contains(INVALID), "{answer}");
+    }
+    guarded.stop().await;
+}
+
+#[tokio::test]
+async fn a_known_token_opens_every_route_whatever_the_case_of_the_scheme() {
+    let guarded = Guarded::start().await;
+    for scheme in ["Bearer", "bearer", "BEARER ", "bEaReR"] {
+        let value = format!("{scheme} for-everything");
+        for (method, uri, status) in PROTECTED {
+            let answer = guarded.call(method, uri, &[("authorization", &value)]).await;
+            assert_eq!(answer.status, status, "{method} {uri} {value}");
+            assert_eq!(answer.header("www-authenticate"), None);
+        }
+    }
+    for reason in ["missing", "invalid", "forbidden"] {
+        assert_eq!(guarded.refused(reason).await, 0.0, "{reason}");
+    }
+    guarded.stop().await;
+}
+
+#[tokio::test]
+async fn probes_need_no_token_and_mind_none() {
+    let guarded = Guarded::start().await;
+    for headers in [&[][..], &[("authorization", "Bearer wrong")], &[ALL, ALL]] {
+        for uri in ["/livez", "/readyz"] {
+            for (method, status) in [("GET", 200), ("HEAD", 200), ("PUT", 405)] {
+                assert_eq!(guarded.call(method, uri, headers).await.status, status);
+            }
+        }
+    }
+    guarded.stop().await;
+}
+
+#[tokio::test]
+async fn a_limited_token_is_refused_elsewhere_and_told_why() {
+    let guarded = Guarded::start().await;
+    let issued = guarded.ids_issued().await;
+    let mut forbidden = 0.0;
+    for (token, method, uri, said) in [
+        (
+            SHOP,
+            "GET",
+            "/id/user",
+            r#"the token "shop" may not use code "user", but: order, invoice:*"#,
+        ),
+        (SHOP, "POST", "/id/user", "\"user\""),
+        (SHOP, "HEAD", "/id/user", ""),
+        (SHOP, "GET", "/id/%75ser", "\"user\""),
+        (SHOP, "GET", "/id/orders", "\"orders\""),
+        (SHOP, "GET", "/id/invoice", "\"invoice\""),
+        (SHOP, "GET", "/ids/user?n=5", "\"user\""),
+        (SHOP, "HEAD", "/ids/user?n=5", ""),
+        (SHOP, "POST", "/id/user?at=2026-01-01T00:00:00Z", "\"user\""),
+        (SHOP, "GET", "/id/page", "\"page\""),
+        (SHOP, "GET", "/id/order?namespace=web", r#"namespace "web", but: default"#),
+        (SHOP, "POST", "/id/order?namespace=web&at=2026-01-01T00:00:00Z", "\"web\""),
+        (SHOP, "GET", "/id/order?namespace=missing", r#"namespace "missing", but: default"#),
+        (SHOP, "GET", "/parse/1?namespace=web", "\"web\""),
+        (WEB, "GET", "/id/order", r#"namespace "default", but: web"#),
+        (WEB, "GET", "/parse/1", "\"default\""),
+        (WEB, "GET", BOUNDS, "\"default\""),
+        (SCRAPER, "GET", "/id/order", r#"code "order", but: none"#),
+        (SCRAPER, "GET", "/parse/1", r#"namespace "default", but: none"#),
+    ] {
+        let answer = guarded.call(method, uri, &[token]).await;
+        assert_eq!(answer.status, 403, "{method} {uri}: {answer:?}");
+        assert_eq!(answer.header("www-authenticate"), Some(FORBIDDEN));
+        if method != "HEAD" {
+            let detail = answer.problem(403, "forbidden");
+            assert!(detail.contains(said), "{method} {uri}: {detail}");
+        }
+        forbidden += 2.0;
+    }
+    assert_eq!(guarded.refused("forbidden").await, forbidden);
+    assert_eq!(guarded.ids_issued().await, issued);
+
+    let web_bounds = format!("{BOUNDS}&namespace=web");
+    for (token, uri, status) in [
+        (SHOP, "/id/order", 200),
+        (SHOP, "/id/invoice:2026", 200),
+        (SHOP, "/ids/%69nvoice:?n=2&namespace=default", 200),
+        (SHOP, "/parse/1", 200),
+        (SHOP, "/health", 200),
+        (WEB, "/id/anything?namespace=web", 200),
+        (WEB, "/id/page", 200),
+        (WEB, "/parse/1?namespace=web", 200),
+        (WEB, "/parse/1?layout=twitter", 200),
+        (WEB, &web_bounds, 200),
+        (SCRAPER, "/metrics", 200),
+        (SCRAPER, "/health", 200),
+        (SCRAPER, "/nowhere", 404),
+        (ALL, "/id/page?namespace=default", 400),
+    ] {
+        assert_eq!(guarded.call("GET", uri, &[token]).await.status, status, "{uri}");
+    }
+    guarded.stop().await;
+}
+
+#[tokio::test]
+async fn browsers_may_ask_first_and_read_why_they_were_refused() {
+    let guarded = Guarded::start().await;
+    let preflight = [
+        ORIGIN,
+        ("access-control-request-method", "GET"),
+        ("access-control-request-headers", "authorization"),
+    ];
+    for uri in ["/id/order", "/ids/order", "/parse/1", "/bounds"] {
+        let answer = guarded.call("OPTIONS", uri, &preflight).await;
+        assert_eq!(answer.status, 200, "{uri}");
+        assert_eq!(answer.header("access-control-allow-headers"), Some("*,authorization"));
+        for token in [None, Some(SCRAPER)] {
+            let headers: Vec<_> = [ORIGIN].into_iter().chain(token).collect();
+            let answer = guarded.call("GET", uri, &headers).await;
+            let refused = [401, 403].contains(&answer.status.as_u16()) || uri == "/bounds";
+            assert!(refused, "{uri} {answer:?}");
+            assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{uri}");
+        }
+    }
+    guarded.stop().await;
+}
