@@ -54,7 +54,7 @@ fn raise_open_files(max_connections: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit.clone() };
+    let raised = Rlimit { current: limit.maximum, ..limit };
     let allowed = setrlimit(Resource::Nofile, raised).map_or(limit.current, |()| limit.maximum);
     let needed = max_connections as u64 + OTHER_FILES;
     if let Some(allowed) = allowed.filter(|allowed| *allowed < needed) {

@@ -76,12 +76,14 @@ pub(super) struct Pace {
     phase: AtomicU8,
     since: AtomicU32,
     asked: AtomicBool,
+    kept_waiting: AtomicBool,
 }
 
 impl Pace {
     pub(super) fn new(heart: Heart) -> Self {
         let since = AtomicU32::new(heart.0.load(Relaxed));
-        Self { heart, phase: AtomicU8::new(Phase::Idle as u8), since, asked: false.into() }
+        let phase = AtomicU8::new(Phase::Idle as u8);
+        Self { heart, phase, since, asked: false.into(), kept_waiting: false.into() }
     }
 
     /// A request is there.
@@ -98,6 +100,12 @@ impl Pace {
     /// Whether a whole request ever came.
     pub(super) fn has_asked(&self) -> bool {
         self.asked.load(Relaxed)
+    }
+
+    /// Whether it was looked for a request and none, or only a part of one, was there: a request
+    /// that came with the connection may lie there unseen while the process is busy.
+    pub(super) fn was_kept_waiting(&self) -> bool {
+        self.kept_waiting.load(Relaxed)
     }
 
     /// Whether it waits for its client for a beat or longer.
@@ -129,6 +137,12 @@ impl Pace {
     fn full_beats(&self) -> u32 {
         let beats = self.heart.0.load(Relaxed).wrapping_sub(self.since.load(Relaxed));
         beats.saturating_sub(1)
+    }
+
+    fn nothing_there(&self) {
+        if !self.kept_waiting.load(Relaxed) {
+            self.kept_waiting.store(true, Relaxed);
+        }
     }
 
     fn received(&self) {
@@ -175,7 +189,11 @@ impl AsyncRead for Paced {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(context, buffer) else {
+            self.pace.nothing_there();
+            return Poll::Pending;
+        };
+        read?;
         if buffer.filled().len() > before {
             self.pace.received();
         }

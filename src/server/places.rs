@@ -41,7 +41,7 @@ impl Places {
             }
             if seat.pace.has_asked() {
                 push(&mut self.regulars, seat);
-            } else if seat.since.elapsed() >= GRACE {
+            } else if seat.pace.was_kept_waiting() && seat.since.elapsed() >= GRACE {
                 seat.task.abort();
                 return true;
             } else {

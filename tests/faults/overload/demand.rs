@@ -23,8 +23,8 @@ const MAX_CONNECTIONS: usize = 160;
 const MAX_IN_FLIGHT: usize = 64;
 /// So many connections at once ask for one ID and go, and so often.
 const STORM: (usize, Duration) = (20, Duration::from_millis(20));
-/// Connections of storms that may be open: more than there are places.
-const STORMING: usize = 512;
+/// Connections of storms that may be open: with the others' more than there are places.
+const STORMING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
