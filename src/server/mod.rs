@@ -7,7 +7,6 @@
 
 mod accept;
 mod auth;
-mod beat;
 mod codes;
 pub mod config;
 mod connections;
@@ -17,7 +16,9 @@ mod guard;
 mod issuer;
 mod keepers;
 mod metrics;
+mod pace;
 mod params;
+mod places;
 mod problem;
 mod router;
 mod run;

@@ -40,6 +40,8 @@ pub enum ProblemCode {
     MethodNotAllowed,
     /// The answer took too long.
     RequestTimeout,
+    /// The body is too large.
+    PayloadTooLarge,
     /// The address is too long.
     UriTooLong,
     /// A JSON number would lose digits.
@@ -93,6 +95,9 @@ impl ProblemCode {
             }
             Self::RequestTimeout => {
                 (S::REQUEST_TIMEOUT, "request_timeout", "The answer took too long")
+            }
+            Self::PayloadTooLarge => {
+                (S::PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large")
             }
             Self::UriTooLong => (S::URI_TOO_LONG, "uri_too_long", "The address is too long"),
             Self::UnsafeNumber => {

@@ -28,7 +28,7 @@ struct Health<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
-enum NamespaceHealth {
+pub(super) enum NamespaceHealth {
     Snowflake {
         issuing: bool,
         worker_id: Option<u64>,
@@ -45,7 +45,7 @@ enum NamespaceHealth {
 }
 
 impl NamespaceHealth {
-    fn of(issuer: &NamespaceIssuer, draining: bool) -> Self {
+    pub(super) fn of(issuer: &NamespaceIssuer, draining: bool) -> Self {
         let reason = |trouble| {
             let trouble = if draining { Some(Trouble::ShuttingDown) } else { trouble };
             trouble.map(|trouble: Trouble| trouble.to_string())
