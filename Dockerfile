@@ -35,7 +35,7 @@ WORKDIR /var/lib/raindrop
 VOLUME /var/lib/raindrop
 # By number, so that Kubernetes can tell that it is not root.
 USER 65532:65532
-EXPOSE 8080
+EXPOSE 8080 9090
 HEALTHCHECK --interval=10s --timeout=6s --start-period=5s --retries=3 \
     CMD ["/usr/local/bin/raindrop", "health"]
 ENTRYPOINT ["/usr/local/bin/raindrop"]

@@ -13,12 +13,15 @@ BENCH_AT = --manifest-path bench/Cargo.toml
 SEEDS ?= 100000
 ROUNDS ?= 5
 OUTAGE ?= 240
+# So long, and against so many slow clients, `make soak-overload` lasts.
+SECONDS ?= 60
+SLOW ?= 10000
 
 # `make fuzz`: so many inputs of each kind, drawn from this seed.
 CASES ?= 20000
 SEED ?= $(shell date +%s)
 
-.PHONY: help build test model-test deny fuzz soak soak-simulation soak-faults soak-models mysql-test \
+.PHONY: help build test model-test deny fuzz soak soak-simulation soak-faults soak-overload soak-models mysql-test \
 	api-test chart-test image-test bench bench-http bench-lint lint fmt doc ci
 
 help:
@@ -57,7 +60,7 @@ fuzz: ## the property tests with CASES=n inputs each, from SEED=n; a failing inp
 deny: ## licences, bans and sources of every dependency; builds cargo-deny if need be
 	tests/deny/run.sh
 
-soak: soak-simulation soak-faults soak-models ## the three below, at full volume
+soak: soak-simulation soak-faults soak-overload soak-models ## the four below, at full volume
 
 soak-simulation: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
 	SEEDS=$(SEEDS) $(CARGO) test --locked --profile soak --no-default-features --features keeper \
@@ -66,6 +69,10 @@ soak-simulation: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begi
 soak-faults: ## every fault ROUNDS=n times on real processes, and OUTAGE=n seconds without the database
 	ROUNDS=$(ROUNDS) OUTAGE=$(OUTAGE) $(CARGO) test --locked --profile soak --test faults -- \
 		--nocapture --test-threads=3 every_fault with_the_default_settings
+
+soak-overload: ## SECONDS=n at twice the capacity, and as long with SLOW=n slow clients; needs as many open files
+	SECONDS=$(SECONDS) SLOW=$(SLOW) $(CARGO) test --locked --profile soak --test faults -- \
+		--nocapture --test-threads=1 overload
 
 soak-models: ## the larger worlds of the models
 	RAINDROP_MODEL=large $(MAKE) model-test

@@ -24,7 +24,8 @@ pub(super) struct HealthArguments {
     /// Ask whether it is ready, not only alive.
     #[arg(long)]
     ready: bool,
-    /// Where it is, such as http://127.0.0.1:8080; the configured http.listen by default.
+    /// Where it is, such as http://127.0.0.1:8080; the configured http.admin_listen or else http.listen
+    /// by default.
     #[arg(long)]
     url: Option<Uri>,
 }
@@ -35,7 +36,10 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let authority = match arguments.url {
         Some(url) => authority_of(&url)?,
-        None => reachable(load()?.http.listen).to_string(),
+        None => {
+            let http = load()?.http;
+            reachable(http.admin_listen.unwrap_or(http.listen)).to_string()
+        }
     };
     let path = if arguments.ready { "/readyz" } else { "/livez" };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,6 +1,6 @@
 //! `raindrop serve`.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use tokio::net::TcpListener;
 
@@ -11,6 +11,10 @@ use crate::{
     store,
     store::with_sources,
 };
+
+/// Open files beside clients' connections: the store's, the listeners, the runtime's.
+#[cfg(unix)]
+const OTHER_FILES: u64 = 128;
 
 pub(super) fn run(config: Config) -> Result<(), Failure> {
     telemetry::start(&config.log);
@@ -23,16 +27,44 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
 
 async fn serve(config: Config) -> Result<(), Failure> {
     let shutdown = shutdown::signals()?;
-    let listen = config.http.listen;
-    let listener = TcpListener::bind(listen)
-        .await
-        .map_err(|error| Failure::Failed(format!("http.listen = {listen}: {error}")))?;
+    let listener = bind("http.listen", config.http.listen).await?;
+    let admin_listener = match config.http.admin_listen {
+        Some(address) => Some(bind("http.admin_listen", address).await?),
+        None => None,
+    };
+    raise_open_files(config.http.max_connections);
     let clock = Arc::new(SystemClock::default());
     let store = store::connect(&config.store, clock.clone()).await?;
-    let service = Service { config, listener, store, clock };
+    let service = Service { config, listener, admin_listener, store, clock };
     service.run(shutdown).await.map_err(|error| match error {
         error @ ServeError::Keepers(_) => Failure::Usage(error.to_string()),
         ServeError::Tokens(error) => error.into(),
         error => Failure::Failed(with_sources(&error)),
     })
 }
+
+async fn bind(key: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| Failure::Failed(format!("{key} = {address}: {error}")))
+}
+
+/// Every connection is an open file, and many systems allow 1024 unless a process asks for more.
+#[cfg(unix)]
+fn raise_open_files(max_connections: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let allowed = setrlimit(Resource::Nofile, raised).map_or(limit.current, |()| limit.maximum);
+    let needed = max_connections as u64 + OTHER_FILES;
+    if let Some(allowed) = allowed.filter(|allowed| *allowed < needed) {
+        tracing::warn!(
+            allowed,
+            needed,
+            "fewer open files are allowed (ulimit -n) than http.max_connections needs"
+        );
+    }
+}
+
+#[cfg(not(unix))]
+fn raise_open_files(_: usize) {}

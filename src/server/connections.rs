@@ -6,67 +6,147 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
-    time::{Instant, interval_at},
+    time::{Instant, interval_at, timeout},
 };
 
 use super::{
-    beat::{BEAT, BeatTimer},
     front::Front,
+    metrics::Connections,
+    pace::{BEAT, Heart, Pace, Paced, TooSlow},
+    places::Places,
     state::AppState,
 };
 
-/// How long a connection may be idle or dawdle over a request's head: more than the 60 s that
-/// load balancers keep idle connections, so that they close first. Kept to the next beat.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+/// The longest head of a request; a longer one is answered 431.
+const LARGEST_HEAD: usize = 16 * 1024;
+
+/// When every place is taken: after which time it is looked again who gives way.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Enough for probes, scrapes and people.
+const ADMIN_CONNECTIONS: usize = 64;
 
 /// Serves this state on this listener until `stop` turns true, then lets open requests end.
 /// Dropping the future ends every connection at once.
 ///
 /// It answers as [`router`](super::router()) does, and issues IDs for a part of what that takes.
 /// [`Service::run`](super::Service::run) is this and everything around it.
-pub async fn serve(listener: TcpListener, state: Arc<AppState>, mut stop: watch::Receiver<bool>) {
+pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Receiver<bool>) {
+    let metrics = state.metrics.http.connections.clone();
     let max_connections = state.http.max_connections;
-    let front = Front::new(state);
-    let timer = BeatTimer::new();
-    // Told at every beat; true from the stop on.
-    let (heart, beats) = watch::channel(false);
-    let serving = async {
-        let mut connections = JoinSet::new();
+    Server { front: Front::new(state), max_connections, metrics }.run(listener, stop).await;
+}
+
+/// Serves what operators ask for on a listener of its own, with a bound of its own, until it is
+/// dropped.
+pub(super) async fn serve_admin(listener: TcpListener, state: Arc<AppState>) {
+    let (_running, never) = watch::channel(false);
+    let metrics = Connections::unregistered();
+    let front = Front::admin(state);
+    Server { front, max_connections: ADMIN_CONNECTIONS, metrics }.run(listener, never).await;
+}
+
+struct Server {
+    front: Front,
+    max_connections: usize,
+    metrics: Connections,
+}
+
+impl Server {
+    async fn run(&self, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+        let beats = Heart::default();
+        // Told at every beat; true from the stop on.
+        let (heart, _) = watch::channel(false);
+        let serving = async {
+            let mut connections = JoinSet::new();
+            tokio::select! {
+                biased;
+                () = stopped(&mut stop) => {}
+                () = self.accept_all(&listener, &mut connections, &beats, &heart) => {}
+            }
+            drop(listener);
+            heart.send_replace(true);
+            while connections.join_next().await.is_some() {}
+        };
+        let beating = async {
+            let mut beat = interval_at(Instant::now() + BEAT, BEAT);
+            loop {
+                beat.tick().await;
+                beats.beat();
+                heart.send_modify(|_| {});
+            }
+        };
         tokio::select! {
-            biased;
-            () = stopped(&mut stop) => {}
-            () = async {
-                let permits = Arc::new(Semaphore::new(max_connections));
-                loop {
-                    // Those beyond the bound wait in the kernel's queue.
-                    let permit = Arc::clone(&permits).acquire_owned().await;
-                    let stream = accept(&listener).await;
-                    while connections.try_join_next().is_some() {}
-                    let (front, timer, beats) = (front.clone(), timer.clone(), beats.clone());
-                    connections.spawn(async move {
-                        let _permit = permit;
-                        connection(stream, front, timer, beats).await;
-                    });
-                }
-            } => {}
+            () = serving => {}
+            () = beating => {}
         }
-        drop(listener);
-        heart.send_replace(true);
-        while connections.join_next().await.is_some() {}
-    };
-    let beating = async {
-        let mut beat = interval_at(Instant::now() + BEAT, BEAT);
+    }
+
+    async fn accept_all(
+        &self,
+        listener: &TcpListener,
+        connections: &mut JoinSet<()>,
+        beats: &Heart,
+        heart: &watch::Sender<bool>,
+    ) {
+        let permits = Arc::new(Semaphore::new(self.max_connections));
+        let mut places = Places::default();
         loop {
-            beat.tick().await;
-            timer.beat();
-            heart.send_modify(|_| {});
+            let stream = self.accept(listener, &mut places).await;
+            let permit = self.place(&permits, &mut places).await;
+            while connections.try_join_next().is_some() {}
+            let pace = Arc::new(Pace::new(beats.clone()));
+            let (front, metrics) = (self.front.clone(), self.metrics.clone());
+            let (shared, told) = (Arc::clone(&pace), heart.subscribe());
+            let task = connections.spawn(async move {
+                let _permit = permit;
+                let _open = metrics.open();
+                if let Some(slow) = connection(stream, front, shared, told).await {
+                    metrics.cut_off(slow);
+                }
+            });
+            places.take(pace, task);
         }
-    };
-    tokio::select! {
-        () = serving => {}
-        () = beating => {}
+    }
+
+    /// A place for a connection; the others wait in the kernel's queue meanwhile.
+    async fn place(&self, permits: &Arc<Semaphore>, places: &mut Places) -> OwnedSemaphorePermit {
+        loop {
+            if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
+                return permit;
+            }
+            if places.make_room() {
+                self.metrics.made_room();
+            }
+            // Who is at work now may be idle then, and the semaphore is never closed.
+            if let Ok(Ok(permit)) = timeout(LOOK_AGAIN, Arc::clone(permits).acquire_owned()).await {
+                return permit;
+            }
+        }
+    }
+
+    async fn accept(&self, listener: &TcpListener, places: &mut Places) -> TcpStream {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    if let Err(error) = stream.set_nodelay(true) {
+                        tracing::debug!(%error, "TCP_NODELAY cannot be set");
+                    }
+                    return stream;
+                }
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    tracing::error!(%error, "no connection can be accepted");
+                    // Most likely no file descriptor is free; trying at once would spin.
+                    if places.make_room() {
+                        self.metrics.made_room();
+                    }
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
     }
 }
 
@@ -77,60 +157,53 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     }
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%error, "TCP_NODELAY cannot be set");
-                }
-                return stream;
-            }
-            Err(error) if is_of_one_connection(&error) => {}
-            Err(error) => {
-                tracing::error!(%error, "no connection can be accepted");
-                // Most likely no file descriptor is free; trying at once would spin.
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-        }
-    }
-}
-
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
+/// Serves a connection to its end: says so if it had to be cut off.
 async fn connection(
     stream: TcpStream,
     front: Front,
-    timer: BeatTimer,
+    pace: Arc<Pace>,
     mut beats: watch::Receiver<bool>,
-) {
+) -> Option<TooSlow> {
     // Requests count their references to it in memory that no other connection touches.
-    let front = Arc::new(front);
+    let shared = Arc::new((front, Arc::clone(&pace)));
     let service = service_fn(move |request| {
-        let front = Arc::clone(&front);
-        async move { Ok::<_, Infallible>(front.answer(request).await) }
+        let shared = Arc::clone(&shared);
+        async move {
+            let (front, pace) = &*shared;
+            pace.answering();
+            let answer = front.answer(request).await;
+            pace.sending();
+            Ok::<_, Infallible>(answer)
+        }
     });
     let connection = http1::Builder::new()
-        .timer(timer)
-        .header_read_timeout(HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service);
+        .header_read_timeout(None)
+        .max_header_size(LARGEST_HEAD)
+        .serve_connection(TokioIo::new(Paced::new(stream, Arc::clone(&pace))), service);
     tokio::pin!(connection);
-    let result = loop {
+    loop {
         tokio::select! {
             biased;
-            result = &mut connection => break result,
+            ended = &mut connection => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection ended with an error");
+                }
+                return None;
+            }
             // The sender outlives every connection.
             Ok(()) = beats.changed() => {
                 if *beats.borrow_and_update() {
                     connection.as_mut().graceful_shutdown();
                 }
+                if let Some(slow) = pace.too_slow() {
+                    return Some(slow);
+                }
             }
         }
-    };
-    if let Err(error) = result {
-        tracing::debug!(%error, "a connection ended with an error");
     }
 }

@@ -24,7 +24,7 @@ use super::{
     endpoints::{answer::Answer, asked::Asked},
     guard::{check_length, guarded},
     problem::Problem,
-    router::{MANY, ONE, router},
+    router::{MANY, ONE, admin_router, router},
     state::AppState,
 };
 
@@ -33,17 +33,25 @@ use super::{
 pub(super) struct Front {
     state: Arc<AppState>,
     router: TowerToHyperService<Router>,
+    issues: bool,
 }
 
 impl Front {
     pub(super) fn new(state: Arc<AppState>) -> Self {
-        Self { router: TowerToHyperService::new(router(Arc::clone(&state))), state }
+        let router = TowerToHyperService::new(router(Arc::clone(&state)));
+        Self { router, state, issues: true }
+    }
+
+    /// For operators: no IDs.
+    pub(super) fn admin(state: Arc<AppState>) -> Self {
+        let router = TowerToHyperService::new(admin_router(Arc::clone(&state)));
+        Self { router, state, issues: false }
     }
 
     /// Answers a request. The router finds a route, takes the request apart and boxes a future for
     /// every layer, which together cost several times what it takes to issue an ID.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<AnswerBody> {
-        match short_way(&request) {
+        match short_way(&request).filter(|_| self.issues) {
             Some(ONE) => self.issue::<false>(ONE, request.into_parts().0).await,
             Some(_) => self.issue::<true>(MANY, request.into_parts().0).await,
             None => self.route(request).await,
@@ -81,10 +89,11 @@ impl Front {
 /// What stands before the code, by route.
 const PREFIXES: [&str; 2] = ["/id/", "/ids/"];
 
-/// The route of a plain claim: one of no browser, whose code needs no decoding.
+/// The route of a plain claim: one of no browser, without a body, whose code needs no decoding.
 fn short_way(request: &Request<Incoming>) -> Option<usize> {
     let claims = request.method() == Method::GET || request.method() == Method::POST;
-    if !claims || request.headers().contains_key(header::ORIGIN) {
+    let is_plain = claims && request.body().is_end_stream();
+    if !is_plain || request.headers().contains_key(header::ORIGIN) {
         return None;
     }
     let path = request.uri().path();

@@ -9,13 +9,20 @@ use std::{
     time::Duration,
 };
 
-use axum::http::Uri;
+use axum::{
+    body::{Body, HttpBody},
+    http::Uri,
+};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::timeout;
 
 use super::problem::{Problem, ProblemCode};
 
 /// Longer addresses than this are refused; the longest useful one has a few hundred bytes.
 const LONGEST_URI: usize = 4096;
+
+/// Larger bodies are refused; no request needs one.
+const LARGEST_BODY: usize = 64 * 1024;
 
 pub(super) fn check_length(uri: &Uri) -> Result<(), Problem> {
     let length = uri.path_and_query().map_or(0, |uri| uri.as_str().len());
@@ -24,6 +31,28 @@ pub(super) fn check_length(uri: &Uri) -> Result<(), Problem> {
     }
     let detail = format!("the address has {length} bytes: must be at most {LONGEST_URI}");
     Err(Problem::new(ProblemCode::UriTooLong, detail))
+}
+
+/// Reads a body to its end, since the answer may have to wait for that; nobody needs what it says.
+pub(super) async fn drain(body: Body) -> Result<(), Problem> {
+    let too_large = || {
+        let detail = format!("no body is needed: it must have at most {LARGEST_BODY} bytes");
+        Problem::new(ProblemCode::PayloadTooLarge, detail)
+    };
+    if body.size_hint().lower() > LARGEST_BODY as u64 {
+        return Err(too_large());
+    }
+    let mut body = Limited::new(body, LARGEST_BODY);
+    while let Some(frame) = body.frame().await {
+        frame.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                return too_large();
+            }
+            let detail = format!("the body cannot be read: {error}");
+            Problem::new(ProblemCode::InvalidParameter, detail)
+        })?;
+    }
+    Ok(())
 }
 
 /// Ends an answer that takes longer than `limit`, or that panics.

@@ -8,7 +8,6 @@
 
 mod accept;
 mod auth;
-mod beat;
 mod codes;
 pub mod config;
 mod connections;
@@ -19,7 +18,9 @@ mod issuer;
 mod keepers;
 mod metrics;
 mod openapi;
+mod pace;
 mod params;
+mod places;
 mod problem;
 mod router;
 mod run;

@@ -44,6 +44,8 @@ pub enum ProblemCode {
     MethodNotAllowed,
     /// The answer took too long.
     RequestTimeout,
+    /// The body is too large.
+    PayloadTooLarge,
     /// The address is too long.
     UriTooLong,
     /// A JSON number would lose digits.
@@ -76,7 +78,7 @@ pub enum ProblemCode {
 
 impl ProblemCode {
     /// Every one, in the order of their statuses.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::InvalidCode,
         Self::InvalidCount,
         Self::InvalidId,
@@ -88,6 +90,7 @@ impl ProblemCode {
         Self::UnknownCode,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
+        Self::PayloadTooLarge,
         Self::UriTooLong,
         Self::UnsafeNumber,
         Self::NotDecodable,
@@ -141,6 +144,9 @@ impl ProblemCode {
             }
             Self::RequestTimeout => {
                 (S::REQUEST_TIMEOUT, "request_timeout", "The answer took too long")
+            }
+            Self::PayloadTooLarge => {
+                (S::PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large")
             }
             Self::UriTooLong => (S::URI_TOO_LONG, "uri_too_long", "The address is too long"),
             Self::UnsafeNumber => {

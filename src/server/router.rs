@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    body::{Body, HttpBody},
     extract::{Request, State},
     handler::Handler,
     http::{HeaderName, HeaderValue, Method, header},
@@ -18,13 +19,14 @@ use super::{
     config::CorsOrigins,
     endpoints::{
         bounds::bounds,
+        cluster::cluster,
         document::document,
         health::{health, live, ready},
         issue::{check, issue},
         metrics::metrics,
         parse::parse_id,
     },
-    guard::{check_length, guarded},
+    guard::{check_length, drain, guarded},
     metrics::track,
     openapi,
     problem::{Problem, ProblemCode},
@@ -32,7 +34,7 @@ use super::{
 };
 
 /// Every route, as metrics name them.
-pub(super) const ROUTES: [&str; 9] = [
+pub(super) const ROUTES: [&str; 10] = [
     "/id/{code}",
     "/ids/{code}",
     "/parse/{id}",
@@ -41,6 +43,7 @@ pub(super) const ROUTES: [&str; 9] = [
     "/livez",
     "/readyz",
     "/metrics",
+    "/cluster",
     "/openapi.json",
 ];
 
@@ -59,32 +62,53 @@ pub fn router(state: Arc<AppState>) -> Router {
         .route("/bounds", get(bounds))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(state.clone(), bound_in_flight));
-    let operations = Router::new()
-        .route("/health", get(health))
-        .route("/metrics", get(metrics))
-        .route("/openapi.json", get(document(openapi::write(&state))))
-        .method_not_allowed_fallback(method_not_allowed);
-    // Orchestrators have no token.
-    let probes = Router::new()
-        .route("/livez", get(live))
-        .route("/readyz", get(ready))
-        .method_not_allowed_fallback(method_not_allowed);
+    let operations = Router::new().route("/openapi.json", get(document(openapi::write(&state))));
+    let operations = if state.http.admin_listen.is_some() {
+        operations.route("/health", get(ready))
+    } else {
+        operations.route("/health", get(health)).route("/metrics", get(metrics))
+    };
+    let operations = operations.method_not_allowed_fallback(method_not_allowed);
 
     // Outermost last: errors of the inner layers are counted and readable for browsers, too.
-    let bounded = |router: Router<Arc<AppState>>| {
-        router.layer(from_fn_with_state(state.clone(), keep_bounds))
-    };
-    let protected = |router: Router<Arc<AppState>>| match state.auth {
-        Some(_) => bounded(router).layer(from_fn_with_state(state.clone(), authenticate)),
-        None => bounded(router),
+    let protected = |router| match state.auth {
+        Some(_) => bounded(router, &state).layer(from_fn_with_state(state.clone(), authenticate)),
+        None => bounded(router, &state),
     };
     let api = match cors(&state.http.cors_origins) {
         Some(cors) => protected(api).layer(cors).layer(from_fn(only_browsers)),
         None => protected(api),
     };
-    api.merge(protected(operations))
-        .merge(bounded(probes))
-        .fallback(not_found)
+    let all = api.merge(protected(operations)).merge(bounded(probes(), &state));
+    finished(all.fallback(not_found), state)
+}
+
+/// What operators ask for, on the listener of their own. It needs no token.
+pub(super) fn admin_router(state: Arc<AppState>) -> Router {
+    let operations = Router::new()
+        .route("/health", get(health))
+        .route("/metrics", get(metrics))
+        .route("/cluster", get(cluster))
+        .method_not_allowed_fallback(method_not_allowed)
+        .merge(probes());
+    finished(bounded(operations, &state).fallback(no_route), state)
+}
+
+/// Orchestrators have no token.
+fn probes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/livez", get(live))
+        .route("/readyz", get(ready))
+        .method_not_allowed_fallback(method_not_allowed)
+}
+
+fn bounded(router: Router<Arc<AppState>>, state: &Arc<AppState>) -> Router<Arc<AppState>> {
+    router.layer(from_fn_with_state(Arc::clone(state), keep_bounds))
+}
+
+fn finished(router: Router<Arc<AppState>>, state: Arc<AppState>) -> Router {
+    router
+        .layer(from_fn_with_state(state.clone(), bound_body))
         .layer(from_fn(bound_uri))
         .layer(from_fn_with_state(state.clone(), track))
         .with_state(state)
@@ -165,7 +189,22 @@ async fn bound_uri(request: Request, next: Next) -> Response {
     }
 }
 
+async fn bound_body(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    match guarded(state.http.request_timeout, drain(body)).await.flatten() {
+        Ok(()) => next.run(Request::from_parts(head, Body::empty())).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
 async fn not_found(_: Caller, request: Request) -> Problem {
+    no_route(request).await
+}
+
+async fn no_route(request: Request) -> Problem {
     let detail = format!("there is no route {:?}", request.uri().path());
     Problem::new(ProblemCode::NotFound, detail)
 }

@@ -7,7 +7,7 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::Instant};
 use super::{
     auth::{Auth, on_hangup},
     config::{Config, ConfigError, Mode, hide_password},
-    connections::serve,
+    connections::{serve, serve_admin},
     issuer::NamespaceIssuer,
     keepers::{Ended, Keepers},
     metrics::Metrics,
@@ -32,6 +32,8 @@ pub struct Service {
     pub config: Config,
     /// Where; bound before any lease is taken, so that a taken port burns none.
     pub listener: TcpListener,
+    /// Where operators ask, when `http.admin_listen` is set; bound as early.
+    pub admin_listener: Option<TcpListener>,
     /// Where worker ids are leased and numbers are reserved.
     pub store: Arc<dyn Store>,
     /// The node's clock.
@@ -67,7 +69,7 @@ impl Service {
     /// When the service cannot go on: a namespace was recorded with another layout, the store's
     /// tables are not ours, or the tokens cannot be read.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
-        let Self { config, listener, store, clock } = self;
+        let Self { config, listener, admin_listener, store, clock } = self;
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let auth = Auth::of(&config).map_err(ServeError::Tokens)?.map(Arc::new);
         let mut reloading = JoinSet::new();
@@ -89,6 +91,7 @@ impl Service {
             .collect();
         let state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics);
         let state = state.with_backfills(backfills);
+        let state = state.with_cluster(Arc::clone(&store), config.store.timeout);
         let state = Arc::new(match auth {
             Some(auth) => state.with_auth(auth),
             None => state,
@@ -100,6 +103,13 @@ impl Service {
         if let Some(auth) = &state.auth {
             let (file, tokens) = (auth.file().display(), auth.count());
             tracing::info!(%file, tokens, "requests need a token");
+        }
+        // Ends when it is dropped: what happens at the end is seen, too.
+        let mut operations = JoinSet::new();
+        if let Some(listener) = admin_listener {
+            let address = listener.local_addr().map_err(ServeError::Listener)?;
+            tracing::info!("metrics, health and cluster on http://{address}");
+            operations.spawn(serve_admin(listener, Arc::clone(&state)));
         }
         warn_of_given_workers(&config);
         let mut announcing = JoinSet::new();
@@ -131,6 +141,7 @@ impl Service {
         }
         drop(serving);
         let released = keepers.release(deadline.saturating_duration_since(Instant::now())).await;
+        operations.shutdown().await;
         let _ = tokio::time::timeout_at(deadline, store.close()).await;
         released.iter().for_each(tell);
         Ok(())

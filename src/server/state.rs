@@ -9,15 +9,21 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::Mutex;
+
 use super::{
     auth::Auth,
     codes::Codes,
     config::HttpConfig,
     issuer::NamespaceIssuer,
     metrics::Metrics,
-    problem::{Problem, ProblemCode},
+    problem::{Problem, ProblemCode, RETRY_UNKNOWN},
 };
-use crate::{core::clock::Clock, keeper::Backfill};
+use crate::{
+    core::clock::Clock,
+    keeper::Backfill,
+    store::{ListedRow, Store, StoreError, with_sources},
+};
 
 /// The namespace of requests that name none.
 pub const DEFAULT_NAMESPACE: &str = "default";
@@ -40,6 +46,15 @@ pub struct AppState {
     pub(super) metrics: Metrics,
     in_flight: AtomicUsize,
     draining: AtomicBool,
+    cluster: Option<Cluster>,
+}
+
+/// Where the worker ids of every node are recorded; asked one question at a time.
+#[derive(Debug)]
+struct Cluster {
+    store: Arc<dyn Store>,
+    timeout: Duration,
+    asking: Mutex<()>,
 }
 
 /// A place among the requests in flight.
@@ -72,6 +87,7 @@ impl AppState {
             clock,
             metrics,
             draining: AtomicBool::new(false),
+            cluster: None,
         }
     }
 
@@ -81,6 +97,26 @@ impl AppState {
         let by_name = |backfill: Backfill| (backfill.namespace().to_owned(), Arc::new(backfill));
         self.backfills = backfills.into_iter().map(by_name).collect();
         self
+    }
+
+    /// Lets operators be told what this store has recorded; an answer of its may take so long.
+    #[must_use]
+    pub fn with_cluster(mut self, store: Arc<dyn Store>, timeout: Duration) -> Self {
+        self.cluster = Some(Cluster { store, timeout, asking: Mutex::default() });
+        self
+    }
+
+    /// Every worker row of the store.
+    pub(super) async fn list_rows(&self) -> Result<Vec<ListedRow>, Problem> {
+        let Some(Cluster { store, timeout, asking }) = &self.cluster else {
+            let detail = "this service was not told where its cluster is recorded";
+            return Err(Problem::new(ProblemCode::NotFound, detail));
+        };
+        let _one_at_a_time = asking.lock().await;
+        match tokio::time::timeout(*timeout, store.list()).await {
+            Ok(rows) => rows.map_err(|error| store_problem(&error)),
+            Err(_) => Err(store_problem(&StoreError::TimedOut { after: *timeout })),
+        }
     }
 
     /// Lets in only requests with one of these tokens.
@@ -127,4 +163,12 @@ impl AppState {
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
+}
+
+fn store_problem(error: &StoreError) -> Problem {
+    let code = match error {
+        StoreError::Vanished(_) => ProblemCode::StoreLost,
+        _ => ProblemCode::StoreUnavailable,
+    };
+    Problem::passing(code, with_sources(error), RETRY_UNKNOWN)
 }

@@ -21,12 +21,16 @@ def effective(toml, environment=None):
     """What `raindrop config` makes of a file: {key: value}."""
     with tempfile.TemporaryDirectory(prefix="raindrop-chart-") as folder:
         file, address = pathlib.Path(folder, "raindrop.toml"), pathlib.Path(folder, "url")
+        tokens = pathlib.Path(folder, "tokens.toml")
+        tokens.write_text('[[token]]\nname = "shop"\nhash = "sha256:%s"\n' % ("0" * 64))
         file.write_text(toml)
         address.write_text("mysql://root@db/ids\n")
         # The mounted files are elsewhere here.
         mounted = {"RAINDROP__STORE__URL_FILE": str(address)} if "url_file" in toml else {}
         if "password_file" in toml:
             mounted["RAINDROP__STORE__PASSWORD_FILE"] = str(address)
+        if "tokens_file" in toml:
+            mounted["RAINDROP__AUTH__TOKENS_FILE"] = str(tokens)
         result = run(
             BINARY, "config", "--config", str(file), cwd=folder, env={**mounted, **(environment or {})}
         )

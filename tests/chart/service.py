@@ -38,6 +38,8 @@ def served(config=None):
             "RAINDROP__HTTP__DRAIN_DELAY": "0s",
             "RAINDROP__STORE__URL": f"sqlite://{folder}/raindrop.db",
         }
+        if config:
+            environment["RAINDROP__HTTP__ADMIN_LISTEN"] = f"127.0.0.1:{free_port()}"
         arguments = ["--config", config] if config else []
         with open(f"{folder}/log", "w+") as log:
             process = subprocess.Popen(

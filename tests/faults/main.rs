@@ -18,6 +18,7 @@ mod load;
 mod migrating;
 mod namespaces;
 mod operators;
+mod overload;
 mod past;
 mod report;
 mod segments;

@@ -1,6 +1,7 @@
 //! The HTTP contract: through the real router, and through a real listener.
 
 mod accepted;
+mod admin;
 mod anything;
 mod api;
 mod auth;

@@ -29,6 +29,8 @@ async fn every_metric_is_exported_from_the_start() {
         "raindrop_http_requests_total{method=\"GET\",route=\"/id/{code}\",status=\"200\"} 0",
         "raindrop_http_request_duration_seconds_bucket{route=\"/ids/{code}\",le=\"0.00005\"} 0",
         "raindrop_http_requests_in_flight 1",
+        "raindrop_http_connections ",
+        "raindrop_http_connections_dropped_total{reason=\"head\"} 0",
         "raindrop_auth_refused_total{reason=\"missing\"} 0",
         "raindrop_auth_refused_total{reason=\"invalid\"} 0",
         "raindrop_auth_refused_total{reason=\"forbidden\"} 0",

@@ -18,6 +18,8 @@ use crate::support::config;
 
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
+    /// Where operators ask.
+    pub(crate) admin: Option<SocketAddr>,
     pub(crate) store: Arc<MemoryStore>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<Result<(), ServeError>>,
@@ -39,17 +41,24 @@ impl Served {
     async fn start_over(pairs: &[(&str, &str)], store: Arc<MemoryStore>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
+        let config = config(pairs);
+        let admin_listener = match config.http.admin_listen {
+            Some(address) => Some(TcpListener::bind(address).await.expect("a free port")),
+            None => None,
+        };
+        let admin = admin_listener.as_ref().map(|bound| bound.local_addr().expect("an address"));
         let (stop, stopped) = oneshot::channel();
         let service = Service {
-            config: config(pairs),
+            config,
             listener,
+            admin_listener,
             store: store.clone(),
             clock: Arc::new(SystemClock::default()),
         };
         let running = tokio::spawn(service.run(async move {
             stopped.await.expect("the test stops the service");
         }));
-        Self { address, store, stop, running }
+        Self { address, admin, store, stop, running }
     }
 
     pub(crate) async fn get(&self, path: &str) -> reqwest::Response {
@@ -57,7 +66,9 @@ impl Served {
     }
 
     /// Tells the service to stop, and gives what is to be waited for.
-    fn begin_stop(self) -> (SocketAddr, Arc<MemoryStore>, JoinHandle<Result<(), ServeError>>) {
+    pub(crate) fn begin_stop(
+        self,
+    ) -> (SocketAddr, Arc<MemoryStore>, JoinHandle<Result<(), ServeError>>) {
         self.stop.send(()).expect("running");
         (self.address, self.store, self.running)
     }

@@ -4,6 +4,8 @@
 {{- include "raindrop.check.workers" . -}}
 {{- include "raindrop.check.termination" . -}}
 {{- include "raindrop.check.scaling" . -}}
+{{- include "raindrop.check.listeners" . -}}
+{{- include "raindrop.check.monitoring" . -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
 {{- fail "ingress.hosts is empty: name at least one host, or set ingress.enabled=false" -}}
 {{- end -}}
@@ -72,6 +74,24 @@
 {{- $shutdown := include "raindrop.milliseconds" (dict "key" "http.shutdown_timeout" "value" $http.shutdown_timeout) -}}
 {{- if le (mul 1000 (int64 .Values.terminationGracePeriodSeconds)) (add (int64 $drain) (int64 $shutdown)) -}}
 {{- fail (printf "terminationGracePeriodSeconds = %d: must be more than config.http.drain_delay (%v) + config.http.shutdown_timeout (%v), or pods are killed before they gave their worker ids back" (int64 .Values.terminationGracePeriodSeconds) $http.drain_delay $http.shutdown_timeout) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.check.listeners" -}}
+{{- if hasKey .Values.config.http "admin_listen" -}}
+{{- fail "config.http.admin_listen: left out; set admin.enabled and admin.port" -}}
+{{- end -}}
+{{- if hasKey (default dict .Values.config.auth) "tokens_file" -}}
+{{- fail "config.auth.tokens_file: left out; set auth.existingSecret" -}}
+{{- end -}}
+{{- if and .Values.admin.enabled (eq (toString .Values.admin.port) (include "raindrop.portOf" .Values.config.http.listen)) -}}
+{{- fail (printf "admin.port = %v: must be another port than that of config.http.listen (%s)" .Values.admin.port .Values.config.http.listen) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.check.monitoring" -}}
+{{- if and .Values.serviceMonitor.enabled .Values.auth.existingSecret (not .Values.admin.enabled) -}}
+{{- fail "serviceMonitor.enabled with auth.existingSecret needs admin.enabled: elsewhere /metrics needs a token" -}}
 {{- end -}}
 {{- end -}}
 

@@ -13,6 +13,13 @@
 {{- $_ := set $worker "prefer_previous" true -}}
 {{- $_ := set $config "worker" $worker -}}
 {{- end -}}
+{{- if .Values.admin.enabled -}}
+{{- $host := regexReplaceAll "[0-9]+$" $config.http.listen "" -}}
+{{- $_ := set $config.http "admin_listen" (printf "%s%d" $host (int64 .Values.admin.port)) -}}
+{{- end -}}
+{{- if .Values.auth.existingSecret -}}
+{{- $_ := set $config "auth" (dict "tokens_file" "/etc/raindrop-auth/tokens.toml") -}}
+{{- end -}}
 {{- include "raindrop.table" (dict "table" $config "path" "") -}}
 {{- end -}}
 

@@ -63,15 +63,9 @@ app.kubernetes.io/component: test
 {{- regexFind "[0-9]+$" . -}}
 {{- end -}}
 
-{{/* What the pod listens on: [{name, port, service}]. The last one has the metrics. */}}
-{{- define "raindrop.ports" -}}
-- name: http
-  port: {{ include "raindrop.portOf" .Values.config.http.listen }}
-  service: {{ .Values.service.port }}
-{{- end -}}
-
-{{- define "raindrop.metricsPort" -}}
-{{- (include "raindrop.ports" . | fromYamlArray | last).name -}}
+{{/* The port with the metrics, by name; probes ask there, too. */}}
+{{- define "raindrop.adminPort" -}}
+{{- ternary "admin" "http" .Values.admin.enabled -}}
 {{- end -}}
 
 {{/* Whether there is more than one node; empty if not. */}}

@@ -59,20 +59,23 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       ports:
-        {{- range include "raindrop.ports" . | fromYamlArray }}
-        - name: {{ .name }}
-          containerPort: {{ .port }}
+        - name: http
+          containerPort: {{ include "raindrop.portOf" .Values.config.http.listen }}
+          protocol: TCP
+        {{- if .Values.admin.enabled }}
+        - name: admin
+          containerPort: {{ .Values.admin.port }}
           protocol: TCP
         {{- end }}
       livenessProbe:
         httpGet:
           path: /livez
-          port: http
+          port: {{ include "raindrop.adminPort" . }}
         {{- toYaml .Values.livenessProbe | nindent 8 }}
       readinessProbe:
         httpGet:
           path: /readyz
-          port: http
+          port: {{ include "raindrop.adminPort" . }}
         {{- toYaml .Values.readinessProbe | nindent 8 }}
       {{- with .Values.resources }}
       resources:
@@ -94,6 +97,11 @@ spec:
           mountPath: /etc/raindrop-store
           readOnly: true
         {{- end }}
+        {{- if .Values.auth.existingSecret }}
+        - name: auth
+          mountPath: /etc/raindrop-auth
+          readOnly: true
+        {{- end }}
         {{- with .Values.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -110,6 +118,17 @@ spec:
         items:
           - key: {{ ternary .Values.store.existingSecretKey "url" (not (empty .Values.store.existingSecret)) }}
             path: url
+    {{- end }}
+    {{- with .Values.auth }}
+    {{- if .existingSecret }}
+    - name: auth
+      secret:
+        secretName: {{ .existingSecret }}
+        defaultMode: 0440
+        items:
+          - key: {{ .existingSecretKey }}
+            path: tokens.toml
+    {{- end }}
     {{- end }}
     {{- with .Values.extraVolumes }}
     {{- toYaml . | nindent 4 }}

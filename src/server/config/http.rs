@@ -11,6 +11,8 @@ use super::reader::Reader;
 pub struct HttpConfig {
     /// The address to listen on.
     pub listen: SocketAddr,
+    /// Where operators ask, apart from the others.
+    pub admin_listen: Option<SocketAddr>,
     /// The largest n of `/ids`.
     pub max_batch: u32,
     /// The origins that browsers may call from.
@@ -40,8 +42,14 @@ pub(super) fn read(reader: &mut Reader) -> HttpConfig {
     let hour = Duration::from_hours(1);
     let tenth = Duration::from_millis(100);
     let address = "an address and port such as 127.0.0.1:8080 or [::]:8080";
+    let listen: SocketAddr = reader.value("http.listen", address, |text| text.parse().ok());
+    let admin_listen = reader.given("http.admin_listen", address, |text| text.parse().ok());
+    // Port 0 is a free one each time.
+    let is_another = admin_listen != Some(listen) || listen.port() == 0;
+    reader.relate("http.admin_listen", "http.listen", is_another, "another address or port than");
     HttpConfig {
-        listen: reader.value("http.listen", address, |text| text.parse().ok()),
+        listen,
+        admin_listen,
         max_batch: reader.number("http.max_batch", 1..=1_000_000),
         cors_origins: read_origins(reader),
         request_timeout: reader.duration("http.request_timeout", tenth..=hour),

@@ -126,6 +126,7 @@ pub const KEYS: &[Key] = &[
     key("codes.shared", "false", "Whether IDs are unique across codes too."),
     unset("codes.allow", "The codes that are served, comma-separated; all by default."),
     key("http.listen", "127.0.0.1:8080", "Address and port to listen on."),
+    unset("http.admin_listen", "Another one for /metrics, /health in detail and /cluster."),
     key("http.max_batch", "10000", "The largest n of /ids."),
     key("http.cors_origins", "*", "Origins that browsers may call from, comma-separated, or *."),
     key("http.request_timeout", "10s", "After which a request is answered 408."),

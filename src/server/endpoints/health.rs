@@ -67,7 +67,7 @@ enum Readiness {
 /// How a namespace is doing, by its mode.
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "mode", rename_all = "snake_case")]
-enum NamespaceHealth {
+pub(super) enum NamespaceHealth {
     Snowflake {
         /// Whether IDs are issued.
         issuing: bool,
@@ -93,7 +93,7 @@ enum NamespaceHealth {
 }
 
 impl NamespaceHealth {
-    fn of(issuer: &NamespaceIssuer, draining: bool) -> Self {
+    pub(super) fn of(issuer: &NamespaceIssuer, draining: bool) -> Self {
         let reason = |trouble| {
             let trouble = if draining { Some(Trouble::ShuttingDown) } else { trouble };
             trouble.map(|trouble: Trouble| trouble.to_string())

@@ -3,6 +3,7 @@
 pub(super) mod answer;
 pub(super) mod asked;
 pub(super) mod bounds;
+pub(super) mod cluster;
 pub(super) mod document;
 pub(super) mod health;
 mod id;

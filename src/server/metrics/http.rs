@@ -11,7 +11,7 @@ use axum::{
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry};
 use tokio::time::Instant;
 
-use super::{counters, gauge, histograms};
+use super::{Connections, counters, gauge, histograms};
 use crate::server::{router::ROUTES, state::AppState};
 
 /// One ID takes tens of microseconds, a batch under a millisecond, a wait up to a second.
@@ -29,12 +29,13 @@ const METHODS: [Method; 7] = [
     Method::DELETE,
     Method::PATCH,
 ];
-const STATUSES: [u16; 12] = [200, 400, 401, 403, 404, 405, 408, 414, 422, 429, 500, 503];
+const STATUSES: [u16; 13] = [200, 400, 401, 403, 404, 405, 408, 413, 414, 422, 429, 500, 503];
 
 /// The metrics of requests.
 pub(in crate::server) struct HttpMetrics {
     requests: IntCounterVec,
     in_flight: IntGauge,
+    pub(in crate::server) connections: Connections,
     /// In the order of [`ROUTES`], then those that match none.
     routes: Vec<RouteMetrics>,
 }
@@ -66,6 +67,7 @@ impl HttpMetrics {
             "raindrop_http_requests_in_flight",
             "Requests that are being answered.",
         );
+        let connections = Connections::new(registry);
         let routes = ROUTES.into_iter().chain([UNMATCHED]).map(|route| {
             let usual = if route == UNMATCHED { "404" } else { "200" };
             requests.with_label_values(&[route, "GET", usual]);
@@ -73,7 +75,7 @@ impl HttpMetrics {
             RouteMetrics { route, duration, requests: Default::default() }
         });
         let routes = routes.collect();
-        Self { requests, in_flight, routes }
+        Self { requests, in_flight, connections, routes }
     }
 
     /// Begins to time a request.

@@ -1,6 +1,7 @@
 //! Every metric, in a registry of its own. Labels name the namespace, never the code.
 
 mod auth;
+mod connections;
 mod http;
 mod keeper;
 
@@ -13,8 +14,8 @@ use prometheus::{
     process_collector::ProcessCollector,
 };
 
-pub(super) use self::http::track;
 use self::{auth::AuthMetrics, http::HttpMetrics, keeper::KeeperMetrics};
+pub(super) use self::{connections::Connections, http::track};
 use super::issuer::NamespaceIssuer;
 use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
 

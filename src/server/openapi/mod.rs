@@ -18,22 +18,25 @@ use self::{parameters::Parameters, responses::responses};
 use super::{
     endpoints::{bounds, document, health, issue, metrics, parse},
     problem::Document,
-    router::ROUTES,
+    router::{MANY, ONE, ROUTES},
     state::AppState,
 };
 
-/// What is said of each of [`ROUTES`], in their order.
-static ABOUT: [&About; ROUTES.len()] = [
-    &issue::ONE,
-    &issue::MANY,
-    &parse::ABOUT,
-    &bounds::ABOUT,
-    &health::HEALTH,
-    &health::LIVE,
-    &health::READY,
-    &metrics::ABOUT,
-    &document::ABOUT,
+/// What is said of each route.
+static ABOUT: [(&str, &About); 9] = [
+    (ROUTES[ONE], &issue::ONE),
+    (ROUTES[MANY], &issue::MANY),
+    ("/parse/{id}", &parse::ABOUT),
+    ("/bounds", &bounds::ABOUT),
+    ("/health", &health::HEALTH),
+    ("/livez", &health::LIVE),
+    ("/readyz", &health::READY),
+    (METRICS, &metrics::ABOUT),
+    ("/openapi.json", &document::ABOUT),
 ];
+
+/// Operators alone ask for it, where they have a listener of their own.
+const METRICS: &str = "/metrics";
 
 const DESCRIPTION: &str = "\
 Unique, time-ordered 64-bit IDs.
@@ -43,6 +46,8 @@ Unique, time-ordered 64-bit IDs.
 - An unknown query parameter, or one that is given twice, is an error.
 - Any other path is answered 404 `not_found`, and a method that a path does not have 405 \
 `method_not_allowed` with the header `Allow`.
+- `http.admin_listen`, where it is configured, serves operators, with `/cluster` beside what is \
+described here.
 - Browsers may call `/id`, `/ids`, `/parse` and `/bounds` from the origins of `http.cors_origins`.";
 
 /// The document of this service, as JSON.
@@ -54,7 +59,8 @@ pub(super) fn write(state: &AppState) -> Bytes {
         None => vec![SecurityRequirement::default(), bearer],
     };
     let mut paths = PathsBuilder::new();
-    for (route, about) in ROUTES.into_iter().zip(ABOUT) {
+    let is_here = |route| route != METRICS || state.http.admin_listen.is_none();
+    for (route, about) in ABOUT.into_iter().filter(|(route, _)| is_here(*route)) {
         paths = paths.path(route, path_item(route, about, &parameters));
     }
     let license = LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0"));
@@ -123,7 +129,7 @@ const BEARER: &str = "bearer";
 
 fn components() -> Components {
     let mut components = with::<Document<'_>>(ComponentsBuilder::new());
-    for about in ABOUT {
+    for (_, about) in ABOUT {
         components = (about.schemas)(components);
     }
     let bearer = HttpBuilder::new()
@@ -138,9 +144,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_route_has_what_is_said_of_it() {
-        for (route, about) in ROUTES.into_iter().zip(ABOUT) {
-            assert_eq!(route.split(['/', '.']).nth(1), Some(about.name));
+    fn every_route_of_this_listener_is_told_of() {
+        let told = ABOUT.map(|(route, _)| route);
+        for route in ROUTES {
+            // Of the listener for operators.
+            assert_eq!(told.contains(&route), route != "/cluster", "{route}");
         }
+        assert!(told.iter().all(|route| ROUTES.contains(route)));
     }
 }

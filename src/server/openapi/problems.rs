@@ -9,7 +9,7 @@ use crate::server::{
 };
 
 /// What keeps a request in bounds surrounds every route.
-const EVERY: &[P] = &[P::UriTooLong, P::Internal];
+const EVERY: &[P] = &[P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::Internal];
 
 /// Routes that need a token where tokens are configured.
 const PROTECTED: &[P] = &[P::Unauthorized];
@@ -27,7 +27,6 @@ const CHECK: &[P] = &[
 /// Claiming them.
 const CLAIM: &[P] = &[
     P::UnknownCode,
-    P::RequestTimeout,
     P::TooManyCodes,
     P::SequenceExhausted,
     P::ClockRollback,
@@ -151,8 +150,14 @@ mod tests {
     #[test]
     fn claims_end_in_what_is_documented_and_nothing_else() {
         let read = [P::InvalidParameter, P::Forbidden, P::UnknownNamespace, P::UnsafeNumber];
-        let around =
-            [P::UriTooLong, P::Internal, P::Unauthorized, P::Overloaded, P::RequestTimeout];
+        let around = [
+            P::PayloadTooLarge,
+            P::UriTooLong,
+            P::Internal,
+            P::Unauthorized,
+            P::Overloaded,
+            P::RequestTimeout,
+        ];
         let around = names(read.into_iter().chain(around));
         let claimed = names(refusals().iter().map(Problem::code));
         let past = names(refusals_for_a_past_time().iter().map(Problem::code));

@@ -1,0 +1,69 @@
+//! Counts connections.
+
+use prometheus::{IntCounter, IntGauge, Registry};
+
+use super::{counters, gauge};
+use crate::server::pace::TooSlow;
+
+/// The metrics of connections; cheap to clone.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Connections {
+    open: IntGauge,
+    head: IntCounter,
+    stalled: IntCounter,
+    room: IntCounter,
+}
+
+impl Connections {
+    pub(super) fn new(registry: &Registry) -> Self {
+        let dropped = counters(
+            registry,
+            "raindrop_http_connections_dropped_total",
+            "Connections that were closed for their clients' slowness: head, the request's head \
+             took too long; stalled, the answer was not taken; room, it was idle and made room.",
+            &["reason"],
+        );
+        let dropped = |reason| dropped.with_label_values(&[reason]);
+        Self {
+            open: gauge(registry, "raindrop_http_connections", "Open connections of clients."),
+            head: dropped("head"),
+            stalled: dropped("stalled"),
+            room: dropped("room"),
+        }
+    }
+
+    /// For connections that nobody counts.
+    pub(in crate::server) fn unregistered() -> Self {
+        Self::new(&Registry::new())
+    }
+
+    /// Counts a connection until it is dropped.
+    pub(in crate::server) fn open(&self) -> Open<'_> {
+        self.open.inc();
+        Open(&self.open)
+    }
+
+    /// A connection ended because its client was too slow. That idle ones end is no news.
+    pub(in crate::server) fn cut_off(&self, slow: TooSlow) {
+        match slow {
+            TooSlow::Idle => {}
+            TooSlow::Head => self.head.inc(),
+            TooSlow::Stalled => self.stalled.inc(),
+        }
+    }
+
+    /// A connection made room for another.
+    pub(in crate::server) fn made_room(&self) {
+        self.room.inc();
+    }
+}
+
+/// An open connection.
+#[derive(Debug)]
+pub(in crate::server) struct Open<'a>(&'a IntGauge);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
