@@ -115,9 +115,9 @@ pub(crate) fn server_busy(measured: &Measured) -> f64 {
     measured.server.as_secs_f64() / measured.time.as_secs_f64()
 }
 
-/// The part of the time that the load generator was running.
+/// The part of the time that the load generator had something to do.
 pub(crate) fn generator_busy(measured: &Measured) -> f64 {
-    measured.generator.as_secs_f64() / measured.time.as_secs_f64()
+    1.0 - measured.idle.as_secs_f64() / measured.time.as_secs_f64()
 }
 
 /// A quantile of the latency in microseconds.

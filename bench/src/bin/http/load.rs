@@ -3,6 +3,7 @@
 
 use std::{
     io::{self, Read, Write},
+    mem,
     net::SocketAddr,
     time::{Duration, Instant},
 };
@@ -39,8 +40,8 @@ pub(crate) struct Measured {
     pub(crate) time: Duration,
     /// Time of the processors that the server took within `time`, user and system.
     pub(crate) server: Duration,
-    /// The same of the load generator.
-    pub(crate) generator: Duration,
+    /// Time within `time` in which the load generator found nothing to do.
+    pub(crate) idle: Duration,
     /// From sending a batch to each of its answers, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
 }
@@ -69,7 +70,6 @@ struct Connection {
 struct Moment {
     when: Instant,
     server: Duration,
-    generator: Duration,
 }
 
 impl Load<'_> {
@@ -79,24 +79,24 @@ impl Load<'_> {
         let counting_from = Instant::now() + warm_up;
         run.until(counting_from, true)?;
         let first = self.moment()?;
-        run.answers = 0;
+        (run.answers, run.idle) = (0, Duration::ZERO);
         run.latency.reset();
         run.until(first.when + time, true)?;
         let last = self.moment()?;
-        let (answers, latency) = (run.answers, run.latency.clone());
+        let (answers, idle, latency) = (run.answers, run.idle, run.latency.clone());
         run.until(last.when + LAST_ANSWERS, false)?;
         Ok(Measured {
             answers,
             failures: run.failures + run.open(),
             time: last.when - first.when,
             server: last.server.saturating_sub(first.server),
-            generator: last.generator.saturating_sub(first.generator),
+            idle,
             latency,
         })
     }
 
     fn moment(&self) -> Result<Moment> {
-        Ok(Moment { when: Instant::now(), server: self.server.cpu_time()?, generator: own_time() })
+        Ok(Moment { when: Instant::now(), server: self.server.cpu_time()? })
     }
 }
 
@@ -116,6 +116,7 @@ struct Run<'a> {
     buffer: Vec<u8>,
     answers: u64,
     failures: u64,
+    idle: Duration,
     latency: Histogram<u64>,
 }
 
@@ -147,6 +148,7 @@ impl<'a> Run<'a> {
             buffer: vec![0; 256 * 1024],
             answers: 0,
             failures: 0,
+            idle: Duration::ZERO,
             latency: Histogram::new_with_bounds(100, 60_000_000_000, 3).expect("valid bounds"),
         };
         for number in 0..run.connections.len() {
@@ -164,14 +166,17 @@ impl<'a> Run<'a> {
     /// it ends when nothing is under way.
     fn until(&mut self, end: Instant, sending: bool) -> Result<()> {
         let mut events = Events::with_capacity(1024);
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.open() == 0 {
-                return Ok(());
-            }
-            match self.poll.poll(&mut events, Some(left)) {
+        let mut now = Instant::now();
+        while now < end && self.open() > 0 {
+            // It never sleeps: else the slower a server is, the oftener it pays for waking it.
+            match self.poll.poll(&mut events, Some(Duration::ZERO)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 result => result?,
+            }
+            let before = mem::replace(&mut now, Instant::now());
+            if events.is_empty() {
+                self.idle += now - before;
+                continue;
             }
             for event in &events {
                 let Token(number) = event.token();
@@ -182,7 +187,9 @@ impl<'a> Run<'a> {
                     self.read(number, sending);
                 }
             }
+            now = Instant::now();
         }
+        Ok(())
     }
 
     fn read(&mut self, number: usize, sending: bool) {
