@@ -37,6 +37,9 @@ def served(config=None):
             "RAINDROP__HTTP__LISTEN": url.removeprefix("http://"),
             "RAINDROP__HTTP__DRAIN_DELAY": "0s",
             "RAINDROP__STORE__URL": f"sqlite://{folder}/raindrop.db",
+            # Metrics of both modes.
+            "RAINDROP__NAMESPACES__PLAIN__MODE": "segment",
+            "RAINDROP__NAMESPACES__PLAIN__SEGMENT__AUTO_CREATE": "true",
         }
         if config:
             environment["RAINDROP__HTTP__ADMIN_LISTEN"] = f"127.0.0.1:{free_port()}"
