@@ -84,6 +84,12 @@ async fn the_document_says_what_is_configured() {
     let n = parameters.expect("some").iter().find(|parameter| parameter["name"] == "n");
     assert_eq!(n.expect("n")["schema"]["maximum"], 77);
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    assert!(document["paths"]["/metrics"].is_object());
+
+    let world = World::start(&[("http.admin_listen", "127.0.0.1:9090")]).await;
+    let document = world.get("/openapi.json").await.json();
+    assert!(document["paths"]["/health"].is_object());
+    assert!(document["paths"]["/metrics"].is_null());
 }
 
 /// Every reference leads to something, so that what reads the document finds all of it.
