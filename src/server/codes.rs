@@ -33,6 +33,13 @@ pub struct WrongNamespace {
     asked: String,
 }
 
+impl WrongNamespace {
+    /// The only namespace that issues for the code.
+    pub fn own(&self) -> &str {
+        &self.own
+    }
+}
+
 impl Codes {
     /// These codes, of distinct names.
     pub fn new(codes: impl IntoIterator<Item = CodeConfig>) -> Self {

@@ -2,7 +2,13 @@
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
-use hyper::{server::conn::http1, service::service_fn};
+use axum::http::StatusCode;
+use hyper::{
+    Request,
+    body::{Body, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -171,12 +177,20 @@ async fn connection(
 ) -> Option<TooSlow> {
     // Requests count their references to it in memory that no other connection touches.
     let shared = Arc::new((front, Arc::clone(&pace)));
-    let service = service_fn(move |request| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
         let shared = Arc::clone(&shared);
         async move {
             let (front, pace) = &*shared;
-            pace.answering();
+            if request.body().is_end_stream() {
+                pace.answering();
+            } else {
+                pace.reading_body();
+                request.extensions_mut().insert(Arc::clone(pace));
+            }
             let answer = front.answer(request).await;
+            if answer.status() != StatusCode::UNAUTHORIZED {
+                pace.asked();
+            }
             pace.sending();
             Ok::<_, Infallible>(answer)
         }

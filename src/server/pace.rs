@@ -48,6 +48,8 @@ enum Phase {
     Idle,
     /// A part of a request's head is there.
     Head,
+    /// A request's head is there, and its body not yet. The time-out of requests ends that.
+    Body,
     /// The request is being answered: how long that takes is not the client's business.
     Answering,
     /// The answer is being sent.
@@ -55,7 +57,7 @@ enum Phase {
 }
 
 impl Phase {
-    const ALL: [Self; 4] = [Self::Idle, Self::Head, Self::Answering, Self::Sending];
+    const ALL: [Self; 5] = [Self::Idle, Self::Head, Self::Body, Self::Answering, Self::Sending];
 }
 
 /// Why a client is cut off.
@@ -86,10 +88,24 @@ impl Pace {
         Self { heart, phase, since, asked: false.into(), kept_waiting: false.into() }
     }
 
+    /// A request's head is there, and its body is to come.
+    pub(super) fn reading_body(&self) {
+        self.enter(Phase::Body);
+    }
+
     /// A request is there.
     pub(super) fn answering(&self) {
-        self.asked.store(true, Relaxed);
         self.enter(Phase::Answering);
+    }
+
+    /// The request was one of a client who may ask.
+    pub(super) fn asked(&self) {
+        self.asked.store(true, Relaxed);
+    }
+
+    /// Whether a request is being answered.
+    pub(super) fn is_answering(&self) -> bool {
+        self.phase() == Phase::Answering
     }
 
     /// Its answer is there, but not sent.
@@ -97,7 +113,7 @@ impl Pace {
         self.enter(Phase::Sending);
     }
 
-    /// Whether a whole request ever came.
+    /// Whether a whole request of somebody who may ask ever came.
     pub(super) fn has_asked(&self) -> bool {
         self.asked.load(Relaxed)
     }
@@ -119,7 +135,7 @@ impl Pace {
             Phase::Idle => (IDLE, TooSlow::Idle),
             Phase::Head => (HEAD, TooSlow::Head),
             Phase::Sending => (STALLED, TooSlow::Stalled),
-            Phase::Answering => return None,
+            Phase::Body | Phase::Answering => return None,
         };
         (self.full_beats() >= most).then_some(slow)
     }

@@ -35,12 +35,15 @@ impl Places {
     /// Ends a connection that waits for its client: one that never asked for anything, or else one
     /// that was idle for a while. `false` when every client is at work or has just come.
     pub(super) fn make_room(&mut self) -> bool {
-        while let Some(seat) = self.newcomers.pop_front() {
+        for _ in 0..self.newcomers.len() {
+            let Some(seat) = self.newcomers.pop_front() else { break };
             if seat.task.is_finished() {
                 continue;
             }
             if seat.pace.has_asked() {
                 push(&mut self.regulars, seat);
+            } else if seat.pace.is_answering() {
+                self.newcomers.push_back(seat);
             } else if seat.pace.was_kept_waiting() && seat.since.elapsed() >= GRACE {
                 seat.task.abort();
                 return true;

@@ -29,6 +29,7 @@ use super::{
     guard::{check_length, drain, guarded},
     metrics::track,
     openapi,
+    pace::Pace,
     problem::{Problem, ProblemCode},
     state::AppState,
 };
@@ -194,7 +195,11 @@ async fn bound_body(State(state): State<Arc<AppState>>, request: Request, next: 
         return next.run(request).await;
     }
     let (head, body) = request.into_parts();
-    match guarded(state.http.request_timeout, drain(body)).await.flatten() {
+    let drained = guarded(state.http.request_timeout, drain(body)).await.flatten();
+    if let Some(pace) = head.extensions.get::<Arc<Pace>>() {
+        pace.answering();
+    }
+    match drained {
         Ok(()) => next.run(Request::from_parts(head, Body::empty())).await,
         Err(problem) => problem.into_response(),
     }

@@ -39,19 +39,56 @@ async fn a_head_answer_claims_no_length_and_keeps_the_connection() {
 
 #[tokio::test]
 async fn a_new_client_takes_the_place_of_one_that_asks_for_nothing() {
-    let served = Served::start(&[("http.max_connections", "3")]).await;
+    let settings = [("http.max_connections", "4"), ("http.request_timeout", "10m")];
+    let served = Served::start(&settings).await;
     let mut silent = TcpStream::connect(served.address).await.expect("connected");
     let mut half = TcpStream::connect(served.address).await.expect("connected");
     half.write_all(b"GET /id/order HTT").await.expect("sent");
+    let mut body = TcpStream::connect(served.address).await.expect("connected");
+    let head = "POST /id/order HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n";
+    body.write_all(head.as_bytes()).await.expect("sent");
     let mut regular = TcpStream::connect(served.address).await.expect("connected");
     assert!(exchange(&mut regular, ALIVE).await.starts_with("HTTP/1.1 200"));
-    for slow in [&mut silent, &mut half] {
+    let mut others = Vec::new();
+    for slow in [&mut silent, &mut half, &mut body] {
         let mut new = TcpStream::connect(served.address).await.expect("queued");
-        assert!(exchange(&mut new, ALIVE).await.starts_with("HTTP/1.1 200"));
+        let answer = tokio::time::timeout(Duration::from_secs(60), exchange(&mut new, ALIVE)).await;
+        assert!(answer.expect("a place").starts_with("HTTP/1.1 200"));
         assert!(is_closed(slow).await);
+        // It keeps its place, so that the next one needs another.
+        others.push(new);
     }
     // Who asked a moment ago keeps its place.
     assert!(exchange(&mut regular, ALIVE).await.starts_with("HTTP/1.1 200"));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_without_a_token_keeps_no_place_however_often_it_asks() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let tokens = folder.path().join("tokens.toml");
+    let entry = format!("[[token]]\nname = 'a'\nhash = 'sha256:{}'\n", "0".repeat(64));
+    std::fs::write(&tokens, entry).expect("written");
+    let tokens = tokens.to_str().expect("UTF-8");
+    let served =
+        Served::start(&[("http.max_connections", "1"), ("auth.tokens_file", tokens)]).await;
+    let mut stranger = TcpStream::connect(served.address).await.expect("connected");
+    let asking = tokio::spawn(async move {
+        let request = "GET /id/order HTTP/1.1\r\nhost: x\r\n\r\n";
+        let mut answer = vec![0; 4096];
+        // Until it is cut off.
+        while stranger.write_all(request.as_bytes()).await.is_ok() {
+            match stranger.read(&mut answer).await {
+                Ok(1..) => assert!(answer.starts_with(b"HTTP/1.1 401")),
+                _ => break,
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    let mut new = TcpStream::connect(served.address).await.expect("queued");
+    let answer = tokio::time::timeout(Duration::from_secs(60), exchange(&mut new, ALIVE)).await;
+    assert!(answer.expect("a place").starts_with("HTTP/1.1 200"));
+    asking.await.expect("refused until it was cut off");
     served.stop().await;
 }
 

@@ -15,6 +15,7 @@ type Headers<'a> = &'a [(&'a str, &'a str)];
 const ALL: (&str, &str) = ("authorization", "Bearer for-everything");
 const SHOP: (&str, &str) = ("authorization", "Bearer for-the-shop");
 const WEB: (&str, &str) = ("authorization", "Bearer for-the-web");
+const PLAIN: (&str, &str) = ("authorization", "Bearer for-the-plain");
 const SCRAPER: (&str, &str) = ("authorization", "Bearer for-the-scraper");
 const ORIGIN: (&str, &str) = ("origin", "https://app.example");
 
@@ -47,6 +48,8 @@ const PROTECTED: [(&str, &str, u16); 19] = [
     ("GET", "/", 404),
 ];
 
+const UNTOLD: &str = r#"the token "plain" may not use what is asked for, but: default"#;
+
 struct Guarded {
     reached: Reached,
     folder: tempfile::TempDir,
@@ -61,6 +64,7 @@ impl Guarded {
             ("all", ALL, ""),
             ("shop", SHOP, "namespaces = ['default']\ncodes = ['order', 'invoice:*']"),
             ("web", WEB, "namespaces = ['web']"),
+            ("plain", PLAIN, "namespaces = ['default']"),
             ("scraper", SCRAPER, "namespaces = []\ncodes = []"),
         ] {
             let hash: String = Sha256::digest(&value["Bearer ".len()..])
@@ -72,7 +76,8 @@ impl Guarded {
         }
         std::fs::write(&path, tokens).expect("written");
         let config = config_of(&format!(
-            "auth.tokens_file = '{}'\n[namespaces.web]\n[[code]]\nname = 'page'\nnamespace = 'web'\n",
+            "auth.tokens_file = '{}'\n[namespaces.web]\n[[code]]\nname = 'page'\nnamespace = 'web'\n\
+             [[code]]\nname = 'secret'\nnamespace = 'web'\nprefix = 'SEC-'\n",
             path.display()
         ));
         let clock = Arc::new(SystemClock::default());
@@ -236,6 +241,11 @@ async fn a_limited_token_is_refused_elsewhere_and_told_why() {
         (WEB, "GET", "/id/order", r#"namespace "default", but: web"#),
         (WEB, "GET", "/parse/1", "\"default\""),
         (WEB, "GET", BOUNDS, "\"default\""),
+        // Nothing is told of codes and prefixes of other namespaces.
+        (PLAIN, "GET", "/id/secret", UNTOLD),
+        (PLAIN, "GET", "/id/secret?namespace=default", UNTOLD),
+        (PLAIN, "GET", "/parse/SEC-1", UNTOLD),
+        (PLAIN, "GET", "/parse/SEC-1?namespace=default", UNTOLD),
         (SCRAPER, "GET", "/id/order", r#"code "order", but: none"#),
         (SCRAPER, "GET", "/parse/1", r#"namespace "default", but: none"#),
     ] {
@@ -262,6 +272,8 @@ async fn a_limited_token_is_refused_elsewhere_and_told_why() {
         (WEB, "/id/page", 200),
         (WEB, "/parse/1?namespace=web", 200),
         (WEB, "/parse/1?layout=twitter", 200),
+        (WEB, "/parse/SEC-1?layout=twitter", 200),
+        (PLAIN, "/parse/SEC-1?layout=twitter", 400),
         (WEB, &web_bounds, 200),
         (SCRAPER, "/metrics", 200),
         (SCRAPER, "/health", 200),

@@ -12,7 +12,7 @@ use axum::{
 use super::tokens::Rights;
 use crate::server::{
     problem::{Problem, ProblemCode},
-    state::AppState,
+    state::{AppState, DEFAULT_NAMESPACE},
 };
 
 /// What the bearer of a token that may not do this is told (RFC 6750).
@@ -40,40 +40,46 @@ impl Caller {
     ) -> Result<(), Problem> {
         match &self.0 {
             Some(rights) if !rights.has_code(code) => {
-                Err(refuse(rights, "code", code, rights.codes.as_ref(), state))
+                Err(refuse(rights, &format!("code {code:?}"), rights.codes.as_ref(), state))
             }
             _ => Ok(()),
         }
     }
 
-    /// Refuses a namespace that this one may not use.
+    /// Refuses what belongs to a namespace that this one may not use, without telling which one it
+    /// is, unless that was asked for.
     pub(in crate::server) fn check_namespace(
         &self,
-        name: &str,
+        own: &str,
+        asked: Option<&str>,
         state: &AppState,
     ) -> Result<(), Problem> {
         match &self.0 {
-            Some(rights) if !rights.has_namespace(name) => {
-                Err(refuse(rights, "namespace", name, rights.namespaces.as_ref(), state))
+            Some(rights) if !rights.has_namespace(own) => {
+                let is_told = asked == Some(own) || own == DEFAULT_NAMESPACE;
+                let told = match is_told {
+                    true => format!("namespace {own:?}"),
+                    false => "what is asked for".into(),
+                };
+                Err(refuse(rights, &told, rights.namespaces.as_ref(), state))
             }
             _ => Ok(()),
         }
     }
+
+    /// Whether this one may use a namespace.
+    pub(in crate::server) fn may_use(&self, namespace: &str) -> bool {
+        self.0.as_ref().is_none_or(|rights| rights.has_namespace(namespace))
+    }
 }
 
-fn refuse(
-    rights: &Rights,
-    what: &str,
-    asked: &str,
-    allowed: Option<&Vec<String>>,
-    state: &AppState,
-) -> Problem {
+fn refuse(rights: &Rights, what: &str, allowed: Option<&Vec<String>>, state: &AppState) -> Problem {
     state.metrics.auth.forbidden.inc();
     let token = &rights.name;
-    tracing::debug!(token, what, asked, "a request was refused");
+    tracing::debug!(token, what, "a request was refused");
     let allowed = allowed.filter(|allowed| !allowed.is_empty());
     let allowed = allowed.map_or_else(|| "none".into(), |allowed| allowed.join(", "));
-    let detail = format!("the token {token:?} may not use {what} {asked:?}, but: {allowed}");
+    let detail = format!("the token {token:?} may not use {what}, but: {allowed}");
     Problem::challenging(ProblemCode::Forbidden, detail, FORBIDDEN)
 }
 

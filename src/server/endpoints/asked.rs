@@ -13,6 +13,7 @@ use crate::{
     server::{
         accept::prefers_text,
         auth::Caller,
+        codes::WrongNamespace,
         issuer::NamespaceIssuer,
         params::{Params, invalid},
         problem::{Problem, ProblemCode},
@@ -65,8 +66,11 @@ impl<'a, const MANY: bool> Asked<'a, MANY> {
         }
         let params = Params::read(&head.uri, Self::PARAMETERS)?;
         caller.check_code(code, state)?;
-        let (namespace, prefix) = state.codes.locate(code, params.get("namespace"))?;
-        caller.check_namespace(namespace, state)?;
+        let asked = params.get("namespace");
+        let located = state.codes.locate(code, asked);
+        let own = located.as_ref().map_or_else(WrongNamespace::own, |(namespace, _)| namespace);
+        caller.check_namespace(own, asked, state)?;
+        let (namespace, prefix) = located?;
         let issuer = state.issuer(namespace)?;
         let count = params.get("n").map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
         let form = read_form(params.get("format"), MANY, prefers_text(&head.headers))?;

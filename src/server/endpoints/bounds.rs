@@ -56,7 +56,7 @@ pub(in crate::server) async fn bounds(
 ) -> Result<Response, Problem> {
     let params = Params::read(&uri, PARAMETERS)?;
     let namespace = params.get("namespace").unwrap_or(DEFAULT_NAMESPACE);
-    caller.check_namespace(namespace, &state)?;
+    caller.check_namespace(namespace, Some(namespace), &state)?;
     let layout = state.issuer(namespace)?.layout().ok_or_else(|| no_fields(namespace))?;
     let read = |name| read_instant(name, params.get(name).unwrap_or_default());
     let (from_ms, to_ms) = (read("from")?, read("to")?);

@@ -19,12 +19,12 @@ use crate::{
     },
     server::{
         auth::Caller,
-        codes::LocatedText,
+        codes::{LocatedText, WrongNamespace},
         endpoints::asked::read_encoding,
         openapi::{About, Kind, shared, with},
         params::{Params, invalid},
         problem::{Problem, ProblemCode},
-        state::AppState,
+        state::{AppState, DEFAULT_NAMESPACE},
     },
 };
 
@@ -146,11 +146,19 @@ pub(in crate::server) async fn parse_id(
     }
     let Path(text) =
         id.map_err(|_| Problem::new(ProblemCode::InvalidId, "the ID must be UTF-8"))?;
-    let LocatedText { namespace, prefix, text } = state.codes.locate_text(&text, asked)?;
-    // Another system's IDs are of no namespace.
-    if named.is_none() {
-        caller.check_namespace(namespace, &state)?;
-    }
+    let located = state.codes.locate_text(&text, asked);
+    let own = located.as_ref().map_or_else(WrongNamespace::own, |located| located.namespace);
+    let LocatedText { namespace, prefix, text } = match named {
+        // Another system's IDs are of no namespace, and have no prefix of a foreign one.
+        Some(_) if !caller.may_use(own) => {
+            LocatedText { namespace: DEFAULT_NAMESPACE, prefix: "", text: &text }
+        }
+        Some(_) => located?,
+        None => {
+            caller.check_namespace(own, asked, &state)?;
+            located?
+        }
+    };
     let issuer = state.issuer(namespace)?;
     let layout = named.as_ref().map_or(issuer.layout(), NamedLayout::layout);
     let id = encoding.decode(text, layout).map_err(|error| Problem::from(error).after(prefix))?;
