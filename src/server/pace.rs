@@ -272,11 +272,16 @@ mod tests {
         assert_eq!(beats_until_cut_off(&pace), (IDLE + 1, TooSlow::Idle));
         pace.received();
         assert_eq!(beats_until_cut_off(&pace), (HEAD + 1, TooSlow::Head));
-        assert!(!pace.has_asked());
+        pace.reading_body();
+        (0..100).for_each(|_| pace.heart.beat());
+        // The request's own time-out ends it; until then it is the first to make room.
+        assert!(pace.too_slow().is_none() && pace.waits_for_client() && !pace.has_asked());
         pace.answering();
         (0..100).for_each(|_| pace.heart.beat());
         assert_eq!(pace.too_slow(), None);
-        assert!(pace.has_asked() && !pace.waits_for_client());
+        assert!(pace.is_answering() && !pace.has_asked() && !pace.waits_for_client());
+        pace.asked();
+        assert!(pace.has_asked());
         pace.sending();
         assert_eq!(beats_until_cut_off(&pace), (STALLED + 1, TooSlow::Stalled));
     }
