@@ -28,7 +28,6 @@ use super::{
     },
     guard::{check_length, drain, guarded},
     metrics::track,
-    openapi,
     pace::Pace,
     problem::{Problem, ProblemCode},
     state::AppState,
@@ -63,7 +62,7 @@ pub fn router(state: Arc<AppState>) -> Router {
         .route("/bounds", get(bounds))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(state.clone(), bound_in_flight));
-    let operations = Router::new().route("/openapi.json", get(document(openapi::write(&state))));
+    let operations = Router::new().route("/openapi.json", get(document(Arc::clone(&state))));
     let operations = if state.http.admin_listen.is_some() {
         operations.route("/health", get(ready))
     } else {

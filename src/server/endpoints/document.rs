@@ -1,6 +1,9 @@
 //! `/openapi.json`: the API document.
 
-use std::future::{Ready, ready};
+use std::{
+    future::{Ready, ready},
+    sync::{Arc, OnceLock},
+};
 
 use axum::{
     body::Bytes,
@@ -8,7 +11,10 @@ use axum::{
 };
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 
-use crate::server::openapi::{About, Kind};
+use crate::server::{
+    openapi::{self, About, Kind},
+    state::AppState,
+};
 
 pub(in crate::server) static ABOUT: About = About {
     name: "openapi",
@@ -27,7 +33,12 @@ fn any_object() -> RefOr<Schema> {
 
 type Answer = ([(HeaderName, &'static str); 1], Bytes);
 
-/// Answers this document.
-pub(in crate::server) fn document(json: Bytes) -> impl Fn() -> Ready<Answer> + Clone {
-    move || ready(([(header::CONTENT_TYPE, "application/json")], json.clone()))
+/// Answers this document, which is made when it is first asked for: that takes more memory than
+/// much of the rest, and most services are never asked.
+pub(in crate::server) fn document(state: Arc<AppState>) -> impl Fn() -> Ready<Answer> + Clone {
+    let json = Arc::new(OnceLock::new());
+    move || {
+        let json: &Bytes = json.get_or_init(|| openapi::write(&state));
+        ready(([(header::CONTENT_TYPE, "application/json")], json.clone()))
+    }
 }
