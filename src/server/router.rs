@@ -22,7 +22,7 @@ use super::{
         cluster::cluster,
         document::document,
         health::{health, live, ready},
-        issue::{check, issue},
+        issue::issue,
         metrics::metrics,
         parse::parse_id,
     },
@@ -56,8 +56,8 @@ pub(super) const MANY: usize = 1;
 pub fn router(state: Arc<AppState>) -> Router {
     // Probes and metrics answer however many requests for IDs are in flight.
     let api = Router::new()
-        .route(ROUTES[ONE], issuing(issue::<false>, check::<false>))
-        .route(ROUTES[MANY], issuing(issue::<true>, check::<true>))
+        .route(ROUTES[ONE], issuing(issue::<false>))
+        .route(ROUTES[MANY], issuing(issue::<true>))
         .route("/parse/{id}", get(parse_id))
         .route("/bounds", get(bounds))
         .method_not_allowed_fallback(method_not_allowed)
@@ -114,15 +114,13 @@ fn finished(router: Router<Arc<AppState>>, state: Arc<AppState>) -> Router {
         .with_state(state)
 }
 
-/// GET and POST claim, HEAD must not: by default it would run the GET handler.
-fn issuing<H, T, G, U>(claim: H, head: G) -> MethodRouter<Arc<AppState>>
+/// GET and POST claim; the handler itself sees to it that HEAD does not.
+fn issuing<H, T>(handler: H) -> MethodRouter<Arc<AppState>>
 where
     H: Handler<T, Arc<AppState>>,
-    G: Handler<U, Arc<AppState>>,
     T: 'static,
-    U: 'static,
 {
-    get(claim.clone()).post(claim).head(head)
+    get(handler.clone()).post(handler.clone()).head(handler)
 }
 
 fn cors(origins: &CorsOrigins) -> Option<CorsLayer> {

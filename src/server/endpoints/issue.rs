@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     body::Body,
     extract::{Path, State, rejection::PathRejection},
-    http::{HeaderMap, request::Parts},
+    http::{HeaderMap, Method, request::Parts},
     response::Response,
 };
 
@@ -47,31 +47,20 @@ pub(in crate::server) static MANY: About = About {
     kind: Kind::Issues,
 };
 
-/// Answers one ID, or `n` of them in ascending order.
+/// Answers one ID, or `n` of them in ascending order. HEAD claims nothing: it checks the request.
 pub(in crate::server) async fn issue<const MANY: bool>(
     State(state): State<Arc<AppState>>,
     caller: Caller,
     code: Result<Path<String>, PathRejection>,
     head: Parts,
 ) -> Result<Response, Problem> {
-    let code = decoded(code)?;
-    let answer = Asked::<MANY>::read(&code, &head, &caller, &state)?.answer().await?;
+    let Path(code) = code.map_err(|_| invalid_code("that is not UTF-8"))?;
+    let asked = Asked::<MANY>::read(&code, &head, &caller, &state)?;
+    if head.method == Method::HEAD {
+        return Ok(without_ids(asked.form));
+    }
+    let answer = asked.answer().await?;
     Ok(answer.into_response(HeaderMap::new()).map(Body::from))
-}
-
-/// Answers HEAD: the request is checked, and nothing is claimed.
-pub(in crate::server) async fn check<const MANY: bool>(
-    State(state): State<Arc<AppState>>,
-    caller: Caller,
-    code: Result<Path<String>, PathRejection>,
-    head: Parts,
-) -> Result<Response, Problem> {
-    let code = decoded(code)?;
-    Ok(without_ids(Asked::<MANY>::read(&code, &head, &caller, &state)?.form))
-}
-
-fn decoded(code: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
-    code.map(|Path(code)| code).map_err(|_| invalid_code("that is not UTF-8"))
 }
 
 impl<const MANY: bool> Asked<'_, MANY> {
