@@ -5,6 +5,7 @@
 set -eu
 
 cd "$(dirname "$0")/../.."
+. tests/functions.sh
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/api"
 kept=$(cd "$target/api" && pwd)
@@ -12,29 +13,8 @@ tests=$PWD/tests/api
 
 schemathesis=schemathesis==4.32.5
 
-fail() {
-  echo "tests/api/run.sh: $*" >&2
-  exit 1
-}
-
-apt_install() {
-  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
-  echo "installing $1" >&2
-  export DEBIAN_FRONTEND=noninteractive
-  apt-get -qq -o DPkg::Lock::Timeout=300 update &&
-    apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$1" >&2
-}
-
 python=$kept/python
-if [ ! -f "$python/$schemathesis" ]; then
-  rm -rf "$python"
-  python3 -m venv "$python" 2>/dev/null || { apt_install python3-venv && python3 -m venv "$python"; } ||
-    fail "needs Python 3 with venv (Debian: python3-venv)"
-  "$python/bin/python" -c 'import tomllib' 2>/dev/null || fail "needs Python 3.11 or later"
-  "$python/bin/pip" install --quiet --disable-pip-version-check "$schemathesis" ||
-    fail "$schemathesis cannot be installed by pip"
-  touch "$python/$schemathesis"
-fi
+python_install "$python" "$schemathesis"
 
 # As the tests build it, so that after them nothing is compiled again.
 ${CARGO:-cargo} test --locked --no-run --test http

@@ -5,25 +5,13 @@
 set -eu
 
 cd "$(dirname "$0")/../.."
+. tests/functions.sh
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/chart"
 kept=$(cd "$target/chart" && pwd)
 
 helm_version=v3.22.0
 schemas=kubernetes-validate==1.37.0
-
-fail() {
-  echo "tests/chart/run.sh: $*" >&2
-  exit 1
-}
-
-apt_install() {
-  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
-  echo "installing $1" >&2
-  export DEBIAN_FRONTEND=noninteractive
-  apt-get -qq -o DPkg::Lock::Timeout=300 update &&
-    apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$1" >&2
-}
 
 helm=$(command -v helm || echo "$kept/helm-$helm_version")
 if [ ! -x "$helm" ]; then
@@ -39,15 +27,7 @@ command -v promtool >/dev/null && command -v prometheus >/dev/null || apt_instal
 command -v curl >/dev/null || apt_install curl || fail "needs curl"
 
 python=$kept/python
-if [ ! -f "$python/$schemas" ]; then
-  rm -rf "$python"
-  python3 -m venv "$python" 2>/dev/null || { apt_install python3-venv && python3 -m venv "$python"; } ||
-    fail "needs Python 3 with venv (Debian: python3-venv)"
-  "$python/bin/python" -c 'import tomllib' 2>/dev/null || fail "needs Python 3.11 or later"
-  "$python/bin/pip" install --quiet --disable-pip-version-check "$schemas" ||
-    fail "Kubernetes' schemas ($schemas) cannot be installed by pip"
-  touch "$python/$schemas"
-fi
+python_install "$python" "$schemas"
 
 # As the tests build it, so that after them nothing is compiled again.
 ${CARGO:-cargo} test --locked --no-run --test http

@@ -5,17 +5,13 @@
 set -eu
 
 cd "$(dirname "$0")/../.."
+. tests/functions.sh
 cargo=${CARGO:-cargo}
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/deny"
 kept=$(cd "$target/deny" && pwd)
 
 version=0.20.2
-
-fail() {
-  echo "tests/deny/run.sh: $*" >&2
-  exit 1
-}
 
 deny=$(command -v cargo-deny || echo "$kept/$version/bin/cargo-deny")
 if [ ! -x "$deny" ]; then

@@ -5,6 +5,7 @@
 set -eu
 
 cd "$(dirname "$0")/../.."
+. tests/functions.sh
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/image"
 kept=$(cd "$target/image" && pwd)
@@ -12,10 +13,6 @@ image=localhost/raindrop:test
 port=${PORT:-18080}
 export DEBIAN_FRONTEND=noninteractive
 
-fail() {
-  echo "tests/image/run.sh: $*" >&2
-  exit 1
-}
 say() {
   echo "--- $*"
 }

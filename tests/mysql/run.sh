@@ -4,15 +4,11 @@
 set -eu
 
 cd "$(dirname "$0")/../.."
+. tests/functions.sh
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/mysql"
 kept=$(cd "$target/mysql" && pwd)
 root=$kept/root
-
-fail() {
-  echo "tests/mysql/run.sh: $*" >&2
-  exit 1
-}
 
 # Downloads the server and everything that it needs, from the mirror that this machine uses.
 download() {
