@@ -10,7 +10,7 @@ use raindrop::{
     store::MemoryStore,
 };
 
-use crate::support::{World, config};
+use crate::support::{BrokenClock, World, config};
 
 const ROUTES: [(&str, &[&str]); 9] = [
     ("/id/order", &["GET", "HEAD", "POST"]),
@@ -96,19 +96,6 @@ async fn long_addresses_are_refused() {
     let world = World::start(&[]).await;
     let uri = format!("/id/order?format={}", "a".repeat(5_000));
     world.get(&uri).await.problem(414, "uri_too_long");
-}
-
-#[derive(Debug)]
-struct BrokenClock;
-
-impl Clock for BrokenClock {
-    fn now_ms(&self) -> i64 {
-        panic!("a defect, as this test wants it")
-    }
-
-    fn steady(&self) -> Duration {
-        Duration::ZERO
-    }
 }
 
 #[tokio::test]

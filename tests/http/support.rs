@@ -148,6 +148,20 @@ impl World {
     }
 }
 
+/// Panics when it is asked for the time.
+#[derive(Debug)]
+pub(crate) struct BrokenClock;
+
+impl Clock for BrokenClock {
+    fn now_ms(&self) -> i64 {
+        panic!("a defect, as this test wants it")
+    }
+
+    fn steady(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
 /// Calls a router without a socket.
 pub(crate) async fn call(
     router: &Router,

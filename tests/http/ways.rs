@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-use raindrop::{
-    core::clock::{Clock, SystemClock},
-    server::serve,
-};
+use raindrop::{core::clock::SystemClock, server::serve};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -19,7 +16,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::support::{Answer, World};
+use crate::support::{Answer, BrokenClock, World};
 
 /// A world that connections reach.
 pub(crate) struct Reached {
@@ -226,19 +223,6 @@ async fn only_browsers_hear_of_cors_in_answers_with_ids() {
         // Caches may keep these, and then for browsers too.
         assert_eq!(reached.call("GET", "/parse/1", &[]).await.header("vary"), vary);
         reached.stop().await;
-    }
-}
-
-#[derive(Debug)]
-struct BrokenClock;
-
-impl Clock for BrokenClock {
-    fn now_ms(&self) -> i64 {
-        panic!("a defect, as this test wants it")
-    }
-
-    fn steady(&self) -> Duration {
-        Duration::ZERO
     }
 }
 
