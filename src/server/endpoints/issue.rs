@@ -18,7 +18,7 @@ use super::{
 use crate::server::{
     auth::Caller,
     issuer::NamespaceIssuer,
-    openapi::{About, Kind, shared, text, with},
+    openapi::{About, Kind, PLAIN_TEXT, shared, with},
     problem::Problem,
     state::AppState,
 };
@@ -30,7 +30,7 @@ pub(in crate::server) static ONE: About = About {
                   on a line. GET and POST are the same, except that POST alone has `at`.",
     parameters: Asked::<false>::PARAMETERS,
     formats: Asked::<false>::FORMATS,
-    answers: &[("application/json", shared::<OneId>), ("text/plain", text)],
+    answers: &[("application/json", shared::<OneId>), PLAIN_TEXT],
     schemas: with::<OneId>,
     kind: Kind::Issues,
 };
@@ -42,7 +42,7 @@ pub(in crate::server) static MANY: About = About {
                   line. GET and POST are the same, except that POST alone has `at`.",
     parameters: Asked::<true>::PARAMETERS,
     formats: Asked::<true>::FORMATS,
-    answers: &[("application/json", shared::<ManyIds>), ("text/plain", text)],
+    answers: &[("application/json", shared::<ManyIds>), PLAIN_TEXT],
     schemas: with::<ManyIds>,
     kind: Kind::Issues,
 };

@@ -9,7 +9,7 @@ use axum::{
 };
 
 use crate::server::{
-    openapi::{About, Kind, text},
+    openapi::{About, Kind, PLAIN_TEXT},
     state::AppState,
 };
 
@@ -19,7 +19,7 @@ pub(in crate::server) static ABOUT: About = About {
     description: "In the text format 0.0.4.",
     parameters: &[],
     formats: &[],
-    answers: &[("text/plain", text)],
+    answers: &[PLAIN_TEXT],
     schemas: std::convert::identity,
     kind: Kind::Tells,
 };

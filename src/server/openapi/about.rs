@@ -30,6 +30,9 @@ pub(in crate::server) struct About {
 /// A media type, and the schema of what is written in it.
 pub(in crate::server) type Written = (&'static str, fn() -> RefOr<Schema>);
 
+/// An answer that is not JSON.
+pub(in crate::server) const PLAIN_TEXT: Written = ("text/plain", || text().into());
+
 /// What all routes of a kind have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Kind {
@@ -62,7 +65,7 @@ pub(in crate::server) fn shared<T: ToSchema>() -> RefOr<Schema> {
     Ref::from_schema_name(T::name()).into()
 }
 
-/// Plain text.
-pub(in crate::server) fn text() -> RefOr<Schema> {
-    ObjectBuilder::new().schema_type(Type::String).into()
+/// The schema of a text.
+pub(super) fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
 }

@@ -13,7 +13,7 @@ use utoipa::openapi::{
     security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
 };
 
-pub(super) use self::about::{About, Kind, shared, text, with};
+pub(super) use self::about::{About, Kind, PLAIN_TEXT, shared, with};
 use self::{parameters::Parameters, responses::responses};
 use super::{
     endpoints::{bounds, document, health, issue, metrics, parse},

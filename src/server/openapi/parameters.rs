@@ -6,7 +6,7 @@ use utoipa::openapi::{
     path::{Parameter, ParameterBuilder, ParameterIn},
 };
 
-use super::About;
+use super::{About, about::text};
 use crate::{
     core::{code::CODE_PATTERN, encoding::Encoding, preset::NamedLayout},
     server::{config::NAMESPACE_PATTERN, state::DEFAULT_NAMESPACE},
@@ -98,10 +98,6 @@ impl Parameters {
 /// A pattern of the whole text.
 fn whole(pattern: &str) -> String {
     format!("^{pattern}$")
-}
-
-fn text() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String)
 }
 
 fn one_of(names: impl Iterator<Item = &'static str>) -> ObjectBuilder {

@@ -8,7 +8,11 @@ use utoipa::openapi::{
     ResponseBuilder, Responses, ResponsesBuilder, Schema, Type,
 };
 
-use super::{About, Kind, about::shared, problems};
+use super::{
+    About, Kind,
+    about::{shared, text},
+    problems,
+};
 use crate::server::problem::{Document, ProblemCode};
 
 pub(super) fn responses(route: &str, about: &About, method: &HttpMethod) -> Responses {
@@ -86,8 +90,4 @@ fn always(description: &str, schema: ObjectBuilder) -> Header {
     // The library has no field for it.
     header.extensions = Some([("required", Value::from(true))].into_iter().collect());
     header
-}
-
-fn text() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String)
 }
