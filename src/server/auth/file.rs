@@ -7,7 +7,7 @@ use config::{Map, Value, ValueKind};
 use super::tokens::{Rights, Token, TokenHash, Tokens, is_code_or_beginning};
 use crate::{
     core::code::{CODE_PATTERN, is_valid_code},
-    server::config::{ConfigError, ConfigProblem, Source, read_toml},
+    server::config::{ConfigError, ConfigProblem, Source, read_toml, text_of},
 };
 
 /// The list of tokens.
@@ -77,7 +77,7 @@ impl TokensFile<'_> {
         }
         match &name {
             None => {
-                let given = entry.get("name").map_or_else(|| "nothing".into(), shown);
+                let given = entry.get("name").map(|name| text_of(&name.kind)).unwrap_or_default();
                 self.reject(&place, "name", &given, format!("a text that matches {CODE_PATTERN}"));
             }
             Some(name) if !self.names.insert(name.clone()) => {
@@ -125,7 +125,10 @@ impl TokensFile<'_> {
                     }
                 }
             }
-            None => self.reject(place, field, &shown(&value), "a list of texts; left out for all"),
+            None => {
+                let allowed = "a list of texts; left out for all";
+                self.reject(place, field, &text_of(&value.kind), allowed);
+            }
         }
         texts
     }
@@ -161,13 +164,5 @@ fn text(value: Option<&Value>) -> Option<String> {
     match &value?.kind {
         ValueKind::String(text) => Some(text.clone()),
         _ => None,
-    }
-}
-
-fn shown(value: &Value) -> String {
-    match &value.kind {
-        ValueKind::Table(_) => "{…}".into(),
-        ValueKind::Array(_) => "[…]".into(),
-        kind => kind.to_string(),
     }
 }

@@ -256,7 +256,8 @@ pub(in crate::server) fn read_toml(path: &Path) -> Result<Map<String, Value>, Co
     })
 }
 
-fn text_of(kind: &ValueKind) -> String {
+/// The text of a value; lists and tables in short.
+pub(in crate::server) fn text_of(kind: &ValueKind) -> String {
     match kind {
         // Keeps the point of 3.0, which is no whole number.
         ValueKind::Float(number) => format!("{number:?}"),

@@ -27,7 +27,7 @@ mod store;
 mod tests;
 mod worker;
 
-pub(super) use self::layers::read_toml;
+pub(super) use self::layers::{read_toml, text_of};
 pub(crate) use self::names::{NAMESPACE_PATTERN, is_namespace};
 pub use self::{
     auth::AuthConfig,
