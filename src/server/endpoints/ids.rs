@@ -69,6 +69,7 @@ impl Batch for vec::IntoIter<Id> {
     fn into_ranges(self) -> impl Iterator<Item = IdRange> {
         let ids = self.as_slice();
         let step = ids.first().zip(ids.get(1)).map_or(1, |(one, next)| next.get() - one.get());
+        debug_assert!(ids.windows(2).all(|pair| pair[1].get() - pair[0].get() == step));
         let range = ids.first().zip(ids.last()).map(|(first, last)| IdRange {
             first: *first,
             last: *last,
