@@ -48,20 +48,8 @@ impl Cursor {
     /// Claims the next `count` positions if they lie in `first..end`, and returns the first.
     #[inline]
     pub(crate) fn take_within(&self, count: u64, first: u64, end: u64) -> Option<u64> {
-        let mut next = self.0.load(Ordering::Acquire);
-        // CLOSED is above every end.
-        while next >= first && next < end && end - next >= count {
-            match self.0.compare_exchange_weak(
-                next,
-                next + count,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(next),
-                Err(moved) => next = moved,
-            }
-        }
-        None
+        let lies_within = |next| next >= first && next < end && end - next >= count;
+        self.claim(|next| lies_within(next).then_some((next, next + count)).ok_or(())).ok()?.ok()
     }
 
     /// Closes the cursor for good and returns where it stood; `None` when it was closed before.

@@ -60,8 +60,8 @@ struct Window {
     end: u64,
     /// The ID at `first`.
     first_id: u64,
-    /// The difference between neighbouring IDs, as a power of two.
-    step_bits: u32,
+    /// The difference between neighbouring IDs.
+    step: u64,
 }
 
 impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
@@ -197,13 +197,13 @@ impl Window {
             first,
             end,
             first_id: composer.compose(first).get(),
-            step_bits: composer.step_bits(),
+            step: composer.step(),
         }
     }
 
     #[inline]
     fn id(&self, position: u64) -> Id {
-        Id::from_composed(self.first_id + ((position - self.first) << self.step_bits))
+        Id::from_composed(self.first_id + ((position - self.first) * self.step))
     }
 }
 

@@ -35,11 +35,6 @@ impl Composer {
     pub const fn step(&self) -> u64 {
         1 << self.sequence_shift
     }
-
-    /// The same as a power of two.
-    pub(crate) const fn step_bits(&self) -> u32 {
-        self.sequence_shift
-    }
 }
 
 impl Layout {

@@ -110,7 +110,6 @@ fn write_parts<const GROUPS: u32>(
     after: &str,
 ) {
     let span = const { GROUP.pow(GROUPS) };
-    let changing = 4 * GROUPS as usize;
     let mut written = 0;
     while written < range.count {
         let number = range.first.get() + written * range.step;
@@ -125,23 +124,43 @@ fn write_parts<const GROUPS: u32>(
             continue;
         }
         let length = buffer.len() - start;
-        let mut low = number % span;
+        let low = number % span;
         let left = range.count - written;
         let alike = (span - 1 - low).checked_div(range.step).map_or(left, |alike| alike.min(left));
         repeat(buffer, start, alike);
-        for text in buffer[start + length..].chunks_exact_mut(length) {
-            low += range.step;
-            write_digits(&mut text[digits_end - changing..digits_end], low);
+        let changing = &mut buffer[start + digits_end - 4 * GROUPS as usize..];
+        if range.step == 1 {
+            write_consecutive(changing, length, low);
+        } else {
+            write_spaced::<GROUPS>(changing, length, low, range.step);
         }
         written += alike;
     }
 }
 
-/// Overwrites whole groups of digits by those of a number that has no more.
-fn write_digits(digits: &mut [u8], mut number: u64) {
-    for group in digits.as_chunks_mut::<4>().0.iter_mut().rev() {
-        *group = last_four(number);
-        number /= GROUP;
+/// Writes four digits at the start and after every `length` bytes: of `low` and those after it.
+fn write_consecutive(texts: &mut [u8], length: usize, low: u64) {
+    let first = usize::try_from(low).expect("below 10 000");
+    let mut numbers = FOUR_DIGITS[first..].iter();
+    // Whole chunks, and no index: each ID is one load and one store.
+    let mut texts = texts.chunks_exact_mut(length);
+    for (text, digits) in texts.by_ref().zip(numbers.by_ref()) {
+        *text.first_chunk_mut().expect("a text has its digits") = *digits;
+    }
+    let last = texts.into_remainder().first_chunk_mut().expect("a text has its digits");
+    *last = *numbers.next().expect("as many as there are texts");
+}
+
+/// Writes `GROUPS` groups of four digits as above: of `low`, and `step` more each time.
+fn write_spaced<const GROUPS: u32>(texts: &mut [u8], length: usize, low: u64, step: u64) {
+    let mut next = low;
+    for text in texts.chunks_mut(length) {
+        let mut number = next;
+        for digits in text[..4 * GROUPS as usize].as_chunks_mut().0.iter_mut().rev() {
+            *digits = last_four(number);
+            number /= GROUP;
+        }
+        next += step;
     }
 }
 
