@@ -140,15 +140,18 @@ fn write_parts<const GROUPS: u32>(
 
 /// Writes four digits at the start and after every `length` bytes: of `low` and those after it.
 fn write_consecutive(texts: &mut [u8], length: usize, low: u64) {
-    let first = usize::try_from(low).expect("below 10 000");
-    let mut numbers = FOUR_DIGITS[first..].iter();
-    // Whole chunks, and no index: each ID is one load and one store.
-    let mut texts = texts.chunks_exact_mut(length);
-    for (text, digits) in texts.by_ref().zip(numbers.by_ref()) {
-        *text.first_chunk_mut().expect("a text has its digits") = *digits;
+    let low = usize::try_from(low).expect("below 10 000");
+    let (fours, rest) = texts.split_at_mut(texts.len() - texts.len() % (4 * length));
+    let (numbers, last_numbers) = FOUR_DIGITS[low..].split_at(fours.len() / length);
+    // Four at a time, so that each is hardly more than one load and one store.
+    for (texts, numbers) in fours.chunks_exact_mut(4 * length).zip(numbers.as_chunks::<4>().0) {
+        for (index, digits) in numbers.iter().enumerate() {
+            texts[index * length..][..4].copy_from_slice(digits);
+        }
     }
-    let last = texts.into_remainder().first_chunk_mut().expect("a text has its digits");
-    *last = *numbers.next().expect("as many as there are texts");
+    for (text, digits) in rest.chunks_mut(length).zip(last_numbers) {
+        text[..4].copy_from_slice(digits);
+    }
 }
 
 /// Writes `GROUPS` groups of four digits as above: of `low`, and `step` more each time.
