@@ -26,9 +26,19 @@ impl Cursor {
     /// Moves the cursor in one atomic step to the end of what `plan` makes of its position.
     pub(crate) fn claim<P, E>(
         &self,
+        plan: impl FnMut(u64) -> Result<(P, u64), E>,
+    ) -> Result<Result<P, E>, Closed> {
+        self.claim_from(self.0.load(Ordering::Acquire), plan)
+    }
+
+    /// The same; `next` is where the cursor was once seen. Unless it has moved since, nothing is
+    /// read. What `plan` refuses is then refused for where it was.
+    #[inline]
+    fn claim_from<P, E>(
+        &self,
+        mut next: u64,
         mut plan: impl FnMut(u64) -> Result<(P, u64), E>,
     ) -> Result<Result<P, E>, Closed> {
-        let mut next = self.0.load(Ordering::Acquire);
         loop {
             if next == CLOSED {
                 return Err(Closed);
@@ -46,10 +56,20 @@ impl Cursor {
     }
 
     /// Claims the next `count` positions if they lie in `first..end`, and returns the first.
+    /// `seen` is where the cursor was last seen; when that was too long ago, `None` may be wrong.
     #[inline]
-    pub(crate) fn take_within(&self, count: u64, first: u64, end: u64) -> Option<u64> {
+    pub(crate) fn take_within(
+        &self,
+        seen: &mut u64,
+        count: u64,
+        first: u64,
+        end: u64,
+    ) -> Option<u64> {
         let lies_within = |next| next >= first && next < end && end - next >= count;
-        self.claim(|next| lies_within(next).then_some((next, next + count)).ok_or(())).ok()?.ok()
+        let plan = |next| lies_within(next).then_some((next, next + count)).ok_or(());
+        let position = self.claim_from(*seen, plan).ok()?.ok()?;
+        *seen = position + count;
+        Some(position)
     }
 
     /// Closes the cursor for good and returns where it stood; `None` when it was closed before.
@@ -92,14 +112,33 @@ mod tests {
 
     #[test]
     fn positions_are_taken_only_from_where_they_may_be() {
-        let cursor = Cursor::new(10);
-        assert_eq!(cursor.take_within(1, 11, 20), None);
-        assert_eq!(cursor.take_within(1, 10, 14), Some(10));
-        assert_eq!(cursor.take_within(4, 10, 14), None);
-        assert_eq!(cursor.take_within(3, 10, 14), Some(11));
-        assert_eq!(cursor.take_within(1, 10, 14), None);
+        let (cursor, mut seen) = (Cursor::new(10), 10);
+        let mut take = |count, first, end| cursor.take_within(&mut seen, count, first, end);
+        assert_eq!(take(1, 11, 20), None);
+        assert_eq!(take(1, 10, 14), Some(10));
+        assert_eq!(take(4, 10, 14), None);
+        assert_eq!(take(3, 10, 14), Some(11));
+        assert_eq!(take(1, 10, 14), None);
         cursor.close();
-        assert_eq!(cursor.take_within(1, 0, u64::MAX), None);
+        assert_eq!(take(1, 0, u64::MAX), None);
+    }
+
+    #[test]
+    fn wherever_the_cursor_was_seen_only_its_own_positions_are_taken() {
+        for mut seen in [0, 9, 10, 11, 12, 13, 19, 20, CLOSED] {
+            let cursor = Cursor::new(12);
+            let taken = cursor.take_within(&mut seen, 2, 10, 20);
+            assert!(matches!(taken, None | Some(12)), "{taken:?}");
+            assert_eq!(cursor.next(), Some(if taken.is_some() { 14 } else { 12 }));
+        }
+    }
+
+    #[test]
+    fn a_cursor_that_others_moved_is_found() {
+        let (cursor, mut seen) = (Cursor::new(10), 10);
+        assert_eq!(take(&cursor, 5), Ok(Ok(10)));
+        assert_eq!(cursor.take_within(&mut seen, 1, 10, 20), Some(15));
+        assert_eq!(cursor.take_within(&mut seen, 1, 10, 20), Some(16));
     }
 
     #[test]

@@ -58,6 +58,8 @@ struct Window {
     read_ms: i64,
     first: u64,
     end: u64,
+    /// Where the cursor was last seen.
+    next: u64,
     /// The ID at `first`.
     first_id: u64,
     /// The difference between neighbouring IDs.
@@ -115,13 +117,13 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
 
     /// The first of `count` positions of the window, and where they are.
     #[inline]
-    fn positions_quickly(&self, count: u32) -> Option<(&Place<P>, u64)> {
-        let place = self.place.as_ref()?;
+    fn positions_quickly(&mut self, count: u32) -> Option<(&Place<P>, u64)> {
         if self.read_ms() != self.window.read_ms {
             return None;
         }
-        let Window { first, end, .. } = self.window;
-        let position = place.cursor.take_within(u64::from(count), first, end)?;
+        let place = self.place.as_ref()?;
+        let Window { first, end, next, .. } = &mut self.window;
+        let position = place.cursor.take_within(next, u64::from(count), *first, *end)?;
         Some((place, position))
     }
 
@@ -196,6 +198,7 @@ impl Window {
             read_ms: recent_ms.unwrap_or(granted.moment.now_ms),
             first,
             end,
+            next: granted.plan.end,
             first_id: composer.compose(first).get(),
             step: composer.step(),
         }

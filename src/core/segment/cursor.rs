@@ -77,23 +77,27 @@ impl<P: Policy> SegmentCursor<P> {
 
     /// Claims `count` numbers in one atomic step.
     pub(crate) fn claim(&self, count: u64) -> Result<Numbers, Denied> {
-        match self.take_quickly(count) {
+        match self.take_quickly(self.next.load(Ordering::Acquire), count) {
             Some(first) => Ok(Numbers::new(self.progression, first..first + count, Vec::new())),
             None => self.claim_from_chain(count),
         }
     }
 
-    /// Claims one number if one is in hand and no other block need be looked at.
+    /// Claims one number if one is in hand. `seen` is where the cursor was last seen: unless it
+    /// has moved since, it is not read.
     #[inline]
-    pub(crate) fn claim_quickly(&self) -> Option<Id> {
-        let index = self.take_quickly(1)?;
+    pub(crate) fn claim_one(&self, seen: &mut u64) -> Option<Id> {
+        let Some(index) = self.take_quickly(*seen, 1) else {
+            return self.claim_from_chain(1).ok()?.next();
+        };
+        *seen = index + 1;
         Some(Id::from_composed(self.progression.number(index)))
     }
 
-    /// The first of `count` indexes, if they end below the quick limit.
+    /// The first of `count` indexes, if they end below the quick limit; `next` is where the cursor
+    /// was seen.
     #[inline]
-    fn take_quickly(&self, count: u64) -> Option<u64> {
-        let mut next = self.next.load(Ordering::Acquire);
+    fn take_quickly(&self, mut next: u64, count: u64) -> Option<u64> {
         loop {
             let quick = self.quick.load(Ordering::Acquire);
             // CLOSED is above every limit.

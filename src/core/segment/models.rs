@@ -29,9 +29,17 @@ fn block(first: u64, end: u64) -> Block {
     Block { first, end, token: Token::from_bits(u128::from(end)) }
 }
 
-fn claim<P: Policy>(cursor: &SegmentCursor<P>, count: u64) -> Vec<u64> {
-    let numbers = cursor.claim(count).map(|numbers| numbers.map(|id| id.get()).collect());
-    numbers.unwrap_or_default()
+/// Claims as one handle does: single numbers from where it last saw the cursor.
+fn claims<P: Policy>(cursor: &SegmentCursor<P>, counts: &[u64]) -> Vec<u64> {
+    let mut seen = 0;
+    let claim = |count: &u64| -> Vec<u64> {
+        if *count == 1 {
+            return cursor.claim_one(&mut seen).map(|id| id.get()).into_iter().collect();
+        }
+        let numbers = cursor.claim(*count).map(|numbers| numbers.map(|id| id.get()).collect());
+        numbers.unwrap_or_default()
+    };
+    counts.iter().flat_map(claim).collect()
 }
 
 fn check(mut claims: Vec<Vec<u64>>) {
@@ -48,12 +56,12 @@ fn check(mut claims: Vec<Vec<u64>>) {
 fn claims_across_blocks<P: Policy>() {
     let cursor = cursor::<P>(&BLOCKS);
     // The quick limit now ends at the first block's end.
-    let first = claim(&cursor, 1);
+    let first = claims(&cursor, &[1]);
     let spawn = |counts: &'static [u64]| {
         let cursor = Arc::clone(&cursor);
-        thread::spawn(move || counts.iter().flat_map(|count| claim(&cursor, *count)).collect())
+        thread::spawn(move || claims(&cursor, counts))
     };
-    let (one, other) = (spawn(&[2, 1]), spawn(&[1]));
+    let (one, other) = (spawn(&[2, 1]), spawn(&[1, 1]));
     check(vec![first, one.join().expect("no panic"), other.join().expect("no panic")]);
 }
 
@@ -61,22 +69,22 @@ fn claims_and_a_block_that_is_added<P: Policy>() {
     let cursor = cursor::<P>(&BLOCKS[..1]);
     let other = {
         let cursor = Arc::clone(&cursor);
-        thread::spawn(move || [claim(&cursor, 2), claim(&cursor, 2)].concat())
+        thread::spawn(move || claims(&cursor, &[2, 2]))
     };
     let (first, end) = BLOCKS[1];
     cursor.add(&block(first, end), 0).expect("ahead");
-    let here = claim(&cursor, 1);
+    let here = claims(&cursor, &[1]);
     assert_eq!(here.len(), 1, "there is enough for all");
     check(vec![here, other.join().expect("no panic")]);
 }
 
 fn claims_and_the_seal<P: Policy>() {
     let cursor = cursor::<P>(&BLOCKS[..1]);
-    let spawn = |count| {
+    let spawn = |counts: &'static [u64]| {
         let cursor = Arc::clone(&cursor);
-        thread::spawn(move || claim(&cursor, count))
+        thread::spawn(move || claims(&cursor, counts))
     };
-    let (one, other) = (spawn(1), spawn(2));
+    let (one, other) = (spawn(&[1, 1]), spawn(&[2]));
     let (give_back, lost) = cursor.seal();
     assert_eq!(lost, 0);
     let from = give_back.map_or(u64::MAX, |GiveBack { from, .. }| from);

@@ -23,12 +23,15 @@ const RETRY_SOON: Duration = Duration::from_secs(1);
 /// When it is worth trying again once a code has no numbers left for ever.
 const RETRY_EXHAUSTED: Duration = Duration::from_hours(1);
 
-/// Issues numbers of one code; cheap to clone.
+/// Issues numbers of one code; cheap to clone. A handle belongs to one thread or task at a time;
+/// others take a clone, which draws from the same blocks.
 #[derive(Clone, Debug)]
 pub struct SegmentHandle<P: Policy = Sound> {
     shared: Arc<Shared<P>>,
     namespace: Arc<Namespace<P>>,
     code: Arc<Code<P>>,
+    /// Where the code's cursor was last seen.
+    seen: u64,
 }
 
 impl<P: Policy> SegmentHandle<P> {
@@ -37,14 +40,14 @@ impl<P: Policy> SegmentHandle<P> {
         namespace: &Arc<Namespace<P>>,
         code: Arc<Code<P>>,
     ) -> Self {
-        Self { shared: Arc::clone(shared), namespace: Arc::clone(namespace), code }
+        Self { shared: Arc::clone(shared), namespace: Arc::clone(namespace), code, seen: 0 }
     }
 
     /// One number, if a block is in hand: a few nanoseconds, and never a wait. `None` means that
     /// [`Self::next_ids`] can wait for one, or tell why there is none.
     #[inline]
-    pub fn try_next_id(&self) -> Option<Id> {
-        self.code.cursor.claim_quickly().or_else(|| self.code.cursor.claim(1).ok()?.next())
+    pub fn try_next_id(&mut self) -> Option<Id> {
+        self.code.cursor.claim_one(&mut self.seen)
     }
 
     /// `count` numbers, ascending. Waits only while no block is in hand, at most

@@ -131,6 +131,27 @@ async fn two_nodes_never_issue_the_same_number_and_each_only_rises() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn handles_draw_from_the_same_blocks_until_the_stop() {
+    let world = World::new();
+    let node = world.node(orders()).await;
+    let mut one = node.issuer.handle("order").expect("configured");
+    let mut other = one.clone();
+    let mut numbers: Vec<u64> = Vec::new();
+    for _ in 0..20 {
+        // A block is in hand again once somebody waited for it.
+        numbers.extend(world.issue(&node, "order", 2).await);
+        let ids = [one.try_next_id(), other.try_next_id(), one.try_next_id()];
+        numbers.extend(ids.into_iter().flatten().map(|id| id.get()));
+    }
+    assert!(numbers.len() > 80, "{numbers:?}");
+    assert!(numbers.is_sorted(), "{numbers:?}");
+    assert_eq!(numbers.iter().collect::<HashSet<_>>().len(), numbers.len(), "{numbers:?}");
+    node.keeper.release(LONG).await;
+    assert_eq!((one.try_next_id(), other.try_next_id()), (None, None));
+    assert_eq!(world.next("order").await, numbers.last().expect("some") + 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_clean_stop_loses_nothing_and_a_crash_what_was_in_hand() {
     let world = World::new();
     let node = world.node(orders()).await;

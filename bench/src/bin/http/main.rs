@@ -37,7 +37,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     raindrop: PathBuf,
     /// How often everything is compared.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 11)]
     rounds: usize,
     /// How often what grows is measured.
     #[arg(long, default_value_t = 3)]

@@ -102,7 +102,7 @@ impl Ours {
     pub(crate) fn add_alone(&self, rounds: &mut Rounds<'_>) {
         let (cached, system) = (self.cached, self.system);
         rounds.add(BLOCKS, alone(by_block(cached, "blocks")));
-        let segment = leased::segment();
+        let mut segment = leased::segment();
         rounds.add(SEGMENT, alone(move || segment.try_next_id().expect("a block in hand")));
         let issuer = leased::issuer(unthrottled(), &self.cached_clock);
         let mut handle = issuer.handle("order").expect("a valid code");
