@@ -24,6 +24,7 @@ folder=$(mktemp -d)
 report=$kept/report
 rm -rf "$report"
 mkdir "$report"
+: >"$report/raindrop.log"
 cd "$folder"
 "$raindrop" serve --config "$tests/raindrop.toml" >"$report/raindrop.log" 2>&1 &
 service=$!
