@@ -25,14 +25,14 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
     result
 }
 
-async fn serve(config: Config) -> Result<(), Failure> {
+async fn serve(mut config: Config) -> Result<(), Failure> {
     let shutdown = shutdown::signals()?;
     let listener = bind("http.listen", config.http.listen).await?;
     let admin_listener = match config.http.admin_listen {
         Some(address) => Some(bind("http.admin_listen", address).await?),
         None => None,
     };
-    raise_open_files(config.http.max_connections);
+    config.http.max_connections = raise_open_files(config.http.max_connections);
     let clock = Arc::new(SystemClock::default());
     let store = store::connect(&config.store, clock.clone()).await?;
     let service = Service { config, listener, admin_listener, store, clock };
@@ -49,22 +49,31 @@ async fn bind(key: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 /// Every connection is an open file, and many systems allow 1024 unless a process asks for more.
+/// How many connections there may be: fewer than asked for where files for the store, which the
+/// lease depends on, and for operators would be missing.
 #[cfg(unix)]
-fn raise_open_files(max_connections: usize) {
+fn raise_open_files(max_connections: usize) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     let allowed = setrlimit(Resource::Nofile, raised).map_or(limit.current, |()| limit.maximum);
     let needed = max_connections as u64 + OTHER_FILES;
-    if let Some(allowed) = allowed.filter(|allowed| *allowed < needed) {
-        tracing::warn!(
-            allowed,
-            needed,
-            "fewer open files are allowed (ulimit -n) than http.max_connections needs"
-        );
-    }
+    let Some(allowed) = allowed.filter(|allowed| *allowed < needed) else {
+        return max_connections;
+    };
+    let connections = allowed.saturating_sub(OTHER_FILES).max(allowed / 2);
+    tracing::warn!(
+        allowed,
+        needed,
+        connections,
+        "fewer open files are allowed (ulimit -n) than http.max_connections needs: only so many \
+         connections are taken"
+    );
+    usize::try_from(connections).unwrap_or(max_connections)
 }
 
 #[cfg(not(unix))]
-fn raise_open_files(_: usize) {}
+fn raise_open_files(max_connections: usize) -> usize {
+    max_connections
+}

@@ -1,6 +1,6 @@
 //! Instants as Unix milliseconds, and their RFC 3339 text.
 
-use jiff::Timestamp;
+use jiff::{Timestamp, civil::DateTime};
 
 /// The mean year of the Gregorian calendar.
 pub const YEAR_MS: i64 = 31_556_952_000;
@@ -38,10 +38,19 @@ pub fn far_year(unix_ms: i64) -> Option<String> {
 ///
 /// Fractions below a millisecond are floored; `None` when the text is not such an instant.
 pub fn parse_unix_ms(text: &str) -> Option<i64> {
-    let instant: Timestamp = text.parse().ok()?;
+    let Ok(instant) = text.parse::<Timestamp>() else { return parse_last_day(text) };
     let millisecond = instant.as_millisecond();
     let before_it = Timestamp::from_millisecond(millisecond).is_ok_and(|floor| floor > instant);
     Some(millisecond - i64::from(before_it))
+}
+
+/// The last day of the year 9999, which many write for "for ever", is not quite within the range
+/// of a timestamp.
+fn parse_last_day(text: &str) -> Option<i64> {
+    let date_time: DateTime =
+        text.strip_prefix("9999-12-31T").and(text.strip_suffix('Z'))?.parse().ok()?;
+    let since_1970 = date_time.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
+    i64::try_from(since_1970.as_millis()).ok()
 }
 
 #[cfg(test)]
@@ -54,7 +63,10 @@ mod tests {
         assert_eq!(format_unix_ms_short(1_735_689_600_000), "2025-01-01T00:00:00Z");
         assert_eq!(parse_unix_ms("2025-01-01T08:00:00.1239+08:00"), Some(1_735_689_600_123));
         assert_eq!(parse_unix_ms("1969-12-31T23:59:59.9999Z"), Some(-1));
-        assert_eq!(parse_unix_ms("2025-01-01"), None);
+        assert_eq!(parse_unix_ms("9999-12-31T23:59:59.999Z"), Some(253_402_300_799_999));
+        for text in ["2025-01-01", "", "9999-12-31T", "9999-12-31T25:00:00Z", "9999-12-31Z"] {
+            assert_eq!(parse_unix_ms(text), None, "{text:?}");
+        }
         assert_eq!(format_unix_ms(i64::MAX), format!("unix_ms:{}", i64::MAX));
         assert_eq!(format_unix_ms_or_year(1_735_689_600_000), "2025-01-01T00:00:00Z");
         assert_eq!(format_unix_ms_or_year(1_127_635_479_000_000), "the year 37703");

@@ -2,7 +2,6 @@
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
-use axum::http::StatusCode;
 use hyper::{
     Request,
     body::{Body, Incoming},
@@ -188,7 +187,7 @@ async fn connection(
                 request.extensions_mut().insert(Arc::clone(pace));
             }
             let answer = front.answer(request).await;
-            if answer.status() != StatusCode::UNAUTHORIZED {
+            if front.is_for_client(&answer) {
                 pace.asked();
             }
             pace.sending();

@@ -21,6 +21,7 @@ use hyper::{
 use hyper_util::service::TowerToHyperService;
 
 use super::{
+    auth::{Caller, Known},
     endpoints::{answer::Answer, asked::Asked},
     guard::{check_length, guarded},
     problem::Problem,
@@ -34,18 +35,20 @@ pub(super) struct Front {
     state: Arc<AppState>,
     router: TowerToHyperService<Router>,
     issues: bool,
+    needs_token: bool,
 }
 
 impl Front {
     pub(super) fn new(state: Arc<AppState>) -> Self {
         let router = TowerToHyperService::new(router(Arc::clone(&state)));
-        Self { router, state, issues: true }
+        let needs_token = state.auth.is_some();
+        Self { router, state, issues: true, needs_token }
     }
 
     /// For operators: no IDs.
     pub(super) fn admin(state: Arc<AppState>) -> Self {
         let router = TowerToHyperService::new(admin_router(Arc::clone(&state)));
-        Self { router, state, issues: false }
+        Self { router, state, issues: false, needs_token: false }
     }
 
     /// Answers a request. The router finds a route, takes the request apart and boxes a future for
@@ -66,23 +69,41 @@ impl Front {
     /// What the layers of the router do, in the same order.
     async fn issue<const MANY: bool>(&self, route: usize, mut head: Parts) -> Response<AnswerBody> {
         let tracked = self.state.metrics.http.begin();
-        let response = match self.claim::<MANY>(route, &head).await {
+        let caller = check_length(&head.uri).and_then(|()| self.state.admit(&head.headers));
+        let marks = self.state.auth.is_some() && caller.is_ok();
+        let claimed = match caller {
+            Ok(caller) => self.claim::<MANY>(route, &head, &caller).await,
+            Err(refused) => Err(refused),
+        };
+        let mut response = match claimed {
             Ok(answer) => answer.into_response(mem::take(&mut head.headers)).map(AnswerBody::Whole),
             Err(problem) => problem.into_response().map(AnswerBody::Other),
         };
+        if marks {
+            response.extensions_mut().insert(Known);
+        }
         tracked.answered(route, &head.method, response.status());
         response
     }
 
-    async fn claim<const MANY: bool>(&self, route: usize, head: &Parts) -> Result<Answer, Problem> {
-        check_length(&head.uri)?;
-        let caller = self.state.admit(&head.headers)?;
+    async fn claim<const MANY: bool>(
+        &self,
+        route: usize,
+        head: &Parts,
+        caller: &Caller,
+    ) -> Result<Answer, Problem> {
         let _place = self.state.enter()?;
         guarded(self.state.http.request_timeout, async {
             let code = &head.uri.path()[PREFIXES[route].len()..];
-            Asked::<MANY>::read(code, head, &caller, &self.state)?.answer().await
+            Asked::<MANY>::read(code, head, caller, &self.state)?.answer().await
         })
         .await?
+    }
+
+    /// Whether this answers a request of somebody who may ask: not one to an open route, where
+    /// requests need a token.
+    pub(super) fn is_for_client(&self, answer: &Response<AnswerBody>) -> bool {
+        !self.needs_token || answer.extensions().get::<Known>().is_some()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Router,
+    Extension, Router,
     body::{Body, HttpBody},
     extract::{Request, State},
     handler::Handler,
@@ -15,7 +15,7 @@ use axum::{
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::{
-    auth::{Caller, authenticate},
+    auth::{Caller, Known, authenticate},
     config::CorsOrigins,
     endpoints::{
         bounds::bounds,
@@ -202,8 +202,8 @@ async fn bound_body(State(state): State<Arc<AppState>>, request: Request, next: 
     }
 }
 
-async fn not_found(_: Caller, request: Request) -> Problem {
-    no_route(request).await
+async fn not_found(_: Caller, request: Request) -> (Extension<Known>, Problem) {
+    (Extension(Known), no_route(request).await)
 }
 
 async fn no_route(request: Request) -> Problem {

@@ -23,6 +23,7 @@ pub(crate) struct Setup {
     settings: Vec<(String, String)>,
     folder: Option<PathBuf>,
     clock_shift: Option<f64>,
+    open_files: Option<u32>,
 }
 
 impl Setup {
@@ -41,6 +42,12 @@ impl Setup {
     /// Runs in this folder, which several processes may share; by default in one of its own.
     pub(crate) fn folder(mut self, folder: &Path) -> Self {
         self.folder = Some(folder.to_owned());
+        self
+    }
+
+    /// The process may open so many files, and no more.
+    pub(crate) fn open_files(mut self, most: u32) -> Self {
+        self.open_files = Some(most);
         self
     }
 
@@ -80,7 +87,15 @@ impl Setup {
         let own = tempfile::tempdir().expect("a temporary folder");
         let folder = self.folder.clone().unwrap_or_else(|| own.path().to_owned());
         let port = free_port();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_raindrop"));
+        let program = env!("CARGO_BIN_EXE_raindrop");
+        let mut command = match self.open_files {
+            None => Command::new(program),
+            Some(most) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.args(["-c", &format!("ulimit -n {most} && exec \"$0\""), program]);
+                shell
+            }
+        };
         command.env_clear().envs(self.settings).current_dir(folder);
         command.env("RAINDROP__HTTP__LISTEN", format!("127.0.0.1:{port}"));
         let clock = own.path().join("clock");

@@ -4,6 +4,7 @@ use std::{
     collections::HashSet,
     fs,
     path::Path,
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -108,6 +109,15 @@ async fn tokens_change_under_load_and_no_request_is_dropped() {
         assert_eq!(status(&node, &old).await, 200);
         assert_eq!(status(&node, &new).await, 401);
     }
+    // A pipe that nobody writes to is read without end.
+    fs::remove_file(&path).expect("there");
+    assert!(Command::new("mkfifo").arg(&path).status().expect("coreutils").success());
+    node.signal(Signal::HUP);
+    poll::until(PATIENCE, "the failure is told", async || {
+        node.log().contains("was not read within").then_some(())
+    })
+    .await;
+    assert_eq!(status(&node, &old).await, 200);
     replace(&path, &format!("{kept_entry}{new_entry}"));
     node.signal(Signal::HUP);
     until_status(&node, &new, StatusCode::OK).await;

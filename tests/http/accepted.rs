@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -63,33 +64,71 @@ async fn a_new_client_takes_the_place_of_one_that_asks_for_nothing() {
     served.stop().await;
 }
 
-#[tokio::test]
-async fn a_client_without_a_token_keeps_no_place_however_often_it_asks() {
+/// A service with one token, `known`.
+async fn with_a_token(max_connections: &str) -> (Served, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let tokens = folder.path().join("tokens.toml");
-    let entry = format!("[[token]]\nname = 'a'\nhash = 'sha256:{}'\n", "0".repeat(64));
-    std::fs::write(&tokens, entry).expect("written");
-    let tokens = tokens.to_str().expect("UTF-8");
-    let served =
-        Served::start(&[("http.max_connections", "1"), ("auth.tokens_file", tokens)]).await;
-    let mut stranger = TcpStream::connect(served.address).await.expect("connected");
-    let asking = tokio::spawn(async move {
-        let request = "GET /id/order HTTP/1.1\r\nhost: x\r\n\r\n";
-        let mut answer = vec![0; 4096];
-        // Until it is cut off.
-        while stranger.write_all(request.as_bytes()).await.is_ok() {
-            match stranger.read(&mut answer).await {
-                Ok(1..) => assert!(answer.starts_with(b"HTTP/1.1 401")),
-                _ => break,
+    let path = folder.path().join("tokens.toml");
+    let hash: String = Sha256::digest("known").iter().map(|byte| format!("{byte:02x}")).collect();
+    std::fs::write(&path, format!("[[token]]\nname = 'a'\nhash = 'sha256:{hash}'\n"))
+        .expect("written");
+    let file = path.to_str().expect("UTF-8");
+    let settings = [("http.max_connections", max_connections), ("auth.tokens_file", file)];
+    (Served::start(&settings).await, folder)
+}
+
+#[tokio::test]
+async fn a_client_without_a_token_keeps_no_place_whatever_it_asks() {
+    let too_long = format!("GET /id/order?{}", "x".repeat(5_000));
+    let asked = [
+        ("GET /id/order", "401"),
+        ("GET /livez", "200"),
+        ("OPTIONS /id/order", "405"),
+        (too_long.as_str(), "414"),
+        ("GET /nowhere", "401"),
+    ];
+    for (asks, status) in asked {
+        let (served, _folder) = with_a_token("1").await;
+        let mut stranger = TcpStream::connect(served.address).await.expect("connected");
+        let (request, status) =
+            (format!("{asks} HTTP/1.1\r\nhost: x\r\n\r\n"), format!("HTTP/1.1 {status}"));
+        assert!(exchange(&mut stranger, &request).await.starts_with(&status), "{asks:.20}");
+        let asking = tokio::spawn(async move {
+            let mut answer = vec![0; 4096];
+            // Until it is cut off.
+            while stranger.write_all(request.as_bytes()).await.is_ok() {
+                match stranger.read(&mut answer).await {
+                    Ok(1..) => assert!(answer.starts_with(status.as_bytes())),
+                    _ => break,
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    });
-    let mut new = TcpStream::connect(served.address).await.expect("queued");
-    let answer = tokio::time::timeout(Duration::from_secs(60), exchange(&mut new, ALIVE)).await;
-    assert!(answer.expect("a place").starts_with("HTTP/1.1 200"));
-    asking.await.expect("refused until it was cut off");
-    served.stop().await;
+        });
+        let mut new = TcpStream::connect(served.address).await.expect("queued");
+        let answer = tokio::time::timeout(Duration::from_secs(60), exchange(&mut new, ALIVE)).await;
+        assert!(answer.expect("a place").starts_with("HTTP/1.1 200"), "{asks:.20}");
+        asking.await.expect("refused until it was cut off");
+        served.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_a_token_keeps_its_place_on_either_way() {
+    // The short way, and the router's.
+    for asks in ["GET /id/order", "GET /bounds"] {
+        let (served, _folder) = with_a_token("2").await;
+        let known = format!("{asks} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer known\r\n\r\n");
+        let mut regular = TcpStream::connect(served.address).await.expect("connected");
+        assert!(!exchange(&mut regular, &known).await.starts_with("HTTP/1.1 401"));
+        let mut stranger = TcpStream::connect(served.address).await.expect("connected");
+        assert!(exchange(&mut stranger, ALIVE).await.starts_with("HTTP/1.1 200"));
+        let mut new = TcpStream::connect(served.address).await.expect("queued");
+        let answer = tokio::time::timeout(Duration::from_secs(60), exchange(&mut new, ALIVE)).await;
+        assert!(answer.expect("a place").starts_with("HTTP/1.1 200"));
+        // The younger one gave way.
+        assert!(is_closed(&mut stranger).await);
+        assert!(exchange(&mut regular, &known).await.starts_with("HTTP/1.1 "), "{asks}");
+        served.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ pub enum ClaimError {
         retry_after: Duration,
     },
     /// The sequence is used up as far ahead as a caller may be made to wait.
-    #[error("the sequence numbers of this code are used up")]
+    #[error("this code has too few sequence numbers left")]
     SequenceExhausted {
         /// When the claim can fit.
         retry_after: Duration,

@@ -83,6 +83,10 @@ fn refuse(rights: &Rights, what: &str, allowed: Option<&Vec<String>>, state: &Ap
     Problem::challenging(ProblemCode::Forbidden, detail, FORBIDDEN)
 }
 
+/// Marks the answer to a request of somebody whose token is known.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::server) struct Known;
+
 /// Lets only those in who are known, and tells the handlers who it is.
 pub(in crate::server) async fn authenticate(
     State(state): State<Arc<AppState>>,
@@ -92,7 +96,9 @@ pub(in crate::server) async fn authenticate(
     match state.admit(request.headers()) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            let mut response = next.run(request).await;
+            response.extensions_mut().insert(Known);
+            response
         }
         Err(refused) => refused.into_response(),
     }

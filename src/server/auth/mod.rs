@@ -16,7 +16,7 @@ use axum::http::HeaderMap;
 pub(crate) use self::tokens::{TokenHash, is_code_or_beginning};
 use self::{bearer::Carried, tokens::Tokens};
 pub(super) use self::{
-    caller::{Caller, authenticate},
+    caller::{Caller, Known, authenticate},
     reload::on_hangup,
 };
 use super::{
@@ -70,9 +70,16 @@ impl Auth {
     ///
     /// As [`open`](Self::open); the tokens stay as they are.
     pub fn reload(&self) -> Result<(), ConfigError> {
-        let tokens = file::read(&self.file, &self.namespaces)?;
-        self.tokens.store(tokens.into());
+        self.replace(self.read()?);
         Ok(())
+    }
+
+    fn read(&self) -> Result<Tokens, ConfigError> {
+        file::read(&self.file, &self.namespaces)
+    }
+
+    fn replace(&self, tokens: Tokens) {
+        self.tokens.store(tokens.into());
     }
 
     /// How many tokens there are.

@@ -3,9 +3,13 @@
 /// The address with its password, and secrets among its parameters, replaced by `***`.
 ///
 /// Errs on the side of hiding: everything between the first `:` and the last `@` of what follows
-/// the scheme, since an unescaped password may hold any character.
+/// the scheme, since an unescaped password may hold any character. Of what is no address, but may
+/// be another system's way to write one, nothing is shown.
 pub fn hide_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return hide_parameters(url) };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        let may_tell = url.contains('@') || is_secret(url);
+        return if may_tell { "***".into() } else { url.to_owned() };
+    };
     let shown = match rest.rsplit_once('@') {
         Some((user_info, address)) => {
             let user = user_info.split(':').next().unwrap_or_default();
@@ -20,11 +24,17 @@ pub fn hide_password(url: &str) -> String {
 fn hide_parameters(url: &str) -> String {
     let Some((address, query)) = url.split_once('?') else { return url.to_owned() };
     let hide = |pair: &str| match pair.split_once('=') {
-        Some((name, _)) if name.to_lowercase().contains("pass") => format!("{name}=***"),
+        Some((name, _)) if is_secret(name) => format!("{name}=***"),
         _ => pair.to_owned(),
     };
     let pairs: Vec<String> = query.split('&').map(hide).collect();
     format!("{address}?{}", pairs.join("&"))
+}
+
+/// Whether something is named here as secrets are.
+fn is_secret(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ["pass", "pwd", "secret"].iter().any(|name| text.contains(name))
 }
 
 /// The address with this password; `None` when it has one already, or no place for one.
@@ -62,6 +72,18 @@ mod tests {
             ("mysql://root:s3/c?r#e:t@db/ids", "mysql://root:***@db/ids"),
             ("mysql://root:a@b@db/ids", "mysql://root:***@db/ids"),
             ("mysql://db/ids?user=a&Password=s3cret", "mysql://db/ids?user=a&Password=***"),
+            (
+                "mysql://db/ids?Pwd=s3cret&ssl-mode=required",
+                "mysql://db/ids?Pwd=***&ssl-mode=required",
+            ),
+            ("raindrop.db", "raindrop.db"),
+            ("sqlite:raindrop.db?mode=rwc", "sqlite:raindrop.db?mode=rwc"),
+            // As Go's driver, ADO.NET and libpq write it, and with typing errors.
+            ("u:s3cret@tcp(h:3306)/db", "***"),
+            ("Server=h;Uid=u;Pwd=s3cret;", "***"),
+            ("host=h user=u password=s3cret", "***"),
+            ("mysql:/u:s3cret@h/db", "***"),
+            ("mysql//u:s3cret@h/db", "***"),
         ] {
             assert_eq!(hide_password(url), shown);
         }

@@ -58,7 +58,10 @@ pub(in crate::server) async fn bounds(
     let namespace = params.get("namespace").unwrap_or(DEFAULT_NAMESPACE);
     caller.check_namespace(namespace, Some(namespace), &state)?;
     let layout = state.issuer(namespace)?.layout().ok_or_else(|| no_fields(namespace))?;
-    let read = |name| read_instant(name, params.get(name).unwrap_or_default());
+    let read = |name| match params.get(name) {
+        Some(text) => read_instant(name, text),
+        None => Err(invalid(format!("{name} must be given: an RFC 3339 instant"))),
+    };
     let (from_ms, to_ms) = (read("from")?, read("to")?);
     let Bounds { from, until } = layout.bounds(from_ms, to_ms)?;
     let answer = BoundsOfSpan { from: from.to_string(), until: until.to_string() };

@@ -4,6 +4,7 @@
 //! are short and small, with the same promises.
 
 mod demand;
+mod files;
 mod slow;
 
 use std::{
