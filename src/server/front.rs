@@ -70,7 +70,7 @@ impl Front {
     async fn issue<const MANY: bool>(&self, route: usize, mut head: Parts) -> Response<AnswerBody> {
         let tracked = self.state.metrics.http.begin();
         let caller = check_length(&head.uri).and_then(|()| self.state.admit(&head.headers));
-        let marks = self.state.auth.is_some() && caller.is_ok();
+        let is_known = self.needs_token && caller.is_ok();
         let claimed = match caller {
             Ok(caller) => self.claim::<MANY>(route, &head, &caller).await,
             Err(refused) => Err(refused),
@@ -79,7 +79,7 @@ impl Front {
             Ok(answer) => answer.into_response(mem::take(&mut head.headers)).map(AnswerBody::Whole),
             Err(problem) => problem.into_response().map(AnswerBody::Other),
         };
-        if marks {
+        if is_known {
             response.extensions_mut().insert(Known);
         }
         tracked.answered(route, &head.method, response.status());

@@ -78,19 +78,30 @@ fn claims_and_a_block_that_is_added<P: Policy>() {
     check(vec![here, other.join().expect("no panic")]);
 }
 
-fn claims_and_the_seal<P: Policy>() {
+/// Threads claim so many numbers each, while the cursor is sealed.
+fn claims_and_the_seal<P: Policy>(threads: &[&'static [u64]]) {
     let cursor = cursor::<P>(&BLOCKS[..1]);
-    let spawn = |counts: &'static [u64]| {
-        let cursor = Arc::clone(&cursor);
+    let spawn = |counts: &&'static [u64]| {
+        let (cursor, counts) = (Arc::clone(&cursor), *counts);
         thread::spawn(move || claims(&cursor, counts))
     };
-    let (one, other) = (spawn(&[1, 1]), spawn(&[2]));
+    let threads: Vec<_> = threads.iter().map(spawn).collect();
     let (give_back, lost) = cursor.seal();
     assert_eq!(lost, 0);
     let from = give_back.map_or(u64::MAX, |GiveBack { from, .. }| from);
-    for claimed in [one.join().expect("no panic"), other.join().expect("no panic")] {
+    for thread in threads {
+        let claimed = thread.join().expect("no panic");
         assert!(claimed.iter().all(|number| *number < from), "{claimed:?} from {from} given back");
     }
+}
+
+fn two_claims_and_the_seal<P: Policy>() {
+    claims_and_the_seal::<P>(&[&[1], &[2]]);
+}
+
+/// The handle's second claim starts from where its first one left the cursor.
+fn a_handle_and_the_seal<P: Policy>() {
+    claims_and_the_seal::<P>(&[&[1, 1]]);
 }
 
 #[test]
@@ -101,7 +112,8 @@ fn every_number_is_handed_out_once() {
 
 #[test]
 fn nothing_that_is_given_back_is_handed_out() {
-    explore("claims and the seal of a segment", claims_and_the_seal::<Sound>);
+    explore("two claims and the seal of a segment", two_claims_and_the_seal::<Sound>);
+    explore("a handle and the seal of a segment", a_handle_and_the_seal::<Sound>);
 }
 
 #[test]
@@ -111,5 +123,6 @@ fn a_quick_limit_ahead_of_the_cursor_is_found() {
 
 #[test]
 fn a_tail_that_is_not_sealed_is_found() {
-    must_fail("GivenBackUnsealed", "given back", claims_and_the_seal::<GivenBackUnsealed>);
+    must_fail("GivenBackUnsealed", "given back", two_claims_and_the_seal::<GivenBackUnsealed>);
+    must_fail("GivenBackUnsealed", "given back", a_handle_and_the_seal::<GivenBackUnsealed>);
 }
