@@ -114,13 +114,13 @@ fn finished(router: Router<Arc<AppState>>, state: Arc<AppState>) -> Router {
         .with_state(state)
 }
 
-/// GET and POST claim; the handler itself sees to it that HEAD does not.
+/// GET and POST claim; the handler sees to it that HEAD, which comes with GET, does not.
 fn issuing<H, T>(handler: H) -> MethodRouter<Arc<AppState>>
 where
     H: Handler<T, Arc<AppState>>,
     T: 'static,
 {
-    get(handler.clone()).post(handler.clone()).head(handler)
+    get(handler.clone()).post(handler)
 }
 
 fn cors(origins: &CorsOrigins) -> Option<CorsLayer> {
