@@ -35,20 +35,18 @@ pub(super) struct Front {
     state: Arc<AppState>,
     router: TowerToHyperService<Router>,
     issues: bool,
-    needs_token: bool,
 }
 
 impl Front {
     pub(super) fn new(state: Arc<AppState>) -> Self {
         let router = TowerToHyperService::new(router(Arc::clone(&state)));
-        let needs_token = state.auth.is_some();
-        Self { router, state, issues: true, needs_token }
+        Self { router, state, issues: true }
     }
 
-    /// For operators: no IDs.
+    /// For operators: no IDs, and no tokens.
     pub(super) fn admin(state: Arc<AppState>) -> Self {
         let router = TowerToHyperService::new(admin_router(Arc::clone(&state)));
-        Self { router, state, issues: false, needs_token: false }
+        Self { router, state, issues: false }
     }
 
     /// Answers a request. The router finds a route, takes the request apart and boxes a future for
@@ -70,7 +68,7 @@ impl Front {
     async fn issue<const MANY: bool>(&self, route: usize, mut head: Parts) -> Response<AnswerBody> {
         let tracked = self.state.metrics.http.begin();
         let caller = check_length(&head.uri).and_then(|()| self.state.admit(&head.headers));
-        let is_known = self.needs_token && caller.is_ok();
+        let is_known = self.needs_token() && caller.is_ok();
         let claimed = match caller {
             Ok(caller) => self.claim::<MANY>(route, &head, &caller).await,
             Err(refused) => Err(refused),
@@ -100,10 +98,14 @@ impl Front {
         .await?
     }
 
+    fn needs_token(&self) -> bool {
+        self.issues && self.state.auth.is_some()
+    }
+
     /// Whether this answers a request of somebody who may ask: not one to an open route, where
     /// requests need a token.
     pub(super) fn is_for_client(&self, answer: &Response<AnswerBody>) -> bool {
-        !self.needs_token || answer.extensions().get::<Known>().is_some()
+        !self.needs_token() || answer.extensions().get::<Known>().is_some()
     }
 }
 
