@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-use crate::serving::Served;
+use crate::{serving::Served, support::token_entry};
 
 const ALIVE: &str = "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
 
@@ -24,6 +23,14 @@ async fn exchange(stream: &mut TcpStream, request: &str) -> String {
     let mut answer = vec![0; 4096];
     let length = stream.read(&mut answer).await.expect("read");
     String::from_utf8_lossy(&answer[..length]).into_owned()
+}
+
+/// A new client that is answered within a minute, so it was given a place.
+async fn newcomer(served: &Served) -> TcpStream {
+    let mut new = TcpStream::connect(served.address).await.expect("queued");
+    let answer = tokio::time::timeout(Duration::from_secs(60), exchange(&mut new, ALIVE)).await;
+    assert!(answer.expect("a place").starts_with("HTTP/1.1 200"));
+    new
 }
 
 #[tokio::test]
@@ -52,9 +59,7 @@ async fn a_new_client_takes_the_place_of_one_that_asks_for_nothing() {
     assert!(exchange(&mut regular, ALIVE).await.starts_with("HTTP/1.1 200"));
     let mut others = Vec::new();
     for slow in [&mut silent, &mut half, &mut body] {
-        let mut new = TcpStream::connect(served.address).await.expect("queued");
-        let answer = tokio::time::timeout(Duration::from_secs(60), exchange(&mut new, ALIVE)).await;
-        assert!(answer.expect("a place").starts_with("HTTP/1.1 200"));
+        let new = newcomer(&served).await;
         assert!(is_closed(slow).await);
         // It keeps its place, so that the next one needs another.
         others.push(new);
@@ -68,9 +73,7 @@ async fn a_new_client_takes_the_place_of_one_that_asks_for_nothing() {
 async fn with_a_token(max_connections: &str) -> (Served, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("tokens.toml");
-    let hash: String = Sha256::digest("known").iter().map(|byte| format!("{byte:02x}")).collect();
-    std::fs::write(&path, format!("[[token]]\nname = 'a'\nhash = 'sha256:{hash}'\n"))
-        .expect("written");
+    std::fs::write(&path, token_entry("a", "known")).expect("written");
     let file = path.to_str().expect("UTF-8");
     let settings = [("http.max_connections", max_connections), ("auth.tokens_file", file)];
     (Served::start(&settings).await, folder)
@@ -103,9 +106,7 @@ async fn a_client_without_a_token_keeps_no_place_whatever_it_asks() {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
-        let mut new = TcpStream::connect(served.address).await.expect("queued");
-        let answer = tokio::time::timeout(Duration::from_secs(60), exchange(&mut new, ALIVE)).await;
-        assert!(answer.expect("a place").starts_with("HTTP/1.1 200"), "{asks:.20}");
+        let _new = newcomer(&served).await;
         asking.await.expect("refused until it was cut off");
         served.stop().await;
     }
@@ -121,9 +122,7 @@ async fn a_client_with_a_token_keeps_its_place_on_either_way() {
         assert!(!exchange(&mut regular, &known).await.starts_with("HTTP/1.1 401"));
         let mut stranger = TcpStream::connect(served.address).await.expect("connected");
         assert!(exchange(&mut stranger, ALIVE).await.starts_with("HTTP/1.1 200"));
-        let mut new = TcpStream::connect(served.address).await.expect("queued");
-        let answer = tokio::time::timeout(Duration::from_secs(60), exchange(&mut new, ALIVE)).await;
-        assert!(answer.expect("a place").starts_with("HTTP/1.1 200"));
+        let _new = newcomer(&served).await;
         // The younger one gave way.
         assert!(is_closed(&mut stranger).await);
         assert!(exchange(&mut regular, &known).await.starts_with("HTTP/1.1 "), "{asks}");

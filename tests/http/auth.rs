@@ -3,10 +3,9 @@
 use std::{fmt::Write, sync::Arc};
 
 use raindrop::{core::clock::SystemClock, store::MemoryStore};
-use sha2::{Digest, Sha256};
 
 use crate::{
-    support::{Answer, World, config_of},
+    support::{Answer, World, config_of, token_entry},
     ways::Reached,
 };
 
@@ -67,12 +66,8 @@ impl Guarded {
             ("plain", PLAIN, "namespaces = ['default']"),
             ("scraper", SCRAPER, "namespaces = []\ncodes = []"),
         ] {
-            let hash: String = Sha256::digest(&value["Bearer ".len()..])
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
-            writeln!(tokens, "[[token]]\nname = '{name}'\nhash = 'sha256:{hash}'\n{rights}")
-                .expect("a string takes any text");
+            let entry = token_entry(name, &value["Bearer ".len()..]);
+            writeln!(tokens, "{entry}{rights}").expect("a string takes any text");
         }
         std::fs::write(&path, tokens).expect("written");
         let config = config_of(&format!(

@@ -18,6 +18,7 @@ use raindrop::{
     store::{MemoryStore, Store},
 };
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tower::ServiceExt;
 
 use crate::api::assert_documented;
@@ -146,6 +147,12 @@ impl World {
     pub(crate) async fn ids_issued(&self) -> f64 {
         self.metric(r#"raindrop_ids_issued_total{namespace="default"}"#).await.expect("exported")
     }
+}
+
+/// A token's entry in the file of tokens, to which what it may use can be added.
+pub(crate) fn token_entry(name: &str, token: &str) -> String {
+    let hash: String = Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("[[token]]\nname = '{name}'\nhash = 'sha256:{hash}'\n")
 }
 
 /// Panics when it is asked for the time.
