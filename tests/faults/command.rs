@@ -56,7 +56,7 @@ async fn ids_from_the_command_line_are_distinct_from_the_services() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_probe_and_the_list_of_workers_tell_what_is_so() {
     let node = Setup::new().start_leased().await;
-    let listen = node.url("").replace("http://", "");
+    let listen = node.address().to_string();
     let settings = [("RAINDROP__HTTP__LISTEN", listen.as_str())];
     for arguments in [&["health"][..], &["health", "--ready"]] {
         let (code, _, err) = run(arguments, &settings, node.folder());

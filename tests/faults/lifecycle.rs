@@ -57,9 +57,9 @@ async fn a_clean_stop_under_load_frees_the_row_and_the_next_start_goes_on_above(
         let node = setup.clone().start_leased().await;
         let home = load.join(&node);
         // An idle connection, and one that sent half a request, must not hold up the end.
-        let address = node.url("").replace("http://", "");
-        let idle = TcpStream::connect(&address).expect("connects");
-        let mut half = TcpStream::connect(&address).expect("connects");
+        let address = node.address();
+        let idle = TcpStream::connect(address).expect("connects");
+        let mut half = TcpStream::connect(address).expect("connects");
         half.write_all(b"GET /id/order HTTP/1.1\r\nHost: ").expect("writes");
         poll::until(Duration::from_secs(30), "IDs under load", async || {
             (home.served().ids > 5_000).then_some(())

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
@@ -129,6 +130,10 @@ pub(crate) struct Service {
 }
 
 impl Service {
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.base["http://".len()..].parse().expect("an address")
+    }
+
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }

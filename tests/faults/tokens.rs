@@ -147,7 +147,7 @@ async fn probes_need_no_token_and_no_readable_file() {
     replace(&path, &made("shop").1);
     let node = Setup::new().set("auth.tokens_file", path.display()).start_leased().await;
     replace(&path, "");
-    let (listen, file) = (node.url("").replace("http://", ""), path.display().to_string());
+    let (listen, file) = (node.address().to_string(), path.display().to_string());
     let settings = [("RAINDROP__HTTP__LISTEN", &*listen), ("RAINDROP__AUTH__TOKENS_FILE", &file)];
     for arguments in [&["health"][..], &["health", "--ready"]] {
         let (code, _, err) = run(arguments, &settings, folder.path());

@@ -1,6 +1,6 @@
 //! Clients who would take more places than the process may open files.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use reqwest::{Client, StatusCode};
 use tokio::{net::TcpStream, task::JoinSet, time::sleep};
@@ -20,8 +20,7 @@ async fn with_few_open_files_clients_leave_enough_for_the_lease_and_for_operator
     assert!(log.contains("WARN") && log.contains("connections=32"), "{log}");
 
     let url = watched.service.url("/id/order");
-    let address: SocketAddr =
-        url["http://".len()..url.len() - "/id/order".len()].parse().expect("an address");
+    let address = watched.service.address();
     let mut silent = JoinSet::new();
     for _ in 0..SILENT {
         silent.spawn(async move {

@@ -111,8 +111,7 @@ async fn while_slow_clients_take_every_place_healthy_ones_are_served() {
     let rest = watched.look().await;
     let watching = watched.watch();
     let url = watched.service.url("/id/order");
-    let address: SocketAddr =
-        url["http://".len()..url.len() - "/id/order".len()].parse().expect("an address");
+    let address = watched.service.address();
     let comings: Arc<AtomicU64> = Arc::default();
     let mut crowd = JoinSet::new();
     for number in 0..slow {
