@@ -14,7 +14,7 @@
 //! | [`worker_id`] | worker ids that are given, not leased |
 //! | [`issue`] | cursors, grants and claims: how an ID is handed out |
 //! | [`segment`] | plain numbers from blocks that are reserved ahead |
-//! | [`policy`] | rules that tests break on purpose |
+//! | `planted` | rules that checkers break on purpose |
 //! | [`lease`] | which row, lane, start and limit to take, and what an unknown outcome means |
 
 pub mod clock;
@@ -28,7 +28,10 @@ pub mod instant;
 pub mod issue;
 pub mod layout;
 pub mod lease;
-pub mod policy;
+#[cfg(raindrop_planted)]
+pub mod planted;
+#[cfg(not(raindrop_planted))]
+pub(crate) mod planted;
 pub mod preset;
 pub mod segment;
 mod sync;

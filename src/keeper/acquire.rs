@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use super::{
     LeaseOperation, LeaseOutcome, StoreOperation, Trouble,
-    context::{Context, Sent, Surveyed, Swapped, millis},
+    context::{Context, Sent, Settled, Surveyed, Swapped, millis},
     hold::Held,
+    leaving::Leaving,
 };
 use crate::{
     core::{
         lease::{
-            Choice, ClockVerdict, HeldLanes, Marks, Purpose, Recorded, Resolution, Row, Tenure,
-            choose_row, first_due, marks_beyond, usable_lane,
+            Choice, ClockVerdict, HeldLanes, Purpose, Row, Tenure, choose_row, first_due,
+            usable_lane,
         },
-        policy::Policy,
+        planted::{Bug, planted},
     },
-    keeper::KeeperError,
-    store::{Scope, StoreError},
+    store::StoreError,
 };
 
 /// How many rows are read at first: enough for the first choices of many nodes.
@@ -28,8 +28,8 @@ const TRIES: u32 = 32;
 const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
 
 /// How a search for a row ended.
-pub(super) enum Acquired<P: Policy> {
-    Held(Box<Held<P>>),
+pub(super) enum Acquired {
+    Held(Box<Held>),
     /// No row or lane is to be had; worth another try after this time.
     NoneFree(Duration),
     /// The node's clock is ahead by this many ms.
@@ -45,24 +45,24 @@ pub(super) enum Acquired<P: Policy> {
 /// A search for a row. While a write's outcome is unknown, it holds on to that row: taking
 /// another one could leave this one leased to nobody.
 #[derive(Debug)]
-pub(super) struct Search<P: Policy> {
-    pub(super) unresolved: Option<Tenure<Sent, P>>,
+pub(super) struct Search {
+    chosen: Option<Tenure<Sent>>,
     conflicts: u32,
 }
 
-impl<P: Policy> Default for Search<P> {
+impl Default for Search {
     fn default() -> Self {
-        Self { unresolved: None, conflicts: 0 }
+        Self { chosen: None, conflicts: 0 }
     }
 }
 
-impl<P: Policy> Search<P> {
+impl Search {
     /// Tries to take a row.
     pub(super) async fn run(
         &mut self,
-        context: &mut Context<P>,
+        context: &mut Context,
         has_renewed: bool,
-    ) -> Result<Acquired<P>, StoreError> {
+    ) -> Result<Acquired, StoreError> {
         for _ in 0..TRIES {
             let surveyed = context.survey(None).await?;
             if !context.is_recorded(&surveyed) {
@@ -78,13 +78,15 @@ impl<P: Policy> Search<P> {
             if let Some(held) = self.settle(context).await? {
                 return Ok(Acquired::Held(held));
             }
-            if self.unresolved.is_none() {
+            if self.chosen.is_none() {
                 match self.choose(context, surveyed.now_ms).await? {
                     Ok(row) => {
-                        self.unresolved = Some(Tenure::of(&row));
+                        self.chosen = Some(Tenure::of(&row));
                         // The record is looked at once more: rows that were read after the
                         // layout changed have marks in other units.
-                        continue;
+                        if !planted(Bug::RecordNotReread) {
+                            continue;
+                        }
                     }
                     Err(not_due) => {
                         context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
@@ -100,31 +102,31 @@ impl<P: Policy> Search<P> {
         Ok(Acquired::Contended)
     }
 
-    /// Reads the row of a write whose outcome is unknown.
-    async fn settle(&mut self, context: &Context<P>) -> Result<Option<Box<Held<P>>>, StoreError> {
-        let Some(tenure) = self.unresolved.as_mut().filter(|tenure| tenure.is_unresolved()) else {
-            return Ok(None);
-        };
-        match context.resolve(tenure).await? {
+    /// Settles writes whose outcome is unknown.
+    async fn settle(&mut self, context: &mut Context) -> Result<Option<Box<Held>>, StoreError> {
+        let Some(tenure) = &mut self.chosen else { return Ok(None) };
+        Ok(match context.settle(tenure).await? {
             // The next swap starts from the same token, which refuses the late one.
-            Resolution::Unchanged => Ok(None),
-            Resolution::TookPlace(attempt) => Ok(self.won(context, attempt.purpose)),
-            Resolution::Lost | Resolution::Vanished => {
-                self.unresolved = None;
+            Settled::Unchanged | Settled::Overtaken => None,
+            Settled::Acknowledged(sent) => self.won(context, sent),
+            Settled::Lost | Settled::Vanished => {
+                self.chosen = None;
                 self.conflicts += 1;
-                Ok(None)
+                None
             }
-        }
+        })
     }
 
     /// Swaps the row that was chosen, or that an earlier attempt may still change.
     async fn take(
         &mut self,
-        context: &mut Context<P>,
+        context: &mut Context,
         surveyed: &Surveyed,
         reach_ms: i64,
-    ) -> Result<Option<Box<Held<P>>>, StoreError> {
-        let Some(tenure) = &mut self.unresolved else { return Ok(None) };
+    ) -> Result<Option<Box<Held>>, StoreError> {
+        // One that is visible is settled before anything else is written.
+        let chosen = self.chosen.as_mut().filter(|tenure| tenure.visible().is_none());
+        let Some(tenure) = chosen else { return Ok(None) };
         let now_ms = surveyed.now_ms;
         let due_ms = now_ms.saturating_add(millis(context.settings.issue.max_wait));
         let layout = &context.settings.layout;
@@ -132,44 +134,30 @@ impl<P: Policy> Search<P> {
             .or_else(|| usable_lane(layout, tenure.marks(), due_ms, None))
             // The clock went back meanwhile; the row must be settled all the same.
             .unwrap_or(layout.rollback_initial() as usize);
-        let lanes = HeldLanes::on(lane);
-        let (write, sent) = context.lease_write(tenure, &lanes, lane, surveyed, reach_ms);
-        match context.swap(tenure, write, sent, LeaseOperation::Acquire).await {
+        let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
+        let (write, sent) =
+            context.lease_write(tenure, &lanes, lane, surveyed, reach_ms, operation);
+        match context.swap(tenure, write, sent).await {
             Swapped::Done(sent) => Ok(self.won(context, sent)),
             Swapped::Refused => self.settle(context).await,
             Swapped::Unknown(error) => Err(error),
         }
     }
 
-    /// Ends the search: settles a write whose outcome is unknown. A row that turns out to be won
-    /// is returned, to be given back.
-    pub(super) async fn abandon(
-        &mut self,
-        context: &mut Context<P>,
-    ) -> Result<Option<Box<Held<P>>>, StoreError> {
-        if let Some(held) = self.settle(context).await? {
-            return Ok(Some(held));
-        }
-        let Some(tenure) = self.unresolved.as_mut().filter(|tenure| tenure.is_unresolved()) else {
-            self.unresolved = None;
-            return Ok(None);
-        };
-        // The row is as it was, but our write may still arrive: this one refuses it.
-        let mark = tenure.marks()[0];
-        let write = context.release_write(tenure, &HeldLanes::on(0), mark);
-        let sent = context.releasing();
-        match context.swap(tenure, write, sent, LeaseOperation::Release).await {
-            Swapped::Done(_) => {
-                self.unresolved = None;
-                Ok(None)
-            }
-            Swapped::Refused => self.settle(context).await,
-            Swapped::Unknown(error) => Err(error),
-        }
+    /// Whether no row was chosen.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.chosen.is_none()
     }
 
-    fn won(&mut self, context: &Context<P>, sent: Sent) -> Option<Box<Held<P>>> {
-        let tenure = self.unresolved.take()?;
+    /// Ends the search. A row that was perhaps taken, or may still be, is to be given back.
+    pub(super) fn abandon(&mut self) -> Option<Leaving> {
+        let chosen = self.chosen.take()?;
+        let is_written = chosen.is_unresolved() || chosen.visible().is_some();
+        is_written.then(|| Leaving::of_search(chosen))
+    }
+
+    fn won(&mut self, context: &Context, sent: Sent) -> Option<Box<Held>> {
+        let tenure = self.chosen.take()?;
         self.conflicts = 0;
         let Purpose::Lease(lease) = sent.purpose else { return None };
         Some(Box::new(Held::new(context, tenure, lease, sent.judged)))
@@ -178,7 +166,7 @@ impl<P: Policy> Search<P> {
     /// A row to take; where there is none, every row that is free, though none comes due soon.
     async fn choose(
         &self,
-        context: &mut Context<P>,
+        context: &mut Context,
         now_ms: i64,
     ) -> Result<Result<Row, Vec<Row>>, StoreError> {
         if context.settings.prefer_previous {
@@ -192,9 +180,12 @@ impl<P: Policy> Search<P> {
         let few = FIRST_ROWS << self.conflicts.min(16);
         let rows = free_rows(context, few).await?;
         let complete = rows.len() < few as usize;
+        // All rows that were never written are equal.
+        let may_be_fresher = !complete && rows.iter().all(Row::was_never_written);
         match choose_among(context, rows, now_ms, self.conflicts) {
+            Ok(row) if !may_be_fresher => Ok(Ok(row)),
             // The longest unused rows may all have marks ahead while younger ones do not.
-            Err(_) if !complete => {
+            _ if !complete => {
                 let rows = free_rows(context, u32::MAX).await?;
                 Ok(choose_among(context, rows, now_ms, self.conflicts))
             }
@@ -204,7 +195,7 @@ impl<P: Policy> Search<P> {
 }
 
 /// How long it takes until the first of the free rows comes due, or a held one comes free.
-fn none_free<P: Policy>(context: &Context<P>, surveyed: &Surveyed, not_due: &[Row]) -> Acquired<P> {
+fn none_free(context: &Context, surveyed: &Surveyed, not_due: &[Row]) -> Acquired {
     let Surveyed { survey, now_ms, .. } = surveyed;
     let expires_in_ms = survey.next_expiry_ms.map(|at| at.saturating_sub(survey.now_ms));
     let due_in_ms =
@@ -215,7 +206,7 @@ fn none_free<P: Policy>(context: &Context<P>, surveyed: &Surveyed, not_due: &[Ro
     Acquired::NoneFree(Duration::from_millis(wait_ms.unsigned_abs()))
 }
 
-async fn free_rows<P: Policy>(context: &Context<P>, limit: u32) -> Result<Vec<Row>, StoreError> {
+async fn free_rows(context: &Context, limit: u32) -> Result<Vec<Row>, StoreError> {
     let limit = limit.min(u32::try_from(context.scope.workers()).unwrap_or(u32::MAX));
     let question = context.store.free_rows(&context.scope, limit);
     let mut rows = context.ask(StoreOperation::Read, question).await?;
@@ -223,7 +214,7 @@ async fn free_rows<P: Policy>(context: &Context<P>, limit: u32) -> Result<Vec<Ro
     Ok(rows)
 }
 
-fn has_our_lanes<P: Policy>(context: &Context<P>, row: &Row) -> bool {
+fn has_our_lanes(context: &Context, row: &Row) -> bool {
     let lanes = context.settings.layout.lanes();
     let fits = row.marks.lanes() == lanes;
     if !fits {
@@ -239,8 +230,8 @@ fn has_our_lanes<P: Policy>(context: &Context<P>, row: &Row) -> bool {
 }
 
 /// One of the rows, or all of them back when none comes due soon enough.
-fn choose_among<P: Policy>(
-    context: &mut Context<P>,
+fn choose_among(
+    context: &mut Context,
     mut rows: Vec<Row>,
     now_ms: i64,
     conflicts: u32,
@@ -254,69 +245,8 @@ fn choose_among<P: Policy>(
     }
 }
 
-/// Creates tables, layout record and rows where they are missing.
-pub(super) async fn prepare<P: Policy>(context: &Context<P>) -> Result<(), KeeperError> {
-    let store = &context.store;
-    let scope = &context.scope;
-    for warning in context.ask(StoreOperation::Prepare, store.prepare()).await? {
-        tracing::warn!(
-            namespace = scope.namespace,
-            warning,
-            "the store may lose acknowledged writes"
-        );
-    }
-    let layout = &context.settings.layout;
-    // All workers of the layout, not only those of this node's range: a range that starts being
-    // used later must not look like rows that were lost.
-    let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
-    let before = context.ask(StoreOperation::Read, store.survey(&all)).await?;
-    if before.record.is_none() && before.held + before.free > 0 {
-        return Err(KeeperError::Store(StoreError::Unusable(format!(
-            "namespace {} has worker rows but no layout record, so nobody knows what their marks \
-             mean: restore the record, or delete the rows while no node runs",
-            scope.namespace
-        ))));
-    }
-    let ours = context.words.clone();
-    let record = if before.record.is_some() {
-        // One that vanishes now must not be made anew, as if nothing had ever been issued.
-        let question = store.read_record(&scope.namespace);
-        let record = context.ask(StoreOperation::Read, question).await?;
-        record.ok_or_else(|| StoreError::Vanished("the layout record is gone".to_owned()))?
-    } else {
-        let question = store.layout_record(&scope.namespace, &ours);
-        context.ask(StoreOperation::Prepare, question).await?
-    };
-    if record.words != ours {
-        let (namespace, recorded) = (scope.namespace.clone(), record.words);
-        return Err(match Recorded::read(&recorded) {
-            Ok(Recorded::Moving(relayout)) => KeeperError::Moving { namespace, to: relayout.to },
-            _ => KeeperError::LayoutConflict { namespace, ours, recorded },
-        });
-    }
-    let was_complete = record.complete.contains(&scope.reserved_key);
-    if before.held + before.free < all.workers() {
-        // Once more, for the rows and the clock as they are after the record was read.
-        let survey = context.ask(StoreOperation::Read, store.survey(&all)).await?;
-        let marks = if was_complete {
-            // A row that is missing now may have been there, and in use.
-            let lease = context.settings.lease;
-            let (window_ms, skew_ms) = (millis(lease.window), millis(lease.max_clock_skew));
-            marks_beyond(layout, survey.now_ms, window_ms, skew_ms)
-        } else {
-            Marks::all_at(0, layout.lanes())
-        };
-        context.ask(StoreOperation::Prepare, store.create_rows(&all, &marks)).await?;
-    }
-    if !was_complete {
-        let question = store.mark_complete(&scope.namespace, &scope.reserved_key);
-        context.ask(StoreOperation::Prepare, question).await?;
-    }
-    Ok(())
-}
-
 /// What is said about a search that found nothing.
-pub(super) fn trouble_of<P: Policy>(acquired: &Acquired<P>) -> Option<Trouble> {
+pub(super) fn trouble_of(acquired: &Acquired) -> Option<Trouble> {
     match acquired {
         Acquired::NoneFree(wait) => {
             Some(Trouble::NoFreeWorker { retry_after_seconds: wait.as_secs() + 1 })

@@ -21,7 +21,7 @@ use crate::{
         instant::{format_unix_ms, format_unix_ms_short},
         issue::ClaimError,
     },
-    store::{Reservation, Reserved, Scope, Store, StoreError},
+    store::{LayoutRecord, Reservation, Reserved, Scope, Store, StoreError},
 };
 
 /// Hands out IDs for a past time in one namespace.
@@ -54,15 +54,16 @@ pub enum BackfillError {
         /// The namespace.
         namespace: String,
     },
-    /// The instant is not a past one, or is before the layout.
+    /// The instant is not a past one, or is before the namespace's.
     #[error(
-        "at {}: must be {} or later, and in a past tick (now is {})",
+        "at {}: must be {} or later, and in a past tick (now is {}); layout.backfill_from opens earlier ticks",
         format_unix_ms(*.at_ms), format_unix_ms_short(*.first_ms), format_unix_ms(*.now_ms)
     )]
     OutOfRange {
         /// The instant, in Unix ms.
         at_ms: i64,
-        /// The first possible instant: the epoch, or when the namespace got its layout.
+        /// The first possible instant: that of `layout.backfill_from`, else the first tick after
+        /// the namespace's first start; not before its last move to another layout or restore.
         first_ms: i64,
         /// The store's clock.
         now_ms: i64,
@@ -186,12 +187,12 @@ impl Backfill {
         Ok(if issue.codes_shared { "" } else { code })
     }
 
-    /// From which tick on the namespace has our layout, and the store's clock.
+    /// From which tick on there are IDs for a past time, and the store's clock.
     ///
     /// A move to another layout that begins after this look counts on what is handed out having
     /// been in the past by then.
     async fn look(&self) -> Result<(u64, i64), BackfillError> {
-        let KeeperSettings { namespace, layout, .. } = &self.settings;
+        let KeeperSettings { namespace, layout, backfill_from_ms, .. } = &self.settings;
         if !self.prepared.load(Ordering::Acquire) {
             self.prepare().await?;
             self.prepared.store(true, Ordering::Release);
@@ -200,7 +201,11 @@ impl Backfill {
         let survey = self.ask(StoreOperation::Read, self.store.survey(&scope)).await?;
         let record = self.ask(StoreOperation::Read, self.store.read_record(namespace)).await?;
         match record.filter(|record| record.words == layout.words()) {
-            Some(record) => Ok((record.since_tick, survey.now_ms)),
+            Some(record) => {
+                let opened = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
+                let first = record.since_tick.max(opened.unwrap_or(record.first_tick));
+                Ok((first, survey.now_ms))
+            }
             None => Err(BackfillError::RecordChanged { namespace: namespace.clone() }),
         }
     }
@@ -213,7 +218,8 @@ impl Backfill {
         let (shared, table) = (issue.codes_shared, self.store.segment_table());
         let ours = format!("codes.shared={shared} table={table}");
         let name = format!("{namespace}@past");
-        let question = self.store.layout_record(&name, &ours);
+        let record = LayoutRecord::new(&ours, fresh_token_of(&self.random), 0);
+        let question = self.store.create_record(&name, &record);
         let recorded = self.ask(StoreOperation::Prepare, question).await?.words;
         if recorded != ours {
             let namespace = namespace.clone();

@@ -10,14 +10,15 @@ use super::{
     random::{self, Random, fresh_token},
     shared::{Shared, waker},
 };
+#[cfg(raindrop_planted)]
+use crate::core::planted::{Bug, planted};
 use crate::{
     core::{
         issue::Grant,
         lease::{
             ClockCheck, ClockVerdict, HeldLanes, Lease, Purpose, Resolution, Row, RowExpiry,
-            RowWrite, StoreReading, Tenure, judge_clock, next_token,
+            RowWrite, StoreReading, Tenure, Token, judge_clock, next_token,
         },
-        policy::Policy,
     },
     store::{Scope, Store, StoreError, Survey, with_sources},
 };
@@ -26,24 +27,38 @@ use crate::{
 /// whole window.
 const FIRST_REACH: Duration = Duration::from_secs(10);
 
-pub(super) struct Context<P: Policy> {
+pub(super) struct Context {
     pub(super) settings: KeeperSettings,
     pub(super) scope: Scope,
     pub(super) store: Arc<dyn Store>,
-    pub(super) shared: Arc<Shared<P>>,
+    pub(super) shared: Arc<Shared>,
     pub(super) bell: Arc<Notify>,
     /// Our layout in words.
     pub(super) words: String,
-    pub(super) policy: P,
     pub(super) random: Random,
 }
 
-/// What a write was for, and the clocks that were judged for it, kept until its outcome is
-/// known.
+/// What a write was for, and the clocks that were judged for it, kept until it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) purpose: Purpose,
+    pub(super) operation: LeaseOperation,
     pub(super) judged: Stamp,
+}
+
+/// What became of the writes of a row whose outcome was unknown.
+#[derive(Debug)]
+pub(super) enum Settled {
+    /// None took effect. One may still arrive, which the next write refuses.
+    Unchanged,
+    /// One took effect.
+    Acknowledged(Sent),
+    /// The row changed meanwhile; worth another look.
+    Overtaken,
+    /// Somebody else wrote the row, or the store lost what it had shown.
+    Lost,
+    /// The row is gone, or was created again.
+    Vanished,
 }
 
 /// How a swap ended.
@@ -74,17 +89,17 @@ pub(super) struct Surveyed {
     pub(super) judged: Stamp,
 }
 
-impl<P: Policy> fmt::Debug for Context<P> {
+impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("scope", &self.scope).finish_non_exhaustive()
     }
 }
 
-impl<P: Policy> Context<P> {
+impl Context {
     pub(super) fn new(
         settings: KeeperSettings,
         store: Arc<dyn Store>,
-        shared: Arc<Shared<P>>,
+        shared: Arc<Shared>,
         random: Random,
     ) -> Self {
         let scope = Scope::new(
@@ -101,12 +116,11 @@ impl<P: Policy> Context<P> {
             store,
             shared,
             bell: Arc::default(),
-            policy: P::default(),
             random,
         }
     }
 
-    fn stamp(&self) -> Stamp {
+    pub(super) fn stamp(&self) -> Stamp {
         let clock = &self.shared.clock;
         Stamp { wall_ms: clock.now_ms(), steady: clock.steady() }
     }
@@ -179,23 +193,24 @@ impl<P: Policy> Context<P> {
     /// The write of a new lease on a lane, from the mark that the tenure knows.
     pub(super) fn lease_write(
         &mut self,
-        tenure: &Tenure<Sent, P>,
+        tenure: &Tenure<Sent>,
         lanes: &HeldLanes,
         lane: usize,
         surveyed: &Surveyed,
         reach_ms: i64,
+        operation: LeaseOperation,
     ) -> (RowWrite, Sent) {
         let (layout, marks) = (&self.settings.layout, tenure.marks());
         let now_ms = surveyed.now_ms;
-        let lease = Lease::from_mark(layout, marks, lane, now_ms, reach_ms, self.policy);
-        let sent = Sent { purpose: Purpose::Lease(lease), judged: surveyed.judged };
-        (self.held_write(tenure, lanes, lane, lease.limit), sent)
+        let lease = Lease::from_mark(layout, marks, lane, now_ms, reach_ms);
+        let (purpose, judged) = (Purpose::Lease(lease), surveyed.judged);
+        (self.held_write(tenure, lanes, lane, lease.limit), Sent { purpose, operation, judged })
     }
 
     /// A write that keeps the row ours, with the mark of `lane` at `limit`.
     pub(super) fn held_write(
         &mut self,
-        tenure: &Tenure<Sent, P>,
+        tenure: &Tenure<Sent>,
         lanes: &HeldLanes,
         lane: usize,
         limit: u64,
@@ -207,7 +222,7 @@ impl<P: Policy> Context<P> {
     /// A write that gives the row back, with the mark of the present lane at `mark`.
     pub(super) fn release_write(
         &mut self,
-        tenure: &Tenure<Sent, P>,
+        tenure: &Tenure<Sent>,
         lanes: &HeldLanes,
         mark: u64,
     ) -> RowWrite {
@@ -216,15 +231,14 @@ impl<P: Policy> Context<P> {
 
     fn write(
         &mut self,
-        tenure: &Tenure<Sent, P>,
+        tenure: &Tenure<Sent>,
         lanes: &HeldLanes,
         lane: usize,
         mark: u64,
         expiry: RowExpiry,
     ) -> RowWrite {
-        let fresh = || fresh_token(&mut self.random);
         RowWrite {
-            token: next_token(tenure.token(), fresh, self.policy),
+            token: self.next_token(tenure.token()),
             holder: self.settings.holder.clone(),
             lane,
             marks: lanes.marks_with(tenure.marks(), lane, mark),
@@ -232,43 +246,81 @@ impl<P: Policy> Context<P> {
         }
     }
 
+    /// The token of the next write of a row.
+    fn next_token(&mut self, before: Token) -> Token {
+        next_token(before, || self.fresh_token())
+    }
+
+    pub(super) fn fresh_token(&mut self) -> Token {
+        fresh_token(&mut self.random)
+    }
+
     /// What a release is sent as; no clock is judged for it.
     pub(super) fn releasing(&self) -> Sent {
-        Sent { purpose: Purpose::Release, judged: self.stamp() }
+        let operation = LeaseOperation::Release;
+        Sent { purpose: Purpose::Release, operation, judged: self.stamp() }
     }
 
     /// Sends a write. It is noted before it is sent, so that this future may be dropped.
     pub(super) async fn swap(
         &self,
-        tenure: &mut Tenure<Sent, P>,
+        tenure: &mut Tenure<Sent>,
         write: RowWrite,
         sent: Sent,
-        operation: LeaseOperation,
     ) -> Swapped {
         let (worker, expected) = (tenure.worker(), tenure.token());
         tenure.sent(write.clone(), sent);
         let question = self.store.swap(&self.scope, worker, expected, &write);
         let (swapped, outcome) = match self.ask(StoreOperation::Swap, question).await {
-            Ok(true) => (Swapped::Done(tenure.confirmed().purpose), LeaseOutcome::Done),
+            Ok(true) => (Swapped::Done(tenure.acknowledged().purpose), LeaseOutcome::Done),
             Ok(false) => (Swapped::Refused, LeaseOutcome::Refused),
             Err(error) => (Swapped::Unknown(error), LeaseOutcome::Unknown),
         };
-        self.observe(operation, outcome);
+        self.observe(sent.operation, outcome);
         swapped
     }
 
     /// Reads the row to learn what became of writes whose outcome is unknown or refused.
     pub(super) async fn resolve(
         &self,
-        tenure: &mut Tenure<Sent, P>,
-    ) -> Result<Resolution<Sent>, StoreError> {
+        tenure: &mut Tenure<Sent>,
+    ) -> Result<Resolution, StoreError> {
         let question = self.store.row(&self.scope, tenure.worker());
         let row: Option<Row> = self.ask(StoreOperation::Read, question).await?;
         Ok(tenure.resolve(row.as_ref()))
     }
 
-    /// A grant for a lease that the store confirmed.
-    pub(super) fn grant(&self, worker: u64, lease: Lease) -> Arc<Grant<P>> {
+    /// Settles writes whose outcome is unknown. One that is visible need not be durable: it is
+    /// repeated under a fresh token, and counts once that is acknowledged.
+    pub(super) async fn settle(
+        &mut self,
+        tenure: &mut Tenure<Sent>,
+    ) -> Result<Settled, StoreError> {
+        if tenure.is_unresolved() {
+            match self.resolve(tenure).await? {
+                Resolution::Unchanged | Resolution::Visible => {}
+                Resolution::Lost => return Ok(Settled::Lost),
+                Resolution::Vanished => return Ok(Settled::Vanished),
+            }
+        }
+        #[cfg(raindrop_planted)]
+        if planted(Bug::VisibleIsDurable)
+            && let Some(believed) = tenure.believe()
+        {
+            return Ok(Settled::Acknowledged(believed.purpose));
+        }
+        let Some(visible) = tenure.visible() else { return Ok(Settled::Unchanged) };
+        let (write, sent) = (visible.write.clone(), visible.purpose);
+        let write = RowWrite { token: self.next_token(tenure.token()), ..write };
+        match self.swap(tenure, write, sent).await {
+            Swapped::Done(sent) => Ok(Settled::Acknowledged(sent)),
+            Swapped::Refused => Ok(Settled::Overtaken),
+            Swapped::Unknown(error) => Err(error),
+        }
+    }
+
+    /// A grant for a lease that the store acknowledged.
+    pub(super) fn grant(&self, worker: u64, lease: Lease) -> Arc<Grant> {
         let Lease { lane, start, limit } = lease;
         let layout = self.shared.layout();
         let codes_max = self.settings.issue.codes_max;

@@ -6,7 +6,6 @@ use super::{IssueError, Issuer, Observer, shared::Shared};
 use crate::core::{
     id::Id,
     issue::{Blocks, ClaimError, CodeHandle, Generator, Run},
-    policy::{Policy, Sound},
 };
 
 /// Issues IDs of one code from the keeper's lease: a few nanoseconds each, if the keeper was
@@ -16,33 +15,33 @@ use crate::core::{
 /// A handle belongs to one thread or task at a time; others take a clone. Single IDs are reported
 /// to the [`Observer`] from time to time and when the handle is dropped, not one by one.
 #[derive(Clone, Debug)]
-pub struct IssuerHandle<P: Policy = Sound> {
-    issuer: Issuer<P>,
+pub struct IssuerHandle {
+    issuer: Issuer,
     code: Box<str>,
-    handle: CodeHandle<Leased<P>, P>,
+    handle: CodeHandle<Leased>,
     issued: Issued,
 }
 
 /// Issues IDs of one code that are claimed a block at a time; see [`Blocks`].
 #[derive(Debug)]
-pub struct IssuerBlocks<P: Policy = Sound> {
-    blocks: Blocks<Leased<P>, P>,
+pub struct IssuerBlocks {
+    blocks: Blocks<Leased>,
     issued: Issued,
 }
 
 /// The generator of a lease.
 #[derive(Clone)]
-struct Leased<P: Policy>(Arc<Shared<P>>);
+struct Leased(Arc<Shared>);
 
-impl<P: Policy> Deref for Leased<P> {
-    type Target = Generator<P>;
+impl Deref for Leased {
+    type Target = Generator;
 
-    fn deref(&self) -> &Generator<P> {
+    fn deref(&self) -> &Generator {
         &self.0.generator
     }
 }
 
-impl<P: Policy> fmt::Debug for Leased<P> {
+impl fmt::Debug for Leased {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Leased").field(&self.0.namespace).finish()
     }
@@ -75,8 +74,8 @@ impl Drop for Issued {
     }
 }
 
-impl<P: Policy> IssuerHandle<P> {
-    pub(super) fn new(issuer: Issuer<P>, code: &str) -> Result<Self, IssueError> {
+impl IssuerHandle {
+    pub(super) fn new(issuer: Issuer, code: &str) -> Result<Self, IssueError> {
         let leased = Leased(Arc::clone(&issuer.shared));
         let handle = CodeHandle::new(leased, code).map_err(IssueError::Refused)?;
         let issued = Issued { observer: Arc::clone(&issuer.shared.observer), count: 0 };
@@ -125,12 +124,12 @@ impl<P: Policy> IssuerHandle<P> {
     }
 
     /// Issues IDs one by one that are claimed `size` at a time.
-    pub fn into_blocks(self, size: u32) -> IssuerBlocks<P> {
+    pub fn into_blocks(self, size: u32) -> IssuerBlocks {
         IssuerBlocks { blocks: self.handle.into_blocks(size), issued: self.issued }
     }
 }
 
-impl<P: Policy> IssuerBlocks<P> {
+impl IssuerBlocks {
     /// One ID.
     ///
     /// # Errors

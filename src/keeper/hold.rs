@@ -1,31 +1,29 @@
-//! Keeping a row: renewing it, moving to another lane, giving it back.
+//! Keeping a row: renewing it, and moving to another lane.
 
 use std::sync::Arc;
 
 use super::{
     LeaseOperation, LeaseOutcome,
-    context::{Context, Sent, Stamp, Surveyed, Swapped, millis},
+    context::{Context, Sent, Settled, Stamp, Surveyed, Swapped, millis},
 };
 use crate::{
     core::{
         issue::Grant,
         lease::{
-            ClockVerdict, HeldLanes, Lease, LimitRequest, Purpose, Resolution, Tenure, limit_for,
-            usable_lane,
+            ClockVerdict, HeldLanes, Lease, LimitRequest, Purpose, Tenure, limit_for, usable_lane,
         },
-        policy::{Bug, Policy},
+        planted::{Bug, planted},
     },
     store::StoreError,
 };
 
 /// A row that is ours, and the grant of its present lane.
 #[derive(Debug)]
-pub(super) struct Held<P: Policy> {
-    pub(super) tenure: Tenure<Sent, P>,
-    pub(super) grant: Arc<Grant<P>>,
-    lanes: HeldLanes,
+pub(super) struct Held {
+    pub(super) tenure: Tenure<Sent>,
+    pub(super) grant: Arc<Grant>,
+    pub(super) lanes: HeldLanes,
     renewed: Stamp,
-    released: bool,
 }
 
 /// How a renewal ended.
@@ -56,23 +54,34 @@ pub(super) enum Rotation {
     Vanished,
 }
 
-impl<P: Policy> Held<P> {
+impl From<Renewal> for Rotation {
+    /// What a rotation makes of writes that had to be settled first.
+    fn from(ended: Renewal) -> Self {
+        match ended {
+            Renewal::Lost => Self::Lost,
+            Renewal::Vanished => Self::Vanished,
+            _ => Self::Overtaken,
+        }
+    }
+}
+
+impl Held {
     pub(super) fn new(
-        context: &Context<P>,
-        tenure: Tenure<Sent, P>,
+        context: &Context,
+        tenure: Tenure<Sent>,
         lease: Lease,
         judged: Stamp,
     ) -> Self {
         let grant = context.grant(tenure.worker(), lease);
         let lanes = HeldLanes::on(lease.lane);
-        Self { tenure, grant, lanes, renewed: judged, released: false }
+        Self { tenure, grant, lanes, renewed: judged }
     }
 
     /// Raises the limit. `woken` says that no heartbeat is due, so that a write which gains
     /// nothing is left out.
     pub(super) async fn renew(
         &mut self,
-        context: &mut Context<P>,
+        context: &mut Context,
         has_renewed: bool,
         woken: bool,
     ) -> Result<Renewal, StoreError> {
@@ -105,16 +114,17 @@ impl<P: Policy> Held<P> {
         }
         let lane = self.lanes.present();
         let mut write = context.held_write(&self.tenure, &self.lanes, lane, limit);
-        if context.policy.has(Bug::RenewalKeepsToken) {
+        if planted(Bug::RenewalKeepsToken) {
             write.token = self.tenure.token();
         }
-        if context.policy.has(Bug::MarkAfterIssuing) {
+        if planted(Bug::MarkAfterIssuing) {
             self.grant.raise_limit(limit, context.shared.present());
         }
-        let sent = Sent { purpose: Purpose::Renew { limit }, judged: surveyed.judged };
-        match context.swap(&mut self.tenure, write, sent, LeaseOperation::Renew).await {
+        let (purpose, operation) = (Purpose::Renew { limit }, LeaseOperation::Renew);
+        let sent = Sent { purpose, operation, judged: surveyed.judged };
+        match context.swap(&mut self.tenure, write, sent).await {
             Swapped::Done(sent) => {
-                self.took_place(context, sent);
+                self.apply(context, sent);
                 Ok(Renewal::Renewed)
             }
             Swapped::Refused => Ok(self.settle(context).await?.unwrap_or(Renewal::Overtaken)),
@@ -122,7 +132,7 @@ impl<P: Policy> Held<P> {
         }
     }
 
-    fn next_limit(&self, context: &Context<P>, surveyed: &Surveyed, whole_window: bool) -> u64 {
+    fn next_limit(&self, context: &Context, surveyed: &Surveyed, whole_window: bool) -> u64 {
         let request = LimitRequest {
             old_limit: self.grant.limit(),
             start: self.grant.start(),
@@ -131,19 +141,17 @@ impl<P: Policy> Held<P> {
             now_ms: surveyed.now_ms,
             reach_ms: context.reach_ms(whole_window),
         };
-        limit_for(&context.settings.layout, &request, context.policy)
+        limit_for(&context.settings.layout, &request)
     }
 
     /// Leases another lane of the row, for a clock that went back.
     pub(super) async fn rotate(
         &mut self,
-        context: &mut Context<P>,
+        context: &mut Context,
         has_renewed: bool,
     ) -> Result<Rotation, StoreError> {
-        match self.settle(context).await? {
-            Some(Renewal::Vanished) => return Ok(Rotation::Vanished),
-            Some(_) => return Ok(Rotation::Lost),
-            None => {}
+        if let Some(ended) = self.settle(context).await? {
+            return Ok(ended.into());
         }
         let surveyed = context.survey(Some(&self.renewed)).await?;
         if !context.is_recorded(&surveyed) {
@@ -157,48 +165,46 @@ impl<P: Policy> Held<P> {
         };
         let left = self.lanes.present();
         let reach_ms = context.reach_ms(has_renewed);
+        let operation = LeaseOperation::Rotate;
         let (write, sent) =
-            context.lease_write(&self.tenure, &self.lanes, lane, &surveyed, reach_ms);
-        match context.swap(&mut self.tenure, write, sent, LeaseOperation::Rotate).await {
+            context.lease_write(&self.tenure, &self.lanes, lane, &surveyed, reach_ms, operation);
+        match context.swap(&mut self.tenure, write, sent).await {
             Swapped::Done(sent) => {
-                self.took_place(context, sent);
+                self.apply(context, sent);
                 Ok(Rotation::Rotated)
             }
             Swapped::Refused => Ok(match self.settle(context).await? {
                 // An earlier write of ours was faster: perhaps a rotation, perhaps not.
                 None if self.lanes.present() != left => Rotation::Rotated,
                 None => Rotation::Overtaken,
-                Some(Renewal::Vanished) => Rotation::Vanished,
-                Some(_) => Rotation::Lost,
+                Some(ended) => ended.into(),
             }),
             Swapped::Unknown(error) => Err(error),
         }
     }
 
-    /// Settles writes whose outcome is unknown; something only if the row is not ours any more.
-    async fn settle(&mut self, context: &Context<P>) -> Result<Option<Renewal>, StoreError> {
-        if !self.tenure.is_unresolved() {
-            return Ok(None);
-        }
-        match context.resolve(&mut self.tenure).await? {
-            Resolution::Unchanged => Ok(None),
-            Resolution::TookPlace(attempt) => {
-                self.took_place(context, attempt.purpose);
-                Ok(None)
+    /// Settles writes whose outcome is unknown; something only if nothing else can be done now.
+    async fn settle(&mut self, context: &mut Context) -> Result<Option<Renewal>, StoreError> {
+        Ok(match context.settle(&mut self.tenure).await? {
+            Settled::Unchanged => None,
+            Settled::Acknowledged(sent) => {
+                self.apply(context, sent);
+                None
             }
-            Resolution::Lost => Ok(Some(Renewal::Lost)),
-            Resolution::Vanished => Ok(Some(Renewal::Vanished)),
-        }
+            Settled::Overtaken => Some(Renewal::Overtaken),
+            Settled::Lost => Some(Renewal::Lost),
+            Settled::Vanished => Some(Renewal::Vanished),
+        })
     }
 
-    /// Does what a confirmed write allows.
-    fn took_place(&mut self, context: &Context<P>, sent: Sent) {
-        let Sent { purpose, judged } = sent;
+    /// Does what an acknowledged write allows.
+    fn apply(&mut self, context: &Context, sent: Sent) {
+        let Sent { purpose, judged, .. } = sent;
         self.lanes.confirmed(self.tenure.marks());
+        self.renewed = judged;
         match purpose {
             Purpose::Renew { limit } => {
-                self.renewed = judged;
-                if context.policy.has(Bug::TablePerRenewal) {
+                if planted(Bug::TablePerRenewal) {
                     let (worker, start) = (self.grant.worker(), self.grant.start());
                     let lane = self.lanes.present();
                     self.grant = context.grant(worker, Lease { lane, start, limit });
@@ -208,44 +214,18 @@ impl<P: Policy> Held<P> {
                 self.grant.raise_limit(limit, context.shared.present());
             }
             Purpose::Lease(lease) => {
-                self.renewed = judged;
                 let grant = context.grant(self.tenure.worker(), lease);
                 context.shared.generator.replace_grant(Some(Arc::clone(&grant)));
                 let old = std::mem::replace(&mut self.grant, grant);
                 self.lanes.moved_to(lease.lane, old.seal());
             }
-            Purpose::Release => self.released = true,
+            Purpose::Release => unreachable!("a row that is given back is not held"),
         }
-    }
-
-    /// Gives the row back with its true mark. The grant is sealed first, and dead whatever the
-    /// store answers. Whether the row is settled: free, or known not to be ours any more.
-    pub(super) async fn release(&mut self, context: &mut Context<P>) -> Result<bool, StoreError> {
-        self.grant.seal();
-        if self.settle(context).await?.is_some() || self.released {
-            return Ok(true);
-        }
-        // Sealed once more: a rotation that turned out to have taken place made another grant.
-        let mark = self.grant.seal();
-        let write = context.release_write(&self.tenure, &self.lanes, mark);
-        let sent = context.releasing();
-        match context.swap(&mut self.tenure, write, sent, LeaseOperation::Release).await {
-            Swapped::Done(_) => Ok(true),
-            Swapped::Refused => Ok(self.settle(context).await?.is_some() || self.released),
-            Swapped::Unknown(error) => Err(error),
-        }
-    }
-
-    /// Goes on above the sealed mark up to the old limit, as no sound process does.
-    pub(super) fn revive(&mut self, context: &Context<P>) {
-        let (lane, start) = (self.lanes.present(), self.grant.seal());
-        let lease = Lease { lane, start, limit: self.grant.limit() };
-        self.grant = context.grant(self.grant.worker(), lease);
     }
 
     /// By how much the clock is behind the highest reading that IDs were issued under, when that
     /// is more than `hold`.
-    pub(super) fn rolled_back_ms(&self, context: &Context<P>) -> Option<i64> {
+    pub(super) fn rolled_back_ms(&self, context: &Context) -> Option<i64> {
         if !self.grant.is_rolled_back() {
             return None;
         }

@@ -11,7 +11,6 @@ use crate::core::{
     id::Id,
     issue::{Claim, ClaimError, Run},
     layout::Layout,
-    policy::{Policy, Sound},
 };
 
 /// When it is worth trying again while nothing better is known.
@@ -21,11 +20,11 @@ const RETRY_SOON: Duration = Duration::from_secs(1);
 ///
 /// IDs go on without the store for as long as the lease reaches ahead.
 #[derive(Clone, Debug)]
-pub struct Issuer<P: Policy = Sound> {
-    pub(super) shared: Arc<Shared<P>>,
+pub struct Issuer {
+    pub(super) shared: Arc<Shared>,
 }
 
-impl<P: Policy> Issuer<P> {
+impl Issuer {
     /// One ID of this code.
     ///
     /// # Errors
@@ -62,7 +61,7 @@ impl<P: Policy> Issuer<P> {
     /// # Errors
     ///
     /// When the code is no valid name, or not among those that are served.
-    pub fn handle(&self, code: &str) -> Result<IssuerHandle<P>, IssueError> {
+    pub fn handle(&self, code: &str) -> Result<IssuerHandle, IssueError> {
         IssuerHandle::new(self.clone(), code)
     }
 

@@ -4,13 +4,16 @@
 mod acquire;
 mod ask;
 mod backfill;
+mod caught;
 mod context;
 mod error;
 mod handle;
 mod hold;
 mod issuer;
+mod leaving;
 mod observer;
 mod operator;
+mod prepare;
 mod random;
 mod running;
 mod segment;
@@ -54,7 +57,6 @@ use crate::{
     core::{
         clock::Clock,
         issue::Generator,
-        policy::{Policy, Sound},
         violation::Violations,
     },
     store::{Store, StoreError},
@@ -124,7 +126,7 @@ impl Keeper {
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
     ) -> (Self, Issuer) {
-        Self::start_with::<Sound>(settings, store, clock, observer, random::of_the_system())
+        Self::start_with(settings, store, clock, observer, random::of_the_system())
     }
 
     /// Like [`Self::start`], with the source of tokens, choices and jitter passed in, and with
@@ -134,13 +136,13 @@ impl Keeper {
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub fn start_with<P: Policy>(
+    pub fn start_with(
         settings: KeeperSettings,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
         random: Box<dyn Rng + Send + Sync>,
-    ) -> (Self, Issuer<P>) {
+    ) -> (Self, Issuer) {
         let (layout, issue) = (settings.layout.clone(), settings.issue.clone());
         let shared = Arc::new(Shared {
             namespace: settings.namespace.clone(),

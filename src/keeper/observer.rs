@@ -90,6 +90,8 @@ pub trait Observer: Debug + Send + Sync {
     fn clock_rolled_back(&self, _action: RollbackAction) {}
     /// A write of a row ended.
     fn lease_operation(&self, _operation: LeaseOperation, _outcome: LeaseOutcome) {}
+    /// A step of the keeper panicked; it begins anew.
+    fn keeper_panicked(&self) {}
     /// A block of numbers was to be reserved.
     fn segment_refilled(&self, _outcome: RefillOutcome) {}
     /// The store answered or failed.

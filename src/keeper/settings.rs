@@ -54,6 +54,10 @@ pub struct KeeperSettings {
     pub issue: IssueSettings,
     /// The times of the lease.
     pub lease: LeaseTimes,
+    /// From when on there are IDs for a past time, in Unix ms, though the namespace began later;
+    /// `None` for its first start. Equal IDs are issued where another system used this layout's
+    /// sequence numbers below `min_sequence` since then.
+    pub backfill_from_ms: Option<i64>,
 }
 
 impl KeeperSettings {
@@ -68,6 +72,7 @@ impl KeeperSettings {
             holder: holder.into(),
             issue: IssueSettings::default(),
             lease: LeaseTimes::default(),
+            backfill_from_ms: None,
         }
     }
 

@@ -12,14 +12,13 @@ use crate::core::{
     clock::Clock,
     issue::{Generator, Grant},
     layout::Layout,
-    policy::Policy,
 };
 
 /// Shared by the task and every [`Issuer`](super::Issuer) of a namespace.
 #[derive(Debug)]
-pub(super) struct Shared<P: Policy> {
+pub(super) struct Shared {
     pub(super) namespace: String,
-    pub(super) generator: Generator<P>,
+    pub(super) generator: Generator,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Arc<dyn Observer>,
     /// Every change that may let a refused claim succeed is sent here.
@@ -46,7 +45,7 @@ impl Default for Report {
     }
 }
 
-impl<P: Policy> Shared<P> {
+impl Shared {
     pub(super) fn layout(&self) -> &Layout {
         self.generator.layout()
     }
@@ -97,7 +96,7 @@ impl<P: Policy> Shared<P> {
         }
     }
 
-    fn view(&self, grant: &Grant<P>) -> LeaseView {
+    fn view(&self, grant: &Grant) -> LeaseView {
         let layout = self.layout();
         let limit = grant.limit();
         let last_tick = layout.tick_of(limit.saturating_sub(1));

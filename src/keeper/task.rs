@@ -12,15 +12,19 @@ use tokio::{
 
 use super::{
     KeeperError, Released, RollbackAction, Trouble,
-    acquire::{Acquired, Search, prepare, trouble_of},
+    acquire::{Acquired, Search, trouble_of},
+    caught::caught,
     context::Context,
     hold::{Held, Renewal, Rotation},
+    leaving::Leaving,
+    prepare::prepare,
     random::{LONGEST_PAUSE, SHORTEST_PAUSE, pause_after},
 };
+#[cfg(raindrop_planted)]
+use crate::core::planted::{Bug, planted};
 use crate::{
     core::{
         issue::RollbackPolicy,
-        policy::{Bug, Policy},
     },
     store::{StoreError, with_sources},
 };
@@ -35,15 +39,13 @@ const BETWEEN_USELESS: Duration = Duration::from_millis(200);
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Task<P: Policy> {
-    context: Context<P>,
+pub(super) struct Task {
+    context: Context,
     prepared: bool,
-    search: Search<P>,
-    held: Option<Held<P>>,
+    search: Search,
+    held: Option<Held>,
     /// Rows that are still to be given back.
-    leaving: Vec<Held<P>>,
-    /// The store lost our row or record; only a restart helps.
-    store_lost: bool,
+    leaving: Vec<Leaving>,
     /// Whether this process ever renewed a lease.
     has_renewed: bool,
     next_renewal: Instant,
@@ -55,7 +57,7 @@ pub(super) struct Task<P: Policy> {
 }
 
 /// When the next step is due, and from when on a claim may ask for it earlier.
-struct Pause {
+pub(super) struct Pause {
     until: Instant,
     wakeable_from: Instant,
 }
@@ -67,15 +69,14 @@ impl Pause {
     }
 }
 
-impl<P: Policy> Task<P> {
-    pub(super) fn new(context: Context<P>) -> Self {
+impl Task {
+    pub(super) fn new(context: Context) -> Self {
         Self {
             context,
             prepared: false,
             search: Search::default(),
             held: None,
             leaving: Vec::new(),
-            store_lost: false,
             has_renewed: false,
             next_renewal: Instant::now(),
             clock_ahead_since: None,
@@ -95,11 +96,12 @@ impl<P: Policy> Task<P> {
             let step = tokio::select! {
                 biased;
                 deadline = &mut stop => return self.stop(deadline.ok()).await,
-                step = self.step() => step,
+                step = caught(self.step()) => step,
             };
             let pause = match step {
-                Ok(pause) => pause,
-                Err(error) => {
+                Ok(Ok(pause)) => pause,
+                Err(panic) => self.begin_anew(&panic),
+                Ok(Err(error)) => {
                     if let Some(failed) = failed.take() {
                         // Nobody may be listening.
                         let _ = failed.send(error);
@@ -119,13 +121,10 @@ impl<P: Policy> Task<P> {
         }
     }
 
-    async fn step(&mut self) -> Result<Pause, KeeperError> {
-        if self.store_lost {
-            return Ok(Pause::fixed(LONGEST_PAUSE));
-        }
+    pub(super) async fn step(&mut self) -> Result<Pause, KeeperError> {
         if !self.prepared {
             self.context.settings.check().map_err(KeeperError::Settings)?;
-            match prepare(&self.context).await {
+            match prepare(&mut self.context).await {
                 Ok(()) => self.prepared = true,
                 Err(KeeperError::Store(error)) if !error.is_permanent() => {
                     return Ok(self.failed(&error));
@@ -135,6 +134,7 @@ impl<P: Policy> Task<P> {
         }
         self.give_back().await;
         let step = if self.held.is_some() { self.hold().await } else { self.seek().await };
+        self.check_grant();
         Ok(match step {
             Ok(pause) => {
                 self.failures = 0;
@@ -150,9 +150,36 @@ impl<P: Policy> Task<P> {
 
     fn failed(&mut self, error: &StoreError) -> Pause {
         self.context.store_failed(error);
+        self.back_off()
+    }
+
+    fn back_off(&mut self) -> Pause {
         let pause = pause_after(self.failures, &mut self.context.random);
         self.failures += 1;
         Pause::fixed(pause)
+    }
+
+    /// The generator issues from the lease that is held, or the keeper renews one that nobody
+    /// uses.
+    fn check_grant(&self) {
+        let Some(held) = &self.held else { return };
+        let used = self.context.shared.generator.grant();
+        assert!(
+            used.is_some_and(|grant| Arc::ptr_eq(&grant, &held.grant)),
+            "the generator's grant is not that of the held lease"
+        );
+    }
+
+    /// After a panic nothing is known of the rows, like after a crash: another one is leased, and
+    /// the former come free by their ttl. The grant in use ends at its limit.
+    fn begin_anew(&mut self, panic: &str) -> Pause {
+        let namespace = &self.context.settings.namespace;
+        tracing::error!(namespace, panic, "the keeper panicked and begins anew");
+        self.context.shared.observer.keeper_panicked();
+        (self.held, self.search) = (None, Search::default());
+        self.leaving.clear();
+        self.report(Trouble::Starting);
+        self.back_off()
     }
 
     /// Looks for a free row.
@@ -171,16 +198,13 @@ impl<P: Policy> Task<P> {
                 Pause::fixed(self.context.jittered(wait))
             }
             Acquired::ClockAhead(_) | Acquired::ClockOutOfRange => Pause::fixed(CLOCK_PAUSE),
-            Acquired::RecordVanished => {
-                self.store_lost = true;
-                Pause::fixed(LONGEST_PAUSE)
-            }
+            Acquired::RecordVanished => Pause::fixed(LONGEST_PAUSE),
             Acquired::Contended => Pause::fixed(self.context.jittered(SHORTEST_PAUSE)),
         })
     }
 
     /// Lets claims use a new lease, and closes the one before.
-    fn install(&mut self, held: Held<P>) {
+    fn install(&mut self, held: Held) {
         let shared = &self.context.shared;
         let old = shared.generator.replace_grant(Some(Arc::clone(&held.grant)));
         if let Some(old) = old {
@@ -191,7 +215,7 @@ impl<P: Policy> Task<P> {
         tracing::info!(namespace, worker, lane, "worker leased");
         let renew = self.context.settings.lease.renew;
         self.next_renewal = Instant::now() + renew.min(FIRST_RENEWAL);
-        self.leaving.extend(self.held.replace(held));
+        self.leaving.extend(self.held.replace(held).map(Leaving::of));
         self.clock_ahead_since = None;
         self.rollback_refused = false;
         shared.report.send_if_modified(|report| {
@@ -217,8 +241,7 @@ impl<P: Policy> Task<P> {
         } else {
             self.rollback_refused = false;
             // A search that a rollback began and that is not needed any more.
-            let won = self.search.abandon(&mut self.context).await?;
-            self.leaving.extend(won.map(|held| *held));
+            self.leaving.extend(self.search.abandon());
         }
         let Some(held) = &mut self.held else { return Ok(Pause::fixed(Duration::ZERO)) };
         let woken = Instant::now() < self.next_renewal;
@@ -311,7 +334,7 @@ impl<P: Policy> Task<P> {
         if steady.saturating_sub(since) >= self.context.settings.lease.window {
             tracing::warn!(ahead_ms, "the clock stayed ahead for a whole window: leasing anew");
             self.clock_ahead_since = None;
-            self.leaving.extend(self.held.take());
+            self.leaving.extend(self.held.take().map(Leaving::of));
             return Pause::fixed(Duration::ZERO);
         }
         Pause::fixed(CLOCK_PAUSE)
@@ -326,9 +349,9 @@ impl<P: Policy> Task<P> {
         Pause::fixed(Duration::ZERO)
     }
 
+    /// What we had in the store is gone. It is looked for again and again, and never created: once
+    /// it is back under our token the lease goes on, and under another token the row is lost.
     fn vanished(&mut self) -> Pause {
-        self.held = None;
-        self.store_lost = true;
         self.report(Trouble::StoreLost);
         Pause::fixed(LONGEST_PAUSE)
     }
@@ -343,47 +366,28 @@ impl<P: Policy> Task<P> {
 
     /// Tries once to give back the rows that were left; those that cannot be come free by ttl.
     async fn give_back(&mut self) {
-        while let Some(held) = self.leaving.last_mut() {
-            let mut released = held.release(&mut self.context).await;
+        while let Some(leaving) = self.leaving.last_mut() {
+            let mut released = leaving.release(&mut self.context).await;
             if let Ok(false) = released {
                 // An earlier write of ours was faster; the next one follows from it.
-                released = held.release(&mut self.context).await;
+                released = leaving.release(&mut self.context).await;
             }
             match released {
                 Ok(_) => {}
                 Err(error) => {
-                    let worker = held.tenure.worker();
+                    let worker = leaving.worker();
                     let error = with_sources(&error);
                     tracing::warn!(
                         worker,
                         error,
                         "a row was not given back: it comes free by its ttl"
                     );
-                    if self.goes_on_after_all() {
-                        continue;
-                    }
+                    #[cfg(raindrop_planted)]
+                    self.go_on_after_all();
                 }
             }
             self.leaving.pop();
         }
-    }
-
-    /// What a planted bug does with a lease whose lowering write has no answer. Sound keepers
-    /// never use it again.
-    fn goes_on_after_all(&mut self) -> bool {
-        let policy = self.context.policy;
-        let forgets = policy.has(Bug::LostReplyIsFailure);
-        if !forgets && !policy.has(Bug::GoesOnAfterLowering) {
-            return false;
-        }
-        let Some(mut held) = self.leaving.pop() else { return false };
-        if forgets {
-            held.tenure.forget();
-        }
-        held.revive(&self.context);
-        self.context.shared.generator.replace_grant(Some(Arc::clone(&held.grant)));
-        self.held = Some(held);
-        true
     }
 
     /// Gives everything back until the deadline; without one, leaves it to the ttl.
@@ -395,7 +399,7 @@ impl<P: Policy> Task<P> {
             grant.seal();
         }
         let nothing_held =
-            self.held.is_none() && self.leaving.is_empty() && self.search.unresolved.is_none();
+            self.held.is_none() && self.leaving.is_empty() && self.search.is_idle();
         if nothing_held {
             return Released::NothingHeld;
         }
@@ -409,17 +413,11 @@ impl<P: Policy> Task<P> {
     }
 
     async fn release_all(&mut self) {
-        self.leaving.extend(self.held.take());
+        self.leaving.extend(self.held.take().map(Leaving::of));
+        self.leaving.extend(self.search.abandon());
         let mut failures = 0;
         loop {
-            let released = match self.search.abandon(&mut self.context).await {
-                Ok(won) => {
-                    self.leaving.extend(won.map(|held| *held));
-                    self.release_last().await
-                }
-                Err(error) => Err(error),
-            };
-            match released {
+            match self.release_last().await {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(error) => {
@@ -435,10 +433,26 @@ impl<P: Policy> Task<P> {
 
     /// Gives back the last row that is left; whether none is left.
     async fn release_last(&mut self) -> Result<bool, StoreError> {
-        let Some(held) = self.leaving.last_mut() else { return Ok(true) };
-        if held.release(&mut self.context).await? {
+        let Some(leaving) = self.leaving.last_mut() else { return Ok(true) };
+        if leaving.release(&mut self.context).await? {
             self.leaving.pop();
         }
         Ok(self.leaving.is_empty())
+    }
+}
+
+/// What only planted bugs do.
+#[cfg(raindrop_planted)]
+impl Task {
+    /// Uses a lease again whose lowering write has no answer.
+    fn go_on_after_all(&mut self) {
+        let forgets = planted(Bug::LostReplyIsFailure);
+        if !forgets && !planted(Bug::GoesOnAfterLowering) {
+            return;
+        }
+        let Some(leaving) = self.leaving.last_mut() else { return };
+        let held = leaving.revive(&self.context, forgets);
+        self.context.shared.generator.replace_grant(Some(Arc::clone(&held.grant)));
+        self.held = Some(held);
     }
 }

@@ -27,6 +27,8 @@ mod value;
 use async_trait::async_trait;
 
 pub(crate) use self::error::with_sources;
+#[cfg(any(test, raindrop_planted))]
+pub use self::memory::Snapshot;
 pub use self::{
     connect::{StoreSettings, check, connect, describe, is_valid_table_name},
     error::StoreError,
@@ -38,9 +40,12 @@ use crate::core::lease::{Marks, Row, RowWrite, Token};
 
 /// Keeps the rows of worker ids and the layout records of namespaces.
 ///
-/// A row is free when it was released or has expired by the store's clock. After an error of
-/// [`Self::swap`] the outcome is unknown: the write may have taken place, may still arrive, or
-/// may never arrive.
+/// A row is free when it was released or has expired by the store's clock. After an error of a
+/// write its outcome is unknown: it may have taken place, may still arrive, or may never arrive.
+///
+/// An acknowledged write is durable, and with it every write before it that the store had shown.
+/// What a read shows need not be durable: a crash of the store may undo it, and everything after
+/// it, as long as nothing after it was acknowledged.
 #[async_trait]
 pub trait Store: SegmentStore {
     /// Whether the store has no clock but the node's own (an embedded database), so that a
@@ -52,30 +57,35 @@ pub trait Store: SegmentStore {
     /// run on many nodes at once.
     async fn prepare(&self) -> Result<Vec<String>, StoreError>;
 
-    /// Writes the layout record of a namespace unless one stands there, and returns the one that
-    /// stands there afterwards.
-    async fn layout_record(&self, namespace: &str, words: &str)
-    -> Result<LayoutRecord, StoreError>;
+    /// Writes the layout record of a namespace unless there is one, and returns the one that is
+    /// there afterwards.
+    async fn create_record(
+        &self,
+        namespace: &str,
+        record: &LayoutRecord,
+    ) -> Result<LayoutRecord, StoreError>;
 
     /// The layout record of a namespace, if there is one.
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError>;
 
-    /// Writes the layout record of a namespace if its words are still `expected`; `false` when
-    /// they are not, or there is none. After an error the outcome is unknown, as with
-    /// [`Self::swap`].
+    /// Writes the layout record of a namespace if its token is still `expected`; `false` when it
+    /// is not, or there is no record.
     async fn swap_record(
         &self,
         namespace: &str,
-        expected: &str,
+        expected: Token,
         record: &LayoutRecord,
     ) -> Result<bool, StoreError>;
 
-    /// Adds the reserved key to those whose rows are complete. Safe to repeat.
-    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError>;
-
-    /// Inserts the rows of the scope that are missing, free, with these marks and
-    /// [`Token::UNUSED`]; leaves the others as they are. Safe to repeat.
-    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError>;
+    /// Inserts the rows of the scope that are missing, free and with these marks; leaves the
+    /// others as they are. `tokens` has a fresh random one for each worker id of the scope, in
+    /// order. Safe to repeat.
+    async fn create_rows(
+        &self,
+        scope: &Scope,
+        marks: &Marks,
+        tokens: &[Token],
+    ) -> Result<(), StoreError>;
 
     /// The store's clock and the state of the scope's rows, in one statement.
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError>;

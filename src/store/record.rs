@@ -1,6 +1,9 @@
 //! What stores answer beside rows.
 
-use crate::core::{layout::Layout, lease::Row};
+use crate::core::{
+    layout::Layout,
+    lease::{Row, Token},
+};
 
 /// Which rows a node may use: those of one namespace and reserved value, inside its range of
 /// worker ids.
@@ -36,15 +39,28 @@ impl Scope {
 /// The layout record of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutRecord {
+    /// Fresh and random at every write of the record.
+    pub token: Token,
     /// The layout in words.
     pub words: String,
     /// The reserved keys whose rows are complete; rows missing under such a key may have been in
     /// use, so they are born with marks ahead.
     pub complete: Vec<String>,
-    /// The tick from which on there are IDs for a past time: since the namespace has this layout,
-    /// or since its store was restored from a backup; 0 for a first layout. Before it, others may
-    /// have been given equal IDs.
+    /// The tick from which on there are IDs for a past time, whatever is configured: since the
+    /// namespace was moved to this layout, or since its store was restored from a backup; 0 for a
+    /// first layout. Before it, Raindrop may have issued equal IDs.
     pub since_tick: u64,
+    /// The first tick that began after the record was created. Before it, another system may have
+    /// issued equal IDs, so a person has to open those ticks for past times.
+    pub first_tick: u64,
+}
+
+impl LayoutRecord {
+    /// The record of a namespace that nothing was issued in yet.
+    pub fn new(words: impl Into<String>, token: Token, first_tick: u64) -> Self {
+        let (words, complete) = (words.into(), Vec::new());
+        Self { token, words, complete, since_tick: 0, first_tick }
+    }
 }
 
 /// The store's clock and the state of a scope.

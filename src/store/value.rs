@@ -100,6 +100,7 @@ impl<'a> Reader<'a> {
 
     /// A layout record, whose columns come next.
     pub(super) fn layout_record(&mut self) -> Result<LayoutRecord, StoreError> {
+        let token = self.parsed("token")?;
         let words = self.text("words")?;
         let complete = self.text("complete")?;
         let keys: Vec<String> = complete.split_terminator(',').map(str::to_owned).collect();
@@ -113,7 +114,9 @@ impl<'a> Reader<'a> {
             let reason = "reserved keys such as 0/0 are joined by commas";
             return Err(self.corrupt("complete", &Value::Text(complete), reason));
         }
-        Ok(LayoutRecord { words, complete: keys, since_tick: self.count("since_tick")? })
+        let since_tick = self.count("since_tick")?;
+        let first_tick = self.count("first_tick")?;
+        Ok(LayoutRecord { token, words, complete: keys, since_tick, first_tick })
     }
 
     /// A worker's row, whose columns come next; `key` is its namespace and reserved key.

@@ -14,19 +14,19 @@ use crate::{
 };
 
 #[derive(Clone, Debug)]
-pub(crate) struct Cluster<P> {
+pub(crate) struct Cluster {
     pub(crate) world: World,
     /// The property that is checked; every one if there is none.
     only: Option<&'static str>,
-    policy: PhantomData<P>,
+    policy: PhantomData,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct State<P> {
+pub(crate) struct State {
     pub(crate) rows: Vec<Row>,
     /// Writes that the store has not seen yet, and perhaps never will.
     pub(crate) under_way: Vec<UnderWay>,
-    pub(crate) processes: Vec<Process<P>>,
+    pub(crate) processes: Vec<Process>,
     pub(crate) issued: Issued,
 }
 
@@ -82,12 +82,12 @@ pub(crate) enum Action {
     },
 }
 
-impl<P: Rules> Cluster<P> {
+impl Cluster {
     pub(crate) fn new(configuration: Configuration, only: Option<&'static str>) -> Self {
         Self { world: World::new(configuration), only, policy: PhantomData }
     }
 
-    pub(crate) fn step(&self, state: &mut State<P>, action: Action) -> Option<()> {
+    pub(crate) fn step(&self, state: &mut State, action: Action) -> Option<()> {
         let configuration = &self.world.configuration;
         let State { rows, under_way, processes, issued } = state;
         match action {
@@ -128,7 +128,7 @@ impl<P: Rules> Cluster<P> {
     }
 
     /// Forgets writes that can change nothing any more, and their order.
-    fn tidy(&self, state: &mut State<P>) {
+    fn tidy(&self, state: &mut State) {
         let rows = &state.rows;
         if self.world.configuration.compares_tokens && !P::default().tokens_return() {
             state
@@ -169,7 +169,7 @@ fn give_up(under_way: &mut [UnderWay], process: usize) {
     }
 }
 
-impl<P: Rules> State<P> {
+impl State {
     /// Whether a write whose time-out has passed may still change its row.
     fn has_late_write(&self) -> bool {
         self.under_way
@@ -178,11 +178,11 @@ impl<P: Rules> State<P> {
     }
 }
 
-impl<P: Rules> Model for Cluster<P> {
-    type State = State<P>;
+impl Model for Cluster {
+    type State = State;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<State<P>> {
+    fn init_states(&self) -> Vec<State> {
         let row = |worker| Row {
             worker: worker as u64,
             token: Token::UNUSED,
@@ -201,7 +201,7 @@ impl<P: Rules> Model for Cluster<P> {
         }]
     }
 
-    fn actions(&self, state: &State<P>, actions: &mut Vec<Action>) {
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         let Configuration { rows, codes, writes, .. } = self.world.configuration;
         for (index, process) in state.processes.iter().enumerate() {
             if process.sent < writes[index] {
@@ -245,7 +245,7 @@ impl<P: Rules> Model for Cluster<P> {
         actions.extend(under_way.map(|under_way| Action::Apply { under_way }));
     }
 
-    fn next_state(&self, last: &State<P>, action: Action) -> Option<State<P>> {
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut next = last.clone();
         self.step(&mut next, action)?;
         self.tidy(&mut next);
@@ -254,10 +254,10 @@ impl<P: Rules> Model for Cluster<P> {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
-            Property::always(UNIQUE, |_, state: &State<P>| !state.issued.any_twice()),
+            Property::always(UNIQUE, |_, state: &State| !state.issued.any_twice()),
             Property::always(COVERED, |_, state| is_covered(state)),
             Property::always(RECOVERS, |cluster, state| recovery::is_possible(cluster, state)),
-            Property::sometimes(LATE, |_, state: &State<P>| state.has_late_write()),
+            Property::sometimes(LATE, |_, state: &State| state.has_late_write()),
             Property::sometimes(DISPOSSESSED, |_, state| is_dispossessed(state)),
         ];
         properties.retain(|property| self.only.is_none_or(|only| property.name == only));
@@ -276,7 +276,7 @@ pub(crate) const LATE: &str = "a late write may still be applied";
 /// The same.
 pub(crate) const DISPOSSESSED: &str = "a dispossessed process can still issue";
 
-fn is_covered<P>(state: &State<P>) -> bool {
+fn is_covered(state: &State) -> bool {
     let marks = |row: usize, lane: usize| state.rows[row].marks[lane];
     let lanes = |row: &Row| 0..row.marks.lanes();
     let issued = state.rows.iter().enumerate().all(|(index, row)| {
@@ -286,8 +286,8 @@ fn is_covered<P>(state: &State<P>) -> bool {
     issued && grants.all(|grant| grant.sealed || grant.limit <= marks(grant.row, grant.lane))
 }
 
-fn is_dispossessed<P>(state: &State<P>) -> bool {
-    let live = |process: &Process<P>| {
+fn is_dispossessed(state: &State) -> bool {
+    let live = |process: &Process| {
         process.grant.filter(|grant| !grant.sealed && !grant.is_used_up()).map(|grant| grant.row)
     };
     let rows: Vec<usize> = state.processes.iter().filter_map(live).collect();

@@ -3,7 +3,7 @@
 
 use raindrop::core::{
     lease::Lease,
-    policy::{Bug, Policy},
+    planted::{Bug, planted},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,9 +33,9 @@ impl Grant {
     }
 
     /// Claims one position at or after `present`.
-    pub(crate) fn claim(&mut self, code: usize, present: u64, policy: impl Policy) -> Option<u64> {
+    pub(crate) fn claim(&mut self, code: usize, present: u64) -> Option<u64> {
         let position = self.next[code].max(present);
-        if self.sealed || (position >= self.limit && !policy.has(Bug::LimitIgnored)) {
+        if self.sealed || (position >= self.limit && !planted(Bug::LimitIgnored)) {
             return None;
         }
         self.next[code] = position + 1;
@@ -43,13 +43,13 @@ impl Grant {
     }
 
     /// Closes the grant and returns where the next lease of the lane may begin.
-    pub(crate) fn seal(&mut self, policy: impl Policy) -> u64 {
-        self.sealed = !policy.has(Bug::LoweredUnsealed);
+    pub(crate) fn seal(&mut self) -> u64 {
+        self.sealed = !planted(Bug::LoweredUnsealed);
         let highest = self.highest_next();
-        if highest == self.start && policy.has(Bug::LoweredBelowStart) {
+        if highest == self.start && planted(Bug::LoweredBelowStart) {
             return 0;
         }
-        highest.saturating_sub(u64::from(policy.has(Bug::LoweredToLastClaimed)))
+        highest.saturating_sub(u64::from(planted(Bug::LoweredToLastClaimed)))
     }
 
     /// What a renewal allows.

@@ -12,7 +12,6 @@ use crate::{
     report::find,
     sound::SMALL,
 };
-use raindrop::core::policy::Sound;
 
 macro_rules! finds {
     ($($name:ident: $bug:ident),+ $(,)?) => {$(
@@ -42,5 +41,5 @@ finds!(
 #[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn a_store_that_does_not_compare_tokens() {
     let careless = Configuration { compares_tokens: false, ..SMALL };
-    find::<Sound>("token not compared", UNIQUE, &careless);
+    find("token not compared", UNIQUE, &careless);
 }

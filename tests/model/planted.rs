@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use raindrop::core::policy::{Bug, Policy, Sound};
+use raindrop::core::planted::{Bug, planted};
 
 /// A policy that can be part of a state.
 pub(crate) trait Rules: Policy + Eq + Hash {

@@ -22,14 +22,13 @@ use crate::{
 pub(crate) const HOLDER: String = String::new();
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Process<P> {
-    policy: P,
+pub(crate) struct Process {
     index: usize,
     /// How many writes it has sent.
     pub(crate) sent: u8,
     /// The row that it tries to take.
-    search: Option<Tenure<Purpose, P>>,
-    pub(crate) held: Option<Held<P>>,
+    search: Option<Tenure<Purpose>>,
+    pub(crate) held: Option<Held>,
     /// What claims are served from; outlives the row when that is lost.
     pub(crate) grant: Option<Grant>,
     /// The write that it waits for, and the store's answer once there is one.
@@ -39,8 +38,8 @@ pub(crate) struct Process<P> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Held<P> {
-    tenure: Tenure<Purpose, P>,
+pub(crate) struct Held {
+    tenure: Tenure<Purpose>,
     lanes: HeldLanes,
     /// It is being given back.
     leaving: bool,
@@ -63,10 +62,9 @@ pub(crate) struct Sent {
     pub(crate) write: RowWrite,
 }
 
-impl<P: Rules> Process<P> {
+impl Process {
     pub(crate) fn new(index: usize) -> Self {
         Self {
-            policy: P::default(),
             index,
             sent: 0,
             search: None,
@@ -77,7 +75,7 @@ impl<P: Rules> Process<P> {
         }
     }
 
-    fn tenure(&mut self) -> Option<&mut Tenure<Purpose, P>> {
+    fn tenure(&mut self) -> Option<&mut Tenure<Purpose>> {
         match &mut self.held {
             Some(held) => Some(&mut held.tenure),
             None => self.search.as_mut(),
@@ -132,9 +130,9 @@ impl<P: Rules> Process<P> {
         let released = purpose == Purpose::Release;
         let tenure = self.tenure()?;
         let expected = tenure.token();
-        let keeps = matches!(operation, Operation::Renew(_)) && policy.has(Bug::RenewalKeepsToken);
+        let keeps = matches!(operation, Operation::Renew(_)) && planted(Bug::RenewalKeepsToken);
         let write = RowWrite {
-            token: if keeps { expected } else { next_token(expected, || fresh, policy) },
+            token: if keeps { expected } else { next_token(expected, || fresh) },
             holder: HOLDER,
             lane,
             marks,
@@ -157,7 +155,7 @@ impl<P: Rules> Process<P> {
                 let now_ms = configuration.instant(tick);
                 let lane = usable_lane(layout, known, now_ms, None)
                     .unwrap_or(layout.rollback_initial() as usize);
-                let lease = Lease::from_mark(layout, known, lane, now_ms, reach_ms, policy);
+                let lease = Lease::from_mark(layout, known, lane, now_ms, reach_ms);
                 let marks = HeldLanes::on(lane).marks_with(known, lane, lease.limit);
                 Some((lane, marks, Purpose::Lease(lease)))
             }
@@ -171,8 +169,8 @@ impl<P: Rules> Process<P> {
                     now_ms: configuration.instant(tick),
                     reach_ms,
                 };
-                let limit = limit_for(layout, &request, policy);
-                if policy.has(Bug::MarkAfterIssuing) {
+                let limit = limit_for(layout, &request);
+                if planted(Bug::MarkAfterIssuing) {
                     grant.raise_limit(limit);
                 }
                 let lane = held.lanes.present();
@@ -183,7 +181,7 @@ impl<P: Rules> Process<P> {
                 let held = self.held.as_ref()?;
                 let (known, now_ms) = (held.tenure.marks(), configuration.instant(tick));
                 let lane = usable_lane(layout, known, now_ms, Some(held.lanes.present()))?;
-                let lease = Lease::from_mark(layout, known, lane, now_ms, reach_ms, policy);
+                let lease = Lease::from_mark(layout, known, lane, now_ms, reach_ms);
                 let marks = held.lanes.marks_with(known, lane, lease.limit);
                 Some((lane, marks, Purpose::Lease(lease)))
             }
@@ -218,8 +216,8 @@ impl<P: Rules> Process<P> {
     pub(crate) fn time_out(&mut self) -> Option<()> {
         self.waiting.take()?;
         self.must_read = true;
-        let forgets = self.policy.has(Bug::LostReplyIsFailure);
-        let goes_on = forgets || self.policy.has(Bug::GoesOnAfterLowering);
+        let forgets = planted(Bug::LostReplyIsFailure);
+        let goes_on = forgets || planted(Bug::GoesOnAfterLowering);
         if let Some(held) = self.held.as_mut().filter(|held| held.leaving && goes_on) {
             held.leaving = false;
             if let Some(grant) = &mut self.grant {
@@ -255,7 +253,7 @@ impl<P: Rules> Process<P> {
         let Some(grant) = &mut self.grant else { return };
         match purpose {
             Purpose::Renew { limit } => {
-                if self.policy.has(Bug::TablePerRenewal) {
+                if planted(Bug::TablePerRenewal) {
                     grant.forget_claims();
                 }
                 grant.raise_limit(limit);
@@ -280,7 +278,7 @@ impl<P: Rules> Process<P> {
     pub(crate) fn issue(&mut self, code: usize, present: u64) -> Option<(usize, usize, u64)> {
         let policy = self.policy;
         let grant = self.grant.as_mut()?;
-        grant.claim(code, present, policy).map(|position| (grant.row, grant.lane, position))
+        grant.claim(code, present).map(|position| (grant.row, grant.lane, position))
     }
 
     /// Loses its memory; what it sent is still under way.

@@ -12,8 +12,8 @@ const STEPS: usize = 30;
 
 /// Whether each process, left alone, can issue: with the late writes lost, and with all of them
 /// applied first.
-pub(crate) fn is_possible<P: Rules>(cluster: &Cluster<P>, state: &State<P>) -> bool {
-    let alone = |state: &State<P>| {
+pub(crate) fn is_possible(cluster: &Cluster, state: &State) -> bool {
+    let alone = |state: &State| {
         (0..state.processes.len()).all(|process| issues(cluster, state.clone(), process))
     };
     if state.under_way.is_empty() {
@@ -26,7 +26,7 @@ pub(crate) fn is_possible<P: Rules>(cluster: &Cluster<P>, state: &State<P>) -> b
     alone(state) && alone(&all_arrived)
 }
 
-fn issues<P: Rules>(cluster: &Cluster<P>, mut state: State<P>, process: usize) -> bool {
+fn issues(cluster: &Cluster, mut state: State, process: usize) -> bool {
     let present = cluster.world.configuration.end();
     let tick = present / cluster.world.configuration.positions_per_tick;
     for _ in 0..STEPS {
@@ -41,7 +41,7 @@ fn issues<P: Rules>(cluster: &Cluster<P>, mut state: State<P>, process: usize) -
     false
 }
 
-fn next<P: Rules>(state: &State<P>, process: usize, tick: u64) -> Action {
+fn next(state: &State, process: usize, tick: u64) -> Action {
     let this = &state.processes[process];
     if this.must_read() {
         return Action::Resolve { process };

@@ -8,8 +8,8 @@ use crate::{cluster::Cluster, configuration::Configuration, planted::Rules};
 
 /// Explores every state and asserts every property.
 #[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
-pub(crate) fn explore<P: Rules>(configuration: &Configuration) {
-    let checker = Cluster::<P>::new(configuration.clone(), None).checker().spawn_bfs().join();
+pub(crate) fn explore(configuration: &Configuration) {
+    let checker = Cluster::new(configuration.clone(), None).checker().spawn_bfs().join();
     let (states, depth) = (checker.unique_state_count(), checker.max_depth());
     let name = configuration.name;
     println!("{name}: {states} states, {depth} steps deep, all explored");
@@ -18,9 +18,9 @@ pub(crate) fn explore<P: Rules>(configuration: &Configuration) {
 
 /// Explores until a property is broken, and prints the shortest way there.
 #[expect(clippy::print_stdout, reason = "the way to a bug is shown on demand")]
-pub(crate) fn find<P: Rules>(bug: &str, property: &'static str, configuration: &Configuration) {
+pub(crate) fn find(bug: &str, property: &'static str, configuration: &Configuration) {
     let found = HasDiscoveries::AnyOf(BTreeSet::from([property]));
-    let cluster = Cluster::<P>::new(configuration.clone(), Some(property));
+    let cluster = Cluster::new(configuration.clone(), Some(property));
     let checker = cluster.checker().finish_when(found).spawn_bfs().join();
     let path = checker.discovery(property).unwrap_or_else(|| panic!("{bug} was not found"));
     let actions = path.into_actions();

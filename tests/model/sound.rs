@@ -1,7 +1,5 @@
 //! The protocol as it is: every state of every configuration.
 
-use raindrop::core::policy::Sound;
-
 use crate::{configuration::Configuration, report::explore};
 
 /// Two processes, one row, one lane and one code.
@@ -24,13 +22,13 @@ pub(crate) fn is_large() -> bool {
 
 fn explore_up_to(small: &'static [u8], large: &'static [u8], configuration: Configuration) {
     let writes = if is_large() { large } else { small };
-    explore::<Sound>(&Configuration { writes, ..configuration });
+    explore(&Configuration { writes, ..configuration });
 }
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn one_row_and_one_lane() {
-    explore::<Sound>(&SMALL);
+    explore(&SMALL);
 }
 
 #[test]
@@ -44,7 +42,7 @@ fn two_codes() {
 #[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn two_lanes() {
     let lanes = Configuration { name: "two lanes", lanes: 2, ..SMALL };
-    explore::<Sound>(&Configuration { writes: &[2, 2], ..lanes });
+    explore(&Configuration { writes: &[2, 2], ..lanes });
 }
 
 #[test]

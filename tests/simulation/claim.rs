@@ -8,7 +8,7 @@ use std::{
 };
 
 use raindrop::{
-    core::{id::Id, policy::Policy},
+    core::{id::Id},
     keeper::{IssueError, Issuer, IssuerHandle},
 };
 use tokio::time::Instant;
@@ -37,13 +37,13 @@ pub(crate) struct Claim {
 pub(crate) type Answer = Result<Vec<Id>, IssueError>;
 
 /// A handle of one code, which all claims of a process for single IDs try first.
-pub(crate) type SharedHandle<P> = Arc<Mutex<IssuerHandle<P>>>;
+pub(crate) type SharedHandle = Arc<Mutex<IssuerHandle>>;
 
 impl Claim {
-    pub(crate) fn new<P: Policy>(
+    pub(crate) fn new(
         writer: &Writer,
-        issuer: &Issuer<P>,
-        handle: Option<SharedHandle<P>>,
+        issuer: &Issuer,
+        handle: Option<SharedHandle>,
         code: usize,
         count: u32,
         answered_before: LastOnLane,

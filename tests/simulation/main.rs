@@ -115,7 +115,7 @@ fn check(first: u64, seeds: u64, progress: u64) -> (Activity, usize) {
         steps += scenario.ops.len();
         if seed % 50 == 0 {
             // The production policy, and nothing that differs from run to run.
-            let again = run::<Sound>(&scenario, Planting::Nothing, Extent::Whole);
+            let again = run(&scenario, Planting::Nothing, Extent::Whole);
             assert_eq!(again.trace, outcome.trace, "seed {seed} does not repeat");
         }
         let done = seed + 1 - first;

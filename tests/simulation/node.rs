@@ -16,13 +16,13 @@ use raindrop::{
 use crate::{activity::Activity, claim::SharedHandle, store::Writer};
 
 /// A process that runs, or that stops while its handlers go on.
-pub(crate) struct Node<P: Policy> {
+pub(crate) struct Node {
     pub(crate) writer: Writer,
     /// `None` once it was told to stop.
     pub(crate) keeper: Option<Keeper>,
-    pub(crate) issuer: Issuer<P>,
+    pub(crate) issuer: Issuer,
     /// By code.
-    pub(crate) handles: Vec<SharedHandle<P>>,
+    pub(crate) handles: Vec<SharedHandle>,
     pub(crate) events: Arc<Events>,
     /// The lease that [`Self::codes`] is about.
     pub(crate) lease: u64,

@@ -11,7 +11,6 @@ use raindrop::{
     core::{
         layout::Layout,
         lease::{Recorded, Relayout, marks_beyond},
-        policy::Policy,
     },
     keeper::{Freed, Operator, OperatorError, Relaid},
     store::{LayoutRecord, Scope, Store},
@@ -77,7 +76,7 @@ impl Operating {
     }
 }
 
-impl<P: Policy> World<'_, P> {
+impl World<'_> {
     /// Starts an operator. A move to another layout begins with its configuration, which nodes
     /// that are started from now on have, too.
     pub(crate) fn operate(&mut self, order: Order, fault: Option<(usize, Fault)>, slow_ms: u64) {

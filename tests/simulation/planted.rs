@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use raindrop::core::policy::{Bug, Policy};
+use raindrop::core::planted::{Bug, planted};
 
 /// Every bug, in the order in which they are reported.
 pub(crate) const BUGS: [Planting; 15] = [

@@ -10,7 +10,7 @@ const LOOK_MS: u64 = 1_000;
 /// are given up after 10 s, and the next look at the store comes 5 s later at most.
 const SLACK_MS: u64 = 20_000;
 
-impl<P: Policy> World<'_, P> {
+impl World<'_> {
     /// Heals everything, lets as much time pass as the rules may need, and demands IDs.
     pub(crate) async fn settle(&mut self) {
         self.put_right().await;

@@ -1,7 +1,5 @@
 //! From a failing list of operations to a short one that fails in the same way.
 
-use raindrop::core::policy::Policy;
-
 use crate::{
     check::FailureKind,
     model::{Op, Scenario},
@@ -11,7 +9,7 @@ use crate::{
 
 /// Leaves out operations, ever smaller groups of them, and joins neighbouring pauses, as long as
 /// the failure stays.
-pub(crate) fn shrink<P: Policy>(
+pub(crate) fn shrink(
     scenario: &Scenario,
     planting: Planting,
     kind: FailureKind,
@@ -21,7 +19,7 @@ pub(crate) fn shrink<P: Policy>(
     let extent = if failed_early { Extent::WithoutEnd } else { Extent::Whole };
     let fails = |ops: &[Op]| {
         let shorter = Scenario { ops: ops.to_vec(), ..scenario.clone() };
-        let failure = run::<P>(&shorter, planting, extent).failure;
+        let failure = run(&shorter, planting, extent).failure;
         failure.is_some_and(|failure| failure.kind == kind)
     };
     let ops = shorten(&scenario.ops, joined, fails);

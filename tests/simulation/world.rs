@@ -11,7 +11,6 @@ use std::{
 use raindrop::{
     core::{
         layout::{Layout, LayoutSpec, TimeUnit},
-        policy::Policy,
     },
     keeper::{IssueError, Keeper, KeeperError, KeeperSettings, NoObserver, Released, Trouble},
     store::{MemoryStore, Scope, Store},
@@ -54,12 +53,12 @@ pub(crate) struct Outcome {
 }
 
 /// Runs a scenario to its end or its first failure.
-pub(crate) fn run<P: Policy>(scenario: &Scenario, planting: Planting, extent: Extent) -> Outcome {
+pub(crate) fn run(scenario: &Scenario, planting: Planting, extent: Extent) -> Outcome {
     plant(planting);
     let simulate = || {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.expect("a runtime").block_on(async {
-            let mut world = World::<P>::new(scenario, planting, extent == Extent::Told);
+            let mut world = World::new(scenario, planting, extent == Extent::Told);
             world.run(&scenario.ops).await;
             let failed_early = world.has_failed();
             if !failed_early && extent != Extent::WithoutEnd {
@@ -84,7 +83,7 @@ const RECENT_EVERY_MS: i64 = 4;
 type Releasing = Pin<Box<dyn Future<Output = Released>>>;
 type Joining = Pin<Box<dyn Future<Output = (Keeper, KeeperError)>>>;
 
-pub(crate) struct World<'a, P: Policy> {
+pub(crate) struct World<'a> {
     pub(crate) setup: &'a Setup,
     /// What nodes are started with.
     pub(crate) layout: Arc<Layout>,
@@ -94,7 +93,7 @@ pub(crate) struct World<'a, P: Policy> {
     pub(crate) clocks: Vec<Arc<SkewedClock>>,
     pub(crate) store_clock: Arc<SkewedClock>,
     pub(crate) cluster: Arc<Cluster>,
-    pub(crate) nodes: Vec<Option<Node<P>>>,
+    pub(crate) nodes: Vec<Option<Node>>,
     processes: u32,
     claims: Vec<Claim>,
     releases: Vec<Releasing>,
@@ -104,7 +103,7 @@ pub(crate) struct World<'a, P: Policy> {
     pub(crate) issuing: Vec<bool>,
 }
 
-impl<'a, P: Policy> World<'a, P> {
+impl<'a> World<'a> {
     fn new(scenario: &'a Scenario, planting: Planting, verbose: bool) -> Self {
         let setup = &scenario.setup;
         let time = Time::new(setup.began_ms);
@@ -288,7 +287,7 @@ impl<'a, P: Policy> World<'a, P> {
             (false, false) => format!("process {}", writer.generation),
         };
         let events = Arc::new(Events::default());
-        let (keeper, issuer) = Keeper::start_with::<P>(
+        let (keeper, issuer) = Keeper::start_with(
             self.setup.settings(&self.layout, &holder),
             Arc::new(self.connection(&writer)),
             writer.clock.clone(),
@@ -384,7 +383,7 @@ impl<'a, P: Policy> World<'a, P> {
         };
         let layout = LayoutSpec::for_unit(unit).build().expect("a valid layout");
         let writer = self.next_writer(0);
-        let (mut keeper, _) = Keeper::start_with::<P>(
+        let (mut keeper, _) = Keeper::start_with(
             KeeperSettings::new(layout, "a stranger"),
             Arc::new(self.connection(&writer)),
             writer.clock.clone(),

@@ -4,7 +4,6 @@ use super::chosen::Chosen;
 use crate::core::{
     layout::Layout,
     lease::{Lease, Marks},
-    policy::Sound,
     preset::Preset,
 };
 
@@ -167,7 +166,7 @@ fn crash(layout: &Layout, window_ms: i64) -> Crash {
         let now_ms = layout.start_of_tick_ms(1);
         let start = layout.first_position(1);
         let marks = Marks::all_at(start, layout.lanes());
-        Lease::from_mark(layout, &marks, 0, now_ms, window_ms, Sound).limit - start
+        Lease::from_mark(layout, &marks, 0, now_ms, window_ms).limit - start
     });
     Crash { lane_rests_ms: window_ms, lost }
 }

@@ -5,7 +5,6 @@ use std::{fmt, ops::Deref, time::Duration};
 use super::{ClaimError, CodeHandle, Generator, Run};
 use crate::core::{
     id::Id,
-    policy::{Policy, Sound},
 };
 
 /// How old a block may grow by default.
@@ -35,8 +34,8 @@ const MAX_AGE_MS: i64 = 10;
 /// assert!(orders.next_id()? < orders.next_id()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Blocks<G, P: Policy = Sound> {
-    handle: CodeHandle<G, P>,
+pub struct Blocks<G> {
+    handle: CodeHandle<G>,
     size: u32,
     max_age_ms: i64,
     /// The next ID of the present tick, and where it ends for this block.
@@ -49,8 +48,8 @@ pub struct Blocks<G, P: Policy = Sound> {
     later: Option<Run>,
 }
 
-impl<G, P: Policy> Blocks<G, P> {
-    pub(super) const fn new(handle: CodeHandle<G, P>, size: u32) -> Self {
+impl<G> Blocks<G> {
+    pub(super) const fn new(handle: CodeHandle<G>, size: u32) -> Self {
         Self {
             handle,
             size,
@@ -71,7 +70,7 @@ impl<G, P: Policy> Blocks<G, P> {
     }
 }
 
-impl<G: Deref<Target = Generator<P>>, P: Policy> Blocks<G, P> {
+impl<G: Deref<Target = Generator>> Blocks<G> {
     /// One ID.
     ///
     /// # Errors
@@ -127,7 +126,7 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> Blocks<G, P> {
     }
 }
 
-impl<G, P: Policy> fmt::Debug for Blocks<G, P> {
+impl<G> fmt::Debug for Blocks<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Blocks")
             .field("handle", &self.handle)

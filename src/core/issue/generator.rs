@@ -12,7 +12,6 @@ use crate::core::{
     code::is_valid_code,
     instant::format_unix_ms,
     layout::{FieldOutOfRange, Layout},
-    policy::{Policy, Sound},
     sync::Slot,
 };
 
@@ -40,11 +39,11 @@ const SHARED: &str = "";
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Generator<P: Policy = Sound> {
+pub struct Generator {
     pub(super) rules: Rules,
     settings: IssueSettings,
     pub(super) clock: Arc<dyn Clock>,
-    grant: Slot<Grant<P>>,
+    grant: Slot<Grant>,
 }
 
 /// Claimed IDs. They are the caller's alone, whatever becomes of the process or the lease.
@@ -90,7 +89,7 @@ impl Generator {
 }
 
 impl Claim {
-    pub(super) fn new<P: Policy>(grant: &Grant<P>, granted: Granted) -> Self {
+    pub(super) fn new(grant: &Grant, granted: Granted) -> Self {
         let Granted { plan, hold_began, .. } = granted;
         Self {
             ids: Run::new(grant.composer(), plan.first, plan.end),
@@ -101,13 +100,13 @@ impl Claim {
     }
 
     /// Of the present tick, with nothing special about it.
-    pub(super) fn plain<P: Policy>(grant: &Grant<P>, first: u64, count: u32) -> Self {
+    pub(super) fn plain(grant: &Grant, first: u64, count: u32) -> Self {
         let ids = Run::new(grant.composer(), first, first + u64::from(count));
         Self { ids, wait: Duration::ZERO, borrowed: false, hold_began: false }
     }
 }
 
-impl<P: Policy> Generator<P> {
+impl Generator {
     pub(crate) fn without_lease(
         layout: Layout,
         settings: IssueSettings,
@@ -126,13 +125,13 @@ impl<P: Policy> Generator<P> {
         &self.settings
     }
 
-    pub(crate) fn grant(&self) -> Option<Arc<Grant<P>>> {
+    pub(crate) fn grant(&self) -> Option<Arc<Grant>> {
         self.grant.load_full()
     }
 
     /// Lets claims use another grant. The caller seals the old one *afterwards*, so that no
     /// claim is refused in between: claims that still use the old one stay inside its range.
-    pub(crate) fn replace_grant(&self, grant: Option<Arc<Grant<P>>>) -> Option<Arc<Grant<P>>> {
+    pub(crate) fn replace_grant(&self, grant: Option<Arc<Grant>>) -> Option<Arc<Grant>> {
         self.grant.swap(grant)
     }
 
@@ -159,7 +158,7 @@ impl<P: Policy> Generator<P> {
     /// # Errors
     ///
     /// When the code is no valid name, or not among those that are served.
-    pub fn handle(&self, code: &str) -> Result<CodeHandle<&Self, P>, ClaimError> {
+    pub fn handle(&self, code: &str) -> Result<CodeHandle<&Self>, ClaimError> {
         CodeHandle::new(self, code)
     }
 
@@ -171,7 +170,7 @@ impl<P: Policy> Generator<P> {
     #[cold]
     pub(super) fn consider(
         &self,
-        grant: &Arc<Grant<P>>,
+        grant: &Arc<Grant>,
         denied: &Denied,
     ) -> Result<(), ClaimError> {
         match denied {
@@ -204,7 +203,7 @@ impl<P: Policy> Generator<P> {
         Ok(())
     }
 
-    pub(super) fn is_current(&self, grant: &Arc<Grant<P>>) -> bool {
+    pub(super) fn is_current(&self, grant: &Arc<Grant>) -> bool {
         self.grant.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, grant))
     }
 

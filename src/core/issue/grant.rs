@@ -9,21 +9,20 @@ use super::{
 };
 use crate::core::{
     layout::{Composer, FieldOutOfRange, Layout},
-    policy::{Bug, Policy},
+    planted::{Bug, planted},
     sync::{Arc, AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering, PoisonError},
 };
 
 /// A lease in memory: worker, lane and start never change, and the limit only rises. Renewing a
 /// lease raises the limit of its grant; a new lease always makes a new grant.
 #[derive(Debug)]
-pub(crate) struct Grant<P> {
-    policy: P,
+pub(crate) struct Grant {
     worker: u64,
     lane: u64,
     start: u64,
     limit: AtomicU64,
     composer: Composer,
-    table: Table<P>,
+    table: Table,
     /// The highest reading of the clock that positions were claimed under.
     highest_ms: AtomicI64,
     holding: AtomicBool,
@@ -67,7 +66,7 @@ pub(crate) enum Denied {
     Closed,
 }
 
-impl<P: Policy> Grant<P> {
+impl Grant {
     /// A grant from `start` on, without range yet; `waker` wakes the keeper.
     pub(crate) fn new(
         layout: &Layout,
@@ -78,7 +77,6 @@ impl<P: Policy> Grant<P> {
         waker: Waker,
     ) -> Result<Self, FieldOutOfRange> {
         Ok(Self {
-            policy: P::default(),
             worker,
             lane,
             start,
@@ -164,7 +162,7 @@ impl<P: Policy> Grant<P> {
     pub(crate) fn seal(&self) -> u64 {
         let mut sealed_at = self.sealed_at.lock().unwrap_or_else(PoisonError::into_inner);
         let sealed = *sealed_at.get_or_insert_with(|| self.table.seal());
-        if self.policy.has(Bug::LoweredToLastClaimed) { sealed.saturating_sub(1) } else { sealed }
+        if planted(Bug::LoweredToLastClaimed) { sealed.saturating_sub(1) } else { sealed }
     }
 
     /// Whether no claim can ever succeed again.
@@ -229,7 +227,7 @@ impl<P: Policy> Grant<P> {
         rules: &Rules,
     ) -> Result<Granted, Denied> {
         let claimed = cursor.claim(|next| {
-            let plan = rules.plan(&moment, next, count, self.limit(), self.policy)?;
+            let plan = rules.plan(&moment, next, count, self.limit())?;
             Ok((plan, plan.end))
         });
         match claimed {
@@ -255,7 +253,7 @@ impl<P: Policy> Grant<P> {
     /// which the keeper is woken. Positions were claimed under the moment already.
     pub(crate) fn without_check(&self, moment: &Moment) -> (u64, u64) {
         let (first, tick_end) = moment.present();
-        let limit = if self.policy.has(Bug::LimitIgnored) { u64::MAX } else { self.limit() };
+        let limit = if planted(Bug::LimitIgnored) { u64::MAX } else { self.limit() };
         (first, tick_end.min(limit).min(self.wake_at.load(Ordering::Acquire)))
     }
 

@@ -10,7 +10,6 @@ use super::{
 use crate::core::{
     clock::Recent,
     id::Id,
-    policy::{Policy, Sound},
     sync::Arc,
 };
 
@@ -36,18 +35,18 @@ use crate::core::{
 /// assert!(order.try_next_id()? < order.try_next_id()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct CodeHandle<G, P: Policy = Sound> {
+pub struct CodeHandle<G> {
     generator: G,
     code: Box<str>,
     recent: Option<Recent>,
-    place: Option<Place<P>>,
+    place: Option<Place>,
     window: Window,
 }
 
 /// Where a code's cursor is.
 #[derive(Clone, Debug)]
-struct Place<P> {
-    grant: Arc<Grant<P>>,
+struct Place {
+    grant: Arc<Grant>,
     cursor: Arc<Cursor>,
 }
 
@@ -66,7 +65,7 @@ struct Window {
     step: u64,
 }
 
-impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
+impl<G: Deref<Target = Generator>> CodeHandle<G> {
     /// A handle for a code of this generator, which may be borrowed or shared.
     ///
     /// # Errors
@@ -117,7 +116,7 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
 
     /// The first of `count` positions of the window, and where they are.
     #[inline]
-    fn positions_quickly(&mut self, count: u32) -> Option<(&Place<P>, u64)> {
+    fn positions_quickly(&mut self, count: u32) -> Option<(&Place, u64)> {
         if self.read_ms() != self.window.read_ms {
             return None;
         }
@@ -128,7 +127,7 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
     }
 
     /// Hands out IDs one by one that are claimed `size` at a time; see [`Blocks`].
-    pub const fn into_blocks(self, size: u32) -> Blocks<G, P> {
+    pub const fn into_blocks(self, size: u32) -> Blocks<G> {
         Blocks::new(self, size)
     }
 
@@ -175,7 +174,7 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
     /// Claims from a cursor of this grant, which is looked up unless it is known.
     fn claim_from(
         &self,
-        grant: &Grant<P>,
+        grant: &Grant,
         cursor: Option<Arc<Cursor>>,
         count: u64,
         waits: bool,
@@ -191,7 +190,7 @@ impl<G: Deref<Target = Generator<P>>, P: Policy> CodeHandle<G, P> {
 
 impl Window {
     /// What a claim leaves to others of its tick.
-    fn new<P: Policy>(grant: &Grant<P>, granted: &Granted, recent_ms: Option<i64>) -> Self {
+    fn new(grant: &Grant, granted: &Granted, recent_ms: Option<i64>) -> Self {
         let (first, end) = grant.without_check(&granted.moment);
         let composer = grant.composer();
         Self {
@@ -210,7 +209,7 @@ impl Window {
     }
 }
 
-impl<G: Clone, P: Policy> Clone for CodeHandle<G, P> {
+impl<G: Clone> Clone for CodeHandle<G> {
     fn clone(&self) -> Self {
         Self {
             generator: self.generator.clone(),
@@ -222,7 +221,7 @@ impl<G: Clone, P: Policy> Clone for CodeHandle<G, P> {
     }
 }
 
-impl<G, P: Policy> fmt::Debug for CodeHandle<G, P> {
+impl<G> fmt::Debug for CodeHandle<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CodeHandle").field("code", &self.code).finish_non_exhaustive()
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{IssueSettings, RollbackPolicy};
 use crate::core::{
     layout::Layout,
-    policy::{Bug, Policy},
+    planted::{Bug, planted},
 };
 
 /// The settings of claims, with durations in milliseconds.
@@ -154,9 +154,7 @@ impl Rules {
         moment: &Moment,
         next: u64,
         count: u64,
-        limit: u64,
-        policy: impl Policy,
-    ) -> Result<Plan, Refusal> {
+        limit: u64) -> Result<Plan, Refusal> {
         let first = if next < moment.first { self.spread(moment.first, next, count) } else { next };
         let end = first + count;
         if end > moment.wait_end {
@@ -164,7 +162,7 @@ impl Rules {
                 retry_after: self.due_in(moment, end, moment.max_wait_ms),
             });
         }
-        if end > limit && !policy.has(Bug::LimitIgnored) {
+        if end > limit && !planted(Bug::LimitIgnored) {
             return Err(Refusal::Limit { needed: end - next.max(moment.first) });
         }
         if end <= moment.at_once_end {

@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 
 use super::cursor::Cursor;
 use crate::core::{
-    policy::{Bug, Policy},
+    planted::{Bug, planted},
     sync::{
         Arc, AtomicU64, AtomicUsize, Hashing, Mutex, Ordering, PoisonError, RwLock,
         RwLockReadGuard, RwLockWriteGuard,
@@ -20,8 +20,7 @@ const SHARDS: usize = if cfg!(raindrop_loom) { 2 } else { 64 };
 const EVICTED_PART: usize = 16;
 
 #[derive(Debug)]
-pub(crate) struct Table<P> {
-    policy: P,
+pub(crate) struct Table {
     shards: Box<[RwLock<Shard>]>,
     hasher: Hashing,
     len: AtomicUsize,
@@ -66,11 +65,10 @@ pub(crate) enum TableError {
     Sealed,
 }
 
-impl<P: Policy> Table<P> {
+impl Table {
     /// An empty table whose cursors start at `start` or above.
     pub(crate) fn new(start: u64, max: usize) -> Self {
         Self {
-            policy: P::default(),
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             hasher: Hashing::default(),
             len: AtomicUsize::new(0),
@@ -111,7 +109,7 @@ impl<P: Policy> Table<P> {
         }
         // An earlier cursor of this code was removed under this very lock, after the floor had
         // been raised to it. The clock must not be asked: this thread may have read it long ago.
-        let first = if self.policy.has(Bug::CursorAtClock) {
+        let first = if planted(Bug::CursorAtClock) {
             evict_below
         } else {
             self.start.max(self.floor.load(Ordering::Acquire))
@@ -135,10 +133,10 @@ impl<P: Policy> Table<P> {
     /// Closes the table for new cursors and every cursor for claims. Returns one past the last
     /// claimed position of any code that ever had a cursor, or the start.
     pub(crate) fn seal(&self) -> u64 {
-        if self.policy.has(Bug::LoweredUnsealed) {
+        if planted(Bug::LoweredUnsealed) {
             return self.highest_next();
         }
-        let below_start = self.policy.has(Bug::LoweredBelowStart);
+        let below_start = planted(Bug::LoweredBelowStart);
         let mut highest = if below_start { 0 } else { self.start };
         for shard in &self.shards {
             let mut shard = write(shard);
@@ -177,7 +175,7 @@ impl<P: Policy> Table<P> {
             shard.entries.retain(|Entry { code, cursor }| {
                 let below = if rank(code) <= last_rank { youngest + 1 } else { youngest };
                 let raise_floor = |next| {
-                    if !self.policy.has(Bug::EvictionWithoutFloor) {
+                    if !planted(Bug::EvictionWithoutFloor) {
                         self.floor.fetch_max(next, Ordering::AcqRel);
                     }
                 };
@@ -214,9 +212,8 @@ fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::policy::Sound;
 
-    fn sound(start: u64, max: usize) -> Table<Sound> {
+    fn sound(start: u64, max: usize) -> Table {
         Table::new(start, max)
     }
 

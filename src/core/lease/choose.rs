@@ -37,8 +37,9 @@ pub fn usable_lane(
 /// Chooses among free rows, which come longest unused first.
 ///
 /// A row whose mark is past comes before one whose mark comes due within `max_wait_ms`. Among
-/// equals the choice is random (`random` is any number) over the 32 longest unused, twice as many
-/// with each conflict: many nodes that start at once rarely meet on a row.
+/// equals the choice is random (`random` is any number): over the 32 longest unused, twice as many
+/// with each conflict, so that many nodes that start at once rarely meet on a row; over all that
+/// were never written, so that two stores by mistake rarely give out the same worker id.
 pub fn choose_row(
     layout: &Layout,
     free: &[Row],
@@ -53,7 +54,11 @@ pub fn choose_row(
             .filter_map(|(index, row)| {
                 usable_lane(layout, &row.marks, due_ms, None).map(|lane| Choice { index, lane })
             })
-            .take(CHOICE << conflicts.min(16))
+            .enumerate()
+            .take_while(|(number, choice)| {
+                *number < CHOICE << conflicts.min(16) || free[choice.index].was_never_written()
+            })
+            .map(|(_, choice)| choice)
             .collect::<Vec<_>>()
     };
     let mut candidates = due_by(now_ms);
@@ -94,7 +99,7 @@ mod tests {
             lane: 0,
             marks: marks.parse().expect("marks"),
             free: true,
-            heartbeat_ms: 0,
+            heartbeat_ms: 1,
             expires_ms: 0,
         }
     }
@@ -158,5 +163,18 @@ mod tests {
             assert_eq!(chosen.len(), expected);
             assert!(chosen.iter().all(|index| *index < expected));
         }
+    }
+
+    #[test]
+    fn rows_that_were_never_written_are_all_equal() {
+        let layout = layout();
+        let fresh = |worker| Row { heartbeat_ms: 0, ..row(worker, "0,0") };
+        let mut rows: Vec<Row> = (0..300).map(fresh).collect();
+        rows.extend((300..400).map(|worker| row(worker, "0,0")));
+        let chosen: HashSet<usize> = (0..2_000)
+            .filter_map(|random| choose_row(&layout, &rows, NOW, 0, 0, random))
+            .map(|choice| choice.index)
+            .collect();
+        assert_eq!(chosen, (0..300).collect());
     }
 }

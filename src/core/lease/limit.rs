@@ -3,7 +3,7 @@
 use super::Marks;
 use crate::core::{
     layout::Layout,
-    policy::{Bug, Policy},
+    planted::{Bug, planted},
 };
 
 /// What a limit is computed from.
@@ -29,12 +29,12 @@ pub struct LimitRequest {
 ///
 /// It is never computed from the mark alone, so that a process that crashes again and again
 /// cannot run the marks away; the slice of what is *left* never uses up a long tick.
-pub fn limit_for(layout: &Layout, request: &LimitRequest, policy: impl Policy) -> u64 {
+pub fn limit_for(layout: &Layout, request: &LimitRequest) -> u64 {
     let tick = layout.tick_clamped(request.now_ms.saturating_add(request.reach_ms));
     let first = layout.first_position(tick);
     let end_of_tick = first + layout.positions_per_tick();
     let present = layout.first_position(layout.tick_clamped(request.now_ms));
-    if policy.has(Bug::LimitWithoutCap) {
+    if planted(Bug::LimitWithoutCap) {
         let ticks = u64::try_from(request.reach_ms / layout.unit().millis()).unwrap_or(0);
         return request.old_limit.max(present) + layout.first_position(ticks.max(1));
     }
@@ -59,7 +59,6 @@ mod tests {
     use super::*;
     use crate::core::{
         layout::{LayoutSpec, TimeUnit},
-        policy::Sound,
     };
 
     const NOW: i64 = 1_763_650_000_000;
@@ -77,15 +76,15 @@ mod tests {
     fn a_lease_in_milliseconds_reaches_a_sixteenth_of_a_tick_beyond_the_reach() {
         let layout = layout(TimeUnit::Millisecond);
         let first = layout.first_position(layout.tick_clamped(NOW + 10_000));
-        assert_eq!(limit_for(&layout, &fresh(0, 10_000), Sound), first + 256);
+        assert_eq!(limit_for(&layout, &fresh(0, 10_000)), first + 256);
     }
 
     #[test]
     fn a_renewal_never_lowers_the_limit() {
         let layout = layout(TimeUnit::Millisecond);
-        let old = limit_for(&layout, &fresh(0, 300_000), Sound);
+        let old = limit_for(&layout, &fresh(0, 300_000));
         let request = LimitRequest { old_limit: old, now_ms: NOW - 3_600_000, ..fresh(0, 300_000) };
-        assert_eq!(limit_for(&layout, &request, Sound), old);
+        assert_eq!(limit_for(&layout, &request), old);
     }
 
     #[test]
@@ -95,14 +94,14 @@ mod tests {
         let per_tick = layout.positions_per_tick();
         let request = LimitRequest { highest_next: first + 100, refused: 5, ..fresh(0, 10_000) };
         assert_eq!(
-            limit_for(&layout, &request, Sound),
+            limit_for(&layout, &request),
             first + 105 + (per_tick - 105).div_ceil(16)
         );
         // An idle code starts at the present tick, far above the lease's start.
         let request = LimitRequest { refused: per_tick / 2, ..fresh(0, 10_000) };
-        assert!(limit_for(&layout, &request, Sound) > first + per_tick / 2);
+        assert!(limit_for(&layout, &request) > first + per_tick / 2);
         let request = LimitRequest { refused: per_tick, ..fresh(0, 10_000) };
-        assert_eq!(limit_for(&layout, &request, Sound), first + per_tick);
+        assert_eq!(limit_for(&layout, &request), first + per_tick);
     }
 
     #[test]
@@ -111,7 +110,7 @@ mod tests {
         let mut mark = 0;
         for crash in 0..40 {
             let now_ms = NOW + crash * 20_000;
-            mark = limit_for(&layout, &LimitRequest { now_ms, ..fresh(mark, 300_000) }, Sound);
+            mark = limit_for(&layout, &LimitRequest { now_ms, ..fresh(mark, 300_000) });
             assert!(layout.tick_of(mark) <= layout.tick_clamped(now_ms + 300_000));
         }
     }
@@ -122,21 +121,21 @@ mod tests {
         let end = layout.first_position(layout.tick_clamped(NOW) + 1);
         let mut mark = 0;
         for _ in 0..20 {
-            mark = limit_for(&layout, &fresh(mark, 10_000), Sound);
+            mark = limit_for(&layout, &fresh(mark, 10_000));
         }
         assert!(end - mark > layout.positions_per_tick() / 4);
         // Even the last position of a day can be leased, and nothing beyond it.
-        assert_eq!(limit_for(&layout, &fresh(end - 1, 10_000), Sound), end);
-        assert_eq!(limit_for(&layout, &fresh(end, 10_000), Sound), end);
+        assert_eq!(limit_for(&layout, &fresh(end - 1, 10_000)), end);
+        assert_eq!(limit_for(&layout, &fresh(end, 10_000)), end);
     }
 
     #[test]
     fn the_end_of_the_timestamp_bounds_every_limit() {
         let layout = layout(TimeUnit::Millisecond);
         let request = LimitRequest { now_ms: i64::MAX, ..fresh(0, 300_000) };
-        assert!(limit_for(&layout, &request, Sound) <= layout.end_position());
+        assert!(limit_for(&layout, &request) <= layout.end_position());
         let request = LimitRequest { now_ms: i64::MIN, ..fresh(0, 300_000) };
-        assert!(limit_for(&layout, &request, Sound) <= layout.positions_per_tick());
+        assert!(limit_for(&layout, &request) <= layout.positions_per_tick());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{Marks, Token};
+use super::Marks;
 use crate::core::{id::Id, layout::Layout};
 
 /// A number that no ID is above which leases under these marks can issue; `None` when they allow
@@ -75,9 +75,6 @@ pub enum Recorded {
 /// A move from one layout to another that was begun and not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relayout {
-    /// Fresh at every write of the record, so that no write of an earlier state can ever match
-    /// again.
-    pub token: Token,
     /// How far it is.
     pub stage: RelayoutStage,
     /// The old layout in words.
@@ -130,14 +127,14 @@ impl Recorded {
 
 impl fmt::Display for Relayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { token, stage, from, to } = self;
+        let Self { stage, from, to } = self;
         match stage {
             RelayoutStage::Fencing => write!(f, "{MOVING}stage=fencing")?,
             RelayoutStage::Converting { tick } => {
                 write!(f, "{MOVING}stage=converting tick={tick}")?;
             }
         }
-        write!(f, " token={token} from=[{from}] to=[{to}]")
+        write!(f, " from=[{from}] to=[{to}]")
     }
 }
 
@@ -146,16 +143,15 @@ impl FromStr for Relayout {
 
     fn from_str(text: &str) -> Result<Self, InvalidRelayout> {
         let read = || {
-            let (stage, rest) = text.strip_prefix(MOVING)?.split_once(" token=")?;
+            let (stage, rest) = text.strip_prefix(MOVING)?.split_once(" from=[")?;
             let stage = match stage.strip_prefix("stage=converting tick=") {
                 Some(tick) => RelayoutStage::Converting { tick: tick.parse().ok()? },
                 None if stage == "stage=fencing" => RelayoutStage::Fencing,
                 None => return None,
             };
-            let (token, rest) = rest.split_once(" from=[")?;
             let (from, to) = rest.strip_suffix(']')?.split_once("] to=[")?;
             let (from, to) = (from.to_owned(), to.to_owned());
-            Some(Self { token: token.parse().ok()?, stage, from, to })
+            Some(Self { stage, from, to })
         };
         let relayout = read().filter(|relayout| relayout.to_string() == text);
         relayout.ok_or_else(|| InvalidRelayout::of(text))
@@ -264,13 +260,12 @@ mod tests {
     fn a_move_is_written_and_read_exactly() {
         let (from, to) = (preset(Preset::JsSafe).words(), preset(Preset::Raindrop).words());
         for stage in [RelayoutStage::Fencing, RelayoutStage::Converting { tick: 7 }] {
-            let token = Token::from_bits(9);
-            let relayout = Relayout { token, stage, from: from.clone(), to: to.clone() };
+            let relayout = Relayout { stage, from: from.clone(), to: to.clone() };
             let text = relayout.to_string();
             assert!(text.len() <= 1_000, "it fits the column: {text}");
             assert_eq!(Recorded::read(&text), Ok(Recorded::Moving(relayout)));
             for other in [
-                text.replace("token=", "token=0"),
+                text.replace("from=", "from=0"),
                 text.replace("stage=", "at="),
                 format!("{text} "),
             ] {

@@ -20,10 +20,17 @@ pub struct Row {
     pub marks: Marks,
     /// Whether it was released or has expired, by the store's clock.
     pub free: bool,
-    /// When it was last written, in Unix milliseconds of the store's clock.
+    /// When it was last written, in Unix milliseconds of the store's clock; 0 for never.
     pub heartbeat_ms: i64,
     /// When it becomes free unless it is renewed, in Unix milliseconds of the store's clock.
     pub expires_ms: i64,
+}
+
+impl Row {
+    /// Whether nobody wrote it since it was created: every write sets the heartbeat.
+    pub const fn was_never_written(&self) -> bool {
+        self.heartbeat_ms == 0
+    }
 }
 
 /// What a write sets; every column that a write touches, so that nothing is read in the store.

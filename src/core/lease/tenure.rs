@@ -1,7 +1,7 @@
 //! What a process knows of the row it holds, and what a write with an unknown outcome means.
 
 use super::{Marks, Row, RowWrite, Token};
-use crate::core::policy::{Bug, Policy, Sound};
+use crate::core::planted::{Bug, planted};
 
 /// A write that was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -12,43 +12,48 @@ pub struct Attempt<T> {
     pub purpose: T,
 }
 
-/// One process's knowledge of one row: the token it last knew to stand there, the marks that
-/// came with it, and its writes whose outcome is unknown.
+/// One process's knowledge of one row: the token and marks that it last read there or wrote, and
+/// its writes whose outcome is unknown.
 ///
 /// Every unresolved write started from the same token, so at most one of them can ever take
 /// place, and the next write from that token refuses all that are still under way.
+///
+/// A store may show a write before it is durable, and lose it in a crash. So a write of ours that
+/// was read counts as [`visible`](Self::visible) only: what it is for may be done once a later
+/// write of ours, from its token, is [`acknowledged`](Self::acknowledged).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Tenure<T, P = Sound> {
-    policy: P,
+pub struct Tenure<T> {
     worker: u64,
     token: Token,
     marks: Marks,
+    /// The write that set `token`, if it was read and not acknowledged.
+    visible: Option<Attempt<T>>,
     unresolved: Vec<Attempt<T>>,
 }
 
 /// What reading the row says about the unresolved writes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resolution<T> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolution {
     /// The row is unchanged. A write may still arrive: the next one must start from the same
     /// token.
     Unchanged,
-    /// This write took place, and no other of ours can.
-    TookPlace(Attempt<T>),
-    /// Somebody else wrote the row.
+    /// A write of ours is visible, and no other of ours can take place. The next write starts from
+    /// its token.
+    Visible,
+    /// Somebody else wrote the row, or the store lost what it had shown.
     Lost,
-    /// The row is gone from the store, or was made anew: no write ever sets
-    /// [`Token::UNUSED`].
+    /// The row is gone from the store, or was created again.
     Vanished,
 }
 
-impl<T, P: Policy> Tenure<T, P> {
+impl<T> Tenure<T> {
     /// Begins with a row as it was read.
     pub fn of(row: &Row) -> Self {
         Self {
-            policy: P::default(),
             worker: row.worker,
             token: row.token,
             marks: row.marks.clone(),
+            visible: None,
             unresolved: Vec::new(),
         }
     }
@@ -73,48 +78,46 @@ impl<T, P: Policy> Tenure<T, P> {
         !self.unresolved.is_empty()
     }
 
+    /// Our write that set [`Self::token`], if the store has shown it but not acknowledged it.
+    pub const fn visible(&self) -> Option<&Attempt<T>> {
+        self.visible.as_ref()
+    }
+
     /// Notes a write *before* it is sent.
     pub fn sent(&mut self, write: RowWrite, purpose: T) {
         self.unresolved.push(Attempt { write, purpose });
     }
 
-    /// Forgets writes whose outcome is unknown, as no sound process does.
-    pub fn forget(&mut self) {
-        debug_assert!(self.policy.has(Bug::LostReplyIsFailure), "unknown is not failed");
-        self.unresolved.clear();
-    }
-
-    /// The store confirmed the write that was noted last.
+    /// The store acknowledged the write that was noted last.
     ///
     /// # Panics
     ///
     /// When no write was noted.
-    pub fn confirmed(&mut self) -> Attempt<T> {
+    pub fn acknowledged(&mut self) -> Attempt<T> {
         let last =
             self.unresolved.len().checked_sub(1).expect("a write was noted before it was sent");
+        self.visible = None;
         self.took_place(last)
     }
 
     /// Resolves the unresolved writes by the row as it stands in the store.
-    pub fn resolve(&mut self, row: Option<&Row>) -> Resolution<T> {
+    pub fn resolve(&mut self, row: Option<&Row>) -> Resolution {
         let Some(row) = row else { return Resolution::Vanished };
         if row.token == self.token {
             return Resolution::Unchanged;
         }
-        if row.token == Token::UNUSED {
-            return Resolution::Vanished;
-        }
         let is_own = |attempt: &Attempt<T>| {
             attempt.write.token == row.token
-                || (self.policy.has(Bug::OwnByHolder) && attempt.write.holder == row.holder)
+                || (planted(Bug::OwnByHolder) && attempt.write.holder == row.holder)
         };
         match self.unresolved.iter().position(is_own) {
             Some(index) => {
-                let attempt = self.took_place(index);
+                self.visible = Some(self.took_place(index));
                 // The same, unless a planted bug took a stranger's write for ours.
                 self.token = row.token;
-                Resolution::TookPlace(attempt)
+                Resolution::Visible
             }
+            None if row.was_never_written() => Resolution::Vanished,
             None => Resolution::Lost,
         }
     }
@@ -126,6 +129,20 @@ impl<T, P: Policy> Tenure<T, P> {
         // The others named the old token, which never comes back.
         self.unresolved.clear();
         attempt
+    }
+}
+
+/// What only planted bugs do.
+#[cfg(raindrop_planted)]
+impl<T> Tenure<T> {
+    /// Forgets writes whose outcome is unknown.
+    pub fn forget(&mut self) {
+        self.unresolved.clear();
+    }
+
+    /// Takes a visible write for an acknowledged one.
+    pub fn believe(&mut self) -> Option<Attempt<T>> {
+        self.visible.take()
     }
 }
 
@@ -142,7 +159,7 @@ mod tests {
             lane: 0,
             marks: Marks::all_at(mark, 1),
             free: false,
-            heartbeat_ms: 0,
+            heartbeat_ms: 1,
             expires_ms: 0,
         }
     }
@@ -158,29 +175,52 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmed_write_becomes_the_new_base() {
+    fn acknowledged_write_becomes_the_new_base() {
         let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
         tenure.sent(write(2, 20), "renew");
-        assert_eq!(tenure.confirmed().purpose, "renew");
+        assert_eq!(tenure.acknowledged().purpose, "renew");
         assert_eq!(tenure.token(), Token::from_bits(2));
         assert_eq!(tenure.marks()[0], 20);
+        assert!(!tenure.is_unresolved());
+        assert_eq!(tenure.visible(), None);
+    }
+
+    #[test]
+    fn unchanged_row_keeps_its_writes_unresolved() {
+        let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
+        tenure.sent(write(2, 20), "first");
+        assert_eq!(tenure.resolve(Some(&row(1, 10))), Resolution::Unchanged);
+        assert_eq!((tenure.token(), tenure.is_unresolved()), (Token::from_bits(1), true));
+        assert_eq!(tenure.visible(), None);
+        tenure.sent(write(3, 30), "second");
+        // The first arrived late and refused the second.
+        assert_eq!(tenure.resolve(Some(&row(2, 20))), Resolution::Visible);
+        assert_eq!(tenure.visible().map(|attempt| attempt.purpose), Some("first"));
+        assert_eq!((tenure.token(), tenure.marks()[0]), (Token::from_bits(2), 20));
         assert!(!tenure.is_unresolved());
     }
 
     #[test]
-    fn an_unchanged_row_keeps_its_writes_unresolved() {
+    fn visible_write_counts_only_after_a_later_acknowledgement() {
         let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
-        tenure.sent(write(2, 20), "first");
-        assert_eq!(tenure.resolve(Some(&row(1, 10))), Resolution::Unchanged);
-        assert_eq!(tenure.token(), Token::from_bits(1));
-        tenure.sent(write(3, 30), "second");
-        // The first arrived late and refused the second.
-        let Resolution::TookPlace(attempt) = tenure.resolve(Some(&row(2, 20))) else {
-            panic!("the first write took place")
-        };
-        assert_eq!(attempt.purpose, "first");
-        assert_eq!(tenure.marks()[0], 20);
-        assert!(!tenure.is_unresolved());
+        tenure.sent(write(2, 20), "renew");
+        assert_eq!(tenure.resolve(Some(&row(2, 20))), Resolution::Visible);
+        tenure.sent(write(3, 20), "renew");
+        // Its outcome is unknown, and the row shows what was visible before.
+        assert_eq!(tenure.resolve(Some(&row(2, 20))), Resolution::Unchanged);
+        assert!(tenure.visible().is_some());
+        tenure.sent(write(4, 20), "renew");
+        assert_eq!(tenure.acknowledged().write.token, Token::from_bits(4));
+        assert_eq!(tenure.visible(), None);
+    }
+
+    #[test]
+    fn row_that_fell_back_behind_a_visible_write_is_lost() {
+        let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
+        tenure.sent(write(2, 20), "renew");
+        assert_eq!(tenure.resolve(Some(&row(2, 20))), Resolution::Visible);
+        tenure.sent(write(3, 20), "renew");
+        assert_eq!(tenure.resolve(Some(&row(1, 10))), Resolution::Lost);
     }
 
     #[test]
@@ -192,13 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_was_made_anew_has_vanished() {
+    fn row_that_was_created_again_has_vanished() {
+        let fresh = |token| Row { heartbeat_ms: 0, ..row(token, 0) };
         let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
         tenure.sent(write(2, 20), "renew");
-        assert_eq!(tenure.resolve(Some(&row(0, 0))), Resolution::Vanished);
+        assert_eq!(tenure.resolve(Some(&fresh(5))), Resolution::Vanished);
         // A fresh row that nobody wrote yet is as it was.
-        let mut tenure: Tenure<&str> = Tenure::of(&row(0, 0));
+        let mut tenure: Tenure<&str> = Tenure::of(&fresh(6));
         tenure.sent(write(2, 20), "acquire");
-        assert_eq!(tenure.resolve(Some(&row(0, 0))), Resolution::Unchanged);
+        assert_eq!(tenure.resolve(Some(&fresh(6))), Resolution::Unchanged);
     }
 }

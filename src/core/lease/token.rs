@@ -15,10 +15,10 @@ pub struct Token(u128);
 pub struct InvalidToken;
 
 impl Token {
-    /// The token that a row is born with; no write ever sets it.
+    /// The token of a segment code that nobody reserved from yet; no write ever sets it.
     pub const UNUSED: Self = Self(0);
 
-    /// The token that a planted bug derives; see [`Bug`](crate::core::policy::Bug).
+    /// The token that a planted bug derives; see [`Bug::TokenDerived`](crate::core::planted::Bug::TokenDerived).
     pub const fn successor(self) -> Self {
         Self(self.0.wrapping_add(1))
     }

@@ -3,7 +3,7 @@
 use super::{LimitRequest, Marks, Token, limit_for};
 use crate::core::{
     layout::Layout,
-    policy::{Bug, Policy},
+    planted::{Bug, planted},
 };
 
 /// What a write was for, kept until its outcome is known.
@@ -38,9 +38,7 @@ impl Lease {
         marks: &Marks,
         lane: usize,
         now_ms: i64,
-        reach_ms: i64,
-        policy: impl Policy,
-    ) -> Self {
+        reach_ms: i64) -> Self {
         let start = marks[lane];
         let request = LimitRequest {
             old_limit: start,
@@ -50,7 +48,7 @@ impl Lease {
             now_ms,
             reach_ms,
         };
-        Self { lane, start, limit: limit_for(layout, &request, policy) }
+        Self { lane, start, limit: limit_for(layout, &request) }
     }
 }
 
@@ -104,8 +102,8 @@ impl HeldLanes {
 
 /// The token of the next write: fresh, and never derived from the one before, because two
 /// processes would derive the same.
-pub fn next_token(before: Token, fresh: impl FnOnce() -> Token, policy: impl Policy) -> Token {
-    if policy.has(Bug::TokenDerived) { before.successor() } else { fresh() }
+pub fn next_token(before: Token, fresh: impl FnOnce() -> Token) -> Token {
+    if planted(Bug::TokenDerived) { before.successor() } else { fresh() }
 }
 
 #[cfg(test)]

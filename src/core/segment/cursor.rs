@@ -10,7 +10,7 @@ use super::{
 use crate::core::{
     id::Id,
     lease::Token,
-    policy::{Bug, Policy, Sound},
+    planted::{Bug, planted},
     sync::{Arc, AtomicU64, Mutex, Ordering, PoisonError, Slot},
 };
 
@@ -39,8 +39,7 @@ pub(crate) struct GiveBack {
 
 /// The blocks of one code and the cursor that moves through them.
 #[derive(Debug)]
-pub(crate) struct SegmentCursor<P: Policy = Sound> {
-    policy: P,
+pub(crate) struct SegmentCursor {
     progression: Progression,
     /// The index to hand out next; it only rises, until it is closed.
     next: AtomicU64,
@@ -59,11 +58,10 @@ pub(crate) struct SegmentCursor<P: Policy = Sound> {
     waker: Waker,
 }
 
-impl<P: Policy> SegmentCursor<P> {
+impl SegmentCursor {
     /// A code without a block; `waker` wakes whoever reserves blocks.
     pub(crate) fn new(progression: Progression, waker: Waker) -> Self {
         Self {
-            policy: P::default(),
             progression,
             next: AtomicU64::new(0),
             quick: AtomicU64::new(0),
@@ -134,7 +132,7 @@ impl<P: Policy> SegmentCursor<P> {
                 }
             };
             let end = taken.end();
-            if self.policy.has(Bug::QuickLimitAhead) {
+            if planted(Bug::QuickLimitAhead) {
                 self.quick.fetch_max(chain.left(end).block_end, Ordering::AcqRel);
             }
             if self.next.compare_exchange(next, end, Ordering::AcqRel, Ordering::Acquire).is_err() {
@@ -213,7 +211,7 @@ impl<P: Policy> SegmentCursor<P> {
     /// Closes the cursor for good. Returns what the last reservation has left, and how many
     /// numbers of earlier ones are lost because others reserved in between.
     pub(crate) fn seal(&self) -> (Option<GiveBack>, u64) {
-        let next = if self.policy.has(Bug::GivenBackUnsealed) {
+        let next = if planted(Bug::GivenBackUnsealed) {
             self.next.load(Ordering::Acquire)
         } else {
             self.next.swap(CLOSED, Ordering::AcqRel)
@@ -223,7 +221,7 @@ impl<P: Policy> SegmentCursor<P> {
         if next == CLOSED {
             return (None, 0);
         }
-        let whole = self.policy.has(Bug::GivenBackWhole);
+        let whole = planted(Bug::GivenBackWhole);
         let tail = if whole { chain.last() } else { chain.tail(next) };
         let back = tail.map_or(0, |tail| tail.end - tail.from);
         let give_back = tail.map(|tail| GiveBack {

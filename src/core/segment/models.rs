@@ -9,7 +9,6 @@ use super::{Block, GiveBack, Progression, SegmentCursor};
 use crate::core::{
     explore::{explore, must_fail, planted},
     lease::Token,
-    policy::{Policy, Sound},
 };
 
 planted!(GivenBackUnsealed, QuickLimitAhead);
@@ -17,7 +16,7 @@ planted!(GivenBackUnsealed, QuickLimitAhead);
 /// Blocks that others' reservations lie between.
 const BLOCKS: [(u64, u64); 2] = [(1, 4), (10, 13)];
 
-fn cursor<P: Policy>(blocks: &[(u64, u64)]) -> Arc<SegmentCursor<P>> {
+fn cursor(blocks: &[(u64, u64)]) -> Arc<SegmentCursor> {
     let cursor = SegmentCursor::new(Progression::ALL, Waker::noop().clone());
     for (first, end) in blocks {
         cursor.add(&block(*first, *end), 0).expect("ascending");
@@ -30,7 +29,7 @@ fn block(first: u64, end: u64) -> Block {
 }
 
 /// Claims as one handle does: single numbers from where it last saw the cursor.
-fn claims<P: Policy>(cursor: &SegmentCursor<P>, counts: &[u64]) -> Vec<u64> {
+fn claims(cursor: &SegmentCursor, counts: &[u64]) -> Vec<u64> {
     let mut seen = 0;
     let claim = |count: &u64| -> Vec<u64> {
         if *count == 1 {
@@ -53,8 +52,8 @@ fn check(mut claims: Vec<Vec<u64>>) {
     assert!(numbers.iter().all(ours), "one is not ours: {numbers:?}");
 }
 
-fn claims_across_blocks<P: Policy>() {
-    let cursor = cursor::<P>(&BLOCKS);
+fn claims_across_blocks() {
+    let cursor = cursor(&BLOCKS);
     // The quick limit now ends at the first block's end.
     let first = claims(&cursor, &[1]);
     let spawn = |counts: &'static [u64]| {
@@ -65,8 +64,8 @@ fn claims_across_blocks<P: Policy>() {
     check(vec![first, one.join().expect("no panic"), other.join().expect("no panic")]);
 }
 
-fn claims_and_a_block_that_is_added<P: Policy>() {
-    let cursor = cursor::<P>(&BLOCKS[..1]);
+fn claims_and_a_block_that_is_added() {
+    let cursor = cursor(&BLOCKS[..1]);
     let other = {
         let cursor = Arc::clone(&cursor);
         thread::spawn(move || claims(&cursor, &[2, 2]))
@@ -79,8 +78,8 @@ fn claims_and_a_block_that_is_added<P: Policy>() {
 }
 
 /// Threads claim so many numbers each, while the cursor is sealed.
-fn claims_and_the_seal<P: Policy>(threads: &[&'static [u64]]) {
-    let cursor = cursor::<P>(&BLOCKS[..1]);
+fn claims_and_the_seal(threads: &[&'static [u64]]) {
+    let cursor = cursor(&BLOCKS[..1]);
     let spawn = |counts: &&'static [u64]| {
         let (cursor, counts) = (Arc::clone(&cursor), *counts);
         thread::spawn(move || claims(&cursor, counts))
@@ -95,25 +94,25 @@ fn claims_and_the_seal<P: Policy>(threads: &[&'static [u64]]) {
     }
 }
 
-fn two_claims_and_the_seal<P: Policy>() {
-    claims_and_the_seal::<P>(&[&[1], &[2]]);
+fn two_claims_and_the_seal() {
+    claims_and_the_seal(&[&[1], &[2]]);
 }
 
 /// The handle's second claim starts from where its first one left the cursor.
-fn a_handle_and_the_seal<P: Policy>() {
-    claims_and_the_seal::<P>(&[&[1, 1]]);
+fn a_handle_and_the_seal() {
+    claims_and_the_seal(&[&[1, 1]]);
 }
 
 #[test]
 fn every_number_is_handed_out_once() {
-    explore("claims across blocks", claims_across_blocks::<Sound>);
-    explore("claims and a block", claims_and_a_block_that_is_added::<Sound>);
+    explore("claims across blocks", claims_across_blocks);
+    explore("claims and a block", claims_and_a_block_that_is_added);
 }
 
 #[test]
 fn nothing_that_is_given_back_is_handed_out() {
-    explore("two claims and the seal of a segment", two_claims_and_the_seal::<Sound>);
-    explore("a handle and the seal of a segment", a_handle_and_the_seal::<Sound>);
+    explore("two claims and the seal of a segment", two_claims_and_the_seal);
+    explore("a handle and the seal of a segment", a_handle_and_the_seal);
 }
 
 #[test]

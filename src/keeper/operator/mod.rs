@@ -24,6 +24,7 @@ pub use self::{
 use super::{
     KeeperSettings,
     context::millis,
+    prepare::tokens_of_birth,
     random::{self, Random},
 };
 use crate::{
@@ -33,6 +34,7 @@ use crate::{
         lease::{
             Marks, Relayout, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token,
         },
+        planted::{Bug, planted},
     },
     store::{LayoutRecord, ListedRow, Scope, Store, StoreError},
 };
@@ -108,9 +110,11 @@ impl Operator {
 
     /// Adds the rows of a layout that are missing, for every value of its reserved bits: what a
     /// node adds later would know nothing of what was decided now.
-    async fn add_missing_rows(&self, layout: &Layout, marks: &Marks) -> Result<(), StoreError> {
+    async fn add_missing_rows(&mut self, layout: &Layout, marks: &Marks) -> Result<(), StoreError> {
         for key in layout.reserved_keys() {
-            self.store.create_rows(&self.scope(layout, &key), marks).await?;
+            let scope = self.scope(layout, &key);
+            let tokens = tokens_of_birth(&scope, || self.fresh_token());
+            self.store.create_rows(&scope, marks, &tokens).await?;
         }
         Ok(())
     }
@@ -132,7 +136,8 @@ impl Operator {
 
     /// Writes a row as it was read: free, with a fresh token and these marks.
     ///
-    /// An unknown outcome is settled as a node would: by the tokens of our own attempts.
+    /// An unknown outcome is settled as a node would: by the tokens of our own attempts. One that
+    /// is visible is repeated until a write is acknowledged.
     async fn write(
         &mut self,
         scope: &Scope,
@@ -141,14 +146,14 @@ impl Operator {
         marks: &Marks,
     ) -> Result<Written, StoreError> {
         let mut tenure: Tenure<()> = Tenure::of(row);
+        let keeps_token = planted(Bug::RaiseKeepsToken) && *marks != row.marks;
         let mut failure = None;
         for attempt in 0..=TRIES {
             if attempt > 0 {
                 match self.store.row(scope, row.worker).await {
                     Ok(found) => match tenure.resolve(found.as_ref()) {
                         // It may still arrive: the next one starts from the same token.
-                        Resolution::Unchanged => {}
-                        Resolution::TookPlace(_) => return Ok(Written::Done),
+                        Resolution::Unchanged | Resolution::Visible => {}
                         Resolution::Lost | Resolution::Vanished => {
                             return Ok(Written::Changed(found));
                         }
@@ -160,7 +165,7 @@ impl Operator {
                 break;
             }
             let write = RowWrite {
-                token: self.fresh_token(),
+                token: if keeps_token { row.token } else { self.fresh_token() },
                 // So that a node which prefers its former row finds it.
                 holder: row.holder.clone(),
                 lane,
@@ -180,26 +185,26 @@ impl Operator {
         Err(failure.unwrap_or_else(|| StoreError::Refused("the row is never swapped".into())))
     }
 
-    /// Replaces the record whose words are `expected`; the words that stand there now.
-    ///
-    /// `words` makes the text of an attempt from its fresh token; the rest of the record becomes
-    /// that of `rest`. With another text in the
-    /// record, another operator is at work.
+    /// Replaces the record as it was read by what `change` makes of it; the record as it is then.
+    /// With another token in it, somebody else is at work.
     async fn write_record(
         &mut self,
-        expected: &str,
-        rest: &LayoutRecord,
-        words: impl Fn(Token) -> String,
-    ) -> Result<String, OperatorError> {
+        before: &LayoutRecord,
+        change: impl Fn(&mut LayoutRecord),
+    ) -> Result<LayoutRecord, OperatorError> {
         let namespace = self.settings.namespace.clone();
-        let mut sent: Vec<String> = Vec::new();
+        let mut record = before.clone();
+        change(&mut record);
+        let mut expected = before.token;
+        let mut sent: Vec<Token> = Vec::new();
         let mut failure = None;
         for attempt in 0..=TRIES {
             if attempt > 0 {
                 match self.store.read_record(&namespace).await {
-                    Ok(Some(record)) if sent.contains(&record.words) => return Ok(record.words),
                     // It may still arrive; whichever comes first refuses the other.
-                    Ok(Some(record)) if record.words == expected => {}
+                    Ok(Some(found)) if found.token == expected => {}
+                    // Visible, and durable once the next one is acknowledged.
+                    Ok(Some(found)) if sent.contains(&found.token) => expected = found.token,
                     Ok(found) => {
                         let found = found.map(|record| record.words);
                         return Err(OperatorError::RecordChanged { namespace, found });
@@ -210,11 +215,10 @@ impl Operator {
             if attempt == TRIES {
                 break;
             }
-            let words = words(self.fresh_token());
-            let record = LayoutRecord { words: words.clone(), ..rest.clone() };
-            sent.push(words.clone());
+            record.token = self.fresh_token();
+            sent.push(record.token);
             match self.store.swap_record(&namespace, expected, &record).await {
-                Ok(true) => return Ok(words),
+                Ok(true) => return Ok(record),
                 Ok(false) => {}
                 Err(error) => {
                     failure = Some(error);
@@ -226,15 +230,17 @@ impl Operator {
         Err(failure.unwrap_or_else(never).into())
     }
 
-    /// Checks that the record still has these words. What was read before it did was read before
-    /// anybody else could act on other words.
-    async fn still_recorded(&self, words: &str) -> Result<(), OperatorError> {
+    /// The record, if it still says this. What was read before this look was read before anybody
+    /// else could act on other words.
+    async fn still_recorded(&self, words: &str) -> Result<LayoutRecord, OperatorError> {
         let namespace = self.settings.namespace.clone();
-        let found = self.store.read_record(&namespace).await?.map(|record| record.words);
-        if found.as_deref() == Some(words) {
-            return Ok(());
+        match self.store.read_record(&namespace).await? {
+            Some(record) if record.words == words => Ok(record),
+            found => {
+                let found = found.map(|record| record.words);
+                Err(OperatorError::RecordChanged { namespace, found })
+            }
         }
-        Err(OperatorError::RecordChanged { namespace, found })
     }
 
     fn moving(&self, relayout: Relayout) -> OperatorError {

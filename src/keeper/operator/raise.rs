@@ -58,9 +58,7 @@ impl Operator {
         self.raise_since(&words, layout.tick_of(beyond[0])).await?;
         self.add_missing_rows(&layout, &beyond).await?;
         let due_ms = self.raise_all(&words, beyond[0]).await?;
-        for key in layout.reserved_keys() {
-            self.store.mark_complete(&namespace, &key).await?;
-        }
+        self.write_settled(&words, |record| record.complete = layout.reserved_keys()).await?;
         let rows = self.rows_of(&layout).await?.len();
         Ok(Raised { rows, due_ms })
     }
@@ -70,14 +68,14 @@ impl Operator {
     async fn begin_beyond(&mut self, tick: u64) -> Result<Raised, OperatorError> {
         let namespace = self.settings.namespace.clone();
         let layout = self.settings.layout.clone();
-        let (words, token) = (layout.words(), self.fresh_token());
-        let stage = RelayoutStage::Converting { tick };
-        let text = Relayout { token, stage, from: words.clone(), to: words }.to_string();
-        let found = self.store.layout_record(&namespace, &text).await?.words;
-        if found != text {
-            return Err(OperatorError::RecordChanged { namespace, found: Some(found) });
+        let (words, stage) = (layout.words(), RelayoutStage::Converting { tick });
+        let text = Relayout { stage, from: words.clone(), to: words }.to_string();
+        let ours = LayoutRecord::new(text, self.fresh_token(), tick);
+        let record = self.store.create_record(&namespace, &ours).await?;
+        if record.token != ours.token {
+            return Err(OperatorError::RecordChanged { namespace, found: Some(record.words) });
         }
-        self.convert(&text, tick).await?;
+        self.convert(record, tick).await?;
         let rows = self.rows_of(&layout).await?.len();
         Ok(Raised { rows, due_ms: layout.start_of_tick_ms(tick) })
     }
@@ -88,18 +86,22 @@ impl Operator {
         if self.settings.layout.backfill_per_tick() == 0 {
             return Ok(());
         }
-        let namespace = self.settings.namespace.clone();
+        self.write_settled(words, |record| record.since_tick = record.since_tick.max(tick)).await
+    }
+
+    /// Changes the record of a settled layout, which nodes may be changing too.
+    async fn write_settled(
+        &mut self,
+        words: &str,
+        change: impl Fn(&mut LayoutRecord),
+    ) -> Result<(), OperatorError> {
         for _ in 0..ROUNDS {
-            let record = self.store.read_record(&namespace).await?;
-            let Some(record) = record.filter(|record| record.words == words) else {
-                return self.still_recorded(words).await;
-            };
-            if record.since_tick >= tick {
-                return Ok(());
+            let record = self.still_recorded(words).await?;
+            match self.write_record(&record, &change).await {
+                // Only the words tell whether it is another layout's.
+                Err(OperatorError::RecordChanged { .. }) => {}
+                written => return written.map(drop),
             }
-            let raised = LayoutRecord { since_tick: tick, ..record };
-            // What became of it, the next look tells.
-            let _: bool = self.store.swap_record(&namespace, words, &raised).await?;
         }
         Err(OperatorError::Contended)
     }

@@ -9,9 +9,8 @@
 //!    marks. Rows that the new layout has no use for stay as they are, fenced.
 //! 5. The record gets the new words.
 //!
-//! Each change of the record is a compare-and-swap on its text, which has a fresh token in it
-//! while the namespace is being moved. Whoever was cut short, or finds a move that was, begins by
-//! taking the record over.
+//! Each change of the record is a compare-and-swap on its token. Whoever was cut short, or finds a
+//! move that was, begins by taking the record over under a fresh one.
 
 use std::collections::HashSet;
 
@@ -24,6 +23,7 @@ use crate::{
             InvalidRelayout, Marks, Recorded, Relayout, RelayoutStage, RelayoutVerdict,
             judge_relayout, largest_id_allowed, marks_beyond,
         },
+        planted::{Bug, planted},
     },
     store::{LayoutRecord, ListedRow},
 };
@@ -72,31 +72,30 @@ impl Operator {
         let to = self.settings.layout.words();
         let record = self.store.read_record(&namespace).await?;
         let record = record.ok_or(OperatorError::NoRecord { namespace })?;
-        let (from, words) = match Recorded::read(&record.words)? {
+        let from = match Recorded::read(&record.words)? {
             Recorded::Settled(words) if words == to => return Ok(Relaid::NothingToDo),
             Recorded::Settled(from) => {
                 // Refused before anything is touched, if it can be.
                 let old = Layout::from_words(&from)?;
                 let rows = self.rows_of(&old).await?;
                 self.judge(&old, &record.complete, &rows).await?;
-                (from.clone(), from)
+                from
             }
             Recorded::Moving(relayout) => match relayout.stage {
                 RelayoutStage::Fencing if relayout.from == to => {
-                    self.write_record(&record.words, &record, |_| to.clone()).await?;
+                    self.write_record(&record, |record| record.words = to.clone()).await?;
                     return Ok(Relaid::TakenBack { to: relayout.to });
                 }
                 // Marks are still the old layout's: any layout may be moved to.
-                RelayoutStage::Fencing => (relayout.from, record.words.clone()),
+                RelayoutStage::Fencing => relayout.from,
                 RelayoutStage::Converting { tick } if relayout.to == to => {
                     // Its marks would be no marks, and begin again at 0.
                     if tick > self.settings.layout.last_tick() {
                         return Err(InvalidRelayout::of(&record.words).into());
                     }
                     let from = relayout.from.clone();
-                    let text = |token| Relayout { token, ..relayout.clone() }.to_string();
-                    let words = self.write_record(&record.words, &record, text).await?;
-                    self.convert(&words, tick).await?;
+                    let record = self.write_record(&record, |_| ()).await?;
+                    self.convert(record, tick).await?;
                     let smallest_new = self.settings.layout.smallest_id(tick);
                     let (largest_old, resumed) = (None, true);
                     return Ok(Relaid::Moved(Moved { from, largest_old, smallest_new, resumed }));
@@ -104,24 +103,23 @@ impl Operator {
                 RelayoutStage::Converting { .. } => return Err(self.moving(relayout)),
             },
         };
-        let (old, stage) = (Layout::from_words(&from)?, RelayoutStage::Fencing);
-        let text = |stage, token| {
-            Relayout { token, stage, from: from.clone(), to: to.clone() }.to_string()
-        };
-        let fencing = self.write_record(&words, &record, |token| text(stage, token)).await?;
+        let old = Layout::from_words(&from)?;
+        let text = |stage| Relayout { stage, from: from.clone(), to: to.clone() }.to_string();
+        let fencing = text(RelayoutStage::Fencing);
+        let record = self.write_record(&record, |record| record.words = fencing.clone()).await?;
         let rows = self.fence(&old).await?;
         let (largest_old, tick, smallest_new) =
             match self.judge(&old, &record.complete, &rows).await {
                 Ok(judged) => judged,
                 Err(refused) => {
                     // Marks rose meanwhile. Rows were freed, and nothing else has changed.
-                    self.write_record(&fencing, &record, |_| from.clone()).await?;
+                    self.write_record(&record, |record| record.words = from.clone()).await?;
                     return Err(refused);
                 }
             };
-        let stage = RelayoutStage::Converting { tick };
-        let converting = self.write_record(&fencing, &record, |token| text(stage, token)).await?;
-        self.convert(&converting, tick).await?;
+        let converting = text(RelayoutStage::Converting { tick });
+        let record = self.write_record(&record, |record| record.words = converting.clone()).await?;
+        self.convert(record, tick).await?;
         Ok(Relaid::Moved(Moved { from, largest_old, smallest_new, resumed: false }))
     }
 
@@ -167,6 +165,9 @@ impl Operator {
 
     /// Gives every row of the old layout a fresh token, its marks unchanged; the rows afterwards.
     async fn fence(&mut self, old: &Layout) -> Result<Vec<ListedRow>, OperatorError> {
+        if planted(Bug::RelayoutWithoutFencing) {
+            return self.rows_of(old).await;
+        }
         let mut fenced = HashSet::new();
         for _ in 0..ROUNDS {
             let rows = self.rows_of(old).await?;
@@ -190,7 +191,11 @@ impl Operator {
     }
 
     /// Gives every row of the new layout its marks, and the record its words.
-    pub(super) async fn convert(&mut self, words: &str, tick: u64) -> Result<(), OperatorError> {
+    pub(super) async fn convert(
+        &mut self,
+        record: LayoutRecord,
+        tick: u64,
+    ) -> Result<(), OperatorError> {
         let new = self.settings.layout.clone();
         let marks = Marks::all_at(new.first_position(tick), new.lanes());
         // From here on nobody can add a row with other marks.
@@ -198,13 +203,20 @@ impl Operator {
         for _ in 0..ROUNDS {
             let mut rows = self.rows_of(&new).await?;
             // As long as the record is ours, no node of the new layout has written what was read.
-            self.still_recorded(words).await?;
+            let present = self.still_recorded(&record.words).await?;
+            if present.token != record.token {
+                // Another operator goes on with the same move.
+                let (namespace, found) = (self.settings.namespace.clone(), Some(present.words));
+                return Err(OperatorError::RecordChanged { namespace, found });
+            }
             rows.retain(|listed| listed.row.marks != marks);
             if rows.is_empty() {
-                let to = new.words();
-                let complete = new.reserved_keys();
-                let settled = LayoutRecord { words: to.clone(), complete, since_tick: tick };
-                self.write_record(words, &settled, |_| to.clone()).await?;
+                self.write_record(&record, |record| {
+                    record.words = new.words();
+                    record.complete = new.reserved_keys();
+                    record.since_tick = tick;
+                })
+                .await?;
                 return Ok(());
             }
             for listed in &rows {

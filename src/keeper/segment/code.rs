@@ -16,22 +16,21 @@ use tokio::{
 use super::shared::Namespace;
 use crate::{
     core::{
-        policy::Policy,
         segment::{SegmentCursor, SegmentSpec},
     },
     keeper::{Observer, Trouble},
 };
 
 /// Codes that ask for a block.
-pub(super) type Queue<P> = mpsc::UnboundedSender<Arc<Code<P>>>;
+pub(super) type Queue = mpsc::UnboundedSender<Arc<Code>>;
 
 /// One code: its cursor, and what the task knows of its demand.
 #[derive(Debug)]
-pub(super) struct Code<P: Policy> {
-    pub(super) namespace: Weak<Namespace<P>>,
+pub(super) struct Code {
+    pub(super) namespace: Weak<Namespace>,
     pub(super) name: String,
     pub(super) spec: SegmentSpec,
-    pub(super) cursor: SegmentCursor<P>,
+    pub(super) cursor: SegmentCursor,
     /// Why no further block comes. Every block that is added is sent here too.
     pub(super) trouble: watch::Sender<Option<Trouble>>,
     demand: Mutex<Demand>,
@@ -43,7 +42,7 @@ pub(super) struct Code<P: Policy> {
 }
 
 /// What the next step is computed from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
     /// The step of the last reservation; 0 before the first.
     pub(super) step: u64,
@@ -53,14 +52,16 @@ pub(super) struct Demand {
     pub(super) had: u64,
     /// How many numbers a waiting claim lacks.
     pub(super) missing: u64,
+    /// When the store was last seen without the code, or behind what it had.
+    pub(super) lost_since: Option<Instant>,
 }
 
-impl<P: Policy> Code<P> {
+impl Code {
     pub(super) fn new(
-        namespace: Weak<Namespace<P>>,
+        namespace: Weak<Namespace>,
         name: String,
         spec: SegmentSpec,
-        queue: Queue<P>,
+        queue: Queue,
     ) -> Arc<Self> {
         let queued = Arc::new(AtomicBool::new(false));
         Arc::new_cyclic(|code| {
@@ -71,7 +72,7 @@ impl<P: Policy> Code<P> {
                 spec,
                 cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(bell))),
                 trouble: watch::Sender::new(None),
-                demand: Mutex::new(Demand { step: 0, since: None, had: 0, missing: 0 }),
+                demand: Mutex::new(Demand::default()),
                 next: AtomicU64::new(spec.first()),
                 queued,
                 reported: AtomicU64::new(0),
@@ -133,13 +134,13 @@ impl<P: Policy> Code<P> {
 }
 
 /// Queues a code from inside a claim, where there is no runtime to know of.
-struct Bell<P: Policy> {
-    code: Weak<Code<P>>,
+struct Bell {
+    code: Weak<Code>,
     queued: Arc<AtomicBool>,
-    queue: Queue<P>,
+    queue: Queue,
 }
 
-impl<P: Policy> Wake for Bell<P> {
+impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

@@ -12,7 +12,6 @@ use crate::{
     core::{
         id::Id,
         issue::ClaimError,
-        policy::{Policy, Sound},
         segment::{Denied, Numbers},
     },
     keeper::{IssueError, Trouble},
@@ -26,19 +25,19 @@ const RETRY_EXHAUSTED: Duration = Duration::from_hours(1);
 /// Issues numbers of one code; cheap to clone. A handle belongs to one thread or task at a time;
 /// others take a clone, which draws from the same blocks.
 #[derive(Clone, Debug)]
-pub struct SegmentHandle<P: Policy = Sound> {
-    shared: Arc<Shared<P>>,
-    namespace: Arc<Namespace<P>>,
-    code: Arc<Code<P>>,
+pub struct SegmentHandle {
+    shared: Arc<Shared>,
+    namespace: Arc<Namespace>,
+    code: Arc<Code>,
     /// Where the code's cursor was last seen.
     seen: u64,
 }
 
-impl<P: Policy> SegmentHandle<P> {
+impl SegmentHandle {
     pub(super) fn new(
-        shared: &Arc<Shared<P>>,
-        namespace: &Arc<Namespace<P>>,
-        code: Arc<Code<P>>,
+        shared: &Arc<Shared>,
+        namespace: &Arc<Namespace>,
+        code: Arc<Code>,
     ) -> Self {
         Self { shared: Arc::clone(shared), namespace: Arc::clone(namespace), code, seen: 0 }
     }
@@ -66,10 +65,10 @@ impl<P: Policy> SegmentHandle<P> {
 }
 
 /// See [`SegmentHandle::next_ids`].
-pub(super) async fn claim<P: Policy>(
-    shared: &Shared<P>,
-    namespace: &Namespace<P>,
-    code: &Code<P>,
+pub(super) async fn claim(
+    shared: &Shared,
+    namespace: &Namespace,
+    code: &Code,
     count: u32,
 ) -> Result<Numbers, IssueError> {
     if count == 0 {
@@ -83,10 +82,10 @@ pub(super) async fn claim<P: Policy>(
 }
 
 #[cold]
-async fn claim_again<P: Policy>(
-    shared: &Shared<P>,
-    namespace: &Namespace<P>,
-    code: &Code<P>,
+async fn claim_again(
+    shared: &Shared,
+    namespace: &Namespace,
+    code: &Code,
     count: u64,
 ) -> Result<Numbers, IssueError> {
     let max_wait = namespace.settings.max_wait;

@@ -13,7 +13,6 @@ use crate::{
         code::is_valid_code,
         id::Id,
         issue::ClaimError,
-        policy::{Policy, Sound},
         segment::Numbers,
     },
     keeper::IssueError,
@@ -21,14 +20,14 @@ use crate::{
 
 /// Issues numbers of one segment namespace; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct SegmentIssuer<P: Policy = Sound> {
-    shared: Arc<Shared<P>>,
-    namespace: Arc<Namespace<P>>,
+pub struct SegmentIssuer {
+    shared: Arc<Shared>,
+    namespace: Arc<Namespace>,
 }
 
-impl<P: Policy> SegmentIssuer<P> {
-    pub(super) fn all(shared: &Arc<Shared<P>>) -> Vec<Self> {
-        let issuer = |namespace: &Arc<Namespace<P>>| Self {
+impl SegmentIssuer {
+    pub(super) fn all(shared: &Arc<Shared>) -> Vec<Self> {
+        let issuer = |namespace: &Arc<Namespace>| Self {
             shared: Arc::clone(shared),
             namespace: Arc::clone(namespace),
         };
@@ -65,7 +64,7 @@ impl<P: Policy> SegmentIssuer<P> {
     /// # Errors
     ///
     /// When there is no such code and none may be made.
-    pub fn handle(&self, code: &str) -> Result<SegmentHandle<P>, IssueError> {
+    pub fn handle(&self, code: &str) -> Result<SegmentHandle, IssueError> {
         Ok(SegmentHandle::new(&self.shared, &self.namespace, self.code(code)?))
     }
 
@@ -77,7 +76,7 @@ impl<P: Policy> SegmentIssuer<P> {
         Id::new(last.max(code.spec.first()))
     }
 
-    fn code(&self, name: &str) -> Result<Arc<Code<P>>, IssueError> {
+    fn code(&self, name: &str) -> Result<Arc<Code>, IssueError> {
         if !is_valid_code(name) {
             return Err(IssueError::Refused(ClaimError::InvalidCode(name.to_owned())));
         }

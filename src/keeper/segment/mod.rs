@@ -24,7 +24,6 @@ pub use self::{
 use self::{shared::Shared, task::Task};
 use super::{KeeperError, Observer, random, running::Running};
 use crate::{
-    core::policy::{Policy, Sound},
     store::Store,
 };
 
@@ -46,7 +45,7 @@ impl SegmentKeeper {
         namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
         store: Arc<dyn Store>,
     ) -> (Self, Vec<SegmentIssuer>) {
-        Self::start_with::<Sound>(namespaces, store, random::of_the_system())
+        Self::start_with(namespaces, store, random::of_the_system())
     }
 
     /// Like [`Self::start`], with the source of tokens and jitter passed in, and with rules that
@@ -56,11 +55,11 @@ impl SegmentKeeper {
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub fn start_with<P: Policy>(
+    pub fn start_with(
         namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
         store: Arc<dyn Store>,
         random: Box<dyn Rng + Send + Sync>,
-    ) -> (Self, Vec<SegmentIssuer<P>>) {
+    ) -> (Self, Vec<SegmentIssuer>) {
         let (shared, queue) = Shared::new(namespaces, store, random);
         let issuers = SegmentIssuer::all(&shared);
         let task = Task::new(shared, queue);

@@ -8,27 +8,34 @@ use super::{
 };
 use crate::{
     core::{
-        policy::Policy,
         segment::{Block, StepRule},
     },
-    keeper::{RefillOutcome, StoreOperation, Trouble},
+    keeper::{random::LONGEST_PAUSE, RefillOutcome, StoreOperation, Trouble},
     store::{Reservation, Reserved, StoreError},
 };
 
 /// Reserves a block if the code has need of one.
-pub(super) async fn refill<P: Policy>(
-    shared: &Shared<P>,
-    namespace: &Namespace<P>,
-    code: &Code<P>,
+pub(super) async fn refill(
+    shared: &Shared,
+    namespace: &Namespace,
+    code: &Code,
 ) -> Result<(), StoreError> {
     let missing = {
         let mut demand = code.demand();
         demand.missing = demand.missing.max(code.cursor.take_missing());
         demand.missing
     };
-    // Only a restart helps: each claim would ask the store in vain.
-    if matches!(*code.trouble.borrow(), Some(Trouble::NumbersUsedUp | Trouble::StoreLost)) {
-        return Ok(());
+    // Each claim would ask the store in vain. What the store lost may come back.
+    match *code.trouble.borrow() {
+        Some(Trouble::NumbersUsedUp) => return Ok(()),
+        Some(Trouble::StoreLost) => {
+            let mut demand = code.demand();
+            if demand.lost_since.is_some_and(|since| since.elapsed() < LONGEST_PAUSE) {
+                return Ok(());
+            }
+            demand.lost_since = Some(Instant::now());
+        }
+        _ => {}
     }
     let left = code.cursor.left();
     if missing == 0 && left > code.demand().step {
@@ -44,7 +51,8 @@ pub(super) async fn refill<P: Policy>(
     match code.cursor.add(&block, step) {
         Ok(()) => {
             let had = code.cursor.left();
-            *code.demand() = Demand { step, since: Some(Instant::now()), had, missing: 0 };
+            let since = Some(Instant::now());
+            *code.demand() = Demand { step, since, had, missing: 0, lost_since: None };
             code.set_trouble(None);
         }
         Err(error) => {
@@ -56,10 +64,10 @@ pub(super) async fn refill<P: Policy>(
 }
 
 /// The next block and the step that it was reserved with; `None` where there is none.
-async fn reserve<P: Policy>(
-    shared: &Shared<P>,
-    namespace: &Namespace<P>,
-    code: &Code<P>,
+async fn reserve(
+    shared: &Shared,
+    namespace: &Namespace,
+    code: &Code,
     left: u64,
 ) -> Result<Option<(Block, u64)>, StoreError> {
     let demand = *code.demand();
@@ -109,7 +117,7 @@ async fn reserve<P: Policy>(
 /// How often a reservation near the end is tried while others reserve too.
 const TRIES: u32 = 8;
 
-fn step<P: Policy>(namespace: &Namespace<P>, code: &Code<P>, demand: &Demand, left: u64) -> u64 {
+fn step(namespace: &Namespace, code: &Code, demand: &Demand, left: u64) -> u64 {
     let rule = StepRule {
         min: code.spec.min_step,
         max: code.spec.max_step,

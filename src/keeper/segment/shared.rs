@@ -20,7 +20,7 @@ use super::{
     code::{Code, Queue},
 };
 use crate::{
-    core::{issue::ClaimError, lease::Token, policy::Policy},
+    core::{issue::ClaimError, lease::Token},
     keeper::{
         IssueError, Observer, StoreOperation, Trouble, ask,
         random::{Random, fresh_token_of, pause_after},
@@ -33,9 +33,9 @@ use crate::{
 const CONNECTIONS: usize = 2;
 
 /// Everything that a store's segment namespaces share.
-pub(super) struct Shared<P: Policy> {
+pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
-    pub(super) namespaces: Vec<Arc<Namespace<P>>>,
+    pub(super) namespaces: Vec<Arc<Namespace>>,
     /// Whether tables and codes were made, and how the store fails if it does.
     pub(super) report: watch::Sender<Report>,
     random: Mutex<Random>,
@@ -59,12 +59,12 @@ pub(super) struct Failing {
 
 /// One namespace.
 #[derive(Debug)]
-pub(super) struct Namespace<P: Policy> {
+pub(super) struct Namespace {
     pub(super) settings: SegmentSettings,
     pub(super) observer: Arc<dyn Observer>,
-    codes: RwLock<HashMap<String, Arc<Code<P>>>>,
+    codes: RwLock<HashMap<String, Arc<Code>>>,
     sealed: AtomicBool,
-    queue: Queue<P>,
+    queue: Queue,
 }
 
 /// How a segment namespace is doing.
@@ -85,18 +85,18 @@ pub struct SegmentStatus {
     pub unreserved: f64,
 }
 
-impl<P: Policy> fmt::Debug for Shared<P> {
+impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("namespaces", &self.namespaces).finish_non_exhaustive()
     }
 }
 
-impl<P: Policy> Shared<P> {
+impl Shared {
     pub(super) fn new(
         namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
         store: Arc<dyn Store>,
         random: Random,
-    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Arc<Code<P>>>) {
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Arc<Code>>) {
         let (queue, queued) = mpsc::unbounded_channel();
         let namespace = |(settings, observer)| Namespace::new(settings, observer, queue.clone());
         let shared = Self {
@@ -137,7 +137,7 @@ impl<P: Policy> Shared<P> {
         ask(observer, operation, question).await
     }
 
-    pub(super) fn status(&self, namespace: &Namespace<P>) -> SegmentStatus {
+    pub(super) fn status(&self, namespace: &Namespace) -> SegmentStatus {
         let report = self.report.borrow().clone();
         let codes = namespace.all();
         codes.iter().for_each(|code| code.report_issued(&*namespace.observer));
@@ -146,7 +146,7 @@ impl<P: Policy> Shared<P> {
             .iter()
             .zip(&lefts)
             .find_map(|(code, left)| code.trouble.borrow().clone().filter(|_| *left == 0));
-        let counts = |code: &Code<P>| {
+        let counts = |code: &Code| {
             // Nobody can make a node look ill with codes that nobody used before.
             let is_meant = namespace.settings.codes.contains_key(&code.name) || code.had_block();
             is_meant && !code.is_used_up()
@@ -169,8 +169,8 @@ impl<P: Policy> Shared<P> {
     }
 }
 
-impl<P: Policy> Namespace<P> {
-    fn new(settings: SegmentSettings, observer: Arc<dyn Observer>, queue: Queue<P>) -> Arc<Self> {
+impl Namespace {
+    fn new(settings: SegmentSettings, observer: Arc<dyn Observer>, queue: Queue) -> Arc<Self> {
         Arc::new_cyclic(|namespace| {
             let code = |(name, spec): (&String, &_)| {
                 let code = Code::new(namespace.clone(), name.clone(), *spec, queue.clone());
@@ -183,18 +183,18 @@ impl<P: Policy> Namespace<P> {
     }
 
     /// The code of this name, made if that is allowed.
-    pub(super) fn code(self: &Arc<Self>, name: &str) -> Result<Arc<Code<P>>, IssueError> {
+    pub(super) fn code(self: &Arc<Self>, name: &str) -> Result<Arc<Code>, IssueError> {
         self.known(name).map_or_else(|| self.make(name), Ok)
     }
 
     /// The code of this name, if there is one.
-    pub(super) fn known(&self, name: &str) -> Option<Arc<Code<P>>> {
+    pub(super) fn known(&self, name: &str) -> Option<Arc<Code>> {
         let codes = self.codes.read().unwrap_or_else(PoisonError::into_inner);
         codes.get(name).map(Arc::clone)
     }
 
     #[cold]
-    fn make(self: &Arc<Self>, name: &str) -> Result<Arc<Code<P>>, IssueError> {
+    fn make(self: &Arc<Self>, name: &str) -> Result<Arc<Code>, IssueError> {
         let Some(spec) = self.settings.auto_create else {
             return Err(IssueError::Refused(ClaimError::UnknownCode(name.to_owned())));
         };
@@ -217,7 +217,7 @@ impl<P: Policy> Namespace<P> {
     }
 
     /// Every code, by name.
-    pub(super) fn all(&self) -> Vec<Arc<Code<P>>> {
+    pub(super) fn all(&self) -> Vec<Arc<Code>> {
         by_name(&self.codes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -226,7 +226,7 @@ impl<P: Policy> Namespace<P> {
     }
 
     /// From now on no code is made; returns those that there are.
-    pub(super) fn seal(&self) -> Vec<Arc<Code<P>>> {
+    pub(super) fn seal(&self) -> Vec<Arc<Code>> {
         // Under the lock, so that no code is made unseen.
         let codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
         self.sealed.store(true, Ordering::SeqCst);
@@ -235,7 +235,7 @@ impl<P: Policy> Namespace<P> {
 }
 
 /// In the same order every time.
-fn by_name<P: Policy>(codes: &HashMap<String, Arc<Code<P>>>) -> Vec<Arc<Code<P>>> {
+fn by_name(codes: &HashMap<String, Arc<Code>>) -> Vec<Arc<Code>> {
     let mut codes: Vec<_> = codes.values().cloned().collect();
     codes.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     codes

@@ -16,11 +16,10 @@ use super::{
 };
 use crate::{
     core::{
-        policy::Policy,
         segment::{GiveBack, SegmentSpec},
     },
     keeper::{KeeperError, StoreOperation, Trouble},
-    store::{NewSegment, StoreError, with_sources},
+    store::{LayoutRecord, NewSegment, StoreError, with_sources},
 };
 
 /// How many codes are being served at a time, those included that wait for a store that fails.
@@ -30,9 +29,9 @@ const SERVED_AT_A_TIME: usize = 64;
 const WORDS: &str = "mode=segment table=";
 
 #[derive(Debug)]
-pub(super) struct Task<P: Policy> {
-    shared: Arc<Shared<P>>,
-    queue: mpsc::UnboundedReceiver<Arc<Code<P>>>,
+pub(super) struct Task {
+    shared: Arc<Shared>,
+    queue: mpsc::UnboundedReceiver<Arc<Code>>,
     refills: JoinSet<()>,
 }
 
@@ -45,10 +44,10 @@ pub struct GivenBack {
     pub lost: u64,
 }
 
-impl<P: Policy> Task<P> {
+impl Task {
     pub(super) fn new(
-        shared: Arc<Shared<P>>,
-        queue: mpsc::UnboundedReceiver<Arc<Code<P>>>,
+        shared: Arc<Shared>,
+        queue: mpsc::UnboundedReceiver<Arc<Code>>,
     ) -> Self {
         Self { shared, queue, refills: JoinSet::new() }
     }
@@ -133,10 +132,10 @@ fn count(
     }
 }
 
-async fn give<P: Policy>(
-    shared: &Shared<P>,
-    namespace: &Namespace<P>,
-    code: &Code<P>,
+async fn give(
+    shared: &Shared,
+    namespace: &Namespace,
+    code: &Code,
     back: GiveBack,
 ) -> bool {
     let GiveBack { from, token, .. } = back;
@@ -151,7 +150,7 @@ async fn give<P: Policy>(
 }
 
 /// Reserves for a code until it has what it needs, however often the store fails.
-async fn serve<P: Policy>(shared: Arc<Shared<P>>, code: Arc<Code<P>>) {
+async fn serve(shared: Arc<Shared>, code: Arc<Code>) {
     let Some(namespace) = code.namespace.upgrade() else { return };
     let mut failures = 0;
     loop {
@@ -173,7 +172,7 @@ async fn serve<P: Policy>(shared: Arc<Shared<P>>, code: Arc<Code<P>>) {
     }
 }
 
-fn failed<P: Policy>(shared: &Shared<P>, namespace: &str, error: &StoreError) {
+fn failed(shared: &Shared, namespace: &str, error: &StoreError) {
     let how = with_sources(error);
     tracing::warn!(namespace, error = how, "the store fails");
     shared.report.send_modify(|report| {
@@ -182,13 +181,13 @@ fn failed<P: Policy>(shared: &Shared<P>, namespace: &str, error: &StoreError) {
     });
 }
 
-fn pause<P: Policy>(shared: &Shared<P>, failures: &mut u32) -> Duration {
+fn pause(shared: &Shared, failures: &mut u32) -> Duration {
     *failures += 1;
     shared.pause_after(*failures - 1)
 }
 
 /// Makes tables, records and codes, however often the store fails.
-async fn prepare<P: Policy>(shared: &Shared<P>) -> Result<(), Vec<KeeperError>> {
+async fn prepare(shared: &Shared) -> Result<(), Vec<KeeperError>> {
     let mut conflicts = Vec::new();
     for namespace in &shared.namespaces {
         let name = &namespace.settings.namespace;
@@ -216,9 +215,9 @@ async fn prepare<P: Policy>(shared: &Shared<P>) -> Result<(), Vec<KeeperError>> 
     Ok(())
 }
 
-async fn prepare_namespace<P: Policy>(
-    shared: &Shared<P>,
-    namespace: &Namespace<P>,
+async fn prepare_namespace(
+    shared: &Shared,
+    namespace: &Namespace,
 ) -> Result<(), KeeperError> {
     let store = &shared.store;
     let (settings, observer) = (&namespace.settings, &*namespace.observer);
@@ -227,7 +226,8 @@ async fn prepare_namespace<P: Policy>(
         tracing::warn!(namespace = settings.namespace, "{warning}");
     }
     let ours = format!("{WORDS}{}", store.segment_table());
-    let question = store.layout_record(&settings.namespace, &ours);
+    let record = LayoutRecord::new(&ours, shared.fresh_token(), 0);
+    let question = store.create_record(&settings.namespace, &record);
     let recorded = shared.ask(observer, StoreOperation::Prepare, question).await?.words;
     if recorded != ours {
         let namespace = settings.namespace.clone();

@@ -23,6 +23,12 @@ fn yitter() -> World {
     World::new(Preset::Yitter.spec())
 }
 
+/// Settings that open every past tick.
+fn opened(world: &World) -> KeeperSettings {
+    let settings = world.settings();
+    KeeperSettings { backfill_from_ms: Some(settings.layout.epoch_ms()), ..settings }
+}
+
 fn backfill(world: &World, settings: KeeperSettings, seed: u64) -> Backfill {
     let random = Box::new(StdRng::seed_from_u64(seed));
     Backfill::with_random(settings, world.store.clone(), Arc::new(NoObserver), random)
@@ -33,11 +39,11 @@ fn backfill(world: &World, settings: KeeperSettings, seed: u64) -> Backfill {
 async fn a_tick_is_shared_out_among_all_nodes_for_ever() {
     let world = yitter();
     let node = world.node().await;
-    let (one, two) = (backfill(&world, world.settings(), 1), backfill(&world, world.settings(), 2));
+    let (one, two) = (backfill(&world, opened(&world), 1), backfill(&world, opened(&world), 2));
     let at_ms = NOW - 86_400_000;
     let mut ids: Vec<Id> = one.ids("order", 2, at_ms).await.expect("two of five");
     ids.extend(two.ids("order", 2, at_ms).await.expect("four of five"));
-    let restarted = backfill(&world, world.settings(), 3);
+    let restarted = backfill(&world, opened(&world), 3);
     let error = restarted.ids("order", 2, at_ms).await.expect_err("one is left");
     assert!(matches!(error, BackfillError::UsedUp { left: 1, of: 5, .. }), "{error}");
     ids.extend(restarted.ids("order", 1, at_ms).await.expect("the fifth"));
@@ -60,7 +66,7 @@ async fn a_tick_is_shared_out_among_all_nodes_for_ever() {
 async fn only_past_ticks_of_the_layout_have_such_ids() {
     let world = yitter();
     let _node = world.node().await;
-    let backfill = backfill(&world, world.settings(), 1);
+    let backfill = backfill(&world, opened(&world), 1);
     let epoch_ms = world.settings().layout.epoch_ms();
     for at_ms in [NOW, NOW + 1, epoch_ms - 1, i64::MIN, i64::MAX] {
         let error = backfill.ids("order", 1, at_ms).await.expect_err("not past");
@@ -79,7 +85,7 @@ async fn only_past_ticks_of_the_layout_have_such_ids() {
 async fn a_layout_that_reserves_nothing_has_none() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
     let _node = world.node().await;
-    let error = backfill(&world, world.settings(), 1).ids("order", 1, NOW - 1).await;
+    let error = backfill(&world, opened(&world), 1).ids("order", 1, NOW - 1).await;
     assert!(matches!(error, Err(BackfillError::NotReserved { .. })));
 }
 
@@ -88,22 +94,22 @@ async fn a_layout_that_reserves_nothing_has_none() {
 async fn shares_that_were_counted_otherwise_are_not_handed_out_again() {
     let world = yitter();
     let _node = world.node().await;
-    backfill(&world, world.settings(), 1).ids("order", 2, NOW - 1).await.expect("two");
-    let mut shared = world.settings();
+    backfill(&world, opened(&world), 1).ids("order", 2, NOW - 1).await.expect("two");
+    let mut shared = opened(&world);
     shared.issue.codes_shared = true;
     let error = backfill(&world, shared, 2).ids("order", 1, NOW - 1).await.expect_err("other");
     assert!(matches!(error, BackfillError::CountedOtherwise { .. }), "{error}");
     for part in ["codes.shared=false", "codes.shared=true", "table=memory"] {
         assert!(error.to_string().contains(part), "{error}");
     }
-    backfill(&world, world.settings(), 3).ids("order", 3, NOW - 1).await.expect("three");
+    backfill(&world, opened(&world), 3).ids("order", 3, NOW - 1).await.expect("three");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_loses_ids_and_gives_none_twice() {
     let world = yitter();
     let _node = world.node().await;
-    let backfill = backfill(&world, world.settings(), 1);
+    let backfill = backfill(&world, opened(&world), 1);
     let at_ms = NOW - 1;
     let first = backfill.ids("order", 1, at_ms).await.expect("one");
     world.store.fail_next(Fault::LostReply);
@@ -114,12 +120,34 @@ async fn a_lost_reply_loses_ids_and_gives_none_twice() {
     assert!(backfill.ids("order", 1, at_ms).await.is_err());
 }
 
+/// Another system may have issued equal IDs until the namespace began.
+#[tokio::test(start_paused = true)]
+async fn ticks_before_the_first_start_are_refused_unless_they_are_opened() {
+    let world = yitter();
+    let _node = world.node().await;
+    let closed = backfill(&world, world.settings(), 1);
+    for at_ms in [NOW - 86_400_000, NOW - 1, NOW, NOW + 10_000] {
+        world.store_clock.set(NOW + 20_000);
+        let error = closed.ids("order", 1, at_ms).await.expect_err("before the first start");
+        assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
+        assert!(error.to_string().contains("layout.backfill_from"), "{error}");
+    }
+    // The skew is allowed for.
+    closed.ids("order", 5, NOW + 10_001).await.expect("five");
+    let from_ms = NOW - 3_600_000;
+    let open = KeeperSettings { backfill_from_ms: Some(from_ms), ..world.settings() };
+    let open = backfill(&world, open, 2);
+    open.ids("order", 5, from_ms).await.expect("five");
+    let error = open.ids("order", 5, from_ms - 1).await.expect_err("not opened");
+    assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
+}
+
 /// The old layout's IDs of the same instants may be equal, so they are not handed out again.
 #[tokio::test(start_paused = true)]
 async fn after_a_move_to_another_layout_only_later_ticks_have_such_ids() {
     let world = yitter();
     let node = world.node().await;
-    backfill(&world, world.settings(), 1).ids("order", 5, NOW - 1).await.expect("five");
+    backfill(&world, opened(&world), 1).ids("order", 5, NOW - 1).await.expect("five");
     node.stop().await;
     world.pass(Duration::from_secs(20)).await;
     let spec = LayoutSpec {
@@ -137,7 +165,7 @@ async fn after_a_move_to_another_layout_only_later_ticks_have_such_ids() {
     );
     let moved = operator.relayout().await.expect("allowed");
     assert!(matches!(moved, Relaid::Moved(_)), "{moved:?}");
-    let old = backfill(&world, world.settings(), 2).ids("order", 1, NOW).await;
+    let old = backfill(&world, opened(&world), 2).ids("order", 1, NOW).await;
     assert!(matches!(old, Err(BackfillError::RecordChanged { .. })));
     let new = backfill(&world, wider, 3);
     let before = new.ids("order", 1, NOW).await.expect_err("before the move");
@@ -159,7 +187,7 @@ async fn after_a_restored_backup_only_later_ticks_have_such_ids() {
         Box::new(StdRng::seed_from_u64(7)),
     );
     operator.raise(Duration::from_secs(300)).await.expect("raised");
-    let backfill = backfill(&world, world.settings(), 1);
+    let backfill = backfill(&world, opened(&world), 1);
     world.pass(Duration::from_secs(1)).await;
     let before = backfill.ids("order", 1, NOW).await.expect_err("before the backup");
     assert!(matches!(before, BackfillError::OutOfRange { .. }), "{before}");

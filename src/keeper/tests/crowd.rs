@@ -10,7 +10,6 @@ use crate::{
     core::{
         clock::ManualClock,
         layout::{LayoutSpec, TimeUnit},
-        policy::Sound,
     },
     keeper::{Keeper, KeeperSettings, LeaseOperation, LeaseOutcome, tests::world::Events},
     store::MemoryStore,
@@ -31,7 +30,7 @@ async fn a_thousand_nodes_have_their_rows_within_three_seconds_and_few_conflicts
     let began = Instant::now();
     let nodes: Vec<_> = (0..NODES)
         .map(|seed| {
-            Keeper::start_with::<Sound>(
+            Keeper::start_with(
                 KeeperSettings::new(layout.clone(), "the same for all"),
                 store.clone(),
                 clock.clone(),

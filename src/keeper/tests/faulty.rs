@@ -18,7 +18,7 @@ use crate::{
     },
     store::{
         LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewSegment, Reservation, Reserved,
-        Scope, SegmentStore, Store, StoreError, Survey,
+        Scope, SegmentStore, Snapshot, Store, StoreError, Survey,
     },
 };
 
@@ -44,6 +44,8 @@ pub(super) struct FaultyStore {
     faults: Mutex<Vec<Fault>>,
     late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
     late_give_backs: Mutex<Vec<LateGiveBack>>,
+    /// What a crash falls back to, while something is visible that was not acknowledged.
+    durable: Mutex<Option<Snapshot>>,
     down: AtomicBool,
     wiped: AtomicBool,
     /// The list that waits, counted from 0, and until when.
@@ -60,6 +62,7 @@ impl FaultyStore {
             faults: Mutex::default(),
             late: Mutex::default(),
             late_give_backs: Mutex::default(),
+            durable: Mutex::default(),
             down: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
             paused_list: Mutex::default(),
@@ -84,6 +87,15 @@ impl FaultyStore {
         self.faults.lock().expect("unpoisoned").push(fault);
     }
 
+    /// No coming swap meets a fault.
+    pub(super) fn forgive(&self) {
+        self.faults.lock().expect("unpoisoned").clear();
+    }
+
+    pub(super) fn lose_row(&self, scope: &Scope, worker: u64) {
+        self.inner.lose_row(scope, worker);
+    }
+
     /// The list after `skip` others waits until it is notified.
     pub(super) fn pause_list(&self, skip: u32) -> Arc<Notify> {
         let go_on = Arc::new(Notify::new());
@@ -105,9 +117,39 @@ impl FaultyStore {
         self.down.store(down, Ordering::SeqCst);
     }
 
-    /// Rows and records seem to be gone.
-    pub(super) fn wipe(&self) {
-        self.wiped.store(true, Ordering::SeqCst);
+    /// Rows and records seem to be gone, or are back.
+    pub(super) fn wipe(&self, wiped: bool) {
+        self.wiped.store(wiped, Ordering::SeqCst);
+    }
+
+    /// Crashes: what was visible and not acknowledged is lost.
+    pub(super) fn crash(&self) {
+        if let Some(durable) = self.durable.lock().expect("unpoisoned").take() {
+            self.inner.restore(durable);
+        }
+    }
+
+    /// A write that others can see, and that nobody is told of.
+    async fn visible(&self, scope: &Scope, worker: u64, expected: Token, write: &RowWrite) -> bool {
+        let before = self.inner.snapshot();
+        self.durable.lock().expect("unpoisoned").get_or_insert(before);
+        let swapped = self.inner.swap(scope, worker, expected, write).await;
+        swapped.expect("memory does not fail")
+    }
+
+    /// A write that is durable, and with it everything before it.
+    async fn acknowledged(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool, StoreError> {
+        let swapped = self.inner.swap(scope, worker, expected, write).await?;
+        if swapped {
+            *self.durable.lock().expect("unpoisoned") = None;
+        }
+        Ok(swapped)
     }
 
     /// Segment codes are gone.
@@ -120,8 +162,7 @@ impl FaultyStore {
         let late = std::mem::take(&mut *self.late.lock().expect("unpoisoned"));
         let mut took_place = 0;
         for (scope, worker, expected, write) in late {
-            let swapped = self.inner.swap(&scope, worker, expected, &write).await;
-            took_place += usize::from(swapped.expect("memory does not fail"));
+            took_place += usize::from(self.visible(&scope, worker, expected, &write).await);
         }
         took_place
     }
@@ -160,13 +201,13 @@ impl Store for FaultyStore {
         self.inner.prepare().await
     }
 
-    async fn layout_record(
+    async fn create_record(
         &self,
         namespace: &str,
-        words: &str,
+        record: &LayoutRecord,
     ) -> Result<LayoutRecord, StoreError> {
         self.answer().await?;
-        self.inner.layout_record(namespace, words).await
+        self.inner.create_record(namespace, record).await
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
@@ -177,21 +218,21 @@ impl Store for FaultyStore {
     async fn swap_record(
         &self,
         namespace: &str,
-        expected: &str,
+        expected: Token,
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
         self.answer().await?;
         self.inner.swap_record(namespace, expected, record).await
     }
 
-    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
+    async fn create_rows(
+        &self,
+        scope: &Scope,
+        marks: &Marks,
+        tokens: &[Token],
+    ) -> Result<(), StoreError> {
         self.answer().await?;
-        self.inner.mark_complete(namespace, reserved_key).await
-    }
-
-    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
-        self.answer().await?;
-        self.inner.create_rows(scope, marks).await
+        self.inner.create_rows(scope, marks, tokens).await
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
@@ -231,14 +272,14 @@ impl Store for FaultyStore {
         self.swaps.fetch_add(1, Ordering::SeqCst);
         let fault = self.faults.lock().expect("unpoisoned").pop();
         match fault {
-            None => self.inner.swap(scope, worker, expected, write).await,
+            None => self.acknowledged(scope, worker, expected, write).await,
             Some(Fault::AfterLate) => {
                 self.deliver().await;
-                self.inner.swap(scope, worker, expected, write).await
+                self.acknowledged(scope, worker, expected, write).await
             }
             Some(Fault::NeverArrives) => Err(unavailable()),
             Some(Fault::LostReply) => {
-                self.inner.swap(scope, worker, expected, write).await?;
+                self.visible(scope, worker, expected, write).await;
                 Err(unavailable())
             }
             Some(Fault::Late) => {

@@ -193,8 +193,7 @@ async fn rows_that_are_added_later_begin_beyond_every_possible_lease() {
     let layout = world.settings().layout;
     let words = layout.words();
     // A record that says all rows were there, and no rows.
-    world.store.layout_record("default", &words).await.expect("up");
-    world.store.mark_complete("default", "0/0").await.expect("up");
+    world.record("default", &words, &["0/0"]).await;
     let node = world.start(world.settings());
     world.pass(second(2)).await;
     assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
@@ -213,8 +212,9 @@ async fn nobody_is_told_to_come_back_in_decades() {
     let mark = layout.first_position(layout.tick_clamped(4_070_908_800_000));
     let scope = crate::store::Scope::new("default", layout, 1, 1);
     let marks = crate::core::lease::Marks::all_at(mark, 2);
-    world.store.layout_record("default", &layout.words()).await.expect("up");
-    world.store.create_rows(&scope, &marks).await.expect("up");
+    world.record("default", &layout.words(), &[]).await;
+    let token = crate::core::lease::Token::from_bits(2);
+    world.store.create_rows(&scope, &marks, &[token]).await.expect("up");
     let node = world.start(settings);
     world.pass(second(5)).await;
     let trouble = node.status().trouble;

@@ -3,6 +3,7 @@
 mod backfill;
 mod clocks;
 mod crowd;
+mod durability;
 mod faulty;
 mod leases;
 mod operators;

@@ -17,7 +17,7 @@ use super::{
     world::NOW,
 };
 use crate::{
-    core::{clock::ManualClock, issue::ClaimError, policy::Sound, segment::SegmentSpec},
+    core::{clock::ManualClock, issue::ClaimError, segment::SegmentSpec},
     keeper::{
         GivenBack, IssueError, KeeperError, Observer, RefillOutcome, SegmentIssuer, SegmentKeeper,
         SegmentSettings, StoreOperation, Trouble,
@@ -70,7 +70,7 @@ impl World {
     fn start(&self, settings: SegmentSettings) -> Node {
         let refills = Arc::new(Refills::default());
         let seed = self.seeds.fetch_add(1, Ordering::SeqCst);
-        let (keeper, mut issuers) = SegmentKeeper::start_with::<Sound>(
+        let (keeper, mut issuers) = SegmentKeeper::start_with(
             vec![(settings, refills.clone())],
             self.store.clone(),
             Box::new(StdRng::seed_from_u64(seed)),
@@ -357,7 +357,9 @@ async fn the_step_follows_the_demand_so_that_refills_stay_rare() {
 #[tokio::test(start_paused = true)]
 async fn a_namespace_of_another_mode_is_refused() {
     let world = World::new();
-    world.store.layout_record("numbers", "unit=millisecond").await.expect("up");
+    let token = crate::core::lease::Token::from_bits(1);
+    let record = crate::store::LayoutRecord::new("unit=millisecond", token, 0);
+    world.store.create_record("numbers", &record).await.expect("up");
     let mut node = world.start(orders());
     let errors = node.keeper.failed().await;
     assert!(matches!(errors[..], [KeeperError::LayoutConflict { .. }]), "{errors:?}");

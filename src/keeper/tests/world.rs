@@ -17,14 +17,13 @@ use crate::{
         clock::{Clock, ManualClock},
         id::Id,
         layout::LayoutSpec,
-        lease::Row,
-        policy::Sound,
+        lease::{Row, Token},
     },
     keeper::{
         Exhaustion, Issuer, Keeper, KeeperSettings, LeaseOperation, LeaseOutcome, Observer,
         Operator, Released, RollbackAction, Status,
     },
-    store::{MemoryStore, Store},
+    store::{LayoutRecord, MemoryStore, Scope, Store},
 };
 
 pub(super) const NOW: i64 = 1_763_650_000_000;
@@ -106,6 +105,19 @@ impl World {
         KeeperSettings::new(self.spec.build().expect("valid"), "the same for all")
     }
 
+    /// Writes a layout record as a node does that was cut short, whose rows are complete or not.
+    pub(super) async fn record(&self, namespace: &str, words: &str, complete: &[&str]) {
+        let mut record = LayoutRecord::new(words, Token::from_bits(1), 0);
+        record.complete = complete.iter().map(|key| (*key).to_owned()).collect();
+        self.store.create_record(namespace, &record).await.expect("up");
+    }
+
+    /// All rows of the namespace.
+    pub(super) fn scope(&self) -> Scope {
+        let layout = self.settings().layout;
+        Scope::new("default", &layout, 0, layout.largest_worker())
+    }
+
     /// Settings for exactly this worker id.
     pub(super) fn only(&self, worker: u64) -> KeeperSettings {
         KeeperSettings { min_worker: worker, max_worker: worker, ..self.settings() }
@@ -117,7 +129,7 @@ impl World {
         clocks.push(clock.clone());
         let events = Arc::new(Events::default());
         let seed = 1_000 + clocks.len() as u64;
-        let (keeper, issuer) = Keeper::start_with::<Sound>(
+        let (keeper, issuer) = Keeper::start_with(
             settings,
             self.store.clone(),
             clock.clone(),

@@ -1,5 +1,7 @@
 //! A store in the memory of one process: for tests, simulations and hand-given worker ids.
 
+#[cfg(any(test, raindrop_planted))]
+mod crash;
 mod segments;
 
 use std::{
@@ -9,6 +11,8 @@ use std::{
 
 use async_trait::async_trait;
 
+#[cfg(any(test, raindrop_planted))]
+pub use self::crash::Snapshot;
 use self::segments::StoredSegment;
 use super::{LayoutRecord, ListedRow, Scope, Store, StoreError, Survey};
 use crate::core::{
@@ -29,7 +33,7 @@ pub struct MemoryStore {
     tables: Mutex<Tables>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Tables {
     records: BTreeMap<String, LayoutRecord>,
     rows: BTreeMap<RowKey, StoredRow>,
@@ -37,7 +41,7 @@ struct Tables {
     segments: BTreeMap<(String, String), StoredSegment>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct StoredRow {
     token: Token,
     holder: String,
@@ -71,17 +75,6 @@ impl MemoryStore {
     /// An empty store that stands for a server with a clock of its own.
     pub fn with_own_clock(clock: Arc<dyn Clock>) -> Self {
         Self { clock_is_local: false, ..Self::new(clock) }
-    }
-
-    /// Forgets a row, as a store does that breaks its promise: for tests.
-    pub fn lose_row(&self, scope: &Scope, worker: u64) {
-        self.tables().rows.remove(&key(scope, worker));
-    }
-
-    /// Forgets the layout record of a namespace, as a store does that breaks its promise: for
-    /// tests.
-    pub fn lose_record(&self, namespace: &str) {
-        self.tables().records.remove(namespace);
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -119,18 +112,14 @@ impl Store for MemoryStore {
         Ok(Vec::new())
     }
 
-    async fn layout_record(
+    async fn create_record(
         &self,
         namespace: &str,
-        words: &str,
+        record: &LayoutRecord,
     ) -> Result<LayoutRecord, StoreError> {
         let mut tables = self.tables();
-        let record = tables.records.entry(namespace.to_owned()).or_insert_with(|| LayoutRecord {
-            words: words.to_owned(),
-            complete: Vec::new(),
-            since_tick: 0,
-        });
-        Ok(record.clone())
+        let stored = tables.records.entry(namespace.to_owned());
+        Ok(stored.or_insert_with(|| record.clone()).clone())
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
@@ -140,28 +129,24 @@ impl Store for MemoryStore {
     async fn swap_record(
         &self,
         namespace: &str,
-        expected: &str,
+        expected: Token,
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
         let mut tables = self.tables();
-        let present = tables.records.get_mut(namespace).filter(|record| record.words == expected);
+        let present = tables.records.get_mut(namespace).filter(|record| record.token == expected);
         Ok(present.map(|present| *present = record.clone()).is_some())
     }
 
-    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
-        if let Some(record) = self.tables().records.get_mut(namespace)
-            && !record.complete.iter().any(|key| key == reserved_key)
-        {
-            record.complete.push(reserved_key.to_owned());
-        }
-        Ok(())
-    }
-
-    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
+    async fn create_rows(
+        &self,
+        scope: &Scope,
+        marks: &Marks,
+        tokens: &[Token],
+    ) -> Result<(), StoreError> {
         let mut tables = self.tables();
-        for worker in scope.min_worker..=scope.max_worker {
+        for (worker, token) in (scope.min_worker..=scope.max_worker).zip(tokens) {
             tables.rows.entry(key(scope, worker)).or_insert_with(|| StoredRow {
-                token: Token::UNUSED,
+                token: *token,
                 holder: String::new(),
                 lane: 0,
                 marks: marks.clone(),

@@ -8,20 +8,12 @@ use crate::{
     store::{ListedSegment, NewSegment, Reservation, Reserved, SegmentStore, StoreError},
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct StoredSegment {
     next: u64,
     step: u64,
     token: Token,
     updated_ms: i64,
-}
-
-#[cfg(test)]
-impl MemoryStore {
-    /// Segment codes are gone, as if somebody had emptied the table.
-    pub(crate) fn lose_segments(&self) {
-        self.tables().segments.clear();
-    }
 }
 
 #[async_trait]

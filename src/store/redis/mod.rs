@@ -33,7 +33,7 @@ use super::{
 use crate::core::lease::{Marks, Row, RowExpiry, RowWrite, Token};
 
 /// How many rows one script creates: it keeps others waiting.
-const ROWS_AT_ONCE: u64 = 500;
+const ROWS_AT_ONCE: usize = 500;
 
 /// The server's clock, and rows: worker id, token, holder, lane, marks, heartbeat, expiry.
 type Rows = (i64, Vec<Vec<Option<Vec<u8>>>>);
@@ -87,15 +87,17 @@ impl Store for RedisStore {
         Ok(warnings)
     }
 
-    async fn layout_record(
+    async fn create_record(
         &self,
         namespace: &str,
-        words: &str,
+        record: &LayoutRecord,
     ) -> Result<LayoutRecord, StoreError> {
         let keys = [self.keys.layout(namespace)];
-        let record: Vec<Option<Vec<u8>>> =
-            self.server.run(&scripts::LAYOUT_RECORD, &keys, &[words]).await?;
-        record_of(&keys[0], namespace, record)
+        let fields = fields_of(record);
+        let args = fields.each_ref().map(String::as_str);
+        let stored: Vec<Option<Vec<u8>>> =
+            self.server.run(&scripts::CREATE_RECORD, &keys, &args).await?;
+        record_of(&keys[0], namespace, stored)
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
@@ -111,21 +113,22 @@ impl Store for RedisStore {
     async fn swap_record(
         &self,
         namespace: &str,
-        expected: &str,
+        expected: Token,
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
         let keys = [self.keys.layout(namespace)];
-        let since_tick = record.since_tick.to_string();
-        let args = [expected, &record.words, &record.complete.join(","), &since_tick];
+        let (expected, fields) = (expected.to_string(), fields_of(record));
+        let mut args = vec![expected.as_str()];
+        args.extend(fields.iter().map(String::as_str));
         self.server.run(&scripts::SWAP_RECORD, &keys, &args).await
     }
 
-    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
-        let keys = [self.keys.layout(namespace)];
-        self.server.run(&scripts::MARK_COMPLETE, &keys, &[reserved_key]).await
-    }
-
-    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
+    async fn create_rows(
+        &self,
+        scope: &Scope,
+        marks: &Marks,
+        tokens: &[Token],
+    ) -> Result<(), StoreError> {
         let keys = [
             self.keys.scopes(),
             self.keys.workers(scope),
@@ -133,17 +136,15 @@ impl Store for RedisStore {
             self.keys.expiry(scope),
         ];
         let name = format!("{} {}", scope.reserved_key, scope.namespace);
-        let (rows, marks, token) =
-            (self.keys.rows(scope), marks.to_string(), Token::UNUSED.to_string());
-        let mut first = scope.min_worker;
-        while first <= scope.max_worker {
-            let last = scope.max_worker.min(first.saturating_add(ROWS_AT_ONCE - 1));
-            let workers: Vec<_> = (first..=last).map(worker_id).collect();
-            let mut args = vec![rows.as_str(), &name, &marks, &token];
-            args.extend(workers.iter().map(String::as_str));
+        let (rows, marks) = (self.keys.rows(scope), marks.to_string());
+        let born: Vec<[String; 2]> = (scope.min_worker..=scope.max_worker)
+            .zip(tokens)
+            .map(|(worker, token)| [worker_id(worker), token.to_string()])
+            .collect();
+        for born in born.chunks(ROWS_AT_ONCE) {
+            let mut args = vec![rows.as_str(), &name, &marks];
+            args.extend(born.iter().flatten().map(String::as_str));
             self.server.run::<()>(&scripts::CREATE_ROWS, &keys, &args).await?;
-            let Some(next) = last.checked_add(1) else { break };
-            first = next;
         }
         Ok(())
     }
@@ -250,8 +251,19 @@ fn record_of(
 ) -> Result<LayoutRecord, StoreError> {
     let mut fields = record.into_iter().map(text);
     let mut next = || fields.next().unwrap_or(Value::Null);
-    let values = vec![next(), next(), integer(next())];
+    let values = vec![next(), next(), next(), integer(next()), integer(next())];
     Reader::new(&key.name, namespace, values).layout_record()
+}
+
+/// A record's fields in the scripts' order.
+fn fields_of(record: &LayoutRecord) -> [String; 5] {
+    [
+        record.token.to_string(),
+        record.words.clone(),
+        record.complete.join(","),
+        record.since_tick.to_string(),
+        record.first_tick.to_string(),
+    ]
 }
 
 /// A row's values in the reader's order.

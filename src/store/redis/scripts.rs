@@ -12,6 +12,7 @@ macro_rules! scripts {
         pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
             Script::new(concat!(
                 include_str!("scripts/now.lua"),
+                include_str!("scripts/record.lua"),
                 include_str!(concat!("scripts/", $file))
             ))
         });
@@ -19,10 +20,9 @@ macro_rules! scripts {
 }
 
 scripts! {
-    LAYOUT_RECORD "layout_record.lua"
+    CREATE_RECORD "create_record.lua"
     READ_RECORD "read_record.lua"
     SWAP_RECORD "swap_record.lua"
-    MARK_COMPLETE "mark_complete.lua"
     CREATE_ROWS "create_rows.lua"
     SURVEY "survey.lua"
     FREE_ROWS "free_rows.lua"

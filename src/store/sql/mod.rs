@@ -32,10 +32,8 @@ use super::{
 };
 use crate::core::lease::{Marks, Row, RowExpiry, RowWrite, Token};
 
-/// How many rows one statement inserts: 4 arguments each, far below every engine's most.
+/// How many rows one statement inserts: 5 arguments each, far below every engine's most.
 const ROWS_AT_ONCE: u64 = 500;
-/// How often an update of a layout record is tried when others update it too.
-const MOST_RECORD_TRIES: u32 = 100;
 
 #[cfg(feature = "mysql")]
 pub(super) fn mysql(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
@@ -105,18 +103,20 @@ impl<E: Engine> Store for SqlStore<E> {
         connections.durability_warnings().await
     }
 
-    async fn layout_record(
+    async fn create_record(
         &self,
         namespace: &str,
-        words: &str,
+        record: &LayoutRecord,
     ) -> Result<LayoutRecord, StoreError> {
-        let mut record = self.read_record(namespace).await?;
-        if record.is_none() {
-            let args = [Arg::Text(namespace), Arg::Text(words)];
+        let mut stored = self.read_record(namespace).await?;
+        if stored.is_none() {
+            let (token, complete) = (record.token.to_string(), record.complete.join(","));
+            let mut args = record_args(record, &token, &complete).to_vec();
+            args.push(Arg::Text(namespace));
             self.connections.execute(&self.statements.insert_layout, &args).await?;
-            record = self.read_record(namespace).await?;
+            stored = self.read_record(namespace).await?;
         }
-        record.ok_or_else(|| {
+        stored.ok_or_else(|| {
             StoreError::Refused("the layout record vanished while it was being written".into())
         })
     }
@@ -132,39 +132,24 @@ impl<E: Engine> Store for SqlStore<E> {
     async fn swap_record(
         &self,
         namespace: &str,
-        expected: &str,
+        expected: Token,
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
-        let complete = record.complete.join(",");
-        let args = [
-            Arg::Text(&record.words),
-            Arg::Text(&complete),
-            integer(record.since_tick),
-            Arg::Text(namespace),
-            Arg::Text(expected),
-        ];
+        let (token, complete) = (record.token.to_string(), record.complete.join(","));
+        let expected = expected.to_string();
+        let mut args = record_args(record, &token, &complete).to_vec();
+        args.extend([Arg::Text(namespace), Arg::Text(&expected)]);
         Ok(self.connections.execute(&self.statements.swap_layout, &args).await? == 1)
     }
 
-    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
-        for _ in 0..MOST_RECORD_TRIES {
-            let Some(record) = self.read_record(namespace).await? else { return Ok(()) };
-            let mut complete = record.complete;
-            if complete.iter().any(|key| key == reserved_key) {
-                return Ok(());
-            }
-            let before = complete.join(",");
-            complete.push(reserved_key.to_owned());
-            let after = complete.join(",");
-            let args = [Arg::Text(&after), Arg::Text(namespace), Arg::Text(&before)];
-            if self.connections.execute(&self.statements.set_complete, &args).await? == 1 {
-                return Ok(());
-            }
-        }
-        Err(StoreError::Refused("the layout record is being changed all the time".into()))
-    }
-
-    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
+    async fn create_rows(
+        &self,
+        scope: &Scope,
+        marks: &Marks,
+        tokens: &[Token],
+    ) -> Result<(), StoreError> {
+        let tokens: Vec<String> = tokens.iter().map(Token::to_string).collect();
+        let mut tokens = tokens.iter();
         let Statements { count_rows, insert_rows, inserted_row, or_keep, .. } = &self.statements;
         let marks = marks.to_string();
         let mut first = scope.min_worker;
@@ -174,14 +159,15 @@ impl<E: Engine> Store for SqlStore<E> {
             // Nodes that start together insert the same rows: most find them there.
             let present = self.connections.fetch(count_rows, &in_scope(&chunk)).await?;
             let present = present.into_iter().next().unwrap_or_default();
+            let born: Vec<_> = (first..=last).zip(&mut tokens).collect();
             if self.reader("", present).count("worker_id")? < chunk.workers() {
                 let mut args = Vec::new();
-                for worker in first..=last {
+                for (worker, token) in &born {
                     let key = [Arg::Text(&scope.namespace), Arg::Text(&scope.reserved_key)];
                     args.extend(key);
-                    args.extend([integer(worker), Arg::Text(&marks)]);
+                    args.extend([integer(*worker), Arg::Text(&marks), Arg::Text(token)]);
                 }
-                let rows = vec![inserted_row.as_str(); args.len() / 4].join(",");
+                let rows = vec![inserted_row.as_str(); born.len()].join(",");
                 let sql = format!("{insert_rows}{rows} {or_keep}");
                 self.connections.execute(&sql, &args).await?;
             }
@@ -259,6 +245,17 @@ impl<E: Engine> Store for SqlStore<E> {
     async fn close(&self) {
         self.connections.close().await;
     }
+}
+
+/// A record's columns in the statements' order.
+fn record_args<'a>(record: &'a LayoutRecord, token: &'a str, complete: &'a str) -> [Arg<'a>; 5] {
+    [
+        Arg::Text(token),
+        Arg::Text(&record.words),
+        Arg::Text(complete),
+        integer(record.since_tick),
+        integer(record.first_tick),
+    ]
 }
 
 fn in_scope(scope: &Scope) -> [Arg<'_>; 4] {

@@ -86,6 +86,7 @@ impl Engine for MySqlEngine {
     const MIGRATIONS: &'static [MigrationFile] = &[
         ("worker", include_str!("../../../migrations/mysql/0001_worker.sql")),
         ("layout", include_str!("../../../migrations/mysql/0002_layout.sql")),
+        ("record", include_str!("../../../migrations/mysql/0003_record.sql")),
     ];
     const SEGMENT_MIGRATIONS: &'static [MigrationFile] =
         &[("segment", include_str!("../../../migrations/mysql/0001_segment.sql"))];
@@ -94,12 +95,15 @@ impl Engine for MySqlEngine {
     async fn open(&self) -> Result<MySqlConnection, Failure> {
         let mut connection = self.options.connect().await?;
         // Whatever the server's defaults are: a value that does not fit is an error, a statement
-        // is its own transaction, and a statement that we gave up does not wait on for a lock.
+        // is its own transaction and reads what is committed, and a statement that we gave up does
+        // not wait on for a lock. READ COMMITTED would do, but a server that replicates by
+        // statement refuses its writes.
         let seconds = self.timeout.as_secs().max(1);
         let sql = format!(
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
              SESSION autocommit = 1, SESSION innodb_lock_wait_timeout = {seconds}, \
-             SESSION lock_wait_timeout = {seconds}"
+             SESSION lock_wait_timeout = {seconds}; \
+             SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
         );
         connection.execute(AssertSqlSafe(sql)).await?;
         Ok(connection)

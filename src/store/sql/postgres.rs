@@ -94,6 +94,7 @@ impl Engine for PostgresEngine {
     const MIGRATIONS: &'static [MigrationFile] = &[
         ("worker", include_str!("../../../migrations/postgres/0001_worker.sql")),
         ("layout", include_str!("../../../migrations/postgres/0002_layout.sql")),
+        ("record", include_str!("../../../migrations/postgres/0003_record.sql")),
     ];
     const SEGMENT_MIGRATIONS: &'static [MigrationFile] =
         &[("segment", include_str!("../../../migrations/postgres/0001_segment.sql"))];

@@ -113,6 +113,7 @@ impl Engine for SqliteEngine {
     const MIGRATIONS: &'static [MigrationFile] = &[
         ("worker", include_str!("../../../migrations/sqlite/0001_worker.sql")),
         ("layout", include_str!("../../../migrations/sqlite/0002_layout.sql")),
+        ("record", include_str!("../../../migrations/sqlite/0003_record.sql")),
     ];
     const SEGMENT_MIGRATIONS: &'static [MigrationFile] =
         &[("segment", include_str!("../../../migrations/sqlite/0001_segment.sql"))];

@@ -8,7 +8,6 @@ pub(super) struct Statements {
     pub(super) layout_of: String,
     pub(super) insert_layout: String,
     pub(super) swap_layout: String,
-    pub(super) set_complete: String,
     pub(super) count_rows: String,
     pub(super) insert_rows: String,
     pub(super) inserted_row: String,
@@ -35,7 +34,7 @@ pub(super) const WORKER_COLUMNS: &[&str] = &[
     "updated_at",
 ];
 pub(super) const LAYOUT_COLUMNS: &[&str] =
-    &["namespace", "words", "complete", "since_tick", "created_at"];
+    &["namespace", "words", "complete", "since_tick", "created_at", "token", "first_tick"];
 
 /// Namespace, reserved key, smallest and largest worker id.
 const SCOPE: &str = "namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?";
@@ -54,24 +53,23 @@ impl Statements {
         );
         Self {
             layout_of: format!(
-                "SELECT words, complete, since_tick FROM {layout} WHERE namespace = ?"
+                "SELECT token, words, complete, since_tick, first_tick FROM {layout} \
+                 WHERE namespace = ?"
             ),
             insert_layout: format!(
-                "{clock}INSERT INTO {layout} (namespace, words, created_at) VALUES (?, ?, {now}) {or_keep}"
+                "{clock}INSERT INTO {layout} (token, words, complete, since_tick, first_tick, \
+                 namespace, created_at) VALUES (?, ?, ?, ?, ?, ?, {now}) {or_keep}"
             ),
             swap_layout: format!(
-                "UPDATE {layout} SET words = ?, complete = ?, since_tick = ? WHERE namespace = ? AND {} = ?",
-                dialect.exact.replace("{}", "words"),
-            ),
-            set_complete: format!(
-                "UPDATE {layout} SET complete = ? WHERE namespace = ? AND complete = ?"
+                "UPDATE {layout} SET token = ?, words = ?, complete = ?, since_tick = ?, \
+                 first_tick = ? WHERE namespace = ? AND token = ?"
             ),
             count_rows: format!("SELECT COUNT(*) FROM {worker} WHERE {SCOPE}"),
             insert_rows: format!(
                 "{clock}INSERT INTO {worker} \
-                 (namespace, reserved_key, worker_id, marks, created_at, updated_at) VALUES "
+                 (namespace, reserved_key, worker_id, marks, token, created_at, updated_at) VALUES "
             ),
-            inserted_row: format!("(?, ?, ?, ?, {now}, {now})"),
+            inserted_row: format!("(?, ?, ?, ?, ?, {now}, {now})"),
             or_keep,
             survey: format!(
                 "{clock}SELECT {}, (SELECT words FROM {layout} WHERE namespace = ?), \

@@ -76,7 +76,7 @@ fn numbers_are_never_issued_twice() {
             panic!("{}", describe(&scenario, Planting::Nothing, &failure, &ops));
         }
         if seed % 50 == 0 {
-            let again = run::<Sound>(&scenario, Planting::Nothing);
+            let again = run(&scenario, Planting::Nothing);
             assert_eq!(again.trace, outcome.trace, "seed {seed} does not repeat");
         }
         activity += outcome.activity;

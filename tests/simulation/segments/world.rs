@@ -10,7 +10,6 @@ use std::{
 use raindrop::{
     core::{
         issue::ClaimError,
-        policy::Policy,
         segment::{Numbers, SegmentSpec},
     },
     keeper::{
@@ -44,11 +43,11 @@ pub(super) struct Outcome {
     pub(super) trace: u64,
 }
 
-struct Node<P: Policy> {
+struct Node {
     process: u64,
     keeper: Option<SegmentKeeper>,
     stopping: Option<JoinHandle<GivenBack>>,
-    issuer: SegmentIssuer<P>,
+    issuer: SegmentIssuer,
 }
 
 type Answer = Result<Numbers, IssueError>;
@@ -60,10 +59,10 @@ struct Begun {
     answer: JoinHandle<(Answer, Duration)>,
 }
 
-struct World<'a, P: Policy> {
+struct World<'a> {
     scenario: &'a Scenario,
     store: Arc<Flaky>,
-    nodes: Vec<Node<P>>,
+    nodes: Vec<Node>,
     processes: u64,
     specs: HashMap<u64, SegmentSpec>,
     begun: Vec<Begun>,
@@ -75,11 +74,11 @@ struct World<'a, P: Policy> {
 }
 
 /// Runs a scenario to its end or its first failure.
-pub(super) fn run<P: Policy>(scenario: &Scenario, planting: Planting) -> Outcome {
+pub(super) fn run(scenario: &Scenario, planting: Planting) -> Outcome {
     plant(planting);
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
-        let mut world = World::<P>::new(scenario, planting);
+        let mut world = World::new(scenario, planting);
         for op in &scenario.ops {
             world.step(*op).await;
             if world.failure.is_some() {
@@ -95,7 +94,7 @@ pub(super) fn run<P: Policy>(scenario: &Scenario, planting: Planting) -> Outcome
     })
 }
 
-impl<'a, P: Policy> World<'a, P> {
+impl<'a> World<'a> {
     fn new(scenario: &'a Scenario, planting: Planting) -> Self {
         let mut world = Self {
             scenario,
@@ -117,7 +116,7 @@ impl<'a, P: Policy> World<'a, P> {
         world
     }
 
-    fn start(&mut self, node: usize) -> Node<P> {
+    fn start(&mut self, node: usize) -> Node {
         self.processes += 1;
         let process = self.processes;
         let mut settings =
@@ -128,7 +127,7 @@ impl<'a, P: Policy> World<'a, P> {
             settings = settings.with_code(code, spec);
         }
         let random = StdRng::seed_from_u64(self.scenario.seed * 1_000 + process);
-        let (keeper, mut issuers) = SegmentKeeper::start_with::<P>(
+        let (keeper, mut issuers) = SegmentKeeper::start_with(
             vec![(settings, Arc::new(NoObserver))],
             self.store.clone(),
             Box::new(random),

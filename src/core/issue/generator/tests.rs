@@ -31,7 +31,7 @@ impl Bench {
         bench
     }
 
-    fn lease(&self, lane: u64, start: u64, limit: u64) -> Arc<Grant<Sound>> {
+    fn lease(&self, lane: u64, start: u64, limit: u64) -> Arc<Grant> {
         let layout = self.generator.layout();
         let codes_max = self.generator.settings.codes_max;
         let grant = Grant::new(layout, 7, lane, start, codes_max, Waker::noop().clone());

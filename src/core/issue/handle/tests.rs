@@ -69,7 +69,7 @@ impl Bench {
         bench
     }
 
-    fn lease(&self, lane: u64, limit: u64) -> Arc<Grant<Sound>> {
+    fn lease(&self, lane: u64, limit: u64) -> Arc<Grant> {
         let waker = Waker::from(Arc::clone(&self.bell));
         let codes_max = self.generator.settings().codes_max;
         let grant = Grant::new(self.generator.layout(), 7, lane, 0, codes_max, waker);

@@ -3,12 +3,11 @@
 use loom::thread;
 
 use super::world::{World, assert_distinct, explore};
-use crate::core::policy::Sound;
 
 #[test]
 fn two_threads_never_claim_one_position() {
     explore("claims on one code", || {
-        let world = World::<Sound>::new(8);
+        let world = World::new(8);
         let other = {
             let world = world.clone();
             thread::spawn(move || {

@@ -6,7 +6,6 @@ use super::world::{
     CursorAtClock, EvictionWithoutFloor, World, assert_distinct, explore_with_preemptions,
     must_fail_with_preemptions,
 };
-use crate::core::policy::{Policy, Sound};
 
 /// An eviction walks over the whole table, so that bounding the preemptions is what makes an end
 /// of the exploration; a duplicate by a stale reader takes one.
@@ -14,8 +13,8 @@ const PREEMPTIONS: usize = 4;
 
 /// The table is full of `x`, which has issued. One thread moves the clock and has `x` evicted for
 /// `y`; the other one claims on `x` again, with a reading of the clock that may be from before.
-fn stale_reader<P: Policy>() {
-    let world = World::<P>::new(1);
+fn stale_reader() {
+    let world = World::new(1);
     let mut ids = world.claim_or_give_up("x", 2);
     let evictor = {
         let world = world.clone();
@@ -33,7 +32,7 @@ fn stale_reader<P: Policy>() {
 
 /// The same with a third thread that claims on `x`.
 fn two_readers() {
-    let world = World::<Sound>::new(1);
+    let world = World::new(1);
     let mut ids = world.claim_or_give_up("x", 1);
     let evictor = {
         let world = world.clone();
@@ -53,8 +52,8 @@ fn two_readers() {
 }
 
 /// A table of two codes, so that the evicted and the new code meet in one shard or in two.
-fn two_codes<P: Policy>() {
-    let world = World::<P>::new(2);
+fn two_codes() {
+    let world = World::new(2);
     let mut x = world.claim_or_give_up("x", 2);
     let mut y = world.claim_or_give_up("y", 1);
     let evictor = {
@@ -79,9 +78,9 @@ fn an_evicted_code_never_repeats_a_position() {
     explore_with_preemptions(
         PREEMPTIONS,
         "a stale reader of an evicted code",
-        stale_reader::<Sound>,
+        stale_reader,
     );
-    explore_with_preemptions(PREEMPTIONS, "eviction in a table of two codes", two_codes::<Sound>);
+    explore_with_preemptions(PREEMPTIONS, "eviction in a table of two codes", two_codes);
 }
 
 #[test]

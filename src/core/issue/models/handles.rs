@@ -9,17 +9,16 @@ use super::world::{
 };
 use crate::core::{
     id::Id,
-    policy::{Policy, Sound},
 };
 
 const PREEMPTIONS: usize = 4;
 
-fn take<P: Policy>(handle: &mut WorldHandle<P>, count: usize) -> Vec<Id> {
+fn take(handle: &mut WorldHandle, count: usize) -> Vec<Id> {
     (0..count).filter_map(|_| handle.try_next_id().ok()).collect()
 }
 
 /// A handle that has taken one ID and could take the rest of its tick quickly.
-fn warm<P: Policy>(world: &std::sync::Arc<World<P>>, code: &str) -> (WorldHandle<P>, Vec<Id>) {
+fn warm(world: &std::sync::Arc<World>, code: &str) -> (WorldHandle, Vec<Id>) {
     let mut handle = world.handle(code);
     let ids = take(&mut handle, 1);
     (handle, ids)
@@ -27,7 +26,7 @@ fn warm<P: Policy>(world: &std::sync::Arc<World<P>>, code: &str) -> (WorldHandle
 
 /// Two handles of one code, while the clock and its recent reading move one after the other.
 fn two_handles() {
-    let world = World::<Sound>::new(8);
+    let world = World::new(8);
     let (mut one, mut ids) = warm(&world, "a");
     let mut two = one.clone();
     let other = thread::spawn(move || take(&mut two, 2));
@@ -38,8 +37,8 @@ fn two_handles() {
     assert_distinct(ids.iter().chain(&others));
 }
 
-fn handle_and_seal<P: Policy>() {
-    let world = World::<P>::new(8);
+fn handle_and_seal() {
+    let world = World::new(8);
     let grant = world.generator.grant().expect("leased");
     let (mut handle, known) = warm(&world, "a");
     let other = thread::spawn(move || take(&mut handle, 2));
@@ -51,8 +50,8 @@ fn handle_and_seal<P: Policy>() {
 }
 
 /// The code of a handle is evicted under its hands and comes back by its name.
-fn handle_of_an_evicted_code<P: Policy>() {
-    let world = World::<P>::new(1);
+fn handle_of_an_evicted_code() {
+    let world = World::new(1);
     let (mut handle, mut ids) = warm(&world, "x");
     let evictor = {
         let world = world.clone();
@@ -71,8 +70,8 @@ fn handle_of_an_evicted_code<P: Policy>() {
 }
 
 /// Two positions are leased; the keeper raises the limit by one when it is woken.
-fn handles_and_limit<P: Policy>() {
-    let world = World::<P>::without_lease(8);
+fn handles_and_limit() {
+    let world = World::without_lease(8);
     let start = world.present();
     let grant = world.lease(0, start, start + 2);
     let (mut one, mut ids) = warm(&world, "a");
@@ -92,7 +91,7 @@ fn handles_and_limit<P: Policy>() {
 
 /// A new grant is put in place, then the old one is sealed.
 fn handle_and_swap() {
-    let world = World::<Sound>::new(8);
+    let world = World::new(8);
     let old = world.generator.grant().expect("leased");
     let (mut handle, known) = warm(&world, "a");
     let other = thread::spawn(move || {
@@ -120,7 +119,7 @@ fn handles_of_one_code_never_take_one_position() {
 
 #[test]
 fn handles_stay_below_a_sealed_mark() {
-    explore("a handle against sealing", handle_and_seal::<Sound>);
+    explore("a handle against sealing", handle_and_seal);
     must_fail("LoweredUnsealed", "below a claimed", handle_and_seal::<LoweredUnsealed>);
     must_fail("LoweredToLastClaimed", "below a claimed", handle_and_seal::<LoweredToLastClaimed>);
 }
@@ -130,7 +129,7 @@ fn a_handle_of_an_evicted_code_repeats_nothing() {
     explore_with_preemptions(
         PREEMPTIONS,
         "a handle of an evicted code",
-        handle_of_an_evicted_code::<Sound>,
+        handle_of_an_evicted_code,
     );
     must_fail_with_preemptions(
         PREEMPTIONS,
@@ -142,7 +141,7 @@ fn a_handle_of_an_evicted_code_repeats_nothing() {
 
 #[test]
 fn handles_stay_below_the_limit_and_wake_the_keeper() {
-    explore("handles against the limit", handles_and_limit::<Sound>);
+    explore("handles against the limit", handles_and_limit);
     must_fail("LimitIgnored", "above the limit", handles_and_limit::<LimitIgnored>);
 }
 

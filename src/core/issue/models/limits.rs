@@ -5,13 +5,12 @@ use loom::thread;
 use super::world::{LimitIgnored, World, assert_distinct, explore, must_fail};
 use crate::core::{
     issue::ClaimError,
-    policy::{Policy, Sound},
 };
 
 /// Two positions are leased and four are asked for. The keeper raises the limit by one position
 /// when it is woken, and sees the bell once more at the end, as it does when it goes to sleep.
-fn claims_and_renewal<P: Policy>() {
-    let world = World::<P>::without_lease(8);
+fn claims_and_renewal() {
+    let world = World::without_lease(8);
     let start = world.present();
     let grant = world.lease(0, start, start + 2);
     let spawn = || {
@@ -40,7 +39,7 @@ fn claims_and_renewal<P: Policy>() {
 
 #[test]
 fn claims_stay_below_the_limit_and_refused_ones_wake_the_keeper() {
-    explore("claims against the limit", claims_and_renewal::<Sound>);
+    explore("claims against the limit", claims_and_renewal);
 }
 
 #[test]

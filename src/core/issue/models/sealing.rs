@@ -5,11 +5,10 @@ use loom::thread;
 use super::world::{LoweredToLastClaimed, LoweredUnsealed, World, explore, must_fail};
 use crate::core::{
     issue::ClaimError,
-    policy::{Policy, Sound},
 };
 
-fn claims_and_seal<P: Policy>() {
-    let world = World::<P>::new(8);
+fn claims_and_seal() {
+    let world = World::new(8);
     let grant = world.generator.grant().expect("leased");
     let known = world.claim("a", 1).expect("room");
     let spawn = |code: &'static str| {
@@ -27,8 +26,8 @@ fn claims_and_seal<P: Policy>() {
 }
 
 /// While the table is sealed, a claim evicts the code that issued most.
-fn eviction_and_seal<P: Policy>() {
-    let world = World::<P>::new(1);
+fn eviction_and_seal() {
+    let world = World::new(1);
     let grant = world.generator.grant().expect("leased");
     let evicted = world.claim("x", 3).expect("room");
     world.set_clock(1);
@@ -45,8 +44,8 @@ fn eviction_and_seal<P: Policy>() {
 
 #[test]
 fn nothing_is_claimed_at_or_above_a_sealed_mark() {
-    explore("claims against sealing", claims_and_seal::<Sound>);
-    explore("eviction against sealing", eviction_and_seal::<Sound>);
+    explore("claims against sealing", claims_and_seal);
+    explore("eviction against sealing", eviction_and_seal);
 }
 
 #[test]

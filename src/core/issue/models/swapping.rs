@@ -3,12 +3,11 @@
 use loom::thread;
 
 use super::world::{POSITIONS_PER_TICK, World, assert_distinct, explore};
-use crate::core::policy::Sound;
 
 #[test]
 fn every_claim_comes_from_one_of_the_two_grants() {
     explore("claims against a grant swap", || {
-        let world = World::<Sound>::new(8);
+        let world = World::new(8);
         let old = world.generator.grant().expect("leased");
         let known = world.claim("a", 1).expect("room");
         let spawn = |code: &'static str| {

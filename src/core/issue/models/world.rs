@@ -25,7 +25,6 @@ use crate::core::{
         run::Run,
     },
     layout::{Layout, LayoutSpec, TimeUnit},
-    policy::Policy,
 };
 
 pub(super) const NOW_MS: i64 = 1_763_650_000_000;
@@ -72,8 +71,8 @@ impl Wake for Bell {
 }
 
 #[derive(Debug)]
-pub(super) struct World<P: Policy> {
-    pub(super) generator: Generator<P>,
+pub(super) struct World {
+    pub(super) generator: Generator,
     rules: Rules,
     clock: Arc<MovingClock>,
     bell: Arc<Bell>,
@@ -81,19 +80,19 @@ pub(super) struct World<P: Policy> {
 
 /// The world's generator, for handles that move to other threads.
 #[derive(Clone, Debug)]
-pub(super) struct Held<P: Policy>(Arc<World<P>>);
+pub(super) struct Held(Arc<World>);
 
-impl<P: Policy> Deref for Held<P> {
-    type Target = Generator<P>;
+impl Deref for Held {
+    type Target = Generator;
 
-    fn deref(&self) -> &Generator<P> {
+    fn deref(&self) -> &Generator {
         &self.0.generator
     }
 }
 
-pub(super) type WorldHandle<P> = CodeHandle<Held<P>, P>;
+pub(super) type WorldHandle = CodeHandle<Held>;
 
-impl<P: Policy> World<P> {
+impl World {
     /// A lease on lane 0 from the present tick on, without an end in sight.
     pub(super) fn new(codes_max: usize) -> Arc<Self> {
         let world = Self::without_lease(codes_max);
@@ -123,7 +122,7 @@ impl<P: Policy> World<P> {
         })
     }
 
-    pub(super) fn lease(&self, lane: u64, start: u64, limit: u64) -> Arc<Grant<P>> {
+    pub(super) fn lease(&self, lane: u64, start: u64, limit: u64) -> Arc<Grant> {
         let layout = self.generator.layout();
         let codes_max = self.generator.settings().codes_max;
         let waker = Waker::from(Arc::clone(&self.bell));
@@ -154,7 +153,7 @@ impl<P: Policy> World<P> {
         self.generator.claim(code, count).map(|Claim { ids, .. }| ids.collect())
     }
 
-    pub(super) fn handle(self: &Arc<Self>, code: &str) -> WorldHandle<P> {
+    pub(super) fn handle(self: &Arc<Self>, code: &str) -> WorldHandle {
         CodeHandle::new(Held(Arc::clone(self)), code).expect("a valid code")
     }
 

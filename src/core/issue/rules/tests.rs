@@ -1,7 +1,6 @@
 use super::*;
 use crate::core::{
     layout::{LayoutSpec, TimeUnit},
-    policy::Sound,
 };
 
 const NOW: i64 = 1_763_650_000_000;
@@ -28,7 +27,7 @@ fn at(rules: &Rules, now_ms: i64) -> Moment {
 fn an_idle_code_starts_at_the_present_tick_and_is_answered_at_once() {
     let rules = in_milliseconds();
     let moment = at(&rules, NOW);
-    let plan = rules.plan(&moment, 0, 4096, UNLIMITED, Sound).expect("fits the tick");
+    let plan = rules.plan(&moment, 0, 4096, UNLIMITED).expect("fits the tick");
     assert_eq!((plan.first, plan.end), (moment.first, moment.first + 4096));
     assert_eq!((plan.wait, plan.borrowed), (Duration::ZERO, false));
     assert_eq!(rules.layout.tick_of(plan.first), rules.layout.tick_clamped(NOW));
@@ -38,7 +37,7 @@ fn an_idle_code_starts_at_the_present_tick_and_is_answered_at_once() {
 fn what_does_not_fit_the_tick_waits_until_its_last_tick_is_due() {
     let rules = in_milliseconds();
     let moment = at(&rules, NOW);
-    let plan = |next, count| rules.plan(&moment, next, count, UNLIMITED, Sound);
+    let plan = |next, count| rules.plan(&moment, next, count, UNLIMITED);
     assert_eq!(plan(moment.first, 4097).expect("waits").wait, Duration::from_millis(1));
     assert_eq!(plan(0, 10_000).expect("waits").wait, Duration::from_millis(2));
     let last = plan(moment.first + 4096 * 1000, 4096).expect("just within max_wait");
@@ -58,7 +57,7 @@ fn borrowing_answers_at_once_from_ticks_ahead() {
     let settings = IssueSettings { borrow_ahead: Duration::from_millis(2), ..unspread() };
     let rules = rules(&LayoutSpec::for_unit(TimeUnit::Millisecond), &settings);
     let moment = at(&rules, NOW);
-    let plan = |count| rules.plan(&moment, 0, count, UNLIMITED, Sound).expect("fits");
+    let plan = |count| rules.plan(&moment, 0, count, UNLIMITED).expect("fits");
     assert!(!plan(4096).borrowed);
     assert!(plan(4097).borrowed && plan(4096 * 3).borrowed);
     assert_eq!(plan(4096 * 3).wait, Duration::ZERO);
@@ -70,7 +69,7 @@ fn borrowing_answers_at_once_from_ticks_ahead() {
 fn the_limit_is_never_passed() {
     let rules = in_milliseconds();
     let moment = at(&rules, NOW);
-    let plan = |limit| rules.plan(&moment, 0, 10, limit, Sound);
+    let plan = |limit| rules.plan(&moment, 0, 10, limit);
     assert!(plan(moment.first + 10).is_ok());
     assert_eq!(plan(moment.first + 9), Err(Refusal::Limit { needed: 10 }));
     assert_eq!(plan(0), Err(Refusal::Limit { needed: 10 }));
@@ -83,9 +82,9 @@ fn a_clock_that_is_a_little_behind_is_held_at_its_highest_reading() {
     assert!(moment.held && moment.rolled_back_ms.is_none());
     assert_eq!(moment.first, at(&rules, NOW).first);
     // While holding, ticks up to `hold` ahead are answered at once.
-    let plan = rules.plan(&moment, moment.first, 4096 * 1001, UNLIMITED, Sound).expect("held");
+    let plan = rules.plan(&moment, moment.first, 4096 * 1001, UNLIMITED).expect("held");
     assert!(plan.borrowed && plan.wait.is_zero());
-    assert!(rules.plan(&moment, moment.first, 4096 * 1001 + 1, UNLIMITED, Sound).is_err());
+    assert!(rules.plan(&moment, moment.first, 4096 * 1001 + 1, UNLIMITED).is_err());
 }
 
 #[test]
@@ -112,8 +111,8 @@ fn the_clock_must_lie_inside_the_timestamp() {
     assert_eq!(rules.moment(epoch - 1, NEVER, false), Err(MomentError::OutOfRange));
     assert_eq!(rules.moment(end, NEVER, false), Err(MomentError::OutOfRange));
     let last = rules.moment(end - 1, NEVER, false).expect("the last tick");
-    assert!(rules.plan(&last, last.first, 4096, UNLIMITED, Sound).is_ok());
-    assert!(rules.plan(&last, last.first, 4097, UNLIMITED, Sound).is_err());
+    assert!(rules.plan(&last, last.first, 4096, UNLIMITED).is_ok());
+    assert!(rules.plan(&last, last.first, 4097, UNLIMITED).is_err());
 }
 
 #[test]
@@ -128,7 +127,7 @@ fn a_new_tick_goes_on_in_the_low_sequence_bits() {
     let mut low_bits = Vec::new();
     for ms in 0..16 {
         let moment = at(&rules, NOW + ms);
-        let plan = rules.plan(&moment, next, 1, UNLIMITED, Sound).expect("fits");
+        let plan = rules.plan(&moment, next, 1, UNLIMITED).expect("fits");
         let sequence = rules.layout.sequence_of(plan.first);
         assert!((5..5 + 8).contains(&sequence), "the smallest that matches: {sequence}");
         low_bits.push(sequence % 8);
@@ -142,7 +141,7 @@ fn spreading_never_pushes_a_run_out_of_its_tick_and_never_costs_a_full_one() {
     let rules = rules(&LayoutSpec::for_unit(TimeUnit::Millisecond), &IssueSettings::default());
     let moment = at(&rules, NOW);
     let last = moment.first - 4096 + 2;
-    let plan = |next, count| rules.plan(&moment, next, count, UNLIMITED, Sound).expect("fits");
+    let plan = |next, count| rules.plan(&moment, next, count, UNLIMITED).expect("fits");
     assert_eq!(plan(last, 1).first, moment.first + 2);
     assert_eq!(plan(last, 4094).first, moment.first + 2);
     assert_eq!(plan(last, 4095).first, moment.first);
@@ -168,8 +167,8 @@ fn the_largest_claim_is_what_an_idle_code_can_get_within_the_wait() {
     let seconds = LayoutSpec { timestamp_bits: Some(41), ..LayoutSpec::for_unit(TimeUnit::Second) };
     let seconds = rules(&seconds, &unspread());
     assert_eq!(seconds.largest_claim(), 8192);
-    assert!(seconds.plan(&at(&seconds, NOW), 0, 8192, UNLIMITED, Sound).is_ok());
-    assert!(seconds.plan(&at(&seconds, NOW + 999), 0, 8192, UNLIMITED, Sound).is_ok());
-    assert!(seconds.plan(&at(&seconds, NOW), 0, 8193, UNLIMITED, Sound).is_err());
+    assert!(seconds.plan(&at(&seconds, NOW), 0, 8192, UNLIMITED).is_ok());
+    assert!(seconds.plan(&at(&seconds, NOW + 999), 0, 8192, UNLIMITED).is_ok());
+    assert!(seconds.plan(&at(&seconds, NOW), 0, 8193, UNLIMITED).is_err());
     assert_eq!(in_milliseconds().largest_claim(), 4096 * 1001);
 }

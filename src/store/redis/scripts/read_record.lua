@@ -2,4 +2,4 @@
 if redis.call('HEXISTS', KEYS[1], 'words') == 0 then
   return {}
 end
-return redis.call('HMGET', KEYS[1], 'words', 'complete', 'since_tick')
+return record_fields(KEYS[1])

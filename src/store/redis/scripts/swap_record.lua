@@ -1,6 +1,7 @@
--- KEYS: layout record. ARGV: expected words, words, complete, tick.
-if redis.call('HGET', KEYS[1], 'words') ~= ARGV[1] then
+-- KEYS: layout record. ARGV: expected token, token, words, complete, since tick, first tick.
+if redis.call('HEXISTS', KEYS[1], 'words') == 0 or record_fields(KEYS[1])[1] ~= ARGV[1] then
   return 0
 end
-redis.call('HSET', KEYS[1], 'words', ARGV[2], 'complete', ARGV[3], 'since_tick', ARGV[4])
+redis.call('HSET', KEYS[1], 'token', ARGV[2], 'words', ARGV[3], 'complete', ARGV[4],
+  'since_tick', ARGV[5], 'first_tick', ARGV[6])
 return 1

@@ -1,0 +1,200 @@
+//! A store shows writes before they are durable, and crashes.
+
+use std::time::Duration;
+
+use super::{faulty::Fault, world::World};
+use crate::{
+    core::layout::{LayoutSpec, TimeUnit},
+    keeper::{Freed, LeaseOperation, LeaseOutcome, Relaid, Trouble},
+    store::Store,
+};
+
+fn world() -> World {
+    World::new(LayoutSpec::for_unit(TimeUnit::Millisecond))
+}
+
+fn second(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// Holds every write back in the store's memory: visible, and never acknowledged.
+fn hang_the_log(world: &World) {
+    (0..100).for_each(|_| world.store.fail_next(Fault::LostReply));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewal_that_is_only_visible_raises_no_limit() {
+    let world = world();
+    let holder = world.start(world.only(5));
+    holder.issuer.leased().await;
+    let reach_ms = holder.reach_ms();
+    hang_the_log(&world);
+    world.pass(second(9)).await;
+    assert!(world.row(5).await.marks[0] > 0, "the row shows a renewal");
+    assert!(holder.reach_ms() < reach_ms - 8_000, "{} ms", holder.reach_ms());
+
+    world.store.crash();
+    world.store.forgive();
+    world.operator(world.settings()).release(5).await.expect("released");
+    let next = world.start(world.only(5));
+    next.issuer.leased().await;
+    for _ in 0..20 {
+        world.issue(&next, "order", 100).await;
+        // The holder must not issue beyond the old mark, where the next lease begins.
+        if let Ok(ids) = holder.issuer.next_ids("order", 100).await {
+            world.check("order", ids.collect());
+        }
+        world.pass(second(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_that_is_only_visible_issues_nothing() {
+    let world = world();
+    hang_the_log(&world);
+    let node = world.start(world.only(5));
+    world.pass(second(5)).await;
+    assert!(!world.row(5).await.free, "the row shows our lease");
+    assert!(node.issuer.next_id("order").await.is_err());
+    world.store.forgive();
+    world.pass(second(6)).await;
+    world.issue(&node, "order", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rotation_that_is_only_visible_keeps_the_old_lane() {
+    let world = world();
+    let node = world.node().await;
+    world.pass(second(5)).await;
+    let lane = node.lane();
+    world.issue(&node, "order", 10).await;
+    hang_the_log(&world);
+    node.clock.step(-5_000);
+    // It wakes the keeper.
+    let _ = node.issuer.next_id("order").await;
+    world.pass(second(2)).await;
+    assert!(node.events.count(LeaseOperation::Rotate, LeaseOutcome::Unknown) > 0);
+    assert_eq!(node.lane(), lane);
+    world.store.forgive();
+    world.pass(second(6)).await;
+    assert_ne!(node.lane(), lane, "the rotation counts once a write is acknowledged");
+    world.issue(&node, "order", 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn crash_of_the_store_costs_a_node_at_most_its_row() {
+    let world = world();
+    let node = world.node().await;
+    hang_the_log(&world);
+    world.pass(second(5)).await;
+    world.store.crash();
+    world.store.forgive();
+    for _ in 0..10 {
+        world.pass(second(5)).await;
+        world.issue(&node, "order", 100).await;
+    }
+    assert_eq!(node.status().trouble, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_by_an_operator_is_reported_once_it_is_durable() {
+    let world = world();
+    let holder = world.start(world.only(3));
+    holder.issuer.leased().await;
+    drop(holder);
+    hang_the_log(&world);
+    let released = world.operator(world.settings()).release(3).await;
+    assert!(world.row(3).await.free, "the row shows the release");
+    assert!(released.is_err(), "{released:?}");
+    world.store.forgive();
+    // Free already, so nothing is left to do.
+    let again = world.operator(world.settings()).release(3).await;
+    assert!(matches!(again, Ok(Freed::WasFree(_))), "{again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn move_of_the_layout_ends_with_acknowledged_writes() {
+    let world = world();
+    drop(world.node().await);
+    let spec = LayoutSpec {
+        epoch_ms: LayoutSpec::DEFAULT_EPOCH_MS - 86_400_000,
+        ..LayoutSpec::for_unit(TimeUnit::Millisecond)
+    };
+    let mut settings = world.settings();
+    settings.layout = spec.build().expect("valid");
+    let mut operator = world.operator(settings.clone());
+    hang_the_log(&world);
+    operator.relayout().await.expect_err("no write is acknowledged");
+    world.store.forgive();
+    world.store.crash();
+    assert!(matches!(operator.relayout().await, Ok(Relaid::Moved(_))));
+    let record = world.store.read_record("default").await.expect("up").expect("a record");
+    assert_eq!(record.words, settings.layout.words());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_store_is_looked_at_again_and_the_same_lease_goes_on() {
+    let world = world();
+    let node = world.node().await;
+    world.pass(second(5)).await;
+    let worker = node.worker();
+    world.store.wipe(true);
+    world.pass(second(60)).await;
+    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    world.store.wipe(false);
+    world.pass(second(6)).await;
+    assert_eq!(node.status().trouble, None);
+    assert_eq!(node.worker(), worker);
+    world.pass(second(300)).await;
+    world.issue(&node, "order", 100).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn foreign_reading_of_the_record_ends_no_node() {
+    let world = world();
+    let node = world.node().await;
+    world.pass(second(5)).await;
+    let record = world.store.read_record("default").await.expect("up").expect("a record");
+    let mut foreign = record.clone();
+    foreign.words = "another layout".into();
+    assert!(world.store.swap_record("default", record.token, &foreign).await.expect("up"));
+    world.pass(second(60)).await;
+    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert!(world.store.swap_record("default", record.token, &record).await.expect("up"));
+    world.pass(second(6)).await;
+    assert_eq!(node.status().trouble, None);
+    world.issue(&node, "order", 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_and_records_are_born_with_random_tokens() {
+    let one = world();
+    let _node = one.node().await;
+    let tokens = |rows: Vec<crate::store::ListedRow>| -> std::collections::HashSet<String> {
+        rows.iter().map(|listed| listed.row.token.to_string()).collect()
+    };
+    let rows = tokens(one.store.list().await.expect("up"));
+    assert_eq!(rows.len(), 512);
+    assert!(!rows.contains(&crate::core::lease::Token::UNUSED.to_string()));
+    let record = one.store.read_record("default").await.expect("up").expect("a record");
+    assert_ne!(record.token, crate::core::lease::Token::UNUSED);
+}
+
+/// A swap that was prepared for a row before the store was emptied and filled again.
+#[tokio::test(start_paused = true)]
+async fn swap_prepared_for_a_row_that_was_created_again_is_refused() {
+    let world = world();
+    world.store.fail_next(Fault::Late);
+    let node = world.start(world.only(5));
+    tokio::task::yield_now().await;
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    drop(node);
+    let scope = world.scope();
+    world.store.lose_row(&scope, 5);
+    let restarted = world.start(world.settings());
+    world.pass(second(1)).await;
+    drop(restarted);
+    assert_eq!(world.store.deliver().await, 0, "it names the token of a row that is gone");
+}
