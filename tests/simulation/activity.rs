@@ -68,6 +68,9 @@ activity! {
     lost_rows: "rows that vanished",
     lost_held: "of these under a holder",
     lost_records: "records that vanished",
+    store_crashes: "crashes of the store",
+    lost_writes: "visible writes that they lost",
+    restored: "backups that were restored",
     store_lost: "claims refused because the store was lost",
     coarse: "IDs with a unit of an hour or a day",
 }

@@ -27,6 +27,8 @@ pub(crate) enum FailureKind {
     MarkRanAway,
     /// A process made a row anew that vanished while it held it.
     MadeAnew,
+    /// A step of a keeper panicked.
+    KeeperPanicked,
     /// All is well again, and a node that could have a row does not issue.
     Standstill,
     /// Something panicked.

@@ -8,12 +8,12 @@ use std::{
 };
 
 use raindrop::{
-    core::{id::Id},
+    core::{id::Id, planted::cursors_made},
     keeper::{IssueError, Issuer, IssuerHandle},
 };
 use tokio::time::Instant;
 
-use crate::{check::LastOnLane, model::CODES, planted::cursors_made, store::Writer};
+use crate::{check::LastOnLane, model::CODES, store::Writer};
 
 /// A claim, and what was known when it began.
 pub(crate) struct Claim {

@@ -33,6 +33,11 @@ fn add_operators(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
     if !generator.random.random_bool(0.4) {
         return;
     }
+    if generator.random.random_bool(0.1) {
+        // A first write is the first thing that happens.
+        let added = generator.row_added_again();
+        ops.splice(0..0, added);
+    }
     for _ in 0..generator.random.random_range(1..=4) {
         let operated = generator.operated();
         let at = generator.random.random_range(0..=ops.len());
@@ -117,9 +122,11 @@ enum Kind {
     Takeover,
     Move,
     OtherLayout,
+    LogHangs,
+    StoreCrash,
 }
 
-const FAULTY: [Kind; 19] = [
+const FAULTY: [Kind; 21] = [
     Kind::SleepAll,
     Kind::Stale,
     Kind::Clock,
@@ -139,6 +146,8 @@ const FAULTY: [Kind; 19] = [
     Kind::Takeover,
     Kind::Move,
     Kind::OtherLayout,
+    Kind::LogHangs,
+    Kind::StoreCrash,
 ];
 
 /// A few kinds of faults besides what always happens: seeds that do a little of everything
@@ -341,14 +350,50 @@ impl Generator<'_> {
             }
             Kind::Move => self.move_away(ops, node),
             Kind::OtherLayout => ops.push(Op::OtherLayout),
+            Kind::LogHangs => self.log_hangs(ops, node),
+            Kind::StoreCrash => {
+                ops.push(self.fault(node));
+                ops.extend([Op::Advance { ms: self.while_ms() }, self.store_crash()]);
+                ops.extend([Op::Advance { ms: self.moment() }, self.issue()]);
+            }
         }
+    }
+
+    fn store_crash(&mut self) -> Op {
+        Op::CrashStore { lose: self.random.random_range(0..6) }
+    }
+
+    /// The store shows what it has not written down; a node reads its own write there and is
+    /// paused; the store crashes, and the row is another's.
+    fn log_hangs(&mut self, ops: &mut Vec<Op>, node: usize) {
+        let code = self.code();
+        ops.extend([Op::HangLog, Op::Advance { ms: self.while_ms() }, self.issue()]);
+        if self.random.random_bool(0.2) {
+            ops.push(Op::FreeLog);
+            return;
+        }
+        let pause = if self.often() { Op::Partition { node } } else { Op::HoldBack { node } };
+        ops.extend([pause, self.store_crash()]);
+        if self.random.random_bool(0.5) {
+            let worker = self.random.random_range(0..self.setup.workers);
+            ops.push(self.order(Order::Release { worker }));
+            ops.push(Op::Advance { ms: self.moment() });
+        } else {
+            ops.push(Op::Advance { ms: self.longer_than_ttl() });
+        }
+        ops.push(Op::Everyone { code, count: self.ids() });
+        ops.extend([Op::Advance { ms: self.moment() }, Op::Everyone { code, count: 2 }]);
+        ops.extend([Op::Heal { node }, Op::Advance { ms: self.while_ms() }, self.issue()]);
     }
 
     /// Something that a person or a failing store does, and what others do then.
     fn operated(&mut self) -> Vec<Op> {
         let worker = self.random.random_range(0..self.setup.workers);
         let rarely = self.random.random_range(0..10);
-        let mut ops = match self.random.random_range(0..10) {
+        let mut ops = match self.random.random_range(0..14) {
+            10 | 11 => return self.restored_backup(),
+            12 => return self.move_while_a_node_acquires(),
+            13 => return self.move_while_a_renewal_is_late(),
             0..3 => vec![self.order(Order::Release { worker })],
             3..5 => vec![self.order(Order::Raise)],
             5..8 => return self.relayout(),
@@ -361,6 +406,98 @@ impl Generator<'_> {
             let node = self.node();
             ops.extend([Op::Crash { node }, self.start(node)]);
             ops.extend([Op::Advance { ms: self.while_ms() }, self.issue()]);
+        }
+        ops
+    }
+
+    /// A node is cut off and loses its row after a copy of the store was made; the copy comes back
+    /// with its marks raised, and so does the node.
+    fn restored_backup(&mut self) -> Vec<Op> {
+        let (node, code) = (self.node(), self.code());
+        let mut ops = vec![Op::Issue { node, code, count: 1 }, Op::Backup];
+        if self.often() {
+            let used_up_ms = self.setup.window_ms + self.longer_than_ttl();
+            ops.extend([Op::Partition { node }, Op::Advance { ms: used_up_ms }]);
+        } else {
+            ops.extend([self.fault(node), Op::Advance { ms: self.while_ms() }]);
+        }
+        ops.extend([Op::Everyone { code, count: self.ids() }, Op::RestoreBackup]);
+        ops.extend([Op::Deliver { which: 0 }, Op::Heal { node }]);
+        for _ in 0..3 {
+            ops.extend([Op::Advance { ms: self.moment() }, Op::Everyone { code, count: 2 }]);
+        }
+        ops
+    }
+
+    /// A node looks at the record before a move of the layout, and reads rows after it.
+    fn move_while_a_node_acquires(&mut self) -> Vec<Op> {
+        let (node, code) = (self.node(), self.code());
+        let ms = pick(&mut self.random, &[300, 3_000]);
+        let mut ops = vec![Op::Everyone { code, count: 1 }];
+        if self.often() {
+            // It loses its row, and seeks another one with slow answers.
+            for worker in 0..self.setup.workers {
+                let order = Order::Release { worker };
+                ops.push(Op::Operate { order, fault: None, slow_ms: 0 });
+            }
+            ops.push(Op::Slow { node, ms });
+            ops.push(Op::Advance { ms: self.setup.renew_ms });
+        } else {
+            ops.extend([Op::Crash { node }, self.start(node), Op::Slow { node, ms }]);
+        }
+        ops.push(Op::Advance { ms: self.random.random_range(1..=5 * ms) });
+        let positions = pick(&mut self.random, &[2, 4, 8]);
+        let rollback_bits = self.setup.rollback_bits;
+        let order = Order::Relayout { earlier_ms: 60 * 86_400_000, positions, rollback_bits };
+        ops.push(Op::Operate { order, fault: None, slow_ms: 0 });
+        for _ in 0..4 {
+            ops.extend([Op::Advance { ms }, Op::Everyone { code, count: 2 }]);
+        }
+        ops.extend([Op::Heal { node }, Op::Everyone { code, count: self.ids() }]);
+        ops
+    }
+
+    /// A renewal arrives after the marks were judged for a move to a hardly larger layout.
+    fn move_while_a_renewal_is_late(&mut self) -> Vec<Op> {
+        let (node, code) = (self.node(), self.code());
+        let late = Op::Fail { node, skip: 0, fault: Fault::Late, cut: false };
+        let mut ops = vec![Op::Crash { node }, self.start(node), Op::Advance { ms: 2_000 }];
+        ops.extend([late, Op::Advance { ms: 1_500 }]);
+        // Further than a first lease reaches, and nearer than a renewed one.
+        let earlier_ms = self.random.random_range(8_000..=20_000);
+        let (positions, rollback_bits) = (self.setup.positions, self.setup.rollback_bits);
+        let order = Order::Relayout { earlier_ms, positions, rollback_bits };
+        let slow_ms = pick(&mut self.random, &[20, 200]);
+        ops.push(Op::Operate { order, fault: None, slow_ms });
+        ops.push(Op::Advance { ms: self.random.random_range(1..=6 * slow_ms) });
+        ops.extend([Op::Deliver { which: 0 }, Op::Advance { ms: 5_000 }]);
+        let other = (node + 1) % self.setup.nodes();
+        for other in [other, (other + 1) % self.setup.nodes()] {
+            if other != node {
+                ops.extend([Op::Crash { node: other }, self.start(other)]);
+            }
+        }
+        ops.push(Op::Advance { ms: 2_000 });
+        for _ in 0..12 {
+            ops.extend([Op::Everyone { code, count: self.ids() }, Op::Advance { ms: 2_000 }]);
+        }
+        ops
+    }
+
+    /// A node's first write comes late: after its row was written, lost and added again.
+    fn row_added_again(&mut self) -> Vec<Op> {
+        let (node, code) = (self.node(), self.code());
+        let mut ops = vec![
+            Op::Fail { node, skip: 0, fault: Fault::Late, cut: true },
+            Op::Advance { ms: 3_000 },
+            Op::Everyone { code, count: self.ids() },
+        ];
+        ops.extend((0..self.setup.workers).map(|worker| Op::LoseRow { worker }));
+        let other = (node + 1) % self.setup.nodes();
+        ops.extend([Op::Crash { node: other }, self.start(other)]);
+        ops.extend([Op::Advance { ms: 1_000 }, Op::Deliver { which: 0 }, Op::Heal { node }]);
+        for _ in 0..4 {
+            ops.extend([Op::Advance { ms: self.moment() }, Op::Everyone { code, count: 2 }]);
         }
         ops
     }

@@ -22,7 +22,7 @@
 //!
 //! # How to use it
 //!
-//! - `cargo test --test simulation -- --nocapture`: seeds under the sound policy, and one planted
+//! - `cargo test --test simulation -- --nocapture`: seeds without a bug, and one planted
 //!   bug after the other, each of which the same seeds must find.
 //! - `make soak SEEDS=100000`: more seeds, with progress; `FIRST=…` begins elsewhere.
 //! - `SEED=17 cargo test --test simulation replay -- --nocapture`: one seed step by step, and
@@ -47,14 +47,13 @@ mod world;
 
 use std::fmt;
 
-use raindrop::core::policy::{Bug, Sound};
 
 use self::{
     activity::Activity,
     check::{Failure, FailureKind},
     generate::generate,
     model::{Op, Scenario},
-    planted::{BUGS, Planted, Planting},
+    planted::{BUGS, Planting},
     shrink::shrink,
     world::{Extent, run},
 };
@@ -105,16 +104,16 @@ fn check(first: u64, seeds: u64, progress: u64) -> (Activity, usize) {
     let mut steps = 0;
     for seed in first..first + seeds {
         let scenario = generate(seed);
-        let outcome = run::<Planted>(&scenario, Planting::Nothing, Extent::Whole);
+        let outcome = run(&scenario, Planting::Nothing, Extent::Whole);
         if let Some(failure) = outcome.failure {
             let early = outcome.failed_early;
-            let short = shrink::<Planted>(&scenario, Planting::Nothing, failure.kind, early);
+            let short = shrink(&scenario, Planting::Nothing, failure.kind, early);
             panic!("{}", describe(&short, Planting::Nothing, &failure));
         }
         activity += outcome.activity;
         steps += scenario.ops.len();
         if seed % 50 == 0 {
-            // The production policy, and nothing that differs from run to run.
+            // Nothing differs from run to run.
             let again = run(&scenario, Planting::Nothing, Extent::Whole);
             assert_eq!(again.trace, outcome.trace, "seed {seed} does not repeat");
         }
@@ -173,16 +172,12 @@ impl fmt::Display for Found {
 /// Looks for a planted bug with the ordinary seeds. Where the first one cannot be shrunk far
 /// enough, because it needs several mishaps to come together, a few more are tried.
 fn find(planting: Planting, extent: Extent) -> Option<Found> {
-    let expected = match planting {
-        Planting::Rule(Bug::LimitWithoutCap) => FailureKind::MarkRanAway,
-        _ => FailureKind::Duplicate,
-    };
     let mut best: Option<Found> = None;
     let failing = (0..BUDGET).filter_map(|seed| {
         let scenario = generate(seed);
-        let outcome = run::<Planted>(&scenario, planting, extent);
-        let failure = outcome.failure.filter(|failure| failure.kind == expected)?;
-        let short = shrink::<Planted>(&scenario, planting, failure.kind, outcome.failed_early);
+        let outcome = run(&scenario, planting, extent);
+        let failure = outcome.failure.filter(|failure| failure.kind == planting.breaks())?;
+        let short = shrink(&scenario, planting, failure.kind, outcome.failed_early);
         let operations = scenario.ops.len();
         Some(Found { kind: failure.kind, seed, operations, short: short.ops })
     });
@@ -205,15 +200,15 @@ fn replay() {
         Planting::by_name(&name).unwrap_or_else(|| panic!("BUG={name}: unknown"))
     });
     let scenario = generate(seed);
-    let outcome = run::<Planted>(&scenario, planting, Extent::Told);
+    let outcome = run(&scenario, planting, Extent::Told);
     println!("{:#?}", scenario.setup);
     outcome.lines.iter().for_each(|line| println!("{line}"));
     let Some(failure) = outcome.failure else {
         println!("no failure; trace {:016x}", outcome.trace);
         return;
     };
-    let short = shrink::<Planted>(&scenario, planting, failure.kind, outcome.failed_early);
-    for line in run::<Planted>(&short, planting, Extent::Told).lines {
+    let short = shrink(&scenario, planting, failure.kind, outcome.failed_early);
+    for line in run(&short, planting, Extent::Told).lines {
         println!("shrunk: {line}");
     }
     panic!("{}", describe(&short, planting, &failure));

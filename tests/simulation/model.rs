@@ -235,6 +235,18 @@ pub(crate) enum Op {
         worker: u64,
     },
     LoseRecord,
+    /// From now on writes become visible, and none is acknowledged.
+    HangLog,
+    /// The log is written again: all that is visible is durable.
+    FreeLog,
+    /// The store crashes, and loses so many of the writes that were not acknowledged.
+    CrashStore {
+        lose: usize,
+    },
+    /// A copy of the store is made.
+    Backup,
+    /// The copy takes the store's place, and marks are raised before a node reaches it.
+    RestoreBackup,
 }
 
 /// A set-up with its operations, and the seed that both came from.

@@ -9,7 +9,6 @@ use std::{
 };
 
 use raindrop::{
-    core::policy::Policy,
     keeper::{Exhaustion, Issuer, Keeper, LeaseOperation, LeaseOutcome, Observer, RollbackAction},
 };
 
@@ -41,9 +40,14 @@ pub(crate) struct Events {
     borrowed: AtomicU64,
     exhausted: AtomicU64,
     clock_ahead: AtomicU64,
+    panicked: AtomicU64,
 }
 
 impl Events {
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panicked.load(Ordering::Relaxed) > 0
+    }
+
     pub(crate) fn add_to(&self, activity: &mut Activity) {
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
         activity.held += take(&self.held);
@@ -75,6 +79,10 @@ impl Observer for Events {
             RollbackAction::Refused => &self.refused,
         };
         count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn keeper_panicked(&self) {
+        self.panicked.fetch_add(1, Ordering::Relaxed);
     }
 
     fn lease_operation(&self, _: LeaseOperation, outcome: LeaseOutcome) {

@@ -17,8 +17,10 @@ use raindrop::{
 };
 
 use crate::{
-    check::FailureKind,
+    check::{Failure, FailureKind},
     model::{Fault, Order, Shape},
+    store::Moment,
+    time::SkewedClock,
     world::World,
 };
 
@@ -34,6 +36,8 @@ pub(crate) struct Operating {
     /// The layout of the last move that was finished.
     moved_to: Option<Arc<Layout>>,
     lost_record: Option<LayoutRecord>,
+    /// A copy of the store, with the layout that it says.
+    backup: Option<(Moment, String)>,
     has_lost: bool,
     /// Whether nodes must be restarted to go on.
     is_disturbed: bool,
@@ -61,6 +65,7 @@ impl Operating {
             layouts: vec![Arc::new(layout)],
             moved_to: None,
             lost_record: None,
+            backup: None,
             has_lost: false,
             is_disturbed: false,
         }
@@ -194,6 +199,7 @@ impl World<'_> {
         if !is_covered {
             return;
         }
+        self.cluster.make_durable();
         self.cluster.memory.lose_row(&scope, worker);
         (self.operating.has_lost, self.operating.is_disturbed) = (true, true);
         let mut state = self.cluster.state();
@@ -205,10 +211,59 @@ impl World<'_> {
     pub(crate) async fn lose_record(&mut self) {
         let record = self.cluster.memory.read_record("default").await.expect("memory");
         let Some(record) = record.filter(|_| self.operating.lost_record.is_none()) else { return };
+        self.cluster.make_durable();
         self.cluster.memory.lose_record("default");
         self.operating.lost_record = Some(record);
         self.operating.is_disturbed = true;
         self.cluster.state().activity.lost_records += 1;
+    }
+
+    pub(crate) async fn back_up(&mut self) {
+        if let Some(Recorded::Settled(words)) = self.recorded().await {
+            self.operating.backup = Some((self.cluster.moment(), words));
+        }
+    }
+
+    /// Restores the copy and raises its marks, while no node reaches the store. Only where that
+    /// covers everything that was leased since: the clocks are right, and no mark is beyond the
+    /// raised ones.
+    pub(crate) async fn restore_backup(&mut self) {
+        let Some((backup, words)) = self.operating.backup.clone() else { return };
+        let is_same = self.recorded().await == Some(Recorded::Settled(words.clone()))
+            && self.layout.words() == words;
+        let now_ms = self.time.now_ms();
+        let is_right = |clock: &SkewedClock| clock.peek_ms() == now_ms;
+        let millis = |ms: u64| i64::try_from(ms).expect("small");
+        let (window_ms, skew_ms) = (millis(self.setup.window_ms), millis(self.setup.skew_ms));
+        let raised = marks_beyond(&self.layout, now_ms, window_ms, skew_ms);
+        let rows = self.cluster.memory.list().await.expect("memory");
+        let is_covered = rows.iter().flat_map(|row| row.row.marks.iter()).all(|m| m <= raised[0]);
+        let clocks_are_right = is_right(&self.store_clock) && is_right(&self.clocks[0]);
+        if !(is_same && is_covered && clocks_are_right && self.setup.own_clock) {
+            return;
+        }
+        self.cluster.restore(backup);
+        let operators = self.setup.nodes();
+        self.heal(operators);
+        self.cluster.state().links[operators].faults.clear();
+        let outage = std::mem::take(&mut self.cluster.state().outage);
+        let hangs = std::mem::take(&mut self.cluster.state().log_hangs);
+        self.cluster.state().restoring = true;
+        let before = self.cluster.state().activity.operator_raised;
+        for _ in 0..MOST_RUNS {
+            self.begin(Order::Raise, Arc::clone(&self.layout), 0);
+            self.let_operators_finish().await;
+            if self.cluster.state().activity.operator_raised > before {
+                break;
+            }
+        }
+        let mut state = self.cluster.state();
+        (state.restoring, state.outage, state.log_hangs) = (false, outage, hangs);
+        state.activity.restored += 1;
+        if state.activity.operator_raised == before {
+            let detail = "no operator raises the marks".to_owned();
+            state.failure.get_or_insert(Failure { kind: FailureKind::Standstill, detail });
+        }
     }
 
     /// Puts a lost record back, finishes a move that was cut short, and restarts the nodes with
@@ -219,10 +274,7 @@ impl World<'_> {
         }
         if let Some(record) = self.operating.lost_record.take() {
             let memory = &self.cluster.memory;
-            memory.layout_record("default", &record.words).await.expect("memory");
-            for key in &record.complete {
-                memory.mark_complete("default", key).await.expect("memory");
-            }
+            memory.create_record("default", &record).await.expect("memory");
         }
         for _ in 0..MOST_RUNS {
             self.let_operators_finish().await;

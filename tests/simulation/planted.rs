@@ -1,20 +1,22 @@
-//! The policy of the simulated nodes: no rule is broken, or one on purpose.
+//! What is planted in a simulation: no bug, or one.
 //!
-//! Each simulation runs on one thread, so what is planted stands in a thread-local. The policy
-//! also counts what it is asked, because issuing does not tell when it makes a cursor.
+//! Each simulation runs on one thread, and a rule is broken on its thread only.
 
-use std::cell::Cell;
+use raindrop::core::planted::{self, Bug};
 
-use raindrop::core::planted::{Bug, planted};
+use crate::check::FailureKind;
 
 /// Every bug, in the order in which they are reported.
-pub(crate) const BUGS: [Planting; 15] = [
+pub(crate) const BUGS: [Planting; 21] = [
     Planting::Rule(Bug::LimitIgnored),
     Planting::Rule(Bug::MarkAfterIssuing),
+    Planting::Rule(Bug::VisibleIsDurable),
+    Planting::Rule(Bug::LeavingTouchesGenerator),
     Planting::TokenNotCompared,
     Planting::Rule(Bug::TokenDerived),
     Planting::Rule(Bug::OwnByHolder),
     Planting::Rule(Bug::RenewalKeepsToken),
+    Planting::Rule(Bug::TokenOfBirth),
     Planting::Rule(Bug::GoesOnAfterLowering),
     Planting::Rule(Bug::LoweredUnsealed),
     Planting::Rule(Bug::LoweredBelowStart),
@@ -24,6 +26,9 @@ pub(crate) const BUGS: [Planting; 15] = [
     Planting::Rule(Bug::EvictionWithoutFloor),
     Planting::Rule(Bug::LostReplyIsFailure),
     Planting::Rule(Bug::LimitWithoutCap),
+    Planting::Rule(Bug::RecordNotReread),
+    Planting::Rule(Bug::RelayoutWithoutFencing),
+    Planting::Rule(Bug::RaiseKeepsToken),
 ];
 
 /// What is wrong with the nodes or the store.
@@ -48,35 +53,21 @@ impl Planting {
     pub(crate) fn by_name(name: &str) -> Option<Self> {
         BUGS.into_iter().find(|bug| bug.name() == name)
     }
-}
 
-thread_local! {
-    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
-    static CURSORS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Breaks the rule that was planted on this thread.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Planted;
-
-impl Policy for Planted {
-    fn has(self, bug: Bug) -> bool {
-        if bug == Bug::CursorAtClock {
-            CURSORS.set(CURSORS.get() + 1);
+    /// The promise that it breaks.
+    pub(crate) const fn breaks(self) -> FailureKind {
+        match self {
+            Self::Rule(Bug::LimitWithoutCap) => FailureKind::MarkRanAway,
+            Self::Rule(Bug::LeavingTouchesGenerator) => FailureKind::KeeperPanicked,
+            _ => FailureKind::Duplicate,
         }
-        PLANTED.get() == Some(bug)
     }
 }
 
 /// Plants the bug on this thread, instead of the one before.
 pub(crate) fn plant(planting: Planting) {
-    PLANTED.set(match planting {
+    planted::plant(match planting {
         Planting::Rule(bug) => Some(bug),
         Planting::Nothing | Planting::TokenNotCompared => None,
     });
-}
-
-/// How many cursors were made on this thread by nodes of the policy [`Planted`].
-pub(crate) fn cursors_made() -> u64 {
-    CURSORS.get()
 }

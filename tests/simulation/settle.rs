@@ -1,6 +1,6 @@
 //! The end of a simulation: all is put right, and every node that can have a row must issue.
 
-use raindrop::{core::policy::Policy, store::Store};
+use raindrop::store::Store;
 
 use crate::{check::FailureKind, world::World};
 
@@ -56,6 +56,7 @@ impl World<'_> {
 
     async fn put_right(&mut self) {
         self.cluster.state().outage = false;
+        self.cluster.state().log_hangs = false;
         for link in 0..=self.setup.nodes() {
             self.heal(link);
             self.cluster.state().links[link].faults.clear();

@@ -15,7 +15,7 @@ use raindrop::{
     },
     store::{
         LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewSegment, Reservation, Reserved,
-        Scope, SegmentStore, Store, StoreError, Survey,
+        Scope, SegmentStore, Snapshot, Store, StoreError, Survey,
     },
 };
 use tokio::time::sleep;
@@ -43,15 +43,21 @@ pub(crate) struct Cluster {
 
 pub(crate) struct State {
     pub(crate) outage: bool,
+    /// A backup is being restored: only operators reach the store.
+    pub(crate) restoring: bool,
+    /// The store's log is not written: writes become visible, and none is acknowledged.
+    pub(crate) log_hangs: bool,
+    /// What the store held before each write that is perhaps not durable.
+    unacknowledged: Vec<Unacknowledged>,
+    writes: u64,
+    /// How often the store crashed, which ends every connection.
+    crashes: u64,
     pub(crate) links: Vec<Link>,
     pub(crate) late: Vec<LateWrite>,
     pub(crate) activity: Activity,
     pub(crate) journal: Journal,
     pub(crate) failure: Option<Failure>,
-    /// Whose write stands in each row that is held.
-    owners: BTreeMap<u64, u32>,
-    /// Marks that the last write about them lowered.
-    lowered: BTreeMap<(u64, usize), u64>,
+    seen: Seen,
     /// Writes whose outcome their writer does not know, with the token they started from.
     unknown: BTreeMap<(u32, u64), (Token, Vec<Token>)>,
     /// Up to where each node knows that it may issue.
@@ -59,12 +65,34 @@ pub(crate) struct State {
     /// How many leases each node may have begun.
     leases: BTreeMap<u32, u64>,
     surveyed: BTreeMap<u32, Surveyed>,
+    /// The processes that crashed or were replaced.
+    pub(crate) dead: BTreeSet<u32>,
+}
+
+/// What an onlooker knows of the rows as they are.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// Whose write stands in each row that is held.
+    owners: BTreeMap<u64, u32>,
+    /// Marks that the last write about them lowered.
+    lowered: BTreeMap<(u64, usize), u64>,
     /// Leases in the store that their process does not know of yet.
     new_leases: BTreeSet<(u32, u64)>,
     /// Who held the rows that vanished.
     lost: BTreeMap<u64, u32>,
-    /// The processes that crashed or were replaced.
-    pub(crate) dead: BTreeSet<u32>,
+}
+
+/// The store as it was before a write that a crash may lose.
+struct Unacknowledged {
+    write: u64,
+    before: Moment,
+}
+
+/// What the store holds, and what an onlooker knows of it.
+#[derive(Clone)]
+pub(crate) struct Moment {
+    pub(crate) held: Snapshot,
+    seen: Seen,
 }
 
 /// The way between one node and the store.
@@ -84,8 +112,8 @@ pub(crate) struct LateWrite {
 /// A write on its way.
 enum Change {
     Row(Scope, Swap),
-    /// Namespace, expected words, and the record.
-    Record(String, String, LayoutRecord),
+    /// Namespace, expected token, and the record.
+    Record(String, Token, LayoutRecord),
 }
 
 /// A compare-and-swap on its way.
@@ -144,19 +172,21 @@ impl Cluster {
             compares_tokens,
             state: Mutex::new(State {
                 outage: false,
+                restoring: false,
+                log_hangs: false,
+                unacknowledged: Vec::new(),
+                writes: 0,
+                crashes: 0,
                 links,
                 late: Vec::new(),
                 activity: Activity::default(),
                 journal: Journal::new(verbose),
                 failure: None,
-                owners: BTreeMap::new(),
-                lowered: BTreeMap::new(),
+                seen: Seen::default(),
                 unknown: BTreeMap::new(),
                 limits: BTreeMap::new(),
                 leases: BTreeMap::new(),
                 surveyed: BTreeMap::new(),
-                new_leases: BTreeSet::new(),
-                lost: BTreeMap::new(),
                 dead: BTreeSet::new(),
             }),
         })
@@ -164,6 +194,52 @@ impl Cluster {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("unpoisoned")
+    }
+
+    /// What the store holds now.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { held: self.memory.snapshot(), seen: self.state().seen.clone() }
+    }
+
+    /// Every write from now on may be lost in a crash, until one is acknowledged.
+    fn before_write(&self) {
+        let before = self.moment();
+        let mut state = self.state();
+        state.writes += 1;
+        let write = state.writes;
+        state.unacknowledged.push(Unacknowledged { write, before });
+    }
+
+    /// Loses so many of the writes that were not acknowledged, the last ones first.
+    pub(crate) fn crash(&self, lose: usize) {
+        let mut state = self.state();
+        let count = state.unacknowledged.len();
+        let lost = lose % (count + 1);
+        state.crashes += 1;
+        state.log_hangs = false;
+        state.activity.store_crashes += 1;
+        state.activity.lost_writes += lost as u64;
+        if lost > 0 {
+            let before = state.unacknowledged.swap_remove(count - lost).before;
+            state.seen = before.seen;
+            self.memory.restore(before.held);
+        }
+        // What is left was recovered from the log.
+        state.unacknowledged.clear();
+    }
+
+    /// Holds again what it held at that moment, and ends every connection.
+    pub(crate) fn restore(&self, backup: Moment) {
+        let mut state = self.state();
+        state.crashes += 1;
+        state.unacknowledged.clear();
+        state.seen = backup.seen;
+        self.memory.restore(backup.held);
+    }
+
+    /// Everything that is visible is durable.
+    pub(crate) fn make_durable(&self) {
+        self.state().unacknowledged.clear();
     }
 
     /// Lets a write that was kept back arrive.
@@ -184,7 +260,7 @@ impl Cluster {
         match &late.change {
             Change::Row(scope, swap) => self.apply(&late.writer, scope, swap).await,
             Change::Record(namespace, expected, record) => {
-                self.apply_record(&late.writer, namespace, expected, record).await
+                self.apply_record(&late.writer, namespace, *expected, record).await
             }
         }
     }
@@ -194,9 +270,10 @@ impl Cluster {
         &self,
         writer: &Writer,
         namespace: &str,
-        expected: &str,
+        expected: Token,
         record: &LayoutRecord,
     ) -> bool {
+        self.before_write();
         let answer = self.memory.swap_record(namespace, expected, record).await;
         let took_place = answer.expect("memory does not fail");
         let elapsed_ms = self.time.elapsed_ms();
@@ -214,6 +291,7 @@ impl Cluster {
         let before = self.memory.row(scope, worker).await.expect("memory does not fail");
         let Some(before) = before else { return false };
         let expected = if self.compares_tokens { expected } else { before.token };
+        self.before_write();
         let answer = self.memory.swap(scope, worker, expected, write).await;
         let took_place = answer.expect("memory does not fail");
         let mut state = self.state();
@@ -239,12 +317,12 @@ impl Cluster {
     fn learn(&self, state: &mut State, writer: &Writer, before: &Row, swap: &Swap) {
         let (worker, write) = (before.worker, &swap.write);
         if writer.is_operator {
-            state.owners.remove(&worker);
+            state.seen.owners.remove(&worker);
             // Perhaps in units of another layout.
-            state.lowered.retain(|(lowered, _), _| *lowered != worker);
+            state.seen.lowered.retain(|(lowered, _), _| *lowered != worker);
             return;
         }
-        let owner = state.owners.get(&worker).copied();
+        let owner = state.seen.owners.get(&worker).copied();
         let Surveyed { wall_ms, store_ms } = swap.surveyed;
         let is_taken = owner != Some(writer.generation);
         // A row is taken by the store's clock; a row that is held may ride out a wrong one.
@@ -264,37 +342,37 @@ impl Cluster {
                 });
             }
             if new < old {
-                state.lowered.insert((worker, lane), new);
+                state.seen.lowered.insert((worker, lane), new);
             }
         }
         if write.expiry == RowExpiry::Released {
-            state.owners.remove(&worker);
+            state.seen.owners.remove(&worker);
             return;
         }
         if is_taken || before.lane != write.lane {
             let start = before.marks[write.lane];
             state.activity.reused += u64::from(start > 0);
-            let lowered = state.lowered.get(&(worker, write.lane)) == Some(&start);
+            let lowered = state.seen.lowered.get(&(worker, write.lane)) == Some(&start);
             state.activity.lowered_starts += u64::from(lowered);
-            state.new_leases.insert((writer.generation, worker));
+            state.seen.new_leases.insert((writer.generation, worker));
         }
         if write.marks[write.lane] > before.marks[write.lane] {
-            state.lowered.remove(&(worker, write.lane));
+            state.seen.lowered.remove(&(worker, write.lane));
         }
-        state.owners.insert(worker, writer.generation);
+        state.seen.owners.insert(worker, writer.generation);
     }
 }
 
 impl State {
     /// Whether another process took the row that this one issues on.
     pub(crate) fn is_dispossessed(&self, generation: u32, worker: u64) -> bool {
-        self.owners.get(&worker).is_some_and(|owner| *owner != generation)
+        self.seen.owners.get(&worker).is_some_and(|owner| *owner != generation)
     }
 
     /// A row is gone; who held it.
     pub(crate) fn lose(&mut self, worker: u64) -> Option<u32> {
-        let owner = self.owners.remove(&worker)?;
-        self.lost.insert(worker, owner);
+        let owner = self.seen.owners.remove(&worker)?;
+        self.seen.lost.insert(worker, owner);
         Some(owner)
     }
 
@@ -313,10 +391,15 @@ impl State {
     fn confirmed(&mut self, generation: u32, worker: u64, lane: usize, limit: u64) {
         let key = (generation, worker, lane as u64);
         self.limits.insert(key, limit);
-        if self.new_leases.remove(&(generation, worker)) {
+        if self.seen.new_leases.remove(&(generation, worker)) {
             *self.leases.entry(generation).or_default() += 1;
         }
     }
+}
+
+/// A connection that a question took.
+struct Way {
+    crashes: u64,
 }
 
 fn unavailable() -> StoreError {
@@ -333,19 +416,29 @@ pub(crate) struct Connection {
 impl Connection {
     fn reachable(&self) -> Result<(), StoreError> {
         let state = self.cluster.state();
-        let cut = state.outage || state.links[self.writer.node].cut;
+        let restoring = state.restoring && !self.writer.is_operator;
+        let cut = state.outage || restoring || state.links[self.writer.node].cut;
         if cut { Err(unavailable()) } else { Ok(()) }
     }
 
-    async fn go(&self) -> Result<(), StoreError> {
+    /// Brings a question to the store; what its answer comes back on.
+    async fn go(&self) -> Result<Way, StoreError> {
         self.alive().await;
         self.reachable()?;
+        let crashes = self.cluster.state().crashes;
         if !self.cluster.latency.is_zero() {
             sleep(self.cluster.latency).await;
             self.alive().await;
             self.reachable()?;
         }
-        Ok(())
+        let way = Way { crashes };
+        self.unbroken(&way)?;
+        Ok(way)
+    }
+
+    /// A crash of the store ends every connection.
+    fn unbroken(&self, way: &Way) -> Result<(), StoreError> {
+        if self.cluster.state().crashes == way.crashes { Ok(()) } else { Err(unavailable()) }
     }
 
     /// Never goes on in a process that is dead.
@@ -356,7 +449,7 @@ impl Connection {
         }
     }
 
-    async fn come_back<T>(&self, answer: T) -> Result<T, StoreError> {
+    async fn come_back<T>(&self, way: &Way, answer: T) -> Result<T, StoreError> {
         let slow_ms = self.cluster.state().links[self.writer.node].slow_ms;
         let slow_ms = slow_ms + self.writer.slow_ms;
         let delay = self.cluster.latency + Duration::from_millis(slow_ms);
@@ -368,7 +461,33 @@ impl Connection {
         }
         self.alive().await;
         self.reachable()?;
+        self.unbroken(way)?;
         Ok(answer)
+    }
+
+    /// The number of the write that was just applied.
+    fn applied(&self) -> u64 {
+        self.cluster.state().writes
+    }
+
+    /// Brings the answer to a write back: it and everything before it is durable then.
+    async fn acknowledge<T>(&self, way: &Way, write: u64, answer: T) -> Result<T, StoreError> {
+        if self.cluster.state().log_hangs {
+            self.come_back(way, ()).await?;
+            return Err(unavailable());
+        }
+        // Acknowledged as soon as the answer is sent, whether it arrives or not.
+        self.cluster.state().unacknowledged.retain(|pending| pending.write > write);
+        self.come_back(way, answer).await
+    }
+
+    /// A refusal makes nothing durable: nothing was written.
+    async fn answer_swap(&self, way: &Way, took_place: bool) -> Result<bool, StoreError> {
+        if took_place {
+            self.acknowledge(way, self.applied(), true).await
+        } else {
+            self.come_back(way, false).await
+        }
     }
 
     fn next_fault(&self) -> Option<Fault> {
@@ -410,7 +529,7 @@ impl Connection {
     fn made(&self, there: &[ListedRow]) {
         let mut state = self.cluster.state();
         let is_there = |worker| there.iter().any(|listed| listed.row.worker == worker);
-        let mut lost = state.lost.iter();
+        let mut lost = state.seen.lost.iter();
         let own =
             lost.find(|(worker, owner)| **owner == self.writer.generation && !is_there(**worker));
         if let Some((worker, owner)) = own {
@@ -430,7 +549,6 @@ impl Connection {
         }
         if tokens.contains(&row.token) {
             state.activity.took_place += 1;
-            state.confirmed(generation, worker, row.lane, row.marks[row.lane]);
         } else {
             state.activity.lost += 1;
         }
@@ -489,43 +607,44 @@ impl Store for Connection {
     }
 
     async fn prepare(&self) -> Result<Vec<String>, StoreError> {
-        self.go().await?;
+        let way = self.go().await?;
         let answer = self.cluster.memory.prepare().await?;
-        self.come_back(answer).await
+        self.come_back(&way, answer).await
     }
 
-    async fn layout_record(
+    async fn create_record(
         &self,
         namespace: &str,
-        words: &str,
+        record: &LayoutRecord,
     ) -> Result<LayoutRecord, StoreError> {
-        self.go().await?;
-        let answer = self.cluster.memory.layout_record(namespace, words).await?;
-        self.come_back(answer).await
+        let way = self.go().await?;
+        self.cluster.before_write();
+        let answer = self.cluster.memory.create_record(namespace, record).await?;
+        self.acknowledge(&way, self.applied(), answer).await
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
-        self.go().await?;
+        let way = self.go().await?;
         let answer = self.cluster.memory.read_record(namespace).await?;
-        self.come_back(answer).await
+        self.come_back(&way, answer).await
     }
 
     async fn swap_record(
         &self,
         namespace: &str,
-        expected: &str,
+        expected: Token,
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
-        self.go().await?;
+        let way = self.go().await?;
         let fault = self.next_fault();
         let late = LateWrite {
             writer: self.writer.clone(),
-            change: Change::Record(namespace.to_owned(), expected.to_owned(), record.clone()),
+            change: Change::Record(namespace.to_owned(), expected, record.clone()),
         };
         match fault {
             None => {
                 let took_place = self.cluster.arrive(&late).await;
-                self.come_back(took_place).await
+                self.answer_swap(&way, took_place).await
             }
             Some(Fault::NeverArrives) => Err(unavailable()),
             Some(Fault::LostReply) => {
@@ -539,45 +658,45 @@ impl Store for Connection {
         }
     }
 
-    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
-        self.go().await?;
-        self.cluster.memory.mark_complete(namespace, reserved_key).await?;
-        self.come_back(()).await
-    }
-
-    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
-        self.go().await?;
+    async fn create_rows(
+        &self,
+        scope: &Scope,
+        marks: &Marks,
+        tokens: &[Token],
+    ) -> Result<(), StoreError> {
+        let way = self.go().await?;
         let there = self.cluster.memory.list().await?;
-        self.cluster.memory.create_rows(scope, marks).await?;
+        self.cluster.before_write();
+        self.cluster.memory.create_rows(scope, marks, tokens).await?;
         self.made(&there);
-        self.come_back(()).await
+        self.acknowledge(&way, self.applied(), ()).await
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
-        self.go().await?;
+        let way = self.go().await?;
         let answer = self.cluster.memory.survey(scope).await?;
-        let answer = self.come_back(answer).await?;
+        let answer = self.come_back(&way, answer).await?;
         let surveyed = Surveyed { wall_ms: self.writer.clock.peek_ms(), store_ms: answer.now_ms };
         self.cluster.state().surveyed.insert(self.writer.generation, surveyed);
         Ok(answer)
     }
 
     async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
-        self.go().await?;
+        let way = self.go().await?;
         let answer = self.cluster.memory.free_rows(scope, limit).await?;
-        self.come_back(answer).await
+        self.come_back(&way, answer).await
     }
 
     async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
-        self.go().await?;
+        let way = self.go().await?;
         let answer = self.cluster.memory.free_row_of(scope, holder).await?;
-        self.come_back(answer).await
+        self.come_back(&way, answer).await
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
-        self.go().await?;
+        let way = self.go().await?;
         let answer = self.cluster.memory.row(scope, worker).await?;
-        let row = self.come_back(answer).await?;
+        let row = self.come_back(&way, answer).await?;
         row.iter().for_each(|row| self.resolved(row));
         Ok(row)
     }
@@ -593,13 +712,13 @@ impl Store for Connection {
         let surveyed = self.cluster.state().surveyed.get(&self.writer.generation).copied();
         let (write, surveyed) = (write.clone(), surveyed.unwrap_or_default());
         let swap = Swap { worker, expected, write, surveyed };
-        self.go().await?;
+        let way = self.go().await?;
         let fault = self.next_fault();
         let apply = self.cluster.apply(&self.writer, scope, &swap);
         match fault {
             None => {
                 let took_place = apply.await;
-                let took_place = self.come_back(took_place).await?;
+                let took_place = self.answer_swap(&way, took_place).await?;
                 self.answered(worker, &swap.write, took_place);
                 Ok(took_place)
             }
@@ -619,9 +738,9 @@ impl Store for Connection {
     }
 
     async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
-        self.go().await?;
+        let way = self.go().await?;
         let answer = self.cluster.memory.list().await?;
-        self.come_back(answer).await
+        self.come_back(&way, answer).await
     }
 
     async fn close(&self) {}

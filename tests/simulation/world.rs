@@ -215,6 +215,14 @@ impl<'a> World<'a> {
             Op::KillOperators => self.kill_operators(),
             Op::LoseRow { worker } => self.lose_row(worker % self.setup.workers + 1).await,
             Op::LoseRecord => self.lose_record().await,
+            Op::HangLog => self.cluster.state().log_hangs = true,
+            Op::FreeLog => {
+                self.cluster.state().log_hangs = false;
+                self.cluster.make_durable();
+            }
+            Op::CrashStore { lose } => self.cluster.crash(lose),
+            Op::Backup => self.back_up().await,
+            Op::RestoreBackup => self.restore_backup().await,
         }
     }
 
@@ -233,6 +241,10 @@ impl<'a> World<'a> {
         let mut state = self.cluster.state();
         for node in self.nodes.iter().flatten() {
             node.events.add_to(&mut state.activity);
+            if node.events.has_panicked() {
+                let detail = format!("that of process {}", node.writer.generation);
+                state.failure.get_or_insert(Failure { kind: FailureKind::KeeperPanicked, detail });
+            }
         }
     }
 

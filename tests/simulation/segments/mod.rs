@@ -13,7 +13,7 @@ mod model;
 mod store;
 mod world;
 
-use raindrop::core::policy::{Bug, Sound};
+use raindrop::core::planted::Bug;
 
 use self::{
     activity::Activity,
@@ -22,7 +22,7 @@ use self::{
 };
 use crate::{
     number,
-    planted::{Planted, Planting},
+    planted::Planting,
     report,
     shrink::shorten,
 };
@@ -45,7 +45,7 @@ fn shrunk(scenario: &Scenario, planting: Planting) -> Vec<Op> {
     };
     shorten(&scenario.ops, join, |ops| {
         let shorter = Scenario { ops: ops.to_vec(), ..scenario.clone() };
-        run::<Planted>(&shorter, planting).failure.is_some()
+        run(&shorter, planting).failure.is_some()
     })
 }
 
@@ -70,7 +70,7 @@ fn numbers_are_never_issued_twice() {
     let mut activity = Activity::default();
     for seed in first..first + seeds {
         let scenario = generate(seed);
-        let outcome = run::<Planted>(&scenario, Planting::Nothing);
+        let outcome = run(&scenario, Planting::Nothing);
         if let Some(failure) = outcome.failure {
             let ops = shrunk(&scenario, Planting::Nothing);
             panic!("{}", describe(&scenario, Planting::Nothing, &failure, &ops));
@@ -90,7 +90,7 @@ fn planted_bugs_of_segments_are_found() {
     for planting in BUGS {
         let found = (0..SEEDS).find_map(|seed| {
             let scenario = generate(seed);
-            let failure = run::<Planted>(&scenario, planting).failure?;
+            let failure = run(&scenario, planting).failure?;
             let ops = shrunk(&scenario, planting);
             (failure.contains("twice") && ops.len() <= SHORT).then_some((seed, ops))
         });
@@ -109,7 +109,7 @@ fn replay() {
         bug.unwrap_or_else(|| panic!("BUG={name}: unknown"))
     });
     let scenario = generate(seed);
-    let outcome = run::<Planted>(&scenario, planting);
+    let outcome = run(&scenario, planting);
     match outcome.failure {
         None => println!("no failure; trace {:016x}", outcome.trace),
         Some(failure) => {

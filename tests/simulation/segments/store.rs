@@ -239,13 +239,13 @@ impl Store for Flaky {
         self.memory.prepare().await
     }
 
-    async fn layout_record(
+    async fn create_record(
         &self,
         namespace: &str,
-        words: &str,
+        record: &LayoutRecord,
     ) -> Result<LayoutRecord, StoreError> {
         self.travel().await?;
-        self.memory.layout_record(namespace, words).await
+        self.memory.create_record(namespace, record).await
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
@@ -255,18 +255,19 @@ impl Store for Flaky {
     async fn swap_record(
         &self,
         namespace: &str,
-        expected: &str,
+        expected: Token,
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
         self.memory.swap_record(namespace, expected, record).await
     }
 
-    async fn mark_complete(&self, namespace: &str, reserved_key: &str) -> Result<(), StoreError> {
-        self.memory.mark_complete(namespace, reserved_key).await
-    }
-
-    async fn create_rows(&self, scope: &Scope, marks: &Marks) -> Result<(), StoreError> {
-        self.memory.create_rows(scope, marks).await
+    async fn create_rows(
+        &self,
+        scope: &Scope,
+        marks: &Marks,
+        tokens: &[Token],
+    ) -> Result<(), StoreError> {
+        self.memory.create_rows(scope, marks, tokens).await
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
