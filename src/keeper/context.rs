@@ -109,15 +109,7 @@ impl Context {
             settings.max_worker,
         );
         let words = settings.layout.words();
-        Self {
-            words,
-            settings,
-            scope,
-            store,
-            shared,
-            bell: Arc::default(),
-            random,
-        }
+        Self { words, settings, scope, store, shared, bell: Arc::default(), random }
     }
 
     pub(super) fn stamp(&self) -> Stamp {
@@ -176,6 +168,12 @@ impl Context {
         let bound = store_ms.saturating_add(millis(max_skew));
         let now_ms = if bounded_by_store { now.wall_ms.min(bound) } else { now.wall_ms };
         Ok(Surveyed { survey, verdict, now_ms, judged: now })
+    }
+
+    /// Whether the last survey saw every row of the scope.
+    pub(super) fn has_all_rows(&self) -> bool {
+        let report = self.shared.report.borrow();
+        report.workers_held + report.workers_free >= self.scope.workers()
     }
 
     /// Whether the namespace's record is there and says what we issue by. Otherwise the rows that

@@ -54,11 +54,7 @@ pub use self::{
     status::{LeaseView, Status, Trouble},
 };
 use crate::{
-    core::{
-        clock::Clock,
-        issue::Generator,
-        violation::Violations,
-    },
+    core::{clock::Clock, issue::Generator, violation::Violations},
     store::{Store, StoreError},
 };
 

@@ -23,9 +23,7 @@ use super::{
 #[cfg(raindrop_planted)]
 use crate::core::planted::{Bug, planted};
 use crate::{
-    core::{
-        issue::RollbackPolicy,
-    },
+    core::issue::RollbackPolicy,
     store::{StoreError, with_sources},
 };
 
@@ -46,6 +44,10 @@ pub(super) struct Task {
     held: Option<Held>,
     /// Rows that are still to be given back.
     leaving: Vec<Leaving>,
+    /// Whether this process ever held a lease. What it found in the store before that need not
+    /// have been durable, so it may have to be created again, as after a restart; once an
+    /// acquire was acknowledged, everything is durable, and what is missing has vanished.
+    has_held: bool,
     /// Whether this process ever renewed a lease.
     has_renewed: bool,
     next_renewal: Instant,
@@ -77,6 +79,7 @@ impl Task {
             search: Search::default(),
             held: None,
             leaving: Vec::new(),
+            has_held: false,
             has_renewed: false,
             next_renewal: Instant::now(),
             clock_ahead_since: None,
@@ -194,11 +197,15 @@ impl Task {
                 self.until_renewal(Duration::ZERO)
             }
             Acquired::NoneFree(wait) => {
+                self.prepared = self.has_held || self.context.has_all_rows();
                 let wait = wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
                 Pause::fixed(self.context.jittered(wait))
             }
             Acquired::ClockAhead(_) | Acquired::ClockOutOfRange => Pause::fixed(CLOCK_PAUSE),
-            Acquired::RecordVanished => Pause::fixed(LONGEST_PAUSE),
+            Acquired::RecordVanished => {
+                self.prepared = self.has_held;
+                Pause::fixed(LONGEST_PAUSE)
+            }
             Acquired::Contended => Pause::fixed(self.context.jittered(SHORTEST_PAUSE)),
         })
     }
@@ -216,6 +223,7 @@ impl Task {
         let renew = self.context.settings.lease.renew;
         self.next_renewal = Instant::now() + renew.min(FIRST_RENEWAL);
         self.leaving.extend(self.held.replace(held).map(Leaving::of));
+        self.has_held = true;
         self.clock_ahead_since = None;
         self.rollback_refused = false;
         shared.report.send_if_modified(|report| {
@@ -398,8 +406,7 @@ impl Task {
         if let Some(grant) = shared.generator.grant() {
             grant.seal();
         }
-        let nothing_held =
-            self.held.is_none() && self.leaving.is_empty() && self.search.is_idle();
+        let nothing_held = self.held.is_none() && self.leaving.is_empty() && self.search.is_idle();
         if nothing_held {
             return Released::NothingHeld;
         }

@@ -54,6 +54,7 @@ activity! {
     releases: "clean releases",
     given_up: "releases that were given up",
     crashes: "crashes",
+    ended: "processes that ended because they could not join",
     conflicts: "layouts refused",
     operator_released: "rows released by an operator",
     operator_raised: "times that an operator raised all marks",

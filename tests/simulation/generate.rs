@@ -4,7 +4,10 @@
 use raindrop::core::{issue::RollbackPolicy, layout::TimeUnit};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
-use crate::model::{CODES, Fault, Op, Order, Scenario, Setup};
+use crate::{
+    model::{CODES, Fault, Op, Order, Scenario, Setup},
+    moves,
+};
 
 const NOW: i64 = 1_763_650_000_000;
 
@@ -12,6 +15,12 @@ const NOW: i64 = 1_763_650_000_000;
 pub(crate) fn generate(seed: u64) -> Scenario {
     let mut random = StdRng::seed_from_u64(seed);
     let setup = setup(&mut random);
+    // What comes together too rarely by chance.
+    match seed % 24 {
+        7 => return moves::while_a_node_acquires(seed, setup, random),
+        19 => return moves::while_a_renewal_is_late(seed, setup, random),
+        _ => {}
+    }
     let mut generator = Generator { favoured: favoured(&mut random), setup: &setup, random };
     let count = generator.random.random_range(8..40);
     let mut ops = Vec::new();
@@ -45,7 +54,7 @@ fn add_operators(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
     }
 }
 
-fn pick<T: Copy>(random: &mut StdRng, among: &[T]) -> T {
+pub(crate) fn pick<T: Copy>(random: &mut StdRng, among: &[T]) -> T {
     *among.choose(random).expect("something to choose from")
 }
 
@@ -390,10 +399,8 @@ impl Generator<'_> {
     fn operated(&mut self) -> Vec<Op> {
         let worker = self.random.random_range(0..self.setup.workers);
         let rarely = self.random.random_range(0..10);
-        let mut ops = match self.random.random_range(0..14) {
+        let mut ops = match self.random.random_range(0..12) {
             10 | 11 => return self.restored_backup(),
-            12 => return self.move_while_a_node_acquires(),
-            13 => return self.move_while_a_renewal_is_late(),
             0..3 => vec![self.order(Order::Release { worker })],
             3..5 => vec![self.order(Order::Raise)],
             5..8 => return self.relayout(),
@@ -425,61 +432,6 @@ impl Generator<'_> {
         ops.extend([Op::Deliver { which: 0 }, Op::Heal { node }]);
         for _ in 0..3 {
             ops.extend([Op::Advance { ms: self.moment() }, Op::Everyone { code, count: 2 }]);
-        }
-        ops
-    }
-
-    /// A node looks at the record before a move of the layout, and reads rows after it.
-    fn move_while_a_node_acquires(&mut self) -> Vec<Op> {
-        let (node, code) = (self.node(), self.code());
-        let ms = pick(&mut self.random, &[300, 3_000]);
-        let mut ops = vec![Op::Everyone { code, count: 1 }];
-        if self.often() {
-            // It loses its row, and seeks another one with slow answers.
-            for worker in 0..self.setup.workers {
-                let order = Order::Release { worker };
-                ops.push(Op::Operate { order, fault: None, slow_ms: 0 });
-            }
-            ops.push(Op::Slow { node, ms });
-            ops.push(Op::Advance { ms: self.setup.renew_ms });
-        } else {
-            ops.extend([Op::Crash { node }, self.start(node), Op::Slow { node, ms }]);
-        }
-        ops.push(Op::Advance { ms: self.random.random_range(1..=5 * ms) });
-        let positions = pick(&mut self.random, &[2, 4, 8]);
-        let rollback_bits = self.setup.rollback_bits;
-        let order = Order::Relayout { earlier_ms: 60 * 86_400_000, positions, rollback_bits };
-        ops.push(Op::Operate { order, fault: None, slow_ms: 0 });
-        for _ in 0..4 {
-            ops.extend([Op::Advance { ms }, Op::Everyone { code, count: 2 }]);
-        }
-        ops.extend([Op::Heal { node }, Op::Everyone { code, count: self.ids() }]);
-        ops
-    }
-
-    /// A renewal arrives after the marks were judged for a move to a hardly larger layout.
-    fn move_while_a_renewal_is_late(&mut self) -> Vec<Op> {
-        let (node, code) = (self.node(), self.code());
-        let late = Op::Fail { node, skip: 0, fault: Fault::Late, cut: false };
-        let mut ops = vec![Op::Crash { node }, self.start(node), Op::Advance { ms: 2_000 }];
-        ops.extend([late, Op::Advance { ms: 1_500 }]);
-        // Further than a first lease reaches, and nearer than a renewed one.
-        let earlier_ms = self.random.random_range(8_000..=20_000);
-        let (positions, rollback_bits) = (self.setup.positions, self.setup.rollback_bits);
-        let order = Order::Relayout { earlier_ms, positions, rollback_bits };
-        let slow_ms = pick(&mut self.random, &[20, 200]);
-        ops.push(Op::Operate { order, fault: None, slow_ms });
-        ops.push(Op::Advance { ms: self.random.random_range(1..=6 * slow_ms) });
-        ops.extend([Op::Deliver { which: 0 }, Op::Advance { ms: 5_000 }]);
-        let other = (node + 1) % self.setup.nodes();
-        for other in [other, (other + 1) % self.setup.nodes()] {
-            if other != node {
-                ops.extend([Op::Crash { node: other }, self.start(other)]);
-            }
-        }
-        ops.push(Op::Advance { ms: 2_000 });
-        for _ in 0..12 {
-            ops.extend([Op::Everyone { code, count: self.ids() }, Op::Advance { ms: 2_000 }]);
         }
         ops
     }

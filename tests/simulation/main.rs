@@ -22,12 +22,13 @@
 //!
 //! # How to use it
 //!
-//! - `cargo test --test simulation -- --nocapture`: seeds without a bug, and one planted
+//! - `make simulation`: seeds without a bug, and one planted
 //!   bug after the other, each of which the same seeds must find.
-//! - `make soak SEEDS=100000`: more seeds, with progress; `FIRST=…` begins elsewhere.
-//! - `SEED=17 cargo test --test simulation replay -- --nocapture`: one seed step by step, and
-//!   with `BUG=LimitIgnored` under that bug.
+//! - `make soak-simulation SEEDS=1000000`: more seeds, with progress; `FIRST=…` begins elsewhere.
+//! - `make simulation ONLY=replay SEED=17`: one seed step by step, and with `BUG=LimitIgnored`
+//!   under that bug.
 
+#![cfg(raindrop_planted)]
 #![expect(clippy::print_stdout, reason = "the figures of a run are its result")]
 
 mod activity;
@@ -35,6 +36,7 @@ mod check;
 mod claim;
 mod generate;
 mod model;
+mod moves;
 mod node;
 mod operating;
 mod planted;
@@ -46,7 +48,6 @@ mod time;
 mod world;
 
 use std::fmt;
-
 
 use self::{
     activity::Activity,
@@ -91,7 +92,7 @@ fn describe(scenario: &Scenario, planting: Planting, failure: &Failure) -> Strin
     };
     let ops: String = scenario.ops.iter().map(|op| format!("\n  {op:?}")).collect();
     format!(
-        "{failure}\nreplay: SEED={} {bug}cargo test --test simulation replay -- --nocapture\n{:?}\nshrunk to {} operations:{ops}",
+        "{failure}\nreplay: make simulation ONLY=replay SEED={} {bug}\n{:?}\nshrunk to {} operations:{ops}",
         scenario.seed,
         scenario.setup,
         scenario.ops.len(),

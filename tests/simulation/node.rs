@@ -8,8 +8,8 @@ use std::{
     },
 };
 
-use raindrop::{
-    keeper::{Exhaustion, Issuer, Keeper, LeaseOperation, LeaseOutcome, Observer, RollbackAction},
+use raindrop::keeper::{
+    Exhaustion, Issuer, Keeper, LeaseOperation, LeaseOutcome, Observer, RollbackAction,
 };
 
 use crate::{activity::Activity, claim::SharedHandle, store::Writer};

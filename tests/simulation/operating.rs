@@ -210,7 +210,10 @@ impl World<'_> {
 
     pub(crate) async fn lose_record(&mut self) {
         let record = self.cluster.memory.read_record("default").await.expect("memory");
-        let Some(record) = record.filter(|_| self.operating.lost_record.is_none()) else { return };
+        // Before there are rows, a store without a record is one that nobody used yet.
+        let is_used = |record: &LayoutRecord| !record.complete.is_empty();
+        let record = record.filter(|_| self.operating.lost_record.is_none()).filter(is_used);
+        let Some(record) = record else { return };
         self.cluster.make_durable();
         self.cluster.memory.lose_record("default");
         self.operating.lost_record = Some(record);
@@ -270,7 +273,7 @@ impl World<'_> {
     /// the recorded layout.
     pub(crate) async fn finish_operations(&mut self) {
         if !self.operating.is_disturbed {
-            return;
+            return self.let_operators_finish().await;
         }
         if let Some(record) = self.operating.lost_record.take() {
             let memory = &self.cluster.memory;

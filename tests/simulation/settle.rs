@@ -29,6 +29,8 @@ impl World<'_> {
         self.issuing.fill(false);
         for _ in 0..longest_ms.div_ceil(LOOK_MS) {
             for node in 0..self.setup.nodes() {
+                // Whatever watches over processes starts those that ended.
+                self.start(node, true);
                 if !self.issuing[node] {
                     self.issue(node, 0, 1);
                 }

@@ -237,6 +237,11 @@ impl Cluster {
         self.memory.restore(backup.held);
     }
 
+    /// Whether a crash would lose nothing.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.state().unacknowledged.is_empty()
+    }
+
     /// Everything that is visible is durable.
     pub(crate) fn make_durable(&self) {
         self.state().unacknowledged.clear();
@@ -528,10 +533,13 @@ impl Connection {
     /// Rows were made where there were none; not by whoever held them when they vanished.
     fn made(&self, there: &[ListedRow]) {
         let mut state = self.cluster.state();
+        let generation = self.writer.generation;
+        let held = state.limits(generation);
         let is_there = |worker| there.iter().any(|listed| listed.row.worker == worker);
-        let mut lost = state.seen.lost.iter();
-        let own =
-            lost.find(|(worker, owner)| **owner == self.writer.generation && !is_there(**worker));
+        let own = state.seen.lost.iter().find(|(worker, owner)| {
+            let knew = held.keys().any(|(known, _)| known == *worker);
+            **owner == generation && knew && !is_there(**worker)
+        });
         if let Some((worker, owner)) = own {
             let detail = format!("process {owner} made the row of worker {worker} anew");
             state.failure.get_or_insert(Failure { kind: FailureKind::MadeAnew, detail });

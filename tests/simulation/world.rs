@@ -9,9 +9,7 @@ use std::{
 };
 
 use raindrop::{
-    core::{
-        layout::{Layout, LayoutSpec, TimeUnit},
-    },
+    core::layout::{Layout, LayoutSpec, TimeUnit},
     keeper::{IssueError, Keeper, KeeperError, KeeperSettings, NoObserver, Released, Trouble},
     store::{MemoryStore, Scope, Store},
 };
@@ -238,12 +236,27 @@ impl<'a> World<'a> {
             pause.as_mut().poll(context)
         })
         .await;
+        self.end_failed();
         let mut state = self.cluster.state();
         for node in self.nodes.iter().flatten() {
             node.events.add_to(&mut state.activity);
             if node.events.has_panicked() {
                 let detail = format!("that of process {}", node.writer.generation);
                 state.failure.get_or_insert(Failure { kind: FailureKind::KeeperPanicked, detail });
+            }
+        }
+    }
+
+    /// Ends the processes whose keeper gave up: they exit with the code of a wrong configuration.
+    fn end_failed(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        for node in 0..self.nodes.len() {
+            let keeper = self.nodes[node].as_mut().and_then(|node| node.keeper.as_mut());
+            let failed =
+                keeper.is_some_and(|keeper| pin!(keeper.failed()).poll(&mut context).is_ready());
+            if failed {
+                self.bury(node);
+                self.cluster.state().activity.ended += 1;
             }
         }
     }
@@ -386,7 +399,8 @@ impl<'a> World<'a> {
     async fn other_layout(&mut self) {
         let scope = Scope::new("default", &self.layout, 1, self.setup.workers);
         let survey = self.cluster.memory.survey(&scope).await.expect("memory does not fail");
-        if survey.record.is_none() {
+        // A stranger that comes first is none.
+        if survey.record.is_none() || !self.cluster.is_durable() {
             return;
         }
         let unit = match self.setup.unit {
@@ -394,7 +408,7 @@ impl<'a> World<'a> {
             _ => TimeUnit::Second,
         };
         let layout = LayoutSpec::for_unit(unit).build().expect("a valid layout");
-        let writer = self.next_writer(0);
+        let writer = Writer { layout: Arc::new(layout.clone()), ..self.next_writer(0) };
         let (mut keeper, _) = Keeper::start_with(
             KeeperSettings::new(layout, "a stranger"),
             Arc::new(self.connection(&writer)),

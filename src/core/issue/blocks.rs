@@ -3,9 +3,7 @@
 use std::{fmt, ops::Deref, time::Duration};
 
 use super::{ClaimError, CodeHandle, Generator, Run};
-use crate::core::{
-    id::Id,
-};
+use crate::core::id::Id;
 
 /// How old a block may grow by default.
 const MAX_AGE_MS: i64 = 10;

@@ -168,11 +168,7 @@ impl Generator {
     ///
     /// When it is not, and why.
     #[cold]
-    pub(super) fn consider(
-        &self,
-        grant: &Arc<Grant>,
-        denied: &Denied,
-    ) -> Result<(), ClaimError> {
+    pub(super) fn consider(&self, grant: &Arc<Grant>, denied: &Denied) -> Result<(), ClaimError> {
         match denied {
             Denied::Closed if grant.is_sealed() && self.is_current(grant) => {
                 Err(ClaimError::NoLease)

@@ -7,11 +7,7 @@ use super::{
     cursor::Cursor,
     grant::{Denied, Grant, Granted},
 };
-use crate::core::{
-    clock::Recent,
-    id::Id,
-    sync::Arc,
-};
+use crate::core::{clock::Recent, id::Id, sync::Arc};
 
 /// Hands out IDs of one code. It remembers where the code's cursor is and which positions the
 /// clock and the lease allow, so that most IDs take one reading of the clock and one atomic step.

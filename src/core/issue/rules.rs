@@ -154,7 +154,8 @@ impl Rules {
         moment: &Moment,
         next: u64,
         count: u64,
-        limit: u64) -> Result<Plan, Refusal> {
+        limit: u64,
+    ) -> Result<Plan, Refusal> {
         let first = if next < moment.first { self.spread(moment.first, next, count) } else { next };
         let end = first + count;
         if end > moment.wait_end {

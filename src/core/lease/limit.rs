@@ -57,9 +57,7 @@ pub fn marks_beyond(layout: &Layout, store_now_ms: i64, window_ms: i64, skew_ms:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{
-        layout::{LayoutSpec, TimeUnit},
-    };
+    use crate::core::layout::{LayoutSpec, TimeUnit};
 
     const NOW: i64 = 1_763_650_000_000;
 
@@ -93,10 +91,7 @@ mod tests {
         let first = layout.first_position(layout.tick_clamped(NOW));
         let per_tick = layout.positions_per_tick();
         let request = LimitRequest { highest_next: first + 100, refused: 5, ..fresh(0, 10_000) };
-        assert_eq!(
-            limit_for(&layout, &request),
-            first + 105 + (per_tick - 105).div_ceil(16)
-        );
+        assert_eq!(limit_for(&layout, &request), first + 105 + (per_tick - 105).div_ceil(16));
         // An idle code starts at the present tick, far above the lease's start.
         let request = LimitRequest { refused: per_tick / 2, ..fresh(0, 10_000) };
         assert!(limit_for(&layout, &request) > first + per_tick / 2);

@@ -264,11 +264,9 @@ mod tests {
             let text = relayout.to_string();
             assert!(text.len() <= 1_000, "it fits the column: {text}");
             assert_eq!(Recorded::read(&text), Ok(Recorded::Moving(relayout)));
-            for other in [
-                text.replace("from=", "from=0"),
-                text.replace("stage=", "at="),
-                format!("{text} "),
-            ] {
+            for other in
+                [text.replace("from=", "from=0"), text.replace("stage=", "at="), format!("{text} ")]
+            {
                 assert!(Recorded::read(&other).is_err(), "{other}");
             }
         }

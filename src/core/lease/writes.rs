@@ -38,7 +38,8 @@ impl Lease {
         marks: &Marks,
         lane: usize,
         now_ms: i64,
-        reach_ms: i64) -> Self {
+        reach_ms: i64,
+    ) -> Self {
         let start = marks[lane];
         let request = LimitRequest {
             old_limit: start,

@@ -15,9 +15,7 @@ use tokio::{
 
 use super::shared::Namespace;
 use crate::{
-    core::{
-        segment::{SegmentCursor, SegmentSpec},
-    },
+    core::segment::{SegmentCursor, SegmentSpec},
     keeper::{Observer, Trouble},
 };
 

@@ -34,11 +34,7 @@ pub struct SegmentHandle {
 }
 
 impl SegmentHandle {
-    pub(super) fn new(
-        shared: &Arc<Shared>,
-        namespace: &Arc<Namespace>,
-        code: Arc<Code>,
-    ) -> Self {
+    pub(super) fn new(shared: &Arc<Shared>, namespace: &Arc<Namespace>, code: Arc<Code>) -> Self {
         Self { shared: Arc::clone(shared), namespace: Arc::clone(namespace), code, seen: 0 }
     }
 

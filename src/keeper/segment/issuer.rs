@@ -9,12 +9,7 @@ use super::{
     shared::{Namespace, Shared},
 };
 use crate::{
-    core::{
-        code::is_valid_code,
-        id::Id,
-        issue::ClaimError,
-        segment::Numbers,
-    },
+    core::{code::is_valid_code, id::Id, issue::ClaimError, segment::Numbers},
     keeper::IssueError,
 };
 

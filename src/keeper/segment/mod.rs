@@ -23,9 +23,7 @@ pub use self::{
 };
 use self::{shared::Shared, task::Task};
 use super::{KeeperError, Observer, random, running::Running};
-use crate::{
-    store::Store,
-};
+use crate::store::Store;
 
 /// The background task that reserves blocks for every segment namespace of a store.
 ///

@@ -7,10 +7,8 @@ use super::{
     shared::{Namespace, Shared},
 };
 use crate::{
-    core::{
-        segment::{Block, StepRule},
-    },
-    keeper::{random::LONGEST_PAUSE, RefillOutcome, StoreOperation, Trouble},
+    core::segment::{Block, StepRule},
+    keeper::{RefillOutcome, StoreOperation, Trouble, random::LONGEST_PAUSE},
     store::{Reservation, Reserved, StoreError},
 };
 

@@ -15,9 +15,7 @@ use super::{
     shared::{Failing, Namespace, Shared},
 };
 use crate::{
-    core::{
-        segment::{GiveBack, SegmentSpec},
-    },
+    core::segment::{GiveBack, SegmentSpec},
     keeper::{KeeperError, StoreOperation, Trouble},
     store::{LayoutRecord, NewSegment, StoreError, with_sources},
 };
@@ -45,10 +43,7 @@ pub struct GivenBack {
 }
 
 impl Task {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        queue: mpsc::UnboundedReceiver<Arc<Code>>,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, queue: mpsc::UnboundedReceiver<Arc<Code>>) -> Self {
         Self { shared, queue, refills: JoinSet::new() }
     }
 
@@ -132,12 +127,7 @@ fn count(
     }
 }
 
-async fn give(
-    shared: &Shared,
-    namespace: &Namespace,
-    code: &Code,
-    back: GiveBack,
-) -> bool {
+async fn give(shared: &Shared, namespace: &Namespace, code: &Code, back: GiveBack) -> bool {
     let GiveBack { from, token, .. } = back;
     let fresh = shared.fresh_token();
     let name = &namespace.settings.namespace;
@@ -215,10 +205,7 @@ async fn prepare(shared: &Shared) -> Result<(), Vec<KeeperError>> {
     Ok(())
 }
 
-async fn prepare_namespace(
-    shared: &Shared,
-    namespace: &Namespace,
-) -> Result<(), KeeperError> {
+async fn prepare_namespace(shared: &Shared, namespace: &Namespace) -> Result<(), KeeperError> {
     let store = &shared.store;
     let (settings, observer) = (&namespace.settings, &*namespace.observer);
     let question = store.prepare();

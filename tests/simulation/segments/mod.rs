@@ -5,8 +5,8 @@
 //! process, each is one of the code's, and no claim waits longer than `max_wait`. At the end
 //! everything is healed, and every process must issue.
 //!
-//! `SEED=17 cargo test --test simulation segments::replay -- --nocapture` runs one seed, with
-//! `BUG=TokenNotCompared` under that bug.
+//! `make simulation ONLY=segments::replay SEED=17` runs one seed, with `BUG=TokenNotCompared` under
+//! that bug.
 
 mod activity;
 mod model;
@@ -20,12 +20,7 @@ use self::{
     model::{Op, Scenario, generate},
     world::run,
 };
-use crate::{
-    number,
-    planted::Planting,
-    report,
-    shrink::shorten,
-};
+use crate::{number, planted::Planting, report, shrink::shorten};
 
 const SEEDS: u64 = 2_000;
 /// The longest list of operations that a planted bug may be shrunk to.
@@ -56,7 +51,7 @@ fn describe(scenario: &Scenario, planting: Planting, failure: &str, ops: &[Op]) 
     };
     let listed: String = ops.iter().map(|op| format!("\n  {op:?}")).collect();
     format!(
-        "{failure}\nreplay: SEED={} {bug}cargo test --test simulation segments::replay -- --nocapture\n{:?}\nshrunk to {} operations:{listed}",
+        "{failure}\nreplay: make simulation ONLY=segments::replay SEED={} {bug}\n{:?}\nshrunk to {} operations:{listed}",
         scenario.seed,
         scenario.specs,
         ops.len(),

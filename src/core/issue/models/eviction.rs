@@ -75,11 +75,7 @@ fn two_codes() {
 
 #[test]
 fn an_evicted_code_never_repeats_a_position() {
-    explore_with_preemptions(
-        PREEMPTIONS,
-        "a stale reader of an evicted code",
-        stale_reader,
-    );
+    explore_with_preemptions(PREEMPTIONS, "a stale reader of an evicted code", stale_reader);
     explore_with_preemptions(PREEMPTIONS, "eviction in a table of two codes", two_codes);
 }
 

@@ -7,9 +7,7 @@ use super::world::{
     World, WorldHandle, assert_distinct, explore, explore_with_preemptions, must_fail,
     must_fail_with_preemptions,
 };
-use crate::core::{
-    id::Id,
-};
+use crate::core::id::Id;
 
 const PREEMPTIONS: usize = 4;
 
@@ -126,11 +124,7 @@ fn handles_stay_below_a_sealed_mark() {
 
 #[test]
 fn a_handle_of_an_evicted_code_repeats_nothing() {
-    explore_with_preemptions(
-        PREEMPTIONS,
-        "a handle of an evicted code",
-        handle_of_an_evicted_code,
-    );
+    explore_with_preemptions(PREEMPTIONS, "a handle of an evicted code", handle_of_an_evicted_code);
     must_fail_with_preemptions(
         PREEMPTIONS,
         "EvictionWithoutFloor",

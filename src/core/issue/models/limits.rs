@@ -3,9 +3,7 @@
 use loom::thread;
 
 use super::world::{LimitIgnored, World, assert_distinct, explore, must_fail};
-use crate::core::{
-    issue::ClaimError,
-};
+use crate::core::issue::ClaimError;
 
 /// Two positions are leased and four are asked for. The keeper raises the limit by one position
 /// when it is woken, and sees the bell once more at the end, as it does when it goes to sleep.

@@ -3,9 +3,7 @@
 use loom::thread;
 
 use super::world::{LoweredToLastClaimed, LoweredUnsealed, World, explore, must_fail};
-use crate::core::{
-    issue::ClaimError,
-};
+use crate::core::issue::ClaimError;
 
 fn claims_and_seal() {
     let world = World::new(8);

@@ -1,7 +1,5 @@
 use super::*;
-use crate::core::{
-    layout::{LayoutSpec, TimeUnit},
-};
+use crate::core::layout::{LayoutSpec, TimeUnit};
 
 const NOW: i64 = 1_763_650_000_000;
 const NEVER: i64 = i64::MIN;

@@ -1,0 +1,77 @@
+//! Moves to another layout at the worst moment, in a calm world: a node that acts on what it read
+//! before the move, or a write that arrives in the middle of it.
+
+use raindrop::core::layout::TimeUnit;
+use rand::{RngExt, rngs::StdRng};
+
+use crate::{
+    generate::pick,
+    model::{Fault, Op, Order, Scenario, Setup},
+};
+
+/// The node that holds a row when the scenario begins, and the other one.
+const HOLDER: usize = 0;
+const OTHER: usize = 1;
+
+/// Two nodes with right clocks, and one row for both.
+fn calm(setup: Setup) -> Setup {
+    Setup {
+        workers: 1,
+        codes: 1,
+        own_clock: true,
+        window_ms: 60_000,
+        ttl_ms: 20_000,
+        renew_ms: 5_000,
+        skew_ms: 500,
+        latency_ms: 2,
+        offsets_ms: vec![0, 0],
+        ..setup
+    }
+}
+
+/// A node looks at the record, and reads the rows after the layout was changed.
+pub(crate) fn while_a_node_acquires(seed: u64, setup: Setup, mut random: StdRng) -> Scenario {
+    let unit = TimeUnit::Millisecond;
+    let setup = Setup { unit, positions: 64, ..calm(setup) };
+    let slow_ms = pick(&mut random, &[1_000, 3_000]);
+    let mut ops = vec![Op::Crash { node: OTHER }, Op::Advance { ms: 4_000 }];
+    // No row is left for it, so it looks for one again and again.
+    ops.extend([start(OTHER), Op::Advance { ms: 1_000 }, Op::Slow { node: OTHER, ms: slow_ms }]);
+    ops.push(Op::Advance { ms: random.random_range(5_000..=15_000) });
+    let positions = pick(&mut random, &[2, 4, 8]);
+    let rollback_bits = setup.rollback_bits;
+    ops.push(move_to(60 * 86_400_000, positions, rollback_bits, 0));
+    ops.push(Op::Advance { ms: 3 * slow_ms });
+    for _ in 0..3 {
+        ops.extend([Op::Everyone { code: 0, count: 2 }, Op::Advance { ms: 1_000 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
+/// A renewal arrives after the marks were judged for a move to a layout that is larger than they
+/// allowed, and smaller than it allows.
+pub(crate) fn while_a_renewal_is_late(seed: u64, setup: Setup, mut random: StdRng) -> Scenario {
+    let setup = Setup { unit: TimeUnit::Second, positions: 4, ..calm(setup) };
+    let late = Op::Fail { node: HOLDER, skip: 0, fault: Fault::Late, cut: true };
+    let mut ops = vec![Op::Crash { node: OTHER }, Op::Advance { ms: 500 }, late];
+    ops.push(Op::Advance { ms: 4_000 });
+    let slow_ms = pick(&mut random, &[500, 1_000, 2_000]);
+    let earlier_ms = random.random_range(9_000..=25_000);
+    ops.push(move_to(earlier_ms, setup.positions, setup.rollback_bits, slow_ms));
+    ops.push(Op::Advance { ms: random.random_range(slow_ms..=6 * slow_ms) });
+    ops.extend([Op::Deliver { which: 0 }, Op::Heal { node: HOLDER }]);
+    ops.extend([Op::Advance { ms: 30 * slow_ms }, start(OTHER)]);
+    for _ in 0..50 {
+        ops.extend([Op::Everyone { code: 0, count: 4 }, Op::Advance { ms: 1_000 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
+fn start(node: usize) -> Op {
+    Op::Start { node, same_holder: true }
+}
+
+fn move_to(earlier_ms: i64, positions: u64, rollback_bits: u32, slow_ms: u64) -> Op {
+    let order = Order::Relayout { earlier_ms, positions, rollback_bits };
+    Op::Operate { order, fault: None, slow_ms }
+}
