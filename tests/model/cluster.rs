@@ -1,14 +1,16 @@
 //! The processes, the store and the network between them, as a model to be explored.
 
-use std::{marker::PhantomData, ops::Range};
+use std::ops::Range;
 
-use raindrop::core::lease::{Marks, Row, RowWrite, Token};
+use raindrop::core::{
+    lease::{Marks, Row, RowWrite, Token},
+    planted::{self, Bug, planted},
+};
 use stateright::{Model, Property};
 
 use crate::{
     configuration::{Configuration, World},
     issued::Issued,
-    planted::Rules,
     process::{HOLDER, Operation, Process, Sent},
     recovery,
 };
@@ -18,12 +20,16 @@ pub(crate) struct Cluster {
     pub(crate) world: World,
     /// The property that is checked; every one if there is none.
     only: Option<&'static str>,
-    policy: PhantomData,
+    bug: Option<Bug>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
+    /// As they are read.
     pub(crate) rows: Vec<Row>,
+    /// The rows before each write that is visible and perhaps not durable, in their order.
+    pub(crate) unacknowledged: Vec<(usize, Row)>,
+    crashes: u8,
     /// Writes that the store has not seen yet, and perhaps never will.
     pub(crate) under_way: Vec<UnderWay>,
     pub(crate) processes: Vec<Process>,
@@ -58,9 +64,15 @@ pub(crate) enum Action {
         process: usize,
         operation: Operation,
     },
-    /// The store sees a write, long after its time-out perhaps.
+    /// The store sees a write, long after its time-out perhaps; only one that is durable is
+    /// acknowledged, and with it everything that is visible.
     Apply {
         under_way: usize,
+        durable: bool,
+    },
+    /// The store crashes, and loses so many of the writes that were not acknowledged.
+    CrashStore {
+        lose: usize,
     },
     Receive {
         process: usize,
@@ -83,13 +95,23 @@ pub(crate) enum Action {
 }
 
 impl Cluster {
-    pub(crate) fn new(configuration: Configuration, only: Option<&'static str>) -> Self {
-        Self { world: World::new(configuration), only, policy: PhantomData }
+    pub(crate) fn new(
+        configuration: Configuration,
+        only: Option<&'static str>,
+        bug: Option<Bug>,
+    ) -> Self {
+        Self { world: World::new(configuration), only, bug }
+    }
+
+    /// Breaks the planted rule on this thread, which may be any of the checker's.
+    fn plant(&self) {
+        planted::plant(self.bug);
     }
 
     pub(crate) fn step(&self, state: &mut State, action: Action) -> Option<()> {
+        self.plant();
         let configuration = &self.world.configuration;
-        let State { rows, under_way, processes, issued } = state;
+        let State { rows, unacknowledged, crashes, under_way, processes, issued } = state;
         match action {
             Action::Choose { process, tick, random } => {
                 processes[process].choose(&self.world, rows, tick, random)
@@ -100,12 +122,30 @@ impl Cluster {
                 under_way.push(UnderWay { process, awaited: true, row, expected, write });
                 Some(())
             }
-            Action::Apply { under_way: index } => {
+            Action::Apply { under_way: index, durable } => {
                 let arrived = under_way.remove(index);
+                let before = rows[arrived.row].clone();
                 let swapped = apply(&mut rows[arrived.row], &arrived, configuration);
-                if arrived.awaited {
+                match (swapped, durable) {
+                    (true, true) => unacknowledged.clear(),
+                    (true, false) => unacknowledged.push((arrived.row, before)),
+                    // Nothing was written, so nothing became durable.
+                    (false, true) => {}
+                    (false, false) => return None,
+                }
+                if arrived.awaited && durable {
                     processes[arrived.process].waiting = Some(Some(swapped));
                 }
+                Some(())
+            }
+            Action::CrashStore { lose } => {
+                *crashes += 1;
+                for _ in 0..lose {
+                    let (row, before) = unacknowledged.pop()?;
+                    rows[row] = before;
+                }
+                // What is left was recovered from the log.
+                unacknowledged.clear();
                 Some(())
             }
             Action::Receive { process } => processes[process].receive(),
@@ -129,11 +169,13 @@ impl Cluster {
 
     /// Forgets writes that can change nothing any more, and their order.
     fn tidy(&self, state: &mut State) {
-        let rows = &state.rows;
-        if self.world.configuration.compares_tokens && !P::default().tokens_return() {
-            state
-                .under_way
-                .retain(|write| write.awaited || rows[write.row].token == write.expected);
+        // A token that was replaced can come back, so that an old write may still match.
+        let tokens_return = planted(Bug::TokenDerived) || planted(Bug::RenewalKeepsToken);
+        if self.world.configuration.compares_tokens && !tokens_return {
+            let State { rows, unacknowledged, under_way, .. } = state;
+            under_way.retain(|write| {
+                write.awaited || may_match(rows, unacknowledged, write.row, write.expected)
+            });
         }
         if state.under_way.len() < 2 {
             return;
@@ -161,6 +203,12 @@ fn apply(row: &mut Row, arrived: &UnderWay, configuration: &Configuration) -> bo
         (row.token, row.marks) = (token, marks);
     }
     swapped
+}
+
+/// Whether a row has this token, or may have it again after a crash.
+fn may_match(rows: &[Row], before: &[(usize, Row)], row: usize, token: Token) -> bool {
+    let mut lost = before.iter().filter(|(index, _)| *index == row);
+    rows[row].token == token || lost.any(|(_, before)| before.token == token)
 }
 
 fn give_up(under_way: &mut [UnderWay], process: usize) {
@@ -195,6 +243,8 @@ impl Model for Cluster {
         };
         vec![State {
             rows: (0..self.world.configuration.rows).map(row).collect(),
+            unacknowledged: Vec::new(),
+            crashes: 0,
             under_way: Vec::new(),
             processes: (0..self.world.configuration.writes.len()).map(Process::new).collect(),
             issued: Issued::default(),
@@ -202,7 +252,8 @@ impl Model for Cluster {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        let Configuration { rows, codes, writes, .. } = self.world.configuration;
+        self.plant();
+        let Configuration { rows, codes, writes, crashes, .. } = self.world.configuration;
         for (index, process) in state.processes.iter().enumerate() {
             if process.sent < writes[index] {
                 if process.is_idle() {
@@ -241,8 +292,17 @@ impl Model for Cluster {
                 actions.push(Action::Crash { process: index });
             }
         }
-        let under_way = 0..state.under_way.len();
-        actions.extend(under_way.map(|under_way| Action::Apply { under_way }));
+        let may_crash = state.crashes < crashes;
+        for under_way in 0..state.under_way.len() {
+            actions.push(Action::Apply { under_way, durable: true });
+            if may_crash {
+                actions.push(Action::Apply { under_way, durable: false });
+            }
+        }
+        if may_crash {
+            let most = state.unacknowledged.len();
+            actions.extend((1..=most).map(|lose| Action::CrashStore { lose }));
+        }
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
@@ -256,7 +316,10 @@ impl Model for Cluster {
         let mut properties = vec![
             Property::always(UNIQUE, |_, state: &State| !state.issued.any_twice()),
             Property::always(COVERED, |_, state| is_covered(state)),
-            Property::always(RECOVERS, |cluster, state| recovery::is_possible(cluster, state)),
+            Property::always(RECOVERS, |cluster: &Self, state| {
+                cluster.plant();
+                recovery::is_possible(cluster, state)
+            }),
             Property::sometimes(LATE, |_, state: &State| state.has_late_write()),
             Property::sometimes(DISPOSSESSED, |_, state| is_dispossessed(state)),
         ];
@@ -276,10 +339,15 @@ pub(crate) const LATE: &str = "a late write may still be applied";
 /// The same.
 pub(crate) const DISPOSSESSED: &str = "a dispossessed process can still issue";
 
+/// Whatever a crash of the store may lose.
 fn is_covered(state: &State) -> bool {
-    let marks = |row: usize, lane: usize| state.rows[row].marks[lane];
+    let mut rows = state.rows.clone();
+    for (row, before) in state.unacknowledged.iter().rev() {
+        rows[*row] = before.clone();
+    }
+    let marks = |row: usize, lane: usize| rows[row].marks[lane];
     let lanes = |row: &Row| 0..row.marks.lanes();
-    let issued = state.rows.iter().enumerate().all(|(index, row)| {
+    let issued = rows.iter().enumerate().all(|(index, row)| {
         lanes(row).all(|lane| state.issued.end(index, lane) <= marks(index, lane))
     });
     let mut grants = state.processes.iter().filter_map(|process| process.grant.as_ref());

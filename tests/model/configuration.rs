@@ -21,6 +21,8 @@ pub(crate) struct Configuration {
     pub(crate) reach_ticks: i64,
     /// How many writes each process sends, restarts included.
     pub(crate) writes: &'static [u8],
+    /// How often the store crashes, and loses what was visible and not acknowledged.
+    pub(crate) crashes: u8,
     /// Whether the store compares tokens, as every store does.
     pub(crate) compares_tokens: bool,
 }

@@ -1,14 +1,15 @@
-//! The lease protocol as a state machine, explored to the end: `cargo test --release --test model`.
+//! The lease protocol as a state machine, explored to the end: `make model-test`.
 //!
 //! A state is the rows of the store, the writes that are under way and what each process knows.
 //! What a process decides is decided by the functions that the service runs; the tests add what
 //! the world may do between two of its steps. `RAINDROP_MODEL=large` explores larger worlds.
 
+#![cfg(raindrop_planted)]
+
 mod cluster;
 mod configuration;
 mod grant;
 mod issued;
-mod planted;
 mod process;
 mod recovery;
 mod report;

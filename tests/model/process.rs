@@ -9,13 +9,12 @@ use raindrop::core::{
         HeldLanes, Lease, LimitRequest, Marks, Purpose, Resolution, Row, RowExpiry, RowWrite,
         Tenure, Token, choose_row, limit_for, next_token, usable_lane,
     },
-    policy::Bug,
+    planted::{Bug, planted},
 };
 
 use crate::{
     configuration::{TICK_MS, World},
     grant::Grant,
-    planted::Rules,
 };
 
 /// The holder of every process: they share it, as containers with one address do.
@@ -41,8 +40,8 @@ pub(crate) struct Process {
 pub(crate) struct Held {
     tenure: Tenure<Purpose>,
     lanes: HeldLanes,
-    /// It is being given back.
-    leaving: bool,
+    /// It is being given back: where the next lease of its lane may begin.
+    leaving: Option<u64>,
 }
 
 /// A write to be sent; the number is the tick that the clock shows.
@@ -52,6 +51,8 @@ pub(crate) enum Operation {
     Renew(u64),
     Rotate(u64),
     Release,
+    /// A write of ours that is visible, under another token.
+    Confirm,
 }
 
 /// A write as it leaves the process.
@@ -96,14 +97,18 @@ impl Process {
             return Vec::new();
         }
         match &self.held {
-            Some(held) if held.leaving => vec![Operation::Release],
+            Some(held) if held.leaving.is_some() => vec![Operation::Release],
+            Some(Held { tenure, .. }) if tenure.visible().is_some() => vec![Operation::Confirm],
             Some(_) => {
                 let moves =
                     ticks.flat_map(|tick| [Operation::Renew(tick), Operation::Rotate(tick)]);
                 moves.chain([Operation::Release]).collect()
             }
-            None if self.search.is_some() => ticks.map(Operation::Acquire).collect(),
-            None => Vec::new(),
+            None => match &self.search {
+                Some(tenure) if tenure.visible().is_some() => vec![Operation::Confirm],
+                Some(_) => ticks.map(Operation::Acquire).collect(),
+                None => Vec::new(),
+            },
         }
     }
 
@@ -123,7 +128,6 @@ impl Process {
 
     /// Makes and notes a write; `None` when the operation is not to be had.
     pub(crate) fn send(&mut self, world: &World, operation: Operation) -> Option<Sent> {
-        let policy = self.policy;
         // One that nobody else ever sends: random ones never meet.
         let fresh = Token::from_bits((self.index * 64 + usize::from(self.sent) + 1) as u128);
         let (lane, marks, purpose) = self.plan(world, operation)?;
@@ -146,7 +150,6 @@ impl Process {
     }
 
     fn plan(&mut self, world: &World, operation: Operation) -> Option<(usize, Marks, Purpose)> {
-        let policy = self.policy;
         let World { configuration, layout } = world;
         let reach_ms = configuration.reach_ticks * TICK_MS;
         match operation {
@@ -185,10 +188,14 @@ impl Process {
                 let marks = held.lanes.marks_with(known, lane, lease.limit);
                 Some((lane, marks, Purpose::Lease(lease)))
             }
+            Operation::Confirm => {
+                let visible = self.tenure()?.visible()?;
+                let (lane, marks) = (visible.write.lane, visible.write.marks.clone());
+                Some((lane, marks, visible.purpose))
+            }
             Operation::Release => {
                 let (held, grant) = (self.held.as_mut()?, self.grant.as_mut()?);
-                held.leaving = true;
-                let mark = grant.seal(policy);
+                let mark = *held.leaving.get_or_insert_with(|| grant.seal());
                 let lane = held.lanes.present();
                 Some((
                     lane,
@@ -204,8 +211,8 @@ impl Process {
         let answer = self.waiting??;
         self.waiting = None;
         if answer {
-            let purpose = self.tenure()?.confirmed().purpose;
-            self.took_place(purpose);
+            let purpose = self.tenure()?.acknowledged().purpose;
+            self.apply(purpose);
         } else {
             self.must_read = true;
         }
@@ -218,8 +225,8 @@ impl Process {
         self.must_read = true;
         let forgets = planted(Bug::LostReplyIsFailure);
         let goes_on = forgets || planted(Bug::GoesOnAfterLowering);
-        if let Some(held) = self.held.as_mut().filter(|held| held.leaving && goes_on) {
-            held.leaving = false;
+        if let Some(held) = self.held.as_mut().filter(|held| held.leaving.is_some() && goes_on) {
+            held.leaving = None;
             if let Some(grant) = &mut self.grant {
                 grant.sealed = false;
             }
@@ -238,13 +245,35 @@ impl Process {
         let row = usize::try_from(tenure.worker()).expect("few");
         match tenure.resolve(rows.get(row)) {
             Resolution::Unchanged => {}
-            Resolution::TookPlace(attempt) => self.took_place(attempt.purpose),
+            Resolution::Visible => self.saw_own_write(),
             Resolution::Lost | Resolution::Vanished => (self.search, self.held) = (None, None),
         }
         Some(())
     }
 
-    fn took_place(&mut self, purpose: Purpose) {
+    /// A write of ours is visible: it counts once a later one is acknowledged, unless the row is
+    /// being given back.
+    fn saw_own_write(&mut self) {
+        if planted(Bug::VisibleIsDurable)
+            && let Some(believed) = self.tenure().and_then(Tenure::believe)
+        {
+            return self.apply(believed.purpose);
+        }
+        let Some(Held { tenure, lanes, leaving: Some(mark) }) = &mut self.held else { return };
+        let Some(visible) = tenure.visible() else { return };
+        lanes.confirmed(&visible.write.marks);
+        match visible.purpose {
+            Purpose::Lease(lease) => {
+                lanes.moved_to(lease.lane, *mark);
+                *mark = lease.start;
+            }
+            Purpose::Renew { .. } => {}
+            Purpose::Release => self.held = None,
+        }
+    }
+
+    /// Does what an acknowledged write allows.
+    fn apply(&mut self, purpose: Purpose) {
         let Some(held) = &mut self.held else {
             self.won(purpose);
             return;
@@ -260,7 +289,7 @@ impl Process {
             }
             Purpose::Lease(lease) => {
                 let mut old = std::mem::replace(grant, Grant::new(grant.row, lease));
-                held.lanes.moved_to(lease.lane, old.seal(self.policy));
+                held.lanes.moved_to(lease.lane, old.seal());
             }
             Purpose::Release => self.held = None,
         }
@@ -271,12 +300,11 @@ impl Process {
         let row = usize::try_from(tenure.worker()).expect("few");
         // The grant of a row that was lost is sealed, and its lane is not lowered.
         self.grant = Some(Grant::new(row, lease));
-        self.held = Some(Held { tenure, lanes: HeldLanes::on(lease.lane), leaving: false });
+        self.held = Some(Held { tenure, lanes: HeldLanes::on(lease.lane), leaving: None });
     }
 
     /// Issues one ID; where it was issued.
     pub(crate) fn issue(&mut self, code: usize, present: u64) -> Option<(usize, usize, u64)> {
-        let policy = self.policy;
         let grant = self.grant.as_mut()?;
         grant.claim(code, present).map(|position| (grant.row, grant.lane, position))
     }

@@ -3,7 +3,6 @@
 
 use crate::{
     cluster::{Action, Cluster, State},
-    planted::Rules,
     process::Operation,
 };
 
@@ -21,7 +20,7 @@ pub(crate) fn is_possible(cluster: &Cluster, state: &State) -> bool {
     }
     let mut all_arrived = state.clone();
     while !all_arrived.under_way.is_empty() {
-        cluster.step(&mut all_arrived, Action::Apply { under_way: 0 });
+        cluster.step(&mut all_arrived, Action::Apply { under_way: 0, durable: true });
     }
     alone(state) && alone(&all_arrived)
 }
@@ -50,7 +49,11 @@ fn next(state: &State, process: usize, tick: u64) -> Action {
         Some(Some(_)) => return Action::Receive { process },
         Some(None) => {
             let awaited = state.under_way.iter().position(|write| write.is_awaited_by(process));
-            return Action::Apply { under_way: awaited.expect("it waits for it") };
+            // A write that is visible and was never acknowledged has no answer.
+            return match awaited {
+                Some(under_way) => Action::Apply { under_way, durable: true },
+                None => Action::TimeOut { process },
+            };
         }
         None => {}
     }

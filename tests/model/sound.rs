@@ -12,8 +12,13 @@ pub(crate) const SMALL: Configuration = Configuration {
     ticks: 2,
     reach_ticks: 0,
     writes: &[3, 2],
+    crashes: 0,
     compares_tokens: true,
 };
+
+/// The same with a store that crashes once.
+pub(crate) const CRASHES: Configuration =
+    Configuration { name: "a store that crashes", crashes: 1, ..SMALL };
 
 /// Whether larger worlds are asked for.
 pub(crate) fn is_large() -> bool {
@@ -29,6 +34,19 @@ fn explore_up_to(small: &'static [u8], large: &'static [u8], configuration: Conf
 #[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn one_row_and_one_lane() {
     explore(&SMALL);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
+fn a_store_that_crashes() {
+    explore_up_to(&[2, 2], &[3, 2], CRASHES);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
+fn a_store_with_two_rows_that_crashes() {
+    let rows = Configuration { name: "two rows of a store that crashes", rows: 2, ..CRASHES };
+    explore_up_to(&[2, 1], &[2, 2], rows);
 }
 
 #[test]
