@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::core::{
+    instant::{format_unix_ms_or_year, format_unix_ms_short},
     issue::IssueSettings,
     layout::Layout,
     violation::{Violation, Violations},
@@ -139,7 +140,23 @@ impl KeeperSettings {
             require(reach <= quarter, "lease.window", text(window), allowed);
         }
         require(issue.codes_max > 0, "codes.max", issue.codes_max.to_string(), "above 0".into());
+        let check_backfill = |from_ms| Self::check_backfill_from(&self.layout, from_ms);
+        found.extend(self.backfill_from_ms.and_then(check_backfill));
         if found.is_empty() { Ok(()) } else { Err(Violations(found)) }
+    }
+    /// What is wrong with opening the ticks of this layout from an instant (Unix ms) on.
+    pub(crate) fn check_backfill_from(layout: &Layout, from_ms: i64) -> Option<Violation> {
+        let allowed = if layout.backfill_per_tick() == 0 {
+            "left out where layout.min_sequence is 0: no IDs are reserved for a past time"
+                .to_owned()
+        } else if layout.tick_in_range(from_ms).is_none() {
+            let (first, end) = (layout.epoch_ms(), layout.valid_until_ms());
+            let [first, end] = [first, end].map(format_unix_ms_or_year);
+            format!("from {first}, where the layout begins, to before {end}, where it ends")
+        } else {
+            return None;
+        };
+        Some(Violation::new("layout.backfill_from", format_unix_ms_short(from_ms), allowed))
     }
 }
 
@@ -158,12 +175,35 @@ mod tests {
         assert_eq!(settings.check(), Ok(()));
         settings.lease.window = Duration::from_millis(512_289);
         settings.min_worker = 0;
+        // A time that wraps has no past.
+        settings.backfill_from_ms = Some(settings.layout.epoch_ms());
         assert_eq!(
-            settings.check().expect_err("two violations").to_string(),
+            settings.check().expect_err("three violations").to_string(),
             "worker.min_id = 0: must be 1 to worker.max_id 31; lease.window = 512.289s: must be \
              so short that with lease.max_clock_skew, issue.borrow_ahead, issue.max_wait and \
              rollback.hold it is at most 524.288s, a quarter of the time after which the \
-             timestamp wraps (now 524.289s)"
+             timestamp wraps (now 524.289s); layout.backfill_from = 2017-03-24T09:04:43.706Z: must \
+             be left out where layout.min_sequence is 0: no IDs are reserved for a past time"
         );
+    }
+
+    #[test]
+    fn past_ticks_are_opened_inside_the_layout() {
+        let layout = Preset::Yitter.layout();
+        let mut settings = KeeperSettings::new(layout.clone(), "test");
+        let (first_ms, end_ms) = (layout.epoch_ms(), layout.valid_until_ms());
+        for from_ms in [first_ms, end_ms - 1] {
+            settings.backfill_from_ms = Some(from_ms);
+            assert_eq!(settings.check(), Ok(()));
+        }
+        for from_ms in [first_ms - 1, end_ms] {
+            settings.backfill_from_ms = Some(from_ms);
+            let error = settings.check().expect_err("outside").to_string();
+            assert!(
+                error.starts_with("layout.backfill_from = ")
+                    && error.contains(": must be from 2020-02-19T18:20:02Z, where"),
+                "{error}"
+            );
+        }
     }
 }

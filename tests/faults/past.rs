@@ -22,7 +22,10 @@ async fn ask(service: &Service, count: u32) -> (u16, Vec<String>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_and_a_restarted_one_share_the_five_ids_of_a_past_millisecond() {
     let url = Server::shared(&Mariadb).await.database().await;
-    let setup = Setup::new().set("store.url", &url).set("layout.preset", "yitter");
+    let setup = Setup::new()
+        .set("store.url", &url)
+        .set("layout.preset", "yitter")
+        .set("layout.backfill_from", "2024-02-29T00:00:00Z");
     let one = setup.clone().start_leased().await;
     let two = setup.clone().start_leased().await;
     let answers = tokio::join!(ask(&one, 1), ask(&two, 1), ask(&one, 1), ask(&two, 1));

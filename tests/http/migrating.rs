@@ -228,6 +228,21 @@ fn new_ids_cannot_equal_old_ones() {
     }
 }
 
+/// Their worker 0 may be one that an old process has.
+#[test]
+fn ids_for_a_past_time_wait_for_the_end_of_a_system_that_runs_beside() {
+    let change = ms("2026-11-20T00:00:00Z");
+    let mut found = Vec::new();
+    for replaced in REPLACED.iter().filter(|replaced| replaced.apart.contains(&Worker)) {
+        let settings = settings_of(replaced);
+        if settings.layout.backfill_per_tick() > 0 {
+            found.push(replaced.file);
+            assert!(settings.backfill_from_ms > Some(change), "{}", replaced.file);
+        }
+    }
+    assert_eq!(found, ["yitter", "adnc", "adnc"]);
+}
+
 /// Every ID of the old system from before `change` is below every new one from then on.
 fn above(replaced: &Replaced, settings: &KeeperSettings, change: i64, name: &str) {
     let (unit_ms, epoch_ms, below_time) = replaced.old;

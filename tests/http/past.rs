@@ -1,22 +1,108 @@
 //! IDs for a past time.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use raindrop::{core::clock::SystemClock, store::MemoryStore};
+use raindrop::{
+    core::{
+        clock::{Clock as _, SystemClock},
+        instant::format_unix_ms,
+    },
+    store::MemoryStore,
+};
 
 use crate::support::{World, config_of};
 
 const AT: &str = "at=2024-02-29T12:00:00.123Z";
 
-async fn yitter() -> World {
-    let world = World::start(&[("layout.preset", "yitter")]).await;
+/// With a lease, and perhaps with past ticks open from an instant on.
+async fn yitter(backfill_from: Option<&str>) -> World {
+    let mut keys = vec![("layout.preset", "yitter")];
+    keys.extend(backfill_from.map(|from| ("layout.backfill_from", from)));
+    let world = World::start(&keys).await;
     world.until_issuing().await;
     world
 }
 
+/// With every past tick open.
+async fn opened() -> World {
+    yitter(Some("2020-02-19T18:20:02Z")).await
+}
+
+/// `?at=` the time so long ago.
+fn ago(time: Duration) -> String {
+    let now_ms = SystemClock::default().now_ms();
+    format_unix_ms(now_ms - i64::try_from(time.as_millis()).expect("milliseconds"))
+}
+
+/// Before Raindrop's first start in the namespace, another system may have issued equal IDs.
+#[tokio::test]
+async fn an_instant_before_the_first_start_is_422_and_names_the_key() {
+    let world = yitter(None).await;
+    for at in [&AT[3..], &ago(Duration::from_secs(1)), &ago(Duration::ZERO)] {
+        let refused = world.call("POST", &format!("/ids/order?n=2&at={at}"), &[]).await;
+        let detail = refused.problem(422, "out_of_range");
+        assert!(detail.contains("layout.backfill_from"), "{detail}");
+    }
+    assert_eq!(world.ids_issued().await, 0.0);
+}
+
+#[tokio::test]
+async fn instants_after_the_first_start_need_no_opening() {
+    let pairs = [("layout.preset", "yitter"), ("lease.max_clock_skew", "100ms")];
+    let world = World::start(&pairs).await;
+    world.until_issuing().await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let at = ago(Duration::from_millis(50));
+    let five = world.call("POST", &format!("/ids/order?n=5&at={at}"), &[]).await.ids();
+    assert_eq!(five.len(), 5);
+    let refused = world.call("POST", &format!("/id/order?{AT}"), &[]).await;
+    assert!(refused.problem(422, "out_of_range").contains("layout.backfill_from"));
+}
+
+#[tokio::test]
+async fn past_instants_are_open_from_the_configured_one_on() {
+    let world = yitter(Some("2024-02-29T12:00:00.123Z")).await;
+    let five = world.call("POST", &format!("/ids/order?n=5&{AT}"), &[]).await.ids();
+    assert_eq!(five.len(), 5);
+    let earlier = "/id/order?at=2024-02-29T12:00:00.122Z";
+    let detail = world.call("POST", earlier, &[]).await.problem(422, "out_of_range");
+    let first = "must be 2024-02-29T12:00:00.123Z or later";
+    assert!(detail.contains(first) && detail.contains("layout.backfill_from"), "{detail}");
+
+    // One that is still to come closes what the first start would leave open.
+    let world = yitter(Some("2999-01-01T00:00:00Z")).await;
+    for at in [&AT[3..], &ago(Duration::ZERO)] {
+        let refused = world.call("POST", &format!("/id/order?at={at}"), &[]).await;
+        let detail = refused.problem(422, "out_of_range");
+        assert!(detail.contains("must be 2999-01-01T00:00:00Z or later"), "{detail}");
+    }
+}
+
+#[tokio::test]
+async fn each_namespace_opens_its_own_past() {
+    let clock = Arc::new(SystemClock::default());
+    let config = config_of(
+        "layout = { preset = 'yitter', backfill_from = '2024-01-01T00:00:00Z' }\n\
+         [namespaces.closed.layout]\npreset = 'yitter'\n\
+         [namespaces.later.layout]\npreset = 'yitter'\nbackfill_from = '2025-01-01T00:00:00Z'\n",
+    );
+    let world = World::with_config(config, Arc::new(MemoryStore::new(clock.clone())), clock);
+    world.until_issuing().await;
+    let at = async |namespace: &str, year: u32| {
+        let path = format!("/id/order?namespace={namespace}&at={year}-03-01T00:00:00Z");
+        world.call("POST", &path, &[]).await.status.as_u16()
+    };
+    for (namespace, of_2024, of_2025) in
+        [("default", 200, 200), ("closed", 422, 422), ("later", 422, 200)]
+    {
+        let found = (at(namespace, 2024).await, at(namespace, 2025).await);
+        assert_eq!(found, (of_2024, of_2025), "{namespace}");
+    }
+}
+
 #[tokio::test]
 async fn a_past_millisecond_has_five_ids_in_all() {
-    let world = yitter().await;
+    let world = opened().await;
     let issued = world.ids_issued().await;
     let one = world.call("POST", &format!("/id/order?{AT}"), &[]).await;
     assert_eq!(one.status, 200, "{one:?}");
@@ -47,7 +133,7 @@ async fn a_past_millisecond_has_five_ids_in_all() {
 
 #[tokio::test]
 async fn what_is_not_past_or_not_reserved_is_refused() {
-    let world = yitter().await;
+    let world = opened().await;
     for (at, said) in [
         ("2999-01-01T00:00:00Z", "in a past tick"),
         ("1970-01-01T00:00:00Z", "must be 2020-02-19T18:20:02Z or later"),

@@ -9,7 +9,9 @@ use raindrop::{
 use tokio::task::JoinSet;
 
 use crate::{
-    site::{Site, release, scope, token, with_rows, workers, write},
+    site::{
+        Site, birth, births, create_rows, record, release, scope, token, with_rows, workers, write,
+    },
     support::poll,
 };
 
@@ -39,6 +41,7 @@ pub(crate) use on_every_engine;
 
 on_every_engine! {
     rows_are_born_free_with_their_marks
+    rows_keep_the_tokens_they_are_born_with
     a_swap_sets_everything_and_refuses_a_stale_token
     a_missing_row_is_not_made_by_a_swap
     of_concurrent_swaps_exactly_one_takes_place
@@ -49,10 +52,12 @@ on_every_engine! {
     free_rows_come_longest_unused_first
     the_holders_latest_free_row_is_found
     a_survey_counts
-    the_first_layout_stands
-    a_record_is_swapped_whole_and_only_for_its_words
+    the_first_record_stands
+    every_field_of_a_record_is_exact
+    a_record_is_swapped_whole_and_only_for_its_token
+    an_older_record_does_not_come_back
     of_concurrent_swaps_of_the_record_exactly_one_takes_place
-    complete_keys_are_kept_once_each
+    concurrent_writers_keep_each_others_keys
     existing_rows_are_kept
     fifty_nodes_create_the_same_rows
     fifty_nodes_start_on_an_empty_store
@@ -85,12 +90,12 @@ async fn a_tick(store: &Arc<dyn Store>) {
 async fn rows_are_born_free_with_their_marks(site: &Site) {
     let scope = scope(0, 1200);
     let store = site.store().await;
-    store.create_rows(&scope, &Marks::all_at(42, 8)).await.expect("rows");
+    create_rows(&store, &scope, &Marks::all_at(42, 8)).await.expect("rows");
     let rows = store.free_rows(&scope, 5000).await.expect("an answer");
     assert_eq!(workers(&rows), (0..=1200).collect::<Vec<_>>());
     let born = Row {
         worker: 1200,
-        token: Token::UNUSED,
+        token: birth(1200),
         holder: String::new(),
         lane: 0,
         marks: Marks::all_at(42, 8),
@@ -99,13 +104,38 @@ async fn rows_are_born_free_with_their_marks(site: &Site) {
         expires_ms: 0,
     };
     assert_eq!(read(&store, &scope, 1200).await, born);
+    assert!(rows.iter().all(Row::was_never_written));
+}
+
+async fn rows_keep_the_tokens_they_are_born_with(site: &Site) {
+    // Several statements' worth, around rows that are there.
+    let (early, whole) = (scope(600, 602), scope(0, 1200));
+    let store = with_rows(site, &early).await;
+    assert!(swap(&store, 601, birth(601), &write(1)).await);
+    let later: Vec<Token> = (0..=1200).map(|worker| token(u128::MAX - worker)).collect();
+    let marks = Marks::all_at(3, 2);
+    store.create_rows(&whole, &marks, &later).await.expect("rows");
+    // Whoever comes later with tokens of its own changes nothing.
+    store.create_rows(&whole, &marks, &births(&whole)).await.expect("rows");
+    let mut expected = later;
+    expected[600..=602].copy_from_slice(&[birth(600), token(1), birth(602)]);
+    let listed = store.list().await.expect("rows");
+    let tokens: Vec<Token> = listed.iter().map(|listed| listed.row.token).collect();
+    assert_eq!(tokens, expected);
+
+    // A row that was deleted and created again is no longer the one that a swap was meant for.
+    assert!(!swap(&store, 7, birth(7), &write(2)).await);
+    assert!(!swap(&store, 7, Token::UNUSED, &write(2)).await);
+    assert!(swap(&store, 7, token(u128::MAX - 7), &write(2)).await);
+    let row = read(&store, &whole, 7).await;
+    assert!(!row.was_never_written(), "{row:?}");
 }
 
 async fn a_swap_sets_everything_and_refuses_a_stale_token(site: &Site) {
     let scope = scope(1, 3);
     let store = with_rows(site, &scope).await;
     let before = store.survey(&scope).await.expect("a survey").now_ms;
-    assert!(swap(&store, 2, Token::UNUSED, &write(1)).await);
+    assert!(swap(&store, 2, birth(2), &write(1)).await);
     let after = store.survey(&scope).await.expect("a survey").now_ms;
 
     let row = read(&store, &scope, 2).await;
@@ -122,17 +152,17 @@ async fn a_swap_sets_everything_and_refuses_a_stale_token(site: &Site) {
     };
     assert_eq!(row, expected);
 
-    assert!(!swap(&store, 2, Token::UNUSED, &write(2)).await);
+    assert!(!swap(&store, 2, birth(2), &write(2)).await);
     assert!(!swap(&store, 2, token(3), &write(2)).await);
     assert_eq!(read(&store, &scope, 2).await, row);
     assert!(swap(&store, 2, token(1), &write(u128::MAX)).await);
     assert_eq!(read(&store, &scope, 2).await.token, token(u128::MAX));
-    assert_eq!(read(&store, &scope, 1).await.token, Token::UNUSED);
+    assert_eq!(read(&store, &scope, 1).await.token, birth(1));
 }
 
 async fn a_missing_row_is_not_made_by_a_swap(site: &Site) {
     let store = with_rows(site, &scope(1, 3)).await;
-    assert!(!swap(&store, 4, Token::UNUSED, &write(1)).await);
+    assert!(!swap(&store, 4, birth(4), &write(1)).await);
     assert_eq!(store.row(&scope(1, 9), 4).await.expect("an answer"), None);
 }
 
@@ -141,9 +171,7 @@ async fn of_concurrent_swaps_exactly_one_takes_place(site: &Site) {
     let mut swaps = JoinSet::new();
     for bits in 1..=50 {
         let store = if bits % 5 == 0 { site.unprepared().await } else { store.clone() };
-        swaps.spawn(
-            async move { swap(&store, 1, Token::UNUSED, &write(bits)).await.then_some(bits) },
-        );
+        swaps.spawn(async move { swap(&store, 1, birth(1), &write(bits)).await.then_some(bits) });
     }
     let winners: Vec<_> = swaps.join_all().await.into_iter().flatten().collect();
     assert_eq!(winners.len(), 1, "{winners:?}");
@@ -154,8 +182,8 @@ async fn one_holder_name_makes_nobody_the_owner(site: &Site) {
     let (one, other) = (with_rows(site, &scope(1, 1)).await, site.store().await);
     let first = write(1);
     let second = RowWrite { token: token(2), ..first.clone() };
-    assert!(swap(&one, 1, Token::UNUSED, &first).await);
-    assert!(!swap(&other, 1, Token::UNUSED, &second).await);
+    assert!(swap(&one, 1, birth(1), &first).await);
+    assert!(!swap(&other, 1, birth(1), &second).await);
     assert!(swap(&other, 1, token(1), &second).await);
     assert!(!swap(&one, 1, token(1), &RowWrite { token: token(3), ..first }).await);
 }
@@ -165,7 +193,7 @@ async fn a_row_is_free_after_its_time_by_the_stores_clock(site: &Site) {
     let store = with_rows(site, &scope).await;
     let ttl = Duration::from_millis(150);
     let short = RowWrite { expiry: RowExpiry::After(ttl), ..write(1) };
-    assert!(swap(&store, 1, Token::UNUSED, &short).await);
+    assert!(swap(&store, 1, birth(1), &short).await);
     let held = read(&store, &scope, 1).await;
     assert_eq!(held.expires_ms, held.heartbeat_ms + 150);
     poll::until(Duration::from_secs(20), "the row is free", async || {
@@ -183,14 +211,14 @@ async fn a_row_is_free_after_its_time_by_the_stores_clock(site: &Site) {
 async fn no_time_is_too_long(site: &Site) {
     let store = with_rows(site, &scope(1, 1)).await;
     let forever = RowWrite { expiry: RowExpiry::After(Duration::MAX), ..write(1) };
-    assert!(swap(&store, 1, Token::UNUSED, &forever).await);
+    assert!(swap(&store, 1, birth(1), &forever).await);
     assert!(!read(&store, &scope(1, 1), 1).await.free);
 }
 
 async fn a_release_frees_at_once(site: &Site) {
     let scope = scope(1, 1);
     let store = with_rows(site, &scope).await;
-    assert!(swap(&store, 1, Token::UNUSED, &write(1)).await);
+    assert!(swap(&store, 1, birth(1), &write(1)).await);
     assert!(!read(&store, &scope, 1).await.free);
     assert!(store.free_rows(&scope, 9).await.expect("an answer").is_empty());
     assert!(swap(&store, 1, token(1), &release(2)).await);
@@ -201,10 +229,10 @@ async fn a_release_frees_at_once(site: &Site) {
 async fn free_rows_come_longest_unused_first(site: &Site) {
     let store = with_rows(site, &scope(1, 6)).await;
     for (bits, worker) in [(1, 3), (2, 6), (3, 1)] {
-        assert!(swap(&store, worker, Token::UNUSED, &release(bits)).await);
+        assert!(swap(&store, worker, birth(worker), &release(bits)).await);
         a_tick(&store).await;
     }
-    assert!(swap(&store, 4, Token::UNUSED, &write(4)).await);
+    assert!(swap(&store, 4, birth(4), &write(4)).await);
     let free = async |scope, limit| workers(&store.free_rows(&scope, limit).await.expect("rows"));
     assert_eq!(free(scope(1, 6), 9).await, [2, 5, 3, 6, 1]);
     assert_eq!(free(scope(1, 6), 3).await, [2, 5, 3]);
@@ -216,10 +244,10 @@ async fn the_holders_latest_free_row_is_found(site: &Site) {
     let store = with_rows(site, &scope(1, 6)).await;
     let by = |holder: &str, write: RowWrite| RowWrite { holder: holder.to_owned(), ..write };
     for (bits, worker, holder) in [(1, 5, "me"), (2, 2, "me"), (3, 3, "you")] {
-        assert!(swap(&store, worker, Token::UNUSED, &by(holder, release(bits))).await);
+        assert!(swap(&store, worker, birth(worker), &by(holder, release(bits))).await);
         a_tick(&store).await;
     }
-    assert!(swap(&store, 1, Token::UNUSED, &by("me", write(4))).await);
+    assert!(swap(&store, 1, birth(1), &by("me", write(4))).await);
     let found = async |scope, holder: &str| {
         store.free_row_of(&scope, holder).await.expect("an answer").map(|row| row.worker)
     };
@@ -237,11 +265,11 @@ async fn a_survey_counts(site: &Site) {
     assert_eq!(survey.next_expiry_ms, None);
 
     let soon = RowWrite { expiry: RowExpiry::After(Duration::from_mins(1)), ..write(1) };
-    assert!(swap(&store, 3, Token::UNUSED, &soon).await);
-    assert!(swap(&store, 5, Token::UNUSED, &write(2)).await);
-    store.layout_record(&whole.namespace, "words").await.expect("a record");
+    assert!(swap(&store, 3, birth(3), &soon).await);
+    assert!(swap(&store, 5, birth(5), &write(2)).await);
+    store.create_record(&whole.namespace, &record(1, "words")).await.expect("a record");
     let survey = store.survey(&whole).await.expect("a survey");
-    assert_eq!((survey.record.is_some(), survey.held, survey.free), (true, 2, 4));
+    assert_eq!((survey.record, survey.held, survey.free), (Some("words".to_owned()), 2, 4));
     assert_eq!(survey.next_expiry_ms, Some(read(&store, &whole, 3).await.expires_ms));
 
     let survey = store.survey(&scope(4, 5)).await.expect("a survey");
@@ -250,90 +278,154 @@ async fn a_survey_counts(site: &Site) {
     assert_eq!((survey.held, survey.free, survey.next_expiry_ms), (0, 0, None));
 }
 
-async fn the_first_layout_stands(site: &Site) {
+/// A record in which no field is as a first start leaves it.
+fn filled(bits: u128, words: &str, complete: &[&str]) -> LayoutRecord {
+    let complete = complete.iter().map(|key| (*key).to_owned()).collect();
+    let (since_tick, first_tick) = (words.len() as u64, (1 << 53) + 1);
+    LayoutRecord { complete, since_tick, first_tick, ..record(bits, words) }
+}
+
+async fn read_record(store: &Arc<dyn Store>) -> Option<LayoutRecord> {
+    store.read_record("default").await.expect("an answer")
+}
+
+async fn swap_record(store: &Arc<dyn Store>, expected: Token, record: &LayoutRecord) -> bool {
+    store.swap_record("default", expected, record).await.expect("an answer")
+}
+
+async fn the_first_record_stands(site: &Site) {
     let mut writers = JoinSet::new();
     let stores = [site.store().await, site.store().await];
-    for number in 0..20 {
-        let store = stores[number % 2].clone();
+    for number in 0..20_u8 {
+        let store = stores[usize::from(number % 2)].clone();
         writers.spawn(async move {
-            store.layout_record("default", &format!("layout {number}")).await.expect("a record")
+            let ours = filled(u128::from(number), &format!("layout {number}"), &[]);
+            (store.create_record("default", &ours).await.expect("a record"), ours)
         });
     }
     let records = writers.join_all().await;
-    assert!(records[0].words.starts_with("layout "));
-    assert!(records.iter().all(|record| *record == records[0]), "{records:?}");
-    let again = stores[0].layout_record("default", "another").await.expect("a record");
-    assert_eq!(again, records[0]);
-    assert!(again.complete.is_empty());
+    let stored = &records[0].0;
+    assert!(records.iter().all(|(record, _)| record == stored), "{records:?}");
+    assert!(records.iter().any(|(_, ours)| ours == stored), "{records:?}");
+    let again = stores[0].create_record("default", &filled(99, "another", &["0/0"])).await;
+    assert_eq!(again.expect("a record"), *stored);
+    assert_eq!(read_record(&stores[1]).await.as_ref(), Some(stored));
 }
 
-fn record(words: &str, complete: &[&str]) -> LayoutRecord {
-    let complete = complete.iter().map(|key| (*key).to_owned()).collect();
-    // A first record begins at tick 0.
-    let since_tick = if words == "old" { 0 } else { words.len() as u64 };
-    LayoutRecord { words: words.to_owned(), complete, since_tick }
-}
-
-async fn a_record_is_swapped_whole_and_only_for_its_words(site: &Site) {
+async fn every_field_of_a_record_is_exact(site: &Site) {
     let store = site.store().await;
-    let read = async || store.read_record("default").await.expect("an answer");
-    let swap = async |expected: &str, record: &LayoutRecord| {
-        store.swap_record("default", expected, record).await.expect("an answer")
-    };
-    assert_eq!(read().await, None);
-    assert!(!swap("", &record("new", &[])).await, "a missing record is not made");
-    assert_eq!(read().await, None);
-
-    store.layout_record("default", "old").await.expect("a record");
-    store.layout_record("another", "old").await.expect("a record");
-    store.mark_complete("default", "0/0").await.expect("marked");
-    assert_eq!(read().await, Some(record("old", &["0/0"])));
-    for stale in ["", "OLD", "old ", "ol", "new"] {
-        assert!(!swap(stale, &record("new", &[])).await, "{stale:?}");
+    let largest = i64::MAX as u64;
+    let mut before = filled(u128::MAX, "words", &["0/0", "1/0", "5/31"]);
+    assert_eq!(store.create_record("default", &before).await.expect("a record"), before);
+    assert_eq!(read_record(&store).await.as_ref(), Some(&before));
+    // A 64-bit float would round these.
+    let ticks = [(largest, largest - 1), (largest - 1, largest), (0, largest), (largest, 0)];
+    for (bits, (since_tick, first_tick)) in ((1 << 127 | 1)..).zip(ticks) {
+        let after = LayoutRecord { token: token(bits), since_tick, first_tick, ..before.clone() };
+        assert!(swap_record(&store, before.token, &after).await);
+        assert_eq!(read_record(&store).await.as_ref(), Some(&after));
+        before = after;
     }
-    assert_eq!(read().await, Some(record("old", &["0/0"])));
+    let empty = LayoutRecord { complete: Vec::new(), token: token(1), ..before.clone() };
+    assert!(swap_record(&store, before.token, &empty).await);
+    assert_eq!(read_record(&store).await, Some(empty));
+}
+
+async fn a_record_is_swapped_whole_and_only_for_its_token(site: &Site) {
+    let store = site.store().await;
+    assert_eq!(read_record(&store).await, None);
+    for missing in [Token::UNUSED, token(1)] {
+        assert!(!swap_record(&store, missing, &record(2, "new")).await, "none is made");
+        assert_eq!(read_record(&store).await, None);
+    }
+    let born = record(1, "words");
+    store.create_record("default", &born).await.expect("a record");
+    let another = filled(1, "words", &["2/2"]);
+    store.create_record("another", &another).await.expect("a record");
+    for stale in [Token::UNUSED, token(2), token(1 << 127 | 1), token(u128::MAX)] {
+        assert!(!swap_record(&store, stale, &born).await, "{stale}");
+        assert!(!swap_record(&store, stale, &filled(2, "words", &["0/0"])).await, "{stale}");
+    }
+    assert_eq!(read_record(&store).await, Some(born));
     // As long as a move to another layout makes it.
-    let long = format!("relayout {}", "x".repeat(900));
-    assert!(swap("old", &record(&long, &["1/0", "1/1"])).await);
-    assert_eq!(read().await, Some(record(&long, &["1/0", "1/1"])));
-    assert!(!swap("old", &record("late", &[])).await);
-    assert!(swap(&long, &record("new", &[])).await);
-    assert_eq!(read().await, Some(record("new", &[])));
-    // Nothing changes, and it took place all the same.
-    assert!(swap("new", &record("new", &[])).await);
-    let another = store.read_record("another").await.expect("an answer");
-    assert_eq!(another, Some(record("old", &[])));
+    let long = filled(2, &format!("relayout {}", "x".repeat(900)), &["1/0", "1/1"]);
+    assert!(swap_record(&store, token(1), &long).await);
+    assert_eq!(read_record(&store).await, Some(long));
+    assert!(!swap_record(&store, token(1), &record(3, "late")).await);
+    assert!(swap_record(&store, token(2), &record(3, "words")).await);
+    assert_eq!(read_record(&store).await, Some(record(3, "words")));
+    assert_eq!(store.read_record("another").await.expect("an answer"), Some(another));
+}
+
+async fn an_older_record_does_not_come_back(site: &Site) {
+    let store = site.store().await;
+    store.create_record("default", &record(1, "words")).await.expect("a record");
+    let with = |bits, since_tick, complete: &[&str]| LayoutRecord {
+        since_tick,
+        ..filled(bits, "words", complete)
+    };
+    // Two that read the same record; the words are those of all.
+    let (newer, older) = (with(2, 900, &["0/0", "1/1"]), with(3, 7, &["0/0"]));
+    assert!(swap_record(&store, token(1), &newer).await);
+    for _ in 0..2 {
+        assert!(!swap_record(&store, token(1), &older).await);
+        assert_eq!(read_record(&store).await.as_ref(), Some(&newer));
+    }
 }
 
 async fn of_concurrent_swaps_of_the_record_exactly_one_takes_place(site: &Site) {
     let store = site.store().await;
-    store.layout_record("default", "old").await.expect("a record");
+    store.create_record("default", &record(1, "words")).await.expect("a record");
     let mut swaps = JoinSet::new();
-    for number in 0..20 {
+    for number in 2..=21_u8 {
         let store = if number % 5 == 0 { site.unprepared().await } else { store.clone() };
         swaps.spawn(async move {
-            let new = record(&format!("new {number}"), &["0/0"]);
-            let swapped = store.swap_record("default", "old", &new).await.expect("an answer");
-            swapped.then_some(new)
+            // Half of them leave the words as they are.
+            let words = if number % 2 == 0 { "words" } else { "other words" };
+            let ours = filled(u128::from(number), words, &["0/0"]);
+            swap_record(&store, token(1), &ours).await.then_some(ours)
         });
     }
     let mut winners: Vec<_> = swaps.join_all().await.into_iter().flatten().collect();
     assert_eq!(winners.len(), 1, "{winners:?}");
-    assert_eq!(store.read_record("default").await.expect("an answer"), winners.pop());
+    assert_eq!(read_record(&store).await, winners.pop());
 }
 
-async fn complete_keys_are_kept_once_each(site: &Site) {
+/// Adds a reserved key as a node does whose rows are complete.
+async fn complete(store: &Arc<dyn Store>, key: &str, mut fresh: impl FnMut() -> Token) {
+    loop {
+        let mut record = read_record(store).await.expect("a record");
+        if record.complete.iter().any(|complete| complete == key) {
+            return;
+        }
+        record.complete.push(key.to_owned());
+        let expected = std::mem::replace(&mut record.token, fresh());
+        if swap_record(store, expected, &record).await {
+            return;
+        }
+    }
+}
+
+/// Tokens for one writer, that no other writer with another number has.
+fn tokens_of(writer: u64) -> impl FnMut() -> Token {
+    let mut bits = u128::from(writer + 1) << 64;
+    move || {
+        bits += 1;
+        token(bits)
+    }
+}
+
+async fn concurrent_writers_keep_each_others_keys(site: &Site) {
     let store = site.store().await;
-    store.mark_complete("unknown", "0/0").await.expect("nothing to do");
-    store.layout_record("default", "words").await.expect("a record");
+    store.create_record("default", &record(1, "words")).await.expect("a record");
     let mut writers = JoinSet::new();
-    for number in 0..24 {
+    for writer in 0..24 {
         let store = store.clone();
-        let key = format!("5/{}", number % 12);
-        writers.spawn(async move { store.mark_complete("default", &key).await.expect("marked") });
+        let key = format!("5/{}", writer % 12);
+        writers.spawn(async move { complete(&store, &key, tokens_of(writer)).await });
     }
     writers.join_all().await;
-    let mut complete = store.layout_record("default", "words").await.expect("a record").complete;
+    let mut complete = read_record(&store).await.expect("a record").complete;
     complete.sort();
     let mut expected: Vec<_> = (0..12).map(|number| format!("5/{number}")).collect();
     expected.sort();
@@ -342,11 +434,12 @@ async fn complete_keys_are_kept_once_each(site: &Site) {
 
 async fn existing_rows_are_kept(site: &Site) {
     let store = with_rows(site, &scope(3, 4)).await;
-    assert!(swap(&store, 3, Token::UNUSED, &write(1)).await);
+    assert!(swap(&store, 3, birth(3), &write(1)).await);
     let before = read(&store, &scope(1, 6), 3).await;
-    store.create_rows(&scope(1, 6), &Marks::all_at(99, 2)).await.expect("rows");
+    create_rows(&store, &scope(1, 6), &Marks::all_at(99, 2)).await.expect("rows");
     assert_eq!(read(&store, &scope(1, 6), 3).await, before);
-    assert_eq!(read(&store, &scope(1, 6), 4).await.marks, Marks::all_at(0, 2));
+    let free = read(&store, &scope(1, 6), 4).await;
+    assert_eq!((free.token, free.marks), (birth(4), Marks::all_at(0, 2)));
     for born in [1, 2, 5, 6] {
         assert_eq!(read(&store, &scope(1, 6), born).await.marks, Marks::all_at(99, 2));
     }
@@ -359,7 +452,7 @@ async fn fifty_nodes_create_the_same_rows(site: &Site) {
     for _ in 0..50 {
         let store = site.unprepared().await;
         nodes.spawn(async move {
-            store.create_rows(&scope(1, 511), &Marks::all_at(5, 2)).await.expect("rows");
+            create_rows(&store, &scope(1, 511), &Marks::all_at(5, 2)).await.expect("rows");
             assert_eq!(store.survey(&scope(0, 1000)).await.expect("a survey").free, 511);
             store.close().await;
         });
@@ -373,13 +466,13 @@ async fn fifty_nodes_start_on_an_empty_store(site: &Site) {
         let store = site.unprepared().await;
         nodes.spawn(async move {
             assert_eq!(store.prepare().await.expect("a store"), [""; 0]);
-            let words = format!("layout {number}");
-            let record = store.layout_record("default", &words).await.expect("a record");
-            store.create_rows(&scope(1, 20), &Marks::all_at(0, 2)).await.expect("rows");
-            store.mark_complete("default", "0/0").await.expect("marked");
+            let ours = record(u128::from(number), &format!("layout {number}"));
+            let record = store.create_record("default", &ours).await.expect("a record");
+            create_rows(&store, &scope(1, 20), &Marks::all_at(0, 2)).await.expect("rows");
+            complete(&store, "0/0", tokens_of(number)).await;
             // One of twenty, as a node would take it.
             for row in store.free_rows(&scope(1, 20), 20).await.expect("rows") {
-                let write = write(1000 + number);
+                let write = write(1000 + u128::from(number));
                 if swap(&store, row.worker, row.token, &write).await {
                     return (record.words, Some(row.worker));
                 }
@@ -393,8 +486,7 @@ async fn fifty_nodes_start_on_an_empty_store(site: &Site) {
     taken.sort_unstable();
     assert_eq!(taken, (1..=20).collect::<Vec<_>>());
     let store = site.unprepared().await;
-    let record = store.layout_record("default", "words").await.expect("a record");
-    assert_eq!(record.complete, ["0/0"]);
+    assert_eq!(read_record(&store).await.expect("a record").complete, ["0/0"]);
 }
 
 async fn many_rows_are_read_in_order(site: &Site) {
@@ -402,7 +494,7 @@ async fn many_rows_are_read_in_order(site: &Site) {
     let store = with_rows(site, &scope).await;
     let begin = tokio::time::Instant::now();
     for (bits, worker) in [(1, 0), (2, 1), (3, 9), (4, 32_767)] {
-        assert!(store.swap(&scope, worker, Token::UNUSED, &write(bits)).await.expect("an answer"));
+        assert!(store.swap(&scope, worker, birth(worker), &write(bits)).await.expect("an answer"));
     }
     let free = store.free_rows(&scope, 32).await.expect("rows");
     assert_eq!(workers(&free), (2..9).chain(10..35).collect::<Vec<_>>());
@@ -420,9 +512,9 @@ async fn large_marks_are_exact(site: &Site) {
     let marks = Marks::all_at(position - 1, 4).with(1, position).with(2, position + 1);
     let marks = marks.with(3, i64::MAX as u64);
     let large = RowWrite { marks: marks.clone(), ..write(1) };
-    assert!(swap(&store, 1, Token::UNUSED, &large).await);
+    assert!(swap(&store, 1, birth(1), &large).await);
     assert_eq!(read(&store, &scope(1, 1), 1).await.marks, marks);
-    store.create_rows(&scope(2, 2), &marks).await.expect("rows");
+    create_rows(&store, &scope(2, 2), &marks).await.expect("rows");
     assert_eq!(read(&store, &scope(1, 2), 2).await.marks, marks);
 }
 
@@ -430,11 +522,12 @@ async fn names_differ_by_case_and_trailing_blanks(site: &Site) {
     let store = site.store().await;
     for (number, name) in (1..).zip(["order", "Order", "order ", "order\u{301}", "\u{f6}rder"]) {
         let named = Scope { namespace: name.to_owned(), ..scope(1, 1) };
-        store.create_rows(&named, &Marks::all_at(number, 1)).await.expect("rows");
-        store.layout_record(name, &format!("layout of {name}")).await.expect("a record");
+        create_rows(&store, &named, &Marks::all_at(number, 1)).await.expect("rows");
+        let ours = filled(number.into(), &format!("layout of {name}"), &[]);
+        store.create_record(name, &ours).await.expect("a record");
         assert_eq!(read(&store, &named, 1).await.marks, Marks::all_at(number, 1), "{name:?}");
-        let record = store.layout_record(name, "another").await.expect("a record");
-        assert_eq!(record.words, format!("layout of {name}"));
+        let again = store.create_record(name, &record(99, "another")).await.expect("a record");
+        assert_eq!(again, ours);
     }
 }
 
@@ -444,7 +537,7 @@ async fn holders_are_any_text(site: &Site) {
     let holders = ["node", "node ", " node", "\u{96e8}\u{6ef4} '\"`\\%_", &long, "NODE"];
     for (worker, holder) in (1..).zip(holders) {
         let write = RowWrite { holder: holder.to_owned(), ..release(u128::from(worker)) };
-        assert!(swap(&store, worker, Token::UNUSED, &write).await);
+        assert!(swap(&store, worker, birth(worker), &write).await);
         let stored = read(&store, &scope(1, 6), worker).await.holder;
         assert!(stored == holder || stored == holder.chars().take(255).collect::<String>());
     }
@@ -462,10 +555,10 @@ async fn namespaces_and_reserved_keys_are_apart(site: &Site) {
     for scope in &scopes {
         assert_eq!(store.row(scope, 1).await.expect("an answer"), None);
         assert_eq!(store.survey(scope).await.expect("a survey").free, 0);
-        store.create_rows(scope, &Marks::all_at(1, 1)).await.expect("rows");
+        create_rows(&store, scope, &Marks::all_at(1, 1)).await.expect("rows");
     }
-    assert!(store.swap(&scopes[1], 1, Token::UNUSED, &write(1)).await.expect("an answer"));
-    assert_eq!(read(&store, &scope(1, 1), 1).await.token, Token::UNUSED);
+    assert!(store.swap(&scopes[1], 1, birth(1), &write(1)).await.expect("an answer"));
+    assert_eq!(read(&store, &scope(1, 1), 1).await.token, birth(1));
     for (scope, held) in scopes.iter().zip([0, 1, 0]) {
         assert_eq!(store.survey(scope).await.expect("a survey").held, held);
     }
@@ -476,7 +569,7 @@ async fn all_rows_are_listed_in_order(site: &Site) {
     for (namespace, reserved_key) in [("b", "0/0"), ("a", "1/1"), ("a", "1/0"), ("B", "0/0")] {
         let (namespace, reserved_key) = (namespace.to_owned(), reserved_key.to_owned());
         let scope = Scope { namespace, reserved_key, ..scope(9, 10) };
-        store.create_rows(&scope, &Marks::all_at(0, 1)).await.expect("rows");
+        create_rows(&store, &scope, &Marks::all_at(0, 1)).await.expect("rows");
     }
     let listed = store.list().await.expect("rows");
     let names: Vec<_> = listed

@@ -16,7 +16,7 @@ use raindrop::{
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tokio::{runtime::Runtime, sync::Mutex};
 
-use crate::site::{Site, token};
+use crate::site::{Site, record, token};
 
 /// Each table with its columns, and what stands in its one row.
 const WORKER: (&str, &[(&str, &str)]) = (
@@ -43,6 +43,8 @@ const LAYOUT: (&str, &[(&str, &str)]) = (
         ("complete", "'0/0'"),
         ("since_tick", "0"),
         ("created_at", "0"),
+        ("token", "'00000000000000000000000000000000'"),
+        ("first_tick", "0"),
     ],
 );
 const SEGMENT: (&str, &[(&str, &str)]) = (
@@ -198,8 +200,8 @@ fn every_value_is_read_or_named_with_its_place() {
                 store.reserve("default", "order", &beginning(None)).await.err(),
                 store.reserve("default", "order", &beginning(Some(1))).await.err(),
                 store.give_back("default", "order", Token::UNUSED, 1, token(9)).await.err(),
-                store.mark_complete("default", "0/0").await.err(),
-                store.layout_record("default", "words").await.err(),
+                store.create_record("default", &record(1, "words")).await.err(),
+                store.swap_record("default", token(2), &record(3, "words")).await.err(),
             ]
         });
         for (asked, error) in errors.iter().enumerate() {

@@ -8,7 +8,7 @@ use raindrop::{
 };
 
 use crate::{
-    site::{Site, open, release, scope, token, with_rows, write},
+    site::{Site, birth, open, record, release, scope, token, with_rows, write},
     support::{
         mariadb::Mariadb,
         poll,
@@ -44,6 +44,7 @@ on_every_server! {
     a_late_lowering_does_not_reach_the_next_lease
     a_write_whose_answer_is_lost_took_place
     a_late_write_of_the_record_is_refused_when_a_newer_one_went_first
+    a_late_write_of_the_record_takes_place_when_nothing_else_did
     a_write_of_the_record_whose_answer_is_lost_took_place
 }
 
@@ -61,7 +62,7 @@ async fn behind_a_proxy(site: &Site) -> (Proxy, std::sync::Arc<dyn Store>) {
     settings.timeout = Duration::from_secs(1);
     let store = open(&settings).await;
     // A server that does not know a statement yet is first told what it is.
-    assert!(store.swap(&scope(1, 3), 3, Token::UNUSED, &write(99)).await.expect("an answer"));
+    assert!(store.swap(&scope(1, 3), 3, birth(3), &write(99)).await.expect("an answer"));
     (proxy, store)
 }
 
@@ -73,11 +74,11 @@ async fn a_late_write_is_refused_when_a_newer_one_went_first(site: &Site) {
     let direct = with_rows(site, &scope(1, 3)).await;
     let (proxy, store) = behind_a_proxy(site).await;
     proxy.fail(&token(1).to_string(), Fault::Hold);
-    let error = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("held");
+    let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("held");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
-    assert_eq!(token_of(&*store).await, Token::UNUSED);
+    assert_eq!(token_of(&*store).await, birth(1));
 
-    let newer = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(2)).await;
+    let newer = store.swap(&scope(1, 3), 1, birth(1), &write(2)).await;
     assert!(newer.expect("an answer"), "the newer write goes first");
     proxy.release();
     proxy.answered(1).await;
@@ -89,22 +90,22 @@ async fn a_late_write_takes_place_when_nothing_else_did(site: &Site) {
     let direct = with_rows(site, &scope(1, 3)).await;
     let (proxy, store) = behind_a_proxy(site).await;
     proxy.fail(&token(1).to_string(), Fault::Hold);
-    store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("held");
-    assert_eq!(token_of(&*direct).await, Token::UNUSED);
+    store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("held");
+    assert_eq!(token_of(&*direct).await, birth(1));
     proxy.release();
     proxy.answered(1).await;
     poll::until(Duration::from_secs(10), "the late write takes place", async || {
         (token_of(&*direct).await == token(1)).then_some(())
     })
     .await;
-    let second = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(2)).await;
+    let second = store.swap(&scope(1, 3), 1, birth(1), &write(2)).await;
     assert!(!second.expect("an answer"), "its token is stale");
 }
 
 async fn a_late_lowering_does_not_reach_the_next_lease(site: &Site) {
     let direct = with_rows(site, &scope(1, 3)).await;
     let (proxy, store) = behind_a_proxy(site).await;
-    assert!(store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect("an answer"));
+    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
     let mut lowering = release(2);
     lowering.marks = lowering.marks.with(1, 3);
     proxy.fail(&token(2).to_string(), Fault::Hold);
@@ -120,7 +121,7 @@ async fn a_write_whose_answer_is_lost_took_place(site: &Site) {
     let direct = with_rows(site, &scope(1, 3)).await;
     let (proxy, store) = behind_a_proxy(site).await;
     proxy.fail(&token(1).to_string(), Fault::SwallowReplies);
-    let error = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("lost");
+    let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("lost");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
     assert_eq!(token_of(&*direct).await, token(1));
 
@@ -131,12 +132,14 @@ async fn a_write_whose_answer_is_lost_took_place(site: &Site) {
     assert!(store.swap(&scope(1, 3), 1, token(2), &write(3)).await.expect("an answer"));
 }
 
-fn record(words: &str) -> LayoutRecord {
-    LayoutRecord { words: words.to_owned(), complete: vec!["0/0".to_owned()], since_tick: 7 }
+/// A record with the same words whatever its token.
+fn written(bits: u128, since_tick: u64, complete: &[&str]) -> LayoutRecord {
+    let complete = complete.iter().map(|key| (*key).to_owned()).collect();
+    LayoutRecord { complete, since_tick, first_tick: 3, ..record(bits, "words") }
 }
 
-async fn words_of(store: &dyn Store) -> String {
-    store.read_record("default").await.expect("an answer").expect("a record").words
+async fn record_in(store: &dyn Store) -> LayoutRecord {
+    store.read_record("default").await.expect("an answer").expect("a record")
 }
 
 /// The store behind a proxy with a record, whose swap the server knows.
@@ -144,31 +147,48 @@ async fn with_a_record(
     site: &Site,
 ) -> (std::sync::Arc<dyn Store>, Proxy, std::sync::Arc<dyn Store>) {
     let direct = with_rows(site, &scope(1, 3)).await;
-    direct.layout_record("default", "born").await.expect("a record");
+    direct.create_record("default", &record(10, "words")).await.expect("a record");
     let (proxy, store) = behind_a_proxy(site).await;
-    assert!(store.swap_record("default", "born", &record("old")).await.expect("an answer"));
-    assert_eq!(words_of(&*store).await, "old");
+    let old = written(11, 7, &[]);
+    assert!(store.swap_record("default", token(10), &old).await.expect("an answer"));
+    assert_eq!(record_in(&*store).await, old);
     (direct, proxy, store)
 }
 
 async fn a_late_write_of_the_record_is_refused_when_a_newer_one_went_first(site: &Site) {
     let (direct, proxy, store) = with_a_record(site).await;
-    proxy.fail("words of the first", Fault::Hold);
-    let first = store.swap_record("default", "old", &record("words of the first")).await;
+    proxy.fail(&token(12).to_string(), Fault::Hold);
+    let first = store.swap_record("default", token(11), &written(12, 7, &["0/0"])).await;
     assert!(matches!(first, Err(StoreError::TimedOut { .. })), "{first:?}");
-    assert_eq!(words_of(&*store).await, "old");
-    assert!(store.swap_record("default", "old", &record("second")).await.expect("an answer"));
+    assert_eq!(record_in(&*store).await, written(11, 7, &[]));
+    let newer = written(13, 900, &["0/0", "1/1"]);
+    assert!(store.swap_record("default", token(11), &newer).await.expect("an answer"));
     proxy.release();
     proxy.answered(1).await;
-    assert_eq!(words_of(&*direct).await, "second");
+    assert_eq!(record_in(&*direct).await, newer, "neither ticks nor keys come back");
+}
+
+async fn a_late_write_of_the_record_takes_place_when_nothing_else_did(site: &Site) {
+    let (direct, proxy, store) = with_a_record(site).await;
+    proxy.fail(&token(12).to_string(), Fault::Hold);
+    let late = written(12, 7, &["0/0"]);
+    store.swap_record("default", token(11), &late).await.expect_err("held");
+    proxy.release();
+    proxy.answered(1).await;
+    poll::until(Duration::from_secs(10), "the late write takes place", async || {
+        (record_in(&*direct).await == late).then_some(())
+    })
+    .await;
+    let second = store.swap_record("default", token(11), &written(13, 7, &[])).await;
+    assert!(!second.expect("an answer"), "its token is stale");
 }
 
 async fn a_write_of_the_record_whose_answer_is_lost_took_place(site: &Site) {
     let (direct, proxy, store) = with_a_record(site).await;
-    proxy.fail("words of the first", Fault::SwallowReplies);
-    let first = store.swap_record("default", "old", &record("words of the first")).await;
+    proxy.fail(&token(12).to_string(), Fault::SwallowReplies);
+    let first = store.swap_record("default", token(11), &written(12, 8, &["0/0"])).await;
     assert!(matches!(first, Err(StoreError::TimedOut { .. })), "{first:?}");
-    assert_eq!(words_of(&*direct).await, "words of the first");
-    let next = store.swap_record("default", "words of the first", &record("next")).await;
+    assert_eq!(record_in(&*direct).await, written(12, 8, &["0/0"]));
+    let next = store.swap_record("default", token(12), &written(13, 9, &[])).await;
     assert!(next.expect("an answer"));
 }

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use raindrop::{
-    core::lease::Token,
-    store::{StoreError, StoreSettings},
-};
+use raindrop::store::{StoreError, StoreSettings};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 
 use crate::{
     outage::settings,
-    site::{Site, open, scope, with_rows, write},
+    site::{Site, birth, open, record, scope, token, with_rows, write},
     support::{mariadb::Mariadb, poll, server::Server},
 };
 
@@ -65,10 +63,44 @@ async fn what_the_operator_should_know() {
     store.prepare().await.expect("the tables are there");
     server.run("SET GLOBAL read_only = 1").await;
     let refused = |error: &StoreError| matches!(error, StoreError::Refused(_));
-    let error = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("read-only");
+    let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("read-only");
     assert!(refused(&error) && !error.is_permanent(), "{error:?}");
     let error = open(&plain("wrong")).await.prepare().await.expect_err("a wrong password");
     assert!(refused(&error) && !error.is_permanent(), "{error:?}");
     let error = open(&settings(format!("{}/nowhere", server.address()))).await.prepare().await;
     assert!(refused(&error.expect_err("no such database")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_read_what_is_committed_whatever_the_servers_default() {
+    let server = Server::start(&Mariadb).await;
+    let site = Site::Mariadb(server.database().await);
+    with_rows(&site, &scope(1, 3)).await;
+    server.run("SET GLOBAL TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await;
+    // The level of a session, seen by a trigger on its writes.
+    site.run("CREATE TABLE seen (level VARCHAR(64))").await;
+    site.run(
+        "CREATE TRIGGER note BEFORE UPDATE ON soc_raindrop_worker FOR EACH ROW \
+         INSERT INTO seen VALUES (@@SESSION.tx_isolation)",
+    )
+    .await;
+    let store = site.store().await;
+    store.create_record("default", &record(1, "words")).await.expect("a record");
+    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    assert_eq!(site.texts("SELECT level FROM seen").await, ["REPEATABLE-READ"]);
+
+    let mut other = MySqlConnection::connect(&site.url()).await.expect("the server");
+    let mut transaction = other.begin().await.expect("a transaction");
+    for table in ["soc_raindrop_worker", "soc_raindrop_worker_layout"] {
+        let sql = format!("UPDATE {table} SET token = '{}'", token(2));
+        transaction.execute(AssertSqlSafe(sql)).await.expect("uncommitted tokens");
+    }
+    // A session with the server's default reads them.
+    let tokens = site.texts("SELECT token FROM soc_raindrop_worker_layout").await;
+    assert_eq!(tokens, [token(2).to_string()]);
+    let row = store.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
+    assert_eq!(row.token, token(1));
+    let read = store.read_record("default").await.expect("an answer");
+    assert_eq!(read, Some(record(1, "words")));
+    transaction.rollback().await.expect("the end of it");
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use raindrop::{
-    core::lease::{Marks, Token},
+    core::lease::Marks,
     store::{Store, StoreError, StoreSettings},
 };
 use tokio::time::Instant;
 
 use crate::{
-    site::{Site, open, scope, token, with_rows, write},
+    site::{Site, birth, births, open, record, scope, token, with_rows, write},
     support::{poll, server::Server},
 };
 
@@ -65,14 +65,15 @@ async fn every_call_fails(store: &dyn Store, expected: impl Fn(&StoreError) -> b
     }
     fails! {
         prepare()
-        layout_record("default", "words")
-        mark_complete("default", "0/0")
-        create_rows(&scope, &Marks::all_at(0, 2))
+        create_record("default", &record(1, "words"))
+        read_record("default")
+        swap_record("default", token(1), &record(2, "words"))
+        create_rows(&scope, &Marks::all_at(0, 2), &births(&scope))
         survey(&scope)
         free_rows(&scope, 9)
         free_row_of(&scope, "me")
         row(&scope, 1)
-        swap(&scope, 1, Token::UNUSED, &write(1))
+        swap(&scope, 1, birth(1), &write(1))
         list()
     }
 }
@@ -103,7 +104,7 @@ async fn a_frozen_server_hangs_nobody(server: &Server, site: &Site) {
     // The swap that timed out may still arrive, but only as a whole.
     poll::until(Duration::from_secs(20), "a swap takes place", async || {
         let row = store.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
-        assert!([Token::UNUSED, token(1)].contains(&row.token), "{row:?}");
+        assert!([birth(1), token(1)].contains(&row.token), "{row:?}");
         let swapped = store.swap(&scope(1, 3), 1, row.token, &write(2)).await;
         swapped.expect("an answer").then_some(())
     })
@@ -113,7 +114,7 @@ async fn a_frozen_server_hangs_nobody(server: &Server, site: &Site) {
 async fn a_server_that_is_gone_is_found_again(server: &Server, site: &Site) {
     with_rows(site, &scope(1, 3)).await;
     let store = open(&settings(site.url())).await;
-    let mut before = Token::UNUSED;
+    let mut before = birth(2);
     for (bits, stop) in [(1, Server::kill9 as fn(&Server)), (2, Server::stop)] {
         let swapped = store.swap(&scope(1, 3), 2, before, &write(bits)).await;
         assert!(swapped.expect("an answer"));

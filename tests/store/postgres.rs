@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use raindrop::{
-    core::lease::Token,
-    store::{StoreError, StoreSettings},
-};
+use raindrop::store::{StoreError, StoreSettings};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::Instant;
 
 use crate::{
     outage::settings,
-    site::{Site, open, scope, with_rows, write},
+    site::{Site, birth, create_rows, open, scope, with_rows, write},
     support::{poll, postgres::Postgres, server::Server},
 };
 
@@ -39,7 +36,7 @@ async fn every_session_is_durable() {
     {
         server.run(&format!("ALTER DATABASE {database} SET synchronous_commit = {default}")).await;
         let worker = number as u64 + 1;
-        let swapped = site.store().await.swap(&scope(1, 3), worker, Token::UNUSED, &write(1)).await;
+        let swapped = site.store().await.swap(&scope(1, 3), worker, birth(worker), &write(1)).await;
         assert!(swapped.expect("an answer"));
         assert_eq!(site.texts("SELECT setting FROM seen").await, [expected], "{default}");
         site.run("DELETE FROM seen").await;
@@ -68,7 +65,7 @@ async fn what_the_operator_should_know() {
     assert!(matches!(error.expect_err("no such database"), StoreError::Refused(_)));
     let read_only = format!("{}?options=-c%20default_transaction_read_only%3Don", site.url());
     let store = open(&settings(read_only)).await;
-    let error = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("no write");
+    let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("no write");
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
 }
 
@@ -80,7 +77,7 @@ async fn tables_are_looked_for_where_the_search_path_says() {
     let url = format!("{}?options=-c%20search_path%3D%22of\\%20an\\%20application%22", site.url());
     let store = open(&settings(url)).await;
     store.prepare().await.expect("its own tables");
-    store.create_rows(&scope(1, 3), &write(1).marks).await.expect("rows");
+    create_rows(&store, &scope(1, 3), &write(1).marks).await.expect("rows");
     let here = "SELECT table_schema::text FROM information_schema.tables \
                 WHERE table_name = 'soc_raindrop_worker' ORDER BY 1";
     assert_eq!(site.texts(here).await, ["of an application", "public"]);
@@ -100,7 +97,7 @@ async fn a_locked_row_hangs_nobody() {
         .await
         .expect("locks");
     let begin = Instant::now();
-    store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("locked");
+    store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("locked");
     assert!(begin.elapsed() < Duration::from_millis(1900), "{:?}", begin.elapsed());
     assert_eq!(store.survey(&scope(1, 3)).await.expect("reading goes on").free, 3);
     transaction.rollback().await.expect("the end of it");

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use raindrop::{
     core::lease::{Marks, Token},
-    store::{StoreError, StoreSettings},
+    store::{LayoutRecord, StoreError, StoreSettings},
 };
 
 use crate::{
     outage::settings,
-    site::{Site, open, release, scope, token, with_rows, workers, write},
+    site::{
+        Site, birth, create_rows, open, record, release, scope, token, with_rows, workers, write,
+    },
     support::{
         poll,
         redis::{Redis, run},
@@ -18,6 +20,7 @@ use crate::{
 };
 
 const ROW: &str = "soc_raindrop_worker:{default}:row:0/0:00000000000000000005";
+const RECORD: &str = "soc_raindrop_worker:{default}:layout";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_operator_should_know() {
@@ -55,7 +58,7 @@ async fn what_the_operator_should_know() {
     run::<()>(&url, &["REPLICAOF", "127.0.0.1", &port]).await;
     let error = site.unprepared().await.prepare().await.expect_err("a replica");
     assert!(error.is_permanent() && error.to_string().contains("is a replica"), "{error}");
-    let error = site.unprepared().await.create_rows(&scope(1, 3), &Marks::all_at(0, 2)).await;
+    let error = create_rows(&site.unprepared().await, &scope(1, 3), &Marks::all_at(0, 2)).await;
     assert!(matches!(error.expect_err("a replica"), StoreError::Refused(_)));
     let other = Site::Redis(other.database().await);
     poll::until(Duration::from_secs(20), "the replica is seen", async || {
@@ -104,13 +107,62 @@ async fn garbage_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_versions_record_is_read_and_swapped() {
+    let site = Site::redis().await;
+    let url = site.url();
+    let store = site.store().await;
+    let fields = ["words", "words", "complete", "0/0,1/0", "since_tick", "77", "created_at", "5"];
+    run::<()>(&url, &[["HSET", RECORD].as_slice(), &fields].concat()).await;
+    let complete = vec!["0/0".to_owned(), "1/0".to_owned()];
+    let older = LayoutRecord { complete, since_tick: 77, ..record(0, "words") };
+    assert_eq!((older.token, older.first_tick), (Token::UNUSED, 0));
+    let read = async || store.read_record("default").await.expect("an answer");
+    assert_eq!(read().await.as_ref(), Some(&older));
+    let created = store.create_record("default", &record(9, "another")).await;
+    assert_eq!(created.expect("a record"), older);
+
+    let ours = LayoutRecord { token: token(1), first_tick: 8, ..older.clone() };
+    let swap = async |expected| store.swap_record("default", expected, &ours).await;
+    assert!(!swap(token(1)).await.expect("an answer"));
+    assert!(swap(Token::UNUSED).await.expect("an answer"));
+    assert_eq!(read().await.as_ref(), Some(&ours));
+    assert!(!swap(Token::UNUSED).await.expect("an answer"), "only once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_in_a_record_is_named() {
+    let site = Site::redis().await;
+    let url = site.url();
+    let store = site.store().await;
+    store.create_record("default", &record(1, "words")).await.expect("a record");
+    let garbage = [
+        ("token", "", "a token is 32 lower-case hexadecimal digits"),
+        ("token", "x", "a token is 32 lower-case hexadecimal digits"),
+        ("since_tick", "soon", "not an integer"),
+        ("first_tick", "-1", "negative"),
+    ];
+    for (field, value, reason) in garbage {
+        let good: String = run(&url, &["HGET", RECORD, field]).await;
+        run::<()>(&url, &["HSET", RECORD, field, value]).await;
+        let expected = format!(
+            "table {RECORD}, row default, column {field}: {value:?} cannot be read: {reason}"
+        );
+        let error = store.read_record("default").await.expect_err("garbage");
+        assert_eq!(error.to_string(), expected);
+        run::<()>(&url, &["HSET", RECORD, field, &good]).await;
+    }
+    let read = store.read_record("default").await.expect("an answer");
+    assert_eq!(read, Some(record(1, "words")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_key_is_left_alone() {
     for (key, kind) in [
         ("soc_raindrop_worker:scopes", "set"),
         ("soc_raindrop_worker:{default}:workers:0/0", "zset"),
         ("soc_raindrop_worker:{default}:unused:0/0", "zset"),
         ("soc_raindrop_worker:{default}:expiry:0/0", "zset"),
-        ("soc_raindrop_worker:{default}:layout", "hash"),
+        (RECORD, "hash"),
         (ROW, "hash"),
     ] {
         let site = Site::redis().await;
@@ -118,9 +170,9 @@ async fn a_foreign_key_is_left_alone() {
         let store = site.unprepared().await;
         let error = match kind {
             "set" => store.prepare().await.map(drop),
-            "zset" => store.create_rows(&scope(5, 5), &Marks::all_at(0, 2)).await,
+            "zset" => create_rows(&store, &scope(5, 5), &Marks::all_at(0, 2)).await,
             _ if key == ROW => store.row(&scope(5, 5), 5).await.map(drop),
-            _ => store.layout_record("default", "words").await.map(drop),
+            _ => store.create_record("default", &record(1, "words")).await.map(drop),
         };
         let error = error.expect_err("somebody else's");
         assert!(error.is_permanent(), "{error:?}");
@@ -141,13 +193,13 @@ async fn two_tables_share_a_database() {
         settings.worker_table = worker_table.to_owned();
         let store = open(&settings).await;
         store.prepare().await.expect("a store");
-        store.create_rows(&scope(1, 3), &Marks::all_at(0, 2)).await.expect("rows");
-        let record = store.layout_record("default", worker_table).await.expect("a record");
-        assert_eq!(record.words, worker_table);
+        create_rows(&store, &scope(1, 3), &Marks::all_at(0, 2)).await.expect("rows");
+        let record = store.create_record("default", &record(1, worker_table)).await;
+        assert_eq!(record.expect("a record").words, worker_table);
         stores.push(store);
     }
-    assert!(stores[0].swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect("an answer"));
-    assert!(stores[1].swap(&scope(1, 3), 1, Token::UNUSED, &write(2)).await.expect("an answer"));
+    assert!(stores[0].swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    assert!(stores[1].swap(&scope(1, 3), 1, birth(1), &write(2)).await.expect("an answer"));
     assert_eq!(stores[0].list().await.expect("rows").len(), 3);
 }
 
@@ -155,7 +207,7 @@ async fn two_tables_share_a_database() {
 async fn scripts_are_sent_again_when_the_server_forgot_them() {
     let site = Site::redis().await;
     let store = with_rows(&site, &scope(1, 3)).await;
-    for (before, bits) in [(Token::UNUSED, 1), (token(1), 2)] {
+    for (before, bits) in [(birth(1), 1), (token(1), 2)] {
         run::<()>(&site.url(), &["SCRIPT", "FLUSH"]).await;
         let swapped = store.swap(&scope(1, 3), 1, before, &release(bits)).await;
         assert!(swapped.expect("an answer"));

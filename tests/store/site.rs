@@ -7,7 +7,7 @@ use raindrop::{
         clock::SystemClock,
         lease::{Marks, Row, RowExpiry, RowWrite, Token},
     },
-    store::{MemoryStore, Scope, Store, StoreSettings, connect},
+    store::{LayoutRecord, MemoryStore, Scope, Store, StoreError, StoreSettings, connect},
 };
 use sqlx::{
     AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection,
@@ -164,6 +164,30 @@ pub(crate) fn token(bits: u128) -> Token {
     Token::from_bits(bits)
 }
 
+/// The token that [`create_rows`] gives the row of this worker.
+pub(crate) fn birth(worker: u64) -> Token {
+    token(0xb1 << 120 | u128::from(worker))
+}
+
+/// The tokens that [`create_rows`] gives the rows of a scope, in order.
+pub(crate) fn births(scope: &Scope) -> Vec<Token> {
+    (scope.min_worker..=scope.max_worker).map(birth).collect()
+}
+
+/// Creates the rows of a scope that are missing, each with the token [`birth`] names.
+pub(crate) async fn create_rows(
+    store: &Arc<dyn Store>,
+    scope: &Scope,
+    marks: &Marks,
+) -> Result<(), StoreError> {
+    store.create_rows(scope, marks, &births(scope)).await
+}
+
+/// A record as a first start writes it, with this token.
+pub(crate) fn record(bits: u128, words: &str) -> LayoutRecord {
+    LayoutRecord::new(words, token(bits), 0)
+}
+
 /// A write that sets this token and holds the row for an hour.
 pub(crate) fn write(bits: u128) -> RowWrite {
     RowWrite {
@@ -183,7 +207,7 @@ pub(crate) fn release(bits: u128) -> RowWrite {
 /// A store with the free rows of a scope.
 pub(crate) async fn with_rows(site: &Site, scope: &Scope) -> Arc<dyn Store> {
     let store = site.store().await;
-    store.create_rows(scope, &Marks::all_at(0, 2)).await.expect("rows");
+    create_rows(&store, scope, &Marks::all_at(0, 2)).await.expect("rows");
     store
 }
 

@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use raindrop::store::{Store, StoreError};
+use raindrop::{
+    core::lease::Token,
+    store::{LayoutRecord, Store, StoreError},
+};
 use sqlx::{
-    Connection as _, MySqlConnection, PgConnection, SqlSafeStr as _, SqliteConnection,
+    AssertSqlSafe, Connection as _, MySqlConnection, PgConnection, SqlSafeStr as _,
+    SqliteConnection,
     migrate::{Migration, MigrationType, Migrator},
 };
 use tokio::task::JoinSet;
 
-use crate::site::{Site, open, scope, with_rows, workers, write};
+use crate::site::{
+    Site, birth, create_rows, open, record, scope, token, with_rows, workers, write,
+};
 
 macro_rules! on_every_engine {
     ($($case:ident)*) => {
@@ -37,6 +43,8 @@ on_every_engine! {
     two_services_share_an_empty_database
     an_applications_own_migrations_are_not_disturbed
     a_migration_that_was_cut_short_is_repaired
+    an_older_versions_tables_are_upgraded
+    fifty_nodes_upgrade_an_older_versions_tables_at_once
     a_newer_versions_tables_are_used
     a_table_that_vanished_is_not_made_anew
     garbage_is_named
@@ -45,6 +53,10 @@ on_every_engine! {
 
 const OURS: [&str; 3] =
     ["soc_raindrop_worker", "soc_raindrop_worker_layout", "soc_raindrop_worker_migrations"];
+
+/// The migrations that are done.
+const DONE: &str = "SELECT description FROM soc_raindrop_worker_migrations \
+                    WHERE success = TRUE ORDER BY version";
 
 async fn refusal(store: &Arc<dyn Store>) -> StoreError {
     store.prepare().await.expect_err("these tables cannot be used")
@@ -107,9 +119,9 @@ async fn two_services_share_an_empty_database(site: &Site) {
     services.join_all().await;
     let expected = ["one", "one_layout", "one_migrations", "two", "two_layout", "two_migrations"];
     assert_eq!(site.tables().await, expected);
-    stores[0].layout_record("default", "one's").await.expect("a record");
-    let record = stores[1].layout_record("default", "two's").await.expect("a record");
-    assert_eq!(record.words, "two's");
+    stores[0].create_record("default", &record(1, "one's")).await.expect("a record");
+    let created = stores[1].create_record("default", &record(2, "two's")).await.expect("a record");
+    assert_eq!(created, record(2, "two's"));
 }
 
 async fn an_applications_own_migrations_are_not_disturbed(site: &Site) {
@@ -146,14 +158,112 @@ async fn migrate(site: &Site, migrator: &Migrator) {
 
 async fn a_migration_that_was_cut_short_is_repaired(site: &Site) {
     with_rows(site, &scope(1, 3)).await;
-    site.run("UPDATE soc_raindrop_worker_migrations SET success = FALSE WHERE version = 1").await;
-    site.run("UPDATE soc_raindrop_worker_migrations SET success = FALSE WHERE version = 2").await;
+    site.run("UPDATE soc_raindrop_worker_migrations SET success = FALSE").await;
     site.run("DROP TABLE soc_raindrop_worker_layout").await;
     let store = site.store().await;
     assert_eq!(store.survey(&scope(1, 3)).await.expect("a survey").free, 3);
-    let done = "SELECT description FROM soc_raindrop_worker_migrations WHERE success = TRUE \
-                ORDER BY version";
-    assert_eq!(site.texts(done).await, ["worker", "layout"]);
+    assert_eq!(site.texts(DONE).await, ["worker", "layout", "record"]);
+}
+
+/// The tables as the version before layout records had tokens left them, with a record and the
+/// rows of workers 1 to 3.
+async fn with_an_older_versions_tables(site: &Site) {
+    macro_rules! older {
+        ($engine:literal) => {
+            [
+                ("worker", include_str!(concat!("../../migrations/", $engine, "/0001_worker.sql"))),
+                ("layout", include_str!(concat!("../../migrations/", $engine, "/0002_layout.sql"))),
+            ]
+        };
+    }
+    let (files, now) = match site {
+        Site::Sqlite(_) => (older!("sqlite"), "0"),
+        Site::Postgres(_) => (older!("postgres"), "now()"),
+        _ => (older!("mysql"), "UTC_TIMESTAMP(6)"),
+    };
+    let migration = |(version, (description, sql)): (i64, (&'static str, &str))| {
+        let sql = AssertSqlSafe(sql.replace("{table}", OURS[0])).into_sql_str();
+        Migration::new(version, description.into(), MigrationType::Simple, sql, false)
+    };
+    let mut migrator = Migrator::with_migrations((1..).zip(files).map(migration).collect());
+    migrator.dangerous_set_table_name(OURS[2]);
+    migrate(site, &migrator).await;
+    assert_eq!(site.tables().await, OURS);
+    site.run(&format!(
+        "INSERT INTO soc_raindrop_worker_layout (namespace, words, complete, since_tick, \
+         created_at) VALUES ('default', 'words', '0/0,1/0', 77, {now})"
+    ))
+    .await;
+    for worker in 1..=3 {
+        site.run(&format!(
+            "INSERT INTO soc_raindrop_worker (namespace, reserved_key, worker_id, marks, \
+             created_at, updated_at) VALUES ('default', '0/0', {worker}, '5,6', {now}, {now})"
+        ))
+        .await;
+    }
+}
+
+/// The record of [`with_an_older_versions_tables`].
+fn older_record() -> LayoutRecord {
+    let complete = vec!["0/0".to_owned(), "1/0".to_owned()];
+    LayoutRecord { complete, since_tick: 77, ..record(0, "words") }
+}
+
+async fn an_older_versions_tables_are_upgraded(site: &Site) {
+    with_an_older_versions_tables(site).await;
+    // An upgrade that was cut short before it changed anything.
+    site.run(
+        "INSERT INTO soc_raindrop_worker_migrations \
+         (version, description, success, checksum, execution_time) \
+         VALUES (3, 'record', FALSE, 'x', -1)",
+    )
+    .await;
+    let store = site.store().await;
+    let read = async || store.read_record("default").await.expect("an answer").expect("a record");
+    let swap = async |expected, record: &LayoutRecord| {
+        store.swap_record("default", expected, record).await.expect("an answer")
+    };
+    assert_eq!(read().await, older_record());
+    assert_eq!((read().await.token, read().await.first_tick), (Token::UNUSED, 0));
+    let rows = store.free_rows(&scope(1, 9), 9).await.expect("rows");
+    assert_eq!(workers(&rows), [1, 2, 3]);
+    assert!(rows.iter().all(|row| row.marks.to_string() == "5,6" && row.was_never_written()));
+    assert!(store.swap(&scope(1, 9), 2, Token::UNUSED, &write(1)).await.expect("an answer"));
+
+    let first = LayoutRecord { token: token(1), first_tick: 8, ..older_record() };
+    assert!(!swap(token(1), &first).await);
+    assert!(swap(Token::UNUSED, &first).await);
+    assert!(!swap(Token::UNUSED, &LayoutRecord { token: token(2), ..older_record() }).await);
+    site.store().await;
+    assert_eq!(read().await, first);
+
+    // Cut short after the columns were there: what was written since is kept.
+    site.run("UPDATE soc_raindrop_worker_migrations SET success = FALSE WHERE version = 3").await;
+    site.store().await;
+    assert_eq!(site.texts(DONE).await, ["worker", "layout", "record"]);
+    assert_eq!(site.tables().await, OURS);
+    assert_eq!(read().await, first);
+    let row = store.row(&scope(1, 9), 2).await.expect("an answer").expect("the row");
+    assert_eq!(row.token, token(1));
+}
+
+async fn fifty_nodes_upgrade_an_older_versions_tables_at_once(site: &Site) {
+    with_an_older_versions_tables(site).await;
+    let mut nodes = JoinSet::new();
+    for bits in 1..=50 {
+        let store = site.unprepared().await;
+        nodes.spawn(async move {
+            assert_eq!(store.prepare().await.expect("tables"), [""; 0]);
+            let ours = LayoutRecord { token: token(bits), ..older_record() };
+            let swapped = store.swap_record("default", Token::UNUSED, &ours).await;
+            store.close().await;
+            swapped.expect("an answer").then_some(ours)
+        });
+    }
+    let mut winners: Vec<_> = nodes.join_all().await.into_iter().flatten().collect();
+    assert_eq!(winners.len(), 1, "{winners:?}");
+    let store = site.store().await;
+    assert_eq!(store.read_record("default").await.expect("an answer"), winners.pop());
 }
 
 async fn a_newer_versions_tables_are_used(site: &Site) {
@@ -213,8 +323,7 @@ async fn a_worker_table_may_be_called_anything(site: &Site) {
         let store = open(&settings).await;
         store.prepare().await.expect("tables");
         let scope = scope(1, 1);
-        store.create_rows(&scope, &write(1).marks).await.expect("rows");
-        let unused = raindrop::core::lease::Token::UNUSED;
-        assert!(store.swap(&scope, 1, unused, &write(1)).await.expect("an answer"));
+        create_rows(&store, &scope, &write(1).marks).await.expect("rows");
+        assert!(store.swap(&scope, 1, birth(1), &write(1)).await.expect("an answer"));
     }
 }

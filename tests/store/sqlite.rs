@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use raindrop::{
-    core::lease::Token,
-    store::{StoreError, StoreSettings},
-};
+use raindrop::store::{StoreError, StoreSettings};
 use sqlx::{Connection as _, SqliteConnection};
 use tokio::time::Instant;
 
 use crate::{
-    site::{Site, open, scope, with_rows, write},
+    site::{Site, birth, open, scope, with_rows, write},
     support::poll,
 };
 
@@ -94,7 +91,7 @@ async fn a_locked_file_hangs_nobody() {
     let transaction = other.begin_with("BEGIN IMMEDIATE").await.expect("the write lock");
 
     let begin = Instant::now();
-    let error = store.swap(&scope(1, 3), 1, Token::UNUSED, &write(1)).await.expect_err("locked");
+    let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("locked");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
     assert!(begin.elapsed() < Duration::from_millis(1900), "{:?}", begin.elapsed());
     assert_eq!(store.survey(&scope(1, 3)).await.expect("reading goes on").free, 3);

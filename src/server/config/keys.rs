@@ -92,6 +92,10 @@ pub const KEYS: &[Key] = &[
     key("layout.reserved_value", "0", "The constant in the reserved bits."),
     key("layout.min_sequence", "0", "The first sequence number of a tick."),
     key("layout.max_sequence", "4095", "The last one; by default the largest that fits."),
+    unset(
+        "layout.backfill_from",
+        "From when on ?at= has IDs, RFC 3339; unset: the first start (docs/layouts.md).",
+    ),
     unset("worker.id", "Exactly this worker id; excludes min_id, max_id and source."),
     unset("worker.source", "Where the worker id comes from: ip or hostname (trailing digits)."),
     key("worker.min_id", "1", "The smallest worker id this node may lease."),

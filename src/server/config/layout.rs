@@ -1,10 +1,13 @@
 //! The `layout` section: a preset, or a layout of one's own.
 
 use super::reader::Reader;
-use crate::core::{
-    instant::parse_unix_ms,
-    layout::{Layout, LayoutSpec, TimeUnit},
-    preset::Preset,
+use crate::{
+    core::{
+        instant::parse_unix_ms,
+        layout::{Layout, LayoutSpec, TimeUnit},
+        preset::Preset,
+    },
+    keeper::KeeperSettings,
 };
 
 /// What makes a layout one's own: not to be given beside a preset.
@@ -19,17 +22,20 @@ const WIDTHS: [&str; 8] = [
     "layout.max_sequence",
 ];
 
+const INSTANT: &str = "an RFC 3339 instant such as 2025-01-01T00:00:00Z";
+
 /// A checked layout and the preset it comes from.
 #[derive(Debug)]
 pub(super) struct LayoutChoice {
     pub(super) layout: Layout,
     pub(super) preset: Option<Preset>,
+    /// From when on there are IDs for a past time, if that is configured.
+    pub(super) backfill_from_ms: Option<i64>,
 }
 
 pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
     let (mut spec, preset) = read_widths(reader);
-    let epoch = "an RFC 3339 instant such as 2025-01-01T00:00:00Z";
-    if let Some(epoch_ms) = reader.given("layout.epoch", epoch, parse_unix_ms) {
+    if let Some(epoch_ms) = reader.given("layout.epoch", INSTANT, parse_unix_ms) {
         spec.epoch_ms = epoch_ms;
     } else if let Some(Err(violation)) = preset.map(Preset::check_own_epoch) {
         reader.violation(violation);
@@ -43,7 +49,21 @@ pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
         }
         Preset::Raindrop.spec().build().expect("the default layout is valid")
     });
-    LayoutChoice { layout, preset }
+    let backfill_from_ms = read_backfill_from(reader, &layout);
+    LayoutChoice { layout, preset, backfill_from_ms }
+}
+
+fn read_backfill_from(reader: &mut Reader, layout: &Layout) -> Option<i64> {
+    let from_ms = reader.given("layout.backfill_from", INSTANT, parse_unix_ms)?;
+    // What takes the place of a bad layout must not be held against it.
+    if reader.is_bad("layout.") {
+        return None;
+    }
+    if let Some(violation) = KeeperSettings::check_backfill_from(layout, from_ms) {
+        reader.violation(violation);
+        return None;
+    }
+    Some(from_ms)
 }
 
 fn read_widths(reader: &mut Reader) -> (LayoutSpec, Option<Preset>) {

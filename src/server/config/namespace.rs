@@ -144,6 +144,7 @@ fn read_snowflake(
         prefer_previous: worker.prefer_previous,
         issue,
         lease,
+        backfill_from_ms: choice.backfill_from_ms,
         ..KeeperSettings::new(
             choice.layout.clone(),
             worker.holder.unwrap_or_else(|| host.holder(http.listen)),

@@ -225,6 +225,54 @@ fn layouts_come_from_presets_or_widths() {
 }
 
 #[test]
+fn past_ticks_are_opened_where_the_layout_reserves_ids_for_them() {
+    let (_folder, inputs) = file(
+        "layout.preset = 'yitter'\nlayout.backfill_from = 2024-02-29T00:00:00Z\n\
+         [namespaces.later.layout]\nmin_sequence = 1\nbackfill_from = '2025-01-01T01:00:00+01:00'\n\
+         [namespaces.closed.layout]\nmin_sequence = 1\n",
+    );
+    let config = Config::load(&inputs).expect("valid");
+    let opened = ["default", "later", "closed"]
+        .map(|name| config.keeper(name).expect(name).backfill_from_ms);
+    assert_eq!(opened, [Some(1_709_164_800_000), Some(1_735_689_600_000), None]);
+    assert_eq!(value_of(&config, "layout.backfill_from").0, "2024-02-29T00:00:00Z");
+    assert_eq!(value_of(&config, "namespaces.closed.layout.backfill_from").0, "");
+
+    let refusal = |pairs: &[(&str, &str)]| {
+        let mut found = problems(&environment(pairs));
+        found.retain(|problem| problem.starts_with("layout.backfill_from"));
+        found
+    };
+    let source = "environment variable RAINDROP__LAYOUT__BACKFILL_FROM";
+    let from = |value| ("layout.backfill_from", value);
+    assert_eq!(
+        refusal(&[from("2026-01-01T00:00:00Z")]),
+        [format!(
+            "layout.backfill_from = 2026-01-01T00:00:00Z ({source}): must be left out where \
+             layout.min_sequence is 0: no IDs are reserved for a past time"
+        )]
+    );
+    assert_eq!(
+        refusal(&[from("2020-02-19T18:20:01.999Z"), ("layout.preset", "yitter")]),
+        [format!(
+            "layout.backfill_from = 2020-02-19T18:20:01.999Z ({source}): must be from \
+             2020-02-19T18:20:02Z, where the layout begins, to before the year 73376, where it ends"
+        )]
+    );
+    assert_eq!(
+        refusal(&[from("yesterday"), ("layout.preset", "yitter")]),
+        [format!(
+            "layout.backfill_from = yesterday ({source}): must be an RFC 3339 instant such as \
+             2025-01-01T00:00:00Z"
+        )]
+    );
+    // What is wrong with the layout is said alone; another section's problem hides nothing.
+    let bad_layout = [from("2026-01-01T00:00:00Z"), ("layout.min_sequence", "x")];
+    assert_eq!(refusal(&bad_layout), [""; 0]);
+    assert_eq!(refusal(&[from("2026-01-01T00:00:00Z"), ("lease.ttl", "x")]).len(), 1);
+}
+
+#[test]
 fn worker_ids_may_come_from_the_machine() {
     let with_host = |source: &str, name: &str| {
         let host = Host { ip: Some([10, 0, 3, 7].into()), mac: None, name: Some(name.into()) };

@@ -79,7 +79,11 @@ impl Parameters {
                 "A preset or another system's layout to read the ID by, instead of a namespace's.",
                 one_of(NamedLayout::names()),
             ),
-            "at" => ("A past instant that the IDs are for.", instant()),
+            "at" => (
+                "A past instant that the IDs are for: from the namespace's first start on, or from \
+                 where its `layout.backfill_from` opens the past.",
+                instant(),
+            ),
             "from" => ("Where the span begins.", instant()),
             "to" => ("Where the span ends; not before `from`.", instant()),
             other => unreachable!("no handler reads {other}"),

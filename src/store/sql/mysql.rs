@@ -141,9 +141,9 @@ impl Engine for MySqlEngine {
     fn class(error: &dyn DatabaseError) -> Class {
         let number = error.try_downcast_ref::<MySqlDatabaseError>().map(|error| error.number());
         match number {
-            // Deadlock, lock wait, changed since the snapshot, table created by another node,
-            // table definition changed.
-            Some(1213 | 1205 | 1020 | 1050 | 1412) => Class::Again,
+            // Deadlock, lock wait, changed since the snapshot, table or column created by another
+            // node, table definition changed.
+            Some(1213 | 1205 | 1020 | 1050 | 1060 | 1412) => Class::Again,
             // Too many connections (of the server, of the user), shutting down, a cluster's node
             // that is not ready, blocked host, statement interrupted, killed.
             Some(1040 | 1203 | 1053 | 1047 | 1129 | 1317 | 1927 | 3169) => Class::Unavailable,
