@@ -16,6 +16,7 @@ mod front;
 mod guard;
 mod issuer;
 mod keepers;
+mod log_writer;
 mod metrics;
 mod openapi;
 mod pace;

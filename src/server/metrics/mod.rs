@@ -16,7 +16,7 @@ use prometheus::{
 
 use self::{auth::AuthMetrics, http::HttpMetrics, keeper::KeeperMetrics};
 pub(super) use self::{connections::Connections, http::track};
-use super::issuer::NamespaceIssuer;
+use super::{issuer::NamespaceIssuer, telemetry};
 use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
 
 /// Every metric of the service.
@@ -60,6 +60,7 @@ impl Metrics {
         );
         build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         register(&metrics.registry, ProcessCollector::for_self());
+        register(&metrics.registry, telemetry::DROPPED.clone());
         metrics
     }
 
