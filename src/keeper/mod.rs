@@ -11,6 +11,7 @@ mod hold;
 mod issuer;
 mod observer;
 mod operator;
+mod panics;
 mod random;
 mod running;
 mod segment;
@@ -26,6 +27,8 @@ use std::{sync::Arc, time::Duration};
 use rand::Rng;
 use tokio::sync::watch;
 
+#[cfg(feature = "server")]
+pub(crate) use self::panics::catch_panic;
 use self::{
     ask::ask,
     context::Context,
@@ -39,7 +42,7 @@ pub use self::{
     handle::{IssuerBlocks, IssuerHandle},
     issuer::Issuer,
     observer::{
-        Exhaustion, LeaseOperation, LeaseOutcome, NoObserver, Observer, RefillOutcome,
+        Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, NoObserver, Observer, RefillOutcome,
         RollbackAction, StoreOperation,
     },
     operator::{Freed, Moved, Operator, OperatorError, Raised, Relaid},
@@ -92,6 +95,14 @@ pub enum KeeperError {
     /// The store cannot be used as it is.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The background task ended or panicked, which is a defect: IDs go on until the limit.
+    #[error("the {task} keeper's task failed: {reason}")]
+    TaskFailed {
+        /// Which task.
+        task: KeeperTask,
+        /// How it ended.
+        reason: String,
+    },
 }
 
 /// How a release ended.
@@ -154,14 +165,14 @@ impl Keeper {
         (Self(Running::start(|stop, failed| task.run(stop, Some(failed)))), issuer)
     }
 
-    /// Resolves when the keeper gave up for good; until then, and after that was told once,
-    /// never.
+    /// Resolves once, when the keeper gave up for good or its task failed; pending otherwise.
     ///
     /// # Cancel safety
     ///
     /// May be dropped and asked again.
     pub async fn failed(&mut self) -> KeeperError {
-        self.0.failed().await
+        let failed = |reason| KeeperError::TaskFailed { task: KeeperTask::Lease, reason };
+        self.0.failed().await.unwrap_or_else(failed)
     }
 
     /// Seals the grant, lowers the mark and frees the row, within the deadline. Afterwards no

@@ -19,7 +19,7 @@ use crate::{
         policy::Policy,
         segment::{GiveBack, SegmentSpec},
     },
-    keeper::{KeeperError, StoreOperation, Trouble},
+    keeper::{KeeperError, KeeperTask, StoreOperation, Trouble, panics::catch_panic},
     store::{NewSegment, StoreError, with_sources},
 };
 
@@ -128,7 +128,7 @@ fn count(
     match returned {
         Some(Ok((count, true))) => given_back.returned += count,
         Some(Ok((count, false))) => given_back.lost += count,
-        // A task that panicked was reported by the runtime.
+        // How many numbers a panic lost is not known; the panic itself was logged.
         Some(Err(_)) | None => {}
     }
 }
@@ -150,21 +150,26 @@ async fn give<P: Policy>(
     answer.unwrap_or(false)
 }
 
-/// Reserves for a code until it has what it needs, however often the store fails.
+/// Reserves for a code until it has what it needs, however often the store fails. A panic is a
+/// failure, too: what was reserved in vain is lost, never issued twice.
 async fn serve<P: Policy>(shared: Arc<Shared<P>>, code: Arc<Code<P>>) {
     let Some(namespace) = code.namespace.upgrade() else { return };
+    let name = &namespace.settings.namespace;
     let mut failures = 0;
     loop {
-        match refill(&shared, &namespace, &code).await {
-            Ok(()) => {
+        match catch_panic(refill(&shared, &namespace, &code)).await {
+            Ok(Ok(())) => {
                 shared.report.send_if_modified(|report| report.failing.take().is_some());
                 break;
             }
-            Err(error) => {
-                failed(&shared, &namespace.settings.namespace, &error);
-                sleep(pause(&shared, &mut failures)).await;
+            Ok(Err(error)) => failed(&shared, name, &error),
+            Err(panic) => {
+                namespace.observer.step_panicked(KeeperTask::Refill);
+                tracing::error!(namespace = name, code = code.name, panic, "a refill panicked");
+                report_failing(&shared, format!("a defect, which was logged: {panic}"));
             }
         }
+        sleep(pause(&shared, &mut failures)).await;
     }
     code.leave_queue();
     // Who asked while the block was on its way is not in the queue.
@@ -176,6 +181,10 @@ async fn serve<P: Policy>(shared: Arc<Shared<P>>, code: Arc<Code<P>>) {
 fn failed<P: Policy>(shared: &Shared<P>, namespace: &str, error: &StoreError) {
     let how = with_sources(error);
     tracing::warn!(namespace, error = how, "the store fails");
+    report_failing(shared, how);
+}
+
+fn report_failing<P: Policy>(shared: &Shared<P>, how: String) {
     shared.report.send_modify(|report| {
         let since = report.failing.take().map_or_else(Instant::now, |failing| failing.since);
         report.failing = Some(Failing { how, since });
