@@ -27,6 +27,7 @@ mod router;
 mod run;
 pub mod shutdown;
 mod state;
+mod supervisor;
 pub mod telemetry;
 
 pub use self::{

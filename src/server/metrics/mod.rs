@@ -4,6 +4,7 @@ mod auth;
 mod connections;
 mod http;
 mod keeper;
+mod tasks;
 
 use std::{fmt, sync::Arc};
 
@@ -15,7 +16,7 @@ use prometheus::{
 };
 
 use self::{auth::AuthMetrics, http::HttpMetrics, keeper::KeeperMetrics};
-pub(super) use self::{connections::Connections, http::track};
+pub(super) use self::{connections::Connections, http::track, tasks::TaskFailures};
 use super::{issuer::NamespaceIssuer, telemetry};
 use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
 
@@ -24,6 +25,7 @@ pub struct Metrics {
     registry: Registry,
     pub(super) http: HttpMetrics,
     pub(super) auth: AuthMetrics,
+    pub(super) tasks: TaskFailures,
     keeper: KeeperMetrics,
     gauges: Gauges,
 }
@@ -45,10 +47,12 @@ impl Metrics {
     /// Registers every metric.
     pub fn new() -> Self {
         let registry = Registry::new();
+        let tasks = TaskFailures::new(&registry);
         let metrics = Self {
             http: HttpMetrics::new(&registry),
             auth: AuthMetrics::new(&registry),
-            keeper: KeeperMetrics::new(&registry),
+            keeper: KeeperMetrics::new(&registry, tasks.clone()),
+            tasks,
             gauges: Gauges::new(&registry),
             registry,
         };
