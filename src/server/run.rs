@@ -152,9 +152,7 @@ impl Service {
             return ended;
         }
 
-        if !serving.has_ended() {
-            tokio::time::sleep(config.http.drain_delay).await;
-        }
+        tokio::time::sleep(config.http.drain_delay).await;
         let deadline = Instant::now() + config.http.shutdown_timeout;
         tasks.stop();
         let for_requests = config.http.shutdown_timeout - for_release(&config);
