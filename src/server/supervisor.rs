@@ -283,7 +283,7 @@ mod tests {
             let held = Arc::clone(&shared);
             let supervised = world.supervisor.essential(Task::PublicListener, async move {
                 let _held = held;
-                pending().await
+                pending::<()>().await;
             });
             if is_dropped {
                 drop(supervised);
