@@ -19,7 +19,7 @@ use raindrop::{
 };
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::Value;
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::timeout};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -28,6 +28,9 @@ use tracing::{
 };
 
 use crate::support::{config, token_entry};
+
+/// How long anything may take that should happen at once, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Long enough to look at a service that is ending.
 const DRAINING: (&str, &str) = ("http.drain_delay", "60s");
@@ -173,7 +176,7 @@ struct Running {
 impl Running {
     /// Ends by itself.
     async fn ended(self) -> Result<(), ServeError> {
-        self.running.await.expect("no panic")
+        timeout(PATIENCE, self.running).await.expect("it ends").expect("no panic")
     }
 
     async fn stop(self) -> Result<(), ServeError> {
@@ -190,13 +193,15 @@ async fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
 
 /// Asks until the answer is as wanted.
 async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    for _ in 0..3_000 {
-        if let Some(answer) = ask().await {
-            return answer;
+    let asking = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("never: {what}");
+    };
+    timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("never: {what}"))
 }
 
 async fn until_ready(running: &Running) {
