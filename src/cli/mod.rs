@@ -107,6 +107,7 @@ impl From<KeeperError> for Failure {
     fn from(error: KeeperError) -> Self {
         match error {
             KeeperError::Store(error) => error.into(),
+            error @ KeeperError::TaskFailed { .. } => Self::Failed(error.to_string()),
             error @ (KeeperError::LayoutConflict { .. }
             | KeeperError::Moving { .. }
             | KeeperError::Settings(_)) => Self::Usage(error.to_string()),

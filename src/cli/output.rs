@@ -2,6 +2,8 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use crate::server::telemetry::write_at_end;
+
 /// Writes to standard output.
 pub(super) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -18,6 +20,5 @@ pub(super) fn tell(text: &str) -> io::Result<()> {
 
 /// Writes an error to standard error.
 pub(super) fn error(text: &str) {
-    // There is nowhere left to report a failure to.
-    let _ = writeln!(io::stderr().lock(), "raindrop: {text}");
+    write_at_end(&format!("raindrop: {text}\n"));
 }

@@ -17,7 +17,8 @@ use crate::{
 const OTHER_FILES: u64 = 128;
 
 pub(super) fn run(config: Config) -> Result<(), Failure> {
-    telemetry::start(&config.log);
+    // Dropped last, when every line of the end is queued.
+    let _logging = telemetry::start(&config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(serve(config));
     // A frozen store must not hold up the end of the process.

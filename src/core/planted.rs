@@ -31,6 +31,8 @@ pub enum Bug {
     RenewalKeepsToken,
     /// Every row is born with the same token.
     TokenOfBirth,
+    /// Missing rows are created on a decision that may be out of date.
+    StaleBirth,
     /// After a lowering write timed out and the row is unchanged, the lease is used again.
     GoesOnAfterLowering,
     /// A mark is lowered while claims go on.

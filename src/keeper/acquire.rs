@@ -44,16 +44,10 @@ pub(super) enum Acquired {
 
 /// A search for a row. While a write's outcome is unknown, it holds on to that row: taking
 /// another one could leave this one leased to nobody.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Search {
     chosen: Option<Tenure<Sent>>,
     conflicts: u32,
-}
-
-impl Default for Search {
-    fn default() -> Self {
-        Self { chosen: None, conflicts: 0 }
-    }
 }
 
 impl Search {

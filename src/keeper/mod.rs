@@ -4,7 +4,6 @@
 mod acquire;
 mod ask;
 mod backfill;
-mod caught;
 mod context;
 mod error;
 mod handle;
@@ -13,6 +12,7 @@ mod issuer;
 mod leaving;
 mod observer;
 mod operator;
+mod panics;
 mod prepare;
 mod random;
 mod running;
@@ -29,6 +29,8 @@ use std::{sync::Arc, time::Duration};
 use rand::Rng;
 use tokio::sync::watch;
 
+#[cfg(feature = "server")]
+pub(crate) use self::panics::catch_panic;
 use self::{
     ask::ask,
     context::Context,
@@ -42,7 +44,7 @@ pub use self::{
     handle::{IssuerBlocks, IssuerHandle},
     issuer::Issuer,
     observer::{
-        Exhaustion, LeaseOperation, LeaseOutcome, NoObserver, Observer, RefillOutcome,
+        Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, NoObserver, Observer, RefillOutcome,
         RollbackAction, StoreOperation,
     },
     operator::{Freed, Moved, Operator, OperatorError, Raised, Relaid},
@@ -90,6 +92,14 @@ pub enum KeeperError {
     /// The store cannot be used as it is.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The background task ended or panicked, which is a defect: IDs go on until the limit.
+    #[error("the {task} keeper's task failed: {reason}")]
+    TaskFailed {
+        /// Which task.
+        task: KeeperTask,
+        /// How it ended.
+        reason: String,
+    },
 }
 
 /// How a release ended.
@@ -152,14 +162,14 @@ impl Keeper {
         (Self(Running::start(|stop, failed| task.run(stop, Some(failed)))), issuer)
     }
 
-    /// Resolves when the keeper gave up for good; until then, and after that was told once,
-    /// never.
+    /// Resolves once, when the keeper gave up for good or its task failed; pending otherwise.
     ///
     /// # Cancel safety
     ///
     /// May be dropped and asked again.
     pub async fn failed(&mut self) -> KeeperError {
-        self.0.failed().await
+        let failed = |reason| KeeperError::TaskFailed { task: KeeperTask::Lease, reason };
+        self.0.failed().await.unwrap_or_else(failed)
     }
 
     /// Seals the grant, lowers the mark and frees the row, within the deadline. Afterwards no

@@ -1,6 +1,9 @@
 //! Where a keeper and its issuer report what happens.
 
-use std::{fmt::Debug, time::Duration};
+use std::{
+    fmt::{self, Debug},
+    time::Duration,
+};
 
 /// How a claim went that did not fit the present tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +81,27 @@ pub enum RefillOutcome {
     Failed,
 }
 
+/// A background task of a keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeeperTask {
+    /// Holds the lease of a namespace.
+    Lease,
+    /// Serves every segment namespace of a store.
+    Segments,
+    /// Reserves the next block of one code.
+    Refill,
+}
+
+impl fmt::Display for KeeperTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lease => "lease",
+            Self::Segments => "segment",
+            Self::Refill => "refill",
+        })
+    }
+}
+
 /// Told what happens; every method does nothing unless it is overridden.
 ///
 /// [`Self::ids_issued`] and [`Self::exhausted`] are called while issuing and must be cheap.
@@ -90,10 +114,10 @@ pub trait Observer: Debug + Send + Sync {
     fn clock_rolled_back(&self, _action: RollbackAction) {}
     /// A write of a row ended.
     fn lease_operation(&self, _operation: LeaseOperation, _outcome: LeaseOutcome) {}
-    /// A step of the keeper panicked; it begins anew.
-    fn keeper_panicked(&self) {}
     /// A block of numbers was to be reserved.
     fn segment_refilled(&self, _outcome: RefillOutcome) {}
+    /// A step of this task panicked; it is tried again.
+    fn step_panicked(&self, _task: KeeperTask) {}
     /// The store answered or failed.
     fn store_operation(&self, _operation: StoreOperation, _took: Duration) {}
 }

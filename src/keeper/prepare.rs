@@ -1,5 +1,7 @@
 //! Creating tables, layout record and rows where they are missing.
 
+use std::time::Duration;
+
 use super::{
     KeeperError, StoreOperation,
     context::{Context, millis},
@@ -9,23 +11,32 @@ use crate::{
         lease::{Marks, Recorded, Token, marks_beyond},
         planted::{Bug, planted},
     },
-    store::{LayoutRecord, Scope, StoreError},
+    store::{LayoutRecord, NewRows, Scope, StoreError},
 };
 
-/// How often an update of the record is tried when others update it too.
+/// How often it is tried while others change the record.
 const RECORD_TRIES: u32 = 100;
+/// For how long a decision about missing rows holds, by the store's clock.
+pub(super) const DECIDED_FOR: Duration = Duration::from_secs(10);
 
 /// Creates tables, layout record and rows where they are missing.
 pub(super) async fn prepare(context: &mut Context) -> Result<(), KeeperError> {
-    let store = context.store.clone();
-    let scope = context.scope.clone();
+    let (store, namespace) = (context.store.clone(), context.scope.namespace.clone());
     for warning in context.ask(StoreOperation::Prepare, store.prepare()).await? {
-        tracing::warn!(
-            namespace = scope.namespace,
-            warning,
-            "the store may lose acknowledged writes"
-        );
+        tracing::warn!(namespace, warning, "the store may lose acknowledged writes");
     }
+    for _ in 0..RECORD_TRIES {
+        if add_what_is_missing(context).await? {
+            return Ok(());
+        }
+    }
+    Err(StoreError::Refused("the layout record is being changed all the time".into()).into())
+}
+
+/// Adds the record, the rows, and that they are complete; `false` when others changed the record
+/// meanwhile.
+async fn add_what_is_missing(context: &mut Context) -> Result<bool, KeeperError> {
+    let (store, scope) = (context.store.clone(), context.scope.clone());
     let layout = context.settings.layout.clone();
     let lease = context.settings.lease;
     let (window_ms, skew_ms) = (millis(lease.window), millis(lease.max_clock_skew));
@@ -40,7 +51,7 @@ pub(super) async fn prepare(context: &mut Context) -> Result<(), KeeperError> {
             scope.namespace
         ))));
     }
-    let record = if before.record.is_some() {
+    let mut record = if before.record.is_some() {
         // One that vanishes now must not be created again, as if nothing had ever been issued.
         let question = store.read_record(&scope.namespace);
         let record = context.ask(StoreOperation::Read, question).await?;
@@ -53,21 +64,32 @@ pub(super) async fn prepare(context: &mut Context) -> Result<(), KeeperError> {
         context.ask(StoreOperation::Prepare, question).await?
     };
     check_words(context, &record)?;
-    let was_complete = record.complete.contains(&scope.reserved_key);
+    let is_complete = record.complete.contains(&scope.reserved_key);
     if before.held + before.free < all.workers() {
         // Once more, for the rows and the clock as they are after the record was read.
         let survey = context.ask(StoreOperation::Read, store.survey(&all)).await?;
-        let marks = if was_complete {
+        let until_ms = survey.now_ms.saturating_add(millis(DECIDED_FOR));
+        let marks = if is_complete {
             // A row that is missing now may have been there, and in use.
-            marks_beyond(&layout, survey.now_ms, window_ms, skew_ms)
+            marks_beyond(&layout, until_ms, window_ms, skew_ms)
         } else {
             Marks::all_at(0, layout.lanes())
         };
         let tokens = tokens_of_birth(&all, || context.fresh_token());
-        let question = store.create_rows(&all, &marks, &tokens);
-        context.ask(StoreOperation::Prepare, question).await?;
+        let new = NewRows { marks, tokens, record: record.token, until_ms };
+        let question = store.create_rows(&all, &new);
+        if !context.ask(StoreOperation::Prepare, question).await? {
+            return Ok(false);
+        }
     }
-    complete(context, record).await
+    if is_complete {
+        return Ok(true);
+    }
+    let before = record.token;
+    record.token = context.fresh_token();
+    record.complete.push(scope.reserved_key.clone());
+    let question = store.swap_record(&scope.namespace, before, &record);
+    Ok(context.ask(StoreOperation::Prepare, question).await?)
 }
 
 /// A random token for each row of a scope: a swap that was prepared for a row that is gone must
@@ -75,28 +97,6 @@ pub(super) async fn prepare(context: &mut Context) -> Result<(), KeeperError> {
 pub(super) fn tokens_of_birth(scope: &Scope, mut fresh: impl FnMut() -> Token) -> Vec<Token> {
     let token = |_| if planted(Bug::TokenOfBirth) { Token::UNUSED } else { fresh() };
     (scope.min_worker..=scope.max_worker).map(token).collect()
-}
-
-/// Records that the rows are all there.
-async fn complete(context: &mut Context, mut record: LayoutRecord) -> Result<(), KeeperError> {
-    let (store, scope) = (context.store.clone(), context.scope.clone());
-    for _ in 0..RECORD_TRIES {
-        if record.complete.contains(&scope.reserved_key) {
-            return Ok(());
-        }
-        let before = record.token;
-        record.token = context.fresh_token();
-        record.complete.push(scope.reserved_key.clone());
-        let question = store.swap_record(&scope.namespace, before, &record);
-        if context.ask(StoreOperation::Prepare, question).await? {
-            return Ok(());
-        }
-        let question = store.read_record(&scope.namespace);
-        let present = context.ask(StoreOperation::Read, question).await?;
-        record = present.ok_or_else(|| StoreError::Vanished("the layout record is gone".into()))?;
-        check_words(context, &record)?;
-    }
-    Err(StoreError::Refused("the layout record is being changed all the time".into()).into())
 }
 
 /// Refuses the record of another layout.

@@ -11,12 +11,12 @@ use tokio::{
 };
 
 use super::{
-    KeeperError, Released, RollbackAction, Trouble,
+    KeeperError, KeeperTask, Released, RollbackAction, Trouble,
     acquire::{Acquired, Search, trouble_of},
-    caught::caught,
     context::Context,
     hold::{Held, Renewal, Rotation},
     leaving::Leaving,
+    panics::catch_panic,
     prepare::prepare,
     random::{LONGEST_PAUSE, SHORTEST_PAUSE, pause_after},
 };
@@ -99,7 +99,7 @@ impl Task {
             let step = tokio::select! {
                 biased;
                 deadline = &mut stop => return self.stop(deadline.ok()).await,
-                step = caught(self.step()) => step,
+                step = catch_panic(self.step()) => step,
             };
             let pause = match step {
                 Ok(Ok(pause)) => pause,
@@ -178,7 +178,7 @@ impl Task {
     fn begin_anew(&mut self, panic: &str) -> Pause {
         let namespace = &self.context.settings.namespace;
         tracing::error!(namespace, panic, "the keeper panicked and begins anew");
-        self.context.shared.observer.keeper_panicked();
+        self.context.shared.observer.step_panicked(KeeperTask::Lease);
         (self.held, self.search) = (None, Search::default());
         self.leaving.clear();
         self.report(Trouble::Starting);

@@ -1,13 +1,6 @@
 //! What keeps a request in bounds, whichever way it goes.
 
-use std::{
-    any::Any,
-    future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
-    task::Poll,
-    time::Duration,
-};
+use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use axum::{
     body::{Body, HttpBody},
@@ -17,6 +10,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::timeout;
 
 use super::problem::{Problem, ProblemCode};
+use crate::keeper::catch_panic;
 
 /// Longer addresses than this are refused; the longest useful one has a few hundred bytes.
 const LONGEST_URI: usize = 4096;
@@ -60,7 +54,8 @@ pub(super) async fn guarded<T>(
     limit: Duration,
     answer: impl Future<Output = T>,
 ) -> Result<T, Problem> {
-    let mut answer = pin!(catching(answer));
+    let answer = async { catch_panic(answer).await.map_err(panicked) };
+    let mut answer = pin!(answer);
     // Most answers are there at once, and a timer costs more than many of them.
     let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
     if let Poll::Ready(answer) = first {
@@ -72,20 +67,8 @@ pub(super) async fn guarded<T>(
     })
 }
 
-async fn catching<T>(answer: impl Future<Output = T>) -> Result<T, Problem> {
-    let mut answer = pin!(answer);
-    // What an answer shares with others bears its panic: poisoned locks are taken nevertheless.
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
-        Ok(answer) => answer.map(Ok),
-        Err(panic) => Poll::Ready(Err(panicked(&*panic))),
-    })
-    .await
-}
-
-fn panicked(panic: &(dyn Any + Send)) -> Problem {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(panic = text.unwrap_or("unknown"), "a handler panicked");
+fn panicked(panic: String) -> Problem {
+    tracing::error!(panic, "a handler panicked");
     let detail = "the request met a defect of the service, which was logged";
     Problem::new(ProblemCode::Internal, detail)
 }

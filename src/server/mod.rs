@@ -16,6 +16,7 @@ mod front;
 mod guard;
 mod issuer;
 mod keepers;
+mod log_writer;
 mod metrics;
 mod openapi;
 mod pace;
@@ -26,6 +27,7 @@ mod router;
 mod run;
 pub mod shutdown;
 mod state;
+mod supervisor;
 pub mod telemetry;
 
 pub use self::{

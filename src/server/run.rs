@@ -2,20 +2,23 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::Instant};
+use tokio::{net::TcpListener, time::Instant};
 
 use super::{
-    auth::{Auth, on_hangup},
+    auth::{Auth, Hangups},
     config::{Config, ConfigError, Mode, hide_password},
     connections::{serve, serve_admin},
     issuer::NamespaceIssuer,
     keepers::{Ended, Keepers},
     metrics::Metrics,
     state::AppState,
+    supervisor::{Supervised, Supervisor, Task},
 };
 use crate::{
     core::{clock::Clock, instant::format_unix_ms_or_year},
-    keeper::{Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, Trouble},
+    keeper::{
+        Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, Trouble, catch_panic,
+    },
     store::{Store, with_sources},
 };
 
@@ -56,6 +59,15 @@ pub enum ServeError {
     /// The listener cannot be used.
     #[error("the listener cannot be used")]
     Listener(#[source] std::io::Error),
+    /// A background task failed that cannot be restarted, which is a defect: only a new process
+    /// helps.
+    #[error("the background task {task} failed: {reason}")]
+    Task {
+        /// As the label `task` of `raindrop_task_failures_total` names it.
+        task: &'static str,
+        /// How it failed.
+        reason: String,
+    },
 }
 
 impl Service {
@@ -67,16 +79,18 @@ impl Service {
     /// # Errors
     ///
     /// When the service cannot go on: a namespace was recorded with another layout, the store's
-    /// tables are not ours, or the tokens cannot be read.
+    /// tables are not ours, the tokens cannot be read, or a background task failed. In the last
+    /// case it stops in order first, with `/livez` answering 503.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
         let Self { config, listener, admin_listener, store, clock } = self;
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let auth = Auth::of(&config).map_err(ServeError::Tokens)?.map(Arc::new);
-        let mut reloading = JoinSet::new();
-        if let Some(auth) = &auth {
-            reloading.spawn(on_hangup(Arc::clone(auth)).map_err(ServeError::Hangup)?);
-        }
         let metrics = Metrics::new();
+        let tasks = Supervisor::new(metrics.tasks.clone());
+        let _reloading = match &auth {
+            Some(auth) => Some(reload(&tasks, Arc::clone(auth)).map_err(ServeError::Hangup)?),
+            None => None,
+        };
         let mut keepers = Keepers::start(&config, &store, &clock, &metrics);
         let issuers = keepers.issuers();
         let codes = config.codes.clone();
@@ -97,55 +111,97 @@ impl Service {
             None => state,
         });
 
-        let (stop, stopping) = watch::channel(false);
-        let mut serving = Box::pin(serve(listener, Arc::clone(&state), stopping));
+        // A listener that failed has lost its connections and its socket: neither is restarted.
+        let serving = serve(listener, Arc::clone(&state), tasks.stopping());
+        let serving = tasks.essential(Task::PublicListener, serving);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
         if let Some(auth) = &state.auth {
             let (file, tokens) = (auth.file().display(), auth.count());
             tracing::info!(%file, tokens, "requests need a token");
         }
-        // Ends when it is dropped: what happens at the end is seen, too.
-        let mut operations = JoinSet::new();
+        // Ends last: what happens at the end is seen, too.
+        let mut operations = None;
         if let Some(listener) = admin_listener {
             let address = listener.local_addr().map_err(ServeError::Listener)?;
             tracing::info!("metrics, health and cluster on http://{address}");
-            operations.spawn(serve_admin(listener, Arc::clone(&state)));
+            let serving = serve_admin(listener, Arc::clone(&state));
+            operations = Some(tasks.essential(Task::AdminListener, serving));
         }
         warn_of_given_workers(&config);
-        let mut announcing = JoinSet::new();
-        for issuer in issuers {
-            announcing.spawn(announce(issuer, address, store_words(&config.store.url)));
-        }
+        let announcing = announce_all(&tasks, issuers, address, &store_words(&config.store.url));
         let ended = tokio::select! {
-            () = &mut serving => unreachable!("serving ends only when it is stopped"),
-            errors = keepers.failed(LEASE_EXPECTED_WITHIN) => Err(ServeError::Keepers(errors)),
-            () = shutdown => Ok(()),
+            errors = keepers.failed(LEASE_EXPECTED_WITHIN) => Err(report(&tasks, errors).await),
+            failure = tasks.failed() => Err(failure),
+            stopped = catch_panic(shutdown) => match stopped {
+                Ok(()) => Ok(()),
+                Err(panic) => {
+                    tasks.report_fatal(Task::StopSignal, format!("it panicked: {panic}"));
+                    Err(tasks.failed().await)
+                }
+            },
         };
+        if matches!(ended, Err(ServeError::Task { .. })) {
+            state.fail();
+        }
         state.drain();
-        announcing.abort_all();
-        if ended.is_err() {
-            drop(serving);
+        drop(announcing);
+        if let Err(ServeError::Keepers(_)) = ended {
+            serving.end_within(Duration::ZERO).await;
             keepers.release(config.http.shutdown_timeout).await;
             store.close().await;
             return ended;
         }
 
-        let drained = tokio::time::timeout(config.http.drain_delay, &mut serving);
-        // Serving cannot end here: nobody stopped it yet.
-        let _ = drained.await;
+        tokio::time::sleep(config.http.drain_delay).await;
         let deadline = Instant::now() + config.http.shutdown_timeout;
-        stop.send_replace(true);
+        tasks.stop();
         let for_requests = config.http.shutdown_timeout - for_release(&config);
-        if tokio::time::timeout(for_requests, &mut serving).await.is_err() {
+        if !serving.end_within(for_requests).await {
             tracing::warn!(after = ?for_requests, "requests are still open and are cut off");
         }
-        drop(serving);
         let released = keepers.release(deadline.saturating_duration_since(Instant::now())).await;
-        operations.shutdown().await;
         let _ = tokio::time::timeout_at(deadline, store.close()).await;
         released.iter().for_each(tell);
-        Ok(())
+        drop(operations);
+        ended
     }
+}
+
+/// Reads the tokens again at SIGHUP. It keeps nothing but the signals, so it may begin again.
+fn reload(tasks: &Supervisor, auth: Arc<Auth>) -> std::io::Result<Supervised> {
+    let hangups = Arc::new(Hangups::listen()?);
+    Ok(tasks.restarted(Task::TokenReload, move || {
+        let (hangups, auth) = (Arc::clone(&hangups), Arc::clone(&auth));
+        async move { hangups.reload(&auth).await }
+    }))
+}
+
+/// Says when each namespace issues. It only looks and logs, so it may begin again.
+fn announce_all(
+    tasks: &Supervisor,
+    issuers: Vec<NamespaceIssuer>,
+    address: SocketAddr,
+    store: &str,
+) -> Vec<Supervised> {
+    let announcing = issuers.into_iter().map(|issuer| {
+        let store = store.to_owned();
+        tasks
+            .restarted(Task::Announcement, move || announce(issuer.clone(), address, store.clone()))
+    });
+    announcing.collect()
+}
+
+/// Counts and logs the keepers' tasks that failed; keepers that gave up need another configuration
+/// instead.
+async fn report(tasks: &Supervisor, errors: Vec<KeeperError>) -> ServeError {
+    let mut has_failed = false;
+    for error in &errors {
+        if let KeeperError::TaskFailed { task, reason } = error {
+            tasks.report_fatal((*task).into(), reason.clone());
+            has_failed = true;
+        }
+    }
+    if has_failed { tasks.failed().await } else { ServeError::Keepers(errors) }
 }
 
 fn tell(ended: &Ended) {

@@ -46,6 +46,7 @@ pub struct AppState {
     pub(super) metrics: Metrics,
     in_flight: AtomicUsize,
     draining: AtomicBool,
+    failed: AtomicBool,
     cluster: Option<Cluster>,
 }
 
@@ -87,6 +88,7 @@ impl AppState {
             clock,
             metrics,
             draining: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             cluster: None,
         }
     }
@@ -157,6 +159,15 @@ impl AppState {
     /// From now on the service is not ready, though it still answers.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on `/livez` answers 503: a background task failed that cannot be restarted.
+    pub fn fail(&self) {
+        self.failed.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
     }
 
     /// Whether the service is about to stop.

@@ -33,10 +33,10 @@ pub use self::{
     connect::{StoreSettings, check, connect, describe, is_valid_table_name},
     error::StoreError,
     memory::MemoryStore,
-    record::{LayoutRecord, ListedRow, Scope, Survey},
+    record::{LayoutRecord, ListedRow, NewRows, Scope, Survey},
     segment::{ListedSegment, NewSegment, Reservation, Reserved, SegmentStore},
 };
-use crate::core::lease::{Marks, Row, RowWrite, Token};
+use crate::core::lease::{Row, RowWrite, Token};
 
 /// Keeps the rows of worker ids and the layout records of namespaces.
 ///
@@ -77,15 +77,10 @@ pub trait Store: SegmentStore {
         record: &LayoutRecord,
     ) -> Result<bool, StoreError>;
 
-    /// Inserts the rows of the scope that are missing, free and with these marks; leaves the
-    /// others as they are. `tokens` has a fresh random one for each worker id of the scope, in
-    /// order. Safe to repeat.
-    async fn create_rows(
-        &self,
-        scope: &Scope,
-        marks: &Marks,
-        tokens: &[Token],
-    ) -> Result<(), StoreError>;
+    /// Inserts the rows of the scope that are missing, free and never written; leaves the others
+    /// as they are. `false` when some are still missing, because `new` holds no longer. Safe to
+    /// repeat.
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError>;
 
     /// The store's clock and the state of the scope's rows, in one statement.
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError>;

@@ -2,7 +2,7 @@
 
 use crate::core::{
     layout::Layout,
-    lease::{Row, Token},
+    lease::{Marks, Row, Token},
 };
 
 /// Which rows a node may use: those of one namespace and reserved value, inside its range of
@@ -53,6 +53,20 @@ pub struct LayoutRecord {
     /// The first tick that began after the record was created. Before it, another system may have
     /// issued equal IDs, so a person has to open those ticks for past times.
     pub first_tick: u64,
+}
+
+/// Rows that are created where they are missing, and what they were decided on. Whoever decided
+/// may have slept since: meanwhile the row may have been there, in use, and lost again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRows {
+    /// Their marks.
+    pub marks: Marks,
+    /// A fresh random token for each worker id of the scope, in order.
+    pub tokens: Vec<Token>,
+    /// The namespace's record must still have this token.
+    pub record: Token,
+    /// The store's clock must not be past this, in Unix ms.
+    pub until_ms: i64,
 }
 
 impl LayoutRecord {

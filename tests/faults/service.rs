@@ -3,8 +3,10 @@
 use std::{
     fs,
     net::SocketAddr,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -25,6 +27,7 @@ pub(crate) struct Setup {
     folder: Option<PathBuf>,
     clock_shift: Option<f64>,
     open_files: Option<u32>,
+    stderr: Option<Arc<OwnedFd>>,
 }
 
 impl Setup {
@@ -49,6 +52,12 @@ impl Setup {
     /// The process may open so many files, and no more.
     pub(crate) fn open_files(mut self, most: u32) -> Self {
         self.open_files = Some(most);
+        self
+    }
+
+    /// The process writes its log there instead of to a file.
+    pub(crate) fn stderr(mut self, to: impl Into<OwnedFd>) -> Self {
+        self.stderr = Some(Arc::new(to.into()));
         self
     }
 
@@ -106,7 +115,11 @@ impl Setup {
         }
         let log = own.path().join("log");
         let file = fs::File::create(&log).expect("a log file");
-        command.stdout(file.try_clone().expect("a second handle")).stderr(file);
+        let stderr = match self.stderr {
+            Some(to) => to.try_clone().expect("a second handle").into(),
+            None => Stdio::from(file.try_clone().expect("a second handle")),
+        };
+        command.stdout(file).stderr(stderr);
         let child = command.stdin(Stdio::null()).spawn().expect("the service starts");
         let base = format!("http://127.0.0.1:{port}");
         Service { child, base, client: client(), own, log, clock }

@@ -42,6 +42,17 @@ async fn a_draining_service_is_not_ready_but_serves() {
 }
 
 #[tokio::test]
+async fn a_service_whose_background_task_failed_is_not_alive() {
+    let world = World::start(&[]).await;
+    assert_eq!(world.get("/livez").await.status, 200);
+    world.state.fail();
+    let detail = world.get("/livez").await.problem(503, "shutting_down");
+    assert!(detail.contains("a background task failed"), "{detail}");
+    assert_eq!(world.call("HEAD", "/livez", &[]).await.status, 503);
+    assert_eq!(world.get("/id/order").await.status, 200);
+}
+
+#[tokio::test]
 async fn a_released_service_answers_shutting_down() {
     let world = World::start(&[]).await;
     let World { router, state, issuer, keeper, .. } = world;

@@ -24,5 +24,6 @@ mod past;
 mod problems;
 mod segments;
 mod serving;
+mod supervision;
 mod support;
 mod ways;

@@ -5,8 +5,8 @@ use raindrop::core::{issue::RollbackPolicy, layout::TimeUnit};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 use crate::{
+    mishaps,
     model::{CODES, Fault, Op, Order, Scenario, Setup},
-    moves,
 };
 
 const NOW: i64 = 1_763_650_000_000;
@@ -17,8 +17,9 @@ pub(crate) fn generate(seed: u64) -> Scenario {
     let setup = setup(&mut random);
     // What comes together too rarely by chance.
     match seed % 24 {
-        7 => return moves::while_a_node_acquires(seed, setup, random),
-        19 => return moves::while_a_renewal_is_late(seed, setup, random),
+        7 => return mishaps::while_a_node_acquires(seed, setup, random),
+        13 => return mishaps::row_lost_while_a_node_starts(seed, setup, random),
+        19 => return mishaps::while_a_renewal_is_late(seed, setup, random),
         _ => {}
     }
     let mut generator = Generator { favoured: favoured(&mut random), setup: &setup, random };

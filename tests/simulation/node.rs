@@ -9,7 +9,7 @@ use std::{
 };
 
 use raindrop::keeper::{
-    Exhaustion, Issuer, Keeper, LeaseOperation, LeaseOutcome, Observer, RollbackAction,
+    Exhaustion, Issuer, Keeper, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RollbackAction,
 };
 
 use crate::{activity::Activity, claim::SharedHandle, store::Writer};
@@ -81,7 +81,7 @@ impl Observer for Events {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn keeper_panicked(&self) {
+    fn step_panicked(&self, _: KeeperTask) {
         self.panicked.fetch_add(1, Ordering::Relaxed);
     }
 

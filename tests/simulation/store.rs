@@ -14,8 +14,8 @@ use raindrop::{
         lease::{Marks, Row, RowExpiry, RowWrite, Token},
     },
     store::{
-        LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewSegment, Reservation, Reserved,
-        Scope, SegmentStore, Snapshot, Store, StoreError, Survey,
+        LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewRows, NewSegment, Reservation,
+        Reserved, Scope, SegmentStore, Snapshot, Store, StoreError, Survey,
     },
 };
 use tokio::time::sleep;
@@ -666,18 +666,13 @@ impl Store for Connection {
         }
     }
 
-    async fn create_rows(
-        &self,
-        scope: &Scope,
-        marks: &Marks,
-        tokens: &[Token],
-    ) -> Result<(), StoreError> {
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
         let way = self.go().await?;
         let there = self.cluster.memory.list().await?;
         self.cluster.before_write();
-        self.cluster.memory.create_rows(scope, marks, tokens).await?;
+        let is_filled = self.cluster.memory.create_rows(scope, new).await?;
         self.made(&there);
-        self.acknowledge(&way, self.applied(), ()).await
+        self.acknowledge(&way, self.applied(), is_filled).await
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {

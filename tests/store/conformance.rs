@@ -114,9 +114,11 @@ async fn rows_keep_the_tokens_they_are_born_with(site: &Site) {
     assert!(swap(&store, 601, birth(601), &write(1)).await);
     let later: Vec<Token> = (0..=1200).map(|worker| token(u128::MAX - worker)).collect();
     let marks = Marks::all_at(3, 2);
-    store.create_rows(&whole, &marks, &later).await.expect("rows");
+    let record = store.read_record(&whole.namespace).await.expect("an answer").expect("a record");
+    let new = NewRows { tokens: later.clone(), ..new_rows(&whole, &marks, record.token) };
+    assert!(store.create_rows(&whole, &new).await.expect("rows"));
     // Whoever comes later with tokens of its own changes nothing.
-    store.create_rows(&whole, &marks, &births(&whole)).await.expect("rows");
+    create_rows(&store, &whole, &marks).await.expect("rows");
     let mut expected = later;
     expected[600..=602].copy_from_slice(&[birth(600), token(1), birth(602)]);
     let listed = store.list().await.expect("rows");
@@ -129,6 +131,33 @@ async fn rows_keep_the_tokens_they_are_born_with(site: &Site) {
     assert!(swap(&store, 7, token(u128::MAX - 7), &write(2)).await);
     let row = read(&store, &whole, 7).await;
     assert!(!row.was_never_written(), "{row:?}");
+}
+
+async fn rows_are_created_only_while_the_decision_holds(site: &Site) {
+    let store = with_rows(site, &scope(1, 2)).await;
+    let now_ms = store.survey(&scope(1, 2)).await.expect("a survey").now_ms;
+    let record = store.read_record("default").await.expect("an answer").expect("a record");
+    let (present, whole) = (scope(1, 2), scope(1, 600));
+    let create = async |scope: &Scope, new: NewRows| {
+        store.create_rows(scope, &new).await.expect("an answer")
+    };
+    let marks = Marks::all_at(0, 2);
+    let holds = new_rows(&whole, &marks, record.token);
+    for stale in [
+        NewRows { record: token(0xbad), ..holds.clone() },
+        NewRows { until_ms: now_ms - 1, ..holds.clone() },
+    ] {
+        assert!(!create(&whole, stale.clone()).await, "{stale:?}");
+        assert_eq!(store.list().await.expect("rows").len(), 2);
+        // Nothing is missing, so nothing had to be decided.
+        let stale = NewRows { tokens: births(&present), ..stale };
+        assert!(create(&present, stale).await);
+    }
+    assert!(create(&whole, NewRows { until_ms: now_ms + 600_000, ..holds.clone() }).await);
+    assert_eq!(store.list().await.expect("rows").len(), 600);
+    // Another namespace has no record.
+    let other = Scope { namespace: "other".to_owned(), ..scope(1, 3) };
+    assert!(!create(&other, new_rows(&other, &marks, record.token)).await);
 }
 
 async fn a_swap_sets_everything_and_refuses_a_stale_token(site: &Site) {

@@ -7,7 +7,7 @@ use raindrop::{
         clock::SystemClock,
         lease::{Marks, Row, RowExpiry, RowWrite, Token},
     },
-    store::{LayoutRecord, MemoryStore, Scope, Store, StoreError, StoreSettings, connect},
+    store::{LayoutRecord, MemoryStore, NewRows, Scope, Store, StoreError, StoreSettings, connect},
 };
 use sqlx::{
     AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection,
@@ -174,13 +174,22 @@ pub(crate) fn births(scope: &Scope) -> Vec<Token> {
     (scope.min_worker..=scope.max_worker).map(birth).collect()
 }
 
-/// Creates the rows of a scope that are missing, each with the token [`birth`] names.
+/// The rows of a scope with the tokens that [`birth`] names, decided on this record.
+pub(crate) fn new_rows(scope: &Scope, marks: &Marks, record: Token) -> NewRows {
+    NewRows { marks: marks.clone(), tokens: births(scope), record, until_ms: i64::MAX }
+}
+
+/// Creates the rows of a scope that are missing, each with the token [`birth`] names, and the
+/// namespace's record if it is missing.
 pub(crate) async fn create_rows(
     store: &Arc<dyn Store>,
     scope: &Scope,
     marks: &Marks,
 ) -> Result<(), StoreError> {
-    store.create_rows(scope, marks, &births(scope)).await
+    let record = store.create_record(&scope.namespace, &record(0xec0, "rows")).await?;
+    let is_filled = store.create_rows(scope, &new_rows(scope, marks, record.token)).await?;
+    assert!(is_filled, "the record did not change");
+    Ok(())
 }
 
 /// A record as a first start writes it, with this token.

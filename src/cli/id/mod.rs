@@ -77,7 +77,7 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
     if log.level == "info" {
         log.level = "warn";
     }
-    telemetry::start(&log);
+    let _logging = telemetry::start(&log)?;
     block_on(async {
         match mode {
             Mode::Snowflake { keeper, .. } => match arguments.at {

@@ -24,7 +24,7 @@ pub use self::{
 use super::{
     KeeperSettings,
     context::millis,
-    prepare::tokens_of_birth,
+    prepare::{DECIDED_FOR, tokens_of_birth},
     random::{self, Random},
 };
 use crate::{
@@ -36,7 +36,7 @@ use crate::{
         },
         planted::{Bug, planted},
     },
-    store::{LayoutRecord, ListedRow, Scope, Store, StoreError},
+    store::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError},
 };
 
 /// How often a write is tried whose outcome is not known.
@@ -110,13 +110,23 @@ impl Operator {
 
     /// Adds the rows of a layout that are missing, for every value of its reserved bits: what a
     /// node adds later would know nothing of what was decided now.
-    async fn add_missing_rows(&mut self, layout: &Layout, marks: &Marks) -> Result<(), StoreError> {
+    /// `false` when the record changed, or the store's clock is past `until_ms`.
+    async fn add_missing_rows(
+        &mut self,
+        layout: &Layout,
+        marks: &Marks,
+        record: Token,
+        until_ms: i64,
+    ) -> Result<bool, StoreError> {
         for key in layout.reserved_keys() {
             let scope = self.scope(layout, &key);
             let tokens = tokens_of_birth(&scope, || self.fresh_token());
-            self.store.create_rows(&scope, marks, &tokens).await?;
+            let new = NewRows { marks: marks.clone(), tokens, record, until_ms };
+            if !self.store.create_rows(&scope, &new).await? {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The store's clock, which what is written next will stand by: so this machine's must agree,

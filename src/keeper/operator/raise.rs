@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use super::{Operator, OperatorError, ROUNDS, Written, check_lanes, millis};
+use super::{DECIDED_FOR, Operator, OperatorError, ROUNDS, Written, check_lanes, millis};
 use crate::{
     core::lease::{Recorded, Relayout, RelayoutStage, Row, first_due, marks_beyond},
     store::LayoutRecord,
@@ -56,7 +56,7 @@ impl Operator {
             return self.begin_beyond(layout.tick_of(beyond[0])).await;
         }
         self.raise_since(&words, layout.tick_of(beyond[0])).await?;
-        self.add_missing_rows(&layout, &beyond).await?;
+        self.add_lost_rows(&words, window).await?;
         let due_ms = self.raise_all(&words, beyond[0]).await?;
         self.write_settled(&words, |record| record.complete = layout.reserved_keys()).await?;
         let rows = self.rows_of(&layout).await?.len();
@@ -78,6 +78,21 @@ impl Operator {
         self.convert(record, tick).await?;
         let rows = self.rows_of(&layout).await?.len();
         Ok(Raised { rows, due_ms: layout.start_of_tick_ms(tick) })
+    }
+
+    /// Adds the rows that are missing, beyond everything that could have been leased on them.
+    async fn add_lost_rows(&mut self, words: &str, window: Duration) -> Result<(), OperatorError> {
+        let layout = self.settings.layout.clone();
+        let skew_ms = millis(self.settings.lease.max_clock_skew);
+        for _ in 0..ROUNDS {
+            let record = self.still_recorded(words).await?;
+            let until_ms = self.store_now_ms().await?.saturating_add(millis(DECIDED_FOR));
+            let marks = marks_beyond(&layout, until_ms, millis(window), skew_ms);
+            if self.add_missing_rows(&layout, &marks, record.token, until_ms).await? {
+                return Ok(());
+            }
+        }
+        Err(OperatorError::Contended)
     }
 
     /// Lets IDs for a past time begin at this tick: which of the ticks before it were handed out

@@ -198,9 +198,9 @@ impl Operator {
     ) -> Result<(), OperatorError> {
         let new = self.settings.layout.clone();
         let marks = Marks::all_at(new.first_position(tick), new.lanes());
-        // From here on nobody can add a row with other marks.
-        self.add_missing_rows(&new, &marks).await?;
         for _ in 0..ROUNDS {
+            // From here on nobody can add a row with other marks. These hold as long as the move.
+            let is_filled = self.add_missing_rows(&new, &marks, record.token, i64::MAX).await?;
             let mut rows = self.rows_of(&new).await?;
             // As long as the record is ours, no node of the new layout has written what was read.
             let present = self.still_recorded(&record.words).await?;
@@ -208,6 +208,9 @@ impl Operator {
                 // Another operator goes on with the same move.
                 let (namespace, found) = (self.settings.namespace.clone(), Some(present.words));
                 return Err(OperatorError::RecordChanged { namespace, found });
+            }
+            if !is_filled {
+                continue;
             }
             rows.retain(|listed| listed.row.marks != marks);
             if rows.is_empty() {

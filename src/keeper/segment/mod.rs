@@ -22,7 +22,7 @@ pub use self::{
     task::GivenBack,
 };
 use self::{shared::Shared, task::Task};
-use super::{KeeperError, Observer, random, running::Running};
+use super::{KeeperError, KeeperTask, Observer, random, running::Running};
 use crate::store::Store;
 
 /// The background task that reserves blocks for every segment namespace of a store.
@@ -64,14 +64,15 @@ impl SegmentKeeper {
         (Self(Running::start(|stop, failed| task.run(stop, failed))), issuers)
     }
 
-    /// Resolves when the keeper gave up for good, with what is wrong with each namespace; until
-    /// then, and after that was told once, never.
+    /// Resolves once, when the keeper gave up for good, with what is wrong with each namespace, or
+    /// when its task failed; pending otherwise.
     ///
     /// # Cancel safety
     ///
     /// May be dropped and asked again.
     pub async fn failed(&mut self) -> Vec<KeeperError> {
-        self.0.failed().await
+        let failed = |reason| KeeperError::TaskFailed { task: KeeperTask::Segments, reason };
+        self.0.failed().await.unwrap_or_else(|reason| vec![failed(reason)])
     }
 
     /// Seals every code and gives the unused numbers back, within the deadline. Afterwards no

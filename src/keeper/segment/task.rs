@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     core::segment::{GiveBack, SegmentSpec},
-    keeper::{KeeperError, StoreOperation, Trouble},
+    keeper::{KeeperError, KeeperTask, StoreOperation, Trouble, panics::catch_panic},
     store::{LayoutRecord, NewSegment, StoreError, with_sources},
 };
 
@@ -122,7 +122,7 @@ fn count(
     match returned {
         Some(Ok((count, true))) => given_back.returned += count,
         Some(Ok((count, false))) => given_back.lost += count,
-        // A task that panicked was reported by the runtime.
+        // How many numbers a panic lost is not known; the panic itself was logged.
         Some(Err(_)) | None => {}
     }
 }
@@ -139,21 +139,26 @@ async fn give(shared: &Shared, namespace: &Namespace, code: &Code, back: GiveBac
     answer.unwrap_or(false)
 }
 
-/// Reserves for a code until it has what it needs, however often the store fails.
+/// Reserves for a code until it has what it needs, however often the store fails. A panic is a
+/// failure, too: what was reserved in vain is lost, never issued twice.
 async fn serve(shared: Arc<Shared>, code: Arc<Code>) {
     let Some(namespace) = code.namespace.upgrade() else { return };
+    let name = &namespace.settings.namespace;
     let mut failures = 0;
     loop {
-        match refill(&shared, &namespace, &code).await {
-            Ok(()) => {
+        match catch_panic(refill(&shared, &namespace, &code)).await {
+            Ok(Ok(())) => {
                 shared.report.send_if_modified(|report| report.failing.take().is_some());
                 break;
             }
-            Err(error) => {
-                failed(&shared, &namespace.settings.namespace, &error);
-                sleep(pause(&shared, &mut failures)).await;
+            Ok(Err(error)) => failed(&shared, name, &error),
+            Err(panic) => {
+                namespace.observer.step_panicked(KeeperTask::Refill);
+                tracing::error!(namespace = name, code = code.name, panic, "a refill panicked");
+                report_failing(&shared, format!("a defect, which was logged: {panic}"));
             }
         }
+        sleep(pause(&shared, &mut failures)).await;
     }
     code.leave_queue();
     // Who asked while the block was on its way is not in the queue.
@@ -165,6 +170,10 @@ async fn serve(shared: Arc<Shared>, code: Arc<Code>) {
 fn failed(shared: &Shared, namespace: &str, error: &StoreError) {
     let how = with_sources(error);
     tracing::warn!(namespace, error = how, "the store fails");
+    report_failing(shared, how);
+}
+
+fn report_failing(shared: &Shared, how: String) {
     shared.report.send_modify(|report| {
         let since = report.failing.take().map_or_else(Instant::now, |failing| failing.since);
         report.failing = Some(Failing { how, since });

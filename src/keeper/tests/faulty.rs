@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 use crate::{
     core::{
         clock::ManualClock,
-        lease::{Marks, Row, RowWrite, Token},
+        lease::{Row, RowWrite, Token},
     },
     store::{
-        LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewSegment, Reservation, Reserved,
-        Scope, SegmentStore, Snapshot, Store, StoreError, Survey,
+        LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewRows, NewSegment, Reservation,
+        Reserved, Scope, SegmentStore, Snapshot, Store, StoreError, Survey,
     },
 };
 
@@ -225,14 +225,9 @@ impl Store for FaultyStore {
         self.inner.swap_record(namespace, expected, record).await
     }
 
-    async fn create_rows(
-        &self,
-        scope: &Scope,
-        marks: &Marks,
-        tokens: &[Token],
-    ) -> Result<(), StoreError> {
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
         self.answer().await?;
-        self.inner.create_rows(scope, marks, tokens).await
+        self.inner.create_rows(scope, new).await
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {

@@ -199,7 +199,8 @@ async fn rows_that_are_added_later_begin_beyond_every_possible_lease() {
     assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
     let mark = world.row(3).await.marks[0];
     assert!(layout.start_of_tick_ms(layout.tick_of(mark)) > super::world::NOW + 310_000);
-    world.pass(second(315)).await;
+    // The decision to add them holds for 10 s.
+    world.pass(second(325)).await;
     world.issue(&node, "order", 1).await;
 }
 
@@ -213,8 +214,10 @@ async fn nobody_is_told_to_come_back_in_decades() {
     let scope = crate::store::Scope::new("default", layout, 1, 1);
     let marks = crate::core::lease::Marks::all_at(mark, 2);
     world.record("default", &layout.words(), &[]).await;
-    let token = crate::core::lease::Token::from_bits(2);
-    world.store.create_rows(&scope, &marks, &[token]).await.expect("up");
+    let token = crate::core::lease::Token::from_bits;
+    let (tokens, until_ms) = (vec![token(2)], i64::MAX);
+    let new = crate::store::NewRows { marks, tokens, record: token(1), until_ms };
+    assert!(world.store.create_rows(&scope, &new).await.expect("up"));
     let node = world.start(settings);
     world.pass(second(5)).await;
     let trouble = node.status().trouble;

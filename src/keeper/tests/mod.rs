@@ -8,6 +8,7 @@ mod faulty;
 mod leases;
 mod operators;
 mod outages;
+mod panics;
 mod releases;
 mod segments;
 mod unknown;

@@ -17,7 +17,7 @@ pub(crate) use self::tokens::{TokenHash, is_code_or_beginning};
 use self::{bearer::Carried, tokens::Tokens};
 pub(super) use self::{
     caller::{Caller, Known, authenticate},
-    reload::on_hangup,
+    reload::Hangups,
 };
 use super::{
     config::{Config, ConfigError},

@@ -2,24 +2,37 @@
 
 use std::{io, sync::Arc, time::Duration};
 
+#[cfg(unix)]
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::Mutex,
+};
+
 use super::Auth;
 
 /// How long reading the file may take: it may be far away, and no file at all.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Reads the tokens again at every SIGHUP, as long as it is polled.
-///
-/// # Errors
-///
-/// When the signal cannot be listened to.
-#[cfg(unix)]
-pub(in crate::server) fn on_hangup(auth: Arc<Auth>) -> io::Result<impl Future<Output = ()> + Send> {
-    use tokio::signal::unix::{SignalKind, signal};
+/// Every SIGHUP, also those that come while nobody waits.
+#[derive(Debug)]
+pub(in crate::server) struct Hangups(#[cfg(unix)] Mutex<Signal>);
 
-    let mut hangup = signal(SignalKind::hangup())?;
-    Ok(async move {
-        while hangup.recv().await.is_some() {
-            let reading = Arc::clone(&auth);
+#[cfg(unix)]
+impl Hangups {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    ///
+    /// When the signal cannot be listened to.
+    pub(in crate::server) fn listen() -> io::Result<Self> {
+        Ok(Self(Mutex::new(signal(SignalKind::hangup())?)))
+    }
+
+    /// Reads the tokens again at each, as long as it is polled.
+    pub(in crate::server) async fn reload(&self, auth: &Arc<Auth>) {
+        let mut hangups = self.0.lock().await;
+        while hangups.recv().await.is_some() {
+            let reading = Arc::clone(auth);
             let read = tokio::task::spawn_blocking(move || reading.read());
             // What is read too late is dropped: a later reading may have brought newer tokens.
             match tokio::time::timeout(PATIENCE, read).await {
@@ -38,15 +51,15 @@ pub(in crate::server) fn on_hangup(auth: Arc<Auth>) -> io::Result<impl Future<Ou
                 ),
             }
         }
-    })
+    }
 }
 
 /// Nothing tells this system's processes to read again.
-///
-/// # Errors
-///
-/// Never here.
 #[cfg(not(unix))]
-pub(in crate::server) fn on_hangup(_: Arc<Auth>) -> io::Result<impl Future<Output = ()> + Send> {
-    Ok(std::future::ready(()))
+impl Hangups {
+    pub(in crate::server) fn listen() -> io::Result<Self> {
+        Ok(Self())
+    }
+
+    pub(in crate::server) async fn reload(&self, _: &Arc<Auth>) {}
 }

@@ -16,7 +16,7 @@ use crate::{
     server::{
         issuer::NamespaceIssuer,
         openapi::{About, Kind, shared, with},
-        problem::{RETRY_UNKNOWN, retry_after_seconds},
+        problem::{Problem, ProblemCode, RETRY_UNKNOWN, retry_after_seconds},
         state::AppState,
     },
 };
@@ -41,7 +41,8 @@ pub(in crate::server) static HEALTH: About =
 pub(in crate::server) static LIVE: About = About {
     name: "livez",
     summary: "Whether the process answers",
-    description: "200, whatever the state of leases and store.",
+    description: "200, whatever the state of leases and store; 503 when a background task failed \
+                  that cannot be restarted, and the process is ending.",
     kind: Kind::Lives,
     ..READINESS
 };
@@ -129,8 +130,12 @@ pub(in crate::server) async fn ready(State(state): State<Arc<AppState>>) -> Resp
     answer(readiness(&state), BTreeMap::new())
 }
 
-/// Whether the process answers at all.
-pub(in crate::server) async fn live() -> Response {
+/// Whether the process answers at all, and can still do its work.
+pub(in crate::server) async fn live(State(state): State<Arc<AppState>>) -> Response {
+    if state.has_failed() {
+        let detail = "a background task failed, which was logged: the process is ending";
+        return Problem::passing(ProblemCode::ShuttingDown, detail, RETRY_UNKNOWN).into_response();
+    }
     answer(Readiness::Ok, BTreeMap::new())
 }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 
-use super::{counters, histograms};
+use super::{TaskFailures, counters, histograms};
 use crate::keeper::{
-    Exhaustion, LeaseOperation, LeaseOutcome, Observer, RefillOutcome, RollbackAction,
+    Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RefillOutcome, RollbackAction,
     StoreOperation,
 };
 
@@ -28,10 +28,11 @@ pub(super) struct KeeperMetrics {
     lease_operations: IntCounterVec,
     store_operations: HistogramVec,
     refills: IntCounterVec,
+    tasks: TaskFailures,
 }
 
 impl KeeperMetrics {
-    pub(super) fn new(registry: &Registry) -> Self {
+    pub(super) fn new(registry: &Registry, tasks: TaskFailures) -> Self {
         let counters = |name, help, labels: &[&str]| counters(registry, name, help, labels);
         Self {
             ids_issued: counters("raindrop_ids_issued_total", "IDs answered.", &["namespace"]),
@@ -62,6 +63,7 @@ impl KeeperMetrics {
                 "Blocks of numbers that were to be reserved.",
                 &["namespace", "outcome"],
             ),
+            tasks,
         }
     }
 
@@ -79,6 +81,7 @@ impl KeeperMetrics {
                 })
             }),
             store: self.of_store(),
+            tasks: self.tasks.clone(),
         }
     }
 
@@ -88,6 +91,7 @@ impl KeeperMetrics {
             ids_issued: self.ids_issued.with_label_values(&[namespace]),
             refills: REFILLS.map(|outcome| self.refills.with_label_values(&[namespace, outcome])),
             store: self.of_store(),
+            tasks: self.tasks.clone(),
         }
     }
 
@@ -122,6 +126,7 @@ pub(super) struct NamespaceObserver {
     rollbacks: [IntCounter; 4],
     lease_operations: [[IntCounter; 5]; 4],
     store: StoreTimes,
+    tasks: TaskFailures,
 }
 
 impl Observer for NamespaceObserver {
@@ -165,6 +170,10 @@ impl Observer for NamespaceObserver {
         self.lease_operations[operation][outcome].inc();
     }
 
+    fn step_panicked(&self, task: KeeperTask) {
+        self.tasks.count(task.into());
+    }
+
     fn store_operation(&self, operation: StoreOperation, took: Duration) {
         self.store.observe(operation, took);
     }
@@ -176,6 +185,7 @@ pub(super) struct SegmentObserver {
     ids_issued: IntCounter,
     refills: [IntCounter; 3],
     store: StoreTimes,
+    tasks: TaskFailures,
 }
 
 impl Observer for SegmentObserver {
@@ -192,6 +202,10 @@ impl Observer for SegmentObserver {
         self.refills[index].inc();
     }
 
+    fn step_panicked(&self, task: KeeperTask) {
+        self.tasks.count(task.into());
+    }
+
     fn store_operation(&self, operation: StoreOperation, took: Duration) {
         self.store.observe(operation, took);
     }
@@ -204,7 +218,7 @@ mod tests {
     #[test]
     fn reports_are_counted_under_their_labels() {
         let registry = Registry::new();
-        let metrics = KeeperMetrics::new(&registry);
+        let metrics = KeeperMetrics::new(&registry, TaskFailures::new(&registry));
         let observer = metrics.of_namespace("default");
         observer.ids_issued(7);
         observer.exhausted(Exhaustion::Refused);
@@ -212,6 +226,8 @@ mod tests {
         observer.lease_operation(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
         observer.store_operation(StoreOperation::Swap, Duration::from_millis(2));
         metrics.of_segments("numbers").segment_refilled(RefillOutcome::Failed);
+        metrics.of_segments("numbers").step_panicked(KeeperTask::Refill);
+        observer.step_panicked(KeeperTask::Lease);
         let text =
             prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
         for line in [
@@ -224,6 +240,9 @@ mod tests {
             r#"raindrop_store_operation_duration_seconds_count{operation="prepare"} 0"#,
             r#"raindrop_segment_refills_total{namespace="numbers",outcome="failed"} 1"#,
             r#"raindrop_segment_refills_total{namespace="numbers",outcome="done"} 0"#,
+            r#"raindrop_task_failures_total{task="lease_keeper"} 1"#,
+            r#"raindrop_task_failures_total{task="segment_keeper"} 0"#,
+            r#"raindrop_task_failures_total{task="segment_refill"} 1"#,
         ] {
             assert!(text.contains(line), "{line} in\n{text}");
         }

@@ -4,6 +4,7 @@ mod auth;
 mod connections;
 mod http;
 mod keeper;
+mod tasks;
 
 use std::{fmt, sync::Arc};
 
@@ -15,8 +16,8 @@ use prometheus::{
 };
 
 use self::{auth::AuthMetrics, http::HttpMetrics, keeper::KeeperMetrics};
-pub(super) use self::{connections::Connections, http::track};
-use super::issuer::NamespaceIssuer;
+pub(super) use self::{connections::Connections, http::track, tasks::TaskFailures};
+use super::{issuer::NamespaceIssuer, telemetry};
 use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
 
 /// Every metric of the service.
@@ -24,6 +25,7 @@ pub struct Metrics {
     registry: Registry,
     pub(super) http: HttpMetrics,
     pub(super) auth: AuthMetrics,
+    pub(super) tasks: TaskFailures,
     keeper: KeeperMetrics,
     gauges: Gauges,
 }
@@ -45,10 +47,12 @@ impl Metrics {
     /// Registers every metric.
     pub fn new() -> Self {
         let registry = Registry::new();
+        let tasks = TaskFailures::new(&registry);
         let metrics = Self {
             http: HttpMetrics::new(&registry),
             auth: AuthMetrics::new(&registry),
-            keeper: KeeperMetrics::new(&registry),
+            keeper: KeeperMetrics::new(&registry, tasks.clone()),
+            tasks,
             gauges: Gauges::new(&registry),
             registry,
         };
@@ -60,6 +64,7 @@ impl Metrics {
         );
         build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         register(&metrics.registry, ProcessCollector::for_self());
+        register(&metrics.registry, telemetry::DROPPED.clone());
         metrics
     }
 

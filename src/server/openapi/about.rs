@@ -40,7 +40,7 @@ pub(in crate::server) enum Kind {
     Issues,
     /// Answers 200, or 503 in the same form.
     Judges,
-    /// Answers 200, and no cache keeps that.
+    /// Answers 200, and no cache keeps that; or a problem.
     Lives,
     /// Answers 200.
     Tells,

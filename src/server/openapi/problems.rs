@@ -75,6 +75,7 @@ pub(super) fn of(route: &str, method: &HttpMethod) -> Vec<ProblemCode> {
         (for_past, &[P::OutOfRange]),
         (route == "/parse/{id}", PARSE),
         (route == "/bounds", BOUNDS),
+        (route == "/livez", &[P::ShuttingDown]),
     ]
     .into_iter()
     .filter(|(applies, _)| *applies)

@@ -14,10 +14,11 @@ use async_trait::async_trait;
 #[cfg(any(test, raindrop_planted))]
 pub use self::crash::Snapshot;
 use self::segments::StoredSegment;
-use super::{LayoutRecord, ListedRow, Scope, Store, StoreError, Survey};
+use super::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, Survey};
 use crate::core::{
     clock::Clock,
     lease::{Marks, Row, RowExpiry, RowWrite, Token},
+    planted::{Bug, planted},
 };
 
 /// Namespace, reserved key, worker.
@@ -137,24 +138,26 @@ impl Store for MemoryStore {
         Ok(present.map(|present| *present = record.clone()).is_some())
     }
 
-    async fn create_rows(
-        &self,
-        scope: &Scope,
-        marks: &Marks,
-        tokens: &[Token],
-    ) -> Result<(), StoreError> {
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
+        let now_ms = self.clock.now_ms();
         let mut tables = self.tables();
-        for (worker, token) in (scope.min_worker..=scope.max_worker).zip(tokens) {
+        let record = tables.records.get(&scope.namespace);
+        let holds = record.is_some_and(|record| record.token == new.record);
+        let holds = (holds && now_ms <= new.until_ms) || planted(Bug::StaleBirth);
+        for (worker, token) in (scope.min_worker..=scope.max_worker).zip(&new.tokens) {
+            if !holds && !tables.rows.contains_key(&key(scope, worker)) {
+                return Ok(false);
+            }
             tables.rows.entry(key(scope, worker)).or_insert_with(|| StoredRow {
                 token: *token,
                 holder: String::new(),
                 lane: 0,
-                marks: marks.clone(),
+                marks: new.marks.clone(),
                 heartbeat_ms: 0,
                 expires_ms: 0,
             });
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {

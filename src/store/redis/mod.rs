@@ -27,10 +27,10 @@ use self::{
     server::Server,
 };
 use super::{
-    LayoutRecord, ListedRow, Scope, Store, StoreError, StoreSettings, Survey,
+    LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, StoreSettings, Survey,
     value::{Reader, Value, shortened, whole_ms},
 };
-use crate::core::lease::{Marks, Row, RowExpiry, RowWrite, Token};
+use crate::core::lease::{Row, RowExpiry, RowWrite, Token};
 
 /// How many rows one script creates: it keeps others waiting.
 const ROWS_AT_ONCE: usize = 500;
@@ -123,30 +123,29 @@ impl Store for RedisStore {
         self.server.run(&scripts::SWAP_RECORD, &keys, &args).await
     }
 
-    async fn create_rows(
-        &self,
-        scope: &Scope,
-        marks: &Marks,
-        tokens: &[Token],
-    ) -> Result<(), StoreError> {
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
         let keys = [
+            self.keys.layout(&scope.namespace),
             self.keys.scopes(),
             self.keys.workers(scope),
             self.keys.unused(scope),
             self.keys.expiry(scope),
         ];
         let name = format!("{} {}", scope.reserved_key, scope.namespace);
-        let (rows, marks) = (self.keys.rows(scope), marks.to_string());
+        let (rows, marks) = (self.keys.rows(scope), new.marks.to_string());
+        let (record, until_ms) = (new.record.to_string(), new.until_ms.to_string());
         let born: Vec<[String; 2]> = (scope.min_worker..=scope.max_worker)
-            .zip(tokens)
+            .zip(&new.tokens)
             .map(|(worker, token)| [worker_id(worker), token.to_string()])
             .collect();
         for born in born.chunks(ROWS_AT_ONCE) {
-            let mut args = vec![rows.as_str(), &name, &marks];
+            let mut args = vec![rows.as_str(), &name, &marks, &record, &until_ms];
             args.extend(born.iter().flatten().map(String::as_str));
-            self.server.run::<()>(&scripts::CREATE_ROWS, &keys, &args).await?;
+            if !self.server.run(&scripts::CREATE_ROWS, &keys, &args).await? {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {

@@ -79,6 +79,9 @@ pub(super) struct Dialect {
     pub(super) unix_ms: &'static str,
     /// A text compared byte for byte, trailing blanks included, around `{}`.
     pub(super) exact: &'static str,
+    /// What keeps a row that a query reads as it is until the statement ends, where statements do
+    /// not wait for each other.
+    pub(super) for_share: &'static str,
     /// What ends an insert that leaves existing rows alone.
     pub(super) or_keep: &'static str,
     /// A number that a statement raises and then tells, around `{}`.

@@ -27,13 +27,13 @@ use self::{
     statements::{LAYOUT_COLUMNS, Statements, WORKER_COLUMNS},
 };
 use super::{
-    LayoutRecord, ListedRow, Scope, Store, StoreError, StoreSettings, Survey,
+    LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, StoreSettings, Survey,
     value::{Reader, Value, shortened, whole_ms},
 };
-use crate::core::lease::{Marks, Row, RowExpiry, RowWrite, Token};
+use crate::core::lease::{Row, RowExpiry, RowWrite, Token};
 
-/// How many rows one statement inserts: 5 arguments each, far below every engine's most.
-const ROWS_AT_ONCE: u64 = 500;
+/// How many rows one statement inserts: SQLite joins at most 500 queries.
+const ROWS_AT_ONCE: usize = 250;
 
 #[cfg(feature = "mysql")]
 pub(super) fn mysql(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
@@ -81,6 +81,14 @@ impl<E: Engine> SqlStore<E> {
         let key = format!("{} {}", scope.namespace, scope.reserved_key);
         let rows = self.connections.fetch(sql, args).await?;
         Ok(rows.into_iter().map(|row| self.reader(&key, row).worker_row(&key)).collect())
+    }
+
+    /// Whether every row of a scope is there.
+    async fn is_complete(&self, scope: &Scope) -> Result<bool, StoreError> {
+        let sql = &self.statements.count_rows;
+        let rows = self.connections.fetch(sql, &in_scope(scope)).await?;
+        let present = rows.into_iter().next().unwrap_or_default();
+        Ok(self.reader("", present).count("worker_id")? >= scope.workers())
     }
 
     fn reader(&self, row: &str, values: Vec<Value>) -> Reader<'_> {
@@ -142,39 +150,34 @@ impl<E: Engine> Store for SqlStore<E> {
         Ok(self.connections.execute(&self.statements.swap_layout, &args).await? == 1)
     }
 
-    async fn create_rows(
-        &self,
-        scope: &Scope,
-        marks: &Marks,
-        tokens: &[Token],
-    ) -> Result<(), StoreError> {
-        let tokens: Vec<String> = tokens.iter().map(Token::to_string).collect();
-        let mut tokens = tokens.iter();
-        let Statements { count_rows, insert_rows, inserted_row, or_keep, .. } = &self.statements;
-        let marks = marks.to_string();
-        let mut first = scope.min_worker;
-        while first <= scope.max_worker {
-            let last = scope.max_worker.min(first.saturating_add(ROWS_AT_ONCE - 1));
-            let chunk = Scope { min_worker: first, max_worker: last, ..scope.clone() };
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
+        let Statements { insert_rows, inserted_row, if_recorded, .. } = &self.statements;
+        let (marks, record) = (new.marks.to_string(), new.record.to_string());
+        let born: Vec<(u64, String)> = (scope.min_worker..=scope.max_worker)
+            .zip(new.tokens.iter().map(Token::to_string))
+            .collect();
+        for born in born.chunks(ROWS_AT_ONCE) {
+            let (min_worker, max_worker) = (born[0].0, born[born.len() - 1].0);
+            let chunk = Scope { min_worker, max_worker, ..scope.clone() };
             // Nodes that start together insert the same rows: most find them there.
-            let present = self.connections.fetch(count_rows, &in_scope(&chunk)).await?;
-            let present = present.into_iter().next().unwrap_or_default();
-            let born: Vec<_> = (first..=last).zip(&mut tokens).collect();
-            if self.reader("", present).count("worker_id")? < chunk.workers() {
-                let mut args = Vec::new();
-                for (worker, token) in &born {
-                    let key = [Arg::Text(&scope.namespace), Arg::Text(&scope.reserved_key)];
-                    args.extend(key);
-                    args.extend([integer(*worker), Arg::Text(&marks), Arg::Text(token)]);
-                }
-                let rows = vec![inserted_row.as_str(); born.len()].join(",");
-                let sql = format!("{insert_rows}{rows} {or_keep}");
-                self.connections.execute(&sql, &args).await?;
+            if self.is_complete(&chunk).await? {
+                continue;
             }
-            let Some(next) = last.checked_add(1) else { break };
-            first = next;
+            let mut args = Vec::new();
+            for (worker, token) in born {
+                args.extend([Arg::Text(&scope.namespace), Arg::Text(&scope.reserved_key)]);
+                args.extend([integer(*worker), Arg::Text(&marks), Arg::Text(token)]);
+            }
+            let until = Arg::Integer(new.until_ms);
+            args.extend([Arg::Text(&scope.namespace), Arg::Text(&record), until]);
+            let rows = vec![*inserted_row; born.len()].join(" UNION ALL ");
+            let sql = format!("{insert_rows}{rows}{if_recorded}");
+            self.connections.execute(&sql, &args).await?;
+            if !self.is_complete(&chunk).await? {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {

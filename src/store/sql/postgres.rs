@@ -79,6 +79,7 @@ impl Engine for PostgresEngine {
         unix_ms: "CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', {})) * 1000) AS BIGINT)",
         // The columns' collation is "C".
         exact: "{}",
+        for_share: " FOR SHARE",
         or_keep: "ON CONFLICT DO NOTHING",
         raised: "{}",
         returning: " RETURNING next_number",

@@ -101,6 +101,7 @@ impl Engine for SqliteEngine {
         epoch: "0",
         unix_ms: "{}",
         exact: "{}",
+        for_share: "",
         or_keep: "ON CONFLICT DO NOTHING",
         raised: "{}",
         returning: " RETURNING next_number",

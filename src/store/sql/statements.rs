@@ -10,8 +10,8 @@ pub(super) struct Statements {
     pub(super) swap_layout: String,
     pub(super) count_rows: String,
     pub(super) insert_rows: String,
-    pub(super) inserted_row: String,
-    pub(super) or_keep: &'static str,
+    pub(super) inserted_row: &'static str,
+    pub(super) if_recorded: String,
     pub(super) survey: String,
     pub(super) free_rows: String,
     pub(super) free_row_of: String,
@@ -65,12 +65,20 @@ impl Statements {
                  first_tick = ? WHERE namespace = ? AND token = ?"
             ),
             count_rows: format!("SELECT COUNT(*) FROM {worker} WHERE {SCOPE}"),
+            // The names of the new values must not be those of columns.
             insert_rows: format!(
                 "{clock}INSERT INTO {worker} \
-                 (namespace, reserved_key, worker_id, marks, token, created_at, updated_at) VALUES "
+                 (namespace, reserved_key, worker_id, marks, token, created_at, updated_at) \
+                 SELECT a, b, c, d, e, {now}, {now} FROM ("
             ),
-            inserted_row: format!("(?, ?, ?, ?, ?, {now}, {now})"),
-            or_keep,
+            inserted_row: "SELECT ? AS a, ? AS b, ? AS c, ? AS d, ? AS e",
+            if_recorded: format!(
+                ") AS new_rows WHERE EXISTS \
+                 (SELECT 1 FROM {layout} WHERE namespace = ? AND token = ?{}) \
+                 AND {} <= ? {or_keep}",
+                dialect.for_share,
+                unix_ms(now),
+            ),
             survey: format!(
                 "{clock}SELECT {}, (SELECT words FROM {layout} WHERE namespace = ?), \
                  COUNT(CASE WHEN expires_at > {now} THEN 1 END), \

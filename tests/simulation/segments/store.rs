@@ -13,8 +13,8 @@ use raindrop::{
         lease::{Marks, Row, RowWrite, Token},
     },
     store::{
-        LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewSegment, Reservation, Reserved,
-        Scope, SegmentStore, Store, StoreError, Survey,
+        LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewRows, NewSegment, Reservation,
+        Reserved, Scope, SegmentStore, Store, StoreError, Survey,
     },
 };
 use tokio::time::sleep;
@@ -261,13 +261,8 @@ impl Store for Flaky {
         self.memory.swap_record(namespace, expected, record).await
     }
 
-    async fn create_rows(
-        &self,
-        scope: &Scope,
-        marks: &Marks,
-        tokens: &[Token],
-    ) -> Result<(), StoreError> {
-        self.memory.create_rows(scope, marks, tokens).await
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
+        self.memory.create_rows(scope, new).await
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {

@@ -1,5 +1,5 @@
-//! Moves to another layout at the worst moment, in a calm world: a node that acts on what it read
-//! before the move, or a write that arrives in the middle of it.
+//! What must not come together, in a calm world: a node that acts on what it read before a move to
+//! another layout or before a row was lost, and a write that arrives in the middle of a move.
 
 use raindrop::core::layout::TimeUnit;
 use rand::{RngExt, rngs::StdRng};
@@ -63,6 +63,23 @@ pub(crate) fn while_a_renewal_is_late(seed: u64, setup: Setup, mut random: StdRn
     ops.extend([Op::Advance { ms: 30 * slow_ms }, start(OTHER)]);
     for _ in 0..50 {
         ops.extend([Op::Everyone { code: 0, count: 4 }, Op::Advance { ms: 1_000 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
+/// A node finds that nothing was leased yet, and creates rows long after one was leased and lost.
+pub(crate) fn row_lost_while_a_node_starts(
+    seed: u64,
+    setup: Setup,
+    mut random: StdRng,
+) -> Scenario {
+    let setup = Setup { unit: TimeUnit::Millisecond, positions: 64, ..calm(setup) };
+    let ms = pick(&mut random, &[300, 1_000, 3_000]);
+    let mut ops = vec![Op::Advance { ms: random.random_range(1..=20) }];
+    ops.extend([Op::Slow { node: OTHER, ms }, Op::Advance { ms: random.random_range(1..=ms) }]);
+    ops.extend([Op::LoseRow { worker: 0 }, Op::Advance { ms: 5 * ms }]);
+    for _ in 0..4 {
+        ops.extend([Op::Everyone { code: 0, count: 2 }, Op::Advance { ms }]);
     }
     Scenario { seed, setup, ops }
 }

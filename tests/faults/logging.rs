@@ -1,0 +1,141 @@
+//! Services whose log lines cannot be written, or hang: nothing else suffers from it.
+
+use std::{
+    fs::File,
+    io::{ErrorKind, PipeReader, Write as _, pipe},
+    net::{Shutdown, TcpStream},
+    time::Duration,
+};
+
+use rustix::{io::ioctl_fionbio, process::Signal};
+use tokio::time::sleep;
+
+use crate::{
+    collected::Collected,
+    service::{Service, Setup, run},
+    support::{mariadb::Mariadb, poll, server::Server},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A pipe that takes nothing more, and its reader, who does not read.
+fn full_pipe() -> (PipeReader, std::io::PipeWriter) {
+    let (reader, mut writer) = pipe().expect("a pipe");
+    ioctl_fionbio(&writer, true).expect("a pipe");
+    for piece in [&[b'.'; 4096][..], b"."] {
+        let error = loop {
+            if let Err(error) = writer.write(piece) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    }
+    // As the pipe of a container's log: whoever writes waits.
+    ioctl_fionbio(&writer, false).expect("a pipe");
+    (reader, writer)
+}
+
+async fn renewals(node: &Service) -> f64 {
+    let done = "operation=\"renew\",outcome=\"done\"";
+    node.metric("raindrop_lease_operations_total", done).await
+}
+
+/// Makes the service log one line for each of some connections, at the level `debug`.
+fn make_it_log(node: &Service) {
+    for _ in 0..100 {
+        let mut client = TcpStream::connect(node.address()).expect("connects");
+        client.write_all(b"GET /id/or").expect("writes");
+        client.shutdown(Shutdown::Both).expect("a socket");
+    }
+}
+
+/// It leases, issues, loses its database and finds it again, and stops in order.
+async fn assert_nothing_else_suffers(setup: Setup) {
+    let server = Server::start(&Mariadb).await;
+    let url = server.database().await;
+    let setup = setup
+        .set("store.url", &url)
+        .set("store.timeout", "500ms")
+        .set("lease.renew", "500ms")
+        .set("log.level", "debug");
+    let node = setup.start_leased().await;
+    let collected = Collected::default();
+    for _ in 0..2 {
+        collected.add(&node.ids("order", 1_000).await);
+        server.kill9();
+        poll::until(PATIENCE, "the failure is seen", async || {
+            node.health().await["reason"].is_string().then_some(())
+        })
+        .await;
+        collected.add(&node.ids("order", 1_000).await);
+        server.restart().await;
+        let before = renewals(&node).await;
+        poll::until(PATIENCE, "a renewal", async || (renewals(&node).await > before).then_some(()))
+            .await;
+    }
+    poll::until(PATIENCE, "dropped lines are counted", async || {
+        make_it_log(&node);
+        (node.metric("raindrop_log_lines_dropped_total", "").await > 0.0).then_some(())
+    })
+    .await;
+    collected.add(&node.ids("order", 1_000).await);
+    assert_eq!((collected.count(), collected.duplicates()), (5_000, 0));
+    assert_eq!(node.metric("raindrop_task_failures_total", "").await, 0.0);
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let rows = || run(&["workers"], &[("RAINDROP__STORE__URL", &url)], folder.path()).1;
+    assert!(rows().contains("held"), "{}", rows());
+    node.stop().await;
+    assert!(!rows().contains("held"), "{}", rows());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn standard_error_may_be_a_broken_pipe() {
+    let (reader, writer) = pipe().expect("a pipe");
+    drop(reader);
+    assert_nothing_else_suffers(Setup::new().stderr(writer)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn standard_error_may_be_a_full_disk() {
+    let full = File::options().write(true).open("/dev/full").expect("Linux has it");
+    assert_nothing_else_suffers(Setup::new().stderr(full)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn standard_error_may_be_a_pipe_that_nobody_reads() {
+    let (_reader, writer) = full_pipe();
+    assert_nothing_else_suffers(Setup::new().stderr(writer)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_ends_it_though_nobody_reads_its_log() {
+    let (_reader, writer) = full_pipe();
+    let mut node = Setup::new().stderr(writer).set("http.drain_delay", "600s").start_leased().await;
+    // One that follows the first at once belongs to it, so two may not be enough.
+    let status = poll::until(PATIENCE, "it ends", async || {
+        node.signal(Signal::TERM);
+        sleep(Duration::from_millis(100)).await;
+        node.try_ended()
+    })
+    .await;
+    assert_eq!(status.code(), Some(1), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_ends_it_though_nobody_reads_the_text() {
+    let (_reader, writer) = full_pipe();
+    let mut node = Setup::new().stderr(writer).set("http.max_batch", 0).spawn();
+    assert_eq!(node.ended().await.code(), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_lines_are_written_before_it_ends() {
+    let mut node = Setup::new().start_leased().await;
+    node.signal(Signal::TERM);
+    assert!(node.ended().await.success());
+    let log = node.log();
+    for line in ["stopping", "stopped; the worker id is free"] {
+        assert!(log.contains(line), "{line:?} is missing in\n{log}");
+    }
+}
