@@ -73,9 +73,10 @@ pub(crate) fn row_lost_while_a_node_starts(
     setup: Setup,
     mut random: StdRng,
 ) -> Scenario {
-    let setup = Setup { unit: TimeUnit::Millisecond, positions: 64, ..calm(setup) };
+    let (unit, positions, latency_ms) = (TimeUnit::Millisecond, 64, 20);
+    let setup = Setup { unit, positions, latency_ms, ..calm(setup) };
     let ms = pick(&mut random, &[300, 1_000, 3_000]);
-    let mut ops = vec![Op::Advance { ms: random.random_range(1..=20) }];
+    let mut ops = vec![Op::Advance { ms: random.random_range(1..=100) }];
     ops.extend([Op::Slow { node: OTHER, ms }, Op::Advance { ms: random.random_range(1..=ms) }]);
     ops.extend([Op::LoseRow { worker: 0 }, Op::Advance { ms: 5 * ms }]);
     for _ in 0..4 {
