@@ -15,6 +15,7 @@ mod every_fault;
 mod layouts;
 mod lifecycle;
 mod load;
+mod lost_writes;
 mod migrating;
 mod namespaces;
 mod operators;

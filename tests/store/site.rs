@@ -9,9 +9,7 @@ use raindrop::{
     },
     store::{MemoryStore, Scope, Store, StoreSettings, connect},
 };
-use sqlx::{
-    AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection,
-};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tempfile::TempDir;
 
 use crate::support::{
@@ -103,21 +101,15 @@ impl Site {
 
     /// The texts in the first column.
     pub(crate) async fn texts(&self, sql: &str) -> Vec<String> {
-        let sql = AssertSqlSafe(sql);
         match self {
             Self::Memory(_) | Self::Redis(_) => panic!("it speaks no SQL"),
             Self::Sqlite(_) => {
                 let mut connection = SqliteConnection::connect(&self.url()).await.expect("a file");
-                sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("texts")
+                let query = sqlx::query_scalar(AssertSqlSafe(sql));
+                query.fetch_all(&mut connection).await.expect("texts")
             }
-            Self::Mariadb(url) => {
-                let mut connection = MySqlConnection::connect(url).await.expect("the server");
-                sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("texts")
-            }
-            Self::Postgres(url) => {
-                let mut connection = PgConnection::connect(url).await.expect("the server");
-                sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("texts")
-            }
+            Self::Mariadb(url) => Mariadb.texts(url, sql).await,
+            Self::Postgres(url) => Postgres.texts(url, sql).await,
         }
     }
 

@@ -92,6 +92,15 @@ impl Engine for Mariadb {
         connection.close().await.expect("a polite end");
     }
 
+    async fn texts(&self, address: &str, sql: &str) -> Vec<String> {
+        let mut connection = MySqlConnection::connect(address).await.expect("the server");
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut connection).await.expect("texts")
+    }
+
+    fn log(&self) -> &'static str {
+        "ib_logfile"
+    }
+
     fn unencrypted(&self) -> &'static str {
         "?ssl-mode=DISABLED"
     }

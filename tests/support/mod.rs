@@ -3,6 +3,7 @@
 
 pub(crate) mod debian;
 pub(crate) mod faketime;
+pub(crate) mod hung_log;
 pub(crate) mod mariadb;
 pub(crate) mod poll;
 pub(crate) mod postgres;
