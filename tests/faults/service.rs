@@ -1,4 +1,5 @@
-//! `raindrop` processes of the tests' own: on free ports, in temporary folders, gone with the test.
+//! `raindrop` processes of the tests' own: on free ports, in temporary folders, gone with the test
+//! whichever way that ends.
 
 use std::{
     fs,
@@ -13,10 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{faketime, free_port, poll};
+use crate::support::{faketime, free_port, guardian, poll};
 
 /// How long a process may take for anything that it should do at once, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a process is started with.
 #[derive(Clone, Debug, Default)]
@@ -108,6 +109,7 @@ impl Setup {
         let file = fs::File::create(&log).expect("a log file");
         command.stdout(file.try_clone().expect("a second handle")).stderr(file);
         let child = command.stdin(Stdio::null()).spawn().expect("the service starts");
+        guardian::guard(child.id());
         let base = format!("http://127.0.0.1:{port}");
         Service { child, base, client: client(), own, log, clock }
     }
@@ -235,6 +237,7 @@ impl Drop for Service {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        guardian::release(self.child.id());
     }
 }
 

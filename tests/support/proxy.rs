@@ -17,7 +17,7 @@ use tokio::{
 };
 
 /// How long a server may take to answer a client that is gone.
-const DRAINING: Duration = Duration::from_secs(10);
+const DRAINING: Duration = Duration::from_secs(60);
 
 /// What happens to the connection on which a certain text is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -259,12 +259,14 @@ impl Server {
         program.run(&words);
         let deadline = Instant::now() + STARTING;
         while Instant::now() < deadline {
-            if let Ok(true) = timeout(STARTING, self.engine.answers(&self.address)).await {
-                return true;
-            }
+            let answers = timeout(STARTING, self.engine.answers(&self.address)).await;
+            // Perhaps it ended because somebody else has the port, and answers.
             if program.has_ended() {
                 program.kill9();
                 return false;
+            }
+            if answers == Ok(true) {
+                return true;
             }
             sleep(Duration::from_millis(10)).await;
         }
