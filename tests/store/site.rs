@@ -64,9 +64,7 @@ impl Site {
     }
 
     pub(crate) fn settings(&self) -> StoreSettings {
-        let mut settings = StoreSettings::new(self.url());
-        settings.timeout = TIMEOUT;
-        settings
+        patient(self.url())
     }
 
     /// One more store on the database, as another node has it; the tables may be missing.
@@ -165,6 +163,13 @@ pub(crate) fn write(bits: u128) -> RowWrite {
         marks: Marks::all_at(7, 2),
         expiry: RowExpiry::After(HOUR),
     }
+}
+
+/// Settings for a busy machine.
+pub(crate) fn patient(url: impl Into<String>) -> StoreSettings {
+    let mut settings = StoreSettings::new(url);
+    settings.timeout = TIMEOUT;
+    settings
 }
 
 /// A write that sets this token and frees the row.
