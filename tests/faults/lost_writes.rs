@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::{
     collected::Collected,
-    service::{Service, Setup, parse_ids, run, unix_ms},
+    service::{PATIENCE, Service, Setup, parse_ids, run, unix_ms},
     support::{
         mariadb::Mariadb,
         poll,
@@ -21,7 +21,6 @@ use crate::{
     },
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Settings of every process. A first lease gets a sixteenth of the 160 000 positions of a day.
 /// There is one lane, so the next lease of a row begins at the mark of the last one.
 const SETTINGS: [(&str, &str); 7] = [
