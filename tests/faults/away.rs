@@ -7,11 +7,10 @@ use tokio::time::sleep;
 
 use crate::{
     load::Load,
-    service::{Service, Setup, from_environment},
+    service::{PATIENCE, Service, Setup, from_environment},
     support::{mariadb::Mariadb, poll, server::Server},
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
 /// `lease.renew`.
 const RENEW: Duration = Duration::from_secs(30);
 
@@ -68,7 +67,7 @@ async fn a_service_starts_without_its_database_and_serves_when_it_is_there() {
     server.stop();
     let node = Setup::new().set("store.url", url).start().await;
     assert_eq!(node.get("/livez").await.expect("an answer").status(), 200);
-    let refused = poll::until(Duration::from_secs(30), "the failure is seen", async || {
+    let refused = poll::until(PATIENCE, "the failure is seen", async || {
         let (status, body) = node.json("/id/order").await;
         (body["code"] == "store_unavailable").then_some(status)
     })

@@ -9,16 +9,13 @@ use tokio::time::{Instant, sleep};
 use crate::{
     load::{Home, Load},
     report::{Report, Row},
-    service::{Service, Setup},
+    service::{PATIENCE, Service, Setup},
     support::{
         poll,
         proxy::Proxy,
         server::{Engine, Server},
     },
 };
-
-/// How long anything may take that is to happen at all.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How far leases reach ahead.
 pub(crate) const WINDOW: Duration = Duration::from_secs(15);

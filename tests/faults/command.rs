@@ -10,15 +10,24 @@ fn a_bad_configuration_names_everything_and_touches_nothing() {
         ("RAINDROP__LEASE__TTL", "ninety"),
         ("RAINDROP__HTTP__MAX_BATCH", "0"),
         ("RAINDROP__HTTP__PROT", "80"),
+        ("RAINDROP_STORE_URL", "mysql://root@db/ids"),
+        ("RAINDROP_SERVICE_HOST", "10.0.0.1"),
     ];
     for arguments in [&[][..], &["serve"], &["config"], &["id", "order"], &["workers"]] {
         let (code, _, err) = run(arguments, &settings, folder.path());
         assert_eq!(code, Some(2), "{arguments:?}: {err}");
-        for expected in
-            ["layout.worker_bits", "11", "lease.ttl", "ninety", "http.max_batch", "http.prot"]
-        {
+        for expected in [
+            "layout.worker_bits",
+            "11",
+            "lease.ttl",
+            "ninety",
+            "http.max_batch",
+            "http.prot",
+            "raindrop_store_url: misspelled, must be raindrop__store__url",
+        ] {
             assert!(err.to_lowercase().contains(expected), "{expected} is missing in\n{err}");
         }
+        assert!(!err.contains("RAINDROP_SERVICE_HOST"), "{err}");
     }
     let left = std::fs::read_dir(folder.path()).expect("readable").count();
     assert_eq!(left, 0, "nothing was touched");

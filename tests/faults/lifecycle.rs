@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use crate::{
     collected::Collected,
     load::Load,
-    service::{Setup, run, unix_ms},
+    service::{PATIENCE, Setup, run, unix_ms},
     support::poll,
 };
 
@@ -61,10 +61,8 @@ async fn a_clean_stop_under_load_frees_the_row_and_the_next_start_goes_on_above(
         let idle = TcpStream::connect(address).expect("connects");
         let mut half = TcpStream::connect(address).expect("connects");
         half.write_all(b"GET /id/order HTTP/1.1\r\nHost: ").expect("writes");
-        poll::until(Duration::from_secs(30), "IDs under load", async || {
-            (home.served().ids > 5_000).then_some(())
-        })
-        .await;
+        poll::until(PATIENCE, "IDs under load", async || (home.served().ids > 5_000).then_some(()))
+            .await;
         home.harm();
         node.stop().await;
         drop((idle, half));
@@ -79,9 +77,9 @@ async fn a_clean_stop_under_load_frees_the_row_and_the_next_start_goes_on_above(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_it_drains_it_is_not_ready_but_serves() {
-    let mut node = Setup::new().set("http.drain_delay", "5s").start_leased().await;
+    let mut node = Setup::new().set("http.drain_delay", "10s").start_leased().await;
     node.signal(Signal::TERM);
-    poll::until(Duration::from_secs(5), "it is not ready", async || {
+    poll::until(PATIENCE, "it is not ready", async || {
         (node.get("/readyz").await.ok()?.status() == 503).then_some(())
     })
     .await;
@@ -95,12 +93,12 @@ async fn while_it_drains_it_is_not_ready_but_serves() {
 async fn a_second_signal_ends_it_at_once() {
     let mut node = Setup::new().set("http.drain_delay", "60s").start_leased().await;
     node.signal(Signal::INT);
-    poll::until(Duration::from_secs(5), "it is not ready", async || {
+    poll::until(PATIENCE, "it is not ready", async || {
         (node.get("/readyz").await.ok()?.status() == 503).then_some(())
     })
     .await;
     // A signal that follows the first at once belongs to it, so one may not be enough.
-    let status = poll::until(Duration::from_secs(10), "it ends", async || {
+    let status = poll::until(PATIENCE, "it ends", async || {
         node.signal(Signal::TERM);
         sleep(Duration::from_millis(100)).await;
         node.try_ended()

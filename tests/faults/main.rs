@@ -16,6 +16,7 @@ mod layouts;
 mod lifecycle;
 mod load;
 mod logging;
+mod lost_writes;
 mod migrating;
 mod namespaces;
 mod operators;

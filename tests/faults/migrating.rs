@@ -1,15 +1,14 @@
 //! The change from another system at an instant, as docs/migrating.md says.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use raindrop::core::{id::Id, instant::parse_unix_ms, preset::Preset};
 
 use crate::{
-    service::{Service, Setup, run, unix_ms},
+    service::{PATIENCE, Service, Setup, run, unix_ms},
     support::poll,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const HOUR_BACK: f64 = -3_600.0;
 
 /// Short, so that the instant comes within a test.

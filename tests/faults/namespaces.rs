@@ -1,8 +1,8 @@
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use crate::{
     collected::Collected,
-    service::{Service, Setup, parse_ids, run},
+    service::{PATIENCE, Service, Setup, parse_ids, run},
     support::poll,
 };
 
@@ -98,7 +98,7 @@ async fn a_namespace_without_a_free_row_does_not_stop_the_others() {
     let setup = three(folder.path()).set("namespaces.qr.worker.id", 7);
     let first = setup.clone().start_leased().await;
     let second = setup.start().await;
-    poll::until(Duration::from_secs(30), "the other namespaces issue", async || {
+    poll::until(PATIENCE, "the other namespaces issue", async || {
         let (_, health) = second.json("/health").await;
         let issues = |namespace: &str| health["namespaces"][namespace]["issuing"] == true;
         (issues("default") && issues("js")).then_some(())

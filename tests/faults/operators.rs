@@ -1,15 +1,13 @@
 //! `raindrop workers release`, `raise` and `relayout` beside running services.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc};
 
 use crate::{
     collected::Collected,
     load::Load,
-    service::{Service, Setup, run},
+    service::{PATIENCE, Service, Setup, run},
     support::{mariadb::Mariadb, poll, server::Server},
 };
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where a test's nodes lease: the settings of every process, and the folder they run in.
 struct Place {
@@ -226,7 +224,12 @@ async fn a_live_namespace_is_moved_to_a_layout_with_larger_ids_on_mariadb() {
 }
 
 async fn a_live_namespace_is_moved_to_a_layout_with_larger_ids(place: Place) {
-    let place = place.quick().with("lease.ttl", "3s").with("layout.preset", "js-safe");
+    // The old process has to serve until the new one does.
+    let place = place
+        .quick()
+        .with("lease.window", "15s")
+        .with("lease.ttl", "3s")
+        .with("layout.preset", "js-safe");
     let collected = Collected::default();
     let old = place.setup().start_leased().await;
     collected.add(&old.ids("order", 1_000).await);

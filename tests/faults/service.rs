@@ -1,4 +1,5 @@
-//! `raindrop` processes of the tests' own: on free ports, in temporary folders, gone with the test.
+//! `raindrop` processes of the tests' own: on free ports, in temporary folders, gone with the test
+//! whichever way that ends.
 
 use std::{
     fs,
@@ -15,10 +16,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{faketime, free_port, poll};
+use crate::support::{faketime, free_port, guardian, poll};
 
 /// How long a process may take for anything that it should do at once, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a process is started with.
 #[derive(Clone, Debug, Default)]
@@ -121,6 +122,7 @@ impl Setup {
         };
         command.stdout(file).stderr(stderr);
         let child = command.stdin(Stdio::null()).spawn().expect("the service starts");
+        guardian::guard(child.id());
         let base = format!("http://127.0.0.1:{port}");
         Service { child, base, client: client(), own, log, clock }
     }
@@ -248,6 +250,7 @@ impl Drop for Service {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        guardian::release(self.child.id());
     }
 }
 

@@ -9,7 +9,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use reqwest::StatusCode;
@@ -17,11 +16,10 @@ use rustix::process::Signal;
 use tokio::task::JoinSet;
 
 use crate::{
-    service::{Service, Setup, client, parse_ids, run},
+    service::{PATIENCE, Service, Setup, client, parse_ids, run},
     support::poll,
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const CLIENTS: usize = 8;
 
 /// A token and its entry, as the command makes them.

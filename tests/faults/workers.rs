@@ -2,35 +2,27 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::{
     collected::Collected,
-    service::Setup,
+    service::{PATIENCE, Setup},
     support::{mariadb::Mariadb, poll, server::Server},
 };
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_crash_a_spare_row_serves_within_two_seconds() {
     let mariadb = Server::shared(&Mariadb).await;
     let url = mariadb.database().await;
     let setup = Setup::new().set("store.url", &url);
-    let mut fastest = Duration::MAX;
-    // The machine may be busy with other tests: one of three restarts shows what it takes.
-    for _ in 0..3 {
-        let node = setup.clone().start_leased().await;
-        node.ids("order", 10).await;
-        node.kill9().await;
-        let killed = Instant::now();
+    let node = setup.clone().start_leased().await;
+    node.ids("order", 10).await;
+    node.kill9().await;
+    // The machine may be busy with other tests: one of five restarts shows what it takes.
+    poll::within(Duration::from_secs(2), "serving again", async || {
         let again = setup.clone().start_leased().await;
         again.ids("order", 10).await;
-        fastest = fastest.min(killed.elapsed());
         again.kill9().await;
-    }
-    println!("serving again after {fastest:?}");
-    assert!(fastest < Duration::from_secs(2), "{fastest:?}");
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,7 +32,7 @@ async fn seven_nodes_fill_three_bits_and_the_eighth_serves_when_one_leaves() {
     let setup = Setup::new()
         .set("store.url", &url)
         .set("layout.worker_bits", 3)
-        .set("lease.ttl", "3s")
+        .set("lease.ttl", "10s")
         .set("lease.renew", "1s")
         .set("lease.window", "20s");
     let mut nodes = Vec::new();
@@ -56,7 +48,7 @@ async fn seven_nodes_fill_three_bits_and_the_eighth_serves_when_one_leaves() {
     assert_eq!(refused, 503);
     let answer = eighth.get("/id/order").await.expect("an answer");
     let retry_after = answer.headers()["retry-after"].to_str().expect("text").parse::<u64>();
-    assert!((1..=4).contains(&retry_after.expect("seconds")));
+    assert!((1..=11).contains(&retry_after.expect("seconds")));
     let (status, _) = eighth.json("/health").await;
     assert_eq!(status, 503);
 

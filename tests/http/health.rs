@@ -1,10 +1,8 @@
 //! `/health`, `/readyz` and `/livez`.
 
-use std::time::Duration;
-
 use raindrop::core::instant::parse_unix_ms;
 
-use crate::support::World;
+use crate::support::{PATIENCE, World};
 
 #[tokio::test]
 async fn a_leased_service_is_healthy() {
@@ -56,7 +54,7 @@ async fn a_service_whose_background_task_failed_is_not_alive() {
 async fn a_released_service_answers_shutting_down() {
     let world = World::start(&[]).await;
     let World { router, state, issuer, keeper, .. } = world;
-    keeper.release(Duration::from_secs(5)).await;
+    keeper.release(PATIENCE).await;
     let answer = crate::support::call(&router, "GET", "/id/order", &[]).await;
     answer.problem(503, "shutting_down");
     assert!(!issuer.status().is_issuing());

@@ -1,11 +1,11 @@
 //! Several namespaces in one process, and the codes that are bound to them.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use raindrop::{core::clock::SystemClock, keeper::Released, store::MemoryStore};
 use serde_json::Value;
 
-use crate::support::{World, config, config_of};
+use crate::support::{PATIENCE, World, config, config_of};
 
 /// A 63-bit, a JS-safe and a 31-bit namespace, with codes bound to the last two.
 const THREE: &str = "
@@ -184,7 +184,7 @@ async fn a_namespace_without_a_worker_does_not_stop_the_others() {
 
     // As soon as the row is given back, the namespace issues.
     for keeper in first.others {
-        assert_eq!(keeper.release(Duration::from_secs(5)).await, Released::Done);
+        assert_eq!(keeper.release(PATIENCE).await, Released::Done);
     }
     second.until_issuing().await;
     assert_eq!(second.get("/id/order?namespace=a").await.status, 200);

@@ -10,7 +10,7 @@ use raindrop::{
     store::MemoryStore,
 };
 
-use crate::support::{BrokenClock, World, config};
+use crate::support::{BrokenClock, PATIENCE, World, config};
 
 const ROUTES: [(&str, &[&str]); 9] = [
     ("/id/order", &["GET", "HEAD", "POST"]),
@@ -156,11 +156,8 @@ async fn without_a_free_worker_the_lease_is_unavailable() {
     assert_eq!(second.get("/readyz").await.status, 503);
     assert_eq!(second.get("/livez").await.status, 200);
 
-    assert_eq!(
-        first.keeper.release(Duration::from_secs(5)).await,
-        raindrop::keeper::Released::Done
-    );
-    tokio::time::timeout(Duration::from_secs(10), second.issuer.leased()).await.expect("a lease");
+    assert_eq!(first.keeper.release(PATIENCE).await, raindrop::keeper::Released::Done);
+    tokio::time::timeout(PATIENCE, second.issuer.leased()).await.expect("a lease");
     assert_eq!(second.get("/id/order").await.status, 200);
 }
 

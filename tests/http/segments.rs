@@ -10,7 +10,7 @@ use raindrop::{
 };
 use tokio::net::TcpListener;
 
-use crate::support::{World, config_of};
+use crate::support::{PATIENCE, World, config_of};
 
 const NUMBERS: &str = "
     [issue]
@@ -242,7 +242,7 @@ async fn after_the_release_it_is_shutting_down_and_a_single_node_lost_nothing() 
     let world = over(NUMBERS, store.clone()).await;
     world.get("/ids/order?n=17").await;
     let World { router, segments, .. } = world;
-    let GivenBack { returned, lost } = segments.release(Duration::from_secs(5)).await;
+    let GivenBack { returned, lost } = segments.release(PATIENCE).await;
     assert!(returned > 0 && lost == 0);
     let answer = crate::support::call(&router, "GET", "/id/order", &[]).await;
     answer.problem(503, "shutting_down");

@@ -29,7 +29,7 @@ impl Served {
     pub(crate) async fn start(pairs: &[(&str, &str)]) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let served = Self::start_over(pairs, Arc::new(MemoryStore::new(clock))).await;
-        for _ in 0..500 {
+        for _ in 0..6_000 {
             if served.get("/readyz").await.status() == 200 {
                 return served;
             }
@@ -110,12 +110,16 @@ async fn a_stop_with_clients_connected_frees_the_row_within_the_deadline() {
     let silent = TcpStream::connect(served.address).await.expect("connected");
     let mut half = TcpStream::connect(served.address).await.expect("connected");
     half.write_all(b"GET /id/order HTT").await.expect("sent");
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    // They are accepted in order: whoever comes after them is answered after that.
+    assert_eq!(served.get("/livez").await.status(), 200);
 
+    // From here on time passes only while nothing else is to be done.
+    tokio::time::pause();
     let started = tokio::time::Instant::now();
     let (address, store, running) = served.begin_stop();
     running.await.expect("no panic").expect("a clean stop");
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    tokio::time::resume();
     assert!(store.list().await.expect("rows").iter().all(|row| row.row.free));
     assert!(TcpStream::connect(address).await.is_err());
     drop((idle, silent, half));
@@ -123,16 +127,19 @@ async fn a_stop_with_clients_connected_frees_the_row_within_the_deadline() {
 
 #[tokio::test]
 async fn while_draining_it_is_not_ready_but_serves() {
-    let served = Served::start(&[("http.drain_delay", "500ms")]).await;
+    let served = Served::start(&[("http.drain_delay", "60s")]).await;
     let (address, _, running) = served.begin_stop();
-    tokio::time::sleep(Duration::from_millis(100)).await;
     let get = async |path: &str| {
         reqwest::get(format!("http://{address}{path}")).await.expect("an answer").status().as_u16()
     };
-    assert_eq!(get("/readyz").await, 503);
+    while get("/readyz").await != 503 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     assert_eq!(get("/health").await, 503);
     assert_eq!(get("/livez").await, 200);
     assert_eq!(get("/id/order").await, 200);
+    // The rest of the drain takes no time.
+    tokio::time::pause();
     running.await.expect("no panic").expect("a clean stop");
 }
 
@@ -155,7 +162,21 @@ async fn requests_that_wait_are_answered_before_the_stop() {
             })
         })
         .collect();
-    tokio::time::sleep(Duration::from_millis(30)).await;
+    // Until every request has arrived; the first one and this one count, too.
+    loop {
+        let metrics = served.get("/metrics").await.text().await.expect("text");
+        let value = |name: &str| {
+            let sample =
+                metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            sample.map_or(0.0, |value| value.parse::<f64>().expect("a number"))
+        };
+        let answered =
+            r#"raindrop_http_requests_total{method="GET",route="/ids/{code}",status="200"}"#;
+        if value(answered) + value("raindrop_http_requests_in_flight") >= 6.0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     served.stop().await;
     for waiting in waiting {
         assert_eq!(waiting.await.expect("no panic"), 200);

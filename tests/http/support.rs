@@ -23,6 +23,9 @@ use tower::ServiceExt;
 
 use crate::api::assert_documented;
 
+/// For what must happen, however busy the machine is.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The configuration of these keys, and defaults.
 pub(crate) fn config(pairs: &[(&str, &str)]) -> Config {
     let variable = |key: &str| format!("RAINDROP__{}", key.replace('.', "__").to_uppercase());
@@ -57,7 +60,7 @@ impl World {
     /// With a lease.
     pub(crate) async fn start(pairs: &[(&str, &str)]) -> Self {
         let world = Self::start_with(pairs, Arc::new(SystemClock::default())).await;
-        let leased = tokio::time::timeout(Duration::from_secs(10), world.issuer.leased()).await;
+        let leased = tokio::time::timeout(PATIENCE, world.issuer.leased()).await;
         assert!(leased.expect("a lease in time").is_issuing());
         world
     }
@@ -119,7 +122,7 @@ impl World {
 
     /// Waits until every namespace issues.
     pub(crate) async fn until_issuing(&self) {
-        for _ in 0..1_000 {
+        for _ in 0..6_000 {
             if self.get("/readyz").await.status == 200 {
                 return;
             }

@@ -63,7 +63,7 @@ impl Reached {
 
     /// Waits until a metric has this value.
     async fn until(&self, metric: &str, value: f64) {
-        for _ in 0..1_000 {
+        for _ in 0..6_000 {
             if self.world.metric(metric).await == Some(value) {
                 return;
             }

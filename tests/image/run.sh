@@ -10,7 +10,8 @@ target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/image"
 kept=$(cd "$target/image" && pwd)
 image=localhost/raindrop:test
-port=${PORT:-18080}
+# Below the ports of outgoing connections.
+port=${PORT:-$((10000 + $$ % 20000))}
 export DEBIAN_FRONTEND=noninteractive
 
 say() {
@@ -113,10 +114,11 @@ trap 'exit 1' INT TERM HUP
 say "run, read-only and without capabilities"
 container run --detach --name "$name" --network host --read-only --cap-drop all \
   --security-opt no-new-privileges --ulimit nofile=20000:20000 --ulimit nproc=1000:1000 \
-  --volume "$data:/var/lib/raindrop" --env "RAINDROP__HTTP__LISTEN=[::]:$port" $image \
+  --volume "$data:/var/lib/raindrop" --env "RAINDROP__HTTP__LISTEN=[::]:$port" \
+  --env "RAINDROP__HTTP__ADMIN_LISTEN=[::]:$((port + 1))" $image \
   >/dev/null 2>"$kept/podman.log" || fail "run: $(cat "$kept/podman.log")"
 url=http://127.0.0.1:$port
-for _ in $(seq 100); do
+for _ in $(seq 300); do
   ! curl --silent --fail --output /dev/null "$url/readyz" || break
   sleep 0.2
 done

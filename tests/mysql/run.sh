@@ -42,7 +42,7 @@ mysqld() {
   exec "$libraries"/ld-linux-*.so.* --library-path "$libraries" "$root/usr/sbin/mysqld" \
     --no-defaults --basedir="$root/usr" --datadir="$data/data" \
     --lc-messages-dir="$root/usr/share/mysql" --plugin-dir="$root/usr/lib/mysql/plugin" \
-    --secure-file-priv=NULL --disable-log-bin $user "$@"
+    --tmpdir="$data" --secure-file-priv=NULL --disable-log-bin $user "$@"
 }
 
 [ -d "$root" ] || download
@@ -64,7 +64,7 @@ SQL
   fail "mysqld cannot be initialised: $(cat "$data/log")"
 
 # Somebody may have the port: then the next one.
-port=$((20000 + $$ % 20000))
+port=$((10000 + $$ % 20000))
 for _ in 1 2 3 4 5; do
   port=$((port + 1))
   : >"$data/log"

@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop::{
     core::lease::{Marks, Row, RowExpiry, RowWrite, Token},
-    store::{LayoutRecord, Scope, Store},
+    store::{LayoutRecord, NewRows, Scope, Store},
 };
 use tokio::task::JoinSet;
 
 use crate::{
     site::{
-        Site, birth, births, create_rows, record, release, scope, token, with_rows, workers, write,
+        Site, birth, births, create_rows, new_rows, record, release, scope, token, with_rows,
+        workers, write,
     },
     support::poll,
 };
@@ -42,6 +43,7 @@ pub(crate) use on_every_engine;
 on_every_engine! {
     rows_are_born_free_with_their_marks
     rows_keep_the_tokens_they_are_born_with
+    rows_are_created_only_while_the_decision_holds
     a_swap_sets_everything_and_refuses_a_stale_token
     a_missing_row_is_not_made_by_a_swap
     of_concurrent_swaps_exactly_one_takes_place
@@ -80,7 +82,7 @@ async fn swap(store: &Arc<dyn Store>, worker: u64, expected: Token, write: &RowW
 /// Waits until the store's clock shows another millisecond.
 async fn a_tick(store: &Arc<dyn Store>) {
     let before = store.survey(&scope(1, 9)).await.expect("a survey").now_ms;
-    poll::until(Duration::from_secs(10), "the next millisecond", async || {
+    poll::until(Duration::from_secs(60), "the next millisecond", async || {
         let now = store.survey(&scope(1, 9)).await.expect("a survey").now_ms;
         (now > before).then_some(())
     })
@@ -225,7 +227,7 @@ async fn a_row_is_free_after_its_time_by_the_stores_clock(site: &Site) {
     assert!(swap(&store, 1, birth(1), &short).await);
     let held = read(&store, &scope, 1).await;
     assert_eq!(held.expires_ms, held.heartbeat_ms + 150);
-    poll::until(Duration::from_secs(20), "the row is free", async || {
+    poll::until(Duration::from_secs(60), "the row is free", async || {
         let before = store.survey(&scope).await.expect("a survey").now_ms;
         let row = read(&store, &scope, 1).await;
         let after = store.survey(&scope).await.expect("a survey").now_ms;

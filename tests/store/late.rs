@@ -59,7 +59,7 @@ async fn behind_a_proxy(site: &Site) -> (Proxy, std::sync::Arc<dyn Store>) {
     let proxy = Proxy::start(url).await;
     let url = engine.through(url, proxy.port());
     let mut settings = StoreSettings::new(url);
-    settings.timeout = Duration::from_secs(1);
+    settings.timeout = Duration::from_secs(2);
     let store = open(&settings).await;
     // A server that does not know a statement yet is first told what it is.
     assert!(store.swap(&scope(1, 3), 3, birth(3), &write(99)).await.expect("an answer"));
@@ -94,7 +94,7 @@ async fn a_late_write_takes_place_when_nothing_else_did(site: &Site) {
     assert_eq!(token_of(&*direct).await, birth(1));
     proxy.release();
     proxy.answered(1).await;
-    poll::until(Duration::from_secs(10), "the late write takes place", async || {
+    poll::until(Duration::from_secs(60), "the late write takes place", async || {
         (token_of(&*direct).await == token(1)).then_some(())
     })
     .await;

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use raindrop::{
     core::lease::{Marks, Token},
-    store::{LayoutRecord, StoreError, StoreSettings},
+    store::{LayoutRecord, StoreError},
 };
 
 use crate::{
     outage::settings,
     site::{
-        Site, birth, create_rows, open, record, release, scope, token, with_rows, workers, write,
+        Site, birth, create_rows, open, patient, record, release, scope, token, with_rows, workers,
+        write,
     },
     support::{
         poll,
@@ -45,12 +46,12 @@ async fn what_the_operator_should_know() {
     let user = ["ACL", "SETUSER", "plain", "on", ">p@ss", "~*", "+@all", "-config", "-info"];
     run::<()>(&url, &user).await;
     let plain = |password: &str| url.replace("redis://", &format!("redis://plain:{password}@"));
-    let store = open(&settings(plain("p%40ss"))).await;
+    let store = open(&patient(plain("p%40ss"))).await;
     assert!(!format!("{store:?}").contains("p@ss"), "{store:?}");
     let warnings = store.prepare().await.expect("a store");
     assert_eq!(warnings.len(), 4, "{warnings:?}");
     assert!(warnings[1].contains("does not tell its maxmemory-policy"), "{warnings:?}");
-    let error = open(&settings(plain("wrong"))).await.prepare().await.expect_err("no entry");
+    let error = open(&patient(plain("wrong"))).await.prepare().await.expect_err("no entry");
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
 
     let other = Server::start(&Redis).await;
@@ -61,7 +62,7 @@ async fn what_the_operator_should_know() {
     let error = create_rows(&site.unprepared().await, &scope(1, 3), &Marks::all_at(0, 2)).await;
     assert!(matches!(error.expect_err("a replica"), StoreError::Refused(_)));
     let other = Site::Redis(other.database().await);
-    poll::until(Duration::from_secs(20), "the replica is seen", async || {
+    poll::until(Duration::from_secs(60), "the replica is seen", async || {
         let warnings = other.unprepared().await.prepare().await.expect("a primary");
         warnings.iter().any(|said| said.contains("has replicas")).then_some(())
     })
@@ -229,7 +230,7 @@ async fn few_connections_are_kept_and_not_for_long() {
     with_rows(&site, &scope(1, 3)).await;
     let url = site.url();
     run::<()>(&url, &["ACL", "SETUSER", "counted", "on", ">p", "~*", "+@all"]).await;
-    let store = open(&StoreSettings::new(url.replace("redis://", "redis://counted:p@"))).await;
+    let store = open(&patient(url.replace("redis://", "redis://counted:p@"))).await;
     let connected = async || {
         let clients: String = run(&url, &["CLIENT", "LIST"]).await;
         clients.lines().filter(|client| client.contains("user=counted")).count()
@@ -245,7 +246,7 @@ async fn few_connections_are_kept_and_not_for_long() {
         while calls.try_join_next().is_some() {}
     }
     assert!(connected().await > 0);
-    poll::until(Duration::from_secs(20), "idle connections are closed", async || {
+    poll::until(Duration::from_secs(60), "idle connections are closed", async || {
         (connected().await == 0).then_some(())
     })
     .await;

@@ -9,9 +9,7 @@ use raindrop::{
     },
     store::{LayoutRecord, MemoryStore, NewRows, Scope, Store, StoreError, StoreSettings, connect},
 };
-use sqlx::{
-    AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection,
-};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tempfile::TempDir;
 
 use crate::support::{
@@ -66,9 +64,7 @@ impl Site {
     }
 
     pub(crate) fn settings(&self) -> StoreSettings {
-        let mut settings = StoreSettings::new(self.url());
-        settings.timeout = TIMEOUT;
-        settings
+        patient(self.url())
     }
 
     /// One more store on the database, as another node has it; the tables may be missing.
@@ -103,21 +99,15 @@ impl Site {
 
     /// The texts in the first column.
     pub(crate) async fn texts(&self, sql: &str) -> Vec<String> {
-        let sql = AssertSqlSafe(sql);
         match self {
             Self::Memory(_) | Self::Redis(_) => panic!("it speaks no SQL"),
             Self::Sqlite(_) => {
                 let mut connection = SqliteConnection::connect(&self.url()).await.expect("a file");
-                sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("texts")
+                let query = sqlx::query_scalar(AssertSqlSafe(sql));
+                query.fetch_all(&mut connection).await.expect("texts")
             }
-            Self::Mariadb(url) => {
-                let mut connection = MySqlConnection::connect(url).await.expect("the server");
-                sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("texts")
-            }
-            Self::Postgres(url) => {
-                let mut connection = PgConnection::connect(url).await.expect("the server");
-                sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("texts")
-            }
+            Self::Mariadb(url) => Mariadb.texts(url, sql).await,
+            Self::Postgres(url) => Postgres.texts(url, sql).await,
         }
     }
 
@@ -206,6 +196,13 @@ pub(crate) fn write(bits: u128) -> RowWrite {
         marks: Marks::all_at(7, 2),
         expiry: RowExpiry::After(HOUR),
     }
+}
+
+/// Settings for a busy machine.
+pub(crate) fn patient(url: impl Into<String>) -> StoreSettings {
+    let mut settings = StoreSettings::new(url);
+    settings.timeout = TIMEOUT;
+    settings
 }
 
 /// A write that sets this token and frees the row.

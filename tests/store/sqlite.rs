@@ -1,12 +1,10 @@
 //! What only SQLite can get wrong.
 
-use std::time::Duration;
-
 use raindrop::store::{StoreError, StoreSettings};
 use sqlx::{Connection as _, SqliteConnection};
-use tokio::time::Instant;
 
 use crate::{
+    outage::{MARGIN, PATIENCE, TIMEOUT, settings},
     site::{Site, birth, open, scope, with_rows, write},
     support::poll,
 };
@@ -84,23 +82,24 @@ async fn a_file_of_something_else_is_refused() {
 async fn a_locked_file_hangs_nobody() {
     let site = Site::sqlite().await;
     with_rows(&site, &scope(1, 3)).await;
-    let mut settings = site.settings();
-    settings.timeout = Duration::from_secs(1);
-    let store = open(&settings).await;
+    let store = open(&settings(site.url())).await;
     let mut other = SqliteConnection::connect(&site.url()).await.expect("the file");
     let transaction = other.begin_with("BEGIN IMMEDIATE").await.expect("the write lock");
 
-    let begin = Instant::now();
-    let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("locked");
-    assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
-    assert!(begin.elapsed() < Duration::from_millis(1900), "{:?}", begin.elapsed());
-    assert_eq!(store.survey(&scope(1, 3)).await.expect("reading goes on").free, 3);
+    poll::within(TIMEOUT + MARGIN, "a swap in a locked file", async || {
+        let swapped = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await;
+        let error = swapped.expect_err("locked");
+        assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
+    })
+    .await;
+    poll::until(PATIENCE, "reading goes on", async || store.survey(&scope(1, 3)).await.ok()).await;
 
     transaction.rollback().await.expect("the end of it");
     // The swap that timed out may still arrive.
-    poll::until(Duration::from_secs(20), "a swap takes place", async || {
-        let row = store.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
-        let swapped = store.swap(&scope(1, 3), 1, row.token, &write(2)).await;
+    let patient = open(&site.settings()).await;
+    poll::until(PATIENCE, "a swap takes place", async || {
+        let row = patient.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
+        let swapped = patient.swap(&scope(1, 3), 1, row.token, &write(2)).await;
         swapped.expect("an answer").then_some(())
     })
     .await;

@@ -45,6 +45,8 @@ impl Engine for Mariadb {
     fn program(&self, folder: &Path, port: u16) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![programs().0.clone().into(), "--no-defaults".into()];
         words.push(format!("--datadir={}", folder.join("data").display()).into());
+        // A server that starts removes the temporary tables that it finds, whosever they are.
+        words.push(format!("--tmpdir={}", folder.display()).into());
         words.push(format!("--port={port}").into());
         words.extend(as_root().map(OsString::from));
         words.extend(
@@ -92,6 +94,15 @@ impl Engine for Mariadb {
         connection.close().await.expect("a polite end");
     }
 
+    async fn texts(&self, address: &str, sql: &str) -> Vec<String> {
+        let mut connection = MySqlConnection::connect(address).await.expect("the server");
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut connection).await.expect("texts")
+    }
+
+    fn log(&self) -> &'static str {
+        "ib_logfile"
+    }
+
     fn unencrypted(&self) -> &'static str {
         "?ssl-mode=DISABLED"
     }
@@ -113,6 +124,7 @@ fn programs() -> &'static (PathBuf, PathBuf) {
                 Command::new(&install_db)
                     .arg("--no-defaults")
                     .arg(format!("--datadir={}", data.display()))
+                    .arg(format!("--tmpdir={}", data.parent().expect("a folder").display()))
                     .args(as_root())
                     .args([
                         "--auth-root-authentication-method=normal",

@@ -3,6 +3,8 @@
 
 pub(crate) mod debian;
 pub(crate) mod faketime;
+pub(crate) mod guardian;
+pub(crate) mod hung_log;
 pub(crate) mod mariadb;
 pub(crate) mod poll;
 pub(crate) mod postgres;
@@ -12,8 +14,24 @@ pub(crate) mod redis;
 pub(crate) mod server;
 mod watched;
 
-/// A port on 127.0.0.1 that nobody uses just now.
+use std::{
+    net::TcpListener,
+    ops::Range,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU16, Ordering},
+    },
+};
+
+/// Below the ports of outgoing connections, which come and go all the time.
+const PORTS: Range<u16> = 10_000..30_000;
+
+/// A port on 127.0.0.1 where nobody listens, and which no other test of this process gets.
 pub(crate) fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(rand::random()));
+    let count = PORTS.end - PORTS.start;
+    (0..count)
+        .map(|_| PORTS.start + NEXT.fetch_add(1, Ordering::Relaxed) % count)
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .expect("a free port")
 }

@@ -40,12 +40,27 @@ impl Engine for Postgres {
     }
 
     fn fill(&self, folder: &Path) {
-        copy_folder(&programs().1, &folder.join("data"));
+        copy_folder(&programs().data, &folder.join("data"));
         give_away(folder);
     }
 
+    fn fill_standby(&self, folder: &Path, port: u16) {
+        give_away(folder);
+        let words = unprivileged(&programs().base_backup);
+        succeed(
+            Command::new(&words[0])
+                .args(&words[1..])
+                .arg("--pgdata")
+                .arg(folder.join("data"))
+                .args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync"])
+                .args(["--host=127.0.0.1", "--username=postgres"])
+                .arg(format!("--port={port}"))
+                .current_dir(folder),
+        );
+    }
+
     fn program(&self, folder: &Path, port: u16) -> Vec<OsString> {
-        let mut words = unprivileged(&programs().0);
+        let mut words = unprivileged(&programs().postgres);
         words.push("-D".into());
         words.push(folder.join("data").into());
         words.extend(["-p".into(), port.to_string().into()]);
@@ -86,20 +101,37 @@ impl Engine for Postgres {
         connection.close().await.expect("a polite end");
     }
 
+    async fn texts(&self, address: &str, sql: &str) -> Vec<String> {
+        let mut connection = PgConnection::connect(address).await.expect("the server");
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut connection).await.expect("texts")
+    }
+
+    fn log(&self) -> &'static str {
+        "pg_wal"
+    }
+
     fn unencrypted(&self) -> &'static str {
         "?sslmode=disable"
     }
 }
 
-/// The server's program, and a data folder to copy.
-fn programs() -> &'static (PathBuf, PathBuf) {
-    static PROGRAMS: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
+/// The server's programs.
+struct Programs {
+    postgres: PathBuf,
+    base_backup: PathBuf,
+    /// A data folder to copy.
+    data: PathBuf,
+}
+
+fn programs() -> &'static Programs {
+    static PROGRAMS: OnceLock<Programs> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
         let found = find().or_else(|| debian::install("postgresql").then(find).flatten());
-        let (postgres, initdb) = found.unwrap_or_else(|| {
+        let [postgres, initdb, base_backup] = found.unwrap_or_else(|| {
             panic!(
-                "these tests need PostgreSQL: install postgresql (found neither postgres nor \
-                 initdb, and could not install them: that needs root and apt-get)"
+                "these tests need PostgreSQL: install postgresql (postgres, initdb or \
+                 pg_basebackup was not found and could not be installed, which needs root and \
+                 apt-get)"
             )
         });
         let data = initialised(&postgres, "postgres", |data| {
@@ -114,19 +146,20 @@ fn programs() -> &'static (PathBuf, PathBuf) {
                     .current_dir(data.parent().expect("a folder")),
             );
         });
-        (postgres, data)
+        Programs { postgres, base_backup, data }
     })
 }
 
 /// The newest version, which Debian keeps off the path.
-fn find() -> Option<(PathBuf, PathBuf)> {
+fn find() -> Option<[PathBuf; 3]> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
     folders.sort_by_key(|folder| {
         let version = folder.parent().and_then(Path::file_name).unwrap_or_default();
         std::cmp::Reverse(version.to_string_lossy().parse::<u32>().unwrap_or(0))
     });
-    Some((programs::find(&["postgres"], &folders)?, programs::find(&["initdb"], &folders)?))
+    let find = |name| programs::find(&[name], &folders);
+    Some([find("postgres")?, find("initdb")?, find("pg_basebackup")?])
 }
 
 /// The server refuses to run as root.

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 /// How long a server may take to answer a client that is gone.
-const DRAINING: Duration = Duration::from_secs(10);
+const DRAINING: Duration = Duration::from_secs(60);
 
 /// What happens to the connection on which a certain text is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,8 @@ pub(crate) struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    server: String,
+    /// Unless it is disconnected.
+    server: Mutex<Option<String>>,
     fault: Mutex<Option<(Vec<u8>, Fault)>>,
     /// How often held requests were let go.
     released: watch::Sender<u32>,
@@ -53,13 +54,10 @@ struct Shared {
 impl Proxy {
     /// A proxy for the server at `scheme://user@host:port/database`.
     pub(crate) async fn start(url: &str) -> Self {
-        let (_, rest) = url.split_once("://").expect("an address");
-        let server = rest.split('/').next().unwrap_or(rest);
-        let server = server.rsplit_once('@').map_or(server, |(_, server)| server);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
         let shared = Arc::new(Shared {
-            server: server.to_owned(),
+            server: Mutex::new(Some(host_and_port(url))),
             fault: Mutex::new(None),
             released: watch::Sender::new(0),
             answered: watch::Sender::new(0),
@@ -91,6 +89,18 @@ impl Proxy {
         self.shared.released.send_modify(|count| *count += 1);
     }
 
+    /// Forwards to another server from now on; open connections end.
+    pub(crate) fn point_to(&self, url: &str) {
+        *lock(&self.shared.server) = Some(host_and_port(url));
+        self.cut();
+    }
+
+    /// Forwards nothing until [`Self::point_to`]; open connections end.
+    pub(crate) fn disconnect(&self) {
+        *lock(&self.shared.server) = None;
+        self.cut();
+    }
+
     /// Ends every connection, on both sides.
     pub(crate) fn cut(&self) {
         self.shared.cut.send_modify(|count| *count += 1);
@@ -118,7 +128,9 @@ impl Drop for Proxy {
 impl Shared {
     async fn serve(self: Arc<Self>, client: TcpStream) {
         let mut cut = self.cut.subscribe();
-        let Ok(server) = TcpStream::connect(&self.server).await else { return };
+        let server = lock(&self.server).clone();
+        let Some(server) = server else { return };
+        let Ok(server) = TcpStream::connect(server).await else { return };
         let _ = client.set_nodelay(true);
         let _ = server.set_nodelay(true);
         let (from_client, to_client) = client.into_split();
@@ -195,6 +207,13 @@ impl Shared {
         let is_it = request.windows(text.len()).any(|window| window == text);
         if is_it { fault.take().map(|(_, fault)| fault) } else { None }
     }
+}
+
+/// What `scheme://user@host:port/database` says of the server.
+fn host_and_port(url: &str) -> String {
+    let (_, rest) = url.split_once("://").expect("an address");
+    let server = rest.split('/').next().unwrap_or(rest);
+    server.rsplit_once('@').map_or(server, |(_, server)| server).to_owned()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -5,16 +5,21 @@ use std::{
     ffi::OsString,
     path::{Path, PathBuf},
     sync::OnceLock,
+    time::Duration,
 };
 
 use async_trait::async_trait;
-use redis::{Client, FromRedisValue, cmd};
+use redis::{
+    AsyncConnectionConfig, Client, FromRedisValue, RedisResult, aio::MultiplexedConnection, cmd,
+};
 use tokio::sync::OnceCell;
 
 use super::{
     debian, programs,
     server::{Engine, Server},
 };
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Redis servers.
 #[derive(Debug)]
@@ -73,10 +78,7 @@ impl Engine for Redis {
     }
 
     async fn answers(&self, address: &str) -> bool {
-        let client = Client::open(address).expect("an address");
-        let Ok(mut connection) = client.get_multiplexed_async_connection().await else {
-            return false;
-        };
+        let Ok(mut connection) = connect(address).await else { return false };
         cmd("PING").query_async::<String>(&mut connection).await.is_ok()
     }
 
@@ -87,10 +89,18 @@ impl Engine for Redis {
     }
 }
 
+/// Connects with time-outs for a busy machine; the client's own are 500 ms and 1 s.
+async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
+    let patient = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(Some(PATIENCE));
+    let client = Client::open(url).expect("an address");
+    client.get_multiplexed_async_connection_with_config(&patient).await
+}
+
 /// Runs a command.
 pub(crate) async fn run<T: FromRedisValue>(url: &str, words: &[&str]) -> T {
-    let client = Client::open(url).expect("an address");
-    let mut connection = client.get_multiplexed_async_connection().await.expect("the server");
+    let mut connection = connect(url).await.expect("the server");
     let mut command = cmd(words[0]);
     words[1..].iter().for_each(|word| {
         command.arg(*word);

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{faketime, free_port, watched::Watched};
+use super::{faketime, free_port, hung_log, watched::Watched};
 
 const STARTING: Duration = Duration::from_secs(60);
 
@@ -34,8 +34,18 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     /// Fills a new folder.
     fn fill(&self, _folder: &Path) {}
 
+    /// Fills a new folder for a standby of the server on this port.
+    fn fill_standby(&self, _folder: &Path, _port: u16) {
+        panic!("no standby of {} can be made", self.name())
+    }
+
     /// The program and its arguments.
     fn program(&self, folder: &Path, port: u16) -> Vec<OsString>;
+
+    /// A part of the path of its log files.
+    fn log(&self) -> &'static str {
+        panic!("the log of {} cannot hang", self.name())
+    }
 
     /// The address of a server on 127.0.0.1, without a database.
     fn address(&self, port: u16) -> String;
@@ -48,6 +58,11 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
 
     /// Runs a statement as the administrator.
     async fn run(&self, _address: &str, _sql: &str) {
+        panic!("{} speaks no SQL", self.name())
+    }
+
+    /// The texts in the first column of a query's answer.
+    async fn texts(&self, _address: &str, _sql: &str) -> Vec<String> {
         panic!("{} speaks no SQL", self.name())
     }
 
@@ -79,7 +94,20 @@ pub(crate) struct Server {
 struct Own {
     program: Watched,
     port: u16,
+    kind: Kind,
+}
+
+/// What is special about a server.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind {
+    /// Its clock can be shifted.
     has_clock: bool,
+    /// Its log device can hang.
+    has_log_device: bool,
+    /// Added to the usual arguments.
+    arguments: &'static [&'static str],
+    /// The port of the server that it follows.
+    follows: Option<u16>,
 }
 
 impl Server {
@@ -98,20 +126,39 @@ impl Server {
 
     /// A server for one test, which may do to it what it likes.
     pub(crate) async fn start(engine: &'static dyn Engine) -> Self {
-        Self::start_own(engine, false).await
+        Self::start_own(engine, Kind::default()).await
     }
 
     /// Like [`Self::start`], with a clock that [`Self::shift_clock`] moves.
     pub(crate) async fn start_with_clock(engine: &'static dyn Engine) -> Self {
-        Self::start_own(engine, true).await
+        Self::start_own(engine, Kind { has_clock: true, ..Kind::default() }).await
     }
 
-    async fn start_own(engine: &'static dyn Engine, has_clock: bool) -> Self {
+    /// Like [`Self::start`], with a log device that [`Self::hang_log`] stops, and with these
+    /// arguments beside the usual ones.
+    pub(crate) async fn start_with_log_device(
+        engine: &'static dyn Engine,
+        arguments: &'static [&'static str],
+    ) -> Self {
+        let kind = Kind { has_log_device: true, arguments, ..Kind::default() };
+        Self::start_own(engine, kind).await
+    }
+
+    /// Starts a standby of this server.
+    pub(crate) async fn start_standby(&self) -> Self {
+        let kind = Kind { follows: Some(self.port()), ..Kind::default() };
+        Self::start_own(self.engine, kind).await
+    }
+
+    async fn start_own(engine: &'static dyn Engine, kind: Kind) -> Self {
         // Somebody may take a free port before the server does.
         for _ in 0..5 {
             let (program, port) = (Watched::new(engine.polite()), free_port());
-            engine.fill(program.folder());
-            let own = Some(Own { program, port, has_clock });
+            match kind.follows {
+                None => engine.fill(program.folder()),
+                Some(port) => engine.fill_standby(program.folder(), port),
+            }
+            let own = Some(Own { program, port, kind });
             let server = Self { engine, address: engine.address(port), own };
             if server.try_run().await {
                 return server;
@@ -142,9 +189,28 @@ impl Server {
         self.engine.run(&self.address, sql).await;
     }
 
+    /// The texts in the first column of a query's answer.
+    pub(crate) async fn texts(&self, url: &str, sql: &str) -> Vec<String> {
+        self.engine.texts(url, sql).await
+    }
+
+    /// Nothing the server writes to its log reaches the disk from now on.
+    pub(crate) fn hang_log(&self) {
+        assert!(self.own().kind.has_log_device, "it has no log device of its own");
+        hung_log::hang(self.own().program.folder());
+    }
+
+    /// Ends the server as a power failure would while its log device hangs, and starts it again
+    /// with one that works.
+    pub(crate) async fn restart_with_working_log(&self) {
+        self.kill9();
+        hung_log::resume(self.own().program.folder());
+        self.restart().await;
+    }
+
     /// Shifts the server's clock against the machine's, by seconds.
     pub(crate) fn shift_clock(&self, seconds: f64) {
-        assert!(self.own().has_clock, "it has no clock of its own");
+        assert!(self.own().kind.has_clock, "it has no clock of its own");
         faketime::shift(&clock(self.own().program.folder()), seconds);
     }
 
@@ -181,20 +247,26 @@ impl Server {
 
     /// Whether the server came up.
     async fn try_run(&self) -> bool {
-        let Own { program, port, has_clock } = self.own();
+        let Own { program, port, kind } = self.own();
         let mut words = self.engine.program(program.folder(), *port);
-        if *has_clock {
-            words.splice(0..0, on_clock(&clock(program.folder())));
+        words.extend(kind.arguments.iter().map(OsString::from));
+        if kind.has_clock {
+            words.splice(0..0, with(faketime::environment(&clock(program.folder()))));
+        }
+        if kind.has_log_device {
+            words.splice(0..0, with(hung_log::environment(program.folder(), self.engine.log())));
         }
         program.run(&words);
         let deadline = Instant::now() + STARTING;
         while Instant::now() < deadline {
-            if let Ok(true) = timeout(STARTING, self.engine.answers(&self.address)).await {
-                return true;
-            }
+            let answers = timeout(STARTING, self.engine.answers(&self.address)).await;
+            // Perhaps it ended because somebody else has the port, and answers.
             if program.has_ended() {
                 program.kill9();
                 return false;
+            }
+            if answers == Ok(true) {
+                return true;
             }
             sleep(Duration::from_millis(10)).await;
         }
@@ -206,9 +278,9 @@ fn clock(folder: &Path) -> PathBuf {
     folder.join("clock")
 }
 
-/// What starts a program on a clock of its own.
-fn on_clock(clock: &Path) -> impl Iterator<Item = OsString> {
-    let assigned = faketime::environment(clock).map(|(name, value)| {
+/// What starts a program with these variables.
+fn with<const N: usize>(variables: [(&'static str, PathBuf); N]) -> impl Iterator<Item = OsString> {
+    let assigned = variables.map(|(name, value)| {
         let mut assignment = OsString::from(name);
         assignment.push("=");
         assignment.push(value);

@@ -8,20 +8,27 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
+    thread::sleep,
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 /// Runs the server and outlives this process by a moment: when its standard input closes, for
 /// whatever reason, it kills the server and removes the folder. A server's own children are gone
 /// before it says so.
 const WATCHER: &str = r#"
+# The system sends it to the group of a stopped server when the tests end.
+trap : HUP
 folder=$1; polite=$2; shift 2
 "$@" </dev/null >>"$folder/log" 2>&1 &
 server=$!
 echo "$server"
 read -r order
+# A stopped server starts no further child.
+[ "$order" = stop ] || kill -STOP "$server" 2>/dev/null
 children=$(cat "/proc/$server/task/$server/children" 2>/dev/null)
 case "$order" in
   stop) kill "-$polite" "$server" ;;
@@ -30,13 +37,17 @@ esac
 kill -CONT "$server" $children 2>/dev/null
 wait "$server" 2>/dev/null
 for child in $children; do
-  for _ in 1 2 3 4 5 6 7 8 9 10; do
-    grep -qs '^State:.[^ZX]' "/proc/$child/status" || break
+  tries=0
+  while grep -qs '^State:.[^ZX]' "/proc/$child/status" && [ $tries -lt 200 ]; do
+    tries=$((tries + 1))
     sleep 0.05
   done
 done
 [ -n "$order" ] || rm -rf "$folder"
 "#;
+
+/// How long a program may take to end in order before it is killed.
+const STOPPING: Duration = Duration::from_secs(60);
 
 /// A program with a temporary folder, which may be ended and run again.
 pub(crate) struct Watched {
@@ -133,7 +144,13 @@ impl Watched {
         let Some(mut running) = self.lock().take() else { return };
         let mut orders = running.watcher.stdin.take().expect("a pipe");
         writeln!(orders, "{order}").expect("the watcher waits for orders");
-        running.watcher.wait().expect("the watcher ends after the server");
+        let deadline = Instant::now() + STOPPING;
+        while running.watcher.try_wait().expect("our child").is_none() {
+            if Instant::now() > deadline {
+                signal(running.server, Signal::KILL);
+            }
+            sleep(Duration::from_millis(2));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Running>> {

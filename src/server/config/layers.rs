@@ -12,11 +12,9 @@ use super::{
     ConfigProblem, Host, Source,
     keys::{Key, Scope, variable},
     names::{CODES, NAMESPACE_PATTERN, NAMESPACES, is_namespace, is_section, known_beside, split},
+    spelling::{FILE_VARIABLE, corrected, has_prefix},
 };
 use crate::server::DEFAULT_NAMESPACE;
-
-/// Names the configuration file in the environment.
-const FILE_VARIABLE: &str = "RAINDROP_CONFIG";
 
 /// Everything that a configuration is made of, so that loading touches nothing else.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +46,7 @@ impl Inputs {
     /// This process's environment, the `.env` file of the working folder, and this machine.
     pub fn of_process() -> Self {
         let environment = std::env::vars_os().filter_map(|(name, value)| {
-            let name = name.into_string().ok().filter(|name| name.starts_with("RAINDROP_"))?;
+            let name = name.into_string().ok().filter(|name| has_prefix(name))?;
             Some((name, value.to_string_lossy().into_owned()))
         });
         Self {
@@ -110,8 +108,8 @@ impl Layers {
         if let Some(path) = inputs.file.clone().or(named) {
             layers.file(&path);
         }
-        layers.environment(dot_env, &|name| Source::DotEnv(variable(name)));
-        layers.environment(inputs.environment.clone(), &|name| Source::Environment(variable(name)));
+        layers.environment(dot_env, &Source::DotEnv);
+        layers.environment(inputs.environment.clone(), &Source::Environment);
         for FlagValue { flag, key, value } in &inputs.flags {
             layers.set(key, GivenValue::One(value.clone()), Source::Flag(flag));
         }
@@ -149,14 +147,27 @@ impl Layers {
         }
     }
 
-    fn environment(&mut self, pairs: HashMap<String, String>, source: &dyn Fn(&str) -> Source) {
+    fn environment(
+        &mut self,
+        mut pairs: HashMap<String, String>,
+        source: &dyn Fn(String) -> Source,
+    ) {
+        // The library folds case: of two spellings of one key, either might win.
+        pairs.retain(|name, value| {
+            let right = corrected(name).filter(|_| !value.is_empty());
+            right.is_none_or(|right| {
+                let source = source(name.clone());
+                self.problems.push(ConfigProblem::Misspelled { source, right });
+                false
+            })
+        });
         let environment = Environment::with_prefix("RAINDROP")
             .prefix_separator("__")
             .separator("__")
             .ignore_empty(true)
             .source(Some(pairs));
         let table = environment.collect().expect("a map of strings is always collected");
-        self.table("", table, source);
+        self.table("", table, &|name| source(variable(name)));
     }
 
     fn table(&mut self, prefix: &str, table: Map<String, Value>, source: &dyn Fn(&str) -> Source) {

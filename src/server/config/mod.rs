@@ -22,6 +22,7 @@ mod reader;
 mod secret;
 mod segment;
 mod source;
+mod spelling;
 mod store;
 #[cfg(test)]
 mod tests;

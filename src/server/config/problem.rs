@@ -27,6 +27,14 @@ pub enum ConfigProblem {
         /// The keys beside it.
         known: Vec<String>,
     },
+    /// An environment variable that differs from a known one in underscores or case only. Its
+    /// value may be a secret and is not kept.
+    Misspelled {
+        /// The variable.
+        source: Source,
+        /// Its right spelling.
+        right: String,
+    },
     /// A file that cannot be used.
     File {
         /// The file.
@@ -44,6 +52,9 @@ impl fmt::Display for ConfigProblem {
             }
             Self::UnknownKey { key, source, known } => {
                 write!(f, "{key} ({source}): unknown key; known are {}", known.join(", "))
+            }
+            Self::Misspelled { source, right } => {
+                write!(f, "{source}: misspelled, must be {right}")
             }
             Self::File { path, reason } => write!(f, "{}: {reason}", path.display()),
         }

@@ -126,6 +126,44 @@ fn the_file_may_be_named_by_the_environment_and_must_then_be_there() {
 }
 
 #[test]
+fn misspelled_variables_are_refused_wherever_they_stand() {
+    let (folder, mut inputs) = file("");
+    let dot_env = folder.path().join(".env");
+    fs::write(&dot_env, "raindrop__store__url=mysql://u:hunter2@db/ids\nRAINDROP_LOG_LEVEL=\n")
+        .expect("written");
+    inputs.dot_env = Some(dot_env);
+    for (name, value) in [
+        ("RAINDROP_STORE_URL", "mysql://u:hunter2@db/ids"),
+        ("RAINDROP__Lease__Ttl", "2m"),
+        ("RAINDROP__LEASE__TTL", "3m"),
+        ("Raindrop_Config", "raindrop.toml"),
+        ("RAINDROP_HTTP_LISTEN", ""),
+        ("RAINDROP_PORT", "tcp://10.0.0.1:8080"),
+        ("RAINDROP_STORE_SERVICE_HOST", "10.0.0.1"),
+    ] {
+        inputs.environment.insert(name.into(), value.into());
+    }
+    let mut found = problems(&inputs);
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "environment variable RAINDROP_STORE_URL: misspelled, must be RAINDROP__STORE__URL",
+            "environment variable RAINDROP__Lease__Ttl: misspelled, must be RAINDROP__LEASE__TTL",
+            "environment variable Raindrop_Config: misspelled, must be RAINDROP_CONFIG",
+            "raindrop__store__url in .env: misspelled, must be RAINDROP__STORE__URL",
+        ]
+    );
+}
+
+#[test]
+fn variables_of_services_named_raindrop_are_left_alone() {
+    let pairs = [("RAINDROP_PORT", "tcp://10.0.0.1:8080"), ("RAINDROP_HTTP_PORT", "80")];
+    let environment = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    Config::load(&Inputs { environment, ..Inputs::default() }).expect("valid");
+}
+
+#[test]
 fn every_problem_is_reported_at_once_with_its_source() {
     let (_folder, mut inputs) = file(
         "mode = 'segments'\nunknown = 1\n[layout]\nworker_bits = 2\n[lease]\nttl = 300\nrenew = '2m'\n\

@@ -1,7 +1,8 @@
 //! Clocks that step at run time, there and back again.
 
 use crate::{
-    cluster::{Cluster, Member, PATIENCE, Struck, WITH_CLOCK},
+    cluster::{Cluster, Member, Struck, WITH_CLOCK},
+    service::PATIENCE,
     support::poll,
 };
 

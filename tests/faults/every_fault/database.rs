@@ -6,7 +6,8 @@ use reqwest::StatusCode;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    cluster::{Cluster, Member, PATIENCE, PROXIED, Struck, TTL},
+    cluster::{Cluster, Member, PROXIED, Struck, TTL},
+    service::PATIENCE,
     support::{poll, proxy::Fault},
 };
 

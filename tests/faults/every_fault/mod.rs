@@ -9,7 +9,7 @@ mod processes;
 
 use crate::{
     cluster::Cluster,
-    service::from_environment,
+    service::{PATIENCE, from_environment},
     support::{mariadb::Mariadb, poll, postgres::Postgres, server::Engine},
 };
 
@@ -50,7 +50,7 @@ async fn every_fault(engine: &'static dyn Engine) {
         cluster.suffer("clock ahead by 2 h", clock::ahead_by_hours).await;
     }
     let enough = IDS * rounds;
-    poll::until(crate::cluster::PATIENCE, "enough IDs", async || {
+    poll::until(PATIENCE, "enough IDs", async || {
         (cluster.load.collected.count() as u64 >= enough).then_some(())
     })
     .await;

@@ -10,9 +10,9 @@ use rustix::process::Signal;
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
-    cluster::{Cluster, PATIENCE, Struck},
+    cluster::{Cluster, Struck},
     load::Home,
-    service::{client, unix_ms},
+    service::{PATIENCE, client, unix_ms},
     support::poll,
 };
 

@@ -14,7 +14,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 use super::{MEMORY, Watched, length, mib};
 use crate::{
     collected::Collected,
-    service::{Setup, client, parse_ids},
+    service::{PATIENCE, Setup, client, parse_ids},
     support::poll,
 };
 
@@ -25,7 +25,6 @@ const MAX_IN_FLIGHT: usize = 64;
 const STORM: (usize, Duration) = (20, Duration::from_millis(20));
 /// Connections of storms that may be open: with the others' more than there are places.
 const STORMING: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 struct Demand {

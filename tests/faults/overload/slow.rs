@@ -21,11 +21,10 @@ use tokio::{
 use super::{Watched, length, mib};
 use crate::{
     collected::Collected,
-    service::{Setup, client, from_environment, parse_ids},
+    service::{PATIENCE, Setup, client, from_environment, parse_ids},
     support::poll,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Healthy clients that keep their connection, and as many that open one for each request.
 const HEALTHY: usize = 8;
 /// How many slow clients come at once.

@@ -5,14 +5,10 @@ mod crowd;
 mod many;
 mod single;
 
-use std::time::Duration;
-
 use reqwest::{Client, StatusCode, header};
 use serde_json::Value;
 
-use crate::service::Setup;
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::service::{PATIENCE, Setup};
 
 /// The default namespace counts so many codes.
 fn counting(url: &str, codes: usize) -> Setup {

@@ -14,7 +14,7 @@ use crate::{
 
 /// One process with one code of small blocks.
 fn single(url: &str) -> Setup {
-    counting(url, 1).set("segment.min_step", 100).set("issue.max_wait", "300ms")
+    counting(url, 1).set("segment.min_step", 100).set("issue.max_wait", "2s")
 }
 
 async fn numbers(node: &Service, count: u32) -> Vec<u64> {

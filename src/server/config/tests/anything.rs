@@ -30,6 +30,9 @@ fn check(inputs: &Inputs) -> Result<(), TestCaseError> {
                     ConfigProblem::UnknownKey { key, known, .. } => {
                         (key.clone(), !known.is_empty())
                     }
+                    ConfigProblem::Misspelled { source, right } => {
+                        (source.to_string(), problem.to_string().contains(right))
+                    }
                     ConfigProblem::File { path, reason } => {
                         (path.display().to_string(), !reason.is_empty())
                     }

@@ -1,0 +1,139 @@
+//! Misspelled environment variables.
+//!
+//! `RAINDROP_STORE_URL` must not be ignored: a node without `store.url` leases from a file of its
+//! own and issues the IDs of another one. Kubernetes and Docker set variables such as
+//! `RAINDROP_PORT` for a service of that name; they resemble no key.
+
+use super::{
+    keys::{KEYS, Key, variable},
+    names::NAMESPACES,
+};
+
+/// Names the configuration file in the environment.
+pub(super) const FILE_VARIABLE: &str = "RAINDROP_CONFIG";
+
+/// Whether a variable is Raindrop's if anybody's.
+pub(super) fn has_prefix(name: &str) -> bool {
+    const PREFIX: &str = "RAINDROP_";
+    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+}
+
+/// The right spelling of a variable that differs from a known one in underscores or case only.
+pub(super) fn corrected(name: &str) -> Option<String> {
+    if !has_prefix(name) {
+        return None;
+    }
+    let words = name.split('_').filter(|word| !word.is_empty()).map(str::to_lowercase).skip(1);
+    let words: Vec<String> = words.collect();
+    let known = if words == ["config"] {
+        FILE_VARIABLE.to_owned()
+    } else if let Some(key) = key_of(&words) {
+        key.variable()
+    } else {
+        variable(&name_in_namespace(&words)?)
+    };
+    (known != name).then_some(known)
+}
+
+/// The key whose name consists of these words.
+fn key_of(words: &[String]) -> Option<&'static Key> {
+    let letters = words.concat();
+    KEYS.iter().find(|key| key.name.chars().filter(|c| !".-_".contains(*c)).eq(letters.chars()))
+}
+
+/// `namespaces.my_web.lease.ttl` of `namespaces`, `my`, `web`, `lease` and `ttl`.
+fn name_in_namespace(words: &[String]) -> Option<String> {
+    let (first, rest) = words.split_first().filter(|(first, _)| *first == NAMESPACES)?;
+    (1..rest.len()).find_map(|at| {
+        let (namespace, key) = (rest[..at].join("_"), key_of(&rest[at..])?);
+        Some(format!("{first}.{namespace}.{}", key.name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_spellings_of_known_variables_are_corrected() {
+        for (name, right) in [
+            ("RAINDROP_STORE_URL", "RAINDROP__STORE__URL"),
+            ("RAINDROP__STORE_URL", "RAINDROP__STORE__URL"),
+            ("RAINDROP_STORE__URL", "RAINDROP__STORE__URL"),
+            ("RAINDROP___STORE__URL_", "RAINDROP__STORE__URL"),
+            ("raindrop__store__url", "RAINDROP__STORE__URL"),
+            ("RAINDROP__Store__Url", "RAINDROP__STORE__URL"),
+            ("Raindrop_StoreUrl", "RAINDROP__STORE__URL"),
+            ("RAINDROP_STORE_URL_FILE", "RAINDROP__STORE__URL_FILE"),
+            ("RAINDROP__STORE__URL__FILE", "RAINDROP__STORE__URL_FILE"),
+            ("RAINDROP_STORE_PASSWORD_FILE", "RAINDROP__STORE__PASSWORD_FILE"),
+            ("RAINDROP_AUTH_TOKENS_FILE", "RAINDROP__AUTH__TOKENS_FILE"),
+            ("RAINDROP_LAYOUT_TIME_UNIT", "RAINDROP__LAYOUT__TIME_UNIT"),
+            ("RAINDROP__LAYOUT__TIME__UNIT", "RAINDROP__LAYOUT__TIME_UNIT"),
+            ("RAINDROP_WORKER_ID", "RAINDROP__WORKER__ID"),
+            ("RAINDROP_MODE", "RAINDROP__MODE"),
+            ("RAINDROP_HTTP_LISTEN", "RAINDROP__HTTP__LISTEN"),
+            ("RAINDROP_NAMESPACES_WEB_LEASE_TTL", "RAINDROP__NAMESPACES__WEB__LEASE__TTL"),
+            ("RAINDROP__NAMESPACES__web__MODE", "RAINDROP__NAMESPACES__WEB__MODE"),
+            (
+                "RAINDROP__NAMESPACES__MY__WEB__LAYOUT__PRESET",
+                "RAINDROP__NAMESPACES__MY_WEB__LAYOUT__PRESET",
+            ),
+            ("raindrop_config", "RAINDROP_CONFIG"),
+            ("RAINDROP__CONFIG", "RAINDROP_CONFIG"),
+        ] {
+            assert_eq!(corrected(name).as_deref(), Some(right), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_key_has_one_spelling() {
+        for key in KEYS {
+            let namespaced = variable(&format!("{NAMESPACES}.a_b.{}", key.name));
+            for right in [key.variable(), namespaced] {
+                assert_eq!(corrected(&right), None, "{right}");
+                let collapsed = right.replace("__", "_");
+                assert_eq!(corrected(&collapsed), Some(right));
+            }
+        }
+        assert_eq!(corrected(FILE_VARIABLE), None);
+    }
+
+    #[test]
+    fn variables_of_others_are_left_alone() {
+        for name in [
+            // Kubernetes and Docker links, of services named raindrop, raindrop-http and so on.
+            "RAINDROP_PORT",
+            "RAINDROP_PORT_8080_TCP",
+            "RAINDROP_PORT_8080_TCP_ADDR",
+            "RAINDROP_PORT_8080_TCP_PORT",
+            "RAINDROP_PORT_8080_TCP_PROTO",
+            "RAINDROP_SERVICE_HOST",
+            "RAINDROP_SERVICE_PORT",
+            "RAINDROP_SERVICE_PORT_HTTP",
+            "RAINDROP_HTTP_PORT",
+            "RAINDROP_HTTP_SERVICE_PORT_ADMIN",
+            "RAINDROP_STORE_SERVICE_HOST",
+            "RAINDROP_STORE_PORT_3306_TCP_ADDR",
+            "RAINDROP_CONFIG_SERVICE_HOST",
+            "RAINDROP_NAMESPACES_SERVICE_PORT",
+            "RAINDROP_NAME",
+            "RAINDROP_ENV_RAINDROP__STORE__URL",
+            "RAINDROP_STORE_ENV_URL",
+            // Anything else.
+            "RAINDROP_MODEL",
+            "RAINDROP_STORE",
+            "RAINDROP__STORE__PORT",
+            "RAINDROP_",
+            "RAINDROP",
+            "RAINDROPS_STORE_URL",
+            "_RAINDROP__STORE__URL",
+            "MY_RAINDROP_STORE_URL",
+            "STORE_URL",
+            "RAINDROPÉ_STORE_URL",
+            "",
+        ] {
+            assert_eq!(corrected(name), None, "{name}");
+        }
+    }
+}
