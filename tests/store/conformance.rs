@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use crate::{
     site::{
-        Site, birth, births, create_rows, new_rows, record, release, scope, token, with_rows,
-        workers, write,
+        Site, birth, births, create_rows, new_rows, record, release, rows_record, scope, token,
+        with_rows, workers, write,
     },
     support::poll,
 };
@@ -292,13 +292,14 @@ async fn a_survey_counts(site: &Site) {
     let whole = scope(1, 6);
     let store = with_rows(site, &whole).await;
     let survey = store.survey(&whole).await.expect("a survey");
-    assert_eq!((survey.record, survey.held, survey.free), (None, 0, 6));
+    let recorded = Some(rows_record().words);
+    assert_eq!((survey.record, survey.held, survey.free), (recorded, 0, 6));
     assert_eq!(survey.next_expiry_ms, None);
 
     let soon = RowWrite { expiry: RowExpiry::After(Duration::from_mins(1)), ..write(1) };
     assert!(swap(&store, 3, birth(3), &soon).await);
     assert!(swap(&store, 5, birth(5), &write(2)).await);
-    store.create_record(&whole.namespace, &record(1, "words")).await.expect("a record");
+    assert!(swap_record(&store, rows_record().token, &record(1, "words")).await);
     let survey = store.survey(&whole).await.expect("a survey");
     assert_eq!((survey.record, survey.held, survey.free), (Some("words".to_owned()), 2, 4));
     assert_eq!(survey.next_expiry_ms, Some(read(&store, &whole, 3).await.expires_ms));
@@ -307,6 +308,9 @@ async fn a_survey_counts(site: &Site) {
     assert_eq!((survey.held, survey.free), (1, 1));
     let survey = store.survey(&scope(100, 200)).await.expect("a survey");
     assert_eq!((survey.held, survey.free, survey.next_expiry_ms), (0, 0, None));
+    let other = Scope { namespace: "other".to_owned(), ..whole };
+    let survey = store.survey(&other).await.expect("a survey");
+    assert_eq!((survey.record, survey.held, survey.free), (None, 0, 0));
 }
 
 /// A record in which no field is as a first start leaves it.
@@ -553,9 +557,9 @@ async fn names_differ_by_case_and_trailing_blanks(site: &Site) {
     let store = site.store().await;
     for (number, name) in (1..).zip(["order", "Order", "order ", "order\u{301}", "\u{f6}rder"]) {
         let named = Scope { namespace: name.to_owned(), ..scope(1, 1) };
-        create_rows(&store, &named, &Marks::all_at(number, 1)).await.expect("rows");
         let ours = filled(number.into(), &format!("layout of {name}"), &[]);
         store.create_record(name, &ours).await.expect("a record");
+        create_rows(&store, &named, &Marks::all_at(number, 1)).await.expect("rows");
         assert_eq!(read(&store, &named, 1).await.marks, Marks::all_at(number, 1), "{name:?}");
         let again = store.create_record(name, &record(99, "another")).await.expect("a record");
         assert_eq!(again, ours);

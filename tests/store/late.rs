@@ -8,7 +8,7 @@ use raindrop::{
 };
 
 use crate::{
-    site::{Site, birth, open, record, release, scope, token, with_rows, write},
+    site::{Site, birth, open, record, release, rows_record, scope, token, with_rows, write},
     support::{
         mariadb::Mariadb,
         poll,
@@ -147,10 +147,9 @@ async fn with_a_record(
     site: &Site,
 ) -> (std::sync::Arc<dyn Store>, Proxy, std::sync::Arc<dyn Store>) {
     let direct = with_rows(site, &scope(1, 3)).await;
-    direct.create_record("default", &record(10, "words")).await.expect("a record");
     let (proxy, store) = behind_a_proxy(site).await;
     let old = written(11, 7, &[]);
-    assert!(store.swap_record("default", token(10), &old).await.expect("an answer"));
+    assert!(store.swap_record("default", rows_record().token, &old).await.expect("an answer"));
     assert_eq!(record_in(&*store).await, old);
     (direct, proxy, store)
 }

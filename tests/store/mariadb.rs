@@ -6,7 +6,7 @@ use raindrop::store::StoreError;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 
 use crate::{
-    site::{Site, birth, open, patient, record, scope, token, with_rows, write},
+    site::{Site, birth, open, patient, record, rows_record, scope, token, with_rows, write},
     support::{mariadb::Mariadb, poll, server::Server},
 };
 
@@ -84,7 +84,8 @@ async fn sessions_read_what_is_committed_whatever_the_servers_default() {
     )
     .await;
     let store = site.store().await;
-    store.create_record("default", &record(1, "words")).await.expect("a record");
+    let words = record(1, "words");
+    assert!(store.swap_record("default", rows_record().token, &words).await.expect("an answer"));
     assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
     assert_eq!(site.texts("SELECT level FROM seen").await, ["REPEATABLE-READ"]);
 
@@ -100,6 +101,6 @@ async fn sessions_read_what_is_committed_whatever_the_servers_default() {
     let row = store.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
     assert_eq!(row.token, token(1));
     let read = store.read_record("default").await.expect("an answer");
-    assert_eq!(read, Some(record(1, "words")));
+    assert_eq!(read, Some(words));
     transaction.rollback().await.expect("the end of it");
 }

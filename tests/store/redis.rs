@@ -10,8 +10,8 @@ use raindrop::{
 use crate::{
     outage::settings,
     site::{
-        Site, birth, create_rows, open, patient, record, release, scope, token, with_rows, workers,
-        write,
+        Site, birth, create_rows, new_rows, open, patient, record, release, scope, token,
+        with_rows, workers, write,
     },
     support::{
         poll,
@@ -171,7 +171,10 @@ async fn a_foreign_key_is_left_alone() {
         let store = site.unprepared().await;
         let error = match kind {
             "set" => store.prepare().await.map(drop),
-            "zset" => create_rows(&store, &scope(5, 5), &Marks::all_at(0, 2)).await,
+            "zset" => {
+                let new = new_rows(&scope(5, 5), &Marks::all_at(0, 2), token(1));
+                store.create_rows(&scope(5, 5), &new).await.map(drop)
+            }
             _ if key == ROW => store.row(&scope(5, 5), 5).await.map(drop),
             _ => store.create_record("default", &record(1, "words")).await.map(drop),
         };
@@ -194,9 +197,9 @@ async fn two_tables_share_a_database() {
         settings.worker_table = worker_table.to_owned();
         let store = open(&settings).await;
         store.prepare().await.expect("a store");
-        create_rows(&store, &scope(1, 3), &Marks::all_at(0, 2)).await.expect("rows");
         let record = store.create_record("default", &record(1, worker_table)).await;
         assert_eq!(record.expect("a record").words, worker_table);
+        create_rows(&store, &scope(1, 3), &Marks::all_at(0, 2)).await.expect("rows");
         stores.push(store);
     }
     assert!(stores[0].swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));

@@ -169,6 +169,11 @@ pub(crate) fn new_rows(scope: &Scope, marks: &Marks, record: Token) -> NewRows {
     NewRows { marks: marks.clone(), tokens: births(scope), record, until_ms: i64::MAX }
 }
 
+/// The record that [`create_rows`] writes where there is none.
+pub(crate) fn rows_record() -> LayoutRecord {
+    record(0xec0, "rows")
+}
+
 /// Creates the rows of a scope that are missing, each with the token [`birth`] names, and the
 /// namespace's record if it is missing.
 pub(crate) async fn create_rows(
@@ -176,7 +181,7 @@ pub(crate) async fn create_rows(
     scope: &Scope,
     marks: &Marks,
 ) -> Result<(), StoreError> {
-    let record = store.create_record(&scope.namespace, &record(0xec0, "rows")).await?;
+    let record = store.create_record(&scope.namespace, &rows_record()).await?;
     let is_filled = store.create_rows(scope, &new_rows(scope, marks, record.token)).await?;
     assert!(is_filled, "the record did not change");
     Ok(())

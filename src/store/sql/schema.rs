@@ -48,11 +48,14 @@ impl<'a, E: Engine> Schema<'a, E> {
     /// is somebody else's.
     pub(super) async fn prepare(&self) -> Result<(), StoreError> {
         let Self { connections, tables, migrator, bookkeeping, quoted } = self;
-        let is_begun = self.check(bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await?;
-        let applied = if is_begun { self.applied().await? } else { BTreeSet::new() };
+        let applied = self.applied().await?;
         if applied.is_empty() {
             for (table, columns) in tables {
-                self.check(table, columns, Strictness::Exact).await?;
+                let checked = self.check(table, columns, Strictness::Exact).await;
+                // Another node may be making them just now, one step after the other.
+                if checked.is_err() && !self.is_begun().await? {
+                    return checked.map(drop);
+                }
             }
         }
         if !migrator.iter().all(|migration| applied.contains(&migration.version)) {
@@ -107,8 +110,16 @@ impl<'a, E: Engine> Schema<'a, E> {
         })
     }
 
+    /// Whether a migration is done.
+    async fn is_begun(&self) -> Result<bool, StoreError> {
+        Ok(!self.applied().await?.is_empty())
+    }
+
     /// The versions of the migrations that are done.
     async fn applied(&self) -> Result<BTreeSet<i64>, StoreError> {
+        if !self.check(&self.bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
+            return Ok(BTreeSet::new());
+        }
         let sql = format!("SELECT version FROM {} WHERE success = TRUE", self.quoted);
         let rows = self.connections.fetch(&sql, &[]).await?;
         rows.into_iter()
