@@ -149,16 +149,7 @@ impl Keeper {
         observer: Arc<dyn Observer>,
         random: Box<dyn Rng + Send + Sync>,
     ) -> (Self, Issuer) {
-        let (layout, issue) = (settings.layout.clone(), settings.issue.clone());
-        let shared = Arc::new(Shared {
-            namespace: settings.namespace.clone(),
-            generator: Generator::without_lease(layout, issue, Arc::clone(&clock)),
-            clock,
-            observer,
-            report: watch::Sender::new(Report::default()),
-        });
-        let issuer = Issuer { shared: Arc::clone(&shared) };
-        let task = Task::new(Context::new(settings, store, shared, random));
+        let (task, issuer) = parts(settings, store, clock, observer, random);
         (Self(Running::start(|stop, failed| task.run(stop, Some(failed)))), issuer)
     }
 
@@ -177,4 +168,24 @@ impl Keeper {
     pub async fn release(self, deadline: Duration) -> Released {
         self.0.stop(deadline).await.unwrap_or(Released::GaveUp)
     }
+}
+
+/// A task that nobody runs yet, and what issues from its leases.
+fn parts(
+    settings: KeeperSettings,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    random: Box<dyn Rng + Send + Sync>,
+) -> (Task, Issuer) {
+    let (layout, issue) = (settings.layout.clone(), settings.issue.clone());
+    let shared = Arc::new(Shared {
+        namespace: settings.namespace.clone(),
+        generator: Generator::without_lease(layout, issue, Arc::clone(&clock)),
+        clock,
+        observer,
+        report: watch::Sender::new(Report::default()),
+    });
+    let issuer = Issuer { shared: Arc::clone(&shared) };
+    (Task::new(Context::new(settings, store, shared, random)), issuer)
 }

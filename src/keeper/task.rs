@@ -38,10 +38,10 @@ const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Task {
-    context: Context,
+    pub(super) context: Context,
     prepared: bool,
     search: Search,
-    held: Option<Held>,
+    pub(super) held: Option<Held>,
     /// Rows that are still to be given back.
     leaving: Vec<Leaving>,
     /// Whether this process ever held a lease. What it found in the store before that need not
@@ -399,7 +399,7 @@ impl Task {
     }
 
     /// Gives everything back until the deadline; without one, leaves it to the ttl.
-    async fn stop(mut self, deadline: Option<Instant>) -> Released {
+    pub(super) async fn stop(mut self, deadline: Option<Instant>) -> Released {
         let Some(deadline) = deadline else { return Released::GaveUp };
         let shared = Arc::clone(&self.context.shared);
         shared.report.send_modify(|report| report.trouble = Some(Trouble::ShuttingDown));

@@ -273,7 +273,11 @@ impl World<'_> {
     /// the recorded layout.
     pub(crate) async fn finish_operations(&mut self) {
         if !self.operating.is_disturbed {
-            return self.let_operators_finish().await;
+            self.let_operators_finish().await;
+            // Filling an empty store is a move, too, and may have been cut short.
+            if !matches!(self.recorded().await, Some(Recorded::Moving(_))) {
+                return;
+            }
         }
         if let Some(record) = self.operating.lost_record.take() {
             let memory = &self.cluster.memory;

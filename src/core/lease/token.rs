@@ -23,6 +23,11 @@ impl Token {
         Self(self.0.wrapping_add(1))
     }
 
+    /// The token's bits.
+    pub const fn bits(self) -> u128 {
+        self.0
+    }
+
     /// The token with these bits. The caller provides randomness.
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)

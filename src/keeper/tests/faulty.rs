@@ -1,6 +1,7 @@
 //! A memory store whose answers can be made to fail.
 
 use std::{
+    fmt,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -38,10 +39,15 @@ pub(super) enum Fault {
 /// Namespace, code, the reservation's token, the first unused number, the fresh token.
 type LateGiveBack = (String, String, Token, u64, Token);
 
-#[derive(Debug)]
+/// Decides what becomes of each swap.
+type Decide = Box<dyn FnMut(&RowWrite) -> Option<Fault> + Send>;
+
 pub(super) struct FaultyStore {
     inner: MemoryStore,
     faults: Mutex<Vec<Fault>>,
+    decide: Mutex<Option<Decide>>,
+    /// The worker ids and writes of the swaps that were acknowledged, while somebody decides.
+    pub(super) acknowledged: Mutex<Vec<(u64, RowWrite)>>,
     late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
     late_give_backs: Mutex<Vec<LateGiveBack>>,
     /// What a crash falls back to, while something is visible that was not acknowledged.
@@ -55,11 +61,19 @@ pub(super) struct FaultyStore {
     pub(super) swaps: AtomicU64,
 }
 
+impl fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyStore").finish_non_exhaustive()
+    }
+}
+
 impl FaultyStore {
     pub(super) fn new(inner: MemoryStore) -> Self {
         Self {
             inner,
             faults: Mutex::default(),
+            decide: Mutex::default(),
+            acknowledged: Mutex::default(),
             late: Mutex::default(),
             late_give_backs: Mutex::default(),
             durable: Mutex::default(),
@@ -85,6 +99,11 @@ impl FaultyStore {
     /// The coming swaps meet these faults, the last one first.
     pub(super) fn fail_next(&self, fault: Fault) {
         self.faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// Lets each coming swap be decided on, or no longer.
+    pub(super) fn decide(&self, decide: Option<Decide>) {
+        *self.decide.lock().expect("unpoisoned") = decide;
     }
 
     /// No coming swap meets a fault.
@@ -148,6 +167,9 @@ impl FaultyStore {
         let swapped = self.inner.swap(scope, worker, expected, write).await?;
         if swapped {
             *self.durable.lock().expect("unpoisoned") = None;
+            if self.decide.lock().expect("unpoisoned").is_some() {
+                self.acknowledged.lock().expect("unpoisoned").push((worker, write.clone()));
+            }
         }
         Ok(swapped)
     }
@@ -265,7 +287,11 @@ impl Store for FaultyStore {
     ) -> Result<bool, StoreError> {
         self.answer().await?;
         self.swaps.fetch_add(1, Ordering::SeqCst);
-        let fault = self.faults.lock().expect("unpoisoned").pop();
+        let decided = self.decide.lock().expect("unpoisoned").as_mut().map(|decide| decide(write));
+        let fault = match decided {
+            Some(fault) => fault,
+            None => self.faults.lock().expect("unpoisoned").pop(),
+        };
         match fault {
             None => self.acknowledged(scope, worker, expected, write).await,
             Some(Fault::AfterLate) => {

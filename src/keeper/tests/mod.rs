@@ -4,6 +4,7 @@ mod backfill;
 mod clocks;
 mod crowd;
 mod durability;
+mod explorer;
 mod faulty;
 mod leases;
 mod operators;
