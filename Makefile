@@ -1,8 +1,13 @@
 # Everything a contributor runs. `make` lists the targets.
 
 CARGO ?= cargo
-# The models are built with other flags: a folder of their own keeps the rest from being rebuilt.
-LOOM_TARGET ?= $(or $(CARGO_TARGET_DIR),target)/loom
+# The models are built with other flags: folders of their own keep the rest from being rebuilt.
+LOOM = RUSTFLAGS="--cfg raindrop_loom --cfg raindrop_planted" \
+	CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/loom $(CARGO)
+PLANTED = RUSTFLAGS="--cfg raindrop_planted" \
+	CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/planted $(CARGO)
+# Optimised, with every assertion of a debug build.
+CHECKED = --locked --profile soak --no-default-features --features keeper
 
 # The benchmarks are a package of their own, so that no peer is in the product's tree.
 BENCH = CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/bench/build $(CARGO)
@@ -10,7 +15,7 @@ BENCH_AT = --manifest-path bench/Cargo.toml
 
 # What `make soak` does: so many seeds are simulated (FIRST=n begins elsewhere), each fault strikes
 # so often on each engine, and the database is away for so many seconds with the default settings.
-SEEDS ?= 100000
+SEEDS ?= 1000000
 ROUNDS ?= 5
 OUTAGE ?= 240
 # So long, and against so many slow clients, `make soak-overload` lasts.
@@ -21,7 +26,7 @@ SLOW ?= 10000
 CASES ?= 20000
 SEED ?= $(shell date +%s)
 
-.PHONY: help build test model-test deny fuzz soak soak-simulation soak-faults soak-overload soak-models mysql-test \
+.PHONY: help build test model-test simulation mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models mysql-test \
 	api-test chart-test image-test bench bench-http bench-lint lint fmt doc ci
 
 help:
@@ -36,10 +41,20 @@ test: ## every test there is; starts private database servers, installing them i
 	$(CARGO) test --locked --no-default-features --lib --test embed
 	$(MAKE) model-test
 
-model-test: ## issuing under loom, and the lease protocol under a state-space explorer
-	RUSTFLAGS="--cfg raindrop_loom" CARGO_TARGET_DIR=$(LOOM_TARGET) \
-		$(CARGO) test --locked --release --no-default-features --lib models
-	$(CARGO) test --locked --release --no-default-features --test model
+model-test: simulation ## issuing under loom, the lease protocol explored, whole nodes simulated
+	$(LOOM) test --locked --release --no-default-features --lib models
+	$(PLANTED) test $(CHECKED) --lib explorer
+	$(PLANTED) test $(CHECKED) --test model
+
+simulation: ## whole nodes over a faulty store; ONLY=replay SEED=n BUG=name for one seed
+	$(if $(ONLY),SEED=$(SEED) $(if $(BUG),BUG=$(BUG)) )$(PLANTED) test $(CHECKED) \
+		--test simulation -- $(ONLY) $(if $(ONLY),--exact --nocapture)
+
+mutants: ## cargo-mutants over the lease protocol; docs/mutants.md lists what may survive
+	tests/mutants/run.sh
+
+mutants-loom: ## every memory ordering of issuing weakened, one at a time, under loom
+	tests/mutants/orderings.sh
 
 mysql-test: ## the store tests of MySQL against MySQL proper, downloaded on Debian
 	tests/mysql/run.sh
@@ -63,8 +78,7 @@ deny: ## licences, bans and sources of every dependency; builds cargo-deny if ne
 soak: soak-simulation soak-faults soak-overload soak-models ## the four below, at full volume
 
 soak-simulation: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
-	SEEDS=$(SEEDS) $(CARGO) test --locked --profile soak --no-default-features --features keeper \
-		--test simulation -- --nocapture
+	SEEDS=$(SEEDS) $(PLANTED) test $(CHECKED) --test simulation -- --nocapture
 
 soak-faults: ## every fault ROUNDS=n times on real processes, and OUTAGE=n seconds without the database
 	ROUNDS=$(ROUNDS) OUTAGE=$(OUTAGE) $(CARGO) test --locked --profile soak --test faults -- \

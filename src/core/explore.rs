@@ -10,6 +10,8 @@ use std::{
 
 use loom::model::Builder;
 
+use super::planted::{Bug, plant};
+
 /// Runs every execution of a model.
 pub(crate) fn explore(name: &str, model: fn()) {
     explore_by(&Builder::new(), name, model);
@@ -37,24 +39,19 @@ fn explore_by(builder: &Builder, name: &str, model: fn()) {
 }
 
 /// Runs a model with a planted bug until an execution breaks this promise.
-pub(crate) fn must_fail(name: &str, promise: &str, model: fn()) {
-    must_fail_by(&Builder::new(), name, promise, model);
+pub(crate) fn must_fail(bug: Bug, promise: &str, model: fn()) {
+    must_fail_by(&Builder::new(), bug, promise, model);
 }
 
 /// The same among executions with few preemptions.
-pub(crate) fn must_fail_with_preemptions(
-    preemptions: usize,
-    name: &str,
-    promise: &str,
-    model: fn(),
-) {
+pub(crate) fn must_fail_with_preemptions(preemptions: usize, bug: Bug, promise: &str, model: fn()) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);
-    must_fail_by(&builder, name, promise, model);
+    must_fail_by(&builder, bug, promise, model);
 }
 
 #[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
-fn must_fail_by(builder: &Builder, name: &str, promise: &str, model: fn()) {
+fn must_fail_by(builder: &Builder, bug: Bug, promise: &str, model: fn()) {
     let executions = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&executions);
     let check = || {
@@ -63,25 +60,14 @@ fn must_fail_by(builder: &Builder, name: &str, promise: &str, model: fn()) {
             model();
         });
     };
-    let found = catch_unwind(AssertUnwindSafe(check)).expect_err("the planted bug was not found");
+    // Loom runs every thread of a model on this one.
+    plant(Some(bug));
+    let found = catch_unwind(AssertUnwindSafe(check));
+    plant(None);
+    let found = found.expect_err("the planted bug was not found");
     let text = found.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| found.downcast_ref::<&str>().copied()).unwrap_or("a panic");
     let executions = executions.load(Ordering::Relaxed);
-    println!("{name}: found in execution {executions}: {text}");
+    println!("{bug:?}: found in execution {executions}: {text}");
     assert!(text.contains(promise), "not what was planted");
 }
-
-macro_rules! planted {
-    ($($bug:ident),+) => {$(
-        #[derive(Clone, Copy, Debug, Default)]
-        pub(crate) struct $bug;
-
-        impl $crate::core::policy::Policy for $bug {
-            fn has(self, bug: $crate::core::policy::Bug) -> bool {
-                bug == $crate::core::policy::Bug::$bug
-            }
-        }
-    )+};
-}
-
-pub(crate) use planted;

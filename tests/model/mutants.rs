@@ -12,7 +12,6 @@ use crate::{
 macro_rules! finds {
     ($($name:ident: $bug:ident in $world:ident),+ $(,)?) => {$(
         #[test]
-        #[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
         fn $name() {
             find(Some(Bug::$bug), stringify!($bug), UNIQUE, &$world);
         }
@@ -35,7 +34,6 @@ finds!(
 );
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn a_store_that_does_not_compare_tokens() {
     let careless = Configuration { compares_tokens: false, ..SMALL };
     find(None, "token not compared", UNIQUE, &careless);

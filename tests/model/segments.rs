@@ -256,31 +256,26 @@ fn finds(mutant: Mutant) {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn two_processes_never_issue_a_number_twice() {
     is_sound(&[3, 2]);
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn three_processes_never_issue_a_number_twice() {
     is_sound(if crate::sound::is_large() { &[2, 2, 1] } else { &[2, 1, 1] });
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn a_store_that_does_not_compare_the_token_of_a_give_back_is_found() {
     finds(Mutant::TokenNotCompared);
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn a_tail_that_is_given_back_unsealed_is_found() {
     finds(Mutant::GivenBackUnsealed);
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn a_block_that_is_given_back_whole_is_found() {
     finds(Mutant::GivenBackWhole);
 }

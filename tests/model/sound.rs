@@ -31,47 +31,40 @@ fn explore_up_to(small: &'static [u8], large: &'static [u8], configuration: Conf
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn one_row_and_one_lane() {
     explore(&SMALL);
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn a_store_that_crashes() {
     explore_up_to(&[2, 2], &[3, 2], CRASHES);
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn a_store_with_two_rows_that_crashes() {
     let rows = Configuration { name: "two rows of a store that crashes", rows: 2, ..CRASHES };
     explore_up_to(&[2, 1], &[2, 2], rows);
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn two_codes() {
     let codes = Configuration { name: "two codes", codes: 2, ..SMALL };
     explore_up_to(&[2, 1], &[2, 2], codes);
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn two_lanes() {
     let lanes = Configuration { name: "two lanes", lanes: 2, ..SMALL };
     explore(&Configuration { writes: &[2, 2], ..lanes });
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn two_rows() {
     let rows = Configuration { name: "two rows", rows: 2, ..SMALL };
     explore_up_to(&[2, 1], &[2, 2], rows);
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn reaching_ahead() {
     let ahead = Configuration {
         name: "reaching ahead",
@@ -84,7 +77,6 @@ fn reaching_ahead() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "needs --release to end soon")]
 fn three_processes() {
     let three = Configuration { name: "three processes", ..SMALL };
     explore_up_to(&[1, 1, 1], &[2, 1, 1], three);

@@ -1,6 +1,6 @@
 //! Counts of what a run went through, to prove that it was not idle.
 
-use std::ops::AddAssign;
+use std::ops::{Add, AddAssign};
 
 macro_rules! activity {
     ($($(#[$attribute:meta])* $field:ident: $words:literal,)*) => {
@@ -14,6 +14,15 @@ macro_rules! activity {
             /// Every count with its name.
             pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
                 vec![$(($words, self.$field),)*]
+            }
+        }
+
+        impl Add for Activity {
+            type Output = Self;
+
+            fn add(mut self, other: Self) -> Self {
+                self += other;
+                self
             }
         }
 

@@ -47,7 +47,15 @@ mod store;
 mod time;
 mod world;
 
-use std::fmt;
+use std::{
+    fmt,
+    ops::Range,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::available_parallelism,
+};
 
 use self::{
     activity::Activity,
@@ -99,11 +107,14 @@ fn describe(scenario: &Scenario, planting: Planting, failure: &Failure) -> Strin
     )
 }
 
-/// Runs the seeds without a bug, and fails at the first failure.
-fn check(first: u64, seeds: u64, progress: u64) -> (Activity, usize) {
+/// How many seeds a thread takes at a time.
+const CHUNK: u64 = 1_000;
+
+/// Runs seeds without a bug, and fails at the first failure.
+fn check(seeds: Range<u64>) -> (Activity, usize) {
     let mut activity = Activity::default();
     let mut steps = 0;
-    for seed in first..first + seeds {
+    for seed in seeds {
         let scenario = generate(seed);
         let outcome = run(&scenario, Planting::Nothing, Extent::Whole);
         if let Some(failure) = outcome.failure {
@@ -118,21 +129,42 @@ fn check(first: u64, seeds: u64, progress: u64) -> (Activity, usize) {
             let again = run(&scenario, Planting::Nothing, Extent::Whole);
             assert_eq!(again.trace, outcome.trace, "seed {seed} does not repeat");
         }
-        let done = seed + 1 - first;
-        if progress > 0 && done.is_multiple_of(progress) {
-            println!("{done} of {seeds} seeds, {} IDs, duplicates: 0", activity.ids);
-        }
     }
     (activity, steps)
+}
+
+/// The same on every core.
+fn check_all(seeds: Range<u64>, told: bool) -> (Activity, usize) {
+    let next = AtomicU64::new(seeds.start);
+    let done = Mutex::new((Activity::default(), 0));
+    let work = || {
+        loop {
+            let first = next.fetch_add(CHUNK, Ordering::Relaxed);
+            if first >= seeds.end {
+                return;
+            }
+            let (activity, steps) = check(first..(first + CHUNK).min(seeds.end));
+            let mut done = done.lock().expect("no other thread failed");
+            *done = (done.0 + activity, done.1 + steps);
+            if told {
+                println!("from seed {first}: {} IDs so far, duplicates: 0", done.0.ids);
+            }
+        }
+    };
+    let threads = available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        (0..threads).map(|_| scope.spawn(work)).for_each(drop);
+    });
+    done.into_inner().expect("no thread failed")
 }
 
 #[test]
 fn soak_or_sample() {
     let (seeds, first) = (number("SEEDS"), number("FIRST").unwrap_or(0));
-    let progress = if seeds.is_some() { 1_000 } else { 0 };
+    let told = seeds.is_some();
     let seeds = seeds.unwrap_or(SEEDS);
     println!("seeds {first} to {}", first + seeds - 1);
-    let (activity, steps) = check(first, seeds, progress);
+    let (activity, steps) = check_all(first..first + seeds, told);
     println!("{seeds} seeds, {steps} steps, {} IDs checked", activity.ids);
     report(&activity.counts(), seeds);
 }

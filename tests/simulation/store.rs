@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use raindrop::{
     core::{
         layout::Layout,
-        lease::{Marks, Row, RowExpiry, RowWrite, Token},
+        lease::{Row, RowExpiry, RowWrite, Token},
     },
     store::{
         LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewRows, NewSegment, Reservation,

@@ -7,11 +7,10 @@ use loom::thread;
 
 use super::{Block, GiveBack, Progression, SegmentCursor};
 use crate::core::{
-    explore::{explore, must_fail, planted},
+    explore::{explore, must_fail},
     lease::Token,
+    planted::Bug,
 };
-
-planted!(GivenBackUnsealed, QuickLimitAhead);
 
 /// Blocks that others' reservations lie between.
 const BLOCKS: [(u64, u64); 2] = [(1, 4), (10, 13)];
@@ -117,11 +116,11 @@ fn nothing_that_is_given_back_is_handed_out() {
 
 #[test]
 fn a_quick_limit_ahead_of_the_cursor_is_found() {
-    must_fail("QuickLimitAhead", "not ours", claims_across_blocks::<QuickLimitAhead>);
+    must_fail(Bug::QuickLimitAhead, "not ours", claims_across_blocks);
 }
 
 #[test]
 fn a_tail_that_is_not_sealed_is_found() {
-    must_fail("GivenBackUnsealed", "given back", two_claims_and_the_seal::<GivenBackUnsealed>);
-    must_fail("GivenBackUnsealed", "given back", a_handle_and_the_seal::<GivenBackUnsealed>);
+    must_fail(Bug::GivenBackUnsealed, "given back", two_claims_and_the_seal);
+    must_fail(Bug::GivenBackUnsealed, "given back", a_handle_and_the_seal);
 }

@@ -276,12 +276,12 @@ impl Scene {
             let (worker, lane) = (grant.worker(), usize::try_from(grant.lane()).expect("few"));
             let acknowledged = self.store.acknowledged.lock().expect("one");
             let of_worker = acknowledged.iter().filter(|(written, _)| *written == worker);
-            let marks = of_worker.map(|(_, write)| write.marks[lane]);
+            let mut marks = of_worker.map(|(_, write)| write.marks[lane]);
             let highest = marks.clone().max().unwrap_or(0);
             if !grant.is_sealed() && grant.limit() > highest {
                 return Err(format!("limit {} above the mark {highest}", grant.limit()));
             }
-            let last = marks.last().unwrap_or(0);
+            let last = marks.next_back().unwrap_or(0);
             if last < grant.limit() && last < highest && !grant.is_sealed() {
                 return Err(format!("mark lowered to {last} under a grant in use"));
             }

@@ -1,6 +1,6 @@
 //! Counts of what the nodes of segment mode went through.
 
-use std::ops::AddAssign;
+use std::ops::{Add, AddAssign};
 
 crate::activity::activity! {
     numbers: "numbers checked",

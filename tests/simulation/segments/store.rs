@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use raindrop::{
     core::{
         clock::ManualClock,
-        lease::{Marks, Row, RowWrite, Token},
+        lease::{Row, RowWrite, Token},
     },
     store::{
         LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewRows, NewSegment, Reservation,

@@ -2,10 +2,8 @@
 
 use loom::thread;
 
-use super::world::{
-    CursorAtClock, EvictionWithoutFloor, World, assert_distinct, explore_with_preemptions,
-    must_fail_with_preemptions,
-};
+use super::world::{World, assert_distinct, explore_with_preemptions, must_fail_with_preemptions};
+use crate::core::planted::Bug;
 
 /// An eviction walks over the whole table, so that bounding the preemptions is what makes an end
 /// of the exploration; a duplicate by a stale reader takes one.
@@ -86,20 +84,15 @@ fn an_evicted_code_with_two_readers_never_repeats_a_position() {
 
 #[test]
 fn a_new_cursor_at_the_clock_is_found() {
-    must_fail_with_preemptions(
-        PREEMPTIONS,
-        "CursorAtClock",
-        "issued twice",
-        stale_reader::<CursorAtClock>,
-    );
+    must_fail_with_preemptions(PREEMPTIONS, Bug::CursorAtClock, "issued twice", stale_reader);
 }
 
 #[test]
 fn eviction_without_the_floor_is_found() {
     must_fail_with_preemptions(
         PREEMPTIONS,
-        "EvictionWithoutFloor",
+        Bug::EvictionWithoutFloor,
         "issued twice",
-        stale_reader::<EvictionWithoutFloor>,
+        stale_reader,
     );
 }

@@ -3,11 +3,11 @@
 use loom::thread;
 
 use super::world::{
-    EvictionWithoutFloor, LimitIgnored, LoweredToLastClaimed, LoweredUnsealed, POSITIONS_PER_TICK,
-    World, WorldHandle, assert_distinct, explore, explore_with_preemptions, must_fail,
-    must_fail_with_preemptions,
+    POSITIONS_PER_TICK, World, WorldHandle, assert_distinct, explore, explore_with_preemptions,
+    must_fail, must_fail_with_preemptions,
 };
 use crate::core::id::Id;
+use crate::core::planted::Bug;
 
 const PREEMPTIONS: usize = 4;
 
@@ -118,8 +118,8 @@ fn handles_of_one_code_never_take_one_position() {
 #[test]
 fn handles_stay_below_a_sealed_mark() {
     explore("a handle against sealing", handle_and_seal);
-    must_fail("LoweredUnsealed", "below a claimed", handle_and_seal::<LoweredUnsealed>);
-    must_fail("LoweredToLastClaimed", "below a claimed", handle_and_seal::<LoweredToLastClaimed>);
+    must_fail(Bug::LoweredUnsealed, "below a claimed", handle_and_seal);
+    must_fail(Bug::LoweredToLastClaimed, "below a claimed", handle_and_seal);
 }
 
 #[test]
@@ -127,16 +127,16 @@ fn a_handle_of_an_evicted_code_repeats_nothing() {
     explore_with_preemptions(PREEMPTIONS, "a handle of an evicted code", handle_of_an_evicted_code);
     must_fail_with_preemptions(
         PREEMPTIONS,
-        "EvictionWithoutFloor",
+        Bug::EvictionWithoutFloor,
         "issued twice",
-        handle_of_an_evicted_code::<EvictionWithoutFloor>,
+        handle_of_an_evicted_code,
     );
 }
 
 #[test]
 fn handles_stay_below_the_limit_and_wake_the_keeper() {
     explore("handles against the limit", handles_and_limit);
-    must_fail("LimitIgnored", "above the limit", handles_and_limit::<LimitIgnored>);
+    must_fail(Bug::LimitIgnored, "above the limit", handles_and_limit);
 }
 
 #[test]

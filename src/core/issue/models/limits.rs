@@ -2,8 +2,9 @@
 
 use loom::thread;
 
-use super::world::{LimitIgnored, World, assert_distinct, explore, must_fail};
+use super::world::{World, assert_distinct, explore, must_fail};
 use crate::core::issue::ClaimError;
+use crate::core::planted::Bug;
 
 /// Two positions are leased and four are asked for. The keeper raises the limit by one position
 /// when it is woken, and sees the bell once more at the end, as it does when it goes to sleep.
@@ -42,5 +43,5 @@ fn claims_stay_below_the_limit_and_refused_ones_wake_the_keeper() {
 
 #[test]
 fn an_ignored_limit_is_found() {
-    must_fail("LimitIgnored", "above the limit", claims_and_renewal::<LimitIgnored>);
+    must_fail(Bug::LimitIgnored, "above the limit", claims_and_renewal);
 }

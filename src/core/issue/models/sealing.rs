@@ -2,8 +2,9 @@
 
 use loom::thread;
 
-use super::world::{LoweredToLastClaimed, LoweredUnsealed, World, explore, must_fail};
+use super::world::{World, explore, must_fail};
 use crate::core::issue::ClaimError;
+use crate::core::planted::Bug;
 
 fn claims_and_seal() {
     let world = World::new(8);
@@ -48,10 +49,10 @@ fn nothing_is_claimed_at_or_above_a_sealed_mark() {
 
 #[test]
 fn a_mark_that_is_taken_without_sealing_is_found() {
-    must_fail("LoweredUnsealed", "below a claimed", claims_and_seal::<LoweredUnsealed>);
+    must_fail(Bug::LoweredUnsealed, "below a claimed", claims_and_seal);
 }
 
 #[test]
 fn a_mark_at_the_last_claimed_position_is_found() {
-    must_fail("LoweredToLastClaimed", "below a claimed", claims_and_seal::<LoweredToLastClaimed>);
+    must_fail(Bug::LoweredToLastClaimed, "below a claimed", claims_and_seal);
 }

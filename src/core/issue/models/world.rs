@@ -16,7 +16,6 @@ pub(super) use crate::core::explore::{
 };
 use crate::core::{
     clock::{Clock, Recent},
-    explore::planted,
     id::Id,
     issue::{
         Claim, ClaimError, CodeHandle, Generator, IssueSettings,
@@ -199,5 +198,3 @@ pub(super) fn assert_distinct<'a>(ids: impl IntoIterator<Item = &'a Id>) {
         assert!(seen.insert(*id), "{id} was issued twice");
     }
 }
-
-planted!(CursorAtClock, EvictionWithoutFloor, LimitIgnored, LoweredToLastClaimed, LoweredUnsealed);
