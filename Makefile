@@ -111,6 +111,7 @@ lint: ## formatting and clippy, warnings denied, with default and without defaul
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) clippy --locked --no-default-features --lib --test embed --examples -- -D warnings
+	$(PLANTED) clippy $(CHECKED) --all-targets -- -D warnings
 	for feature in keeper mysql postgres redis sqlite; do \
 	  $(CARGO) clippy --locked --no-default-features --features $$feature --lib -- -D warnings || exit 1; \
 	done

@@ -13,8 +13,7 @@ pub enum Trouble {
     /// The store fails; the text says how.
     StoreUnavailable(String),
     /// The row, the code or the namespace's record vanished from the store, the code's next number
-    /// went back, or the record says another layout now; the process must be restarted once the
-    /// store was put right.
+    /// went back, or the record says another layout now. The keeper looks again every 5 s.
     StoreLost,
     /// The node's clock is ahead by this many milliseconds, so no lease is acquired or renewed.
     ClockAhead(i64),
@@ -39,7 +38,7 @@ impl std::fmt::Display for Trouble {
             }
             Self::StoreUnavailable(how) => write!(f, "the store fails: {how}"),
             Self::StoreLost => f.write_str(
-                "what this process had in the store vanished, went back or says another layout now; put the store right and restart",
+                "what this process had in the store vanished, went back or says another layout now; put the store right",
             ),
             Self::ClockAhead(ahead_ms) => {
                 write!(f, "the clock is {ahead_ms} ms ahead; no lease is acquired or renewed with it")

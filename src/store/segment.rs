@@ -24,7 +24,7 @@ impl NewSegment {
 /// Numbers that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// By how much the next number rises.
+    /// By how much the next number rises; with 0, the answer only tells where it stands.
     pub by: u64,
     /// The next number must not rise above this, at most 2^63 − 1.
     pub end: u64,

@@ -282,9 +282,8 @@ async fn a_move_that_was_begun_keeps_services_out_and_names_the_way_out() {
         )
     };
     let (ours, theirs) = (words(9, 12), words(8, 13));
-    let token = "0".repeat(31) + "7";
     let file = place.folder.path().join("ids.db");
-    let begun = format!("relayout stage=fencing token={token} from=[{ours}] to=[{theirs}]");
+    let begun = format!("relayout stage=fencing from=[{ours}] to=[{theirs}]");
     let sql = format!("UPDATE soc_raindrop_worker_layout SET words = '{begun}'");
     let url = format!("sqlite://{}", file.display());
     let mut connection =

@@ -75,6 +75,9 @@ async fn a_reservation_raises_the_next_number(site: &Site) {
     assert_eq!(reserve(&store, 1_000, LARGEST, 1).await, Reserved::From(1));
     assert_eq!(reserve(&store, 7, LARGEST, 2).await, Reserved::From(1_001));
     assert_eq!(reserve(&store, 1, LARGEST, 3).await, Reserved::From(1_008));
+    // Of nothing: it only tells where the next one begins.
+    assert_eq!(reserve(&store, 0, LARGEST, 5).await, Reserved::From(1_009));
+    assert_eq!(reserve(&store, 0, LARGEST, 6).await, Reserved::From(1_009));
     let reservation = Reservation { by: 1, end: LARGEST, token: token(4), or_begin_at: None };
     for (namespace, code) in [("numbers", "other"), ("other", "order")] {
         let missing = store.reserve(namespace, code, &reservation).await;

@@ -50,8 +50,8 @@ pub(super) struct Demand {
     pub(super) had: u64,
     /// How many numbers a waiting claim lacks.
     pub(super) missing: u64,
-    /// When the store was last seen without the code, or behind what it had.
-    pub(super) lost_since: Option<Instant>,
+    /// When the store was last seen without the code.
+    pub(super) vanished: Option<Instant>,
 }
 
 impl Code {
@@ -90,6 +90,11 @@ impl Code {
         if issued > before {
             observer.ids_issued(issued - before);
         }
+    }
+
+    /// The next number that the store was last seen with.
+    pub(super) fn last_seen(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
     }
 
     /// The store was seen with this next number.

@@ -24,15 +24,10 @@ pub(super) async fn refill(
         demand.missing
     };
     // Each claim would ask the store in vain. What the store lost may come back.
-    match *code.trouble.borrow() {
+    let trouble = code.trouble.borrow().clone();
+    match trouble {
         Some(Trouble::NumbersUsedUp) => return Ok(()),
-        Some(Trouble::StoreLost) => {
-            let mut demand = code.demand();
-            if demand.lost_since.is_some_and(|since| since.elapsed() < LONGEST_PAUSE) {
-                return Ok(());
-            }
-            demand.lost_since = Some(Instant::now());
-        }
+        Some(Trouble::StoreLost) if !is_back(shared, namespace, code).await? => return Ok(()),
         _ => {}
     }
     let left = code.cursor.left();
@@ -50,7 +45,7 @@ pub(super) async fn refill(
         Ok(()) => {
             let had = code.cursor.left();
             let since = Some(Instant::now());
-            *code.demand() = Demand { step, since, had, missing: 0, lost_since: None };
+            *code.demand() = Demand { step, since, had, missing: 0, vanished: None };
             code.set_trouble(None);
         }
         Err(error) => {
@@ -104,12 +99,33 @@ async fn reserve(
                     code = code.name,
                     "the code vanished from the store"
                 );
+                code.demand().vanished = Some(Instant::now());
                 code.set_trouble(Some(Trouble::StoreLost));
                 return Ok(None);
             }
         }
     }
     Ok(None)
+}
+
+/// Whether a code that vanished is there again, with numbers above those that were seen before:
+/// looked at now and then, without reserving any. One that went back is not waited for, because
+/// nobody knows which numbers other processes had.
+async fn is_back(shared: &Shared, namespace: &Namespace, code: &Code) -> Result<bool, StoreError> {
+    let vanished = code.demand().vanished;
+    if vanished.is_none_or(|looked| looked.elapsed() < LONGEST_PAUSE) {
+        return Ok(false);
+    }
+    let (token, end) = (shared.fresh_token(), code.spec.max + 1);
+    let nothing = Reservation { by: 0, end, token, or_begin_at: None };
+    let question = shared.store.reserve(&namespace.settings.namespace, &code.name, &nothing);
+    let next = match shared.ask(&*namespace.observer, StoreOperation::Reserve, question).await? {
+        Reserved::From(next) | Reserved::Refused { next } => Some(next),
+        Reserved::NoSuchCode => None,
+    };
+    let is_back = next.is_some_and(|next| next >= code.last_seen());
+    code.demand().vanished = (next.is_none() || is_back).then(Instant::now);
+    Ok(is_back)
 }
 
 /// How often a reservation near the end is tried while others reserve too.

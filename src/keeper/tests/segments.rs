@@ -20,7 +20,7 @@ use crate::{
     core::{clock::ManualClock, issue::ClaimError, segment::SegmentSpec},
     keeper::{
         GivenBack, IssueError, KeeperError, Observer, RefillOutcome, SegmentIssuer, SegmentKeeper,
-        SegmentSettings, StoreOperation, Trouble,
+        SegmentSettings, StoreOperation, Trouble, raise_code,
     },
     store::{MemoryStore, NewSegment, SegmentStore, Store},
 };
@@ -333,6 +333,48 @@ async fn a_code_that_vanished_or_went_back_is_not_made_anew() {
     world.issue(&node, "order", u32::try_from(remaining).expect("few")).await;
     let error = node.issuer.next_id("order").await.expect_err("lost");
     let IssueError::NoLease { trouble: Trouble::StoreLost, .. } = error else { panic!("{error}") };
+}
+
+#[tokio::test(start_paused = true)]
+async fn vanished_code_goes_on_once_it_is_back_with_higher_numbers() {
+    let world = World::new();
+    let node = world.node(orders()).await;
+    world.issue(&node, "order", 100).await;
+    sleep(LONG).await;
+    let held = world.next("order").await;
+    world.store.lose_segments();
+    let remaining = node.issuer.status().remaining;
+    world.issue(&node, "order", u32::try_from(remaining).expect("few")).await;
+    let lost = async || {
+        for _ in 0..3 {
+            let error = node.issuer.next_id("order").await.expect_err("lost");
+            assert!(matches!(error, IssueError::NoLease { trouble: Trouble::StoreLost, .. }));
+            sleep(LONG).await;
+        }
+    };
+    let come_back = async |first: u64| {
+        let back = [NewSegment { code: "order".into(), first }];
+        world.store.create_segments("numbers", &back).await.expect("up");
+    };
+    lost().await;
+    come_back(held).await;
+    let _ = node.issuer.next_id("order").await;
+    sleep(LONG).await;
+    assert!(world.issue(&node, "order", 10).await[0] >= held);
+    assert_eq!(node.issuer.status().trouble, None);
+
+    // With lower ones, others may have had what lies between.
+    sleep(LONG).await;
+    let held = world.next("order").await;
+    world.store.lose_segments();
+    let remaining = node.issuer.status().remaining;
+    world.issue(&node, "order", u32::try_from(remaining).expect("few")).await;
+    lost().await;
+    come_back(held - 1).await;
+    lost().await;
+    assert_eq!(world.next("order").await, held - 1, "looking reserves nothing");
+    raise_code(&*world.store, "numbers", "order", 1_000).await.expect("raised");
+    lost().await;
 }
 
 #[tokio::test(start_paused = true)]
