@@ -127,7 +127,8 @@ async fn close_unused<C: Pooled>(idle: Weak<Mutex<Idle<C>>>) {
             (due, idle.watched)
         };
         for (_, connection) in due {
-            let _ = timeout(CLOSING, connection.close()).await;
+            // A task of its own, so that a panic of the driver does not end this one.
+            let _ = tokio::spawn(timeout(CLOSING, connection.close())).await;
         }
         if !is_watched {
             return;

@@ -18,7 +18,7 @@ impl Token {
     /// The token of a segment code that nobody reserved from yet; no write ever sets it.
     pub const UNUSED: Self = Self(0);
 
-    /// The token that a planted bug derives; see [`Bug::TokenDerived`](crate::core::planted::Bug::TokenDerived).
+    /// The token after this one, which only a planted bug derives.
     pub const fn successor(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
