@@ -36,8 +36,10 @@ pub(super) enum Acquired {
     ClockAhead(i64),
     /// The node's clock is before the layout's epoch or past its end.
     ClockOutOfRange,
-    /// The namespace's record is gone, or says another layout.
+    /// The namespace's record is gone.
     RecordVanished,
+    /// The namespace's record says another layout.
+    RecordForeign,
     /// Others were faster each time.
     Contended,
 }
@@ -60,7 +62,9 @@ impl Search {
         for _ in 0..TRIES {
             let surveyed = context.survey(None).await?;
             if !context.is_recorded(&surveyed) {
-                return Ok(Acquired::RecordVanished);
+                let is_gone = surveyed.survey.record.is_none();
+                let foreign = Acquired::RecordForeign;
+                return Ok(if is_gone { Acquired::RecordVanished } else { foreign });
             }
             if let ClockVerdict::Ahead(ahead_ms) = surveyed.verdict {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::ClockAhead);
@@ -247,7 +251,7 @@ pub(super) fn trouble_of(acquired: &Acquired) -> Option<Trouble> {
         }
         Acquired::ClockAhead(ahead_ms) => Some(Trouble::ClockAhead(*ahead_ms)),
         Acquired::ClockOutOfRange => Some(Trouble::ClockOutOfRange),
-        Acquired::RecordVanished => Some(Trouble::StoreLost),
+        Acquired::RecordVanished | Acquired::RecordForeign => Some(Trouble::StoreLost),
         Acquired::Held(_) | Acquired::Contended => None,
     }
 }

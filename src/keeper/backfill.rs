@@ -161,6 +161,10 @@ impl Backfill {
         let count = u64::from(count);
         match self.reserve(&format!("{key}@{tick}"), count).await? {
             Ok(first) => {
+                // A restored store, or a move to another layout, may have closed the tick since.
+                if tick < self.look().await?.0 {
+                    return Err(out_of_range());
+                }
                 self.observer.ids_issued(count);
                 let numbers = first..first + count;
                 Ok(numbers.filter_map(|number| layout.backfilled(tick, number)).collect())
@@ -203,7 +207,10 @@ impl Backfill {
         match record.filter(|record| record.words == layout.words()) {
             Some(record) => {
                 let opened = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
-                let first = record.since_tick.max(opened.unwrap_or(record.first_tick));
+                // A record of an earlier version has no first tick until a node starts.
+                let present = layout.tick_clamped(survey.now_ms) + 1;
+                let first_tick = Some(record.first_tick).filter(|tick| *tick > 0);
+                let first = opened.or(first_tick).unwrap_or(present).max(record.since_tick);
                 Ok((first, survey.now_ms))
             }
             None => Err(BackfillError::RecordChanged { namespace: namespace.clone() }),

@@ -150,8 +150,12 @@ impl Held {
         context: &mut Context,
         has_renewed: bool,
     ) -> Result<Rotation, StoreError> {
+        let left = self.lanes.present();
         if let Some(ended) = self.settle(context).await? {
             return Ok(ended.into());
+        }
+        if self.lanes.present() != left {
+            return Ok(Rotation::Rotated);
         }
         let surveyed = context.survey(Some(&self.renewed)).await?;
         if !context.is_recorded(&surveyed) {
@@ -163,7 +167,6 @@ impl Held {
             context.observe(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
             return Ok(Rotation::NoLane);
         };
-        let left = self.lanes.present();
         let reach_ms = context.reach_ms(has_renewed);
         let operation = LeaseOperation::Rotate;
         let (write, sent) =

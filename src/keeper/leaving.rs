@@ -95,7 +95,10 @@ impl Leaving {
         match visible.purpose.purpose {
             // Nothing was issued on the lane that it took.
             Purpose::Lease(lease) => {
-                self.lanes.moved_to(lease.lane, self.mark);
+                // Its repetition may be seen, too.
+                if lease.lane != self.lanes.present() {
+                    self.lanes.moved_to(lease.lane, self.mark);
+                }
                 self.mark = lease.start;
             }
             Purpose::Renew { .. } => {}

@@ -51,13 +51,13 @@ async fn add_what_is_missing(context: &mut Context) -> Result<bool, KeeperError>
             scope.namespace
         ))));
     }
+    let first_tick = layout.tick_clamped(before.now_ms.saturating_add(skew_ms)) + 1;
     let mut record = if before.record.is_some() {
         // One that vanishes now must not be created again, as if nothing had ever been issued.
         let question = store.read_record(&scope.namespace);
         let record = context.ask(StoreOperation::Read, question).await?;
         record.ok_or_else(|| StoreError::Vanished("the layout record is gone".to_owned()))?
     } else {
-        let first_tick = layout.tick_clamped(before.now_ms.saturating_add(skew_ms)) + 1;
         let token = context.fresh_token();
         let record = LayoutRecord::new(&context.words, token, first_tick);
         let question = store.create_record(&scope.namespace, &record);
@@ -82,13 +82,20 @@ async fn add_what_is_missing(context: &mut Context) -> Result<bool, KeeperError>
             return Ok(false);
         }
     }
-    if is_complete {
+    // Earlier versions wrote none.
+    let has_first_tick = record.first_tick > 0;
+    if is_complete && has_first_tick {
         return Ok(true);
     }
-    let before = record.token;
+    let token = record.token;
     record.token = context.fresh_token();
-    record.complete.push(scope.reserved_key.clone());
-    let question = store.swap_record(&scope.namespace, before, &record);
+    if !is_complete {
+        record.complete.push(scope.reserved_key.clone());
+    }
+    if !has_first_tick {
+        record.first_tick = first_tick;
+    }
+    let question = store.swap_record(&scope.namespace, token, &record);
     Ok(context.ask(StoreOperation::Prepare, question).await?)
 }
 

@@ -48,6 +48,8 @@ pub(super) struct Task {
     /// have been durable, so it may have to be created again, as after a restart; once an
     /// acquire was acknowledged, everything is durable, and what is missing has vanished.
     has_held: bool,
+    /// Whether it saw rows that others hold: a record that is missing then has vanished.
+    in_use: bool,
     /// Whether this process ever renewed a lease.
     has_renewed: bool,
     next_renewal: Instant,
@@ -80,6 +82,7 @@ impl Task {
             held: None,
             leaving: Vec::new(),
             has_held: false,
+            in_use: false,
             has_renewed: false,
             next_renewal: Instant::now(),
             clock_ahead_since: None,
@@ -197,15 +200,18 @@ impl Task {
                 self.until_renewal(Duration::ZERO)
             }
             Acquired::NoneFree(wait) => {
+                self.in_use |= self.context.shared.report.borrow().workers_held > 0;
                 self.prepared = self.has_held || self.context.has_all_rows();
                 let wait = wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
                 Pause::fixed(self.context.jittered(wait))
             }
             Acquired::ClockAhead(_) | Acquired::ClockOutOfRange => Pause::fixed(CLOCK_PAUSE),
             Acquired::RecordVanished => {
-                self.prepared = self.has_held;
+                self.prepared = self.has_held || self.in_use;
                 Pause::fixed(LONGEST_PAUSE)
             }
+            // It may be a move that is taken back.
+            Acquired::RecordForeign => Pause::fixed(LONGEST_PAUSE),
             Acquired::Contended => Pause::fixed(self.context.jittered(SHORTEST_PAUSE)),
         })
     }

@@ -50,8 +50,9 @@ pub struct LayoutRecord {
     /// namespace was moved to this layout, or since its store was restored from a backup; 0 for a
     /// first layout. Before it, Raindrop may have issued equal IDs.
     pub since_tick: u64,
-    /// The first tick that began after the record was created. Before it, another system may have
-    /// issued equal IDs, so a person has to open those ticks for past times.
+    /// The first tick that began after the record was created; 0 where an earlier version created
+    /// it. Before it, another system may have issued equal IDs, so a person has to open those
+    /// ticks for past times.
     pub first_tick: u64,
 }
 

@@ -42,7 +42,7 @@ pub enum Resolution {
     Visible,
     /// Somebody else wrote the row, or the store lost what it had shown.
     Lost,
-    /// The row is gone from the store, or was created again.
+    /// The row is gone from the store, or was created again as if nothing had ever been issued.
     Vanished,
 }
 
@@ -117,7 +117,10 @@ impl<T> Tenure<T> {
                 self.token = row.token;
                 Resolution::Visible
             }
-            None if row.was_never_written() => Resolution::Vanished,
+            // Whoever created it did not know that the namespace is in use.
+            None if row.was_never_written() && row.marks.iter().all(|mark| mark == 0) => {
+                Resolution::Vanished
+            }
             None => Resolution::Lost,
         }
     }
@@ -237,6 +240,9 @@ mod tests {
         let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
         tenure.sent(write(2, 20), "renew");
         assert_eq!(tenure.resolve(Some(&fresh(5))), Resolution::Vanished);
+        // Beyond every lease: it was added to a namespace that is in use.
+        let added = Row { marks: Marks::all_at(50, 1), ..fresh(5) };
+        assert_eq!(tenure.resolve(Some(&added)), Resolution::Lost);
         // A fresh row that nobody wrote yet is as it was.
         let mut tenure: Tenure<&str> = Tenure::of(&fresh(6));
         tenure.sent(write(2, 20), "acquire");

@@ -217,7 +217,7 @@ impl Operator {
                 self.write_record(&record, |record| {
                     record.words = new.words();
                     record.complete = new.reserved_keys();
-                    record.since_tick = tick;
+                    (record.since_tick, record.first_tick) = (tick, tick);
                 })
                 .await?;
                 return Ok(());

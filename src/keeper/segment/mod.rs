@@ -46,8 +46,7 @@ impl SegmentKeeper {
         Self::start_with(namespaces, store, random::of_the_system())
     }
 
-    /// Like [`Self::start`], with the source of tokens and jitter passed in, and with rules that
-    /// may be broken on purpose: for tests and simulations. Everything else must use the operating
+    /// Like [`Self::start`], with the source of tokens and jitter passed in: for tests and simulations. Everything else must use the operating
     /// system's randomness, because tokens must never repeat.
     ///
     /// # Panics

@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     core::segment::{GiveBack, SegmentSpec},
-    keeper::{KeeperError, KeeperTask, StoreOperation, Trouble, panics::catch_panic},
+    keeper::{
+        KeeperError, KeeperTask, StoreOperation, Trouble, panics::catch_panic,
+        random::LONGEST_PAUSE,
+    },
     store::{LayoutRecord, NewSegment, StoreError, with_sources},
 };
 
@@ -159,6 +162,14 @@ async fn serve(shared: Arc<Shared>, code: Arc<Code>) {
             }
         }
         sleep(pause(&shared, &mut failures)).await;
+    }
+    let is_lost = *code.trouble.borrow() == Some(Trouble::StoreLost);
+    if is_lost && code.demand().vanished.is_some() {
+        // A node that is not ready gets no requests, so nobody else asks.
+        sleep(LONGEST_PAUSE).await;
+        code.leave_queue();
+        code.cursor.ask();
+        return;
     }
     code.leave_queue();
     // Who asked while the block was on its way is not in the queue.

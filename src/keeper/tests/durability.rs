@@ -190,6 +190,7 @@ async fn swap_prepared_for_a_row_that_was_created_again_is_refused() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
+    assert_eq!(world.store.swaps.load(std::sync::atomic::Ordering::SeqCst), 1, "it was sent");
     drop(node);
     let scope = world.scope();
     world.store.lose_row(&scope, 5);

@@ -203,9 +203,10 @@ impl Scene {
             self.decide(choices.swaps);
             let stepped = catch_panic(self.task.step()).await?;
             self.store.decide(None);
-            if stepped.is_err() {
+            if let Err(error) = stepped {
                 // Before its first lease it ends where the record says another layout.
-                return Ok(());
+                let is_fresh = self.grants.is_empty();
+                return if is_fresh { Ok(()) } else { Err(error.to_string()) };
             }
             self.check()?;
             self.issue()?;

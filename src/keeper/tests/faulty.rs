@@ -111,6 +111,18 @@ impl FaultyStore {
         self.faults.lock().expect("unpoisoned").clear();
     }
 
+    pub(super) fn backup(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+
+    pub(super) fn put_back(&self, backup: Snapshot) {
+        self.inner.restore(backup);
+    }
+
+    pub(super) fn lose_record(&self, namespace: &str) {
+        self.inner.lose_record(namespace);
+    }
+
     pub(super) fn lose_row(&self, scope: &Scope, worker: u64) {
         self.inner.lose_row(scope, worker);
     }

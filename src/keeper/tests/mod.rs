@@ -10,6 +10,7 @@ mod leases;
 mod operators;
 mod outages;
 mod panics;
+mod recovery;
 mod releases;
 mod segments;
 mod unknown;

@@ -406,3 +406,22 @@ async fn a_namespace_of_another_mode_is_refused() {
     let errors = node.keeper.failed().await;
     assert!(matches!(errors[..], [KeeperError::LayoutConflict { .. }]), "{errors:?}");
 }
+
+/// A node that is not ready gets no requests.
+#[tokio::test(start_paused = true)]
+async fn vanished_code_is_looked_for_without_claims() {
+    let world = World::new();
+    let node = world.node(orders()).await;
+    world.issue(&node, "order", 100).await;
+    sleep(LONG).await;
+    let held = world.next("order").await;
+    world.store.lose_segments();
+    let remaining = node.issuer.status().remaining;
+    world.issue(&node, "order", u32::try_from(remaining).expect("few")).await;
+    let _ = node.issuer.next_id("order").await.expect_err("lost");
+    assert!(!node.issuer.status().issuing);
+    let back = [NewSegment { code: "order".into(), first: held }];
+    world.store.create_segments("numbers", &back).await.expect("up");
+    sleep(LONG).await;
+    assert!(node.issuer.status().issuing, "{:?}", node.issuer.status());
+}

@@ -67,8 +67,8 @@ impl Engine for MySqlEngine {
         unix_ms: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {}) DIV 1000",
         // Most collations ignore trailing blanks.
         exact: "CAST({} AS BINARY)",
-        // A select that feeds an insert locks what it reads.
-        for_share: "",
+        // At REPEATABLE READ a select that feeds an insert locks what it reads anyway.
+        for_share: " LOCK IN SHARE MODE",
         // `INSERT IGNORE` would also hide values that do not fit.
         or_keep: "ON DUPLICATE KEY UPDATE namespace = namespace",
         // MySQL has no RETURNING; the connection keeps this number for the answer.
