@@ -37,7 +37,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Nothing,
-    /// The node's clock goes back, further than is held.
+    /// The node's clock goes back, further than is held and for longer than a run.
     ClockBack,
     /// It jumps ahead, further than is tolerated.
     ClockAhead,
@@ -61,6 +61,8 @@ struct Choices {
     events: &'static [Event],
     swaps: &'static [Option<Fault>],
     rollback: RollbackPolicy,
+    /// One lane, or two.
+    rollback_bits: u32,
     steps: usize,
     mishaps: usize,
 }
@@ -76,9 +78,13 @@ const ROTATIONS: Choices = Choices {
     ],
     swaps: &[None, Some(Fault::LostReply), Some(Fault::Late)],
     rollback: RollbackPolicy::Rotate,
+    rollback_bits: 1,
     steps: 9,
     mishaps: 4,
 };
+
+const WORKERS: Choices =
+    Choices { name: "changes of worker", rollback_bits: 0, steps: 8, mishaps: 3, ..ROTATIONS };
 
 const STORE: Choices = Choices {
     name: "a store that crashes, operators and a rival",
@@ -93,6 +99,7 @@ const STORE: Choices = Choices {
     ],
     swaps: &[None, Some(Fault::LostReply), Some(Fault::Late), Some(Fault::NeverArrives)],
     rollback: RollbackPolicy::Swap,
+    rollback_bits: 1,
     steps: 6,
     mishaps: 3,
 };
@@ -154,7 +161,9 @@ impl Scene {
         let store_clock = Arc::new(ManualClock::new(NOW));
         let memory = MemoryStore::with_own_clock(store_clock.clone());
         let store = Arc::new(FaultyStore::new(memory));
-        let spec = LayoutSpec { worker_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
+        let rollback_bits = choices.rollback_bits;
+        let unit = LayoutSpec::for_unit(TimeUnit::Millisecond);
+        let spec = LayoutSpec { worker_bits: 3, rollback_bits, ..unit };
         let layout = spec.build().expect("valid");
         let mut settings = KeeperSettings::new(layout, "the same for all");
         settings.max_worker = 2;
@@ -220,7 +229,7 @@ impl Scene {
     async fn happen(&mut self, event: Event) {
         match event {
             Event::Nothing => {}
-            Event::ClockBack => self.clock.step(-60_000),
+            Event::ClockBack => self.clock.step(-300_000),
             Event::ClockAhead => self.clock.step(600_000),
             Event::ClockRight => self.clock.set(self.store_clock.now_ms()),
             Event::Deliver => drop(self.store.deliver().await),
@@ -367,6 +376,11 @@ fn every_schedule_of_rotations_holds() {
 }
 
 #[test]
+fn every_schedule_of_changes_of_worker_holds() {
+    all_hold(&WORKERS);
+}
+
+#[test]
 fn every_schedule_of_a_failing_store_holds() {
     all_hold(&STORE);
 }
@@ -391,8 +405,8 @@ mod planted {
     }
 
     #[test]
-    fn late_rotation_that_touches_the_generator_is_found() {
-        finds(Bug::LeavingTouchesGenerator, &ROTATIONS);
+    fn row_that_is_left_and_touches_the_generator_is_found() {
+        finds(Bug::LeavingTouchesGenerator, &WORKERS);
     }
 
     #[test]

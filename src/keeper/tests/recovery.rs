@@ -123,7 +123,7 @@ async fn release_after_a_rotation_that_was_seen_twice_has_true_marks() {
     let node = world.start(world.only(5));
     node.issuer.leased().await;
     world.pass(second(10)).await;
-    let lane = node.lane() as usize;
+    let lane = usize::try_from(node.lane()).expect("few");
     world.issue(&node, "order", 10).await;
     hang_the_log(&world);
     node.clock.step(-5_000);
