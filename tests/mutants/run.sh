@@ -3,8 +3,8 @@
 # .cargo/mutants.toml says, and demands that the unit tests notice. Every mutant that survives must
 # be listed in docs/mutants.md with the reason. Arguments are patterns of files to take instead of
 # all, such as 'src/core/lease/**'; JOBS=n mutants are tested at a time; FILTER=regex takes the
-# mutants whose names it matches. Finds cargo-mutants on the path, or builds it into the build's
-# folder.
+# mutants whose names it matches; QUICK=1 leaves out the explorer; BASELINE=skip takes the tests for
+# sound. Finds cargo-mutants on the path, or builds it into the build's folder.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -42,7 +42,7 @@ while [ "$shard" -lt "$jobs" ]; do
   # shellcheck disable=SC2086 # lists of words
   CARGO_TARGET_DIR=$kept/$shard/build CARGO_PROFILE_DEV_DEBUG=0 \
     "$mutants" mutants $patterns ${FILTER:+--re "$FILTER"} --shard "$shard/$jobs" \
-    --sharding round-robin --timeout 120 --colors never --caught --unviable \
+    --sharding round-robin --baseline "${BASELINE:-run}" --timeout 120 --colors never --caught --unviable \
     --output "$kept/$shard" >"$kept/$shard/log" 2>&1 &
   processes="$processes $!"
   shard=$((shard + 1))

@@ -1,13 +1,14 @@
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
-use super::world::World;
+use super::world::{NOW, World};
 use crate::{
     core::{
         issue::ClaimError,
         layout::{LayoutSpec, TimeUnit},
+        lease::{Marks, Token},
     },
     keeper::{IssueError, KeeperError, LeaseOperation, LeaseOutcome, Trouble},
-    store::Store,
+    store::{NewRows, Scope, Store},
 };
 
 fn milliseconds() -> LayoutSpec {
@@ -316,4 +317,25 @@ async fn a_handle_waits_for_a_lease_and_ends_with_it() {
         handle.next_ids(1).await,
         Err(IssueError::NoLease { trouble: Trouble::ShuttingDown, .. })
     ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_with_other_lanes_is_left_alone() {
+    let world = World::new(milliseconds());
+    let layout = world.settings().layout;
+    world.record("default", &layout.words(), &[]).await;
+    let new = NewRows {
+        marks: Marks::all_at(0, 1),
+        tokens: vec![Token::from_bits(2)],
+        record: Token::from_bits(1),
+        until_ms: NOW + 1_000,
+    };
+    assert!(
+        world.store.create_rows(&Scope::new("default", &layout, 1, 1), &new).await.expect("up")
+    );
+    let node = world.start(world.only(1));
+    world.pass(second(1)).await;
+    assert_eq!(world.store.swaps.load(Ordering::SeqCst), 0);
+    assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    assert_eq!(node.events.panics(), 0);
 }

@@ -137,6 +137,24 @@ async fn a_release_whose_outcome_is_unknown_is_settled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn acquire_without_an_answer_is_given_back_by_a_stop() {
+    for (fault, swaps) in [(Fault::LostReply, 2), (Fault::NeverArrives, 2), (Fault::Late, 2)] {
+        let world = world();
+        world.store.fail_next(fault);
+        let mut settings = world.settings();
+        only_one(&mut settings);
+        let node = world.start(settings);
+        while world.store.swaps.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(node.stop().await, Released::Done, "{fault:?}");
+        assert!(world.row(1).await.free, "{fault:?}");
+        assert_eq!(world.store.swaps.load(Ordering::SeqCst), swaps, "{fault:?}");
+        assert_eq!(world.store.deliver().await, 0, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_gives_up_at_its_deadline() {
     let world = world();
     let node = world.node().await;
