@@ -249,10 +249,17 @@ async fn a_claim_that_the_limit_refused_wakes_the_keeper_and_is_served() {
     let world = World::new(spec);
     let node = world.node().await;
     assert_eq!(node.issuer.layout().positions_per_tick(), 512);
+    world.store.decide(Some(Box::new(|_| None)));
     let mut issued = 0;
     while issued < 500 {
         issued += world.issue(&node, "order", 50).await.len();
     }
+    // Claims that pass the last position to wake at have nothing to gain.
+    world.pass(second(1)).await;
+    world.store.decide(None);
+    let written = world.store.acknowledged.lock().expect("unpoisoned").clone();
+    let marks: Vec<u64> = written.iter().map(|(_, write)| write.marks[write.lane]).collect();
+    assert!(marks.is_sorted_by(|one, other| one < other), "a useless write: {marks:?}");
     assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done) >= 5);
     // The rest of the hour does not hold 50.
     let refused = node.issuer.next_ids("order", 50).await.expect_err("the hour is used up");

@@ -172,6 +172,8 @@ fn an_old_reading_is_no_clock_that_went_back() {
 fn the_limit_is_not_passed_and_the_keeper_is_woken_half_way() {
     let bench = Bench::new(IssueSettings::default());
     let grant = bench.lease(0, bench.present() + 10);
+    // The same limit again changes nothing.
+    grant.raise_limit(bench.present() + 10, bench.present());
     let mut handle = bench.handle();
     for taken in 1..=10 {
         handle.try_next_id().expect("room");
