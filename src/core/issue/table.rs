@@ -262,6 +262,15 @@ mod tests {
     }
 
     #[test]
+    fn table_that_has_room_again_evicts_nothing() {
+        let table = sound(100, 2);
+        let only = table.cursor("a", 0).expect("room");
+        // As for a thread that waited while another one evicted.
+        table.evict(200);
+        assert_eq!((only.next(), table.len()), (Some(100), 1));
+    }
+
+    #[test]
     fn cursors_that_moved_up_are_not_evicted() {
         let table = sound(0, 1);
         let only = table.cursor("a", 0).expect("room");

@@ -8,7 +8,7 @@ use crate::{
         lease::{Marks, Token},
     },
     keeper::{IssueError, KeeperError, LeaseOperation, LeaseOutcome, Trouble},
-    store::{NewRows, Scope, Store},
+    store::{NewRows, Scope, Store, StoreError},
 };
 
 fn milliseconds() -> LayoutSpec {
@@ -345,4 +345,14 @@ async fn row_with_other_lanes_is_left_alone() {
     assert_eq!(world.store.swaps.load(Ordering::SeqCst), 0);
     assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
     assert_eq!(node.events.panics(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_without_a_record_end_a_keeper_that_starts() {
+    let world = World::new(milliseconds());
+    let _node = world.node().await;
+    world.store.wipe(true);
+    let mut other = world.start(world.settings());
+    let failed = tokio::time::timeout(second(60), other.keeper.failed()).await;
+    assert!(matches!(failed, Ok(KeeperError::Store(StoreError::Unusable(_)))), "{failed:?}");
 }
