@@ -5,7 +5,7 @@ use crate::{
     core::{
         issue::ClaimError,
         layout::{LayoutSpec, TimeUnit},
-        lease::{Marks, Token},
+        lease::{Marks, RowExpiry, RowWrite, Token},
     },
     keeper::{IssueError, KeeperError, LeaseOperation, LeaseOutcome, Trouble},
     store::{NewRows, Scope, Store, StoreError},
@@ -355,4 +355,27 @@ async fn rows_without_a_record_end_a_keeper_that_starts() {
     let mut other = world.start(world.settings());
     let failed = tokio::time::timeout(second(60), other.keeper.failed()).await;
     assert!(matches!(failed, Ok(KeeperError::Store(StoreError::Unusable(_)))), "{failed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn process_that_held_a_lease_adds_no_rows() {
+    let world = World::new(milliseconds());
+    let two = |settings: &mut crate::keeper::KeeperSettings| settings.max_worker = 2;
+    let (node, other) = (world.node_with(two).await, world.node_with(two).await);
+    let row = world.row(node.worker()).await;
+    let taken = RowWrite {
+        token: Token::from_bits(77),
+        holder: row.holder.clone(),
+        lane: row.lane,
+        marks: row.marks.clone(),
+        expiry: RowExpiry::After(second(90)),
+    };
+    let swapped = world.store.swap(&world.scope(), row.worker, row.token, &taken).await;
+    assert!(swapped.expect("up"));
+    let lost = other.worker();
+    world.store.lose_row(&world.scope(), lost);
+    world.pass(second(60)).await;
+    assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    let rows = world.store.list().await.expect("up");
+    assert!(rows.iter().all(|listed| listed.row.worker != lost), "it was added");
 }
