@@ -1,5 +1,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
+use tokio::time::Instant;
+
 use super::world::{NOW, World};
 use crate::{
     core::{
@@ -23,6 +25,7 @@ fn second(count: u64) -> Duration {
 async fn the_first_lease_is_short_and_grows_to_the_window_with_the_first_renewal() {
     let world = World::new(milliseconds());
     let node = world.node().await;
+    assert_eq!((node.status().workers_held, node.status().workers_free), (1, 510));
     world.issue(&node, "order", 10).await;
     assert!((10_000..10_100).contains(&node.reach_ms()), "{}", node.reach_ms());
     world.pass(second(4)).await;
@@ -250,10 +253,13 @@ async fn a_claim_that_the_limit_refused_wakes_the_keeper_and_is_served() {
     let node = world.node().await;
     assert_eq!(node.issuer.layout().positions_per_tick(), 512);
     world.store.decide(Some(Box::new(|_| None)));
+    let began = Instant::now();
     let mut issued = 0;
     while issued < 500 {
         issued += world.issue(&node, "order", 50).await.len();
     }
+    // Claims do not make the keeper write without a pause.
+    assert!(began.elapsed() >= Duration::from_millis(100), "{:?}", began.elapsed());
     // Claims that pass the last position to wake at have nothing to gain.
     world.pass(second(1)).await;
     world.store.decide(None);
