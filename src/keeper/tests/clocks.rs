@@ -345,3 +345,16 @@ async fn clock_that_caught_up_to_what_is_held_moves_nothing() {
     world.pass(second(5)).await;
     assert_eq!((node.lane(), node.events.rollbacks()), (0, vec![RollbackAction::Held]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn lease_under_a_clock_that_stays_ahead_is_given_back_after_a_window() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    let worker = node.worker();
+    let mark = world.row(worker).await.marks[0];
+    node.clock.step(3_600_000);
+    world.pass(second(290)).await;
+    assert_eq!(world.row(worker).await.marks[0], mark);
+    world.pass(second(50)).await;
+    assert!(world.row(worker).await.marks[0] < mark, "the true mark is written");
+}
