@@ -237,6 +237,8 @@ impl SegmentCursor {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::atomic::AtomicUsize, task::Wake};
+
     use super::*;
 
     fn block(first: u64, end: u64) -> Block {
@@ -268,6 +270,38 @@ mod tests {
         assert_eq!(claim(&cursor, 1), Err(Denied::Short { missing: 1 }));
         cursor.add(&block(30, 31), 2).expect("ahead");
         assert_eq!(claim(&cursor, 1), Ok(vec![30]));
+    }
+
+    #[derive(Debug, Default)]
+    struct Bell(AtomicUsize);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn another_block_is_asked_for_when_few_numbers_are_left() {
+        for (count, rings) in [(6, 0), (7, 1), (8, 1)] {
+            let bell = Arc::new(Bell::default());
+            let cursor = SegmentCursor::new(Progression::ALL, Waker::from(Arc::clone(&bell)));
+            cursor.add(&block(1, 10), 2).expect("the first");
+            assert_eq!(claim(&cursor, count), Ok((1..=count).collect()));
+            assert_eq!(bell.0.load(Ordering::SeqCst), rings, "{count}");
+        }
+    }
+
+    #[test]
+    fn claims_below_the_quick_limit_take_the_quick_way() {
+        let (cursor, mut seen) = (cursor(&[(1, 10)]), 0);
+        assert_eq!(cursor.take_quickly(0, 1), None);
+        let mut claim = || cursor.claim_one(&mut seen).map(Id::get);
+        assert_eq!((claim(), claim()), (Some(1), Some(2)));
+        assert_eq!(seen, 3);
+        // With two numbers left another block is asked for.
+        assert_eq!(cursor.take_quickly(seen, 6), None);
+        assert_eq!(cursor.take_quickly(seen, 5), Some(3));
     }
 
     #[test]
