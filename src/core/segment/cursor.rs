@@ -293,6 +293,32 @@ mod tests {
     }
 
     #[test]
+    fn another_block_is_due_when_few_are_left_or_a_claim_was_refused() {
+        let few = cursor(&[(1, 10)]);
+        assert!(!few.needs_more());
+        assert_eq!(claim(&few, 7).map(|numbers| numbers.len()), Ok(7));
+        assert!(!few.needs_more(), "two are left");
+        assert_eq!(claim(&few, 1), Ok(vec![8]));
+        assert!(few.needs_more());
+        let refused = cursor(&[(1, 10)]);
+        assert_eq!(claim(&refused, 20), Err(Denied::Short { missing: 11 }));
+        assert!(refused.needs_more());
+    }
+
+    #[test]
+    fn numbers_are_counted_and_foreseen_across_blocks() {
+        let cursor = cursor(&[(1, 5), (10, 13)]);
+        assert_eq!(cursor.last_of_next(1), Some(1));
+        assert_eq!(cursor.last_of_next(5), Some(10));
+        assert_eq!(cursor.last_of_next(8), None);
+        assert_eq!((cursor.handed_out(), cursor.left()), (0, 7));
+        assert_eq!(claim(&cursor, 3), Ok(vec![1, 2, 3]));
+        assert_eq!((cursor.handed_out(), cursor.last_of_next(2)), (3, Some(10)));
+        cursor.seal();
+        assert_eq!((cursor.handed_out(), cursor.last_of_next(1)), (3, None));
+    }
+
+    #[test]
     fn claims_below_the_quick_limit_take_the_quick_way() {
         let (cursor, mut seen) = (cursor(&[(1, 10)]), 0);
         assert_eq!(cursor.take_quickly(0, 1), None);
