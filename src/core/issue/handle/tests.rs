@@ -220,6 +220,21 @@ fn a_handle_follows_the_grant_and_finds_none() {
 }
 
 #[test]
+fn handle_of_an_evicted_code_finds_its_code_again() {
+    let bench = Bench::new(IssueSettings { codes_max: 1, ..IssueSettings::default() });
+    let mut handle = bench.handle();
+    let first = handle.try_next_id().expect("room");
+    let next_tick = || {
+        bench.clock.now.step(1);
+        bench.clock.catch_up();
+    };
+    next_tick();
+    bench.generator.claim("other", 1).expect("it evicts");
+    next_tick();
+    assert!(handle.try_next_id().is_ok_and(|id| id > first));
+}
+
+#[test]
 fn a_clock_that_went_back_is_seen() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
