@@ -32,12 +32,13 @@ for pattern; do
   patterns="$patterns --file $pattern"
 done
 
+rm -rf "$kept"/[0-9]*/mutants.out
+
 # Each job has a build folder of its own, which keeps the dependencies for the next time.
 set -f
 shard=0
 processes=
 while [ "$shard" -lt "$jobs" ]; do
-  rm -rf "$kept/$shard/mutants.out"
   mkdir -p "$kept/$shard"
   # shellcheck disable=SC2086 # lists of words
   CARGO_TARGET_DIR=$kept/$shard/build CARGO_PROFILE_DEV_DEBUG=0 \
