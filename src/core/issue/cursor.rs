@@ -65,7 +65,8 @@ impl Cursor {
         first: u64,
         end: u64,
     ) -> Option<u64> {
-        let lies_within = |next| next >= first && next < end && end - next >= count;
+        let left = |next| end.checked_sub(next).filter(|_| next >= first);
+        let lies_within = |next| left(next).is_some_and(|left| left >= count);
         let plan = |next| lies_within(next).then_some((next, next + count)).ok_or(());
         let position = self.claim_from(*seen, plan).ok()?.ok()?;
         *seen = position + count;
@@ -139,6 +140,7 @@ mod tests {
         assert_eq!(take(&cursor, 5), Ok(Ok(10)));
         assert_eq!(cursor.take_within(&mut seen, 1, 10, 20), Some(15));
         assert_eq!(cursor.take_within(&mut seen, 1, 10, 20), Some(16));
+        assert_eq!(seen, 17);
     }
 
     #[test]

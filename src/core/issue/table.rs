@@ -211,6 +211,8 @@ fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn sound(start: u64, max: usize) -> Table {
@@ -227,6 +229,14 @@ mod tests {
         let first = table.cursor("a", 0).expect("room");
         assert!(Arc::ptr_eq(&first, &table.cursor("a", 0).expect("there")));
         assert_eq!((first.next(), table.len()), (Some(100), 1));
+    }
+
+    #[test]
+    fn codes_are_spread_over_all_shards() {
+        let table = sound(0, 1);
+        let shard = |code: u32| table.shard_of(table.hasher.hash_one(code));
+        let shards: HashSet<usize> = (0..10_000).map(shard).collect();
+        assert_eq!(shards, (0..SHARDS).collect());
     }
 
     #[test]
@@ -259,6 +269,15 @@ mod tests {
         assert!(again.next() >= Some(1_000));
         assert_eq!(table.len(), 32);
         assert!(table.cursor("code-31", 0).expect("kept").next() == Some(1_031));
+    }
+
+    #[test]
+    fn table_that_has_room_again_evicts_nothing() {
+        let table = sound(100, 2);
+        let only = table.cursor("a", 0).expect("room");
+        // As for a thread that waited while another one evicted.
+        table.evict(200);
+        assert_eq!((only.next(), table.len()), (Some(100), 1));
     }
 
     #[test]

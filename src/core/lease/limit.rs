@@ -35,8 +35,7 @@ pub fn limit_for(layout: &Layout, request: &LimitRequest) -> u64 {
     let end_of_tick = first + layout.positions_per_tick();
     let present = layout.first_position(layout.tick_clamped(request.now_ms));
     if planted(Bug::LimitWithoutCap) {
-        let ticks = u64::try_from(request.reach_ms / layout.unit().millis()).unwrap_or(0);
-        return request.old_limit.max(present) + layout.first_position(ticks.max(1));
+        return uncapped(layout, request, present);
     }
     let wanted =
         request.highest_next.max(request.start).max(present).saturating_add(request.refused);
@@ -44,6 +43,12 @@ pub fn limit_for(layout: &Layout, request: &LimitRequest) -> u64 {
     let left = layout.positions_per_tick() - base % layout.positions_per_tick();
     let slice = left.div_ceil(16);
     request.old_limit.max(base.saturating_add(slice).min(end_of_tick))
+}
+
+/// What a planted bug computes; see [`Bug::LimitWithoutCap`].
+fn uncapped(layout: &Layout, request: &LimitRequest, present: u64) -> u64 {
+    let ticks = u64::try_from(request.reach_ms / layout.unit().millis()).unwrap_or(0);
+    request.old_limit.max(present) + layout.first_position(ticks.max(1))
 }
 
 /// The marks of rows that are added to a namespace which may have issued before: beyond

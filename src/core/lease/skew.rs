@@ -116,5 +116,7 @@ mod tests {
         assert_eq!(frozen.node_ahead_ms(), 0);
         let behind = StoreReading { sent_ms: 0, store_ms: 5_000, received_ms: 10 };
         assert_eq!(behind.node_ahead_ms(), -4_990);
+        let stepped_back = StoreReading { sent_ms: 50, store_ms: 50, received_ms: 10 };
+        assert_eq!(stepped_back.node_ahead_ms(), -40);
     }
 }

@@ -108,7 +108,7 @@ impl<T> Tenure<T> {
         }
         let is_own = |attempt: &Attempt<T>| {
             attempt.write.token == row.token
-                || (planted(Bug::OwnByHolder) && attempt.write.holder == row.holder)
+                || (planted(Bug::OwnByHolder) && has_our_holder(attempt, row))
         };
         match self.unresolved.iter().position(is_own) {
             Some(index) => {
@@ -133,6 +133,11 @@ impl<T> Tenure<T> {
         self.unresolved.clear();
         attempt
     }
+}
+
+/// What a planted bug takes for ours; see [`Bug::OwnByHolder`].
+fn has_our_holder<T>(attempt: &Attempt<T>, row: &Row) -> bool {
+    attempt.write.holder == row.holder
 }
 
 /// What only planted bugs do.

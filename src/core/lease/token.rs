@@ -66,6 +66,7 @@ mod tests {
     fn tokens_are_written_and_read_exactly() {
         for bits in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef] {
             let token = Token::from_bits(bits);
+            assert_eq!(token.bits(), bits);
             assert_eq!(token.to_string().parse(), Ok(token));
         }
         for text in ["", "0", &"0".repeat(31), &"F".repeat(32), &"0".repeat(33), &"+".repeat(32)] {

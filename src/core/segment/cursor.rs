@@ -237,6 +237,8 @@ impl SegmentCursor {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::atomic::AtomicUsize, task::Wake};
+
     use super::*;
 
     fn block(first: u64, end: u64) -> Block {
@@ -268,6 +270,64 @@ mod tests {
         assert_eq!(claim(&cursor, 1), Err(Denied::Short { missing: 1 }));
         cursor.add(&block(30, 31), 2).expect("ahead");
         assert_eq!(claim(&cursor, 1), Ok(vec![30]));
+    }
+
+    #[derive(Debug, Default)]
+    struct Bell(AtomicUsize);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn another_block_is_asked_for_when_few_numbers_are_left() {
+        for (count, rings) in [(6, 0), (7, 1), (8, 1)] {
+            let bell = Arc::new(Bell::default());
+            let cursor = SegmentCursor::new(Progression::ALL, Waker::from(Arc::clone(&bell)));
+            cursor.add(&block(1, 10), 2).expect("the first");
+            assert_eq!(claim(&cursor, count), Ok((1..=count).collect()));
+            assert_eq!(bell.0.load(Ordering::SeqCst), rings, "{count}");
+        }
+    }
+
+    #[test]
+    fn another_block_is_due_when_few_are_left_or_a_claim_was_refused() {
+        let few = cursor(&[(1, 10)]);
+        assert!(!few.needs_more());
+        assert_eq!(claim(&few, 7).map(|numbers| numbers.len()), Ok(7));
+        assert!(!few.needs_more(), "two are left");
+        assert_eq!(claim(&few, 1), Ok(vec![8]));
+        assert!(few.needs_more());
+        let refused = cursor(&[(1, 10)]);
+        assert_eq!(claim(&refused, 20), Err(Denied::Short { missing: 11 }));
+        assert!(refused.needs_more());
+    }
+
+    #[test]
+    fn numbers_are_counted_and_foreseen_across_blocks() {
+        let cursor = cursor(&[(1, 5), (10, 13)]);
+        assert_eq!(cursor.last_of_next(1), Some(1));
+        assert_eq!(cursor.last_of_next(5), Some(10));
+        assert_eq!(cursor.last_of_next(8), None);
+        assert_eq!((cursor.handed_out(), cursor.left()), (0, 7));
+        assert_eq!(claim(&cursor, 3), Ok(vec![1, 2, 3]));
+        assert_eq!((cursor.handed_out(), cursor.last_of_next(2)), (3, Some(10)));
+        cursor.seal();
+        assert_eq!((cursor.handed_out(), cursor.last_of_next(1)), (3, None));
+    }
+
+    #[test]
+    fn claims_below_the_quick_limit_take_the_quick_way() {
+        let (cursor, mut seen) = (cursor(&[(1, 10)]), 0);
+        assert_eq!(cursor.take_quickly(0, 1), None);
+        let mut claim = || cursor.claim_one(&mut seen).map(Id::get);
+        assert_eq!((claim(), claim()), (Some(1), Some(2)));
+        assert_eq!(seen, 3);
+        // With two numbers left another block is asked for.
+        assert_eq!(cursor.take_quickly(seen, 6), None);
+        assert_eq!(cursor.take_quickly(seen, 5), Some(3));
     }
 
     #[test]

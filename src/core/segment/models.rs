@@ -76,6 +76,21 @@ fn claims_and_a_block_that_is_added() {
     check(vec![here, other.join().expect("no panic")]);
 }
 
+/// Whoever sees that the cursor has reached a block sees the block.
+fn a_claim_behind_others_in_a_block_that_is_added() {
+    let cursor = cursor(&BLOCKS[..1]);
+    let other = {
+        let cursor = Arc::clone(&cursor);
+        thread::spawn(move || claims(&cursor, &[1]))
+    };
+    let (first, end) = BLOCKS[1];
+    cursor.add(&block(first, end), 0).expect("ahead");
+    let here = claims(&cursor, &[2, 2]);
+    let others = other.join().expect("no panic");
+    assert_eq!((here.len(), others.len()), (4, 1), "there is enough for all");
+    check(vec![here, others]);
+}
+
 /// Threads claim so many numbers each, while the cursor is sealed.
 fn claims_and_the_seal(threads: &[&'static [u64]]) {
     let cursor = cursor(&BLOCKS[..1]);
@@ -106,6 +121,7 @@ fn a_handle_and_the_seal() {
 fn every_number_is_handed_out_once() {
     explore("claims across blocks", claims_across_blocks);
     explore("claims and a block", claims_and_a_block_that_is_added);
+    explore("a claim behind others", a_claim_behind_others_in_a_block_that_is_added);
 }
 
 #[test]

@@ -9,8 +9,10 @@ use crate::{
         clock::Clock,
         issue::{ClaimError, RollbackPolicy},
         layout::{LayoutSpec, TimeUnit},
+        lease::{RowExpiry, RowWrite, Token},
     },
     keeper::{IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RollbackAction, Trouble},
+    store::Store,
 };
 
 fn world(rollback_bits: u32) -> World {
@@ -278,4 +280,81 @@ async fn a_rotation_that_a_late_renewal_refused_is_tried_again_and_reported_once
     world.issue(&node, "order", 1).await;
     assert_eq!(node.lane(), 1);
     assert_eq!(node.events.rollbacks(), [RollbackAction::Held, RollbackAction::Rotated]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rotation_of_a_row_that_was_taken_leases_another_one() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    let worker = node.worker();
+    let row = world.row(worker).await;
+    let write = RowWrite {
+        token: Token::from_bits(77),
+        holder: row.holder.clone(),
+        lane: row.lane,
+        marks: row.marks.clone(),
+        expiry: RowExpiry::After(second(90)),
+    };
+    let swapped = world.store.swap(&world.scope(), worker, row.token, &write).await;
+    assert!(swapped.expect("up"));
+    node.clock.step(-120_000);
+    for _ in 0..20 {
+        world.issue(&node, "order", 100).await;
+        world.pass(Duration::from_millis(50)).await;
+    }
+    assert_ne!(node.worker(), worker);
+    assert_eq!(world.row(worker).await.token, write.token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rotation_of_a_row_that_vanished_reports_a_lost_store() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    world.store.lose_row(&world.scope(), node.worker());
+    node.clock.step(-120_000);
+    world.issue(&node, "order", 100).await;
+    world.pass(second(1)).await;
+    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(node.lane(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rotation_that_arrived_late_is_reported_once() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    node.clock.step(-60_000);
+    world.store.fail_next(Fault::AfterLate);
+    world.store.fail_next(Fault::Late);
+    world.issue(&node, "order", 1).await;
+    world.pass(second(5)).await;
+    world.issue(&node, "order", 1).await;
+    assert_eq!(node.lane(), 1);
+    assert_eq!(node.events.rollbacks(), [RollbackAction::Held, RollbackAction::Rotated]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clock_that_caught_up_to_what_is_held_moves_nothing() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    node.clock.step(-1_001);
+    world.issue(&node, "order", 1).await;
+    node.clock.step(1);
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    world.pass(second(5)).await;
+    assert_eq!((node.lane(), node.events.rollbacks()), (0, vec![RollbackAction::Held]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_under_a_clock_that_stays_ahead_is_given_back_after_a_window() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    let worker = node.worker();
+    let mark = world.row(worker).await.marks[0];
+    node.clock.step(3_600_000);
+    world.pass(second(290)).await;
+    assert_eq!(world.row(worker).await.marks[0], mark);
+    world.pass(second(50)).await;
+    assert!(world.row(worker).await.marks[0] < mark, "the true mark is written");
 }

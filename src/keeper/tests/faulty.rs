@@ -54,6 +54,8 @@ pub(super) struct FaultyStore {
     durable: Mutex<Option<Snapshot>>,
     down: AtomicBool,
     wiped: AtomicBool,
+    /// The next look at the free rows is the last thing before they and the record are wiped.
+    wipes_after_rows: AtomicBool,
     /// The list that waits, counted from 0, and until when.
     paused_list: Mutex<Option<(u32, Arc<Notify>)>>,
     latency: Duration,
@@ -79,6 +81,7 @@ impl FaultyStore {
             durable: Mutex::default(),
             down: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
+            wipes_after_rows: AtomicBool::new(false),
             paused_list: Mutex::default(),
             latency: Duration::ZERO,
             step: Mutex::default(),
@@ -151,6 +154,11 @@ impl FaultyStore {
     /// Rows and records seem to be gone, or are back.
     pub(super) fn wipe(&self, wiped: bool) {
         self.wiped.store(wiped, Ordering::SeqCst);
+    }
+
+    /// Rows and records seem to be gone as soon as the free rows were read.
+    pub(super) fn wipe_after_rows(&self) {
+        self.wipes_after_rows.store(true, Ordering::SeqCst);
     }
 
     /// Crashes: what was visible and not acknowledged is lost.
@@ -276,6 +284,9 @@ impl Store for FaultyStore {
 
     async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
         self.answer().await?;
+        if self.wipes_after_rows.swap(false, Ordering::SeqCst) {
+            self.wipe(true);
+        }
         self.inner.free_rows(scope, limit).await
     }
 

@@ -1,13 +1,16 @@
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
-use super::world::World;
+use tokio::time::Instant;
+
+use super::world::{NOW, World};
 use crate::{
     core::{
         issue::ClaimError,
         layout::{LayoutSpec, TimeUnit},
+        lease::{Marks, RowExpiry, RowWrite, Token},
     },
     keeper::{IssueError, KeeperError, LeaseOperation, LeaseOutcome, Trouble},
-    store::Store,
+    store::{NewRows, Scope, Store, StoreError},
 };
 
 fn milliseconds() -> LayoutSpec {
@@ -22,6 +25,7 @@ fn second(count: u64) -> Duration {
 async fn the_first_lease_is_short_and_grows_to_the_window_with_the_first_renewal() {
     let world = World::new(milliseconds());
     let node = world.node().await;
+    assert_eq!((node.status().workers_held, node.status().workers_free), (1, 510));
     world.issue(&node, "order", 10).await;
     assert!((10_000..10_100).contains(&node.reach_ms()), "{}", node.reach_ms());
     world.pass(second(4)).await;
@@ -248,10 +252,20 @@ async fn a_claim_that_the_limit_refused_wakes_the_keeper_and_is_served() {
     let world = World::new(spec);
     let node = world.node().await;
     assert_eq!(node.issuer.layout().positions_per_tick(), 512);
+    world.store.decide(Some(Box::new(|_| None)));
+    let began = Instant::now();
     let mut issued = 0;
     while issued < 500 {
         issued += world.issue(&node, "order", 50).await.len();
     }
+    // Claims do not make the keeper write without a pause.
+    assert!(began.elapsed() >= Duration::from_millis(100), "{:?}", began.elapsed());
+    // Claims that pass the last position to wake at have nothing to gain.
+    world.pass(second(1)).await;
+    world.store.decide(None);
+    let written = world.store.acknowledged.lock().expect("unpoisoned").clone();
+    let marks: Vec<u64> = written.iter().map(|(_, write)| write.marks[write.lane]).collect();
+    assert!(marks.is_sorted_by(|one, other| one < other), "a useless write: {marks:?}");
     assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done) >= 5);
     // The rest of the hour does not hold 50.
     let refused = node.issuer.next_ids("order", 50).await.expect_err("the hour is used up");
@@ -316,4 +330,58 @@ async fn a_handle_waits_for_a_lease_and_ends_with_it() {
         handle.next_ids(1).await,
         Err(IssueError::NoLease { trouble: Trouble::ShuttingDown, .. })
     ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_with_other_lanes_is_left_alone() {
+    let world = World::new(milliseconds());
+    let layout = world.settings().layout;
+    world.record("default", &layout.words(), &[]).await;
+    let new = NewRows {
+        marks: Marks::all_at(0, 1),
+        tokens: vec![Token::from_bits(2)],
+        record: Token::from_bits(1),
+        until_ms: NOW + 1_000,
+    };
+    assert!(
+        world.store.create_rows(&Scope::new("default", &layout, 1, 1), &new).await.expect("up")
+    );
+    let node = world.start(world.only(1));
+    world.pass(second(1)).await;
+    assert_eq!(world.store.swaps.load(Ordering::SeqCst), 0);
+    assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    assert_eq!(node.events.panics(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_without_a_record_end_a_keeper_that_starts() {
+    let world = World::new(milliseconds());
+    let _node = world.node().await;
+    world.store.wipe(true);
+    let mut other = world.start(world.settings());
+    let failed = tokio::time::timeout(second(60), other.keeper.failed()).await;
+    assert!(matches!(failed, Ok(KeeperError::Store(StoreError::Unusable(_)))), "{failed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn process_that_held_a_lease_adds_no_rows() {
+    let world = World::new(milliseconds());
+    let two = |settings: &mut crate::keeper::KeeperSettings| settings.max_worker = 2;
+    let (node, other) = (world.node_with(two).await, world.node_with(two).await);
+    let row = world.row(node.worker()).await;
+    let taken = RowWrite {
+        token: Token::from_bits(77),
+        holder: row.holder.clone(),
+        lane: row.lane,
+        marks: row.marks.clone(),
+        expiry: RowExpiry::After(second(90)),
+    };
+    let swapped = world.store.swap(&world.scope(), row.worker, row.token, &taken).await;
+    assert!(swapped.expect("up"));
+    let lost = other.worker();
+    world.store.lose_row(&world.scope(), lost);
+    world.pass(second(60)).await;
+    assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    let rows = world.store.list().await.expect("up");
+    assert!(rows.iter().all(|listed| listed.row.worker != lost), "it was added");
 }

@@ -137,6 +137,44 @@ async fn a_release_whose_outcome_is_unknown_is_settled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn acquire_without_an_answer_is_given_back_by_a_stop() {
+    for (fault, swaps) in [(Fault::LostReply, 2), (Fault::NeverArrives, 2), (Fault::Late, 2)] {
+        let world = world();
+        world.store.fail_next(fault);
+        let mut settings = world.settings();
+        only_one(&mut settings);
+        let node = world.start(settings);
+        while world.store.swaps.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(node.stop().await, Released::Done, "{fault:?}");
+        assert!(world.row(1).await.free, "{fault:?}");
+        assert_eq!(world.store.swaps.load(Ordering::SeqCst), swaps, "{fault:?}");
+        assert_eq!(world.store.deliver().await, 0, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rotation_without_an_answer_is_given_back_with_true_marks() {
+    let world = world();
+    let node = world.node_with(only_one).await;
+    world.pass(Duration::from_secs(5)).await;
+    world.issue(&node, "order", 10).await;
+    world.store.fail_next(Fault::LostReply);
+    let swaps = world.store.swaps.load(Ordering::SeqCst);
+    node.clock.step(-60_000);
+    let last = world.issue(&node, "order", 1).await[0];
+    while world.store.swaps.load(Ordering::SeqCst) == swaps {
+        tokio::task::yield_now().await;
+    }
+    let mark = position(&node, last) + 1;
+    assert_eq!(node.stop().await, Released::Done);
+    let row = world.row(1).await;
+    assert!(row.free);
+    assert_eq!(row.marks.iter().collect::<Vec<_>>(), [mark, 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_gives_up_at_its_deadline() {
     let world = world();
     let node = world.node().await;

@@ -129,3 +129,16 @@ async fn a_store_that_lost_the_row_is_reported_and_never_written_again() {
     assert!(matches!(refused, IssueError::NoLease { trouble: Trouble::StoreLost, .. }));
     assert_eq!(world.store.swaps.load(std::sync::atomic::Ordering::SeqCst), swaps);
 }
+
+#[tokio::test(start_paused = true)]
+async fn row_that_was_read_before_the_record_vanished_is_not_taken() {
+    let world = world();
+    world.store.wipe_after_rows();
+    let node = world.start(world.settings());
+    world.pass(Duration::from_secs(1)).await;
+    assert_eq!(world.store.swaps.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    world.store.wipe(false);
+    world.pass(Duration::from_secs(10)).await;
+    world.issue(&node, "order", 1).await;
+}

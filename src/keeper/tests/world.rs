@@ -20,8 +20,8 @@ use crate::{
         lease::{Row, Token},
     },
     keeper::{
-        Exhaustion, Issuer, Keeper, KeeperSettings, LeaseOperation, LeaseOutcome, Observer,
-        Operator, Released, RollbackAction, Status,
+        Exhaustion, Issuer, Keeper, KeeperSettings, KeeperTask, LeaseOperation, LeaseOutcome,
+        Observer, Operator, Released, RollbackAction, Status,
     },
     store::{LayoutRecord, MemoryStore, Scope, Store},
 };
@@ -51,6 +51,7 @@ pub(super) struct Events {
     pub(super) operations: Mutex<Vec<(LeaseOperation, LeaseOutcome)>>,
     pub(super) exhaustions: Mutex<Vec<Exhaustion>>,
     issued: AtomicU64,
+    panics: AtomicU64,
 }
 
 impl Observer for Events {
@@ -69,6 +70,10 @@ impl Observer for Events {
     fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
         self.operations.lock().expect("unpoisoned").push((operation, outcome));
     }
+
+    fn step_panicked(&self, _: KeeperTask) {
+        self.panics.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl Events {
@@ -80,6 +85,11 @@ impl Events {
     /// How many IDs were reported.
     pub(super) fn issued(&self) -> u64 {
         self.issued.load(Ordering::SeqCst)
+    }
+
+    /// How many steps of the keeper panicked.
+    pub(super) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::SeqCst)
     }
 
     pub(super) fn rollbacks(&self) -> Vec<RollbackAction> {
@@ -184,6 +194,7 @@ impl World {
     /// Issues on a node and checks that nobody was given these IDs before.
     pub(super) async fn issue(&self, node: &Node, code: &str, count: u32) -> Vec<Id> {
         let ids = node.issuer.next_ids(code, count).await.expect("issued");
+        assert_eq!(node.events.panics(), 0, "a step of the keeper panicked");
         self.check(code, ids.collect())
     }
 

@@ -158,6 +158,7 @@ fn a_sealed_grant_gives_nothing_and_tells_where_it_stopped() {
     let first = bench.generator.layout().first_position(bench.generator.layout().tick_clamped(NOW));
     bench.ids("a", 5);
     bench.ids("b", 9);
+    assert_eq!(grant.codes(), 2);
     let mark = grant.seal();
     assert!((first + 9..first + 9 + 8).contains(&mark), "{mark} {first}");
     assert_eq!(grant.seal(), mark, "sealing again finds the same");

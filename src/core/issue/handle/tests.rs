@@ -141,6 +141,15 @@ fn the_quick_way_gives_what_the_name_gives() {
 }
 
 #[test]
+fn claims_after_the_first_take_the_quick_way() {
+    let bench = Bench::new(IssueSettings::default());
+    let mut handle = bench.handle();
+    assert_eq!(handle.take_quickly(), None);
+    let first = handle.try_next_id().expect("room");
+    assert!(handle.take_quickly().is_some_and(|id| id > first));
+}
+
+#[test]
 fn an_old_reading_refuses_and_delays_nothing() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
@@ -172,6 +181,8 @@ fn an_old_reading_is_no_clock_that_went_back() {
 fn the_limit_is_not_passed_and_the_keeper_is_woken_half_way() {
     let bench = Bench::new(IssueSettings::default());
     let grant = bench.lease(0, bench.present() + 10);
+    // The same limit again changes nothing.
+    grant.raise_limit(bench.present() + 10, bench.present());
     let mut handle = bench.handle();
     for taken in 1..=10 {
         handle.try_next_id().expect("room");
@@ -180,6 +191,16 @@ fn the_limit_is_not_passed_and_the_keeper_is_woken_half_way() {
     assert_eq!(handle.try_next_id(), Err(ClaimError::LimitReached));
     grant.raise_limit(bench.present() + 20, bench.present());
     assert!(handle.try_next_id().is_ok());
+}
+
+#[test]
+fn claims_by_name_wake_the_keeper_half_way() {
+    let bench = Bench::new(IssueSettings::default());
+    bench.lease(0, bench.present() + 10);
+    for taken in 1..=10 {
+        bench.generator.claim("order", 1).expect("room");
+        assert_eq!(bench.bell.0.load(Ordering::SeqCst), usize::from(taken > 5), "{taken}");
+    }
 }
 
 #[test]
@@ -196,6 +217,21 @@ fn a_handle_follows_the_grant_and_finds_none() {
     assert_eq!(handle.try_next_id(), Err(ClaimError::NoLease));
     bench.generator.replace_grant(None);
     assert_eq!(handle.clone().claim(1).map(|_| ()), Err(ClaimError::NoLease));
+}
+
+#[test]
+fn handle_of_an_evicted_code_finds_its_code_again() {
+    let bench = Bench::new(IssueSettings { codes_max: 1, ..IssueSettings::default() });
+    let mut handle = bench.handle();
+    let first = handle.try_next_id().expect("room");
+    let next_tick = || {
+        bench.clock.now.step(1);
+        bench.clock.catch_up();
+    };
+    next_tick();
+    bench.generator.claim("other", 1).expect("it evicts");
+    next_tick();
+    assert!(handle.try_next_id().is_ok_and(|id| id > first));
 }
 
 #[test]

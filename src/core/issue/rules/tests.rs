@@ -147,6 +147,15 @@ fn spreading_never_pushes_a_run_out_of_its_tick_and_never_costs_a_full_one() {
 }
 
 #[test]
+fn code_that_stands_where_a_tick_begins_goes_on_there() {
+    let spec = LayoutSpec { max_sequence: Some(98), ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
+    let rules = rules(&spec, &IssueSettings::default());
+    let moment = at(&rules, NOW);
+    let plan = rules.plan(&moment, moment.first, 1, UNLIMITED).expect("fits");
+    assert_eq!(plan.first, moment.first);
+}
+
+#[test]
 fn the_spread_leaves_at_least_three_bits_of_the_sequence() {
     let spec = LayoutSpec {
         timestamp_bits: Some(55),

@@ -1,0 +1,79 @@
+#!/bin/sh
+# Mutation testing of what keeps IDs unique: changes the code in one place at a time, as
+# .cargo/mutants.toml says, and demands that the unit tests notice. Every mutant that survives must
+# be listed in docs/mutants.md with the reason. Arguments are patterns of files to take instead of
+# all, such as 'src/core/lease/**'; JOBS=n mutants are tested at a time; FILTER=regex takes the
+# mutants whose names it matches; QUICK=1 leaves out the explorer; BASELINE=skip takes the tests for
+# sound. Finds cargo-mutants on the path, or builds it into the build's folder.
+set -eu
+
+cd "$(dirname "$0")/../.."
+. tests/functions.sh
+cargo=${CARGO:-cargo}
+jobs=${JOBS:-2}
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target/mutants"
+kept=$(cd "$target/mutants" && pwd)
+
+version=27.1.0
+
+mutants=$(command -v cargo-mutants || echo "$kept/$version/bin/cargo-mutants")
+if [ ! -x "$mutants" ]; then
+  echo "building cargo-mutants $version; some minutes, once" >&2
+  CARGO_TARGET_DIR=$kept/build CARGO_PROFILE_DEV_DEBUG=0 $cargo install --quiet --debug --locked \
+    --root "$kept/$version" "cargo-mutants@$version" || fail "cargo-mutants cannot be built"
+  rm -rf "$kept/build"
+fi
+
+[ $# -gt 0 ] ||
+  set -- 'src/core/lease/**' 'src/core/issue/**' 'src/core/segment/**' 'src/keeper/**'
+patterns=
+for pattern; do
+  patterns="$patterns --file $pattern"
+done
+
+rm -rf "$kept"/[0-9]*/mutants.out
+
+# Each job has a build folder of its own, which keeps the dependencies for the next time.
+set -f
+shard=0
+processes=
+while [ "$shard" -lt "$jobs" ]; do
+  mkdir -p "$kept/$shard"
+  # shellcheck disable=SC2086 # lists of words
+  CARGO_TARGET_DIR=$kept/$shard/build CARGO_PROFILE_DEV_DEBUG=0 \
+    "$mutants" mutants $patterns ${FILTER:+--re "$FILTER"} --shard "$shard/$jobs" \
+    --sharding round-robin --baseline "${BASELINE:-run}" --timeout 120 --colors never --caught --unviable \
+    --output "$kept/$shard" >"$kept/$shard/log" 2>&1 &
+  processes="$processes $!"
+  shard=$((shard + 1))
+done
+trap 'kill $processes 2>/dev/null || true' INT TERM
+
+shard=0
+for process in $processes; do
+  code=0
+  wait "$process" || code=$?
+  # 2: some survived; 3: some timed out, which counts as noticed.
+  case $code in
+    0 | 2 | 3) ;;
+    *) tail -n 30 "$kept/$shard/log" >&2; fail "cargo-mutants failed with $code" ;;
+  esac
+  shard=$((shard + 1))
+done
+set +f
+
+count() {
+  cat "$kept"/[0-9]*/mutants.out/"$1.txt" 2>/dev/null | wc -l
+}
+echo "noticed $(count caught), timed out $(count timeout), not compiled $(count unviable)," \
+  "survived $(count missed)"
+
+# A mutant's name without its line, as often as it survives, so that the list does not rot.
+cat "$kept"/[0-9]*/mutants.out/missed.txt 2>/dev/null | sed 's/:[0-9]*:[0-9]*: /: /' | sort >"$kept/survived"
+sed -n 's/^- `\(src[^`]*\)`.*/\1/p' docs/mutants.md | sort >"$kept/listed"
+comm -23 "$kept/survived" "$kept/listed" >"$kept/unlisted"
+if [ -s "$kept/unlisted" ]; then
+  sed 's/^/survived, and not listed in docs\/mutants.md: /' "$kept/unlisted" >&2
+  exit 1
+fi
