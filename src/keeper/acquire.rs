@@ -62,9 +62,10 @@ impl Search {
         for _ in 0..TRIES {
             let surveyed = context.survey(None).await?;
             if !context.is_recorded(&surveyed) {
-                let is_gone = surveyed.survey.record.is_none();
-                let foreign = Acquired::RecordForeign;
-                return Ok(if is_gone { Acquired::RecordVanished } else { foreign });
+                return Ok(match surveyed.survey.record {
+                    None => Acquired::RecordVanished,
+                    Some(_) => Acquired::RecordForeign,
+                });
             }
             if let ClockVerdict::Ahead(ahead_ms) = surveyed.verdict {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::ClockAhead);

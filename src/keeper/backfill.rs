@@ -162,7 +162,7 @@ impl Backfill {
         match self.reserve(&format!("{key}@{tick}"), count).await? {
             Ok(first) => {
                 // A restored store, or a move to another layout, may have closed the tick since.
-                if tick < self.look().await?.0 {
+                if tick < self.first_tick(now_ms).await? {
                     return Err(out_of_range());
                 }
                 self.observer.ids_issued(count);
@@ -196,25 +196,28 @@ impl Backfill {
     /// A move to another layout that begins after this look counts on what is handed out having
     /// been in the past by then.
     async fn look(&self) -> Result<(u64, i64), BackfillError> {
-        let KeeperSettings { namespace, layout, backfill_from_ms, .. } = &self.settings;
+        let KeeperSettings { namespace, layout, .. } = &self.settings;
         if !self.prepared.load(Ordering::Acquire) {
             self.prepare().await?;
             self.prepared.store(true, Ordering::Release);
         }
         let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
-        let survey = self.ask(StoreOperation::Read, self.store.survey(&scope)).await?;
+        let now_ms = self.ask(StoreOperation::Read, self.store.survey(&scope)).await?.now_ms;
+        Ok((self.first_tick(now_ms).await?, now_ms))
+    }
+
+    /// The first tick that the namespace's record leaves open.
+    async fn first_tick(&self, now_ms: i64) -> Result<u64, BackfillError> {
+        let KeeperSettings { namespace, layout, backfill_from_ms, .. } = &self.settings;
         let record = self.ask(StoreOperation::Read, self.store.read_record(namespace)).await?;
-        match record.filter(|record| record.words == layout.words()) {
-            Some(record) => {
-                let opened = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
-                // A record of an earlier version has no first tick until a node starts.
-                let present = layout.tick_clamped(survey.now_ms) + 1;
-                let first_tick = Some(record.first_tick).filter(|tick| *tick > 0);
-                let first = opened.or(first_tick).unwrap_or(present).max(record.since_tick);
-                Ok((first, survey.now_ms))
-            }
-            None => Err(BackfillError::RecordChanged { namespace: namespace.clone() }),
-        }
+        let record = record
+            .filter(|record| record.words == layout.words())
+            .ok_or_else(|| BackfillError::RecordChanged { namespace: namespace.clone() })?;
+        let opened = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
+        // A record of an earlier version has no first tick until a node starts.
+        let present = layout.tick_clamped(now_ms) + 1;
+        let recorded = Some(record.first_tick).filter(|tick| *tick > 0);
+        Ok(opened.or(recorded).unwrap_or(present).max(record.since_tick))
     }
 
     /// Makes the table, once it is certain that the shares of the ticks are counted as before: in

@@ -135,8 +135,9 @@ impl Keeper {
         Self::start_with(settings, store, clock, observer, random::of_the_system())
     }
 
-    /// Like [`Self::start`], with the source of tokens, choices and jitter passed in: for tests and simulations. Everything else must use
-    /// the operating system's randomness, because tokens must never repeat.
+    /// Like [`Self::start`], with the source of tokens, choices and jitter passed in: for tests
+    /// and simulations. Everything else must use the operating system's randomness, because
+    /// tokens must never repeat.
     ///
     /// # Panics
     ///

@@ -5,18 +5,20 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::{
-    faulty::Fault,
-    world::{NOW, World},
+    faulty::{Fault, FaultyStore},
+    world::{NOW, World, second},
 };
 use crate::{
     core::{
+        clock::ManualClock,
         id::Id,
         issue::ClaimError,
         layout::{LayoutSpec, TimeUnit},
+        lease::Token,
         preset::Preset,
     },
-    keeper::{Backfill, BackfillError, KeeperSettings, NoObserver, Operator, Relaid},
-    store::Store,
+    keeper::{Backfill, BackfillError, Keeper, KeeperSettings, NoObserver, Operator, Relaid},
+    store::{LayoutRecord, MemoryStore, Store},
 };
 
 fn yitter() -> World {
@@ -197,4 +199,80 @@ async fn after_a_restored_backup_only_later_ticks_have_such_ids() {
         world.store.read_record("default").await.expect("up").map(|r| r.complete.len()),
         Some(1)
     );
+}
+
+/// Ticks of the old layout mean nothing in the new one.
+#[tokio::test(start_paused = true)]
+async fn move_to_a_coarser_unit_opens_later_ticks() {
+    let fine = LayoutSpec { min_sequence: 5, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
+    let world = World::new(fine);
+    drop(world.node().await);
+    world.pass(second(400)).await;
+    let coarse = LayoutSpec { min_sequence: 5, ..LayoutSpec::for_unit(TimeUnit::Second) };
+    let mut settings = world.settings();
+    settings.layout = coarse.build().expect("valid");
+    let moved = world.operator(settings.clone()).relayout().await;
+    assert!(matches!(moved, Ok(Relaid::Moved(_))), "{moved:?}");
+    world.pass(second(60)).await;
+    backfill(&world, settings, 1)
+        .ids("order", 1, NOW + 430_000)
+        .await
+        .expect("after the move, and past");
+}
+
+/// A request for a past time that slept through a restore and its `raise`.
+#[tokio::test(start_paused = true)]
+async fn past_tick_that_was_closed_meanwhile_is_not_handed_out() {
+    let clock = Arc::new(ManualClock::new(NOW));
+    let memory = MemoryStore::with_own_clock(clock.clone());
+    // Every answer takes a second.
+    let store = Arc::new(FaultyStore::new(memory).with_latency(second(1)));
+    let layout = Preset::Yitter.spec().build().expect("valid");
+    let mut settings = KeeperSettings::new(layout, "the same for all");
+    settings.backfill_from_ms = Some(settings.layout.epoch_ms());
+    let random = |seed| Box::new(StdRng::seed_from_u64(seed));
+    let (_keeper, issuer) = Keeper::start_with(
+        settings.clone(),
+        store.clone(),
+        clock.clone(),
+        Arc::new(NoObserver),
+        random(1),
+    );
+    issuer.leased().await;
+    let backfill = |seed| {
+        let observer = Arc::new(NoObserver);
+        Backfill::with_random(settings.clone(), store.clone(), observer, random(seed))
+    };
+    let at_ms = NOW - 86_400_000;
+    let sleeper = backfill(2);
+    sleeper.ids("order", 1, at_ms - 1).await.expect("it is prepared");
+    let backup = store.backup();
+    let before = backfill(3).ids("order", 5, at_ms).await.expect("five before the restore");
+    let live = store.backup();
+    store.put_back(backup);
+    let mut operator =
+        Operator::with_random(settings.clone(), store.clone(), clock.clone(), random(4));
+    // As slow as the store is, a machine's clock is within the skew of the store's.
+    operator.raise(second(300)).await.expect("raised");
+    let raised = store.backup();
+    store.put_back(live);
+    let asked = tokio::spawn(async move { sleeper.ids("order", 5, at_ms).await });
+    // It has looked at clock and record, and sleeps until the store was restored and raised.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    store.put_back(raised);
+    let after = asked.await.expect("no panic");
+    assert!(after.map_or(true, |ids| ids.iter().all(|id| !before.contains(id))), "issued twice");
+}
+
+/// As an earlier version wrote it.
+#[tokio::test(start_paused = true)]
+async fn past_ticks_are_closed_where_the_record_has_no_first_tick() {
+    let world = yitter();
+    let settings = world.settings();
+    // As migration 0003, or a node of the earlier version, leaves it.
+    let mut record = LayoutRecord::new(settings.layout.words(), Token::UNUSED, 0);
+    record.complete = vec![settings.layout.reserved_key()];
+    world.store.create_record("default", &record).await.expect("up");
+    let ids = backfill(&world, settings, 1).ids("order", 1, NOW - 86_400_000).await;
+    assert!(ids.is_err(), "{ids:?}");
 }

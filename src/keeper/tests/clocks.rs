@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{
     faulty::Fault,
-    world::{NOW, Node, World},
+    world::{NOW, Node, World, second},
 };
 use crate::{
     core::{
@@ -17,10 +17,6 @@ use crate::{
 
 fn world(rollback_bits: u32) -> World {
     World::new(LayoutSpec { rollback_bits, ..LayoutSpec::for_unit(TimeUnit::Millisecond) })
-}
-
-fn second(count: u64) -> Duration {
-    Duration::from_secs(count)
 }
 
 /// A node that has renewed once and issued just now.

@@ -1,26 +1,14 @@
 //! A store shows writes before they are durable, and crashes.
 
-use std::time::Duration;
-
-use super::{faulty::Fault, world::World};
+use super::{
+    faulty::Fault,
+    world::{second, world},
+};
 use crate::{
     core::layout::{LayoutSpec, TimeUnit},
     keeper::{Freed, LeaseOperation, LeaseOutcome, Relaid, Trouble},
     store::Store,
 };
-
-fn world() -> World {
-    World::new(LayoutSpec::for_unit(TimeUnit::Millisecond))
-}
-
-fn second(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
-
-/// Holds every write back in the store's memory: visible, and never acknowledged.
-fn hang_the_log(world: &World) {
-    (0..100).for_each(|_| world.store.fail_next(Fault::LostReply));
-}
 
 #[tokio::test(start_paused = true)]
 async fn renewal_that_is_only_visible_raises_no_limit() {
@@ -28,7 +16,7 @@ async fn renewal_that_is_only_visible_raises_no_limit() {
     let holder = world.start(world.only(5));
     holder.issuer.leased().await;
     let reach_ms = holder.reach_ms();
-    hang_the_log(&world);
+    world.store.hang_the_log();
     world.pass(second(9)).await;
     assert!(world.row(5).await.marks[0] > 0, "the row shows a renewal");
     assert!(holder.reach_ms() < reach_ms - 8_000, "{} ms", holder.reach_ms());
@@ -51,7 +39,7 @@ async fn renewal_that_is_only_visible_raises_no_limit() {
 #[tokio::test(start_paused = true)]
 async fn acquire_that_is_only_visible_issues_nothing() {
     let world = world();
-    hang_the_log(&world);
+    world.store.hang_the_log();
     let node = world.start(world.only(5));
     world.pass(second(5)).await;
     assert!(!world.row(5).await.free, "the row shows our lease");
@@ -68,7 +56,7 @@ async fn rotation_that_is_only_visible_keeps_the_old_lane() {
     world.pass(second(5)).await;
     let lane = node.lane();
     world.issue(&node, "order", 10).await;
-    hang_the_log(&world);
+    world.store.hang_the_log();
     node.clock.step(-5_000);
     // It wakes the keeper.
     let _ = node.issuer.next_id("order").await;
@@ -85,7 +73,7 @@ async fn rotation_that_is_only_visible_keeps_the_old_lane() {
 async fn crash_of_the_store_costs_a_node_at_most_its_row() {
     let world = world();
     let node = world.node().await;
-    hang_the_log(&world);
+    world.store.hang_the_log();
     world.pass(second(5)).await;
     world.store.crash();
     world.store.forgive();
@@ -102,7 +90,7 @@ async fn release_by_an_operator_is_reported_once_it_is_durable() {
     let holder = world.start(world.only(3));
     holder.issuer.leased().await;
     drop(holder);
-    hang_the_log(&world);
+    world.store.hang_the_log();
     let released = world.operator(world.settings()).release(3).await;
     assert!(world.row(3).await.free, "the row shows the release");
     assert!(released.is_err(), "{released:?}");
@@ -123,7 +111,7 @@ async fn move_of_the_layout_ends_with_acknowledged_writes() {
     let mut settings = world.settings();
     settings.layout = spec.build().expect("valid");
     let mut operator = world.operator(settings.clone());
-    hang_the_log(&world);
+    world.store.hang_the_log();
     operator.relayout().await.expect_err("no write is acknowledged");
     world.store.forgive();
     world.store.crash();
@@ -154,13 +142,10 @@ async fn foreign_reading_of_the_record_ends_no_node() {
     let world = world();
     let node = world.node().await;
     world.pass(second(5)).await;
-    let record = world.store.read_record("default").await.expect("up").expect("a record");
-    let mut foreign = record.clone();
-    foreign.words = "another layout".into();
-    assert!(world.store.swap_record("default", record.token, &foreign).await.expect("up"));
+    let words = world.swap_words("another layout").await;
     world.pass(second(60)).await;
     assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
-    assert!(world.store.swap_record("default", record.token, &record).await.expect("up"));
+    world.swap_words(&words).await;
     world.pass(second(6)).await;
     assert_eq!(node.status().trouble, None);
     world.issue(&node, "order", 10).await;

@@ -104,6 +104,11 @@ impl FaultyStore {
         self.faults.lock().expect("unpoisoned").push(fault);
     }
 
+    /// Holds the coming writes back in the store's memory: visible, and never acknowledged.
+    pub(super) fn hang_the_log(&self) {
+        (0..100).for_each(|_| self.fail_next(Fault::LostReply));
+    }
+
     /// Lets each coming swap be decided on, or no longer.
     pub(super) fn decide(&self, decide: Option<Decide>) {
         *self.decide.lock().expect("unpoisoned") = decide;

@@ -2,7 +2,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use tokio::time::Instant;
 
-use super::world::{NOW, World};
+use super::world::{NOW, World, second};
 use crate::{
     core::{
         issue::ClaimError,
@@ -15,10 +15,6 @@ use crate::{
 
 fn milliseconds() -> LayoutSpec {
     LayoutSpec::for_unit(TimeUnit::Millisecond)
-}
-
-fn second(count: u64) -> Duration {
-    Duration::from_secs(count)
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     faulty::Fault,
-    world::{NOW, World},
+    world::{NOW, World, second},
 };
 use crate::{
     core::{
@@ -24,10 +24,6 @@ fn spec() -> LayoutSpec {
 
 fn world() -> World {
     World::new(spec())
-}
-
-fn second(count: u64) -> Duration {
-    Duration::from_secs(count)
 }
 
 /// Other lanes and fewer workers, and IDs that are larger by so much time.

@@ -2,16 +2,9 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{
     faulty::Fault,
-    world::{Node, World},
+    world::{Node, world},
 };
-use crate::{
-    core::layout::{LayoutSpec, TimeUnit},
-    keeper::{IssueError, KeeperSettings, Released, Trouble},
-};
-
-fn world() -> World {
-    World::new(LayoutSpec::for_unit(TimeUnit::Millisecond))
-}
+use crate::keeper::{IssueError, KeeperSettings, Released, Trouble};
 
 fn only_one(settings: &mut KeeperSettings) {
     settings.max_worker = 1;

@@ -91,6 +91,23 @@ impl World {
         numbers
     }
 
+    /// The table is emptied, and the node issues what it has in hand.
+    async fn lose_segments(&self, node: &Node) {
+        self.store.lose_segments();
+        self.issue_all_in_hand(node).await;
+    }
+
+    async fn issue_all_in_hand(&self, node: &Node) {
+        let remaining = node.issuer.status().remaining;
+        self.issue(node, "order", u32::try_from(remaining).expect("few")).await;
+    }
+
+    /// The code stands in the table again, with this as its next number.
+    async fn put_back(&self, first: u64) {
+        let back = [NewSegment { code: "order".into(), first }];
+        self.store.create_segments("numbers", &back).await.expect("up");
+    }
+
     async fn next(&self, code: &str) -> u64 {
         let segments = self.store.segments().await.expect("up");
         segments.into_iter().find(|segment| segment.code == code).expect("there").next
@@ -326,11 +343,9 @@ async fn a_code_that_vanished_or_went_back_is_not_made_anew() {
     world.issue(&node, "order", 100).await;
     sleep(LONG).await;
     // As a backup that was put back.
-    let first = [NewSegment { code: "order".into(), first: 1 }];
     world.store.lose_segments();
-    world.store.create_segments("numbers", &first).await.expect("up");
-    let remaining = node.issuer.status().remaining;
-    world.issue(&node, "order", u32::try_from(remaining).expect("few")).await;
+    world.put_back(1).await;
+    world.issue_all_in_hand(&node).await;
     let error = node.issuer.next_id("order").await.expect_err("lost");
     let IssueError::NoLease { trouble: Trouble::StoreLost, .. } = error else { panic!("{error}") };
 }
@@ -342,9 +357,7 @@ async fn vanished_code_goes_on_once_it_is_back_with_higher_numbers() {
     world.issue(&node, "order", 100).await;
     sleep(LONG).await;
     let held = world.next("order").await;
-    world.store.lose_segments();
-    let remaining = node.issuer.status().remaining;
-    world.issue(&node, "order", u32::try_from(remaining).expect("few")).await;
+    world.lose_segments(&node).await;
     let lost = async || {
         for _ in 0..3 {
             let error = node.issuer.next_id("order").await.expect_err("lost");
@@ -352,12 +365,8 @@ async fn vanished_code_goes_on_once_it_is_back_with_higher_numbers() {
             sleep(LONG).await;
         }
     };
-    let come_back = async |first: u64| {
-        let back = [NewSegment { code: "order".into(), first }];
-        world.store.create_segments("numbers", &back).await.expect("up");
-    };
     lost().await;
-    come_back(held).await;
+    world.put_back(held).await;
     let _ = node.issuer.next_id("order").await;
     sleep(LONG).await;
     assert!(world.issue(&node, "order", 10).await[0] >= held);
@@ -366,11 +375,9 @@ async fn vanished_code_goes_on_once_it_is_back_with_higher_numbers() {
     // With lower ones, others may have had what lies between.
     sleep(LONG).await;
     let held = world.next("order").await;
-    world.store.lose_segments();
-    let remaining = node.issuer.status().remaining;
-    world.issue(&node, "order", u32::try_from(remaining).expect("few")).await;
+    world.lose_segments(&node).await;
     lost().await;
-    come_back(held - 1).await;
+    world.put_back(held - 1).await;
     lost().await;
     assert_eq!(world.next("order").await, held - 1, "looking reserves nothing");
     raise_code(&*world.store, "numbers", "order", 1_000).await.expect("raised");
@@ -415,13 +422,10 @@ async fn vanished_code_is_looked_for_without_claims() {
     world.issue(&node, "order", 100).await;
     sleep(LONG).await;
     let held = world.next("order").await;
-    world.store.lose_segments();
-    let remaining = node.issuer.status().remaining;
-    world.issue(&node, "order", u32::try_from(remaining).expect("few")).await;
+    world.lose_segments(&node).await;
     let _ = node.issuer.next_id("order").await.expect_err("lost");
     assert!(!node.issuer.status().issuing);
-    let back = [NewSegment { code: "order".into(), first: held }];
-    world.store.create_segments("numbers", &back).await.expect("up");
+    world.put_back(held).await;
     sleep(LONG).await;
     assert!(node.issuer.status().issuing, "{:?}", node.issuer.status());
 }

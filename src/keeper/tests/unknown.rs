@@ -1,15 +1,13 @@
 use std::time::Duration;
 
-use super::{faulty::Fault, world::World};
+use super::{
+    faulty::Fault,
+    world::{World, world},
+};
 use crate::{
-    core::layout::{LayoutSpec, TimeUnit},
     keeper::{IssueError, LeaseOperation, LeaseOutcome, Trouble},
     store::Store,
 };
-
-fn world() -> World {
-    World::new(LayoutSpec::for_unit(TimeUnit::Millisecond))
-}
 
 async fn held_rows(world: &World) -> usize {
     let rows = world.store.list().await.expect("up");

@@ -16,7 +16,7 @@ use crate::{
     core::{
         clock::{Clock, ManualClock},
         id::Id,
-        layout::LayoutSpec,
+        layout::{LayoutSpec, TimeUnit},
         lease::{Row, Token},
     },
     keeper::{
@@ -27,6 +27,15 @@ use crate::{
 };
 
 pub(super) const NOW: i64 = 1_763_650_000_000;
+
+/// Nodes with the default layout for milliseconds.
+pub(super) fn world() -> World {
+    World::new(LayoutSpec::for_unit(TimeUnit::Millisecond))
+}
+
+pub(super) fn second(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
 
 /// True time is the store's clock; each node's clock can be stepped apart from it.
 #[derive(Debug)]
@@ -120,6 +129,14 @@ impl World {
         let mut record = LayoutRecord::new(words, Token::from_bits(1), 0);
         record.complete = complete.iter().map(|key| (*key).to_owned()).collect();
         self.store.create_record(namespace, &record).await.expect("up");
+    }
+
+    /// Makes the namespace's record say these words; gives the ones that it said.
+    pub(super) async fn swap_words(&self, words: &str) -> String {
+        let record = self.store.read_record("default").await.expect("up").expect("a record");
+        let other = LayoutRecord { words: words.to_owned(), ..record.clone() };
+        assert!(self.store.swap_record("default", record.token, &other).await.expect("up"));
+        record.words
     }
 
     /// All rows of the namespace.
