@@ -67,10 +67,12 @@
 //!
 //! # Layers
 //!
-//! `core ← store ← keeper ← server ← cli`: each knows only those to its left.
+//! `core ← store ← keeper ← config ← server ← cli`: each knows only those to its left.
 
 #[cfg(feature = "server")]
 pub mod cli;
+#[cfg(feature = "server")]
+pub mod config;
 pub mod core;
 #[cfg(feature = "keeper")]
 pub mod keeper;

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use super::{Failure, output};
 use crate::{
-    server::config::{Config, ConfigError},
+    config::{Config, ConfigError},
     store::with_sources,
 };
 

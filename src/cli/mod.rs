@@ -19,12 +19,9 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 use clap::{Parser, Subcommand};
 
 use crate::{
+    config::{Config, ConfigError, FlagValue, Inputs, Mode, NamespaceConfig},
     keeper::{KeeperError, KeeperSettings},
-    server::{
-        NoFields,
-        config::{Config, ConfigError, FlagValue, Inputs, Mode, NamespaceConfig},
-        unknown_namespace,
-    },
+    server::{NoFields, unknown_namespace},
     store::{StoreError, with_sources},
 };
 

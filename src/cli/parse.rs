@@ -2,15 +2,13 @@
 
 use super::{Failure, keeper_of, output};
 use crate::{
+    config::{Config, ConfigError},
     core::{
         clock::{Clock, SystemClock},
         encoding::Encoding,
         preset::NamedLayout,
     },
-    server::{
-        ParsedId,
-        config::{Config, ConfigError},
-    },
+    server::ParsedId,
 };
 
 #[derive(Debug, clap::Args)]

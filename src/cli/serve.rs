@@ -6,8 +6,9 @@ use tokio::net::TcpListener;
 
 use super::Failure;
 use crate::{
+    config::Config,
     core::clock::SystemClock,
-    server::{ServeError, Service, config::Config, shutdown, telemetry},
+    server::{ServeError, Service, shutdown, telemetry},
     store,
     store::with_sources,
 };

@@ -4,12 +4,11 @@ use rand::{TryRng, rngs::SysRng};
 
 use super::{Failure, output};
 use crate::{
-    core::code::{CODE_PATTERN, is_valid_code},
-    server::{
-        TokenHash,
-        config::{NAMESPACE_PATTERN, is_namespace},
-        is_code_or_beginning,
+    core::{
+        code::{CODE_PATTERN, is_valid_code},
+        namespace::{NAMESPACE_PATTERN, is_valid_namespace},
     },
+    server::{TokenHash, is_code_or_beginning},
 };
 
 /// What every token begins with, so that it is known for one where it should not be.
@@ -34,7 +33,7 @@ fn name(text: &str) -> Result<String, String> {
 }
 
 fn namespace(text: &str) -> Result<String, String> {
-    checked(text, text.is_empty() || is_namespace(text), NAMESPACE_PATTERN)
+    checked(text, text.is_empty() || is_valid_namespace(text), NAMESPACE_PATTERN)
 }
 
 fn codes(text: &str) -> Result<String, String> {

@@ -28,6 +28,7 @@ pub mod instant;
 pub mod issue;
 pub mod layout;
 pub mod lease;
+pub mod namespace;
 #[cfg(raindrop_planted)]
 pub mod planted;
 #[cfg(not(raindrop_planted))]

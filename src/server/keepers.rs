@@ -4,8 +4,9 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{config::Config, issuer::NamespaceIssuer, metrics::Metrics};
+use super::{issuer::NamespaceIssuer, metrics::Metrics};
 use crate::{
+    config::Config,
     core::clock::Clock,
     keeper::{
         GivenBack, Issuer, Keeper, KeeperError, KeeperSettings, Released, SegmentIssuer,

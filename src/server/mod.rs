@@ -1,4 +1,4 @@
-//! The HTTP service: configuration, routes, metrics and the way it starts and stops.
+//! The HTTP service: routes, metrics and the way it starts and stops.
 //!
 //! [`Service::run`] takes its parts as arguments, so that tests own the listener, the store, the
 //! clock and the signal to stop.
@@ -8,8 +8,6 @@
 
 mod accept;
 mod auth;
-mod codes;
-pub mod config;
 mod connections;
 mod endpoints;
 mod front;
@@ -32,7 +30,6 @@ pub mod telemetry;
 
 pub use self::{
     auth::Auth,
-    codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
     connections::serve,
     endpoints::parse::{NoFields, ParsedId},
     issuer::NamespaceIssuer,
@@ -40,9 +37,14 @@ pub use self::{
     problem::{Problem, ProblemCode},
     router::router,
     run::{ServeError, Service},
-    state::{AppState, DEFAULT_NAMESPACE},
+    state::AppState,
 };
 pub(crate) use self::{
     auth::{TokenHash, is_code_or_beginning},
     state::unknown_namespace,
+};
+#[doc(no_inline)]
+pub use crate::{
+    config::{self, CodeConfig, Codes, LocatedText, WrongNamespace},
+    core::namespace::DEFAULT_NAMESPACE,
 };

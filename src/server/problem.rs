@@ -12,8 +12,8 @@ use utoipa::{
     openapi::{Object, ObjectBuilder, Type},
 };
 
-use super::codes::WrongNamespace;
 use crate::{
+    config::WrongNamespace,
     core::{id::InvalidId, issue::ClaimError, layout::BoundsError},
     keeper::{BackfillError, IssueError, Trouble},
     store::with_sources,

@@ -16,7 +16,6 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::{
     auth::{Caller, Known, authenticate},
-    config::CorsOrigins,
     endpoints::{
         bounds::bounds,
         cluster::cluster,
@@ -32,6 +31,7 @@ use super::{
     problem::{Problem, ProblemCode},
     state::AppState,
 };
+use crate::config::CorsOrigins;
 
 /// Every route, as metrics name them.
 pub(super) const ROUTES: [&str; 10] = [

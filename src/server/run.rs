@@ -6,7 +6,6 @@ use tokio::{net::TcpListener, time::Instant};
 
 use super::{
     auth::{Auth, Hangups},
-    config::{Config, ConfigError, Mode, hide_password},
     connections::{serve, serve_admin},
     issuer::NamespaceIssuer,
     keepers::{Ended, Keepers},
@@ -15,6 +14,7 @@ use super::{
     supervisor::{Supervised, Supervisor, Task},
 };
 use crate::{
+    config::{Config, ConfigError, Mode, hide_password},
     core::{clock::Clock, instant::format_unix_ms_or_year},
     keeper::{
         Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, Trouble, catch_panic,

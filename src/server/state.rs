@@ -13,20 +13,16 @@ use tokio::sync::Mutex;
 
 use super::{
     auth::Auth,
-    codes::Codes,
-    config::HttpConfig,
     issuer::NamespaceIssuer,
     metrics::Metrics,
     problem::{Problem, ProblemCode, RETRY_UNKNOWN},
 };
 use crate::{
+    config::{Codes, HttpConfig},
     core::clock::Clock,
     keeper::Backfill,
     store::{ListedRow, Store, StoreError, with_sources},
 };
-
-/// The namespace of requests that name none.
-pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// Says which namespaces there are instead.
 pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {

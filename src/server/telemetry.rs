@@ -12,10 +12,8 @@ use prometheus::IntCounter;
 use tracing::{Subscriber, field};
 use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt};
 
-use super::{
-    config::{LogConfig, LogFormat},
-    log_writer::LogWriter,
-};
+use super::log_writer::LogWriter;
+use crate::config::{LogConfig, LogFormat};
 
 /// How long the end of the process waits for lines that are not written yet.
 const FLUSHED_WITHIN: Duration = Duration::from_secs(1);

@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use super::{Failure, output, table};
 use crate::{
+    config::Config,
     core::{code::is_valid_code, instant::format_unix_ms, segment::SegmentSpec},
     keeper::SegmentSettings,
-    server::config::Config,
     store::{ListedSegment, Store, StoreError},
 };
 

@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Failure, block_on, output, table::table};
 use crate::{
+    config::{Config, DURATION_FORM, parse_duration},
     core::clock::SystemClock,
-    server::config::{Config, DURATION_FORM, parse_duration},
     store,
 };
 

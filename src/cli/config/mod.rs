@@ -6,11 +6,9 @@ use std::{fmt::Write, fs, path::PathBuf};
 
 use super::{Failure, output};
 use crate::{
+    config::{Config, ConfigError},
     core::clock::{Clock, SystemClock},
-    server::{
-        Auth,
-        config::{Config, ConfigError},
-    },
+    server::Auth,
 };
 
 #[derive(Debug, clap::Args)]

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use super::{CLAIM, Printer, WITHIN};
 use crate::{
     cli::{Failure, output},
+    config::Config,
     core::{
         clock::SystemClock,
         issue::{ClaimError, Run},
     },
     keeper::{IssueError, Issuer, Keeper, KeeperSettings, NoObserver, Released},
-    server::config::Config,
     store::{self, with_sources},
 };
 

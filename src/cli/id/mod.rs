@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use super::{Failure, block_on, namespace_of, output, parse::encoding};
 use crate::{
+    config::{Config, Mode},
     core::{
         encoding::{Encoder, Encoding},
         id::Id,
         instant::parse_unix_ms,
     },
-    server::{
-        config::{Config, Mode},
-        telemetry,
-    },
+    server::telemetry,
 };
 
 /// How long a lease or a block is waited for.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::Printer;
 use crate::{
     cli::Failure,
+    config::Config,
     core::clock::SystemClock,
     keeper::{Backfill, BackfillError, KeeperSettings, NoObserver},
-    server::config::Config,
     store,
 };
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{CLAIM, Printer, WITHIN};
 use crate::{
     cli::{Failure, output},
+    config::Config,
     core::{clock::SystemClock, issue::ClaimError},
     keeper::{IssueError, NoObserver, SegmentIssuer, SegmentKeeper, SegmentSettings},
-    server::config::Config,
     store::{self, with_sources},
 };
 

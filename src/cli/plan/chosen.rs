@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use crate::{
     cli::{Failure, keeper_of},
+    config::{Config, ConfigError},
     core::{
         instant::parse_unix_ms,
         layout::{Layout, LayoutSpec, TimeUnit},
+        namespace::DEFAULT_NAMESPACE,
         preset::Preset,
         violation::Violations,
     },
     keeper::LeaseTimes,
-    server::{
-        DEFAULT_NAMESPACE,
-        config::{Config, ConfigError},
-    },
 };
 
 /// A preset or widths of one's own; the configured layout when none is given.

@@ -12,8 +12,8 @@ use std::io::IsTerminal;
 use self::{chosen::LayoutArguments, facts::Plan, style::Style};
 use super::{Failure, output};
 use crate::{
+    config::{Config, ConfigError},
     core::clock::{Clock, SystemClock},
-    server::config::{Config, ConfigError},
 };
 
 #[derive(Debug, clap::Args)]

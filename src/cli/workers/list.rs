@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::{Failure, output};
 use crate::{
     cli::table::table,
+    config::Config,
     core::{instant::format_unix_ms, layout::Layout},
     keeper::KeeperSettings,
-    server::config::Config,
     store::{ListedRow, Scope, Store, StoreError},
 };
 

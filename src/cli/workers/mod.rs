@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use super::{Failure, block_on, keeper_of, output};
 use crate::{
-    core::clock::SystemClock,
+    config::Config,
+    core::{clock::SystemClock, namespace::DEFAULT_NAMESPACE},
     keeper::{Operator, OperatorError},
-    server::{DEFAULT_NAMESPACE, config::Config},
     store::{self, Store},
 };
 

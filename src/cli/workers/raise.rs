@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{Failure, say};
 use crate::{
+    config::{DURATION_FORM, parse_duration},
     core::instant::format_unix_ms,
     keeper::{LeaseTimes, Operator},
-    server::config::{DURATION_FORM, parse_duration},
 };
 
 /// No lease has a longer window.

@@ -10,9 +10,12 @@ use axum::{
 };
 
 use super::tokens::Rights;
-use crate::server::{
-    problem::{Problem, ProblemCode},
-    state::{AppState, DEFAULT_NAMESPACE},
+use crate::{
+    core::namespace::DEFAULT_NAMESPACE,
+    server::{
+        problem::{Problem, ProblemCode},
+        state::AppState,
+    },
 };
 
 /// What the bearer of a token that may not do this is told (RFC 6750).

@@ -6,8 +6,8 @@ use config::{Map, Value, ValueKind};
 
 use super::tokens::{Rights, Token, TokenHash, Tokens, is_code_or_beginning};
 use crate::{
+    config::{ConfigError, ConfigProblem, Source, read_toml, text_of},
     core::code::{CODE_PATTERN, is_valid_code},
-    server::config::{ConfigError, ConfigProblem, Source, read_toml, text_of},
 };
 
 /// The list of tokens.

@@ -20,10 +20,10 @@ pub(super) use self::{
     reload::Hangups,
 };
 use super::{
-    config::{Config, ConfigError},
     problem::{Problem, ProblemCode},
     state::AppState,
 };
+use crate::config::{Config, ConfigError};
 
 /// What a request without a token is told (RFC 6750).
 const MISSING: &str = r#"Bearer realm="raindrop""#;

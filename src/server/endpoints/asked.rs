@@ -4,6 +4,7 @@ use axum::http::request::Parts;
 
 use super::{past::Past, texts::Texts};
 use crate::{
+    config::WrongNamespace,
     core::{
         code::{CODE_PATTERN, is_valid_code},
         encoding::{Encoder, Encoding},
@@ -13,7 +14,6 @@ use crate::{
     server::{
         accept::prefers_text,
         auth::Caller,
-        codes::WrongNamespace,
         issuer::NamespaceIssuer,
         params::{Params, invalid},
         problem::{Problem, ProblemCode},

@@ -11,14 +11,14 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    core::{instant::parse_unix_ms, layout::Bounds},
+    core::{instant::parse_unix_ms, layout::Bounds, namespace::DEFAULT_NAMESPACE},
     server::{
         auth::Caller,
         endpoints::parse::no_fields,
         openapi::{About, Kind, shared, with},
         params::{Params, invalid},
         problem::Problem,
-        state::{AppState, DEFAULT_NAMESPACE},
+        state::AppState,
     },
 };
 

@@ -11,20 +11,21 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
+    config::{LocatedText, WrongNamespace},
     core::{
         id::Id,
         instant::format_unix_ms,
         layout::{Layout, Parsed, TooLong},
+        namespace::DEFAULT_NAMESPACE,
         preset::NamedLayout,
     },
     server::{
         auth::Caller,
-        codes::{LocatedText, WrongNamespace},
         endpoints::asked::read_encoding,
         openapi::{About, Kind, shared, with},
         params::{Params, invalid},
         problem::{Problem, ProblemCode},
-        state::{AppState, DEFAULT_NAMESPACE},
+        state::AppState,
     },
 };
 

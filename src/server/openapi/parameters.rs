@@ -7,9 +7,11 @@ use utoipa::openapi::{
 };
 
 use super::{About, about::text};
-use crate::{
-    core::{code::CODE_PATTERN, encoding::Encoding, preset::NamedLayout},
-    server::{config::NAMESPACE_PATTERN, state::DEFAULT_NAMESPACE},
+use crate::core::{
+    code::CODE_PATTERN,
+    encoding::Encoding,
+    namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN},
+    preset::NamedLayout,
 };
 
 /// What the parameters of a service depend on.

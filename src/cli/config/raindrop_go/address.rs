@@ -1,6 +1,6 @@
 //! Addresses of raindrop-Go's databases as store addresses.
 
-use crate::server::config::percent_encode;
+use crate::config::percent_encode;
 
 /// A store address made of another.
 #[derive(Debug, PartialEq, Eq)]

@@ -17,11 +17,11 @@ use self::{
     original::Original,
 };
 use crate::{
+    config::{Config, ConfigProblem, Inputs, Key},
     core::{
         instant::{format_unix_ms_short, parse_unix_ms},
         layout::TimeUnit,
     },
-    server::config::{Config, ConfigProblem, Inputs, Key},
 };
 
 /// The table that raindrop-Go uses unless told another; also our own default, with other columns.

@@ -3,22 +3,17 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    ConfigProblem, EffectiveSetting, Mode, Source,
+    CodeConfig, Codes, ConfigProblem, EffectiveSetting, Mode, Source,
     layers::CodeEntry,
     namespace::NamespaceRead,
     reader::{Reader, whole_number},
     segment,
 };
-use crate::{
-    core::{
-        code::{CODE_PATTERN, is_valid_code},
-        id::Id,
-        segment::SegmentSpec,
-    },
-    server::{
-        DEFAULT_NAMESPACE,
-        codes::{CodeConfig, Codes},
-    },
+use crate::core::{
+    code::{CODE_PATTERN, is_valid_code},
+    id::Id,
+    namespace::DEFAULT_NAMESPACE,
+    segment::SegmentSpec,
 };
 
 /// What an entry may say.

@@ -10,9 +10,10 @@ use super::{
     worker,
 };
 use crate::{
-    core::{instant::format_unix_ms_short, worker_id::WorkerIdSource},
+    core::{
+        instant::format_unix_ms_short, namespace::DEFAULT_NAMESPACE, worker_id::WorkerIdSource,
+    },
     keeper::{KeeperSettings, SegmentSettings},
-    server::DEFAULT_NAMESPACE,
 };
 
 /// One namespace.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::state::DEFAULT_NAMESPACE;
+use crate::core::namespace::DEFAULT_NAMESPACE;
 
 /// A configured code.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use std::{
 };
 
 use super::{
-    Mode, issue,
+    CodeConfig, Mode, issue,
     keys::{KEYS, Key, Scope},
     namespace::NamespaceRead,
     reader::Reader,
 };
-use crate::{core::segment::SegmentSpec, keeper::SegmentSettings, server::codes::CodeConfig};
+use crate::{core::segment::SegmentSpec, keeper::SegmentSettings};
 
 /// What a segment namespace uses beside the `segment` section.
 const USED: [&str; 5] = ["mode", "issue.max_wait", "codes.max", "codes.shared", "codes.allow"];

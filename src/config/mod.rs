@@ -5,6 +5,7 @@
 //! Each namespace is read by the same sections, from its own keys and those it inherits.
 
 mod auth;
+mod code_entries;
 mod codes;
 mod duration;
 mod host;
@@ -28,10 +29,9 @@ mod store;
 mod tests;
 mod worker;
 
-pub(super) use self::layers::{read_toml, text_of};
-pub(crate) use self::names::{NAMESPACE_PATTERN, is_namespace};
 pub use self::{
     auth::AuthConfig,
+    codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
     host::Host,
     http::{CorsOrigins, HttpConfig},
     keys::{KEYS, Key, Scope},
@@ -44,10 +44,10 @@ pub use self::{
 };
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},
+    layers::{read_toml, text_of},
     secret::percent_encode,
 };
 use self::{layers::Layers, reader::Reader};
-use super::codes::Codes;
 use crate::{
     keeper::{KeeperSettings, SegmentSettings},
     store::StoreSettings,
@@ -99,7 +99,7 @@ impl Config {
         }
         let store = store::read(&mut reader, &namespaces);
         let mut of_codes = Vec::new();
-        let codes = codes::read(&mut reader, &mut namespaces, &mut of_codes);
+        let codes = code_entries::read(&mut reader, &mut namespaces, &mut of_codes);
         let mut effective = Vec::new();
         let namespaces: Vec<NamespaceConfig> = namespaces
             .into_iter()

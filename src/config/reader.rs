@@ -8,7 +8,7 @@ use super::{
     layers::{CodeEntry, Given, GivenValue, Layers},
     secret::hide_password,
 };
-use crate::{core::violation::Violation, server::DEFAULT_NAMESPACE};
+use crate::core::{namespace::DEFAULT_NAMESPACE, violation::Violation};
 
 /// Reads typed values. A bad value is noted and replaced by the default, so that reading goes on.
 ///

@@ -11,10 +11,10 @@ use config::{Environment, File, FileFormat, Map, Source as _, Value, ValueKind};
 use super::{
     ConfigProblem, Host, Source,
     keys::{Key, Scope, variable},
-    names::{CODES, NAMESPACE_PATTERN, NAMESPACES, is_namespace, is_section, known_beside, split},
+    names::{CODES, NAMESPACES, is_section, known_beside, split},
     spelling::{FILE_VARIABLE, corrected, has_prefix},
 };
-use crate::server::DEFAULT_NAMESPACE;
+use crate::core::namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace};
 
 /// Everything that a configuration is made of, so that loading touches nothing else.
 #[derive(Clone, Debug, Default)]
@@ -224,7 +224,7 @@ impl Layers {
         } else {
             format!("named by a text that matches {NAMESPACE_PATTERN}")
         };
-        let is_valid = name != DEFAULT_NAMESPACE && is_namespace(name);
+        let is_valid = name != DEFAULT_NAMESPACE && is_valid_namespace(name);
         if !is_valid {
             self.value_problem(&format!("{NAMESPACES}.{name}"), "{…}".into(), source, allowed);
         }
@@ -255,7 +255,7 @@ impl Layers {
 }
 
 /// Reads a file of keys; nothing of what it says is told when it cannot be read.
-pub(in crate::server) fn read_toml(path: &Path) -> Result<Map<String, Value>, ConfigProblem> {
+pub(crate) fn read_toml(path: &Path) -> Result<Map<String, Value>, ConfigProblem> {
     let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
     let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
     File::from_str(&text, FileFormat::Toml).collect().map_err(|error| {
@@ -268,7 +268,7 @@ pub(in crate::server) fn read_toml(path: &Path) -> Result<Map<String, Value>, Co
 }
 
 /// The text of a value; lists and tables in short.
-pub(in crate::server) fn text_of(kind: &ValueKind) -> String {
+pub(crate) fn text_of(kind: &ValueKind) -> String {
     match kind {
         // Keeps the point of 3.0, which is no whole number.
         ValueKind::Float(number) => format!("{number:?}"),

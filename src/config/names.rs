@@ -6,8 +6,6 @@ use super::keys::{KEYS, Key};
 pub(super) const NAMESPACES: &str = "namespaces";
 /// The list of codes.
 pub(super) const CODES: &str = "code";
-/// What a namespace may be named.
-pub(crate) const NAMESPACE_PATTERN: &str = "[a-z][a-z0-9_]{0,31}";
 
 /// The namespace of a dotted name, and the rest: `orders` and `lease.ttl` of
 /// `namespaces.orders.lease.ttl`.
@@ -48,12 +46,4 @@ pub(super) fn is_section(name: &str) -> bool {
     let (namespace, rest) = split(name);
     let is_whole = rest.is_empty() && namespace.is_some();
     name == NAMESPACES || is_whole || KEYS.iter().any(|key| in_section(key.name, rest))
-}
-
-/// Whether a namespace may have this name.
-pub(crate) fn is_namespace(name: &str) -> bool {
-    let rest = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    (1..=32).contains(&name.len())
-        && name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name.bytes().all(rest)
 }
