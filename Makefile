@@ -26,7 +26,7 @@ SLOW ?= 10000
 CASES ?= 20000
 SEED ?= $(shell date +%s)
 
-.PHONY: help build test model-test simulation mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models mysql-test \
+.PHONY: help build test every-test model-test simulation mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models mysql-test \
 	api-test chart-test image-test bench bench-http bench-lint lint fmt doc ci
 
 help:
@@ -36,6 +36,9 @@ build: ## the release binary, target/release/raindrop
 	$(CARGO) build --release --locked
 
 test: ## every test there is; starts private database servers, installing them if need be
+	@tests/summary.sh $(MAKE) --no-print-directory every-test
+
+every-test:
 	$(CARGO) test --locked
 	$(CARGO) build --locked --no-default-features --examples
 	$(CARGO) test --locked --no-default-features --lib --test embed
