@@ -2,6 +2,7 @@
 
 pub mod constants;
 pub mod machine;
+pub mod number;
 pub mod plot;
 pub mod report;
 pub mod rounds;

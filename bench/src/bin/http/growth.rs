@@ -98,18 +98,16 @@ impl<'a> Growth<'a> {
 
     /// Requests a second.
     pub(crate) fn plot_requests(&self) -> String {
-        let x = Axis { label: "connections", logarithmic: true };
-        let y = Axis { label: "thousand requests/s", logarithmic: false };
-        let lines_drawn = self.lines(|figures| Some(figures.median(requests_per_second)? / 1e3));
-        lines("Throughput of /id by connections, one core", x, y, &lines_drawn)
+        let y = Axis::Linear("thousand requests/s");
+        let drawn = self.lines(|figures| Some(figures.median(requests_per_second)? / 1e3));
+        lines("Throughput of /id by connections, one core", "connections", y, &drawn)
     }
 
     /// IDs a second.
     pub(crate) fn plot_ids(&self) -> String {
-        let x = Axis { label: "n", logarithmic: true };
-        let y = Axis { label: "million IDs/s", logarithmic: true };
-        let lines_drawn = self.lines(|figures| Some(figures.ids_per_second()? / 1e6));
-        lines("Throughput of /ids by batch size, one core", x, y, &lines_drawn)
+        let y = Axis::Logarithmic("million IDs/s");
+        let drawn = self.lines(|figures| Some(figures.ids_per_second()? / 1e6));
+        lines("Throughput of /ids by batch size, one core", "n", y, &drawn)
     }
 
     fn lines(&self, value: impl Fn(&Figures) -> Option<f64>) -> Vec<Line> {

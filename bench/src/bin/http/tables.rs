@@ -1,5 +1,7 @@
 //! Rows of the report.
 
+use raindrop_bench::number::grouped;
+
 use super::{
     figures::{Case, Figures, cpu, generator_busy, latency, requests_per_second, server_busy},
     load::Measured,
@@ -47,16 +49,7 @@ pub(crate) fn row(case: &Case<'_>, figures: &Figures, axum: Option<&Figures>) ->
 
 /// A figure, with its thousands set apart; a dash where there is none.
 pub(crate) fn whole(figure: Option<f64>) -> String {
-    let Some(figure) = figure else { return "–".to_owned() };
-    let digits = format!("{figure:.0}");
-    let mut apart = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            apart.push('\u{202f}');
-        }
-        apart.push(digit);
-    }
-    apart
+    figure.map_or_else(|| "–".to_owned(), grouped)
 }
 
 /// A figure with two decimals.
@@ -71,15 +64,4 @@ fn percent(figure: Option<f64>) -> String {
 /// Bytes as MiB.
 pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / f64::from(1 << 20))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_readable() {
-        let shown = [Some(7.6), Some(1234.0), Some(1_234_567.0), None].map(whole);
-        assert_eq!(shown, ["8", "1\u{202f}234", "1\u{202f}234\u{202f}567", "–"]);
-    }
 }

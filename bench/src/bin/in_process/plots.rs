@@ -53,13 +53,11 @@ fn grown(figures: &Figures, names: &[&str], sizes: &[u32]) -> Vec<Line> {
 }
 
 fn batches(figures: &Figures) -> String {
-    let x = Axis { label: "IDs in a claim", logarithmic: true };
-    let y = Axis { label: "ns for each ID", logarithmic: true };
-    lines("Claims of several IDs", x, y, &grown(figures, &[BATCH, &growth::batch_peer()], &BATCHES))
+    let drawn = grown(figures, &[BATCH, &growth::batch_peer()], &BATCHES);
+    lines("Claims of several IDs", "IDs in a claim", Axis::Logarithmic("ns for each ID"), &drawn)
 }
 
 fn codes(figures: &Figures) -> String {
-    let x = Axis { label: "codes in use", logarithmic: true };
-    let y = Axis { label: "ns for one ID", logarithmic: false };
-    lines("One ID by the number of codes", x, y, &grown(figures, &[HANDLE, NAMED], &CODES))
+    let drawn = grown(figures, &[HANDLE, NAMED], &CODES);
+    lines("One ID by the number of codes", "codes in use", Axis::Linear("ns for one ID"), &drawn)
 }
