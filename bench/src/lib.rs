@@ -1,6 +1,6 @@
-//! What both benchmarks share: rounds that alternate, a report with targets, and plots.
+//! What both benchmarks share: alternating rounds, a report with targets, and plots.
 
-pub mod constants;
+pub mod bare_server;
 pub mod machine;
 pub mod number;
 pub mod plot;

@@ -94,11 +94,8 @@ pub enum Axis<'a> {
     Logarithmic(&'a str),
 }
 
-/// Draws lines over a logarithmic horizontal axis, with a legend.
-///
-/// # Panics
-///
-/// If there are no points, or a coordinate on a logarithmic axis is not positive.
+/// Draws lines over a logarithmic horizontal axis, with a legend. Values on a logarithmic axis have
+/// to be positive.
 pub fn lines(title: &str, x: &str, y: Axis<'_>, lines: &[Line]) -> String {
     let names: Vec<_> = lines.iter().map(|line| line.name.as_str()).collect();
     let values = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
@@ -118,7 +115,9 @@ where
     Y: AsRangedCoord<Value = f64>,
     Y::CoordDescType: ValueFormatter<f64>,
 {
-    let x = lines[0].points.iter().map(|point| point.0).collect();
+    let mut x: Vec<_> = lines.iter().flat_map(|line| &line.points).map(|point| point.0).collect();
+    x.sort_by(f64::total_cmp);
+    x.dedup();
     let mut chart = ChartBuilder::on(area)
         .margin(10)
         .margin_right(30)
@@ -144,19 +143,20 @@ where
     Ok(())
 }
 
-/// A logarithmic axis with ticks at these values, which ascend; it ends at the first and last.
+/// Returns a logarithmic axis from the first to the last of these ticks, which ascend.
 fn logarithmic(
     ticks: Vec<f64>,
 ) -> impl AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>> {
-    (ticks[0]..ticks[ticks.len() - 1]).log_scale().with_key_points(ticks)
+    let (first, last) = (ticks.first().copied(), ticks.last().copied());
+    (first.unwrap_or(1.0)..last.unwrap_or(1.0)).log_scale().with_key_points(ticks)
 }
 
-/// The shortest text of a value on an axis.
+/// Formats a value on an axis.
 fn tick(value: f64) -> String {
     if value.fract() == 0.0 { grouped(value) } else { value.to_string() }
 }
 
-/// Draws the title, the legend and below them whatever `plot` draws into an area of this height.
+/// Draws the title, the legend and, below them, a plot of this height.
 fn draw(title: &str, legend: &[&str], height: u32, plot: impl Fn(&Area<'_>) -> Drawn) -> String {
     let mut svg = String::new();
     let mut drawn = || -> Drawn {
@@ -199,5 +199,16 @@ mod tests {
         let bar = Bar { label: "a < b & c".to_owned(), value: 1.0, kind: 0 };
         let drawn = bars("t", "ns", &["kind"], &[bar]);
         assert!(drawn.contains("a &lt; b &amp; c"), "{drawn}");
+    }
+
+    #[test]
+    fn plots_may_lack_points() {
+        for points in [vec![], vec![(8.0, 5.0)]] {
+            for axis in [Axis::Linear("y"), Axis::Logarithmic("y")] {
+                let line = Line { name: "line".to_owned(), points: points.clone() };
+                assert!(lines("t", "x", axis, &[line]).ends_with("</svg>\n"));
+            }
+        }
+        assert!(bars("t", "ns", &["kind"], &[]).ends_with("</svg>\n"));
     }
 }
