@@ -2,7 +2,7 @@
 
 use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
 
-use nix::unistd::geteuid;
+use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use super::{

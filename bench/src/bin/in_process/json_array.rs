@@ -67,21 +67,19 @@ fn write_range(text: &mut Vec<u8>, run: Run) {
 }
 
 fn write_each(text: &mut Vec<u8>, run: Run) {
-    text.push(b'[');
-    for id in run {
-        text.push(b'"');
-        write_decimal(text, id);
-        text.extend_from_slice(b"\",");
-    }
-    close(text);
+    write_ids(text, run, write_decimal);
 }
 
 fn write_by_itoa(text: &mut Vec<u8>, run: Run) {
     let mut digits = itoa::Buffer::new();
+    write_ids(text, run, |text, id| text.extend_from_slice(digits.format(id.get()).as_bytes()));
+}
+
+fn write_ids(text: &mut Vec<u8>, run: Run, mut write: impl FnMut(&mut Vec<u8>, Id)) {
     text.push(b'[');
     for id in run {
         text.push(b'"');
-        text.extend_from_slice(digits.format(id.get()).as_bytes());
+        write(text, id);
         text.extend_from_slice(b"\",");
     }
     close(text);
