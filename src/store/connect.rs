@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 #[cfg(feature = "redis")]
 use super::redis;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 use super::sql;
 use super::{MemoryStore, Store, StoreError};
 use crate::core::clock::{Clock, ManualClock};
@@ -38,6 +38,14 @@ impl StoreSettings {
             max_connections: 2,
             timeout: Duration::from_secs(3),
         }
+    }
+}
+
+impl StoreSettings {
+    /// The error for an address that cannot be used, without its password.
+    pub(super) fn unusable(&self, reason: impl fmt::Display) -> StoreError {
+        let address = describe(&self.url);
+        StoreError::Unusable(format!("the store's address {address} cannot be used: {reason}"))
     }
 }
 
@@ -140,46 +148,35 @@ fn store(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Stor
     match scheme {
         "memory" if settings.url == "memory:" => Ok(Arc::new(MemoryStore::new(clock))),
         #[cfg(feature = "mysql")]
-        "mysql" | "mariadb" => sql::mysql(settings),
+        "mysql" | "mariadb" => Ok(Arc::new(sql::SqlStore::<sql::mysql::MySql>::new(settings)?)),
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => sql::postgres(settings),
-        #[cfg(feature = "sqlite")]
-        "sqlite" => sql::sqlite(settings),
-        #[cfg(feature = "redis")]
-        "redis" | "rediss" => redis::store(settings),
-        #[cfg(not(feature = "mysql"))]
-        "mysql" | "mariadb" => Err(unknown(&settings.url, "this build is without MySQL")),
-        #[cfg(not(feature = "postgres"))]
         "postgres" | "postgresql" => {
-            Err(unknown(&settings.url, "this build is without PostgreSQL"))
+            Ok(Arc::new(sql::SqlStore::<sql::postgres::Postgres>::new(settings)?))
         }
-        #[cfg(not(feature = "redis"))]
-        "redis" | "rediss" => Err(unknown(&settings.url, "this build is without Redis")),
-        #[cfg(not(feature = "sqlite"))]
-        "sqlite" => Err(unknown(&settings.url, "this build is without SQLite")),
-        _ => Err(unknown(&settings.url, "no such kind of store is known")),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => Ok(Arc::new(sql::SqlStore::<sql::sqlite::Sqlite>::new(settings)?)),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => Ok(Arc::new(redis::RedisStore::new(settings)?)),
+        _ => Err(settings.unusable(unknown(scheme))),
     }
 }
 
-fn unknown(url: &str, reason: &str) -> StoreError {
-    let mut allowed = vec!["memory:"];
-    if cfg!(feature = "mysql") {
-        allowed.push("mysql://");
-    }
-    if cfg!(feature = "postgres") {
-        allowed.push("postgres://");
-    }
-    if cfg!(feature = "redis") {
-        allowed.extend(["redis://", "rediss://"]);
-    }
-    if cfg!(feature = "sqlite") {
-        allowed.push("sqlite://");
-    }
-    StoreError::Unusable(format!(
-        "the store's address {} cannot be used: {reason}; it must begin with {}",
-        describe(url),
-        allowed.join(", "),
-    ))
+/// Why no store has this scheme.
+fn unknown(scheme: &str) -> String {
+    let engines: [(&str, bool, &[&str]); 4] = [
+        ("MySQL", cfg!(feature = "mysql"), &["mysql", "mariadb"]),
+        ("PostgreSQL", cfg!(feature = "postgres"), &["postgres", "postgresql"]),
+        ("Redis", cfg!(feature = "redis"), &["redis", "rediss"]),
+        ("SQLite", cfg!(feature = "sqlite"), &["sqlite"]),
+    ];
+    let engine = engines.iter().find(|(.., schemes)| schemes.contains(&scheme));
+    let reason = match engine {
+        Some((engine, false, _)) => format!("this build is without {engine}"),
+        _ => "no such kind of store is known".to_owned(),
+    };
+    let built = engines.iter().filter(|(_, is_built, _)| *is_built);
+    let schemes = built.flat_map(|(.., schemes)| schemes.iter().map(|name| format!(", {name}://")));
+    format!("{reason}; it must begin with memory:{}", schemes.collect::<String>())
 }
 
 #[cfg(test)]

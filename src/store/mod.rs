@@ -13,15 +13,15 @@
 mod connect;
 mod error;
 mod memory;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqlite"))]
+#[cfg(any(feature = "redis", feature = "sql"))]
 mod pool;
 mod record;
 #[cfg(feature = "redis")]
 mod redis;
 mod segment;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 mod sql;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqlite"))]
+#[cfg(any(feature = "redis", feature = "sql"))]
 mod value;
 
 use async_trait::async_trait;

@@ -11,8 +11,7 @@ macro_rules! scripts {
     ($($name:ident $file:literal)*) => {$(
         pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
             Script::new(concat!(
-                include_str!("scripts/now.lua"),
-                include_str!("scripts/record.lua"),
+                include_str!("scripts/common.lua"),
                 include_str!(concat!("scripts/", $file))
             ))
         });

@@ -9,11 +9,11 @@ use sqlx::{
 
 use super::{
     connections::Connections,
-    engine::{Arg, Engine, Failure, MigrationFile, Statements as _},
+    engine::{Engine, Failure, MigrationFile, Session},
 };
 use crate::store::{
     StoreError,
-    value::{Reader, Value},
+    value::{Reader, values},
 };
 
 /// sqlx's.
@@ -82,11 +82,11 @@ impl<'a, E: Engine> Schema<'a, E> {
         expected: &[&str],
         strictness: Strictness,
     ) -> Result<bool, StoreError> {
-        let rows = self.connections.fetch(E::DIALECT.columns, &[Arg::Text(table)]).await?;
-        let mut found = BTreeSet::new();
-        for row in rows {
-            found.insert(Reader::new("columns", table, row).text("name")?);
-        }
+        let rows = self.connections.run(E::DIALECT.columns, &values![table]).await?.rows;
+        let found: BTreeSet<String> = rows
+            .into_iter()
+            .map(|row| Reader::new("columns", table, row).get("name"))
+            .collect::<Result<_, _>>()?;
         if found.is_empty() {
             return Ok(false);
         }
@@ -121,10 +121,8 @@ impl<'a, E: Engine> Schema<'a, E> {
             return Ok(BTreeSet::new());
         }
         let sql = format!("SELECT version FROM {} WHERE success = TRUE", self.quoted);
-        let rows = self.connections.fetch(&sql, &[]).await?;
-        rows.into_iter()
-            .map(|row: Vec<Value>| Reader::new(&self.bookkeeping, "", row).integer("version"))
-            .collect()
+        let rows = self.connections.run(&sql, &[]).await?.rows;
+        rows.into_iter().map(|row| Reader::new(&self.bookkeeping, "", row).get("version")).collect()
     }
 }
 
@@ -152,15 +150,11 @@ fn migrator(migrations: &[MigrationFile], table: &str, bookkeeping: &str) -> Mig
 
 /// Applies what is missing. A migration that was cut short is run again: each is harmless when
 /// it is repeated.
-pub(super) async fn apply<E>(
-    connection: &mut E::Connection,
+pub(super) async fn apply(
+    connection: &mut (impl Session + Migrate),
     migrator: &Migrator,
     bookkeeping: &str,
-) -> Result<(), Failure>
-where
-    E: Engine,
-    E::Connection: Migrate,
-{
+) -> Result<(), Failure> {
     connection.ensure_migrations_table(bookkeeping).await?;
     let cut_short = format!("DELETE FROM {bookkeeping} WHERE success = FALSE");
     connection.run(&cut_short, &[]).await?;

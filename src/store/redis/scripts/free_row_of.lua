@@ -3,7 +3,7 @@ local start = 0
 while true do
   local workers = redis.call('ZREVRANGE', KEYS[1], start, start + 999)
   if #workers == 0 then
-    return { now, {} }
+    return {}
   end
   start = start + 1000
   local expiries = redis.call('ZMSCORE', KEYS[2], unpack(workers))
@@ -12,8 +12,7 @@ while true do
     if is_free and worker >= ARGV[2] and worker <= ARGV[3] then
       local row = ARGV[1] .. worker
       if redis.call('HGET', row, 'holder') == ARGV[4] then
-        return { now, { { worker, unpack(redis.call('HMGET', row, 'token', 'holder', 'lane',
-          'marks', 'heartbeat_at', 'expires_at')) } } }
+        return { row_fields(row, worker) }
       end
     end
   end

@@ -10,12 +10,8 @@ while #rows < limit do
   for index, worker in ipairs(workers) do
     local is_free = expiries[index] and tonumber(expiries[index]) <= tonumber(now)
     if #rows < limit and is_free and worker >= ARGV[2] and worker <= ARGV[3] then
-      local row = ARGV[1] .. worker
-      if redis.call('EXISTS', row) == 1 then
-        table.insert(rows, { worker, unpack(redis.call('HMGET', row, 'token', 'holder', 'lane',
-          'marks', 'heartbeat_at', 'expires_at')) })
-      end
+      table.insert(rows, row_fields(ARGV[1] .. worker, worker))
     end
   end
 end
-return { now, rows }
+return rows
