@@ -12,6 +12,8 @@
 
 mod connect;
 mod error;
+#[cfg(any(test, raindrop_planted))]
+mod intercept;
 mod memory;
 #[cfg(any(feature = "redis", feature = "sql"))]
 mod pool;
@@ -27,14 +29,17 @@ mod value;
 use async_trait::async_trait;
 
 pub(crate) use self::error::with_sources;
-#[cfg(any(test, raindrop_planted))]
-pub use self::memory::Snapshot;
 pub use self::{
     connect::{StoreSettings, check, connect, describe, is_valid_table_name},
     error::StoreError,
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, NewRows, Scope, Survey},
     segment::{ListedSegment, NewSegment, Reservation, Reserved, SegmentStore},
+};
+#[cfg(any(test, raindrop_planted))]
+pub use self::{
+    intercept::{Call, Intercept, Reply},
+    memory::Snapshot,
 };
 use crate::core::lease::{Row, RowWrite, Token};
 
@@ -85,11 +90,14 @@ pub trait Store: SegmentStore {
     /// The store's clock and the state of the scope's rows, in one statement.
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError>;
 
-    /// At most `limit` free rows of the scope, longest unused first.
-    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError>;
-
-    /// A free row of the scope that this holder wrote last, the most recent one first.
-    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError>;
+    /// At most `limit` free rows of the scope, longest unused first; or, with a holder, those
+    /// that it wrote last, the most recent one first. A row that cannot be read is left out.
+    async fn free_rows(
+        &self,
+        scope: &Scope,
+        holder: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Row>, StoreError>;
 
     /// One row, free or not.
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError>;

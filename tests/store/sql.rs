@@ -225,7 +225,7 @@ async fn an_older_versions_tables_are_upgraded(site: &Site) {
     };
     assert_eq!(read().await, older_record());
     assert_eq!((read().await.token, read().await.first_tick), (Token::UNUSED, 0));
-    let rows = store.free_rows(&scope(1, 9), 9).await.expect("rows");
+    let rows = store.free_rows(&scope(1, 9), None, 9).await.expect("rows");
     assert_eq!(workers(&rows), [1, 2, 3]);
     assert!(rows.iter().all(|row| row.marks.to_string() == "5,6" && row.was_never_written()));
     assert!(store.swap(&scope(1, 9), 2, Token::UNUSED, &write(1)).await.expect("an answer"));
@@ -309,7 +309,7 @@ async fn garbage_is_named(site: &Site) {
         let error = store.row(&scope, 5).await.expect_err("garbage");
         assert_eq!(error.to_string(), expected);
         // One row that cannot be read does not keep nodes from the others.
-        assert_eq!(workers(&store.free_rows(&scope, 9).await.expect("the others")), [4]);
+        assert_eq!(workers(&store.free_rows(&scope, None, 9).await.expect("the others")), [4]);
         assert_eq!(store.list().await.expect_err("garbage").to_string(), expected);
         assert!(store.row(&scope, 4).await.expect("another row").is_some());
         site.run(&set(&good)).await;

@@ -90,13 +90,6 @@ impl MemoryStore {
         let range = tables.rows.range(key(scope.min_worker)..=key(scope.max_worker));
         (now_ms, range.map(|((_, _, worker), row)| row.read(*worker, now_ms)).collect())
     }
-
-    fn free(&self, scope: &Scope) -> Vec<Row> {
-        let (_, mut rows) = self.rows(scope);
-        rows.retain(|row| row.free);
-        rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
-        rows
-    }
 }
 
 fn key(scope: &Scope, worker: u64) -> RowKey {
@@ -172,14 +165,20 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
-        let mut free = self.free(scope);
-        free.truncate(limit as usize);
-        Ok(free)
-    }
-
-    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
-        Ok(self.free(scope).into_iter().rfind(|row| row.holder == holder))
+    async fn free_rows(
+        &self,
+        scope: &Scope,
+        holder: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Row>, StoreError> {
+        let (_, mut rows) = self.rows(scope);
+        rows.retain(|row| row.free && holder.is_none_or(|holder| row.holder == holder));
+        rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
+        if holder.is_some() {
+            rows.reverse();
+        }
+        rows.truncate(limit as usize);
+        Ok(rows)
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {

@@ -55,10 +55,6 @@ impl RedisStore {
         Ok(Self { settings: settings.clone(), server, keys })
     }
 
-    fn free_keys(&self, scope: &Scope) -> [Key; 2] {
-        [self.keys.unused(scope), self.keys.expiry(scope)]
-    }
-
     fn read(&self, scope: &Scope, rows: Vec<Vec<Value>>) -> Vec<Result<Row, StoreError>> {
         let key = format!("{} {}", scope.namespace, scope.reserved_key);
         let read = |row| Reader::new(&self.settings.worker_table, "", row).worker_row(&key);
@@ -149,26 +145,23 @@ impl Store for RedisStore {
         })
     }
 
-    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
-        let args = values![
+    async fn free_rows(
+        &self,
+        scope: &Scope,
+        holder: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut args = values![
             self.keys.row_prefix(scope),
             worker_id(scope.min_worker),
             worker_id(scope.max_worker),
             i64::from(limit),
-        ];
-        let found = self.server.run(&scripts::FREE_ROWS, &self.free_keys(scope), &args).await?;
-        Ok(Reader::readable(self.read(scope, found)))
-    }
-
-    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
-        let args = values![
-            self.keys.row_prefix(scope),
-            worker_id(scope.min_worker),
-            worker_id(scope.max_worker),
-            shortened(holder),
-        ];
-        let found = self.server.run(&scripts::FREE_ROW_OF, &self.free_keys(scope), &args).await?;
-        self.read(scope, found).into_iter().next().transpose()
+        ]
+        .to_vec();
+        args.extend(holder.map(|holder| shortened(holder).into()));
+        let keys = [self.keys.unused(scope), self.keys.expiry(scope)];
+        let rows = self.server.run(&scripts::FREE_ROWS, &keys, &args).await?;
+        Ok(Reader::readable(self.read(scope, rows)))
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {

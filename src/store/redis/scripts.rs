@@ -25,7 +25,6 @@ scripts! {
     CREATE_ROWS "create_rows.lua"
     SURVEY "survey.lua"
     FREE_ROWS "free_rows.lua"
-    FREE_ROW_OF "free_row_of.lua"
     ROW "row.lua"
     LIST "list.lua"
     SWAP "swap.lua"

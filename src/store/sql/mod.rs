@@ -188,18 +188,22 @@ impl<E: Engine> Store for SqlStore<E> {
         })
     }
 
-    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
-        let sql = "{clock}SELECT {row} FROM {worker} WHERE {in_scope} AND expires_at <= {now} \
-             ORDER BY heartbeat_at, worker_id LIMIT ?";
-        let args = [&in_scope(scope)[..], &values![i64::from(limit)]].concat();
-        Ok(Reader::readable(self.rows(scope, sql, &args).await?))
-    }
-
-    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
-        let sql = "{clock}SELECT {row} FROM {worker} WHERE {in_scope} AND expires_at <= {now} \
-             AND {exact_holder} = ? ORDER BY heartbeat_at DESC, worker_id DESC LIMIT 1";
-        let args = [&in_scope(scope)[..], &values![shortened(holder)]].concat();
-        self.rows(scope, sql, &args).await?.into_iter().next().transpose()
+    async fn free_rows(
+        &self,
+        scope: &Scope,
+        holder: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut args = in_scope(scope).to_vec();
+        args.extend(holder.map(|holder| shortened(holder).into()));
+        args.push(i64::from(limit).into());
+        let order = match holder {
+            None => "ORDER BY heartbeat_at, worker_id",
+            Some(_) => "AND {exact_holder} = ? ORDER BY heartbeat_at DESC, worker_id DESC",
+        };
+        let sql = "{clock}SELECT {row} FROM {worker} WHERE {in_scope} AND expires_at <= {now}";
+        let rows = self.rows(scope, &format!("{sql} {order} LIMIT ?"), &args).await?;
+        Ok(Reader::readable(rows))
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
