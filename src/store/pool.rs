@@ -49,7 +49,7 @@ pub(super) trait Connector: Send + Sync + 'static {
 
 /// At most a fixed number of connections.
 pub(super) struct Pool<C: Connector> {
-    connector: C,
+    pub(super) connector: C,
     permits: Semaphore,
     idle: Arc<Idle<C>>,
     reaper: Once,
@@ -77,10 +77,6 @@ impl<C: Connector> Pool<C> {
     pub(super) fn new(connector: C, max_connections: u32) -> Self {
         let permits = Semaphore::new(max_connections as usize);
         Self { connector, permits, idle: Arc::default(), reaper: Once::new() }
-    }
-
-    pub(super) const fn connector(&self) -> &C {
-        &self.connector
     }
 
     /// Takes an idle connection or opens one; waits while all are in use.

@@ -112,17 +112,16 @@ impl FromValue for u64 {
     }
 }
 
-impl FromValue for Token {
-    fn from_value(value: &Value) -> Result<Self, String> {
-        String::from_value(value)?.parse().map_err(|error| format!("{error}"))
-    }
+macro_rules! parsed_from_text {
+    ($($type:ty),*) => {$(
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Result<Self, String> {
+                String::from_value(value)?.parse().map_err(|reason| format!("{reason}"))
+            }
+        }
+    )*};
 }
-
-impl FromValue for Marks {
-    fn from_value(value: &Value) -> Result<Self, String> {
-        String::from_value(value)?.parse().map_err(|error| format!("{error}"))
-    }
-}
+parsed_from_text!(Token, Marks);
 
 impl<T: FromValue> FromValue for Option<T> {
     fn from_value(value: &Value) -> Result<Self, String> {

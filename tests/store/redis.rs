@@ -50,7 +50,7 @@ async fn what_the_operator_should_know() {
     assert!(!format!("{store:?}").contains("p@ss"), "{store:?}");
     let warnings = store.prepare().await.expect("a store");
     assert_eq!(warnings.len(), 4, "{warnings:?}");
-    assert!(warnings[1].contains("does not tell its maxmemory-policy"), "{warnings:?}");
+    assert!(warnings[1].contains("does not report its maxmemory-policy"), "{warnings:?}");
     let error = open(&patient(plain("wrong"))).await.prepare().await.expect_err("no entry");
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
 

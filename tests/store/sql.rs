@@ -79,7 +79,8 @@ async fn a_foreign_table_is_left_alone(site: &Site) {
             "table soc_raindrop_worker is not Raindrop's: it lacks namespace, reserved_key, \
              worker_id, holder, token, lane, marks, heartbeat_at, expires_at, created_at, \
              updated_at and it has code, create_time, del_flag, heartbeat_time, id, time_unit, \
-             update_time, version; choose another store.worker_table, the table was not changed"
+             update_time, version; it was not changed; choose another name in store.worker_table or \
+             store.segment_table"
         );
         assert_eq!(site.tables().await, ["soc_raindrop_worker"]);
         assert_eq!(site.texts("SELECT code FROM soc_raindrop_worker").await, ["theirs"]);

@@ -1,7 +1,7 @@
 //! One Redis 6.2+ primary.
 //!
-//! A row is a hash, so is a layout record; sorted sets beside them find what is free. Every
-//! operation is one script, so that a row is never read and written later.
+//! Rows and layout records are hashes; sorted sets beside them find the free rows. Every operation
+//! is one script, so that nothing changes between a read and the write that rests on it.
 //!
 //! # What must be set so that an acknowledged write is not lost
 //!
@@ -24,7 +24,7 @@ use async_trait::async_trait;
 use redis::{FromRedisValue, ParsingError, RedisWrite, ToRedisArgs};
 
 use self::{
-    keys::{Key, Keys, worker_id},
+    keys::{Keys, worker_id},
     server::Server,
 };
 use super::{

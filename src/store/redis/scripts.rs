@@ -1,7 +1,7 @@
-//! The scripts: each is one whole operation, so that nothing is read and written later.
+//! The scripts. Each is one whole operation.
 //!
-//! Marks and tokens pass through them as text only. Worker ids are written with leading zeros, so
-//! that their order as text is their order as numbers.
+//! Marks and tokens pass through them as text only. Worker ids have leading zeros, so that their
+//! order as text is their order as numbers.
 
 use std::sync::LazyLock;
 

@@ -51,7 +51,7 @@ impl SegmentStore for RedisStore {
     ) -> Result<Reserved, StoreError> {
         let Reservation { by, end, token, or_begin_at } = *reservation;
         let row = format!("{namespace} {code}");
-        let or_begin_at = or_begin_at.map(|first| first.to_string()).unwrap_or_default();
+        let or_begin_at = or_begin_at.map_or(Value::Null, Value::from);
         let args = values![by, end, token, or_begin_at, &row];
         let keys = [self.keys.code(namespace, code), self.keys.code_names()];
         let mut answer: Vec<Value> = self.server.run(&scripts::RESERVE, &keys, &args).await?;

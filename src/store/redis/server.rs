@@ -21,7 +21,7 @@ pub(super) struct Server {
     timeout: Duration,
 }
 
-/// Opens connections. Each is used by one call at a time, so that a call that is given up takes no
+/// Opens connections. One call at a time uses a connection, so that a cancelled call takes no
 /// other along.
 struct Opener(Client);
 
@@ -85,8 +85,8 @@ impl Server {
         self.explain(answer, std::slice::from_ref(key)).await
     }
 
-    /// Runs a command about the server; `None` where it is not allowed.
-    pub(super) async fn ask<T: FromRedisValue>(
+    /// Runs a command about the server. Returns `None` where it is not allowed.
+    pub(super) async fn command_if_allowed<T: FromRedisValue>(
         &self,
         command: &[&str],
     ) -> Result<Option<T>, StoreError> {
@@ -109,7 +109,7 @@ impl Server {
         self.call(async |connection| Cmd::new().arg(command).query_async(connection).await).await
     }
 
-    /// Returns the server's answer, or why there is none. A call that is given up closes its
+    /// Runs `work` on a connection and returns the server's answer. A cancelled call closes its
     /// connection.
     async fn call<T>(
         &self,
@@ -130,7 +130,7 @@ impl Server {
         timeout(self.timeout, call).await.unwrap_or(Err(timed_out))
     }
 
-    /// Finds the key that is somebody else's, where that was the reason.
+    /// Returns the answer, or the error; if a key is somebody else's, the error names it.
     async fn explain<T>(
         &self,
         answer: Result<T, RedisError>,
@@ -143,7 +143,7 @@ impl Server {
         // Older servers put the code of a script's error into its text.
         if error.to_string().contains("WRONGTYPE") {
             for key in keys {
-                let kind: Option<String> = self.ask(&["TYPE", &key.name]).await?;
+                let kind: Option<String> = self.command_if_allowed(&["TYPE", &key.name]).await?;
                 if let Some(kind) = kind
                     && kind != key.kind
                     && kind != "none"
@@ -159,7 +159,7 @@ impl Server {
     }
 }
 
-/// Not allowed for this user, or renamed away.
+/// Whether a command is not allowed for this user, or was renamed away.
 fn is_forbidden(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::NoPerm))
         || error.to_string().contains("unknown command")

@@ -13,7 +13,7 @@ use crate::store::{
     with_sources,
 };
 
-/// How often a statement is tried that others' work made fail.
+/// How often a statement is tried that fails because of concurrent work.
 const TRIES_MAX: u32 = 12;
 
 /// The connections to one database.
@@ -47,7 +47,7 @@ impl<E: Engine> Connections<E> {
     }
 
     pub(super) const fn engine(&self) -> &E {
-        self.pool.connector()
+        &self.pool.connector
     }
 
     /// Runs a statement.
@@ -83,8 +83,8 @@ impl<E: Engine> Connections<E> {
         self.pool.close().await;
     }
 
-    /// Tries until the work is done, cannot be done, or the time is over. Cancelled work drops
-    /// its connection.
+    /// Retries work that failed because of concurrent work, until the time is over. Cancelled work
+    /// drops its connection.
     async fn retry<T, F>(&self, limit: Duration, work: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, Failure>>,

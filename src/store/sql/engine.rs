@@ -14,11 +14,11 @@ use crate::store::{StoreError, StoreSettings, value::Value};
 /// What a database's error means for the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Class {
-    /// It certainly did not take place, because of others at work: try again.
+    /// The statement certainly did not take place, because of concurrent work.
     Retry,
-    /// The server is not there for us now.
+    /// The server cannot serve us now.
     Unavailable,
-    /// A table is not there.
+    /// A table is missing.
     Vanished,
     /// Anything else.
     Refused,
@@ -51,7 +51,7 @@ pub(in crate::store) struct Dialect {
     pub(super) quote: char,
     /// Whether arguments are written `$1`, `$2` and so on, and not `?`.
     pub(super) numbered: bool,
-    /// What begins every statement that has `now`, `now_plus` or `unix_ms` of the present in it.
+    /// Begins every statement that contains `now` or `now_plus`.
     pub(super) clock: &'static str,
     /// The present time, in the columns' type.
     pub(super) now: &'static str,
@@ -66,27 +66,34 @@ pub(in crate::store) struct Dialect {
     /// Locks a row that a query reads until the statement ends, where statements do not wait for
     /// each other.
     pub(super) for_share: &'static str,
-    /// What ends an insert that leaves existing rows alone.
+    /// Ends an insert that leaves existing rows alone.
     pub(super) or_keep: &'static str,
     /// A number that a statement raises and then returns, around `{}`.
     pub(super) raised: &'static str,
-    /// What ends a statement that returns `next_number`.
+    /// Ends a statement that returns `next_number`.
     pub(super) returning: &'static str,
-    /// What an insert of a segment that is there already does instead: raises `next_number` by
-    /// `{by}`, if it is between 0 and `{highest}`, with the step and token of the insert, and
-    /// returns it. `{now}` and `{segment}` stand for the present time and the table.
+    /// Ends an insert of a segment that may exist: then it raises `next_number` by `{by}`, if it is
+    /// between 0 and `{highest}`, takes step and token from the insert, and returns the number.
+    /// `{now}` and `{segment}` stand for the present time and the table.
     pub(super) or_raise: &'static str,
-    /// Lists the columns of the table that its argument names; no rows when there is none.
+    /// Lists the columns of the table that its argument names; returns no rows if there is none.
     pub(super) columns: &'static str,
     /// Lists the server's settings without which acknowledged writes may be lost: name, value,
     /// and the value that keeps them.
     pub(super) durability: Option<&'static str>,
 }
 
-/// A step of the tables' making: what it is about, and its SQL.
+/// [`Dialect::or_raise`] of the engines that have ON CONFLICT.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(super) const ON_CONFLICT_RAISE: &str = "ON CONFLICT (namespace, code) DO UPDATE \
+     SET next_number = {segment}.next_number + {by}, step = excluded.step, \
+     token = excluded.token, updated_at = {now} \
+     WHERE {segment}.next_number BETWEEN 0 AND {highest} RETURNING next_number";
+
+/// A migration: its description and its SQL.
 pub(in crate::store) type MigrationFile = (&'static str, &'static str);
 
-/// The lists of an engine's migration files.
+/// Defines the constants with an engine's migrations.
 macro_rules! migrations {
     ($engine:literal) => {
         const MIGRATIONS: &'static [crate::store::sql::engine::MigrationFile] = &[
@@ -105,23 +112,23 @@ pub(super) use migrations;
 
 /// One kind of SQL database.
 pub(in crate::store) trait Engine: Sized + Send + Sync + 'static {
-    /// Its connection.
+    /// The driver's connection.
     type Connection: Session + Migrate;
 
-    /// Its expressions.
+    /// The engine's expressions.
     const DIALECT: Dialect;
-    /// Its migrations in order; `{table}` stands for the table's name. Each must be
-    /// harmless when it is repeated, and one statement where DDL is not transactional.
+    /// The migrations in order; `{table}` stands for the table's name. Each must be harmless when it
+    /// is repeated, and one statement where DDL is not transactional.
     const MIGRATIONS: &'static [MigrationFile];
-    /// The same for the table of segments.
+    /// The migrations of the segment table.
     const SEGMENT_MIGRATIONS: &'static [MigrationFile];
-    /// Whether its clock is the node's own.
+    /// Whether the engine's clock is the node's own.
     const CLOCK_IS_LOCAL: bool;
 
-    /// Reads the address. Opens no connection.
+    /// Reads the address, without connecting.
     fn new(settings: &StoreSettings) -> Result<Self, StoreError>;
 
-    /// Allows to create an embedded database that is not there.
+    /// Allows connections to create a missing embedded database.
     fn allow_creation(&self) {}
 
     /// Checks that an embedded database is still the one that was opened before.
@@ -140,11 +147,11 @@ pub(in crate::store) trait Engine: Sized + Send + Sync + 'static {
         bookkeeping: &str,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// What an error of the database means.
+    /// Classifies an error of the database.
     fn class(error: &dyn DatabaseError) -> Class;
 }
 
-/// What any error means.
+/// Classifies any error.
 pub(super) fn classify<E: Engine>(error: &sqlx::Error) -> Class {
     match error {
         // Nodes that create tables or bookkeeping rows at the same moment collide like this.
@@ -172,12 +179,12 @@ pub(in crate::store) struct Answer {
 }
 
 impl Answer {
-    /// The first row, or one without values.
+    /// Returns the first row, or one without values.
     pub(super) fn into_row(self) -> Vec<Value> {
         self.rows.into_iter().next().unwrap_or_default()
     }
 
-    /// The number that the statement raised, if a row matched.
+    /// Returns the number that the statement raised, if a row matched.
     pub(super) fn raised(&self) -> Option<i64> {
         match self.rows.first().map(Vec::as_slice) {
             Some([Value::Integer(number)]) => Some(*number),
@@ -188,10 +195,10 @@ impl Answer {
 
 /// A driver's summary of a statement.
 pub(in crate::store) trait Summary {
-    /// How many rows the statement matched.
+    /// Returns how many rows the statement matched.
     fn matched(&self) -> u64;
 
-    /// The number that it raised and did not return as a row.
+    /// Returns the number that the statement raised, where no row has it.
     fn raised(&self) -> Option<i64> {
         None
     }

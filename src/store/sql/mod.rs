@@ -1,7 +1,7 @@
-//! SQL databases as stores: the logic stands here once.
+//! SQL databases as stores: the logic that they share.
 //!
-//! An engine is one file: its connection, a few expressions, its migrations and what its errors
-//! mean. See [`engine::Engine`].
+//! An engine is one file: its connection, a few expressions, its migrations and the classes of its
+//! errors. See [`engine::Engine`].
 
 mod connections;
 mod engine;
@@ -22,11 +22,11 @@ use async_trait::async_trait;
 use self::{
     connections::Connections,
     engine::{Answer, Engine},
-    schema::Schema,
     statements::{LAYOUT_COLUMNS, Statements, WORKER_COLUMNS},
 };
 use super::{
-    LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, StoreSettings, Survey,
+    LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, StoreSettings,
+    Survey,
     value::{Reader, Value, record_values, shortened, ttl_ms, values},
 };
 use crate::core::lease::{Row, RowWrite, Token};
@@ -56,12 +56,12 @@ impl<E: Engine> SqlStore<E> {
         })
     }
 
-    /// Runs a statement that has placeholders.
+    /// Fills the placeholders of a statement and runs it.
     async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer, StoreError> {
         self.connections.run(&self.statements.fill(sql), args).await
     }
 
-    /// The rows of a scope that a query returns.
+    /// Runs a query that returns rows of a scope.
     async fn rows(
         &self,
         scope: &Scope,
@@ -95,8 +95,8 @@ impl<E: Engine> Store for SqlStore<E> {
         let Self { connections, settings: StoreSettings { worker_table, .. }, .. } = self;
         connections.engine().allow_creation();
         let layout_table = format!("{worker_table}_layout");
-        let tables = vec![(worker_table.clone(), WORKER_COLUMNS), (layout_table, LAYOUT_COLUMNS)];
-        Schema::new(connections, worker_table, tables, E::MIGRATIONS).prepare().await?;
+        let tables = [(worker_table.as_str(), WORKER_COLUMNS), (&layout_table, LAYOUT_COLUMNS)];
+        schema::prepare(connections, worker_table, &tables, E::MIGRATIONS).await?;
         durability_warnings(connections).await
     }
 
@@ -250,7 +250,7 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 }
 
-/// The arguments of `{in_scope}`.
+/// Returns the arguments of `{in_scope}`.
 fn in_scope(scope: &Scope) -> [Value; 4] {
     values![&scope.namespace, &scope.reserved_key, scope.min_worker, scope.max_worker]
 }
@@ -264,16 +264,13 @@ async fn durability_warnings<E: Engine>(
         Ok(answer) => answer.rows,
         // A relative of the engine without these settings.
         Err(StoreError::Refused(_)) => {
-            return Ok(vec!["the database does not tell its durability settings".to_owned()]);
+            return Ok(vec!["the database does not report its durability settings".to_owned()]);
         }
         Err(error) => return Err(error),
     };
     let warning = |row: Vec<Value>| match row.as_slice() {
         [Value::Text(name), Value::Text(value), Value::Text(wanted)] if value != wanted => {
-            Some(format!(
-                "{name} is {value}, not {wanted}: a power failure of the database may lose \
-                 acknowledged writes, and with them the promise that no ID is issued twice"
-            ))
+            Some(format!("{name} is {value}, not {wanted}: the database {LOSES_WRITES}"))
         }
         _ => None,
     };

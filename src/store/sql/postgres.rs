@@ -20,7 +20,9 @@ use sqlx::{
 };
 
 use super::{
-    engine::{Class, Dialect, Engine, Failure, Session as _, Summary, migrations},
+    engine::{
+        Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, Summary, migrations,
+    },
     schema,
 };
 use crate::store::{
@@ -54,10 +56,7 @@ impl Engine for Postgres {
         or_keep: "ON CONFLICT DO NOTHING",
         raised: "{}",
         returning: " RETURNING next_number",
-        or_raise: "ON CONFLICT (namespace, code) DO UPDATE \
-                   SET next_number = {segment}.next_number + {by}, step = excluded.step, \
-                   token = excluded.token, updated_at = {now} \
-                   WHERE {segment}.next_number BETWEEN 0 AND {highest} RETURNING next_number",
+        or_raise: ON_CONFLICT_RAISE,
         // As the search path finds it, like the statements.
         columns: "SELECT CAST(attname AS TEXT) FROM pg_attribute \
                   WHERE attrelid = to_regclass(quote_ident($1)) \

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{SqlStore, engine::Engine, schema::Schema, statements::SEGMENT_COLUMNS};
+use super::{SqlStore, engine::Engine, schema, statements::SEGMENT_COLUMNS};
 use crate::{
     core::lease::Token,
     store::{
@@ -22,8 +22,8 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
 
     async fn prepare_segments(&self) -> Result<(), StoreError> {
         let table = &self.settings.segment_table;
-        let tables = vec![(table.clone(), SEGMENT_COLUMNS)];
-        Schema::new(&self.connections, table, tables, E::SEGMENT_MIGRATIONS).prepare().await
+        let tables = [(table.as_str(), SEGMENT_COLUMNS)];
+        schema::prepare(&self.connections, table, &tables, E::SEGMENT_MIGRATIONS).await
     }
 
     async fn create_segments(

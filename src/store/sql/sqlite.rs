@@ -20,7 +20,9 @@ use sqlx::{
 };
 
 use super::{
-    engine::{Class, Dialect, Engine, Failure, Session as _, Summary, migrations},
+    engine::{
+        Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, Summary, migrations,
+    },
     schema,
 };
 use crate::store::{StoreError, StoreSettings, value::values};
@@ -71,10 +73,7 @@ impl Engine for Sqlite {
         or_keep: "ON CONFLICT DO NOTHING",
         raised: "{}",
         returning: " RETURNING next_number",
-        or_raise: "ON CONFLICT (namespace, code) DO UPDATE \
-                   SET next_number = {segment}.next_number + {by}, step = excluded.step, \
-                   token = excluded.token, updated_at = {now} \
-                   WHERE {segment}.next_number BETWEEN 0 AND {highest} RETURNING next_number",
+        or_raise: ON_CONFLICT_RAISE,
         columns: "SELECT name FROM pragma_table_info(?)",
         // Every connection is checked when it is opened.
         durability: None,
