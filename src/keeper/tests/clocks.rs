@@ -11,7 +11,9 @@ use crate::{
         layout::{LayoutSpec, TimeUnit},
         lease::{RowExpiry, RowWrite, Token},
     },
-    keeper::{IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RollbackAction, Trouble},
+    keeper::{
+        IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RollbackAction, UnavailableReason,
+    },
     store::Store,
 };
 
@@ -103,14 +105,14 @@ async fn where_nothing_is_to_be_had_claims_are_refused_until_the_clock_caught_up
             ),
             "{refused:?}"
         );
-        assert_eq!(node.status().trouble, Some(Trouble::ClockWentBack));
+        assert_eq!(node.status().reason, Some(UnavailableReason::ClockWentBack));
         assert!(!node.status().is_issuing());
         let actions = node.events.rollbacks();
         assert_eq!(actions.iter().filter(|action| **action == RollbackAction::Refused).count(), 1);
         world.pass(second(22)).await;
         world.issue(&node, "order", 10).await;
         world.pass(second(5)).await;
-        assert_eq!(node.status().trouble, None);
+        assert_eq!(node.status().reason, None);
     }
 }
 
@@ -138,7 +140,10 @@ async fn a_jump_forward_burns_nothing_and_is_harmless_when_it_is_mended() {
     node.clock.step(3_600_000);
     let refused = node.issuer.next_id("order").await.expect_err("beyond the limit");
     assert!(
-        matches!(refused, IssueError::NoLease { trouble: Trouble::ClockAhead(3_600_000), .. }),
+        matches!(
+            refused,
+            IssueError::NoLease { reason: UnavailableReason::ClockAhead(3_600_000), .. }
+        ),
         "{refused:?}"
     );
     world.pass(second(60)).await;
@@ -147,7 +152,7 @@ async fn a_jump_forward_burns_nothing_and_is_harmless_when_it_is_mended() {
     node.clock.step(-3_600_000);
     world.issue(&node, "order", 10).await;
     world.pass(second(5)).await;
-    assert_eq!((node.lane(), node.status().trouble.clone()), (0, None));
+    assert_eq!((node.lane(), node.status().reason.clone()), (0, None));
     assert_eq!(node.events.rollbacks(), []);
 }
 
@@ -172,7 +177,7 @@ async fn a_node_whose_clock_is_ahead_of_the_store_gets_no_lease_until_it_is_mend
     let node = world.start(world.settings());
     node.clock.step(11_000);
     world.pass(second(5)).await;
-    assert_eq!(node.status().trouble, Some(Trouble::ClockAhead(11_000)));
+    assert_eq!(node.status().reason, Some(UnavailableReason::ClockAhead(11_000)));
     let status = node.status();
     assert!((10_900..=11_000).contains(&status.clock_ahead_ms), "{}", status.clock_ahead_ms);
     node.clock.step(-11_000);
@@ -203,7 +208,7 @@ async fn a_clock_that_stays_ahead_is_believed_after_a_window_where_the_store_has
     world.store_clock.step(3_600_000);
     world.pass(second(120)).await;
     world.issue(&node, "order", 10).await;
-    assert_eq!(node.status().trouble, None);
+    assert_eq!(node.status().reason, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +222,7 @@ async fn a_clock_before_the_epoch_is_named_and_waited_for() {
         matches!(
             refused,
             IssueError::Refused(ClaimError::ClockOutOfRange { .. })
-                | IssueError::NoLease { trouble: Trouble::ClockOutOfRange, .. }
+                | IssueError::NoLease { reason: UnavailableReason::ClockOutOfRange, .. }
         ),
         "{refused:?}"
     );
@@ -259,7 +264,7 @@ async fn a_jump_ahead_before_a_renewal_is_settled_does_not_burn_the_future() {
     let mark = world.row(node.worker()).await.marks[0];
     let ahead_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - world.store_clock.now_ms();
     assert!(ahead_ms <= 310_000, "{ahead_ms}");
-    assert_eq!(node.status().trouble, Some(Trouble::ClockAhead(3_600_000)));
+    assert_eq!(node.status().reason, Some(UnavailableReason::ClockAhead(3_600_000)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -310,7 +315,7 @@ async fn rotation_of_a_row_that_vanished_reports_a_lost_store() {
     node.clock.step(-120_000);
     world.issue(&node, "order", 100).await;
     world.pass(second(1)).await;
-    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
     assert_eq!(node.lane(), 0);
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     core::layout::{LayoutSpec, TimeUnit},
-    keeper::{Freed, LeaseOperation, LeaseOutcome, Relaid, Trouble},
+    keeper::{LeaseOperation, LeaseOutcome, RelayoutOutcome, UnavailableReason, WorkerRelease},
     store::Store,
 };
 
@@ -81,7 +81,7 @@ async fn crash_of_the_store_costs_a_node_at_most_its_row() {
         world.pass(second(5)).await;
         world.issue(&node, "order", 100).await;
     }
-    assert_eq!(node.status().trouble, None);
+    assert_eq!(node.status().reason, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +97,7 @@ async fn release_by_an_operator_is_reported_once_it_is_durable() {
     world.store.forgive();
     // Free already, so nothing is left to do.
     let again = world.operator(world.settings()).release(3).await;
-    assert!(matches!(again, Ok(Freed::WasFree(_))), "{again:?}");
+    assert!(matches!(again, Ok(WorkerRelease::AlreadyFree(_))), "{again:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,7 +115,7 @@ async fn move_of_the_layout_ends_with_acknowledged_writes() {
     operator.relayout().await.expect_err("no write is acknowledged");
     world.store.forgive();
     world.store.crash();
-    assert!(matches!(operator.relayout().await, Ok(Relaid::Moved(_))));
+    assert!(matches!(operator.relayout().await, Ok(RelayoutOutcome::Moved(_))));
     let record = world.store.read_record("default").await.expect("up").expect("a record");
     assert_eq!(record.words, settings.layout.words());
 }
@@ -128,10 +128,10 @@ async fn lost_store_is_looked_at_again_and_the_same_lease_goes_on() {
     let worker = node.worker();
     world.store.wipe(true);
     world.pass(second(60)).await;
-    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
     world.store.wipe(false);
     world.pass(second(6)).await;
-    assert_eq!(node.status().trouble, None);
+    assert_eq!(node.status().reason, None);
     assert_eq!(node.worker(), worker);
     world.pass(second(300)).await;
     world.issue(&node, "order", 100).await;
@@ -144,10 +144,10 @@ async fn foreign_reading_of_the_record_ends_no_node() {
     world.pass(second(5)).await;
     let words = world.swap_words("another layout").await;
     world.pass(second(60)).await;
-    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
     world.swap_words(&words).await;
     world.pass(second(6)).await;
-    assert_eq!(node.status().trouble, None);
+    assert_eq!(node.status().reason, None);
     world.issue(&node, "order", 10).await;
 }
 

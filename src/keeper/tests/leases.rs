@@ -9,7 +9,9 @@ use crate::{
         layout::{LayoutSpec, TimeUnit},
         lease::{Marks, RowExpiry, RowWrite, Token},
     },
-    keeper::{IssueError, KeeperError, LeaseOperation, LeaseOutcome, Trouble},
+    keeper::{
+        IssueError, KeeperError, LayoutError, LeaseOperation, LeaseOutcome, UnavailableReason,
+    },
     store::{NewRows, Scope, Store, StoreError},
 };
 
@@ -33,7 +35,7 @@ async fn the_first_lease_is_short_and_grows_to_the_window_with_the_first_renewal
     let row = world.row(node.worker()).await;
     assert!(!row.free && row.holder == "the same for all");
     let status = node.status();
-    assert_eq!((status.workers_held, status.workers_free, status.trouble), (1, 510, None));
+    assert_eq!((status.workers_held, status.workers_free, status.reason), (1, 510, None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,12 +85,12 @@ async fn a_taken_row_is_noticed_and_its_range_is_used_up_meanwhile() {
             assert!(paused.issuer.layout().first_position(fields.tick) < taken);
         }
     }
-    assert!(matches!(paused.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    assert!(matches!(paused.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     // When the other leaves, the dispossessed gets its row.
     let worker = other.worker();
     other.stop().await;
     world.pass(second(10)).await;
-    assert_eq!((paused.worker(), paused.status().trouble.clone()), (worker, None));
+    assert_eq!((paused.worker(), paused.status().reason.clone()), (worker, None));
     world.issue(&paused, "order", 50).await;
     write.token = crate::core::lease::Token::from_bits(78);
     assert!(
@@ -110,8 +112,9 @@ async fn seven_nodes_fill_three_bits_and_the_eighth_waits_for_one_to_leave() {
     let eighth = world.start(world.settings());
     world.pass(second(1)).await;
     let refused = eighth.issuer.next_id("order").await.expect_err("all workers are held");
-    let IssueError::NoLease { trouble: Trouble::NoFreeWorker { retry_after_seconds }, .. } =
-        refused
+    let IssueError::NoLease {
+        reason: UnavailableReason::NoFreeWorker { retry_after_seconds }, ..
+    } = refused
     else {
         panic!("{refused:?}")
     };
@@ -170,7 +173,9 @@ async fn another_layout_does_not_join() {
     settings.layout =
         LayoutSpec { timestamp_bits: Some(42), ..milliseconds() }.build().expect("valid");
     let mut other = world.start(settings);
-    let KeeperError::LayoutConflict { ours, recorded, .. } = other.keeper.failed().await else {
+    let KeeperError::Layout(LayoutError::Conflict { ours, recorded, .. }) =
+        other.keeper.failed().await
+    else {
         panic!("a conflict")
     };
     assert!(ours.contains("timestamp=42") && recorded.contains("timestamp=41"));
@@ -196,7 +201,7 @@ async fn rows_that_are_added_later_begin_beyond_every_possible_lease() {
     world.record("default", &words, &["0/0"]).await;
     let node = world.start(world.settings());
     world.pass(second(2)).await;
-    assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     let mark = world.row(3).await.marks[0];
     assert!(layout.start_of_tick_ms(layout.tick_of(mark)) > super::world::NOW + 310_000);
     // The decision to add them holds for 10 s.
@@ -220,8 +225,8 @@ async fn nobody_is_told_to_come_back_in_decades() {
     assert!(world.store.create_rows(&scope, &new).await.expect("up"));
     let node = world.start(settings);
     world.pass(second(5)).await;
-    let trouble = node.status().trouble;
-    assert_eq!(trouble, Some(Trouble::NoFreeWorker { retry_after_seconds: 3_601 }));
+    let reason = node.status().reason;
+    assert_eq!(reason, Some(UnavailableReason::NoFreeWorker { retry_after_seconds: 3_601 }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -324,7 +329,7 @@ async fn a_handle_waits_for_a_lease_and_ends_with_it() {
     assert_eq!(handle.try_next_id(), None);
     assert!(matches!(
         handle.next_ids(1).await,
-        Err(IssueError::NoLease { trouble: Trouble::ShuttingDown, .. })
+        Err(IssueError::NoLease { reason: UnavailableReason::ShuttingDown, .. })
     ));
 }
 
@@ -345,7 +350,7 @@ async fn row_with_other_lanes_is_left_alone() {
     let node = world.start(world.only(1));
     world.pass(second(1)).await;
     assert_eq!(world.store.swaps.load(Ordering::SeqCst), 0);
-    assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     assert_eq!(node.events.panics(), 0);
 }
 
@@ -377,7 +382,7 @@ async fn process_that_held_a_lease_adds_no_rows() {
     let lost = other.worker();
     world.store.lose_row(&world.scope(), lost);
     world.pass(second(60)).await;
-    assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     let rows = world.store.list().await.expect("up");
     assert!(rows.iter().all(|listed| listed.row.worker != lost), "it was added");
 }

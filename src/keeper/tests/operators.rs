@@ -11,7 +11,10 @@ use crate::{
         clock::ManualClock,
         layout::{LayoutSpec, TimeUnit},
     },
-    keeper::{Freed, KeeperError, KeeperSettings, Operator, OperatorError, Relaid, Trouble},
+    keeper::{
+        KeeperError, KeeperSettings, LayoutError, Operator, OperatorError, RelayoutOutcome,
+        UnavailableReason, WorkerRelease,
+    },
     store::Store,
 };
 
@@ -48,8 +51,8 @@ async fn a_released_row_is_taken_above_what_its_holder_may_still_issue() {
     holder.issuer.leased().await;
     let mut operator = world.operator(world.settings());
     let limit = world.row(3).await.marks[0];
-    assert!(matches!(operator.release(3).await, Ok(Freed::Released(_))));
-    assert!(matches!(operator.release(3).await, Ok(Freed::WasFree(_))));
+    assert!(matches!(operator.release(3).await, Ok(WorkerRelease::Released(_))));
+    assert!(matches!(operator.release(3).await, Ok(WorkerRelease::AlreadyFree(_))));
     assert_eq!(world.row(3).await.marks[0], limit, "the mark stays");
     let next = world.start(world.only(3));
     next.issuer.leased().await;
@@ -71,7 +74,7 @@ async fn a_release_whose_outcome_is_unknown_is_settled_by_its_own_tokens() {
         world.pass(second(1)).await;
         world.store.fail_next(fault);
         let freed = world.operator(world.settings()).release(3).await.expect("settled");
-        assert!(matches!(freed, Freed::Released(_)), "{fault:?}");
+        assert!(matches!(freed, WorkerRelease::Released(_)), "{fault:?}");
         assert!(world.row(3).await.free);
         // What was kept back comes too late.
         assert_eq!(world.store.deliver().await, 0, "{fault:?}");
@@ -117,7 +120,7 @@ async fn raised_marks_are_beyond_every_lease_and_missing_rows_are_added_there() 
     operator.raise(WINDOW).await.expect("it may be repeated");
 
     let error = world.operator(larger_by(&world, 0)).raise(WINDOW).await.expect_err("refused");
-    assert!(matches!(error, OperatorError::LayoutConflict { .. }), "{error}");
+    assert!(matches!(error, OperatorError::Layout(LayoutError::Conflict { .. })), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,11 +162,13 @@ async fn a_larger_layout_is_moved_to_under_a_live_node() {
     let before = world.issue(&old, "order", 100).await;
     let settings = larger_by(&world, 86_400_000);
     let mut operator = world.operator(settings.clone());
-    let Relaid::Moved(moved) = operator.relayout().await.expect("allowed") else { panic!("moved") };
+    let RelayoutOutcome::Moved(moved) = operator.relayout().await.expect("allowed") else {
+        panic!("moved")
+    };
     assert!(moved.largest_old.expect("marks") < moved.smallest_new && !moved.resumed);
     let record = world.store.read_record("default").await.expect("up").expect("a record");
     assert_eq!((record.words, record.complete), (settings.layout.words(), vec!["0/0".into()]));
-    assert_eq!(operator.relayout().await.expect("up"), Relaid::NothingToDo);
+    assert_eq!(operator.relayout().await.expect("up"), RelayoutOutcome::NothingToDo);
 
     let new = world.start(settings);
     new.issuer.leased().await;
@@ -176,7 +181,7 @@ async fn a_larger_layout_is_moved_to_under_a_live_node() {
         world.pass(second(1)).await;
     }
     world.pass(second(330)).await;
-    assert_eq!(old.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(old.status().reason, Some(UnavailableReason::StoreLost));
     assert!(old.issuer.next_id("order").await.is_err(), "the old node stopped at its limit");
     world.issue(&new, "order", 100).await;
 }
@@ -202,7 +207,7 @@ async fn a_layout_that_is_not_larger_is_refused_and_nothing_is_touched() {
     assert_eq!(words(&world).await, before);
     world.pass(second(60)).await;
     world.issue(&node, "order", 10).await;
-    assert_eq!(node.status().trouble, None, "nobody noticed");
+    assert_eq!(node.status().reason, None, "nobody noticed");
     // A clean stop lowers the marks.
     node.stop().await;
     world.pass(second(1)).await;
@@ -240,19 +245,20 @@ async fn a_move_that_was_cut_short_keeps_everybody_out_until_it_is_finished() {
         assert!(words(&world).await.starts_with("relayout "));
         for settings in [world.settings(), settings.clone()] {
             let error = world.start(settings).keeper.failed().await;
-            assert!(matches!(error, KeeperError::Moving { .. }), "{error}");
+            assert!(matches!(error, KeeperError::Layout(LayoutError::Moving { .. })), "{error}");
             assert!(error.to_string().contains("raindrop workers relayout"), "{error}");
         }
         // Before rows have new marks it can be taken back, afterwards it cannot.
         let taken_back = world.operator(world.settings()).relayout().await;
         if converting {
-            assert!(matches!(taken_back, Err(OperatorError::Moving { .. })));
+            assert!(matches!(taken_back, Err(OperatorError::Layout(LayoutError::Moving { .. }))));
         } else {
-            assert!(matches!(taken_back, Ok(Relaid::TakenBack { .. })));
+            assert!(matches!(taken_back, Ok(RelayoutOutcome::Reverted { .. })));
             assert_eq!(words(&world).await, world.settings().layout.words());
         }
     }
-    let Ok(Relaid::Moved(moved)) = world.operator(settings.clone()).relayout().await else {
+    let Ok(RelayoutOutcome::Moved(moved)) = world.operator(settings.clone()).relayout().await
+    else {
         panic!("finished")
     };
     assert!(moved.resumed);
@@ -274,7 +280,7 @@ async fn an_operator_that_wakes_up_after_the_move_changes_nothing() {
     world.pass(second(1)).await;
     let clock = world.store_clock.clone();
     let mut awake = Operator::new(settings.clone(), world.store.clone(), clock);
-    assert!(matches!(awake.relayout().await, Ok(Relaid::Moved(moved)) if moved.resumed));
+    assert!(matches!(awake.relayout().await, Ok(RelayoutOutcome::Moved(moved)) if moved.resumed));
     let node = world.start(settings);
     node.issuer.leased().await;
     world.issue(&node, "order", 10).await;

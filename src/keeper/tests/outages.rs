@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::world::{Node, World};
 use crate::{
     core::layout::{LayoutSpec, TimeUnit},
-    keeper::{LeaseOperation, LeaseOutcome, Trouble},
+    keeper::{LeaseOperation, LeaseOutcome, UnavailableReason},
 };
 
 const OUTAGE: Duration = Duration::from_mins(4);
@@ -44,11 +44,11 @@ async fn four_minutes_without_the_store_refuse_no_claim() {
             world.issue(&node, "order", 20).await;
         }
         assert_eq!(renewals(&node), renewed);
-        assert!(matches!(node.status().trouble, Some(Trouble::StoreUnavailable { .. })));
+        assert!(matches!(node.status().reason, Some(UnavailableReason::StoreUnavailable { .. })));
         world.store.set_down(false);
         until_renewed(&world, &node).await;
         world.pass(STEP).await;
-        assert_eq!(node.status().trouble, None);
+        assert_eq!(node.status().reason, None);
     }
 }
 

@@ -75,7 +75,7 @@ async fn a_refill_that_panicked_is_reported_and_tried_again() {
         assert_eq!(planted.refills_panicked.load(Ordering::SeqCst), round);
     }
     assert!(last > 150, "the blocks that were reserved before the panics are lost");
-    assert_eq!(issuer.status().trouble, None);
+    assert_eq!(issuer.status().reason, None);
     keeper.release(Duration::from_secs(5)).await;
 }
 

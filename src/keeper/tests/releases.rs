@@ -4,7 +4,7 @@ use super::{
     faulty::Fault,
     world::{Node, world},
 };
-use crate::keeper::{IssueError, KeeperSettings, Released, Trouble};
+use crate::keeper::{IssueError, KeeperSettings, Released, UnavailableReason};
 
 fn only_one(settings: &mut KeeperSettings) {
     settings.max_worker = 1;
@@ -100,9 +100,9 @@ async fn a_stop_under_load_leaves_a_mark_above_everything_that_was_issued() {
     let mut total = 0;
     for handler in handlers {
         let (code, ids, error) = handler.await.expect("no panic");
-        let trouble = Trouble::ShuttingDown;
+        let reason = UnavailableReason::ShuttingDown;
         let retry_after = Duration::from_secs(1);
-        assert_eq!(error, IssueError::NoLease { trouble, retry_after });
+        assert_eq!(error, IssueError::NoLease { reason, retry_after });
         for id in world.check(&code, ids) {
             let fields = layout.decompose(id);
             assert!(layout.first_position(fields.tick) + fields.sequence < mark);

@@ -19,8 +19,8 @@ use super::{
 use crate::{
     core::{clock::ManualClock, issue::ClaimError, segment::SegmentSpec},
     keeper::{
-        GivenBack, IssueError, KeeperError, Observer, RefillOutcome, SegmentIssuer, SegmentKeeper,
-        SegmentSettings, StoreOperation, Trouble, raise_code,
+        GivenBack, IssueError, KeeperError, LayoutError, Observer, RefillOutcome, SegmentIssuer,
+        SegmentKeeper, SegmentSettings, StoreOperation, UnavailableReason, raise_code,
     },
     store::{MemoryStore, NewSegment, SegmentStore, Store},
 };
@@ -177,7 +177,7 @@ async fn a_clean_stop_loses_nothing_and_a_crash_what_was_in_hand() {
     assert_eq!(node.keeper.release(LONG).await, GivenBack { returned: remaining, lost: 0 });
     assert_eq!(world.next("order").await, 15);
     let refused = node.issuer.next_id("order").await.expect_err("sealed");
-    assert!(matches!(refused, IssueError::NoLease { trouble: Trouble::ShuttingDown, .. }));
+    assert!(matches!(refused, IssueError::NoLease { reason: UnavailableReason::ShuttingDown, .. }));
 
     let crashed = world.node(orders()).await;
     assert_eq!(world.issue(&crashed, "order", 1).await, [15]);
@@ -227,12 +227,12 @@ async fn while_the_store_is_down_the_blocks_in_hand_are_served_and_then_it_says_
         world.issue(&node, "order", 1).await;
         sleep(Duration::from_millis(10)).await;
     }
-    let IssueError::NoLease { trouble, retry_after } =
+    let IssueError::NoLease { reason, retry_after } =
         node.issuer.next_id("order").await.expect_err("nothing in hand")
     else {
         panic!("the store is to blame")
     };
-    assert!(matches!(trouble, Trouble::StoreUnavailable(_)), "{trouble}");
+    assert!(matches!(reason, UnavailableReason::StoreUnavailable(_)), "{reason}");
     assert_eq!(retry_after, Duration::from_secs(1));
     assert!(!node.issuer.status().issuing);
     world.store.set_down(false);
@@ -271,7 +271,7 @@ async fn a_code_ends_at_its_largest_number() {
     };
     // No other node has numbers either, so this one is as good as any.
     let status = node.issuer.status();
-    assert_eq!((status.issuing, status.trouble), (true, Some(Trouble::NumbersUsedUp)));
+    assert_eq!((status.issuing, status.reason), (true, Some(UnavailableReason::NumbersUsedUp)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,7 +312,10 @@ async fn a_code_that_cannot_be_made_is_no_reason_to_ask_another_node() {
     sleep(LONG).await;
     world.store.set_down(true);
     let error = node.issuer.next_id("new").await.expect_err("no store");
-    assert!(matches!(error, IssueError::NoLease { trouble: Trouble::StoreUnavailable(_), .. }));
+    assert!(matches!(
+        error,
+        IssueError::NoLease { reason: UnavailableReason::StoreUnavailable(_), .. }
+    ));
     assert!(node.issuer.status().issuing);
     world.issue(&node, "order", 1).await;
     world.store.set_down(false);
@@ -347,7 +350,9 @@ async fn a_code_that_vanished_or_went_back_is_not_made_anew() {
     world.put_back(1).await;
     world.issue_all_in_hand(&node).await;
     let error = node.issuer.next_id("order").await.expect_err("lost");
-    let IssueError::NoLease { trouble: Trouble::StoreLost, .. } = error else { panic!("{error}") };
+    let IssueError::NoLease { reason: UnavailableReason::StoreLost, .. } = error else {
+        panic!("{error}")
+    };
 }
 
 #[tokio::test(start_paused = true)]
@@ -361,7 +366,10 @@ async fn vanished_code_goes_on_once_it_is_back_with_higher_numbers() {
     let lost = async || {
         for _ in 0..3 {
             let error = node.issuer.next_id("order").await.expect_err("lost");
-            assert!(matches!(error, IssueError::NoLease { trouble: Trouble::StoreLost, .. }));
+            assert!(matches!(
+                error,
+                IssueError::NoLease { reason: UnavailableReason::StoreLost, .. }
+            ));
             sleep(LONG).await;
         }
     };
@@ -370,7 +378,7 @@ async fn vanished_code_goes_on_once_it_is_back_with_higher_numbers() {
     let _ = node.issuer.next_id("order").await;
     sleep(LONG).await;
     assert!(world.issue(&node, "order", 10).await[0] >= held);
-    assert_eq!(node.issuer.status().trouble, None);
+    assert_eq!(node.issuer.status().reason, None);
 
     // With lower ones, others may have had what lies between.
     sleep(LONG).await;
@@ -411,7 +419,10 @@ async fn a_namespace_of_another_mode_is_refused() {
     world.store.create_record("numbers", &record).await.expect("up");
     let mut node = world.start(orders());
     let errors = node.keeper.failed().await;
-    assert!(matches!(errors[..], [KeeperError::LayoutConflict { .. }]), "{errors:?}");
+    assert!(
+        matches!(errors[..], [KeeperError::Layout(LayoutError::Conflict { .. })]),
+        "{errors:?}"
+    );
 }
 
 /// A node that is not ready gets no requests.

@@ -5,7 +5,7 @@ use super::{
     world::{World, world},
 };
 use crate::{
-    keeper::{IssueError, LeaseOperation, LeaseOutcome, Trouble},
+    keeper::{IssueError, LeaseOperation, LeaseOutcome, UnavailableReason},
     store::Store,
 };
 
@@ -82,19 +82,22 @@ async fn ids_go_on_without_the_store_until_the_limit_and_again_when_it_is_back()
         world.pass(Duration::from_secs(10)).await;
         world.issue(&node, "order", 1_000).await;
     }
-    assert!(matches!(node.status().trouble, Some(Trouble::StoreUnavailable(_))));
+    assert!(matches!(node.status().reason, Some(UnavailableReason::StoreUnavailable(_))));
     assert!(node.status().is_issuing());
     world.pass(Duration::from_secs(30)).await;
     let refused = node.issuer.next_id("order").await.expect_err("the limit is reached");
     assert!(
-        matches!(refused, IssueError::NoLease { trouble: Trouble::StoreUnavailable(_), .. }),
+        matches!(
+            refused,
+            IssueError::NoLease { reason: UnavailableReason::StoreUnavailable(_), .. }
+        ),
         "{refused:?}"
     );
     assert!(!node.status().is_issuing());
     world.store.set_down(false);
     world.pass(Duration::from_secs(6)).await;
     world.issue(&node, "order", 1_000).await;
-    assert_eq!(node.status().trouble, None);
+    assert_eq!(node.status().reason, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +108,7 @@ async fn a_store_that_is_down_at_the_start_is_asked_again() {
     world.pass(Duration::from_secs(20)).await;
     assert!(matches!(
         node.issuer.next_id("order").await,
-        Err(IssueError::NoLease { trouble: Trouble::StoreUnavailable(_), .. })
+        Err(IssueError::NoLease { reason: UnavailableReason::StoreUnavailable(_), .. })
     ));
     world.store.set_down(false);
     world.pass(Duration::from_secs(6)).await;
@@ -119,12 +122,12 @@ async fn a_store_that_lost_the_row_is_reported_and_never_written_again() {
     world.pass(Duration::from_secs(5)).await;
     world.store.wipe(true);
     world.pass(Duration::from_secs(60)).await;
-    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
     world.issue(&node, "order", 10).await;
     let swaps = world.store.swaps.load(std::sync::atomic::Ordering::SeqCst);
     world.pass(Duration::from_secs(300)).await;
     let refused = node.issuer.next_id("order").await.expect_err("the limit is reached");
-    assert!(matches!(refused, IssueError::NoLease { trouble: Trouble::StoreLost, .. }));
+    assert!(matches!(refused, IssueError::NoLease { reason: UnavailableReason::StoreLost, .. }));
     assert_eq!(world.store.swaps.load(std::sync::atomic::Ordering::SeqCst), swaps);
 }
 
@@ -135,7 +138,7 @@ async fn row_that_was_read_before_the_record_vanished_is_not_taken() {
     let node = world.start(world.settings());
     world.pass(Duration::from_secs(1)).await;
     assert_eq!(world.store.swaps.load(std::sync::atomic::Ordering::SeqCst), 0);
-    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
     world.store.wipe(false);
     world.pass(Duration::from_secs(10)).await;
     world.issue(&node, "order", 1).await;

@@ -1,4 +1,4 @@
-//! What the keeper's task and its issuers have in common.
+//! The state that a namespace's task shares with its issuers.
 
 use std::{
     sync::Arc,
@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{LeaseView, Observer, Status, Trouble};
+use super::{LeaseView, Observer, Status, UnavailableReason};
 use crate::core::{
     clock::Clock,
     issue::{Generator, Grant},
@@ -16,19 +16,19 @@ use crate::core::{
 
 /// Shared by the task and every [`Issuer`](super::Issuer) of a namespace.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct KeeperState {
     pub(super) namespace: String,
-    pub(super) generator: Generator,
+    pub(super) generator: Arc<Generator>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Arc<dyn Observer>,
-    /// Every change that may let a refused claim succeed is sent here.
+    /// Notified of every change that may let a refused claim succeed.
     pub(super) report: watch::Sender<Report>,
 }
 
-/// What the keeper last found out.
+/// The keeper's latest findings.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
-    pub(super) trouble: Option<Trouble>,
+    pub(super) reason: Option<UnavailableReason>,
     pub(super) clock_ahead_ms: i64,
     pub(super) workers_held: u64,
     pub(super) workers_free: u64,
@@ -36,46 +36,39 @@ pub(super) struct Report {
 
 impl Default for Report {
     fn default() -> Self {
-        Self {
-            trouble: Some(Trouble::Starting),
-            clock_ahead_ms: 0,
-            workers_held: 0,
-            workers_free: 0,
-        }
+        let reason = Some(UnavailableReason::Starting);
+        Self { reason, clock_ahead_ms: 0, workers_held: 0, workers_free: 0 }
     }
 }
 
-impl Shared {
+impl KeeperState {
     pub(super) fn layout(&self) -> &Layout {
         self.generator.layout()
     }
 
-    /// The first position of the present tick.
+    /// Returns the first position of the present tick.
     pub(super) fn present(&self) -> u64 {
         let layout = self.layout();
         layout.first_position(layout.tick_clamped(self.clock.now_ms()))
     }
 
-    /// Sets what is wrong; tells the issuers when that changes anything.
-    pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
+    /// Sets why no ID can be issued; notifies waiting claims if that is a change. A shutdown is
+    /// final.
+    pub(super) fn set_reason(&self, reason: Option<UnavailableReason>) {
         self.report.send_if_modified(|report| {
-            // Nothing gets better while shutting down.
-            let changed =
-                report.trouble != trouble && report.trouble != Some(Trouble::ShuttingDown);
-            if changed {
-                report.trouble = trouble;
+            let is_change =
+                report.reason != reason && report.reason != Some(UnavailableReason::ShuttingDown);
+            if is_change {
+                report.reason = reason;
             }
-            changed
+            is_change
         });
     }
 
-    /// Tells waiting claims that the grant or its limit changed, and that nothing is wrong.
+    /// Notifies waiting claims that the grant or its limit changed, and clears the reason.
     pub(super) fn announce_range(&self) {
-        self.report.send_modify(|report| {
-            if report.trouble != Some(Trouble::ShuttingDown) {
-                report.trouble = None;
-            }
-        });
+        self.set_reason(None);
+        self.report.send_modify(|_| ());
     }
 
     pub(super) fn status(&self) -> Status {
@@ -85,9 +78,9 @@ impl Shared {
         let in_range = layout.tick_in_range(self.clock.now_ms()).is_some();
         Status {
             lease: grant.as_ref().map(|grant| self.view(grant)),
-            trouble: match report.trouble {
-                None if !in_range => Some(Trouble::ClockOutOfRange),
-                trouble => trouble,
+            reason: match report.reason {
+                None if !in_range => Some(UnavailableReason::ClockOutOfRange),
+                reason => reason,
             },
             clock_ahead_ms: report.clock_ahead_ms,
             workers_held: report.workers_held,
@@ -109,19 +102,15 @@ impl Shared {
     }
 }
 
-/// Wakes the keeper's task from inside a claim, where there is no runtime to know of.
-struct Bell(Arc<Notify>);
+/// Wakes the keeper's task from inside a claim, which knows of no runtime.
+struct NotifyWaker(Arc<Notify>);
 
-impl Wake for Bell {
+impl Wake for NotifyWaker {
     fn wake(self: Arc<Self>) {
-        self.0.notify_one();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
         self.0.notify_one();
     }
 }
 
 pub(super) fn waker(notify: &Arc<Notify>) -> Waker {
-    Waker::from(Arc::new(Bell(Arc::clone(notify))))
+    Waker::from(Arc::new(NotifyWaker(Arc::clone(notify))))
 }

@@ -1,52 +1,53 @@
-//! Giving a row back.
+//! Releases a row.
 
 #[cfg(raindrop_planted)]
 use crate::core::planted::{Bug, planted};
 use crate::{
-    core::lease::{HeldLanes, Purpose, Resolution, Tenure},
+    core::lease::{HeldLanes, Purpose, Resolution, RowExpiry, Tenure},
     store::StoreError,
 };
 
 use super::{
-    context::{Context, Sent, Swapped},
-    hold::Held,
+    LeaseOperation,
+    held_lease::HeldLease,
+    lease_store::{LeaseStore, WriteIntent},
 };
 
-/// A row that is being given back. It has no grant: whatever it learns of its writes, nothing is
+/// A row that is being released. It has no grant: whatever it learns of its writes, nothing is
 /// issued on it any more.
 #[derive(Debug)]
-pub(super) struct Leaving {
-    tenure: Tenure<Sent>,
+pub(super) struct ReleasingRow {
+    tenure: Tenure<WriteIntent>,
     lanes: HeldLanes,
     /// Where the next lease of the present lane may begin.
     mark: u64,
     released: bool,
-    /// Up to where it was leased.
+    /// Where the sealed lease ended.
     #[cfg(raindrop_planted)]
     limit: u64,
 }
 
-impl Leaving {
-    /// A row that was held. Its grant is sealed, and dead whatever the store answers.
-    pub(super) fn of(held: Held) -> Self {
-        let Held { tenure, grant, lanes, .. } = held;
-        let mut leaving = Self {
-            tenure,
-            lanes,
-            mark: grant.seal(),
-            released: false,
+impl ReleasingRow {
+    /// Begins with a lease that was held. Its grant is sealed, and dead whatever the store
+    /// answers.
+    pub(super) fn of_lease(held: HeldLease) -> Self {
+        let HeldLease { tenure, grant, lanes, .. } = held;
+        Self {
             #[cfg(raindrop_planted)]
             limit: grant.limit(),
-        };
-        leaving.adopt_visible();
-        leaving
+            ..Self::new(tenure, lanes, grant.seal())
+        }
     }
 
-    /// A row that an acquire of ours may have taken, or may still take.
-    pub(super) fn of_search(tenure: Tenure<Sent>) -> Self {
+    /// Begins with a row that an acquire of ours may have taken, or may still take.
+    pub(super) fn of_search(tenure: Tenure<WriteIntent>) -> Self {
         // Whatever the lane: its mark stays as it is.
-        let (lanes, mark) = (HeldLanes::on(0), tenure.marks()[0]);
-        let mut leaving = Self {
+        let mark = tenure.marks()[0];
+        Self::new(tenure, HeldLanes::on(0), mark)
+    }
+
+    fn new(tenure: Tenure<WriteIntent>, lanes: HeldLanes, mark: u64) -> Self {
+        let mut row = Self {
             tenure,
             lanes,
             mark,
@@ -54,24 +55,24 @@ impl Leaving {
             #[cfg(raindrop_planted)]
             limit: mark,
         };
-        leaving.adopt_visible();
-        leaving
+        row.adopt_visible();
+        row
     }
 
     pub(super) const fn worker(&self) -> u64 {
         self.tenure.worker()
     }
 
-    /// Writes the row free, with true marks. Whether it is settled: free, or known not to be ours
-    /// any more.
-    pub(super) async fn release(&mut self, context: &mut Context) -> Result<bool, StoreError> {
+    /// Writes the row free, with true marks. Returns whether it is done: the row is free, or known
+    /// to be no longer ours.
+    pub(super) async fn release(&mut self, leases: &mut LeaseStore) -> Result<bool, StoreError> {
         if self.tenure.is_unresolved() {
-            match context.resolve(&mut self.tenure).await? {
+            match leases.resolve(&mut self.tenure).await? {
                 Resolution::Unchanged => {}
                 Resolution::Visible => {
                     self.adopt_visible();
                     #[cfg(raindrop_planted)]
-                    self.touch_generator(context);
+                    self.touch_generator(leases);
                 }
                 Resolution::Lost | Resolution::Vanished => return Ok(true),
             }
@@ -79,16 +80,14 @@ impl Leaving {
         if self.released {
             return Ok(true);
         }
-        let write = context.release_write(&self.tenure, &self.lanes, self.mark);
-        let sent = context.releasing();
-        match context.swap(&mut self.tenure, write, sent).await {
-            Swapped::Done(_) => Ok(true),
-            Swapped::Refused => Ok(false),
-            Swapped::Unknown(error) => Err(error),
-        }
+        let (lane, expiry) = (self.lanes.present(), RowExpiry::Released);
+        let write = leases.write(&self.tenure, &self.lanes, lane, self.mark, expiry);
+        let (purpose, operation) = (Purpose::Release, LeaseOperation::Release);
+        let intent = WriteIntent { purpose, operation, clocks: leases.read_clocks() };
+        leases.swap(&mut self.tenure, write, intent).await
     }
 
-    /// Takes note of a write that turned out to stand in the row.
+    /// Takes note of a write that the row was seen with.
     fn adopt_visible(&mut self) {
         let Some(visible) = self.tenure.visible() else { return };
         self.lanes.confirmed(&visible.write.marks);
@@ -102,7 +101,7 @@ impl Leaving {
                 self.mark = lease.start;
             }
             Purpose::Renew { .. } => {}
-            // Nothing depends on it: should the store lose it, the row comes free by its ttl.
+            // Nothing depends on it: if the store loses it, the row expires after its ttl.
             Purpose::Release => self.released = true,
         }
     }
@@ -110,27 +109,27 @@ impl Leaving {
 
 /// What only planted bugs do.
 #[cfg(raindrop_planted)]
-impl Leaving {
+impl ReleasingRow {
     /// Uses a lane that was leased too late, and seals its grant.
-    fn touch_generator(&self, context: &Context) {
+    fn touch_generator(&self, leases: &LeaseStore) {
         let visible = self.tenure.visible().map(|attempt| attempt.purpose.purpose);
         if let Some(Purpose::Lease(lease)) = visible
             && planted(Bug::LeavingTouchesGenerator)
         {
-            let grant = context.grant(self.tenure.worker(), lease);
+            let grant = leases.grant(self.tenure.worker(), lease);
             grant.seal();
-            context.shared.generator.replace_grant(Some(grant));
+            leases.state.generator.replace_grant(Some(grant));
         }
     }
 
     /// Goes on above the sealed mark, up to the limit that was.
-    pub(super) fn revive(&mut self, context: &Context, forgets: bool) -> Held {
+    pub(super) fn revive(&self, leases: &LeaseStore, forgets: bool) -> HeldLease {
         let (lane, start, limit) = (self.lanes.present(), self.mark, self.limit);
         let lease = crate::core::lease::Lease { lane, start, limit };
         let mut tenure = self.tenure.clone();
         if forgets {
             tenure.forget();
         }
-        Held::new(context, tenure, lease, context.stamp())
+        HeldLease::new(leases, tenure, lease, leases.read_clocks())
     }
 }
