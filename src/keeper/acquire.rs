@@ -64,7 +64,7 @@ impl SearchOutcome {
 
 /// A search for a row. While a write's outcome is unknown, it keeps to that row: if it took
 /// another one, this one could stay leased to nobody.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Search {
     chosen: Option<Tenure<WriteIntent>>,
     conflicts: u32,

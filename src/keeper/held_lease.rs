@@ -16,7 +16,6 @@ use crate::core::{
 };
 
 /// A row that is ours, and the grant of its present lane.
-#[derive(Debug)]
 pub(super) struct HeldLease {
     pub(super) tenure: Tenure<WriteIntent>,
     pub(super) grant: Arc<Grant>,

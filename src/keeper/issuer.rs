@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    Exhaustion, IssueError, IssuerHandle, RollbackAction, Status, UnavailableReason,
+    Exhaustion, IssueError, IssuerHandle, LeaseView, RollbackAction, Status, UnavailableReason,
     keeper_state::KeeperState,
 };
 use crate::core::{
     id::Id,
-    issue::{Claim, ClaimError, Run},
+    issue::{Claim, ClaimError, Grant, Run},
     layout::Layout,
 };
 
@@ -144,7 +144,33 @@ impl Issuer {
 
     /// Returns a snapshot of the namespace.
     pub fn status(&self) -> Status {
-        self.state.status()
+        let report = self.state.report.borrow().clone();
+        let layout = self.layout();
+        let grant = self.state.generator.grant();
+        let is_in_range = layout.tick_in_range(self.state.clock.now_ms()).is_some();
+        Status {
+            lease: grant.as_ref().map(|grant| self.view(grant)),
+            reason: match report.reason {
+                None if !is_in_range => Some(UnavailableReason::ClockOutOfRange),
+                reason => reason,
+            },
+            clock_ahead_ms: report.clock_ahead_ms,
+            workers_held: report.workers_held,
+            workers_free: report.workers_free,
+            codes: grant.map_or(0, |grant| grant.codes()),
+        }
+    }
+
+    fn view(&self, grant: &Grant) -> LeaseView {
+        let (layout, limit) = (self.layout(), grant.limit());
+        let last_tick = layout.tick_of(limit.saturating_sub(1));
+        let next = self.state.present().max(grant.highest_next());
+        LeaseView {
+            worker: grant.worker(),
+            lane: grant.lane(),
+            valid_until_ms: layout.start_of_tick_ms(last_tick + 1),
+            has_range: !grant.is_sealed() && next < limit,
+        }
     }
 
     /// Waits until IDs can be issued, or the keeper is shutting down.

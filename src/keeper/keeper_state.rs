@@ -7,12 +7,8 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{LeaseView, Observer, Status, UnavailableReason};
-use crate::core::{
-    clock::Clock,
-    issue::{Generator, Grant},
-    layout::Layout,
-};
+use super::{Observer, UnavailableReason};
+use crate::core::{clock::Clock, issue::Generator, layout::Layout};
 
 /// Shared by the task and every [`Issuer`](super::Issuer) of a namespace.
 #[derive(Debug)]
@@ -32,13 +28,6 @@ pub(super) struct Report {
     pub(super) clock_ahead_ms: i64,
     pub(super) workers_held: u64,
     pub(super) workers_free: u64,
-}
-
-impl Default for Report {
-    fn default() -> Self {
-        let reason = Some(UnavailableReason::Starting);
-        Self { reason, clock_ahead_ms: 0, workers_held: 0, workers_free: 0 }
-    }
 }
 
 impl KeeperState {
@@ -69,36 +58,6 @@ impl KeeperState {
     pub(super) fn announce_range(&self) {
         self.set_reason(None);
         self.report.send_modify(|_| ());
-    }
-
-    pub(super) fn status(&self) -> Status {
-        let report = self.report.borrow().clone();
-        let layout = self.layout();
-        let grant = self.generator.grant();
-        let in_range = layout.tick_in_range(self.clock.now_ms()).is_some();
-        Status {
-            lease: grant.as_ref().map(|grant| self.view(grant)),
-            reason: match report.reason {
-                None if !in_range => Some(UnavailableReason::ClockOutOfRange),
-                reason => reason,
-            },
-            clock_ahead_ms: report.clock_ahead_ms,
-            workers_held: report.workers_held,
-            workers_free: report.workers_free,
-            codes: grant.map_or(0, |grant| grant.codes()),
-        }
-    }
-
-    fn view(&self, grant: &Grant) -> LeaseView {
-        let layout = self.layout();
-        let limit = grant.limit();
-        let last_tick = layout.tick_of(limit.saturating_sub(1));
-        LeaseView {
-            worker: grant.worker(),
-            lane: grant.lane(),
-            valid_until_ms: layout.start_of_tick_ms(last_tick + 1),
-            has_range: !grant.is_sealed() && self.present().max(grant.highest_next()) < limit,
-        }
     }
 }
 

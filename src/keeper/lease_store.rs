@@ -1,6 +1,6 @@
 //! The store as the keeper uses it: judges clocks, and builds, sends and settles writes of rows.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
@@ -41,7 +41,7 @@ pub(super) struct LeaseStore {
 }
 
 /// What is remembered of a write until its outcome is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct WriteIntent {
     pub(super) purpose: Purpose,
     pub(super) operation: LeaseOperation,
@@ -51,7 +51,7 @@ pub(super) struct WriteIntent {
 }
 
 /// The node's clocks at one instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct ClockReading {
     wall_ms: i64,
     steady: Duration,
@@ -68,7 +68,6 @@ pub(super) struct JudgedSurvey {
 }
 
 /// Why a write of a held or chosen row was not made, or came to nothing.
-#[derive(Debug)]
 pub(super) enum LeaseError {
     /// An earlier write of ours took effect instead; worth a retry.
     Overtaken,
@@ -85,12 +84,6 @@ pub(super) enum LeaseError {
 impl From<StoreError> for LeaseError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
-    }
-}
-
-impl fmt::Debug for LeaseStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaseStore").field("scope", &self.scope).finish_non_exhaustive()
     }
 }
 

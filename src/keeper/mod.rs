@@ -12,6 +12,8 @@ mod lease_store;
 mod observer;
 mod operator;
 mod panics;
+#[cfg(raindrop_planted)]
+mod planted;
 mod prepare;
 mod random;
 mod releasing_row;
@@ -143,7 +145,12 @@ fn task_and_issuer(
         generator: Arc::new(Generator::without_lease(layout, issue, Arc::clone(&clock))),
         clock,
         observer,
-        report: watch::Sender::new(Report::default()),
+        report: watch::Sender::new(Report {
+            reason: Some(UnavailableReason::Starting),
+            clock_ahead_ms: 0,
+            workers_held: 0,
+            workers_free: 0,
+        }),
     });
     let issuer = Issuer { state: Arc::clone(&state) };
     (Task::new(LeaseStore::new(settings, store, state, random)), issuer)

@@ -1,7 +1,5 @@
 //! Releases a row.
 
-#[cfg(raindrop_planted)]
-use crate::core::planted::{Bug, planted};
 use crate::{
     core::lease::{HeldLanes, Purpose, Resolution, RowExpiry, Tenure},
     store::StoreError,
@@ -15,16 +13,15 @@ use super::{
 
 /// A row that is being released. It has no grant: whatever it learns of its writes, nothing is
 /// issued on it any more.
-#[derive(Debug)]
 pub(super) struct ReleasingRow {
-    tenure: Tenure<WriteIntent>,
-    lanes: HeldLanes,
+    pub(super) tenure: Tenure<WriteIntent>,
+    pub(super) lanes: HeldLanes,
     /// Where the next lease of the present lane may begin.
-    mark: u64,
+    pub(super) mark: u64,
     released: bool,
     /// Where the sealed lease ended.
     #[cfg(raindrop_planted)]
-    limit: u64,
+    pub(super) limit: u64,
 }
 
 impl ReleasingRow {
@@ -104,32 +101,5 @@ impl ReleasingRow {
             // Nothing depends on it: if the store loses it, the row expires after its ttl.
             Purpose::Release => self.released = true,
         }
-    }
-}
-
-/// What only planted bugs do.
-#[cfg(raindrop_planted)]
-impl ReleasingRow {
-    /// Uses a lane that was leased too late, and seals its grant.
-    fn touch_generator(&self, leases: &LeaseStore) {
-        let visible = self.tenure.visible().map(|attempt| attempt.purpose.purpose);
-        if let Some(Purpose::Lease(lease)) = visible
-            && planted(Bug::LeavingTouchesGenerator)
-        {
-            let grant = leases.grant(self.tenure.worker(), lease);
-            grant.seal();
-            leases.state.generator.replace_grant(Some(grant));
-        }
-    }
-
-    /// Goes on above the sealed mark, up to the limit that was.
-    pub(super) fn revive(&self, leases: &LeaseStore, forgets: bool) -> HeldLease {
-        let (lane, start, limit) = (self.lanes.present(), self.mark, self.limit);
-        let lease = crate::core::lease::Lease { lane, start, limit };
-        let mut tenure = self.tenure.clone();
-        if forgets {
-            tenure.forget();
-        }
-        HeldLease::new(leases, tenure, lease, leases.read_clocks())
     }
 }

@@ -20,8 +20,6 @@ use super::{
     random::{LONGEST_PAUSE, SHORTEST_PAUSE, jittered, pause_after},
     releasing_row::ReleasingRow,
 };
-#[cfg(raindrop_planted)]
-use crate::core::planted::{Bug, planted};
 use crate::{
     core::issue::RollbackPolicy,
     store::{StoreError, with_sources},
@@ -36,14 +34,13 @@ const BETWEEN_USELESS: Duration = Duration::from_millis(200);
 /// Between looks at a clock that cannot be used.
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
 pub(super) struct Task {
     pub(super) leases: LeaseStore,
     prepared: bool,
     search: Search,
     pub(super) held: Option<HeldLease>,
     /// Rows that are still to be released.
-    releasing: Vec<ReleasingRow>,
+    pub(super) releasing: Vec<ReleasingRow>,
     /// Whether this process ever held a lease. What it read before that need not have been
     /// durable, so it may have to be created again, as after a restart. Once an acquire was
     /// acknowledged everything is durable, and what is missing has vanished.
@@ -424,21 +421,5 @@ impl Task {
                 }
             }
         }
-    }
-}
-
-/// What only planted bugs do.
-#[cfg(raindrop_planted)]
-impl Task {
-    /// Uses a lease again whose lowering write has no answer.
-    fn revive_lease(&mut self) {
-        let forgets = planted(Bug::LostReplyIsFailure);
-        if !forgets && !planted(Bug::GoesOnAfterLowering) {
-            return;
-        }
-        let Some(row) = self.releasing.last_mut() else { return };
-        let held = row.revive(&self.leases, forgets);
-        self.leases.state.generator.replace_grant(Some(Arc::clone(&held.grant)));
-        self.held = Some(held);
     }
 }

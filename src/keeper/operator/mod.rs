@@ -31,7 +31,7 @@ use crate::{
         clock::Clock,
         layout::Layout,
         lease::{
-            Marks, Relayout, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token,
+            Marks, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token, marks_beyond,
         },
         planted::{Bug, planted},
     },
@@ -141,6 +141,12 @@ impl Operator {
             return Err(OperatorError::ClocksDisagree { ahead_ms, most });
         }
         Ok(store_ms)
+    }
+
+    /// Returns marks beyond everything that could be leased at this instant.
+    fn marks_beyond(&self, layout: &Layout, at_ms: i64, window: Duration) -> Marks {
+        let skew_ms = millis(self.settings.lease.max_clock_skew);
+        marks_beyond(layout, at_ms, millis(window), skew_ms)
     }
 
     /// Writes a row as it was read: free, with a fresh token and these marks.
@@ -266,11 +272,6 @@ impl Operator {
     fn record_changed(&self, found: Option<LayoutRecord>) -> OperatorError {
         let namespace = self.settings.namespace.clone();
         OperatorError::RecordChanged { namespace, found: found.map(|record| record.words) }
-    }
-
-    fn moving(&self, relayout: Relayout) -> OperatorError {
-        let namespace = self.settings.namespace.clone();
-        LayoutError::Moving { namespace, to: relayout.to }.into()
     }
 }
 

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::{
-    DECISION_VALID_FOR, LayoutError, Operator, OperatorError, ROUNDS, check_lanes, millis,
+    DECISION_VALID_FOR, KeeperSettings, LayoutError, Operator, OperatorError, ROUNDS, check_lanes,
+    millis,
 };
 use crate::{
-    core::lease::{Recorded, Relayout, RelayoutStage, Row, first_due, marks_beyond},
+    core::lease::{Relayout, RelayoutStage, Row, first_due},
     store::LayoutRecord,
 };
 
@@ -33,17 +34,11 @@ impl Operator {
     /// When the store names another layout, when clocks disagree, or when the store fails: rows
     /// that were raised stay so, and the operation can be repeated.
     pub async fn raise(&mut self, window: Duration) -> Result<RaisedMarks, OperatorError> {
-        let namespace = self.settings.namespace.clone();
-        let layout = self.settings.layout.clone();
+        let KeeperSettings { namespace, layout, .. } = self.settings.clone();
         let words = layout.words();
         let record = self.store.read_record(&namespace).await?;
-        let is_recorded = record.is_some();
-        match record.map(|record| Recorded::read(&record.words)).transpose()? {
-            Some(Recorded::Settled(recorded)) if recorded != words => {
-                return Err(LayoutError::Conflict { namespace, ours: words, recorded }.into());
-            }
-            Some(Recorded::Moving(relayout)) => return Err(self.moving(relayout)),
-            Some(Recorded::Settled(_)) => {}
+        match &record {
+            Some(record) => LayoutError::check(&namespace, &words, &record.words)?,
             // Rows without a record: their marks may be another layout's.
             None if !self.rows_of(&layout).await?.is_empty() => {
                 return Err(OperatorError::NoRecord { namespace });
@@ -51,21 +46,24 @@ impl Operator {
             None => {}
         }
         let now_ms = self.store_now_ms().await?;
-        let skew_ms = millis(self.settings.lease.max_clock_skew);
-        let beyond = marks_beyond(&layout, now_ms, millis(window), skew_ms);
-        if !is_recorded {
-            return self.begin_beyond(layout.tick_of(beyond[0])).await;
+        let beyond = self.marks_beyond(&layout, now_ms, window)[0];
+        let tick = layout.tick_of(beyond);
+        if record.is_none() {
+            return self.begin_beyond(tick).await;
         }
-        self.raise_since(&words, layout.tick_of(beyond[0])).await?;
-        self.add_lost_rows(&words, window).await?;
+        if layout.backfill_per_tick() > 0 {
+            // Which IDs for a past time were issued since the backup is unknown.
+            self.write_settled(|record| record.since_tick = record.since_tick.max(tick)).await?;
+        }
+        self.add_lost_rows(window).await?;
         // The marks that were read are this layout's, and a swap refuses what comes later.
         let raised = self.rewrite_rows(&layout, Some(&words), |listed| {
             check_lanes(&layout, listed)?;
-            Ok(listed.row.marks.at_least(beyond[0]))
+            Ok(listed.row.marks.at_least(beyond))
         });
         let raised: Vec<Row> = raised.await?.into_iter().map(|listed| listed.row).collect();
         let due_ms = first_due(&layout, &raised).unwrap_or(i64::MAX);
-        self.write_settled(&words, |record| record.complete = layout.reserved_keys()).await?;
+        self.write_settled(|record| record.complete = layout.reserved_keys()).await?;
         let rows = self.rows_of(&layout).await?.len();
         Ok(RaisedMarks { rows, due_ms })
     }
@@ -87,13 +85,12 @@ impl Operator {
     }
 
     /// Adds the missing rows, beyond everything that could have been leased on them.
-    async fn add_lost_rows(&mut self, words: &str, window: Duration) -> Result<(), OperatorError> {
+    async fn add_lost_rows(&mut self, window: Duration) -> Result<(), OperatorError> {
         let layout = self.settings.layout.clone();
-        let skew_ms = millis(self.settings.lease.max_clock_skew);
         for _ in 0..ROUNDS {
-            let record = self.still_recorded(words).await?;
+            let record = self.still_recorded(&layout.words()).await?;
             let until_ms = self.store_now_ms().await?.saturating_add(millis(DECISION_VALID_FOR));
-            let marks = marks_beyond(&layout, until_ms, millis(window), skew_ms);
+            let marks = self.marks_beyond(&layout, until_ms, window);
             if self.add_missing_rows(&layout, &marks, record.token, until_ms).await? {
                 return Ok(());
             }
@@ -101,23 +98,14 @@ impl Operator {
         Err(OperatorError::Contended)
     }
 
-    /// Closes the ticks before this one for past times: which of their IDs were issued since the
-    /// backup is unknown.
-    async fn raise_since(&mut self, words: &str, tick: u64) -> Result<(), OperatorError> {
-        if self.settings.layout.backfill_per_tick() == 0 {
-            return Ok(());
-        }
-        self.write_settled(words, |record| record.since_tick = record.since_tick.max(tick)).await
-    }
-
-    /// Changes the record of a settled layout, which nodes may change at the same time.
+    /// Changes the record of the configured layout, which nodes may change at the same time.
     async fn write_settled(
         &mut self,
-        words: &str,
         change: impl Fn(&mut LayoutRecord),
     ) -> Result<(), OperatorError> {
+        let words = self.settings.layout.words();
         for _ in 0..ROUNDS {
-            let record = self.still_recorded(words).await?;
+            let record = self.still_recorded(&words).await?;
             match self.write_record(&record, &change).await {
                 // Unless the words changed, it is still the record of this layout.
                 Err(OperatorError::RecordChanged { .. }) => {}

@@ -12,14 +12,16 @@
 //! Each change of the record is a compare-and-swap on its token. An operator that resumes a move
 //! first takes the record over, under a fresh token.
 
-use super::{Operator, OperatorError, ROUNDS, WriteOutcome, check_lanes, millis};
+use std::time::Duration;
+
+use super::{LayoutError, Operator, OperatorError, ROUNDS, WriteOutcome, check_lanes};
 use crate::{
     core::{
         id::Id,
         layout::Layout,
         lease::{
             InvalidRelayout, Marks, Recorded, Relayout, RelayoutStage, RelayoutVerdict,
-            judge_relayout, largest_id_allowed, marks_beyond,
+            judge_relayout, largest_id_allowed,
         },
         planted::{Bug, planted},
     },
@@ -79,32 +81,31 @@ impl Operator {
                 self.judge(&old, &record.complete, &rows).await?;
                 from
             }
-            Recorded::Moving(relayout) => match relayout.stage {
-                RelayoutStage::Fencing if relayout.from == to => {
+            Recorded::Moving(Relayout { stage: RelayoutStage::Fencing, from, to: other }) => {
+                if from == to {
                     self.write_record(&record, |record| record.words = to.clone()).await?;
-                    return Ok(RelayoutOutcome::Reverted { to: relayout.to });
+                    return Ok(RelayoutOutcome::Reverted { to: other });
                 }
                 // Marks are still the old layout's: any layout may be moved to.
-                RelayoutStage::Fencing => relayout.from,
-                RelayoutStage::Converting { tick } if relayout.to == to => {
-                    // No mark lies there: marks would begin again at 0.
-                    if tick > self.settings.layout.last_tick() {
-                        return Err(InvalidRelayout::of(&record.words).into());
-                    }
-                    let from = relayout.from.clone();
-                    let record = self.write_record(&record, |_| ()).await?;
-                    self.convert(record, tick).await?;
-                    let smallest_new = self.settings.layout.smallest_id(tick);
-                    let (largest_old, resumed) = (None, true);
-                    return Ok(RelayoutOutcome::Moved(FinishedMove {
-                        from,
-                        largest_old,
-                        smallest_new,
-                        resumed,
-                    }));
+                from
+            }
+            Recorded::Moving(Relayout { to: other, .. }) if other != to => {
+                let namespace = self.settings.namespace.clone();
+                return Err(LayoutError::Moving { namespace, to: other }.into());
+            }
+            Recorded::Moving(Relayout {
+                stage: RelayoutStage::Converting { tick }, from, ..
+            }) => {
+                // No mark lies there: marks would begin again at 0.
+                if tick > self.settings.layout.last_tick() {
+                    return Err(InvalidRelayout::of(&record.words).into());
                 }
-                RelayoutStage::Converting { .. } => return Err(self.moving(relayout)),
-            },
+                let record = self.write_record(&record, |_| ()).await?;
+                self.convert(record, tick).await?;
+                let smallest_new = self.settings.layout.smallest_id(tick);
+                let moved = FinishedMove { from, largest_old: None, smallest_new, resumed: true };
+                return Ok(RelayoutOutcome::Moved(moved));
+            }
         };
         let old = Layout::from_words(&from)?;
         let text = |stage| Relayout { stage, from: from.clone(), to: to.clone() }.to_string();
@@ -139,24 +140,19 @@ impl Operator {
         rows: &[ListedRow],
     ) -> Result<(Option<Id>, u64, Id), OperatorError> {
         let now_ms = self.store_now_ms().await?;
-        let mut marks = Vec::new();
-        for listed in rows {
-            check_lanes(old, listed)?;
-            marks.push(listed.row.marks.clone());
-        }
+        rows.iter().try_for_each(|listed| check_lanes(old, listed))?;
+        let mut marks: Vec<Marks> = rows.iter().map(|listed| listed.row.marks.clone()).collect();
         let is_missing_some = |key: &String| {
             let there = rows.iter().filter(|listed| listed.reserved_key == *key).count();
             complete.contains(key) && (there as u64) <= old.largest_worker()
         };
         if old.reserved_keys().iter().any(is_missing_some) {
             // A row that is missing may have been in use.
-            let lease = self.settings.lease;
-            let (window_ms, skew_ms) = (millis(lease.window), millis(lease.max_clock_skew));
-            marks.push(marks_beyond(old, now_ms, window_ms, skew_ms));
+            marks.push(self.marks_beyond(old, now_ms, self.settings.lease.window));
         }
         if old.min_sequence() > 0 {
             // IDs for a past time reach up to now, whatever the marks are.
-            marks.push(marks_beyond(old, now_ms, 0, millis(self.settings.lease.max_clock_skew)));
+            marks.push(self.marks_beyond(old, now_ms, Duration::ZERO));
         }
         let largest_old = largest_id_allowed(old, &marks);
         match (judge_relayout(&self.settings.layout, now_ms, largest_old), largest_old) {

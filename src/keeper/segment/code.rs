@@ -32,16 +32,16 @@ pub(super) struct Code {
     /// Why no further block comes. Also notified of every block that is added.
     pub(super) reason: watch::Sender<Option<UnavailableReason>>,
     demand: Mutex<Demand>,
-    /// The code's next number in the store, as last seen.
-    next: AtomicU64,
     queued: Arc<AtomicBool>,
     /// How many numbers were reported to the observer.
     reported: AtomicU64,
 }
 
-/// What the next step is computed from.
+/// What the task knows of the code's demand and of the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
+    /// The code's next number in the store, as last seen.
+    pub(super) next: u64,
     /// The step of the last reservation; 0 before the first.
     pub(super) step: u64,
     /// When that was.
@@ -70,8 +70,7 @@ impl Code {
                 spec,
                 cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(waker))),
                 reason: watch::Sender::new(None),
-                demand: Mutex::new(Demand::default()),
-                next: AtomicU64::new(spec.first()),
+                demand: Mutex::new(Demand { next: spec.first(), ..Demand::default() }),
                 queued,
                 reported: AtomicU64::new(0),
             }
@@ -92,21 +91,11 @@ impl Code {
         }
     }
 
-    /// Returns the code's next number in the store, as last seen.
-    pub(super) fn last_seen(&self) -> u64 {
-        self.next.load(Ordering::Relaxed)
-    }
-
-    /// Notes the code's next number in the store.
-    pub(super) fn saw_next(&self, next: u64) {
-        self.next.store(next, Ordering::Relaxed);
-    }
-
     /// Returns the share of numbers that no node has reserved yet, from 1 down to 0.
     #[expect(clippy::cast_precision_loss, reason = "a share needs no exact digits")]
     pub(super) fn unreserved(&self) -> f64 {
         let (first, end) = (self.spec.first(), self.spec.max + 1);
-        let left = end.saturating_sub(self.last_seen());
+        let left = end.saturating_sub(self.demand().next);
         (left as f64 / end.saturating_sub(first).max(1) as f64).min(1.0)
     }
 

@@ -41,7 +41,9 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
         Ok(()) => {
             let had = code.cursor.left();
             let since = Some(Instant::now());
-            *code.demand() = Demand { step, since, had, missing: 0, vanished: None };
+            let mut demand = code.demand();
+            *demand = Demand { step, since, had, missing: 0, vanished: None, ..*demand };
+            drop(demand);
             code.set_reason(None);
         }
         Err(error) => {
@@ -70,16 +72,16 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<(Block, u64)>, StoreEr
         let reservation = Reservation { by, end, token, or_begin_at };
         match call_reserve(code, &reservation).await? {
             Reserved::From(first) => {
-                code.saw_next(first + by);
+                code.demand().next = first + by;
                 return Ok(Some((Block { first, end: first + by, token }, step)));
             }
             // Near the end the last block is what is left.
             Reserved::Refused { next } if next < end => {
-                code.saw_next(next);
+                code.demand().next = next;
                 by = (end - next).min(by.saturating_sub(1));
             }
             Reserved::Refused { next } => {
-                code.saw_next(next);
+                code.demand().next = next;
                 code.set_reason(Some(UnavailableReason::NumbersUsedUp));
                 return Ok(None);
             }
@@ -109,7 +111,7 @@ async fn is_back(code: &Code) -> Result<bool, StoreError> {
         Reserved::From(next) | Reserved::Refused { next } => Some(next),
         Reserved::NoSuchCode => None,
     };
-    let is_back = next.is_some_and(|next| next >= code.last_seen());
+    let is_back = next.is_some_and(|next| next >= code.demand().next);
     code.demand().vanished = (next.is_none() || is_back).then(Instant::now);
     Ok(is_back)
 }

@@ -30,7 +30,6 @@ const SERVED_AT_A_TIME: usize = 64;
 /// numbers would begin anew.
 const RECORD_PREFIX: &str = "mode=segment table=";
 
-#[derive(Debug)]
 pub(super) struct Task {
     namespaces: Vec<Arc<CodeTable>>,
     shared: Arc<SharedStore>,
