@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::{
-    faulty::{Fault, FaultyStore},
+    faulty_store::{Fault, FaultyStore},
     world::{NOW, World, second},
 };
 use crate::{
@@ -39,7 +39,7 @@ fn backfill(world: &World, settings: KeeperSettings) -> Backfill {
 
 /// The numbers that two nodes and one after a restart get of one millisecond.
 #[tokio::test(start_paused = true)]
-async fn a_tick_is_shared_out_among_all_nodes_for_ever() {
+async fn ids_of_a_past_tick_are_shared_among_all_nodes() {
     let world = yitter();
     let node = world.node().await;
     let (one, two) = (backfill(&world, opened(&world)), backfill(&world, opened(&world)));
@@ -66,7 +66,7 @@ async fn a_tick_is_shared_out_among_all_nodes_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_past_ticks_of_the_layout_have_such_ids() {
+async fn only_past_ticks_inside_the_layout_have_backfill_ids() {
     let world = yitter();
     let _node = world.node().await;
     let backfill = backfill(&world, opened(&world));
@@ -85,7 +85,7 @@ async fn only_past_ticks_of_the_layout_have_such_ids() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layout_that_reserves_nothing_has_none() {
+async fn layout_without_reserved_sequence_has_no_backfill_ids() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
     let _node = world.node().await;
     let error = backfill(&world, opened(&world)).ids("order", 1, NOW - 1).await;
@@ -94,7 +94,7 @@ async fn a_layout_that_reserves_nothing_has_none() {
 
 /// Each code's own share and the one of all codes are the same IDs.
 #[tokio::test(start_paused = true)]
-async fn shares_that_were_counted_otherwise_are_not_handed_out_again() {
+async fn backfill_counted_differently_is_refused() {
     let world = yitter();
     let _node = world.node().await;
     backfill(&world, opened(&world)).ids("order", 2, NOW - 1).await.expect("two");
@@ -109,7 +109,7 @@ async fn shares_that_were_counted_otherwise_are_not_handed_out_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_loses_ids_and_gives_none_twice() {
+async fn lost_reply_of_a_backfill_loses_ids_and_repeats_none() {
     let world = yitter();
     let _node = world.node().await;
     let backfill = backfill(&world, opened(&world));
@@ -125,7 +125,7 @@ async fn a_lost_reply_loses_ids_and_gives_none_twice() {
 
 /// Another system may have issued equal IDs until the namespace began.
 #[tokio::test(start_paused = true)]
-async fn ticks_before_the_first_start_are_refused_unless_they_are_opened() {
+async fn ticks_before_the_first_start_need_backfill_from() {
     let world = yitter();
     let _node = world.node().await;
     let closed = backfill(&world, world.settings());
@@ -147,7 +147,7 @@ async fn ticks_before_the_first_start_are_refused_unless_they_are_opened() {
 
 /// The old layout's IDs of the same instants may be equal, so they are not handed out again.
 #[tokio::test(start_paused = true)]
-async fn after_a_move_to_another_layout_only_later_ticks_have_such_ids() {
+async fn relayout_closes_earlier_ticks() {
     let world = yitter();
     let node = world.node().await;
     backfill(&world, opened(&world)).ids("order", 5, NOW - 1).await.expect("five");
@@ -179,7 +179,7 @@ async fn after_a_move_to_another_layout_only_later_ticks_have_such_ids() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restored_backup_only_later_ticks_have_such_ids() {
+async fn raise_after_a_restore_closes_earlier_ticks() {
     let world = yitter();
     let node = world.node().await;
     node.stop().await;
@@ -204,7 +204,7 @@ async fn after_a_restored_backup_only_later_ticks_have_such_ids() {
 
 /// Ticks of the old layout mean nothing in the new one.
 #[tokio::test(start_paused = true)]
-async fn move_to_a_coarser_unit_opens_later_ticks() {
+async fn relayout_to_a_coarser_unit_opens_later_ticks() {
     let fine = LayoutSpec { min_sequence: 5, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
     let world = World::new(fine);
     drop(world.node().await);
@@ -223,7 +223,7 @@ async fn move_to_a_coarser_unit_opens_later_ticks() {
 
 /// A request for a past time that slept through a restore and its `raise`.
 #[tokio::test(start_paused = true)]
-async fn past_tick_that_was_closed_meanwhile_is_not_handed_out() {
+async fn tick_closed_during_a_backfill_issues_nothing() {
     let clock = Arc::new(ManualClock::new(NOW));
     let memory = MemoryStore::with_own_clock(clock.clone());
     // Every answer takes a second.
@@ -264,7 +264,7 @@ async fn past_tick_that_was_closed_meanwhile_is_not_handed_out() {
 
 /// As an earlier version wrote it.
 #[tokio::test(start_paused = true)]
-async fn past_ticks_are_closed_where_the_record_has_no_first_tick() {
+async fn record_without_first_tick_closes_past_ticks() {
     let world = yitter();
     let settings = world.settings();
     // As migration 0003, or a node of the earlier version, leaves it.

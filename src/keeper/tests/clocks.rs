@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{
-    faulty::Fault,
+    faulty_store::Fault,
     world::{NOW, Node, World, second},
 };
 use crate::{
@@ -30,7 +30,7 @@ async fn settled(world: &World, change: impl FnOnce(&mut KeeperSettings)) -> Nod
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_small_step_back_is_held() {
+async fn small_rollback_is_held() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     node.clock.step(-900);
@@ -43,7 +43,7 @@ async fn a_small_step_back_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_big_step_back_rotates_to_another_lane_without_a_refused_claim() {
+async fn large_rollback_rotates_without_refusing_claims() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     let worker = node.worker();
@@ -65,7 +65,7 @@ async fn a_big_step_back_rotates_to_another_lane_without_a_refused_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_no_lane_is_past_another_worker_is_taken_and_the_old_row_given_back() {
+async fn rollback_without_a_usable_lane_swaps_the_worker_and_releases_the_row() {
     for (bits, policy) in [(0, RollbackPolicy::Rotate), (1, RollbackPolicy::Swap)] {
         let world = world(bits);
         let node = settled(&world, |settings| settings.issue.rollback = policy).await;
@@ -85,7 +85,7 @@ async fn where_no_lane_is_past_another_worker_is_taken_and_the_old_row_given_bac
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nothing_is_to_be_had_claims_are_refused_until_the_clock_caught_up() {
+async fn rollback_without_lane_or_worker_refuses_claims_until_the_clock_caught_up() {
     for (bits, policy) in [(0, RollbackPolicy::Rotate), (1, RollbackPolicy::Wait)] {
         let world = world(bits);
         let node = settled(&world, |settings| {
@@ -117,7 +117,7 @@ async fn where_nothing_is_to_be_had_claims_are_refused_until_the_clock_caught_up
 }
 
 #[tokio::test(start_paused = true)]
-async fn rollbacks_in_a_row_find_lanes_whose_marks_were_lowered() {
+async fn consecutive_rollbacks_use_lanes_with_lowered_marks() {
     let world = world(1);
     let node = settled(&world, |settings| settings.max_worker = 1).await;
     for round in 0..6 {
@@ -133,7 +133,7 @@ async fn rollbacks_in_a_row_find_lanes_whose_marks_were_lowered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_jump_forward_burns_nothing_and_is_harmless_when_it_is_mended() {
+async fn forward_jump_beyond_the_window_leaves_the_marks_alone() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     let mark = world.row(node.worker()).await.marks[0];
@@ -157,7 +157,7 @@ async fn a_jump_forward_burns_nothing_and_is_harmless_when_it_is_mended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_jump_inside_the_window_is_issued_under_and_survives_the_way_back() {
+async fn forward_jump_inside_the_window_keeps_issuing_there_and_back() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     node.clock.step(60_000);
@@ -171,7 +171,7 @@ async fn a_jump_inside_the_window_is_issued_under_and_survives_the_way_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_clock_is_ahead_of_the_store_gets_no_lease_until_it_is_mended() {
+async fn node_ahead_of_the_store_gets_no_lease_until_corrected() {
     let world = world(1);
     world.store_clock.step(-11_000);
     let node = world.start(world.settings());
@@ -186,7 +186,7 @@ async fn a_node_whose_clock_is_ahead_of_the_store_gets_no_lease_until_it_is_mend
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_store_clock_is_ridden_out() {
+async fn wrong_store_clock_does_not_stop_issuing() {
     for step in [-3_600_000, 3_600_000] {
         let world = world(1);
         let node = settled(&world, |_| {}).await;
@@ -200,7 +200,7 @@ async fn a_wrong_store_clock_is_ridden_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_stays_ahead_is_believed_after_a_window_where_the_store_has_it_too() {
+async fn clock_ahead_for_a_window_is_trusted_if_the_store_agrees() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     node.clock.step(3_600_000);
@@ -212,7 +212,7 @@ async fn a_clock_that_stays_ahead_is_believed_after_a_window_where_the_store_has
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_before_the_epoch_is_named_and_waited_for() {
+async fn clock_before_the_epoch_is_reported_and_waited_for() {
     let world = world(1);
     let node = world.start(world.settings());
     node.clock.set(0);
@@ -234,7 +234,7 @@ async fn a_clock_before_the_epoch_is_named_and_waited_for() {
 /// The settled renewal is as old as its write: what the clock did since is still seen.
 /// The step falls between the question to the store and its answer.
 #[tokio::test(start_paused = true)]
-async fn a_jump_ahead_during_a_survey_does_not_burn_the_future() {
+async fn forward_jump_during_a_survey_does_not_raise_the_mark() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     world.store.step_during_survey(&node.clock, 7_200_000);
@@ -250,7 +250,7 @@ async fn a_jump_ahead_during_a_survey_does_not_burn_the_future() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_jump_ahead_before_a_renewal_is_settled_does_not_burn_the_future() {
+async fn forward_jump_before_a_renewal_is_settled_does_not_raise_the_mark() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     world.store.fail_next(Fault::LostReply);
@@ -268,7 +268,7 @@ async fn a_jump_ahead_before_a_renewal_is_settled_does_not_burn_the_future() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rotation_that_a_late_renewal_refused_is_tried_again_and_reported_once() {
+async fn rotation_refused_by_a_late_renewal_is_retried_and_reported_once() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     world.store.fail_next(Fault::Late);
@@ -284,7 +284,7 @@ async fn a_rotation_that_a_late_renewal_refused_is_tried_again_and_reported_once
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_of_a_row_that_was_taken_leases_another_one() {
+async fn rotation_of_a_taken_row_leases_another_one() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     let worker = node.worker();
@@ -308,7 +308,7 @@ async fn rotation_of_a_row_that_was_taken_leases_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_of_a_row_that_vanished_reports_a_lost_store() {
+async fn rotation_of_a_vanished_row_reports_store_lost() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     world.store.lose_row(&world.scope(), node.worker());
@@ -320,7 +320,7 @@ async fn rotation_of_a_row_that_vanished_reports_a_lost_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_that_arrived_late_is_reported_once() {
+async fn late_rotation_is_reported_once() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     node.clock.step(-60_000);
@@ -334,7 +334,7 @@ async fn rotation_that_arrived_late_is_reported_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clock_that_caught_up_to_what_is_held_moves_nothing() {
+async fn clock_caught_up_within_hold_keeps_the_lane() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     node.clock.step(-1_001);
@@ -348,7 +348,7 @@ async fn clock_that_caught_up_to_what_is_held_moves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lease_under_a_clock_that_stays_ahead_is_given_back_after_a_window() {
+async fn lease_is_released_after_a_window_with_the_clock_ahead() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     let worker = node.worker();

@@ -1,7 +1,7 @@
 //! A store shows writes before they are durable, and crashes.
 
 use super::{
-    faulty::Fault,
+    faulty_store::Fault,
     world::{second, world},
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn renewal_that_is_only_visible_raises_no_limit() {
+async fn visible_renewal_raises_no_limit() {
     let world = world();
     let holder = world.start(world.only(5));
     holder.issuer.leased().await;
@@ -37,7 +37,7 @@ async fn renewal_that_is_only_visible_raises_no_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquire_that_is_only_visible_issues_nothing() {
+async fn visible_acquire_issues_nothing() {
     let world = world();
     world.store.hang_the_log();
     let node = world.start(world.only(5));
@@ -50,7 +50,7 @@ async fn acquire_that_is_only_visible_issues_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_that_is_only_visible_keeps_the_old_lane() {
+async fn visible_rotation_keeps_the_old_lane() {
     let world = world();
     let node = world.node().await;
     world.pass(second(5)).await;
@@ -70,7 +70,7 @@ async fn rotation_that_is_only_visible_keeps_the_old_lane() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crash_of_the_store_costs_a_node_at_most_its_row() {
+async fn store_crash_costs_a_node_at_most_its_row() {
     let world = world();
     let node = world.node().await;
     world.store.hang_the_log();
@@ -85,7 +85,7 @@ async fn crash_of_the_store_costs_a_node_at_most_its_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn release_by_an_operator_is_reported_once_it_is_durable() {
+async fn operator_release_is_reported_once_durable() {
     let world = world();
     let holder = world.start(world.only(3));
     holder.issuer.leased().await;
@@ -101,7 +101,7 @@ async fn release_by_an_operator_is_reported_once_it_is_durable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn move_of_the_layout_ends_with_acknowledged_writes() {
+async fn relayout_ends_with_acknowledged_writes() {
     let world = world();
     drop(world.node().await);
     let spec = LayoutSpec {
@@ -121,7 +121,7 @@ async fn move_of_the_layout_ends_with_acknowledged_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_store_is_looked_at_again_and_the_same_lease_goes_on() {
+async fn lease_continues_once_the_lost_store_is_back() {
     let world = world();
     let node = world.node().await;
     world.pass(second(5)).await;
@@ -138,7 +138,7 @@ async fn lost_store_is_looked_at_again_and_the_same_lease_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreign_reading_of_the_record_ends_no_node() {
+async fn node_recovers_from_a_foreign_record() {
     let world = world();
     let node = world.node().await;
     world.pass(second(5)).await;
@@ -152,7 +152,7 @@ async fn foreign_reading_of_the_record_ends_no_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_and_records_are_born_with_random_tokens() {
+async fn new_rows_and_records_have_random_tokens() {
     let one = world();
     let _node = one.node().await;
     let tokens = |rows: Vec<crate::store::ListedRow>| -> std::collections::HashSet<String> {
@@ -167,7 +167,7 @@ async fn rows_and_records_are_born_with_random_tokens() {
 
 /// A swap that was prepared for a row before the store was emptied and filled again.
 #[tokio::test(start_paused = true)]
-async fn swap_prepared_for_a_row_that_was_created_again_is_refused() {
+async fn swap_prepared_before_a_row_was_recreated_is_refused() {
     let world = world();
     world.store.fail_next(Fault::Late);
     let node = world.start(world.only(5));

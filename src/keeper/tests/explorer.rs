@@ -16,7 +16,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    faulty::{Fault, FaultyStore},
+    faulty_store::{Fault, FaultyStore},
     world::NOW,
 };
 use crate::{
@@ -411,7 +411,7 @@ mod planted {
     }
 
     #[test]
-    fn row_that_is_left_and_touches_the_generator_is_found() {
+    fn releasing_row_that_touches_the_generator_is_found() {
         finds(Bug::LeavingTouchesGenerator, &WORKERS);
     }
 

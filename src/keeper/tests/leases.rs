@@ -20,7 +20,7 @@ fn milliseconds() -> LayoutSpec {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_lease_is_short_and_grows_to_the_window_with_the_first_renewal() {
+async fn first_renewal_extends_the_lease_to_the_window() {
     let world = World::new(milliseconds());
     let node = world.node().await;
     assert_eq!((node.status().workers_held, node.status().workers_free), (1, 510));
@@ -39,7 +39,7 @@ async fn the_first_lease_is_short_and_grows_to_the_window_with_the_first_renewal
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_nodes_with_one_holder_get_workers_of_their_own() {
+async fn nodes_with_the_same_holder_get_distinct_workers() {
     let world = World::new(milliseconds());
     let mut nodes = Vec::new();
     for _ in 0..50 {
@@ -57,7 +57,7 @@ async fn many_nodes_with_one_holder_get_workers_of_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_taken_row_is_noticed_and_its_range_is_used_up_meanwhile() {
+async fn node_whose_row_was_taken_uses_up_its_range_and_leases_another() {
     let spec = LayoutSpec { rollback_bits: 0, ..milliseconds() };
     let world = World::new(spec);
     let change = |settings: &mut crate::keeper::KeeperSettings| settings.max_worker = 2;
@@ -103,7 +103,7 @@ async fn a_taken_row_is_noticed_and_its_range_is_used_up_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn seven_nodes_fill_three_bits_and_the_eighth_waits_for_one_to_leave() {
+async fn node_waits_while_every_worker_is_held() {
     let world = World::new(LayoutSpec { worker_bits: 3, ..milliseconds() });
     let mut nodes = Vec::new();
     for _ in 0..7 {
@@ -127,7 +127,7 @@ async fn seven_nodes_fill_three_bits_and_the_eighth_waits_for_one_to_leave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crashed_nodes_row_is_free_after_the_ttl_on_a_lane_whose_mark_is_past() {
+async fn row_of_a_crashed_node_is_leased_after_the_ttl_on_a_past_lane() {
     let world = World::new(milliseconds());
     let only = |settings: &mut crate::keeper::KeeperSettings| settings.max_worker = 1;
     let crashed = world.node_with(only).await;
@@ -147,7 +147,7 @@ async fn a_crashed_nodes_row_is_free_after_the_ttl_on_a_lane_whose_mark_is_past(
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_previous_row_is_preferred_when_that_is_wanted() {
+async fn prefer_previous_takes_the_former_row() {
     let world = World::new(milliseconds());
     let prefer = |settings: &mut crate::keeper::KeeperSettings| {
         settings.prefer_previous = true;
@@ -166,7 +166,7 @@ async fn the_previous_row_is_preferred_when_that_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_layout_does_not_join() {
+async fn node_with_another_layout_does_not_join() {
     let world = World::new(milliseconds());
     world.node().await;
     let mut settings = world.settings();
@@ -182,7 +182,7 @@ async fn another_layout_does_not_join() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ranges_of_their_own_are_served_at_once() {
+async fn nodes_with_separate_ranges_lease_at_once() {
     let world = World::new(milliseconds());
     for worker in [1, 2, 300] {
         let node = world.start(world.only(worker));
@@ -193,7 +193,7 @@ async fn ranges_of_their_own_are_served_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_that_are_added_later_begin_beyond_every_possible_lease() {
+async fn rows_added_later_begin_beyond_every_lease() {
     let world = World::new(milliseconds());
     let layout = world.settings().layout;
     let words = layout.words();
@@ -211,7 +211,7 @@ async fn rows_that_are_added_later_begin_beyond_every_possible_lease() {
 
 /// The only row has a mark in 2099, after a clock that was there.
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_to_come_back_in_decades() {
+async fn retry_after_is_at_most_an_hour() {
     let world = World::new(milliseconds());
     let settings = world.only(1);
     let layout = &settings.layout;
@@ -230,7 +230,7 @@ async fn nobody_is_told_to_come_back_in_decades() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn settings_that_contradict_each_other_end_the_keeper() {
+async fn contradictory_settings_fail_the_keeper() {
     let world = World::new(milliseconds());
     let mut settings = world.settings();
     settings.max_worker = 512;
@@ -243,7 +243,7 @@ async fn settings_that_contradict_each_other_end_the_keeper() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_the_limit_refused_wakes_the_keeper_and_is_served() {
+async fn claim_refused_by_the_limit_wakes_the_keeper_and_succeeds() {
     // 2^9 positions in an hour: a lease covers a sixteenth of what is left.
     let spec = LayoutSpec {
         timestamp_bits: Some(45),
@@ -282,7 +282,7 @@ async fn a_claim_that_the_limit_refused_wakes_the_keeper_and_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_day_that_is_restarted_twenty_times_keeps_serving() {
+async fn twenty_restarts_within_a_day_tick_keep_serving() {
     let world = World::new(LayoutSpec { worker_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Day) });
     for restart in 0..20 {
         let node = world.node_with(|settings| settings.max_worker = 1).await;
@@ -297,7 +297,7 @@ async fn a_day_that_is_restarted_twenty_times_keeps_serving() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handles_issue_from_the_same_lease_and_tell_how_much() {
+async fn handles_share_the_lease_and_report_their_ids() {
     let world = World::new(milliseconds());
     let node = world.node().await;
     let mut handle = node.issuer.handle("order").expect("a valid code");
@@ -319,7 +319,7 @@ async fn handles_issue_from_the_same_lease_and_tell_how_much() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_waits_for_a_lease_and_ends_with_it() {
+async fn handle_waits_for_a_lease_and_ends_with_it() {
     let world = World::new(milliseconds());
     let node = world.start(world.settings());
     let mut handle = node.issuer.handle("order").expect("a valid code");
@@ -334,7 +334,7 @@ async fn a_handle_waits_for_a_lease_and_ends_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_with_other_lanes_is_left_alone() {
+async fn row_with_other_lanes_is_skipped() {
     let world = World::new(milliseconds());
     let layout = world.settings().layout;
     world.record("default", &layout.words(), &[]).await;
@@ -355,7 +355,7 @@ async fn row_with_other_lanes_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_without_a_record_end_a_keeper_that_starts() {
+async fn rows_without_a_record_fail_a_starting_keeper() {
     let world = World::new(milliseconds());
     let _node = world.node().await;
     world.store.wipe(true);

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    faulty::Fault,
+    faulty_store::Fault,
     world::{NOW, World, second},
 };
 use crate::{
@@ -45,7 +45,7 @@ async fn words(world: &World) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_released_row_is_taken_above_what_its_holder_may_still_issue() {
+async fn released_row_is_leased_above_its_former_holders_limit() {
     let world = world();
     let holder = world.start(world.only(3));
     holder.issuer.leased().await;
@@ -67,7 +67,7 @@ async fn a_released_row_is_taken_above_what_its_holder_may_still_issue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_whose_outcome_is_unknown_is_settled_by_its_own_tokens() {
+async fn operator_release_after_lost_reply_is_settled_by_its_tokens() {
     for fault in [Fault::LostReply, Fault::Late, Fault::NeverArrives] {
         let world = world();
         let _holder = world.start(world.only(3));
@@ -82,7 +82,7 @@ async fn a_release_whose_outcome_is_unknown_is_settled_by_its_own_tokens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_that_its_holder_renews_meanwhile_is_left_alone() {
+async fn row_renewed_during_a_release_is_not_written() {
     let world = world();
     let node = world.start(world.only(3));
     node.issuer.leased().await;
@@ -96,7 +96,7 @@ async fn a_row_that_its_holder_renews_meanwhile_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn raised_marks_are_beyond_every_lease_and_missing_rows_are_added_there() {
+async fn raise_moves_marks_beyond_every_lease_and_adds_missing_rows() {
     let world = world();
     let node = world.node().await;
     let ids = world.issue(&node, "order", 100).await;
@@ -124,7 +124,7 @@ async fn raised_marks_are_beyond_every_lease_and_missing_rows_are_added_there() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_store_is_filled_beyond_every_lease() {
+async fn raise_fills_an_empty_store_beyond_every_lease() {
     let world = world();
     let raised = world.operator(world.settings()).raise(WINDOW).await.expect("up");
     assert_eq!(raised.rows, 8);
@@ -137,7 +137,7 @@ async fn an_empty_store_is_filled_beyond_every_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_clock_that_is_wrong_decides_nothing() {
+async fn raise_and_relayout_refuse_disagreeing_clocks() {
     let world = world();
     world.node().await;
     let before = words(&world).await;
@@ -155,7 +155,7 @@ async fn a_store_clock_that_is_wrong_decides_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_larger_layout_is_moved_to_under_a_live_node() {
+async fn relayout_succeeds_under_a_live_node() {
     let world = world();
     let old = world.node().await;
     world.pass(second(4)).await;
@@ -187,7 +187,7 @@ async fn a_larger_layout_is_moved_to_under_a_live_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layout_that_is_not_larger_is_refused_and_nothing_is_touched() {
+async fn relayout_to_smaller_ids_is_refused_without_a_write() {
     let world = world();
     let node = world.node().await;
     world.pass(second(4)).await;
@@ -216,7 +216,7 @@ async fn a_layout_that_is_not_larger_is_refused_and_nothing_is_touched() {
 
 /// A renewal that was sent before the namespace was being moved arrives in the middle of it.
 #[tokio::test(start_paused = true)]
-async fn marks_that_rise_while_rows_are_fenced_are_judged() {
+async fn marks_raised_during_fencing_are_judged() {
     let world = world();
     let node = world.node().await;
     let before = words(&world).await;
@@ -232,7 +232,7 @@ async fn marks_that_rise_while_rows_are_fenced_are_judged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_that_was_cut_short_keeps_everybody_out_until_it_is_finished() {
+async fn interrupted_relayout_keeps_nodes_out_until_finished() {
     let world = world();
     let node = world.node().await;
     let settings = larger_by(&world, 86_400_000);
@@ -270,7 +270,7 @@ async fn a_move_that_was_cut_short_keeps_everybody_out_until_it_is_finished() {
 
 /// An operator that slept while another one finished its work must not undo what nodes did since.
 #[tokio::test(start_paused = true)]
-async fn an_operator_that_wakes_up_after_the_move_changes_nothing() {
+async fn operator_paused_until_after_the_move_changes_nothing() {
     let world = world();
     drop(world.node().await);
     let settings = larger_by(&world, 86_400_000);

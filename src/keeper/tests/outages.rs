@@ -22,7 +22,7 @@ async fn until_renewed(world: &World, node: &Node) {
 
 /// With the default settings, and from the worst moment on: just before a renewal is due.
 #[tokio::test(start_paused = true)]
-async fn four_minutes_without_the_store_refuse_no_claim() {
+async fn four_minute_outage_refuses_no_claim() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
     let node = world.node().await;
     // Early in the life of a process, and later.
@@ -54,7 +54,7 @@ async fn four_minutes_without_the_store_refuse_no_claim() {
 
 /// What four minutes leave of the window: the test above would notice a lease that is shorter.
 #[tokio::test(start_paused = true)]
-async fn five_minutes_without_the_store_use_the_lease_up() {
+async fn five_minute_outage_uses_up_the_lease() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
     let node = world.node().await;
     until_renewed(&world, &node).await;

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{
-    faulty::Fault,
+    faulty_store::Fault,
     world::{World, world},
 };
 use crate::{
@@ -15,7 +15,7 @@ async fn held_rows(world: &World) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquire_whose_reply_was_lost_is_known_by_its_token_and_repeated() {
+async fn acquire_after_lost_reply_is_recognised_by_its_token_and_repeated() {
     let world = world();
     world.store.fail_next(Fault::LostReply);
     let node = world.start(world.settings());
@@ -27,7 +27,7 @@ async fn acquire_whose_reply_was_lost_is_known_by_its_token_and_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquire_that_may_still_arrive_is_refused_by_the_next_one() {
+async fn pending_acquire_is_refused_by_the_next_one() {
     let world = world();
     world.store.fail_next(Fault::Late);
     let node = world.start(world.settings());
@@ -40,7 +40,7 @@ async fn an_acquire_that_may_still_arrive_is_refused_by_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquire_that_arrives_before_the_next_one_is_taken_for_ours() {
+async fn late_acquire_is_recognised_as_ours() {
     let world = world();
     world.store.fail_next(Fault::Late);
     let node = world.start(world.settings());
@@ -55,7 +55,7 @@ async fn an_acquire_that_arrives_before_the_next_one_is_taken_for_ours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_whose_outcome_is_unknown_is_settled_and_the_lease_goes_on() {
+async fn renewal_after_lost_reply_keeps_the_lease() {
     for fault in [Fault::NeverArrives, Fault::LostReply, Fault::Late] {
         let world = world();
         let node = world.node().await;
@@ -73,7 +73,7 @@ async fn a_renewal_whose_outcome_is_unknown_is_settled_and_the_lease_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_go_on_without_the_store_until_the_limit_and_again_when_it_is_back() {
+async fn ids_continue_up_to_the_limit_and_again_after_the_outage() {
     let world = world();
     let node = world.node().await;
     world.pass(Duration::from_secs(10)).await;
@@ -101,7 +101,7 @@ async fn ids_go_on_without_the_store_until_the_limit_and_again_when_it_is_back()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_down_at_the_start_is_asked_again() {
+async fn store_down_at_the_start_is_retried() {
     let world = world();
     world.store.set_down(true);
     let node = world.start(world.settings());
@@ -116,7 +116,7 @@ async fn a_store_that_is_down_at_the_start_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_lost_the_row_is_reported_and_never_written_again() {
+async fn lost_row_is_reported_and_never_recreated() {
     let world = world();
     let node = world.node().await;
     world.pass(Duration::from_secs(5)).await;
@@ -132,7 +132,7 @@ async fn a_store_that_lost_the_row_is_reported_and_never_written_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_that_was_read_before_the_record_vanished_is_not_taken() {
+async fn row_read_before_the_record_vanished_is_not_taken() {
     let world = world();
     world.store.wipe_after_rows();
     let node = world.start(world.settings());

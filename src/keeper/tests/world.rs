@@ -11,7 +11,7 @@ use std::{
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::faulty::FaultyStore;
+use super::faulty_store::FaultyStore;
 use crate::{
     core::{
         clock::{Clock, ManualClock},
