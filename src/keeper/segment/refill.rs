@@ -105,9 +105,10 @@ async fn is_back(code: &Code) -> Result<bool, StoreError> {
     if vanished.is_none_or(|looked| looked.elapsed() < LONGEST_PAUSE) {
         return Ok(false);
     }
-    let (token, end) = (code.namespace.shared.fresh_token(), code.spec.max + 1);
-    let nothing = Reservation { by: 0, end, token, or_begin_at: None };
-    let next = match call_reserve(code, &nothing).await? {
+    // Refused without a write, so that no other node's give-back finds another token.
+    let token = code.namespace.shared.fresh_token();
+    let impossible = Reservation { by: 1, end: 0, token, or_begin_at: None };
+    let next = match call_reserve(code, &impossible).await? {
         Reserved::From(next) | Reserved::Refused { next } => Some(next),
         Reserved::NoSuchCode => None,
     };

@@ -17,12 +17,12 @@ use super::{
     world::NOW,
 };
 use crate::{
-    core::{clock::ManualClock, issue::ClaimError, segment::SegmentSpec},
+    core::{clock::ManualClock, issue::ClaimError, lease::Token, segment::SegmentSpec},
     keeper::{
         GivenBack, IssueError, KeeperError, LayoutError, Observer, RefillOutcome, SegmentIssuer,
         SegmentKeeper, SegmentSettings, StoreOperation, UnavailableReason, raise_code,
     },
-    store::{MemoryStore, NewSegment, SegmentStore, Store},
+    store::{MemoryStore, NewSegment, Reservation, Reserved, SegmentStore, Store},
 };
 
 /// Nodes over one store; every number that they issue is checked.
@@ -385,9 +385,16 @@ async fn vanished_code_continues_once_it_is_back_with_higher_numbers() {
     let held = world.next("order").await;
     world.lose_segments(&node).await;
     lost().await;
-    world.put_back(held - 1).await;
+    let back = held - 20;
+    world.put_back(back).await;
+    let token = Token::from_bits(1);
+    let reservation = Reservation { by: 10, end: held, token, or_begin_at: None };
+    let reserved = world.store.reserve("numbers", "order", &reservation).await.expect("up");
+    assert_eq!(reserved, Reserved::From(back));
     lost().await;
-    assert_eq!(world.next("order").await, held - 1, "looking reserves nothing");
+    assert_eq!(world.next("order").await, back + 10, "looking reserves nothing");
+    let given_back = world.store.give_back("numbers", "order", token, back, Token::UNUSED).await;
+    assert!(given_back.expect("up"), "looking changes no token");
     raise_code(&*world.store, "numbers", "order", 1_000).await.expect("raised");
     lost().await;
 }
