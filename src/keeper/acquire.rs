@@ -26,7 +26,7 @@ const FIRST_ROWS: u32 = 64;
 /// How often taking a row is tried before the task looks at the rest of its state.
 const TRIES: u32 = 32;
 
-/// A mark may come due in years, after a clock was wrong; nobody should wait that long to retry.
+/// A mark may come due in years, after a clock was wrong; no client should wait that long.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
 
 /// How a search for a row ended.
@@ -63,7 +63,7 @@ impl SearchOutcome {
 }
 
 /// A search for a row. While a write's outcome is unknown, it keeps to that row: if it took
-/// another one, this one could stay leased to nobody.
+/// another one, this one could stay leased without a holder.
 #[derive(Default)]
 pub(super) struct Search {
     chosen: Option<Tenure<WriteIntent>>,

@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_hours(24);
 /// The times of a lease; the defaults are the service's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// How far ahead a renewed lease reaches: how long IDs go on without the store; 5 min.
+    /// How far ahead a renewed lease reaches: how long IDs are issued without the store; 5 min.
     pub window: Duration,
     /// After which time the row of a crashed node expires, by the store's clock; 90 s.
     pub ttl: Duration,

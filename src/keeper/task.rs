@@ -102,7 +102,7 @@ impl Task {
                 Ok(Ok(pause)) => pause,
                 Err(panic) => self.start_over(&panic),
                 Ok(Err(error)) => {
-                    // Nobody may be listening.
+                    // The receiver may be gone.
                     let _ = failed.send(error);
                     return self.stop(stop.await.ok()).await;
                 }
@@ -352,7 +352,7 @@ impl Task {
     }
 
     /// Reports that our row or record is gone. It is looked for again and again, and never
-    /// created: once it is back under our token the lease goes on; under another token the row is
+    /// created: once it is back under our token the lease continues; under another token the row is
     /// lost.
     fn vanished(&mut self) -> Pause {
         self.report(UnavailableReason::StoreLost);

@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn failure_is_reported_once_and_the_task_can_still_be_stopped() {
         let mut task = Task::start(|stop, failed| async {
-            failed.send("gave up").expect("somebody listens");
+            failed.send("gave up").expect("the handle listens");
             stop.await.expect("a deadline");
             7
         });

@@ -117,7 +117,7 @@ impl CodeTable {
             .zip(&lefts)
             .find_map(|(code, left)| code.reason.borrow().clone().filter(|_| *left == 0));
         let counts = |code: &Code| {
-            // Clients must not make a node unready with codes that nobody used before.
+            // Clients must not make a node unready by asking for new codes.
             let is_meant =
                 self.namespace.settings.codes.contains_key(&code.name) || code.had_block();
             is_meant && !code.is_used_up()

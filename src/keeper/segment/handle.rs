@@ -80,7 +80,7 @@ impl Code {
             let reason = match self.cursor.claim(count) {
                 Ok(numbers) => return Ok(numbers),
                 Err(Denied::Sealed) => Some(UnavailableReason::ShuttingDown),
-                // Once others have waited in vain, nobody else has to.
+                // Once other claims waited in vain, further ones fail at once.
                 Err(Denied::Short { .. }) => reason.or_else(|| failing_for(max_wait)),
             };
             if let Some(reason) = reason {

@@ -67,7 +67,7 @@ impl Task {
             prepared = self.prepare() => prepared,
         };
         if let Err(errors) = prepared {
-            // Nobody may be listening.
+            // The receiver may be gone.
             let _ = failed.send(errors);
             return self.stop(stop.await.ok()).await;
         }

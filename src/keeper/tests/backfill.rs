@@ -145,7 +145,7 @@ async fn ticks_before_the_first_start_need_backfill_from() {
     assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
 }
 
-/// The old layout's IDs of the same instants may be equal, so they are not handed out again.
+/// The old layout's IDs of the same instants may be equal, so they are closed.
 #[tokio::test(start_paused = true)]
 async fn relayout_closes_earlier_ticks() {
     let world = yitter();

@@ -29,6 +29,23 @@ async fn settled(world: &World, change: impl FnOnce(&mut KeeperSettings)) -> Nod
     node
 }
 
+/// The mark is at most a window and the skew ahead of the store's clock.
+async fn assert_mark_within_window(world: &World, node: &Node) {
+    let layout = node.issuer.layout();
+    let mark = world.row(node.worker()).await.marks.iter().max().expect("two lanes");
+    let ahead_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - world.store_clock.now_ms();
+    assert!(ahead_ms <= 310_000, "{ahead_ms}");
+}
+
+/// The node moves to lane 1 and issues there.
+async fn assert_rotates_once(world: &World, node: &Node) {
+    world.issue(node, "order", 1).await;
+    world.pass(second(5)).await;
+    world.issue(node, "order", 1).await;
+    assert_eq!(node.lane(), 1);
+    assert_eq!(node.events.rollbacks(), [RollbackAction::Held, RollbackAction::Rotated]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn small_rollback_is_held() {
     let world = world(1);
@@ -94,7 +111,7 @@ async fn rollback_without_lane_or_worker_refuses_claims_until_the_clock_caught_u
         })
         .await;
         node.clock.step(-20_000);
-        // Holding may go on until the keeper has found out that nothing is to be had.
+        // Holding may go on until the keeper has found out that no other lane or worker is free.
         let _ = node.issuer.next_ids("order", 1).await;
         world.pass(second(1)).await;
         let refused = node.issuer.next_id("order").await.expect_err("refused");
@@ -231,8 +248,7 @@ async fn clock_before_the_epoch_is_reported_and_waited_for() {
     world.issue(&node, "order", 1).await;
 }
 
-/// The settled renewal is as old as its write: what the clock did since is still seen.
-/// The step falls between the question to the store and its answer.
+/// The step falls between the request to the store and its reply.
 #[tokio::test(start_paused = true)]
 async fn forward_jump_during_a_survey_does_not_raise_the_mark() {
     let world = world(1);
@@ -240,15 +256,13 @@ async fn forward_jump_during_a_survey_does_not_raise_the_mark() {
     world.store.step_during_survey(&node.clock, 7_200_000);
     world.pass(second(100)).await;
     assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::ClockAhead) > 0);
-    let layout = node.issuer.layout();
-    let mark = world.row(node.worker()).await.marks.iter().max().expect("two lanes");
-    let ahead_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - world.store_clock.now_ms();
-    assert!(ahead_ms <= 310_000, "{ahead_ms}");
+    assert_mark_within_window(&world, &node).await;
     node.clock.step(-7_200_000);
     world.pass(second(5)).await;
     world.issue(&node, "order", 10).await;
 }
 
+/// The settled renewal is as old as its write: a later step of the clock is noticed.
 #[tokio::test(start_paused = true)]
 async fn forward_jump_before_a_renewal_is_settled_does_not_raise_the_mark() {
     let world = world(1);
@@ -260,10 +274,7 @@ async fn forward_jump_before_a_renewal_is_settled_does_not_raise_the_mark() {
     node.clock.step(3_600_000);
     world.store.set_down(false);
     world.pass(second(10)).await;
-    let layout = node.issuer.layout();
-    let mark = world.row(node.worker()).await.marks[0];
-    let ahead_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - world.store_clock.now_ms();
-    assert!(ahead_ms <= 310_000, "{ahead_ms}");
+    assert_mark_within_window(&world, &node).await;
     assert_eq!(node.status().reason, Some(UnavailableReason::ClockAhead(3_600_000)));
 }
 
@@ -276,11 +287,7 @@ async fn rotation_refused_by_a_late_renewal_is_retried_and_reported_once() {
     world.issue(&node, "order", 1).await;
     node.clock.step(-60_000);
     world.store.fail_next(Fault::AfterLate);
-    world.issue(&node, "order", 1).await;
-    world.pass(second(5)).await;
-    world.issue(&node, "order", 1).await;
-    assert_eq!(node.lane(), 1);
-    assert_eq!(node.events.rollbacks(), [RollbackAction::Held, RollbackAction::Rotated]);
+    assert_rotates_once(&world, &node).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -326,11 +333,7 @@ async fn late_rotation_is_reported_once() {
     node.clock.step(-60_000);
     world.store.fail_next(Fault::AfterLate);
     world.store.fail_next(Fault::Late);
-    world.issue(&node, "order", 1).await;
-    world.pass(second(5)).await;
-    world.issue(&node, "order", 1).await;
-    assert_eq!(node.lane(), 1);
-    assert_eq!(node.events.rollbacks(), [RollbackAction::Held, RollbackAction::Rotated]);
+    assert_rotates_once(&world, &node).await;
 }
 
 #[tokio::test(start_paused = true)]

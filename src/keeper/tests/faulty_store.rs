@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// What becomes of the next swap.
+/// The fate of the next swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// It is not applied, and the caller does not learn that.
@@ -39,14 +39,14 @@ pub(super) enum Fault {
 /// Namespace, code, the reservation's token, the first unused number, the fresh token.
 type LateGiveBack = (String, String, Token, u64, Token);
 
-/// Decides what becomes of each swap.
+/// Decides the fate of each swap.
 type Decide = Box<dyn FnMut(&RowWrite) -> Option<Fault> + Send>;
 
 pub(super) struct FaultyStore {
     inner: MemoryStore,
     faults: Mutex<Vec<Fault>>,
     decide: Mutex<Option<Decide>>,
-    /// The worker ids and writes of the swaps that were acknowledged, while somebody decides.
+    /// The worker ids and writes of the swaps that were acknowledged, while a decision is set.
     pub(super) acknowledged: Mutex<Vec<(u64, RowWrite)>>,
     late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
     late_give_backs: Mutex<Vec<LateGiveBack>>,
@@ -173,7 +173,7 @@ impl FaultyStore {
         }
     }
 
-    /// A write that others can see, and that nobody is told of.
+    /// Applies a write that others can see and that is never acknowledged.
     async fn visible(&self, scope: &Scope, worker: u64, expected: Token, write: &RowWrite) -> bool {
         let before = self.inner.snapshot();
         self.durable.lock().expect("unpoisoned").get_or_insert(before);

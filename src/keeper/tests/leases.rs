@@ -64,8 +64,7 @@ async fn node_whose_row_was_taken_uses_up_its_range_and_leases_another() {
     let paused = world.node_with(change).await;
     world.pass(second(5)).await;
     let other = world.node_with(change).await;
-    // Everything but the first node goes on: it is stopped, its row expires and is taken by
-    // somebody who waited for it.
+    // The first node is paused: its row expires and is taken by a node that waited for it.
     let row = world.row(paused.worker()).await;
     let mut write = crate::core::lease::RowWrite {
         token: crate::core::lease::Token::from_bits(77),
@@ -77,7 +76,7 @@ async fn node_whose_row_was_taken_uses_up_its_range_and_leases_another() {
     let scope = crate::store::Scope::new("default", paused.issuer.layout(), 1, 2);
     assert!(world.store.swap(&scope, row.worker, row.token, &write).await.expect("up"));
     let taken = row.marks[0];
-    // The dispossessed still issues below the mark that the taker started at.
+    // The former holder still issues below the mark where the new one began.
     for _ in 0..20 {
         world.pass(second(2)).await;
         for id in world.issue(&paused, "order", 50).await {
@@ -86,7 +85,7 @@ async fn node_whose_row_was_taken_uses_up_its_range_and_leases_another() {
         }
     }
     assert!(matches!(paused.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
-    // When the other leaves, the dispossessed gets its row.
+    // When the other node stops, the former holder leases its row.
     let worker = other.worker();
     other.stop().await;
     world.pass(second(10)).await;

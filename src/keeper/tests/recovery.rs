@@ -1,4 +1,4 @@
-//! What a node makes of a store and a clock that are not what they were.
+//! Nodes whose store or clock has changed.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ async fn settled_rotation_is_not_repeated() {
     assert_eq!(node.worker(), worker);
 }
 
-/// Even where no other worker is to be had.
+/// Even if no other worker is free.
 #[tokio::test(start_paused = true)]
 async fn settled_rotation_is_not_reported_as_refused() {
     let world = world();
@@ -63,7 +63,7 @@ async fn settled_rotation_is_not_reported_as_refused() {
     assert!(!node.events.rollbacks().contains(&RollbackAction::Refused));
 }
 
-/// A row that was deleted, and added again by a node that knew that others may have used it.
+/// The row was deleted, and added again beyond every lease.
 #[tokio::test(start_paused = true)]
 async fn holder_of_a_recreated_row_keeps_issuing() {
     let world = world();

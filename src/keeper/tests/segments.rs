@@ -155,7 +155,7 @@ async fn handles_share_blocks_until_the_stop() {
     let mut other = one.clone();
     let mut numbers: Vec<u64> = Vec::new();
     for _ in 0..20 {
-        // A block is in hand again once somebody waited for it.
+        // A block is in hand again once a claim waited for it.
         numbers.extend(world.issue(&node, "order", 2).await);
         let ids = [one.try_next_id(), other.try_next_id(), one.try_next_id()];
         numbers.extend(ids.into_iter().flatten().map(|id| id.get()));
@@ -380,7 +380,7 @@ async fn vanished_code_continues_once_it_is_back_with_higher_numbers() {
     assert!(world.issue(&node, "order", 10).await[0] >= held);
     assert_eq!(node.issuer.status().reason, None);
 
-    // With lower ones, others may have had what lies between.
+    // With lower numbers, other nodes may have had what lies between.
     sleep(LONG).await;
     let held = world.next("order").await;
     world.lose_segments(&node).await;
