@@ -59,9 +59,9 @@ pub enum LayoutError {
     Conflict {
         /// The namespace.
         namespace: String,
-        /// The configured layout in words.
+        /// The configured layout, as its canonical text.
         ours: String,
-        /// The recorded layout in words.
+        /// The recorded layout.
         recorded: String,
     },
     /// A move to another layout began and is not finished.
@@ -71,7 +71,7 @@ pub enum LayoutError {
     Moving {
         /// The namespace.
         namespace: String,
-        /// The layout that it is being moved to, in words.
+        /// The layout that it is being moved to.
         to: String,
     },
 }

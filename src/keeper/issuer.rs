@@ -154,10 +154,8 @@ impl Issuer {
                 None if !is_in_range => Some(UnavailableReason::ClockOutOfRange),
                 reason => reason,
             },
-            clock_ahead_ms: report.clock_ahead_ms,
-            workers_held: report.workers_held,
-            workers_free: report.workers_free,
             codes: grant.map_or(0, |grant| grant.codes()),
+            ..report
         }
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{Observer, UnavailableReason};
+use super::{Observer, Status, UnavailableReason};
 use crate::core::{clock::Clock, issue::Generator, layout::Layout};
 
 /// Shared by the task and every [`Issuer`](super::Issuer) of a namespace.
@@ -17,17 +17,9 @@ pub(super) struct KeeperState {
     pub(super) generator: Arc<Generator>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Arc<dyn Observer>,
-    /// Notified of every change that may let a refused claim succeed.
-    pub(super) report: watch::Sender<Report>,
-}
-
-/// The keeper's latest findings.
-#[derive(Clone, Debug)]
-pub(super) struct Report {
-    pub(super) reason: Option<UnavailableReason>,
-    pub(super) clock_ahead_ms: i64,
-    pub(super) workers_held: u64,
-    pub(super) workers_free: u64,
+    /// The keeper's latest findings, without `lease` and `codes`, which an issuer looks up. Notified
+    /// of every change that may let a refused claim succeed.
+    pub(super) report: watch::Sender<Status>,
 }
 
 impl KeeperState {

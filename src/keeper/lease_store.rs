@@ -34,7 +34,7 @@ pub(super) struct LeaseStore {
     /// Notified by claims that need a renewal.
     pub(super) wake_up: Arc<Notify>,
     /// The canonical text of our layout.
-    pub(super) words: String,
+    pub(super) canonical: String,
     pub(super) random: Random,
     /// Whether this process ever renewed a lease.
     pub(super) has_renewed: bool,
@@ -96,9 +96,9 @@ impl LeaseStore {
     ) -> Self {
         let KeeperSettings { namespace, layout, min_worker, max_worker, .. } = &settings;
         let scope = Scope::new(namespace, layout, *min_worker, *max_worker);
-        let words = layout.words();
+        let canonical = layout.words();
         let wake_up = Arc::default();
-        Self { words, settings, scope, store, state, wake_up, random, has_renewed: false }
+        Self { canonical, settings, scope, store, state, wake_up, random, has_renewed: false }
     }
 
     pub(super) fn read_clocks(&self) -> ClockReading {
@@ -160,7 +160,7 @@ impl LeaseStore {
     /// Returns whether the namespace's record is there and names our layout. Otherwise the present
     /// rows are not ours to take.
     pub(super) fn is_recorded(&self, judged: &JudgedSurvey) -> bool {
-        judged.survey.record.as_deref() == Some(self.words.as_str())
+        judged.survey.record.as_deref() == Some(self.canonical.as_str())
     }
 
     /// Returns how far a lease reaches: little until this process renewed one.

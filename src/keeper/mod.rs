@@ -53,10 +53,7 @@ pub use self::{
     status::{LeaseView, Status, UnavailableReason},
 };
 use self::{
-    keeper_state::{KeeperState, Report},
-    lease_store::LeaseStore,
-    task::Task,
-    task_handle::TaskHandle,
+    keeper_state::KeeperState, lease_store::LeaseStore, task::Task, task_handle::TaskHandle,
 };
 use crate::{
     core::{clock::Clock, issue::Generator},
@@ -145,11 +142,13 @@ fn task_and_issuer(
         generator: Arc::new(Generator::without_lease(layout, issue, Arc::clone(&clock))),
         clock,
         observer,
-        report: watch::Sender::new(Report {
+        report: watch::Sender::new(Status {
+            lease: None,
             reason: Some(UnavailableReason::Starting),
             clock_ahead_ms: 0,
             workers_held: 0,
             workers_free: 0,
+            codes: 0,
         }),
     });
     let issuer = Issuer { state: Arc::clone(&state) };

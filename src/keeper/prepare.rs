@@ -58,11 +58,11 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
         record.ok_or_else(|| StoreError::Vanished("the layout record is gone".to_owned()))?
     } else {
         let token = leases.fresh_token();
-        let record = LayoutRecord::new(&leases.words, token, first_tick);
+        let record = LayoutRecord::new(&leases.canonical, token, first_tick);
         let created = store.create_record(&scope.namespace, &record);
         leases.call(StoreOperation::Prepare, created).await?
     };
-    LayoutError::check(&scope.namespace, &leases.words, &record.words)?;
+    LayoutError::check(&scope.namespace, &leases.canonical, &record.words)?;
     let is_complete = record.complete.contains(&scope.reserved_key);
     if before.held + before.free < all.workers() {
         // Once more, for the rows and the clock as they are after the record was read.

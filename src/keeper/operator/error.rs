@@ -74,7 +74,7 @@ pub enum OperatorError {
     /// Another process wrote the record, or it is gone.
     #[error(
         "another process changed the layout record of namespace {namespace}: it {}",
-        found.as_ref().map_or_else(|| "is gone".to_owned(), |words| format!("is now `{words}`"))
+        found.as_ref().map_or_else(|| "is gone".to_owned(), |text| format!("is now `{text}`"))
     )]
     RecordChanged {
         /// The namespace.

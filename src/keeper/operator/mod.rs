@@ -226,18 +226,18 @@ impl Operator {
 
     /// Rewrites every row of a layout, free and with the marks that `marks` returns for it, until
     /// each was written once without another process writing it in between. Returns the rows
-    /// afterwards. With `words`, the record must still say them after each reading of the rows.
+    /// afterwards. With `text`, the record must still say it after each reading of the rows.
     async fn rewrite_rows(
         &mut self,
         layout: &Layout,
-        words: Option<&str>,
+        text: Option<&str>,
         marks: impl Fn(&ListedRow) -> Result<Marks, OperatorError>,
     ) -> Result<Vec<ListedRow>, OperatorError> {
         let mut written = HashSet::new();
         for _ in 0..ROUNDS {
             let rows = self.rows_of(layout).await?;
-            if let Some(words) = words {
-                self.still_recorded(words).await?;
+            if let Some(text) = text {
+                self.still_recorded(text).await?;
             }
             let mut left = 0;
             for listed in &rows {
@@ -260,11 +260,11 @@ impl Operator {
         Err(OperatorError::Contended)
     }
 
-    /// Reads the record, which must still say these words. What was read before was read before
-    /// any node could act on other words.
-    async fn still_recorded(&self, words: &str) -> Result<LayoutRecord, OperatorError> {
+    /// Reads the record, which must still say this text. What was read before was read before any
+    /// node could act on another text.
+    async fn still_recorded(&self, text: &str) -> Result<LayoutRecord, OperatorError> {
         match self.store.read_record(&self.settings.namespace).await? {
-            Some(record) if record.words == words => Ok(record),
+            Some(record) if record.words == text => Ok(record),
             found => Err(self.record_changed(found)),
         }
     }

@@ -35,10 +35,10 @@ impl Operator {
     /// that were raised stay so, and the operation can be repeated.
     pub async fn raise(&mut self, window: Duration) -> Result<RaisedMarks, OperatorError> {
         let KeeperSettings { namespace, layout, .. } = self.settings.clone();
-        let words = layout.words();
+        let canonical = layout.words();
         let record = self.store.read_record(&namespace).await?;
         match &record {
-            Some(record) => LayoutError::check(&namespace, &words, &record.words)?,
+            Some(record) => LayoutError::check(&namespace, &canonical, &record.words)?,
             // Rows without a record: their marks may be another layout's.
             None if !self.rows_of(&layout).await?.is_empty() => {
                 return Err(OperatorError::NoRecord { namespace });
@@ -57,7 +57,7 @@ impl Operator {
         }
         self.add_lost_rows(window).await?;
         // The marks that were read are this layout's, and a swap refuses what comes later.
-        let raised = self.rewrite_rows(&layout, Some(&words), |listed| {
+        let raised = self.rewrite_rows(&layout, Some(&canonical), |listed| {
             check_lanes(&layout, listed)?;
             Ok(listed.row.marks.at_least(beyond))
         });
@@ -72,8 +72,8 @@ impl Operator {
     /// the layout to itself, so that no node creates rows of its own meanwhile.
     async fn begin_beyond(&mut self, tick: u64) -> Result<RaisedMarks, OperatorError> {
         let layout = self.settings.layout.clone();
-        let (words, stage) = (layout.words(), RelayoutStage::Converting { tick });
-        let text = Relayout { stage, from: words.clone(), to: words }.to_string();
+        let (canonical, stage) = (layout.words(), RelayoutStage::Converting { tick });
+        let text = Relayout { stage, from: canonical.clone(), to: canonical }.to_string();
         let ours = LayoutRecord::new(text, self.fresh_token(), tick);
         let record = self.store.create_record(&self.settings.namespace, &ours).await?;
         if record.token != ours.token {
@@ -103,11 +103,11 @@ impl Operator {
         &mut self,
         change: impl Fn(&mut LayoutRecord),
     ) -> Result<(), OperatorError> {
-        let words = self.settings.layout.words();
+        let canonical = self.settings.layout.words();
         for _ in 0..ROUNDS {
-            let record = self.still_recorded(&words).await?;
+            let record = self.still_recorded(&canonical).await?;
             match self.write_record(&record, &change).await {
-                // Unless the words changed, it is still the record of this layout.
+                // Unless its text changed, it is still the record of this layout.
                 Err(OperatorError::RecordChanged { .. }) => {}
                 written => return written.map(drop),
             }

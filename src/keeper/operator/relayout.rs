@@ -7,7 +7,7 @@
 //! 3. The new layout's smallest ID of now must be above everything that these marks allow.
 //! 4. *Converting*: every row of the new layout gets its present tick's first position as its
 //!    marks. Rows that the new layout does not use stay as they are, fenced.
-//! 5. The record gets the new words.
+//! 5. The record gets the text of the new layout.
 //!
 //! Each change of the record is a compare-and-swap on its token. An operator that resumes a move
 //! first takes the record over, under a fresh token.
@@ -37,7 +37,7 @@ pub enum RelayoutOutcome {
     Moved(FinishedMove),
     /// A move away from the configured layout had begun, and was reverted.
     Reverted {
-        /// The layout that it would have moved to, in words.
+        /// The layout that it would have moved to.
         to: String,
     },
 }
@@ -45,7 +45,7 @@ pub enum RelayoutOutcome {
 /// A finished move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedMove {
-    /// The old layout in words.
+    /// The old layout, as its canonical text.
     pub from: String,
     /// The largest ID that the old marks allow; `None` when they allow none, or when the move was
     /// resumed.
@@ -73,7 +73,7 @@ impl Operator {
         let record = self.store.read_record(&namespace).await?;
         let record = record.ok_or(OperatorError::NoRecord { namespace })?;
         let from = match Recorded::read(&record.words)? {
-            Recorded::Settled(words) if words == to => return Ok(RelayoutOutcome::NothingToDo),
+            Recorded::Settled(from) if from == to => return Ok(RelayoutOutcome::NothingToDo),
             Recorded::Settled(from) => {
                 // Refused before anything is touched, if it can be.
                 let old = Layout::from_words(&from)?;
@@ -166,7 +166,7 @@ impl Operator {
         }
     }
 
-    /// Gives every row of the new layout its marks, and the record its words.
+    /// Gives every row of the new layout its marks, and the record its text.
     pub(super) async fn convert(
         &mut self,
         record: LayoutRecord,
