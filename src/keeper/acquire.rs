@@ -253,7 +253,7 @@ fn choose_among(
     conflicts: u32,
 ) -> Result<Row, Vec<Row>> {
     let max_wait_ms = millis(leases.settings.issue.max_wait);
-    let random = leases.random.next_u64();
+    let random = leases.random.0.next_u64();
     let layout = &leases.settings.layout;
     match choose_row(layout, &rows, now_ms, max_wait_ms, conflicts, random) {
         Some(Choice { index, .. }) => Ok(rows.swap_remove(index)),

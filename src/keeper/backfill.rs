@@ -1,16 +1,13 @@
 //! IDs for a past time, shared out among all nodes by the table of segments.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use super::{
     KeeperSettings, Observer, StoreOperation,
-    random::{fresh_token, system_random},
+    random::{Random, system_random},
     store_call::store_call,
 };
 use crate::{
@@ -30,6 +27,7 @@ use crate::{
 /// segments, which is never deleted.
 ///
 /// [`Layout::backfill_per_tick`]: crate::core::layout::Layout::backfill_per_tick
+#[derive(Debug)]
 pub struct Backfill {
     settings: KeeperSettings,
     store: Arc<dyn Store>,
@@ -112,12 +110,6 @@ pub enum BackfillError {
 struct OpenTicks {
     first: u64,
     closed_before: u64,
-}
-
-impl fmt::Debug for Backfill {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Backfill").field("settings", &self.settings).finish_non_exhaustive()
-    }
 }
 
 impl Backfill {
@@ -224,7 +216,7 @@ impl Backfill {
         let (shared, table) = (issue.codes_shared, self.store.segment_table());
         let ours = format!("codes.shared={shared} table={table}");
         let name = format!("{namespace}@past");
-        let record = LayoutRecord::new(&ours, fresh_token(&mut system_random()), 0);
+        let record = LayoutRecord::new(&ours, Random(system_random()).fresh_token(), 0);
         let created = self.store.create_record(&name, &record);
         let recorded = self.call(StoreOperation::Prepare, created).await?.words;
         if recorded != ours {
@@ -242,7 +234,7 @@ impl Backfill {
         let end = layout.backfill_per_tick();
         // No row is created for more than there ever are.
         let or_begin_at = (by <= end).then_some(0);
-        let token = fresh_token(&mut system_random());
+        let token = Random(system_random()).fresh_token();
         let reservation = Reservation { by, end, token, or_begin_at };
         let reserved = self.store.reserve(namespace, key, &reservation);
         Ok(match self.call(StoreOperation::Reserve, reserved).await? {

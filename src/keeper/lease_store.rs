@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use super::{
     KeeperSettings, LeaseOperation, LeaseOutcome, StoreOperation, UnavailableReason,
     keeper_state::{KeeperState, waker},
-    random::{Random, fresh_token},
+    random::Random,
     store_call::store_call,
 };
 #[cfg(raindrop_planted)]
@@ -208,11 +208,7 @@ impl LeaseStore {
     }
 
     fn next_token(&mut self, tenure: &Tenure<WriteIntent>) -> Token {
-        next_token(tenure.token(), || self.fresh_token())
-    }
-
-    pub(super) fn fresh_token(&mut self) -> Token {
-        fresh_token(&mut self.random)
+        next_token(tenure.token(), || self.random.fresh_token())
     }
 
     /// Sends a write, and returns whether it was acknowledged; `false` when the row's token had

@@ -53,7 +53,11 @@ pub use self::{
     status::{LeaseView, Status, UnavailableReason},
 };
 use self::{
-    keeper_state::KeeperState, lease_store::LeaseStore, task::Task, task_handle::TaskHandle,
+    keeper_state::KeeperState,
+    lease_store::LeaseStore,
+    random::{Random, system_random},
+    task::Task,
+    task_handle::TaskHandle,
 };
 use crate::{
     core::{clock::Clock, issue::Generator},
@@ -90,7 +94,7 @@ impl Keeper {
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
     ) -> (Self, Issuer) {
-        Self::start_with(settings, store, clock, observer, random::system_random())
+        Self::start_with(settings, store, clock, observer, system_random())
     }
 
     /// Starts the task like [`Self::start`], with the source of tokens, choices and jitter passed
@@ -152,5 +156,5 @@ fn task_and_issuer(
         }),
     });
     let issuer = Issuer { state: Arc::clone(&state) };
-    (Task::new(LeaseStore::new(settings, store, state, random)), issuer)
+    (Task::new(LeaseStore::new(settings, store, state, Random(random))), issuer)
 }

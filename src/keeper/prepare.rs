@@ -57,7 +57,7 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
         let record = leases.call(StoreOperation::Read, store.read_record(&scope.namespace)).await?;
         record.ok_or_else(|| StoreError::Vanished("the layout record is gone".to_owned()))?
     } else {
-        let token = leases.fresh_token();
+        let token = leases.random.fresh_token();
         let record = LayoutRecord::new(&leases.canonical, token, first_tick);
         let created = store.create_record(&scope.namespace, &record);
         leases.call(StoreOperation::Prepare, created).await?
@@ -74,7 +74,7 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
         } else {
             Marks::all_at(0, layout.lanes())
         };
-        let tokens = initial_tokens(&all, || leases.fresh_token());
+        let tokens = initial_tokens(&all, || leases.random.fresh_token());
         let new = NewRows { marks, tokens, record: record.token, until_ms };
         if !leases.call(StoreOperation::Prepare, store.create_rows(&all, &new)).await? {
             return Ok(false);
@@ -86,7 +86,7 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
         return Ok(true);
     }
     let token = record.token;
-    record.token = leases.fresh_token();
+    record.token = leases.random.fresh_token();
     if !is_complete {
         record.complete.push(scope.reserved_key.clone());
     }

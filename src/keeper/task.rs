@@ -17,7 +17,7 @@ use super::{
     lease_store::{LeaseError, LeaseStore},
     panics::catch_panic,
     prepare::prepare,
-    random::{LONGEST_PAUSE, SHORTEST_PAUSE, jittered, pause_after},
+    random::{LONGEST_PAUSE, SHORTEST_PAUSE},
     releasing_row::ReleasingRow,
 };
 use crate::{
@@ -157,9 +157,7 @@ impl Task {
     }
 
     fn back_off(&mut self) -> Pause {
-        let pause = pause_after(self.failures, &mut self.leases.random);
-        self.failures += 1;
-        Pause::fixed(pause)
+        Pause::fixed(self.leases.random.back_off(&mut self.failures))
     }
 
     /// Asserts that the generator issues from the lease that is held: otherwise the keeper would
@@ -230,7 +228,7 @@ impl Task {
     }
 
     fn jittered_pause(&mut self, pause: Duration) -> Pause {
-        Pause::fixed(jittered(&mut self.leases.random, pause))
+        Pause::fixed(self.leases.random.jittered(pause))
     }
 
     /// Lets claims use a new lease, and closes the one before.
@@ -414,7 +412,7 @@ impl Task {
                 Err(error) => {
                     let error = with_sources(&error);
                     let pause = SHORTEST_PAUSE * 2_u32.pow(failures.min(3));
-                    let retry_in = jittered(&mut self.leases.random, pause);
+                    let retry_in = self.leases.random.jittered(pause);
                     tracing::warn!(error, ?retry_in, "release failed");
                     failures += 1;
                     sleep(retry_in).await;

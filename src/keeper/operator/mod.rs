@@ -24,7 +24,7 @@ use super::{
     KeeperSettings, LayoutError,
     lease_store::millis,
     prepare::{DECISION_VALID_FOR, initial_tokens},
-    random::{Random, fresh_token, system_random},
+    random::{Random, system_random},
 };
 use crate::{
     core::{
@@ -46,17 +46,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 const ROUNDS: u32 = 20;
 
 /// Writes rows and records of one namespace on behalf of a person.
+#[derive(Debug)]
 pub struct Operator {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     settings: KeeperSettings,
     random: Random,
-}
-
-impl std::fmt::Debug for Operator {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Operator").field("settings", &self.settings).finish_non_exhaustive()
-    }
 }
 
 /// How a write of a row ended.
@@ -81,11 +76,7 @@ impl Operator {
         clock: Arc<dyn Clock>,
         random: Box<dyn Rng + Send + Sync>,
     ) -> Self {
-        Self { store, clock, settings, random }
-    }
-
-    fn fresh_token(&mut self) -> Token {
-        fresh_token(&mut self.random)
+        Self { store, clock, settings, random: Random(random) }
     }
 
     /// Returns the scope of all workers of a layout under one of its reserved keys.
@@ -119,7 +110,7 @@ impl Operator {
     ) -> Result<bool, StoreError> {
         for key in layout.reserved_keys() {
             let scope = self.scope(layout, &key);
-            let tokens = initial_tokens(&scope, || self.fresh_token());
+            let tokens = initial_tokens(&scope, || self.random.fresh_token());
             let new = NewRows { marks: marks.clone(), tokens, record, until_ms };
             if !self.store.create_rows(&scope, &new).await? {
                 return Ok(false);
@@ -165,7 +156,7 @@ impl Operator {
         let mut failure = None;
         for attempt in 0..TRIES {
             let write = RowWrite {
-                token: if keeps_token { row.token } else { self.fresh_token() },
+                token: if keeps_token { row.token } else { self.random.fresh_token() },
                 // So that a node which prefers its former row finds it.
                 holder: row.holder.clone(),
                 lane,
@@ -204,7 +195,7 @@ impl Operator {
         let mut sent: Vec<Token> = Vec::new();
         let mut failure = None;
         for attempt in 0..TRIES {
-            record.token = self.fresh_token();
+            record.token = self.random.fresh_token();
             sent.push(record.token);
             let namespace = &self.settings.namespace;
             let swapped = self.store.swap_record(namespace, expected, &record).await;

@@ -74,7 +74,7 @@ impl Operator {
         let layout = self.settings.layout.clone();
         let (canonical, stage) = (layout.words(), RelayoutStage::Converting { tick });
         let text = Relayout { stage, from: canonical.clone(), to: canonical }.to_string();
-        let ours = LayoutRecord::new(text, self.fresh_token(), tick);
+        let ours = LayoutRecord::new(text, self.random.fresh_token(), tick);
         let record = self.store.create_record(&self.settings.namespace, &ours).await?;
         if record.token != ours.token {
             return Err(self.record_changed(Some(record)));

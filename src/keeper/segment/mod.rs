@@ -28,7 +28,11 @@ pub use self::{
     settings::SegmentSettings,
     task::GivenBack,
 };
-use super::{KeeperError, KeeperTask, Observer, random, task_handle::TaskHandle};
+use super::{
+    KeeperError, KeeperTask, Observer,
+    random::{Random, system_random},
+    task_handle::TaskHandle,
+};
 use crate::store::Store;
 
 /// The background task that reserves blocks for every segment namespace of a store.
@@ -49,7 +53,7 @@ impl SegmentKeeper {
         namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
         store: Arc<dyn Store>,
     ) -> (Self, Vec<SegmentIssuer>) {
-        Self::start_with(namespaces, store, random::system_random())
+        Self::start_with(namespaces, store, system_random())
     }
 
     /// Starts the task like [`Self::start`], with the source of tokens and jitter passed in: for
@@ -65,7 +69,7 @@ impl SegmentKeeper {
         random: Box<dyn Rng + Send + Sync>,
     ) -> (Self, Vec<SegmentIssuer>) {
         let (queue, queued) = mpsc::unbounded_channel();
-        let shared = Arc::new(SharedStore::new(store, random));
+        let shared = Arc::new(SharedStore::new(store, Random(random)));
         let code_table = |(settings, observer)| {
             let namespace = Namespace { settings, observer, shared: Arc::clone(&shared) };
             Arc::new(CodeTable::new(namespace, queue.clone()))

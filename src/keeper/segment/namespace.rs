@@ -1,8 +1,7 @@
 //! What all codes of a namespace, and all segment namespaces of a store, have in common.
 
 use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -13,12 +12,7 @@ use tokio::{
 
 use super::SegmentSettings;
 use crate::{
-    core::lease::Token,
-    keeper::{
-        Observer, StoreOperation, UnavailableReason,
-        random::{Random, fresh_token, pause_after},
-        store_call::store_call,
-    },
+    keeper::{Observer, StoreOperation, UnavailableReason, random::Random, store_call::store_call},
     store::{Store, StoreError},
 };
 
@@ -35,6 +29,7 @@ pub(super) struct Namespace {
 }
 
 /// The store of every segment namespace, and the latest findings about it.
+#[derive(Debug)]
 pub(super) struct SharedStore {
     pub(super) store: Arc<dyn Store>,
     pub(super) report: watch::Sender<Report>,
@@ -55,12 +50,6 @@ pub(super) struct Report {
 pub(super) struct Failing {
     pub(super) error: String,
     since: Instant,
-}
-
-impl fmt::Debug for SharedStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedStore").field("store", &self.store).finish_non_exhaustive()
-    }
 }
 
 impl Namespace {
@@ -90,15 +79,8 @@ impl SharedStore {
         }
     }
 
-    pub(super) fn fresh_token(&self) -> Token {
-        fresh_token(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Returns the back-off after so many consecutive errors, which it counts.
-    pub(super) fn back_off(&self, failures: &mut u32) -> Duration {
-        *failures += 1;
-        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
-        pause_after(*failures - 1, &mut random)
+    pub(super) fn random(&self) -> MutexGuard<'_, Random> {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how the store fails, if it has for at least this long.

@@ -2,7 +2,7 @@
 
 use crate::{
     core::segment::SegmentSpec,
-    keeper::random::{fresh_token, system_random},
+    keeper::random::{Random, system_random},
     store::{Reservation, Reserved, Store, StoreError},
 };
 
@@ -40,7 +40,7 @@ pub async fn raise_code(
     code: &str,
     by: u64,
 ) -> Result<u64, RaiseError> {
-    let token = fresh_token(&mut system_random());
+    let token = Random(system_random()).fresh_token();
     let end = SegmentSpec::LARGEST_NUMBER + 1;
     let reservation = Reservation { by, end, token, or_begin_at: None };
     match store.reserve(namespace, code, &reservation).await? {

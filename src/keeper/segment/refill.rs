@@ -65,7 +65,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<(Block, u64)>, StoreEr
     let end = spec.max + 1;
     let mut by = step.max(demand.missing).saturating_mul(spec.increment);
     for _ in 0..TRIES {
-        let token = namespace.shared.fresh_token();
+        let token = namespace.shared.random().fresh_token();
         // A code is created on demand by its first reservation, and never again.
         let is_created = demand.since.is_none() && namespace.settings.auto_create.is_some();
         let or_begin_at = is_created.then(|| spec.first());
@@ -106,7 +106,7 @@ async fn is_back(code: &Code) -> Result<bool, StoreError> {
         return Ok(false);
     }
     // Refused without a write, so that no other node's give-back finds another token.
-    let token = code.namespace.shared.fresh_token();
+    let token = code.namespace.shared.random().fresh_token();
     let impossible = Reservation { by: 1, end: 0, token, or_begin_at: None };
     let next = match call_reserve(code, &impossible).await? {
         Reserved::From(next) | Reserved::Refused { next } => Some(next),

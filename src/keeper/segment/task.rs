@@ -97,7 +97,8 @@ impl Task {
                     Ok(()) => break,
                     Err(KeeperError::Store(error)) if !error.is_permanent() => {
                         store_failed(&codes.namespace, &error);
-                        sleep(self.shared.back_off(&mut failures)).await;
+                        let pause = self.shared.random().back_off(&mut failures);
+                        sleep(pause).await;
                     }
                     // Other namespaces may conflict, too; all are reported together.
                     Err(conflict @ KeeperError::Layout(_)) => {
@@ -161,7 +162,7 @@ async fn note_returned(given_back: &mut GivenBack, returning: &mut JoinSet<(u64,
 async fn give_back(code: &Code, unused: GiveBack) -> bool {
     let GiveBack { from, token, .. } = unused;
     let (namespace, shared) = (&code.namespace, &code.namespace.shared);
-    let fresh = shared.fresh_token();
+    let fresh = shared.random().fresh_token();
     let returned = shared.store.give_back(namespace.name(), &code.name, token, from, fresh);
     let returned = namespace.call(StoreOperation::Reserve, returned).await;
     if let Err(error) = &returned {
@@ -194,7 +195,8 @@ async fn serve(code: Arc<Code>) {
                 shared.report_failing(format!("a defect, which was logged: {panic}"));
             }
         }
-        sleep(shared.back_off(&mut failures)).await;
+        let pause = shared.random().back_off(&mut failures);
+        sleep(pause).await;
     }
     let is_lost = *code.reason.borrow() == Some(UnavailableReason::StoreLost);
     if is_lost && code.demand().vanished.is_some() {
@@ -228,7 +230,7 @@ async fn prepare_namespace(namespace: &Namespace) -> Result<(), KeeperError> {
         );
     }
     let ours = format!("{RECORD_PREFIX}{}", store.segment_table());
-    let record = LayoutRecord::new(&ours, shared.fresh_token(), 0);
+    let record = LayoutRecord::new(&ours, shared.random().fresh_token(), 0);
     let recorded = store.create_record(&settings.namespace, &record);
     let recorded = namespace.call(StoreOperation::Prepare, recorded).await?;
     LayoutError::check(&settings.namespace, &ours, &recorded.words)?;
