@@ -74,6 +74,7 @@ async fn only_past_ticks_inside_the_layout_have_backfill_ids() {
     for at_ms in [NOW, NOW + 1, epoch_ms - 1, i64::MIN, i64::MAX] {
         let error = backfill.ids("order", 1, at_ms).await.expect_err("not past");
         assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
+        assert!(!error.to_string().contains("layout.backfill_from"), "{error}");
     }
     for at_ms in [NOW - 1, epoch_ms] {
         backfill.ids("order", 1, at_ms).await.expect("past");
@@ -173,6 +174,7 @@ async fn relayout_closes_earlier_ticks() {
     let new = backfill(&world, wider);
     let before = new.ids("order", 1, NOW).await.expect_err("before the move");
     assert!(matches!(before, BackfillError::OutOfRange { .. }), "{before}");
+    assert!(!before.to_string().contains("layout.backfill_from"), "{before}");
     let since_ms = NOW + 20_000;
     world.pass(Duration::from_secs(1)).await;
     new.ids("order", 10, since_ms).await.expect("ten");
@@ -194,6 +196,7 @@ async fn raise_after_a_restore_closes_earlier_ticks() {
     world.pass(Duration::from_secs(1)).await;
     let before = backfill.ids("order", 1, NOW).await.expect_err("before the backup");
     assert!(matches!(before, BackfillError::OutOfRange { .. }), "{before}");
+    assert!(!before.to_string().contains("layout.backfill_from"), "{before}");
     world.pass(Duration::from_secs(400)).await;
     backfill.ids("order", 5, NOW + 390_000).await.expect("five");
     assert_eq!(
