@@ -105,9 +105,9 @@ impl From<KeeperError> for Failure {
         match error {
             KeeperError::Store(error) => error.into(),
             error @ KeeperError::TaskFailed { .. } => Self::Failed(error.to_string()),
-            error @ (KeeperError::LayoutConflict { .. }
-            | KeeperError::Moving { .. }
-            | KeeperError::Settings(_)) => Self::Usage(error.to_string()),
+            error @ (KeeperError::Layout(_) | KeeperError::Settings(_)) => {
+                Self::Usage(error.to_string())
+            }
         }
     }
 }

@@ -1,18 +1,14 @@
 //! IDs for a past time, shared out among all nodes by the table of segments.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
-use rand::Rng;
-
 use super::{
-    KeeperSettings, Observer, StoreOperation, ask,
-    random::{self, Random, fresh_token_of},
+    KeeperSettings, Observer, StoreOperation,
+    random::{Random, system_random},
+    store_call::store_call,
 };
 use crate::{
     core::{
@@ -24,26 +20,26 @@ use crate::{
     store::{LayoutRecord, Reservation, Reserved, Scope, Store, StoreError},
 };
 
-/// Hands out IDs for a past time in one namespace.
+/// Issues IDs for a past time in one namespace.
 ///
 /// Each tick has as many as the layout reserves ([`Layout::backfill_per_tick`]) for each code, in
-/// all nodes together and for ever. Each tick that is asked for is a row in the table of segments,
-/// which is never deleted.
+/// all nodes together and forever. Each tick that is asked for becomes a row in the table of
+/// segments, which is never deleted.
 ///
 /// [`Layout::backfill_per_tick`]: crate::core::layout::Layout::backfill_per_tick
+#[derive(Debug)]
 pub struct Backfill {
     settings: KeeperSettings,
     store: Arc<dyn Store>,
     observer: Arc<dyn Observer>,
-    random: Mutex<Random>,
     prepared: AtomicBool,
 }
 
-/// Why there are no IDs for a past time.
+/// Why no IDs were issued for a past time.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackfillError {
-    /// The code or count cannot be used.
+    /// The code or count is invalid.
     #[error(transparent)]
     Refused(ClaimError),
     /// The layout reserves no sequence numbers.
@@ -54,10 +50,13 @@ pub enum BackfillError {
         /// The namespace.
         namespace: String,
     },
-    /// The instant is not a past one, or is before the namespace's.
+    /// The instant is not past, or is before the first one that is open.
     #[error(
-        "at {}: must be {} or later, and in a past tick (now is {}); layout.backfill_from opens earlier ticks",
-        format_unix_ms(*.at_ms), format_unix_ms_short(*.first_ms), format_unix_ms(*.now_ms)
+        "at {}: must be {} or later, and in a past tick (now is {}){}",
+        format_unix_ms(*.at_ms),
+        format_unix_ms_short(*.first_ms),
+        format_unix_ms(*.now_ms),
+        if *.can_be_opened { "; layout.backfill_from opens earlier ticks" } else { "" }
     )]
     OutOfRange {
         /// The instant, in Unix ms.
@@ -67,6 +66,8 @@ pub enum BackfillError {
         first_ms: i64,
         /// The store's clock.
         now_ms: i64,
+        /// Whether `layout.backfill_from` can open the instant's tick.
+        can_be_opened: bool,
     },
     /// The tick has fewer IDs left.
     #[error("the tick of {} has {left} of {of} IDs left for code {code:?}", format_unix_ms(*.at_ms))]
@@ -81,15 +82,15 @@ pub enum BackfillError {
         of: u64,
     },
     /// The namespace has no record, or that of another layout.
-    #[error("the record of namespace {namespace} is gone or says another layout")]
+    #[error("the record of namespace {namespace} is gone or names another layout")]
     RecordChanged {
         /// The namespace.
         namespace: String,
     },
-    /// The shares of past ticks were counted in another table or in another way: they would be
-    /// handed out again.
+    /// IDs of past ticks were counted in another table or in another way: they would be issued
+    /// again.
     #[error(
-        "namespace {namespace}: IDs for a past time were handed out with `{recorded}`, and this node has `{ours}`: it would hand them out again"
+        "namespace {namespace}: IDs for a past time were issued with `{recorded}`, and this node has `{ours}`: it would issue them again"
     )]
     CountedOtherwise {
         /// The namespace.
@@ -99,44 +100,34 @@ pub enum BackfillError {
         /// What is recorded.
         recorded: String,
     },
-    /// The store fails. What was reserved is lost.
+    /// The store failed. What was reserved is lost.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl fmt::Debug for Backfill {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Backfill").field("settings", &self.settings).finish_non_exhaustive()
-    }
+/// The first tick that is open, and the one before which `layout.backfill_from` opens none.
+#[derive(Clone, Copy)]
+struct OpenTicks {
+    first: u64,
+    closed_before: u64,
 }
 
 impl Backfill {
-    /// Hands out IDs of the namespace and layout of these settings.
+    /// Issues IDs of the namespace and layout of these settings.
     pub fn new(
         settings: KeeperSettings,
         store: Arc<dyn Store>,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        Self::with_random(settings, store, observer, random::of_the_system())
+        Self { settings, store, observer, prepared: AtomicBool::new(false) }
     }
 
-    /// Like [`Self::new`], with the source of tokens passed in: for tests.
-    pub fn with_random(
-        settings: KeeperSettings,
-        store: Arc<dyn Store>,
-        observer: Arc<dyn Observer>,
-        random: Box<dyn Rng + Send + Sync>,
-    ) -> Self {
-        let (random, prepared) = (Mutex::new(random), AtomicBool::new(false));
-        Self { settings, store, observer, random, prepared }
-    }
-
-    /// The namespace.
+    /// Returns the name of the namespace.
     pub fn namespace(&self) -> &str {
         &self.settings.namespace
     }
 
-    /// `count` IDs of this code, ascending, of the tick of `at_ms` (Unix ms): all or none.
+    /// Issues `count` IDs of this code, ascending, in the tick of `at_ms` (Unix ms): all or none.
     ///
     /// # Errors
     ///
@@ -148,22 +139,29 @@ impl Backfill {
         if of == 0 {
             return Err(BackfillError::NotReserved { namespace: namespace.clone() });
         }
-        let (since_tick, now_ms) = self.look().await?;
-        let out_of_range = || BackfillError::OutOfRange {
+        self.prepare().await?;
+        // A move to another layout that begins after this read of the clock relies on every ID for
+        // a past time being older than the move.
+        let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
+        let now_ms = self.call(StoreOperation::Read, self.store.survey(&scope)).await?.now_ms;
+        let open = self.open_ticks(now_ms).await?;
+        let tick = layout.tick_in_range(at_ms);
+        let out_of_range = |open: OpenTicks| BackfillError::OutOfRange {
             at_ms,
-            first_ms: layout.start_of_tick_ms(since_tick),
+            first_ms: layout.start_of_tick_ms(open.first),
             now_ms,
+            can_be_opened: tick.is_some_and(|at| (open.closed_before..open.first).contains(&at)),
         };
-        let tick = layout.tick_in_range(at_ms).ok_or_else(out_of_range)?;
-        if tick < since_tick || layout.tick_at(at_ms) >= layout.tick_at(now_ms) {
-            return Err(out_of_range());
-        }
+        let is_past = layout.tick_at(at_ms) < layout.tick_at(now_ms);
+        let tick = tick.filter(|tick| is_past && *tick >= open.first);
+        let tick = tick.ok_or_else(|| out_of_range(open))?;
         let count = u64::from(count);
         match self.reserve(&format!("{key}@{tick}"), count).await? {
             Ok(first) => {
                 // A restored store, or a move to another layout, may have closed the tick since.
-                if tick < self.first_tick(now_ms).await? {
-                    return Err(out_of_range());
+                let open = self.open_ticks(now_ms).await?;
+                if tick < open.first {
+                    return Err(out_of_range(open));
                 }
                 self.observer.ids_issued(count);
                 let numbers = first..first + count;
@@ -176,6 +174,7 @@ impl Backfill {
         }
     }
 
+    /// Checks code and count; returns the name under which the code's IDs are counted.
     fn check<'a>(&self, code: &'a str, count: u32) -> Result<&'a str, BackfillError> {
         let issue = &self.settings.issue;
         let refused = |error| Err(BackfillError::Refused(error));
@@ -191,74 +190,65 @@ impl Backfill {
         Ok(if issue.codes_shared { "" } else { code })
     }
 
-    /// From which tick on there are IDs for a past time, and the store's clock.
-    ///
-    /// A move to another layout that begins after this look counts on what is handed out having
-    /// been in the past by then.
-    async fn look(&self) -> Result<(u64, i64), BackfillError> {
-        let KeeperSettings { namespace, layout, .. } = &self.settings;
-        if !self.prepared.load(Ordering::Acquire) {
-            self.prepare().await?;
-            self.prepared.store(true, Ordering::Release);
-        }
-        let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
-        let now_ms = self.ask(StoreOperation::Read, self.store.survey(&scope)).await?.now_ms;
-        Ok((self.first_tick(now_ms).await?, now_ms))
-    }
-
-    /// The first tick that the namespace's record leaves open.
-    async fn first_tick(&self, now_ms: i64) -> Result<u64, BackfillError> {
+    /// Reads which ticks the namespace's record leaves open.
+    async fn open_ticks(&self, now_ms: i64) -> Result<OpenTicks, BackfillError> {
         let KeeperSettings { namespace, layout, backfill_from_ms, .. } = &self.settings;
-        let record = self.ask(StoreOperation::Read, self.store.read_record(namespace)).await?;
+        let record = self.call(StoreOperation::Read, self.store.read_record(namespace)).await?;
         let record = record
             .filter(|record| record.words == layout.words())
             .ok_or_else(|| BackfillError::RecordChanged { namespace: namespace.clone() })?;
-        let opened = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
+        let configured = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
+        let recorded = Some(record.first_tick).filter(|tick| *tick > 0);
         // A record of an earlier version has no first tick until a node starts.
         let present = layout.tick_clamped(now_ms) + 1;
-        let recorded = Some(record.first_tick).filter(|tick| *tick > 0);
-        Ok(opened.or(recorded).unwrap_or(present).max(record.since_tick))
+        let first = configured.or(recorded).unwrap_or(present).max(record.since_tick);
+        Ok(OpenTicks { first, closed_before: record.since_tick })
     }
 
-    /// Makes the table, once it is certain that the shares of the ticks are counted as before: in
-    /// the same table, and for each code or for all together. The record of that stands beside the
-    /// namespace's, under a name that no namespace has.
+    /// Creates the table, once it is certain that IDs are counted as before: in the same table, and
+    /// for each code or for all together. That is recorded beside the namespace's record, under a
+    /// name that no namespace has.
     async fn prepare(&self) -> Result<(), BackfillError> {
+        if self.prepared.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let KeeperSettings { namespace, issue, .. } = &self.settings;
         let (shared, table) = (issue.codes_shared, self.store.segment_table());
         let ours = format!("codes.shared={shared} table={table}");
         let name = format!("{namespace}@past");
-        let record = LayoutRecord::new(&ours, fresh_token_of(&self.random), 0);
-        let question = self.store.create_record(&name, &record);
-        let recorded = self.ask(StoreOperation::Prepare, question).await?.words;
+        let record = LayoutRecord::new(&ours, Random(system_random()).fresh_token(), 0);
+        let created = self.store.create_record(&name, &record);
+        let recorded = self.call(StoreOperation::Prepare, created).await?.words;
         if recorded != ours {
             let namespace = namespace.clone();
             return Err(BackfillError::CountedOtherwise { namespace, ours, recorded });
         }
-        self.ask(StoreOperation::Prepare, self.store.prepare_segments()).await?;
+        self.call(StoreOperation::Prepare, self.store.prepare_segments()).await?;
+        self.prepared.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// The first of the numbers that were reserved, or the next one where there are too few.
+    /// Returns the first of the numbers that were reserved, or the next one if there are too few.
     async fn reserve(&self, key: &str, by: u64) -> Result<Result<u64, u64>, BackfillError> {
         let KeeperSettings { namespace, layout, .. } = &self.settings;
         let end = layout.backfill_per_tick();
-        // More than there ever are: no row is made for that.
+        // No row is created for more than there ever are.
         let or_begin_at = (by <= end).then_some(0);
-        let reservation = Reservation { by, end, token: fresh_token_of(&self.random), or_begin_at };
-        let question = self.store.reserve(namespace, key, &reservation);
-        Ok(match self.ask(StoreOperation::Reserve, question).await? {
+        let token = Random(system_random()).fresh_token();
+        let reservation = Reservation { by, end, token, or_begin_at };
+        let reserved = self.store.reserve(namespace, key, &reservation);
+        Ok(match self.call(StoreOperation::Reserve, reserved).await? {
             Reserved::From(first) => Ok(first),
             Reserved::Refused { next } => Err(next),
             Reserved::NoSuchCode => Err(0),
         })
     }
 
-    async fn ask<T>(
+    async fn call<T>(
         &self,
         operation: StoreOperation,
-        question: impl Future<Output = Result<T, StoreError>>,
+        call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        ask(&*self.observer, operation, question).await
+        store_call(&*self.observer, operation, call).await
     }
 }

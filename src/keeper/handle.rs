@@ -1,8 +1,8 @@
-//! IDs of one code, without looking up its name.
+//! Issues IDs of one code, without looking up its name.
 
-use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use super::{IssueError, Issuer, Observer, shared::Shared};
+use super::{IssueError, Issuer, Observer};
 use crate::core::{
     id::Id,
     issue::{Blocks, ClaimError, CodeHandle, Generator, Run},
@@ -18,43 +18,26 @@ use crate::core::{
 pub struct IssuerHandle {
     issuer: Issuer,
     code: Box<str>,
-    handle: CodeHandle<Leased>,
-    issued: Issued,
+    handle: CodeHandle<Arc<Generator>>,
+    unreported: Unreported,
 }
 
 /// Issues IDs of one code that are claimed a block at a time; see [`Blocks`].
 #[derive(Debug)]
 pub struct IssuerBlocks {
-    blocks: Blocks<Leased>,
-    issued: Issued,
+    blocks: Blocks<Arc<Generator>>,
+    unreported: Unreported,
 }
 
-/// The generator of a lease.
-#[derive(Clone)]
-struct Leased(Arc<Shared>);
-
-impl Deref for Leased {
-    type Target = Generator;
-
-    fn deref(&self) -> &Generator {
-        &self.0.generator
-    }
-}
-
-impl fmt::Debug for Leased {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Leased").field(&self.0.namespace).finish()
-    }
-}
-
-/// Counts IDs that were not reported yet: an atomic count of each would cost as much as the ID.
+/// Counts IDs that the observer was not told of yet: reporting each one would cost as much as the
+/// ID.
 #[derive(Debug)]
-struct Issued {
+struct Unreported {
     observer: Arc<dyn Observer>,
     count: u64,
 }
 
-impl Issued {
+impl Unreported {
     fn report(&mut self) {
         if self.count > 0 {
             self.observer.ids_issued(std::mem::take(&mut self.count));
@@ -62,13 +45,13 @@ impl Issued {
     }
 }
 
-impl Clone for Issued {
+impl Clone for Unreported {
     fn clone(&self) -> Self {
         Self { observer: Arc::clone(&self.observer), count: 0 }
     }
 }
 
-impl Drop for Issued {
+impl Drop for Unreported {
     fn drop(&mut self) {
         self.report();
     }
@@ -76,33 +59,33 @@ impl Drop for Issued {
 
 impl IssuerHandle {
     pub(super) fn new(issuer: Issuer, code: &str) -> Result<Self, IssueError> {
-        let leased = Leased(Arc::clone(&issuer.shared));
-        let handle = CodeHandle::new(leased, code).map_err(IssueError::Refused)?;
-        let issued = Issued { observer: Arc::clone(&issuer.shared.observer), count: 0 };
-        Ok(Self { issuer, code: code.into(), handle, issued })
+        let generator = Arc::clone(&issuer.state.generator);
+        let handle = CodeHandle::new(generator, code).map_err(IssueError::Refused)?;
+        let unreported = Unreported { observer: Arc::clone(&issuer.state.observer), count: 0 };
+        Ok(Self { issuer, code: code.into(), handle, unreported })
     }
 
-    /// One ID of the present tick, if it can be had at once. `None` means that
-    /// [`Self::next_ids`] can wait for one, or tell why there is none.
+    /// Issues one ID of the present tick, if that is possible at once. After `None`,
+    /// [`Self::next_ids`] can wait for one or return why there is none.
     #[inline]
     pub fn try_next_id(&mut self) -> Option<Id> {
         let id = match self.handle.take_quickly() {
             Some(id) => id,
             None => self.claim_one()?,
         };
-        self.issued.count += 1;
+        self.unreported.count += 1;
         Some(id)
     }
 
     #[cold]
     fn claim_one(&mut self) -> Option<Id> {
-        self.issued.report();
+        self.unreported.report();
         let mut claim = self.handle.claim_at_once(1).ok()?;
         self.issuer.report(&claim);
         claim.ids.next()
     }
 
-    /// `count` IDs, ascending; waits until the last one's tick has begun, at most
+    /// Issues `count` IDs, ascending; waits until the last one's tick has begun, at most
     /// [`IssueSettings::max_wait`](crate::core::issue::IssueSettings::max_wait).
     ///
     /// # Errors
@@ -117,20 +100,20 @@ impl IssuerHandle {
             Ok(claim) => claim,
             Err(error) => self.issuer.claim_again(&self.code, count, error).await?,
         };
-        self.issuer.due(&claim).await;
-        self.issued.count += u64::from(count);
-        self.issued.report();
+        self.issuer.report_and_wait(&claim).await;
+        self.unreported.count += u64::from(count);
+        self.unreported.report();
         Ok(claim.ids)
     }
 
-    /// Issues IDs one by one that are claimed `size` at a time.
+    /// Converts this handle to one that claims `size` IDs at a time and issues them one by one.
     pub fn into_blocks(self, size: u32) -> IssuerBlocks {
-        IssuerBlocks { blocks: self.handle.into_blocks(size), issued: self.issued }
+        IssuerBlocks { blocks: self.handle.into_blocks(size), unreported: self.unreported }
     }
 }
 
 impl IssuerBlocks {
-    /// One ID.
+    /// Issues one ID.
     ///
     /// # Errors
     ///
@@ -140,17 +123,17 @@ impl IssuerBlocks {
         let id = match self.blocks.take_quickly() {
             Some(id) => id,
             None => {
-                self.issued.report();
+                self.unreported.report();
                 self.blocks.take_of_next()?
             }
         };
-        self.issued.count += 1;
+        self.unreported.count += 1;
         Ok(id)
     }
 
-    /// Lets blocks grow so old, in whole milliseconds.
+    /// Sets the age at which a block is dropped, in whole milliseconds; see [`Blocks`].
     #[must_use]
     pub fn with_max_age(self, max_age: Duration) -> Self {
-        Self { blocks: self.blocks.with_max_age(max_age), issued: self.issued }
+        Self { blocks: self.blocks.with_max_age(max_age), unreported: self.unreported }
     }
 }

@@ -5,27 +5,28 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    Exhaustion, IssueError, IssuerHandle, RollbackAction, Status, Trouble, shared::Shared,
+    Exhaustion, IssueError, IssuerHandle, LeaseView, RollbackAction, Status, UnavailableReason,
+    keeper_state::KeeperState,
 };
 use crate::core::{
     id::Id,
-    issue::{Claim, ClaimError, Run},
+    issue::{Claim, ClaimError, Grant, Run},
     layout::Layout,
 };
 
-/// When it is worth trying again while nothing better is known.
-const RETRY_SOON: Duration = Duration::from_secs(1);
+/// When to retry while no better time is known.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Issues IDs of one namespace; cheap to clone.
 ///
-/// IDs go on without the store for as long as the lease reaches ahead.
+/// Issuing continues without the store for as long as the lease reaches ahead.
 #[derive(Clone, Debug)]
 pub struct Issuer {
-    pub(super) shared: Arc<Shared>,
+    pub(super) state: Arc<KeeperState>,
 }
 
 impl Issuer {
-    /// One ID of this code.
+    /// Issues one ID of this code.
     ///
     /// # Errors
     ///
@@ -39,24 +40,24 @@ impl Issuer {
         Ok(ids.next().expect("a claim of one has one ID"))
     }
 
-    /// `count` IDs of this code, ascending; waits until the last one's tick has begun, at most
-    /// [`IssueSettings::max_wait`](crate::core::issue::IssueSettings::max_wait).
+    /// Issues `count` IDs of this code, ascending; waits until the last one's tick has begun, at
+    /// most [`IssueSettings::max_wait`](crate::core::issue::IssueSettings::max_wait).
     ///
     /// # Errors
     ///
     /// See [`IssueError`]; nothing was issued then.
     pub async fn next_ids(&self, code: &str, count: u32) -> Result<Run, IssueError> {
-        let claim = match self.shared.generator.claim(code, count) {
+        let claim = match self.state.generator.claim(code, count) {
             Ok(claim) => claim,
-            // Boxed, so that claims that are not refused carry less from call to call.
+            // Boxed, so that the future of a claim that succeeds at once stays small.
             Err(error) => Box::pin(self.claim_again(code, count, error)).await?,
         };
-        self.due(&claim).await;
-        self.shared.observer.ids_issued(u64::from(count));
+        self.report_and_wait(&claim).await;
+        self.state.observer.ids_issued(u64::from(count));
         Ok(claim.ids)
     }
 
-    /// A handle for one code, whose IDs are had without looking up its name.
+    /// Returns a handle that issues IDs of one code without looking up its name.
     ///
     /// # Errors
     ///
@@ -65,9 +66,9 @@ impl Issuer {
         IssuerHandle::new(self.clone(), code)
     }
 
-    /// Reports what is special about a claim.
+    /// Reports to the observer if a claim borrowed, waits or was the first of a held rollback.
     pub(super) fn report(&self, claim: &Claim) {
-        let observer = &self.shared.observer;
+        let observer = &self.state.observer;
         if claim.hold_began {
             observer.clock_rolled_back(RollbackAction::Held);
         }
@@ -79,15 +80,15 @@ impl Issuer {
         }
     }
 
-    /// Waits until a claim's last tick has begun.
-    pub(super) async fn due(&self, claim: &Claim) {
+    /// Reports a claim, and waits until its last tick has begun.
+    pub(super) async fn report_and_wait(&self, claim: &Claim) {
         self.report(claim);
         if !claim.wait.is_zero() {
             sleep(claim.wait).await;
         }
     }
 
-    /// Tries a refused claim again whenever the lease changes, for as long as a caller may wait.
+    /// Retries a refused claim whenever the lease changes, for at most `max_wait`.
     #[cold]
     pub(super) async fn claim_again(
         &self,
@@ -95,14 +96,14 @@ impl Issuer {
         count: u32,
         mut error: ClaimError,
     ) -> Result<Claim, IssueError> {
-        let deadline = Instant::now() + self.shared.generator.settings().max_wait;
-        // Subscribed before the claim is tried again, so that no change is missed.
-        let mut changes = self.shared.report.subscribe();
+        let deadline = Instant::now() + self.state.generator.settings().max_wait;
+        // Subscribed before the claim is retried, so that no change is missed.
+        let mut changes = self.state.report.subscribe();
         loop {
-            if !self.may_change(&error, changes.borrow_and_update().trouble.as_ref()) {
+            if !can_succeed_later(&error, changes.borrow_and_update().reason.as_ref()) {
                 return Err(self.explain(error));
             }
-            match self.shared.generator.claim(code, count) {
+            match self.state.generator.claim(code, count) {
                 Ok(claim) => return Ok(claim),
                 Err(again) => error = again,
             }
@@ -112,66 +113,87 @@ impl Issuer {
         }
     }
 
-    /// Whether the keeper may still make room for a refused claim.
-    fn may_change(&self, error: &ClaimError, trouble: Option<&Trouble>) -> bool {
-        match error {
-            ClaimError::LimitReached => {
-                !matches!(trouble, Some(Trouble::StoreLost | Trouble::ShuttingDown))
-            }
-            ClaimError::NoLease => matches!(trouble, None | Some(Trouble::Starting)),
-            _ => false,
-        }
-    }
-
     fn explain(&self, error: ClaimError) -> IssueError {
         if matches!(error, ClaimError::SequenceExhausted { .. }) {
-            self.shared.observer.exhausted(Exhaustion::Refused);
+            self.state.observer.exhausted(Exhaustion::Refused);
         }
-        match error {
-            ClaimError::LimitReached => self.no_lease(Trouble::LimitReached),
-            ClaimError::NoLease => self.no_lease(Trouble::Starting),
-            refused => IssueError::Refused(refused),
-        }
-    }
-
-    fn no_lease(&self, otherwise: Trouble) -> IssueError {
-        let trouble = self.shared.report.borrow().trouble.clone().unwrap_or(otherwise);
-        let retry_after = match trouble {
-            Trouble::NoFreeWorker { retry_after_seconds } => {
+        let default = match error {
+            ClaimError::LimitReached => UnavailableReason::LimitReached,
+            ClaimError::NoLease => UnavailableReason::Starting,
+            refused => return IssueError::Refused(refused),
+        };
+        let reason = self.state.report.borrow().reason.clone().unwrap_or(default);
+        let retry_after = match reason {
+            UnavailableReason::NoFreeWorker { retry_after_seconds } => {
                 Duration::from_secs(retry_after_seconds)
             }
-            _ => RETRY_SOON,
+            _ => RETRY_AFTER,
         };
-        IssueError::NoLease { trouble, retry_after }
+        IssueError::NoLease { reason, retry_after }
     }
 
-    /// The layout of the namespace.
+    /// Returns the layout of the namespace.
     pub fn layout(&self) -> &Layout {
-        self.shared.layout()
+        self.state.layout()
     }
 
-    /// The namespace.
+    /// Returns the name of the namespace.
     pub fn namespace(&self) -> &str {
-        &self.shared.namespace
+        &self.state.namespace
     }
 
-    /// How the namespace is doing.
+    /// Returns a snapshot of the namespace.
     pub fn status(&self) -> Status {
-        self.shared.status()
+        let report = self.state.report.borrow().clone();
+        let layout = self.layout();
+        let grant = self.state.generator.grant();
+        let is_in_range = layout.tick_in_range(self.state.clock.now_ms()).is_some();
+        Status {
+            lease: grant.as_ref().map(|grant| self.view(grant)),
+            reason: match report.reason {
+                None if !is_in_range => Some(UnavailableReason::ClockOutOfRange),
+                reason => reason,
+            },
+            codes: grant.map_or(0, |grant| grant.codes()),
+            ..report
+        }
+    }
+
+    fn view(&self, grant: &Grant) -> LeaseView {
+        let (layout, limit) = (self.layout(), grant.limit());
+        let last_tick = layout.tick_of(limit.saturating_sub(1));
+        let next = self.state.present().max(grant.highest_next());
+        LeaseView {
+            worker: grant.worker(),
+            lane: grant.lane(),
+            valid_until_ms: layout.start_of_tick_ms(last_tick + 1),
+            has_range: !grant.is_sealed() && next < limit,
+        }
     }
 
     /// Waits until IDs can be issued, or the keeper is shutting down.
     pub async fn leased(&self) -> Status {
-        let mut changes = self.shared.report.subscribe();
+        let mut changes = self.state.report.subscribe();
         loop {
             changes.borrow_and_update();
             let status = self.status();
-            if status.is_issuing() || status.trouble == Some(Trouble::ShuttingDown) {
+            if status.is_issuing() || status.reason == Some(UnavailableReason::ShuttingDown) {
                 return status;
             }
             if changes.changed().await.is_err() {
                 return self.status();
             }
         }
+    }
+}
+
+/// Returns whether the keeper may still make a refused claim succeed.
+fn can_succeed_later(error: &ClaimError, reason: Option<&UnavailableReason>) -> bool {
+    match error {
+        ClaimError::LimitReached => {
+            !matches!(reason, Some(UnavailableReason::StoreLost | UnavailableReason::ShuttingDown))
+        }
+        ClaimError::NoLease => matches!(reason, None | Some(UnavailableReason::Starting)),
+        _ => false,
     }
 }

@@ -2,25 +2,27 @@
 //! [`Operator`].
 
 mod acquire;
-mod ask;
 mod backfill;
-mod context;
 mod error;
 mod handle;
-mod hold;
+mod held_lease;
 mod issuer;
-mod leaving;
+mod keeper_state;
+mod lease_store;
 mod observer;
 mod operator;
 mod panics;
+#[cfg(raindrop_planted)]
+mod planted;
 mod prepare;
 mod random;
-mod running;
+mod releasing_row;
 mod segment;
 mod settings;
-mod shared;
 mod status;
+mod store_call;
 mod task;
+mod task_handle;
 #[cfg(test)]
 mod tests;
 
@@ -31,97 +33,57 @@ use tokio::sync::watch;
 
 #[cfg(feature = "server")]
 pub(crate) use self::panics::catch_panic;
-use self::{
-    ask::ask,
-    context::Context,
-    running::Running,
-    shared::{Report, Shared},
-    task::Task,
-};
 pub use self::{
     backfill::{Backfill, BackfillError},
-    error::IssueError,
+    error::{IssueError, KeeperError, LayoutError},
     handle::{IssuerBlocks, IssuerHandle},
     issuer::Issuer,
     observer::{
         Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, NoObserver, Observer, RefillOutcome,
         RollbackAction, StoreOperation,
     },
-    operator::{Freed, Moved, Operator, OperatorError, Raised, Relaid},
+    operator::{
+        FinishedMove, Operator, OperatorError, RaisedMarks, RelayoutOutcome, WorkerRelease,
+    },
     segment::{
         GivenBack, RaiseError, SegmentHandle, SegmentIssuer, SegmentKeeper, SegmentSettings,
         SegmentStatus, raise_code,
     },
     settings::{KeeperSettings, LeaseTimes},
-    status::{LeaseView, Status, Trouble},
+    status::{LeaseView, Status, UnavailableReason},
+};
+use self::{
+    keeper_state::KeeperState,
+    lease_store::LeaseStore,
+    random::{Random, system_random},
+    task::Task,
+    task_handle::TaskHandle,
 };
 use crate::{
-    core::{clock::Clock, issue::Generator, violation::Violations},
-    store::{Store, StoreError},
+    core::{clock::Clock, issue::Generator},
+    store::Store,
 };
 
-/// Why a keeper gave up for good.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum KeeperError {
-    /// The namespace was recorded with another layout.
-    #[error(
-        "namespace {namespace}: this node's layout is `{ours}`, the store's is `{recorded}` (docs/operations.md tells how to move to another one)"
-    )]
-    LayoutConflict {
-        /// The namespace.
-        namespace: String,
-        /// This node's layout in words.
-        ours: String,
-        /// The recorded layout in words.
-        recorded: String,
-    },
-    /// The namespace is being moved to another layout.
-    #[error(
-        "namespace {namespace} is being moved to the layout `{to}`: run `raindrop workers relayout` with that layout to finish it"
-    )]
-    Moving {
-        /// The namespace.
-        namespace: String,
-        /// The layout that it is being moved to, in words.
-        to: String,
-    },
-    /// The settings contradict each other.
-    #[error("{0}")]
-    Settings(Violations),
-    /// The store cannot be used as it is.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The background task ended or panicked, which is a defect: IDs go on until the limit.
-    #[error("the {task} keeper's task failed: {reason}")]
-    TaskFailed {
-        /// Which task.
-        task: KeeperTask,
-        /// How it ended.
-        reason: String,
-    },
-}
-
-/// How a release ended.
+/// How a keeper's release ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// The row is free and its mark is true.
+    /// The row is free, and its mark is where the next lease may begin.
     Done,
-    /// There was no row to give back.
+    /// No row was held.
     NothingHeld,
-    /// The deadline passed; the row comes free after its ttl.
+    /// The deadline passed; the row expires after its ttl.
     GaveUp,
 }
 
 /// The background task of one namespace.
 ///
-/// Dropping it ends the task without a release: IDs go on until the limit, and the row comes free
-/// after its ttl. Prefer [`Keeper::release`].
+/// Dropping it ends the task without a release: IDs are issued up to the limit, and the row
+/// expires after its ttl. Prefer [`Keeper::release`].
 #[derive(Debug)]
-pub struct Keeper(Running<KeeperError, Released>);
+pub struct Keeper(TaskHandle<KeeperError, Released>);
 
 impl Keeper {
-    /// Starts the task on the current tokio runtime. Store errors are retried for ever.
+    /// Starts the task on the current tokio runtime. It retries store errors forever.
     ///
     /// # Panics
     ///
@@ -132,12 +94,12 @@ impl Keeper {
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
     ) -> (Self, Issuer) {
-        Self::start_with(settings, store, clock, observer, random::of_the_system())
+        Self::start_with(settings, store, clock, observer, system_random())
     }
 
-    /// Like [`Self::start`], with the source of tokens, choices and jitter passed in: for tests
-    /// and simulations. Everything else must use the operating system's randomness, because
-    /// tokens must never repeat.
+    /// Starts the task like [`Self::start`], with the source of tokens, choices and jitter passed
+    /// in: for tests and simulations. All others must use the operating system's randomness,
+    /// because tokens must never repeat.
     ///
     /// # Panics
     ///
@@ -149,15 +111,15 @@ impl Keeper {
         observer: Arc<dyn Observer>,
         random: Box<dyn Rng + Send + Sync>,
     ) -> (Self, Issuer) {
-        let (task, issuer) = parts(settings, store, clock, observer, random);
-        (Self(Running::start(|stop, failed| task.run(stop, Some(failed)))), issuer)
+        let (task, issuer) = task_and_issuer(settings, store, clock, observer, random);
+        (Self(TaskHandle::start(|stop, failed| task.run(stop, failed))), issuer)
     }
 
-    /// Resolves once, when the keeper gave up for good or its task failed; pending otherwise.
+    /// Resolves once, when the keeper or its task failed permanently; pending otherwise.
     ///
     /// # Cancel safety
     ///
-    /// May be dropped and asked again.
+    /// May be dropped and called again.
     pub async fn failed(&mut self) -> KeeperError {
         let failed = |reason| KeeperError::TaskFailed { task: KeeperTask::Lease, reason };
         self.0.failed().await.unwrap_or_else(failed)
@@ -170,8 +132,8 @@ impl Keeper {
     }
 }
 
-/// A task that nobody runs yet, and what issues from its leases.
-fn parts(
+/// Creates a task, which does not run yet, and the issuer of its leases.
+fn task_and_issuer(
     settings: KeeperSettings,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -179,13 +141,20 @@ fn parts(
     random: Box<dyn Rng + Send + Sync>,
 ) -> (Task, Issuer) {
     let (layout, issue) = (settings.layout.clone(), settings.issue.clone());
-    let shared = Arc::new(Shared {
+    let state = Arc::new(KeeperState {
         namespace: settings.namespace.clone(),
-        generator: Generator::without_lease(layout, issue, Arc::clone(&clock)),
+        generator: Arc::new(Generator::without_lease(layout, issue, Arc::clone(&clock))),
         clock,
         observer,
-        report: watch::Sender::new(Report::default()),
+        report: watch::Sender::new(Status {
+            lease: None,
+            reason: Some(UnavailableReason::Starting),
+            clock_ahead_ms: 0,
+            workers_held: 0,
+            workers_free: 0,
+            codes: 0,
+        }),
     });
-    let issuer = Issuer { shared: Arc::clone(&shared) };
-    (Task::new(Context::new(settings, store, shared, random)), issuer)
+    let issuer = Issuer { state: Arc::clone(&state) };
+    (Task::new(LeaseStore::new(settings, store, state, Random(random))), issuer)
 }

@@ -1,25 +1,25 @@
-//! Where a keeper and its issuer report what happens.
+//! Events that a keeper and its issuers report.
 
 use std::{
     fmt::{self, Debug},
     time::Duration,
 };
 
-/// How a claim went that did not fit the present tick.
+/// The outcome of a claim that did not fit the present tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhaustion {
-    /// Answered at once from ticks ahead.
+    /// Answered at once, from later ticks.
     Borrowed,
-    /// Claimed, and the caller waited for its tick.
+    /// Claimed in a later tick, which the caller waited for.
     Waited,
     /// Refused.
     Refused,
 }
 
-/// What was done about a clock that went back.
+/// The response to a clock that went back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RollbackAction {
-    /// Issuing went on at the highest tick.
+    /// Issuing continued at the highest tick.
     Held,
     /// Another lane was leased.
     Rotated,
@@ -32,56 +32,56 @@ pub enum RollbackAction {
 /// A write of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseOperation {
-    /// A free row was to be taken.
+    /// Takes a free row.
     Acquire,
-    /// The limit was to be raised.
+    /// Raises the limit.
     Renew,
-    /// Another lane of the row was to be taken.
+    /// Takes another lane of the row.
     Rotate,
-    /// The row was to be given back.
+    /// Frees the row.
     Release,
 }
 
-/// How a write of a row ended.
+/// The outcome of a write of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseOutcome {
-    /// It took place.
+    /// The store acknowledged it.
     Done,
-    /// Somebody else wrote the row before.
+    /// The row's token had changed.
     Refused,
-    /// The store failed, so whether it takes place is not known.
+    /// The store failed: the write may have taken effect, or still may.
     Unknown,
-    /// It was not tried: no row or lane is to be had.
+    /// Not tried: no row or lane is usable.
     NoneFree,
-    /// It was not tried: the node's clock is ahead.
+    /// Not tried: the node's clock is ahead.
     ClockAhead,
 }
 
-/// A question to the store, for its duration.
+/// A kind of call of the store, whose duration is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreOperation {
-    /// Creating or checking tables and rows.
+    /// Creates or checks tables and rows.
     Prepare,
-    /// Reading rows or the clock.
+    /// Reads rows or the clock.
     Read,
-    /// A compare-and-swap.
+    /// Compares and swaps.
     Swap,
-    /// Reserving numbers, or giving them back.
+    /// Reserves numbers, or gives them back.
     Reserve,
 }
 
-/// How reserving a block of numbers ended.
+/// The outcome of reserving a block of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefillOutcome {
-    /// There is another block.
+    /// Another block is in hand.
     Done,
-    /// There are no numbers left, or the code is gone.
+    /// No numbers are left, or the code is gone.
     Refused,
-    /// The store failed; it is tried again.
+    /// The store failed; the reservation is retried.
     Failed,
 }
 
-/// A background task of a keeper.
+/// A background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeeperTask {
     /// Holds the lease of a namespace.
@@ -102,23 +102,23 @@ impl fmt::Display for KeeperTask {
     }
 }
 
-/// Told what happens; every method does nothing unless it is overridden.
+/// Receives events; every method does nothing unless it is overridden.
 ///
 /// [`Self::ids_issued`] and [`Self::exhausted`] are called while issuing and must be cheap.
 pub trait Observer: Debug + Send + Sync {
-    /// IDs were answered.
+    /// So many IDs were issued.
     fn ids_issued(&self, _count: u64) {}
     /// A claim did not fit the present tick.
     fn exhausted(&self, _outcome: Exhaustion) {}
-    /// The clock went back: once for each event, not for each request.
+    /// The clock went back: called once per event, not per request.
     fn clock_rolled_back(&self, _action: RollbackAction) {}
     /// A write of a row ended.
     fn lease_operation(&self, _operation: LeaseOperation, _outcome: LeaseOutcome) {}
-    /// A block of numbers was to be reserved.
+    /// The reservation of a block ended.
     fn segment_refilled(&self, _outcome: RefillOutcome) {}
-    /// A step of this task panicked; it is tried again.
+    /// A step of this task panicked; it is retried.
     fn step_panicked(&self, _task: KeeperTask) {}
-    /// The store answered or failed.
+    /// The store answered or failed after this time.
     fn store_operation(&self, _operation: StoreOperation, _took: Duration) {}
 }
 

@@ -1,4 +1,4 @@
-//! Panics as values, so that a task can go on after one.
+//! Panics as values, so that a task can continue after one.
 
 use std::{
     any::Any,
@@ -8,9 +8,9 @@ use std::{
     task::Poll,
 };
 
-/// Runs a future to its end, or to its panic, whose text is the error.
+/// Runs a future to its end; a panic's text becomes the error.
 ///
-/// What the future shares with others must bear that: poisoned locks are taken nevertheless.
+/// What the future shares with others must tolerate that: poisoned locks are taken nevertheless.
 pub(crate) async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
@@ -20,7 +20,7 @@ pub(crate) async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, S
     .await
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_result_or_the_text_of_a_panic() {
+    async fn panic_becomes_an_error() {
         assert_eq!(catch_panic(async { 7 }).await, Ok(7));
         let (fixed, number) = ("fixed", 3);
         for (work, text) in [(fixed.to_owned(), "fixed"), (format!("number {number}"), "number 3")]

@@ -1,6 +1,6 @@
-//! What a keeper is told.
+//! Settings of a keeper.
 
-use std::time::Duration;
+use std::{fmt::Debug, time::Duration};
 
 use crate::core::{
     instant::{format_unix_ms_or_year, format_unix_ms_short},
@@ -9,19 +9,19 @@ use crate::core::{
     violation::{Violation, Violations},
 };
 
-/// No time of a lease may be longer.
+/// The longest permitted time of a lease.
 const LONGEST: Duration = Duration::from_hours(24);
 
 /// The times of a lease; the defaults are the service's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// How far ahead a renewed lease reaches: how long IDs go on without the store; 5 min.
+    /// How far ahead a renewed lease reaches: how long IDs are issued without the store; 5 min.
     pub window: Duration,
-    /// After which time on the store's clock the row of a crashed node may be taken; 90 s.
+    /// After which time the row of a crashed node expires, by the store's clock; 90 s.
     pub ttl: Duration,
     /// How often the lease is renewed; 30 s.
     pub renew: Duration,
-    /// By how much the node's clock may be ahead of the store's; 10 s.
+    /// How far the node's clock may be ahead of the store's; 10 s.
     pub max_clock_skew: Duration,
 }
 
@@ -47,7 +47,7 @@ pub struct KeeperSettings {
     pub min_worker: u64,
     /// The largest worker id that this node may lease.
     pub max_worker: u64,
-    /// Whether the row that this holder had last is taken again if it is free.
+    /// Whether the row that this holder had last is preferred if it is free.
     pub prefer_previous: bool,
     /// The label of this process in the store.
     pub holder: String,
@@ -55,14 +55,14 @@ pub struct KeeperSettings {
     pub issue: IssueSettings,
     /// The times of the lease.
     pub lease: LeaseTimes,
-    /// From when on there are IDs for a past time, in Unix ms, though the namespace began later;
-    /// `None` for its first start. Equal IDs are issued where another system used this layout's
+    /// The instant, in Unix ms, from which IDs for a past time are issued, even if the namespace
+    /// began later; `None` for its first start. IDs repeat if another system used this layout's
     /// sequence numbers below `min_sequence` since then.
     pub backfill_from_ms: Option<i64>,
 }
 
 impl KeeperSettings {
-    /// The defaults for a layout: namespace `default`, worker ids from 1 to the largest.
+    /// Returns the defaults for a layout: namespace `default`, worker ids from 1 to the largest.
     pub fn new(layout: Layout, holder: impl Into<String>) -> Self {
         Self {
             namespace: "default".into(),
@@ -77,53 +77,52 @@ impl KeeperSettings {
         }
     }
 
-    /// Checks what would make leases useless or ids unfit for the layout.
+    /// Checks that leases can be renewed in time and that worker ids fit the layout.
     ///
     /// # Errors
     ///
-    /// All violations at once, named by the keys of the configuration.
+    /// Every violation, with its configuration key.
     pub fn check(&self) -> Result<(), Violations> {
         let mut found = Vec::new();
-        let mut require = |holds: bool, key: &str, value: String, allowed: String| {
+        let mut require = |holds: bool, key: &str, value: &dyn Debug, allowed: String| {
             if !holds {
-                found.push(Violation::new(key, value, allowed));
+                found.push(Violation::new(key, format!("{value:?}"), allowed));
             }
         };
         let LeaseTimes { window, ttl, renew, max_clock_skew } = self.lease;
         let issue = &self.issue;
-        let largest = self.layout.largest_worker();
+        let (smallest, largest) = (self.layout.smallest_worker(), self.layout.largest_worker());
         let (min, max) = (self.min_worker, self.max_worker);
-        require(max <= largest, "worker.max_id", max.to_string(), format!("0 to {largest}"));
-        let smallest = self.layout.smallest_worker();
+        require(max <= largest, "worker.max_id", &max, format!("0 to {largest}"));
         let allowed = format!("{smallest} to worker.max_id {max}");
-        require((smallest..=max).contains(&min), "worker.min_id", min.to_string(), allowed);
-        let text = |duration: Duration| format!("{duration:?}");
-        require(!renew.is_zero(), "lease.renew", text(renew), "above 0".into());
+        require((smallest..=max).contains(&min), "worker.min_id", &min, allowed);
+        require(!renew.is_zero(), "lease.renew", &renew, "above 0".into());
         for (key, value) in [
             ("lease.window", window),
             ("lease.ttl", ttl),
             ("lease.renew", renew),
             ("lease.max_clock_skew", max_clock_skew),
         ] {
-            require(value <= LONGEST, key, text(value), format!("at most {LONGEST:?}"));
+            require(value <= LONGEST, key, &value, format!("at most {LONGEST:?}"));
         }
         // One renewal may fail before the row or the range is lost.
-        let twice = format!("more than twice lease.renew ({renew:?})");
-        require(ttl > renew.saturating_mul(2), "lease.ttl", text(ttl), twice.clone());
-        require(window > renew.saturating_mul(2), "lease.window", text(window), twice);
+        for (key, value) in [("lease.ttl", ttl), ("lease.window", window)] {
+            let allowed = format!("more than twice lease.renew ({renew:?})");
+            require(value > renew.saturating_mul(2), key, &value, allowed);
+        }
         let half = format!("at most half of lease.window ({window:?})");
         for (key, value) in [
             ("issue.max_wait", issue.max_wait),
             ("issue.borrow_ahead", issue.borrow_ahead),
             ("rollback.hold", issue.hold),
         ] {
-            require(value <= window / 2, key, text(value), half.clone());
+            require(value <= window / 2, key, &value, half.clone());
         }
         // A claim that is held may reach ahead by both.
-        let ahead = issue.borrow_ahead.saturating_add(issue.hold);
         if issue.borrow_ahead <= window / 2 && issue.hold <= window / 2 {
-            let both = format!("with issue.borrow_ahead {half}");
-            require(ahead <= window / 2, "rollback.hold", text(issue.hold), both);
+            let ahead = issue.borrow_ahead.saturating_add(issue.hold);
+            let allowed = format!("with issue.borrow_ahead {half}");
+            require(ahead <= window / 2, "rollback.hold", &issue.hold, allowed);
         }
         // Marks stay so far below a round of the timestamp that equal IDs lie three quarters of a
         // round apart, even after a clock that jumped ahead by a whole window.
@@ -137,14 +136,15 @@ impl KeeperSettings {
                  rollback.hold it is at most {quarter:?}, a quarter of the time after which the \
                  timestamp wraps (now {reach:?})"
             );
-            require(reach <= quarter, "lease.window", text(window), allowed);
+            require(reach <= quarter, "lease.window", &window, allowed);
         }
-        require(issue.codes_max > 0, "codes.max", issue.codes_max.to_string(), "above 0".into());
+        require(issue.codes_max > 0, "codes.max", &issue.codes_max, "above 0".into());
         let check_backfill = |from_ms| Self::check_backfill_from(&self.layout, from_ms);
         found.extend(self.backfill_from_ms.and_then(check_backfill));
         if found.is_empty() { Ok(()) } else { Err(Violations(found)) }
     }
-    /// What is wrong with opening the ticks of this layout from an instant (Unix ms) on.
+
+    /// Returns why the ticks of this layout cannot be opened from an instant on, in Unix ms.
     pub(crate) fn check_backfill_from(layout: &Layout, from_ms: i64) -> Option<Violation> {
         let allowed = if layout.backfill_per_tick() == 0 {
             "left out where layout.min_sequence is 0: no IDs are reserved for a past time"
@@ -166,7 +166,7 @@ mod tests {
     use crate::core::preset::Preset;
 
     #[test]
-    fn where_the_time_wraps_the_window_is_far_below_it_and_no_worker_is_0() {
+    fn wrapping_timestamp_bounds_the_window_and_forbids_worker_0() {
         let layout = Preset::WestidQr.spec().build().expect("valid");
         let mut settings = KeeperSettings::new(layout, "test");
         assert_eq!(settings.check(), Ok(()), "the defaults fit");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn past_ticks_are_opened_inside_the_layout() {
+    fn backfill_from_must_be_inside_the_layout() {
         let layout = Preset::Yitter.layout();
         let mut settings = KeeperSettings::new(layout.clone(), "test");
         let (first_ms, end_ms) = (layout.epoch_ms(), layout.valid_until_ms());

@@ -1,59 +1,44 @@
-//! How a namespace is doing, for health checks and people.
+//! The state of a namespace, for health checks and people.
 
 /// Why no ID can be issued, or why soon none can.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// The first lease is still being acquired, or the codes are being made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnavailableReason {
+    /// The first lease is being acquired, or the codes are being created.
+    #[error("starting: the store has not been asked for everything yet")]
     Starting,
-    /// Every row is held, or its marks are ahead; seconds until the first comes due, if known.
+    /// Every row is held, or its marks are ahead.
+    #[error("no worker id is free; the first may come free in {retry_after_seconds} s")]
     NoFreeWorker {
-        /// After how many seconds it is worth asking again.
+        /// Seconds until the first row or lane comes due.
         retry_after_seconds: u64,
     },
     /// The store fails; the text says how.
+    #[error("the store fails: {0}")]
     StoreUnavailable(String),
     /// The row, the code or the namespace's record vanished from the store, the code's next number
-    /// went back, or the record says another layout now. The keeper looks again every 5 s.
+    /// went back, or the record names another layout. The keeper looks again every 5 s.
+    #[error(
+        "what this process had in the store vanished, went back or says another layout now; put the store right"
+    )]
     StoreLost,
-    /// The node's clock is ahead by this many milliseconds, so no lease is acquired or renewed.
+    /// The node's clock is ahead by this many ms.
+    #[error("the clock is {0} ms ahead; no lease is acquired or renewed with it")]
     ClockAhead(i64),
-    /// The clock went back further than is held, and no other lane or worker is to be had.
+    /// The clock went back further than `rollback.hold`, and no other lane or worker is free.
+    #[error("the clock went back and no other lane or worker is to be had")]
     ClockWentBack,
-    /// The clock is before the epoch or past the timestamp's end.
+    /// The clock is before the layout's epoch or past the timestamp's end.
+    #[error("the clock is before the layout's epoch or past its end")]
     ClockOutOfRange,
-    /// The limit is used up and a renewal is under way.
+    /// The lease is used up to its limit, and its renewal is under way.
+    #[error("the lease is used up until it is renewed")]
     LimitReached,
-    /// A segment code has no numbers left, for ever.
+    /// A segment code has no numbers left. This is permanent.
+    #[error("the code has no numbers left")]
     NumbersUsedUp,
     /// The lease is being released.
+    #[error("the service is shutting down")]
     ShuttingDown,
-}
-
-impl std::fmt::Display for Trouble {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Starting => f.write_str("starting: the store has not been asked for everything yet"),
-            Self::NoFreeWorker { retry_after_seconds } => {
-                write!(f, "no worker id is free; the first may come free in {retry_after_seconds} s")
-            }
-            Self::StoreUnavailable(how) => write!(f, "the store fails: {how}"),
-            Self::StoreLost => f.write_str(
-                "what this process had in the store vanished, went back or says another layout now; put the store right",
-            ),
-            Self::ClockAhead(ahead_ms) => {
-                write!(f, "the clock is {ahead_ms} ms ahead; no lease is acquired or renewed with it")
-            }
-            Self::ClockWentBack => {
-                f.write_str("the clock went back and no other lane or worker is to be had")
-            }
-            Self::ClockOutOfRange => {
-                f.write_str("the clock is before the layout's epoch or past its end")
-            }
-            Self::LimitReached => f.write_str("the lease is used up until it is renewed"),
-            Self::NumbersUsedUp => f.write_str("the code has no numbers left"),
-            Self::ShuttingDown => f.write_str("the service is shutting down"),
-        }
-    }
 }
 
 /// The lease that IDs are issued from.
@@ -63,7 +48,7 @@ pub struct LeaseView {
     pub worker: u64,
     /// The lane.
     pub lane: u64,
-    /// The instant, in Unix ms, up to which the lease reaches without the store.
+    /// The instant up to which the lease reaches without the store, in Unix ms.
     pub valid_until_ms: i64,
     /// Whether a position is left between the present instant and the limit.
     pub has_range: bool,
@@ -72,13 +57,14 @@ pub struct LeaseView {
 /// A snapshot of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The lease, if one is held or is being used up.
+    /// The lease that is held, or whose range is being used up.
     pub lease: Option<LeaseView>,
-    /// What is wrong, if anything is; with a lease that has range left, IDs are still issued.
-    pub trouble: Option<Trouble>,
-    /// By how many ms the node's clock is ahead of the store's (negative: behind).
+    /// Why the namespace is, or soon will be, unable to issue. While the lease has range left, IDs
+    /// are still issued.
+    pub reason: Option<UnavailableReason>,
+    /// How far the node's clock is ahead of the store's, in ms; negative when behind.
     pub clock_ahead_ms: i64,
-    /// Rows that are held, as last seen.
+    /// Rows held by any node, as last seen.
     pub workers_held: u64,
     /// Rows that are free, as last seen.
     pub workers_free: u64,
@@ -87,12 +73,16 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether IDs can be issued now.
+    /// Returns whether IDs can be issued now.
     pub fn is_issuing(&self) -> bool {
         self.lease.is_some_and(|lease| lease.has_range)
             && !matches!(
-                self.trouble,
-                Some(Trouble::ShuttingDown | Trouble::ClockOutOfRange | Trouble::ClockWentBack)
+                self.reason,
+                Some(
+                    UnavailableReason::ShuttingDown
+                        | UnavailableReason::ClockOutOfRange
+                        | UnavailableReason::ClockWentBack
+                )
             )
     }
 }

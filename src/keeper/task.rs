@@ -1,59 +1,54 @@
-//! The task's loop: one step after the other, until it is told to stop.
+//! The keeper's loop: one step after the other, until it is stopped.
 //!
-//! Every step may be dropped at any await: what was sent to the store is noted before it is sent,
-//! and what the store confirmed is applied without another await in between.
+//! A step may be dropped at any await: a write is noted before it is sent, and what the store
+//! acknowledged is applied without another await in between.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::oneshot,
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 
 use super::{
-    KeeperError, KeeperTask, Released, RollbackAction, Trouble,
-    acquire::{Acquired, Search, trouble_of},
-    context::Context,
-    hold::{Held, Renewal, Rotation},
-    leaving::Leaving,
+    KeeperError, KeeperTask, Released, RollbackAction, UnavailableReason,
+    acquire::{Search, SearchOutcome},
+    held_lease::HeldLease,
+    lease_store::{LeaseError, LeaseStore},
     panics::catch_panic,
     prepare::prepare,
-    random::{LONGEST_PAUSE, SHORTEST_PAUSE, pause_after},
+    random::{LONGEST_PAUSE, SHORTEST_PAUSE},
+    releasing_row::ReleasingRow,
 };
-#[cfg(raindrop_planted)]
-use crate::core::planted::{Bug, planted};
 use crate::{
     core::issue::RollbackPolicy,
     store::{StoreError, with_sources},
 };
 
-/// How long a freshly leased row is used before its first renewal.
+/// From a new lease to its first renewal.
 const FIRST_RENEWAL: Duration = Duration::from_secs(3);
 /// Between renewals that claims ask for.
 const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
-/// Before the next renewal that claims ask for, when the last one had nothing to gain.
+/// From a renewal that had nothing to gain to the next one that claims may ask for.
 const BETWEEN_USELESS: Duration = Duration::from_millis(200);
-/// Before the next look at a clock that may not be used.
+/// Between looks at a clock that cannot be used.
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
 pub(super) struct Task {
-    pub(super) context: Context,
+    pub(super) leases: LeaseStore,
     prepared: bool,
     search: Search,
-    pub(super) held: Option<Held>,
-    /// Rows that are still to be given back.
-    leaving: Vec<Leaving>,
-    /// Whether this process ever held a lease. What it found in the store before that need not
-    /// have been durable, so it may have to be created again, as after a restart; once an
-    /// acquire was acknowledged, everything is durable, and what is missing has vanished.
+    pub(super) held: Option<HeldLease>,
+    /// Rows that are still to be released.
+    pub(super) releasing: Vec<ReleasingRow>,
+    /// Whether this process ever held a lease. What it read before that need not have been
+    /// durable, so it may have to be created again, as after a restart. Once an acquire was
+    /// acknowledged everything is durable, and what is missing has vanished.
     has_held: bool,
     /// Whether it saw rows that others hold: a record that is missing then has vanished.
     in_use: bool,
-    /// Whether this process ever renewed a lease.
-    has_renewed: bool,
     next_renewal: Instant,
-    /// Since when, on the steady clock, renewals are refused because the wall clock is ahead.
+    /// Since when renewals are refused because the wall clock is ahead, on the steady clock.
     clock_ahead_since: Option<Duration>,
     /// Whether the present rollback was reported as refused.
     rollback_refused: bool,
@@ -74,16 +69,15 @@ impl Pause {
 }
 
 impl Task {
-    pub(super) fn new(context: Context) -> Self {
+    pub(super) fn new(leases: LeaseStore) -> Self {
         Self {
-            context,
+            leases,
             prepared: false,
             search: Search::default(),
             held: None,
-            leaving: Vec::new(),
+            releasing: Vec::new(),
             has_held: false,
             in_use: false,
-            has_renewed: false,
             next_renewal: Instant::now(),
             clock_ahead_since: None,
             rollback_refused: false,
@@ -95,9 +89,9 @@ impl Task {
     pub(super) async fn run(
         mut self,
         mut stop: oneshot::Receiver<Instant>,
-        mut failed: Option<oneshot::Sender<KeeperError>>,
+        failed: oneshot::Sender<KeeperError>,
     ) -> Released {
-        let bell = Arc::clone(&self.context.bell);
+        let wake_up = Arc::clone(&self.leases.wake_up);
         loop {
             let step = tokio::select! {
                 biased;
@@ -106,13 +100,11 @@ impl Task {
             };
             let pause = match step {
                 Ok(Ok(pause)) => pause,
-                Err(panic) => self.begin_anew(&panic),
+                Err(panic) => self.start_over(&panic),
                 Ok(Err(error)) => {
-                    if let Some(failed) = failed.take() {
-                        // Nobody may be listening.
-                        let _ = failed.send(error);
-                    }
-                    return self.stop((&mut stop).await.ok()).await;
+                    // The receiver may be gone.
+                    let _ = failed.send(error);
+                    return self.stop(stop.await.ok()).await;
                 }
             };
             tokio::select! {
@@ -121,7 +113,7 @@ impl Task {
                 () = sleep_until(pause.until) => {}
                 () = async {
                     sleep_until(pause.wakeable_from).await;
-                    bell.notified().await;
+                    wake_up.notified().await;
                 } => {}
             }
         }
@@ -129,343 +121,303 @@ impl Task {
 
     pub(super) async fn step(&mut self) -> Result<Pause, KeeperError> {
         if !self.prepared {
-            self.context.settings.check().map_err(KeeperError::Settings)?;
-            match prepare(&mut self.context).await {
+            self.leases.settings.check().map_err(KeeperError::Settings)?;
+            match prepare(&mut self.leases).await {
                 Ok(()) => self.prepared = true,
                 Err(KeeperError::Store(error)) if !error.is_permanent() => {
-                    return Ok(self.failed(&error));
+                    return Ok(self.store_failed(&error));
                 }
-                Err(fatal) => return Err(fatal),
+                Err(permanent) => return Err(permanent),
             }
         }
-        self.give_back().await;
-        let step = if self.held.is_some() { self.hold().await } else { self.seek().await };
-        self.check_grant();
-        Ok(match step {
-            Ok(pause) => {
-                self.failures = 0;
-                pause
-            }
-            Err(StoreError::Vanished(what)) => {
-                tracing::error!(what, "the store lost what was there");
+        self.release_left_rows().await;
+        let ended = self.advance().await;
+        if !matches!(ended, Err(LeaseError::Store(_))) {
+            self.failures = 0;
+        }
+        let pause = match ended {
+            Ok(pause) => pause,
+            Err(LeaseError::Overtaken) => Pause::fixed(BETWEEN_WOKEN),
+            Err(LeaseError::ClockAhead(ahead_ms)) => self.clock_ahead(ahead_ms),
+            Err(LeaseError::Lost) => self.lost(),
+            Err(LeaseError::Vanished) => self.vanished(),
+            Err(LeaseError::Store(StoreError::Vanished(what))) => {
+                tracing::error!(what, "store data vanished");
                 self.vanished()
             }
-            Err(error) => self.failed(&error),
-        })
+            Err(LeaseError::Store(error)) => self.store_failed(&error),
+        };
+        self.check_grant();
+        Ok(pause)
     }
 
-    fn failed(&mut self, error: &StoreError) -> Pause {
-        self.context.store_failed(error);
+    fn store_failed(&mut self, error: &StoreError) -> Pause {
+        self.leases.store_failed(error);
         self.back_off()
     }
 
     fn back_off(&mut self) -> Pause {
-        let pause = pause_after(self.failures, &mut self.context.random);
-        self.failures += 1;
-        Pause::fixed(pause)
+        Pause::fixed(self.leases.random.back_off(&mut self.failures))
     }
 
-    /// The generator issues from the lease that is held, or the keeper renews one that nobody
-    /// uses.
+    /// Asserts that the generator issues from the lease that is held: otherwise the keeper would
+    /// renew one that nobody uses.
     fn check_grant(&self) {
         let Some(held) = &self.held else { return };
-        let used = self.context.shared.generator.grant();
+        let used = self.leases.state.generator.grant();
         assert!(
             used.is_some_and(|grant| Arc::ptr_eq(&grant, &held.grant)),
             "the generator's grant is not that of the held lease"
         );
     }
 
-    /// After a panic nothing is known of the rows, like after a crash: another one is leased, and
-    /// the former come free by their ttl. The grant in use ends at its limit.
-    fn begin_anew(&mut self, panic: &str) -> Pause {
-        let namespace = &self.context.settings.namespace;
-        tracing::error!(namespace, panic, "the keeper panicked and begins anew");
-        self.context.shared.observer.step_panicked(KeeperTask::Lease);
+    /// Starts over after a panic. As after a crash, nothing is known of the rows: another one is
+    /// leased, and the former ones expire. The grant in use ends at its limit.
+    fn start_over(&mut self, panic: &str) -> Pause {
+        let namespace = &self.leases.settings.namespace;
+        tracing::error!(namespace, panic, "keeper panicked: it starts over");
+        self.leases.state.observer.step_panicked(KeeperTask::Lease);
         (self.held, self.search) = (None, Search::default());
-        self.leaving.clear();
-        self.report(Trouble::Starting);
+        self.releasing.clear();
+        self.report(UnavailableReason::Starting);
         self.back_off()
     }
 
-    /// Looks for a free row.
-    async fn seek(&mut self) -> Result<Pause, StoreError> {
-        let acquired = self.search.run(&mut self.context, self.has_renewed).await?;
-        if let Some(trouble) = trouble_of(&acquired) {
-            self.report(trouble);
+    /// Renews or moves the lease; without one, searches for a row.
+    async fn advance(&mut self) -> Result<Pause, LeaseError> {
+        let Some(held) = &self.held else { return Ok(self.acquire().await?) };
+        if let Some(behind_ms) = held.rolled_back_ms(&self.leases) {
+            if let Some(pause) = self.move_away(behind_ms).await? {
+                return Ok(pause);
+            }
+        } else {
+            self.rollback_refused = false;
+            // A search that a rollback began is no longer needed.
+            self.releasing.extend(self.search.abandon());
         }
-        Ok(match acquired {
-            Acquired::Held(held) => {
+        self.renew().await
+    }
+
+    /// Searches for a free row.
+    async fn acquire(&mut self) -> Result<Pause, StoreError> {
+        let outcome = self.search.run(&mut self.leases).await?;
+        if let Some(reason) = outcome.reason() {
+            self.report(reason);
+        }
+        Ok(match outcome {
+            SearchOutcome::Leased(held) => {
                 self.install(*held);
                 self.until_renewal(Duration::ZERO)
             }
-            Acquired::NoneFree(wait) => {
-                self.in_use |= self.context.shared.report.borrow().workers_held > 0;
-                self.prepared = self.has_held || self.context.has_all_rows();
-                let wait = wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-                Pause::fixed(self.context.jittered(wait))
+            SearchOutcome::NoneFree(wait) => {
+                self.in_use |= self.leases.state.report.borrow().workers_held > 0;
+                self.prepared = self.has_held || self.leases.has_all_rows();
+                self.jittered_pause(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
             }
-            Acquired::ClockAhead(_) | Acquired::ClockOutOfRange => Pause::fixed(CLOCK_PAUSE),
-            Acquired::RecordVanished => {
+            SearchOutcome::ClockAhead(_) | SearchOutcome::ClockOutOfRange => {
+                Pause::fixed(CLOCK_PAUSE)
+            }
+            SearchOutcome::RecordVanished => {
                 self.prepared = self.has_held || self.in_use;
                 Pause::fixed(LONGEST_PAUSE)
             }
             // It may be a move that is taken back.
-            Acquired::RecordForeign => Pause::fixed(LONGEST_PAUSE),
-            Acquired::Contended => Pause::fixed(self.context.jittered(SHORTEST_PAUSE)),
+            SearchOutcome::RecordForeign => Pause::fixed(LONGEST_PAUSE),
+            SearchOutcome::Contended => self.jittered_pause(SHORTEST_PAUSE),
         })
     }
 
+    fn jittered_pause(&mut self, pause: Duration) -> Pause {
+        Pause::fixed(self.leases.random.jittered(pause))
+    }
+
     /// Lets claims use a new lease, and closes the one before.
-    fn install(&mut self, held: Held) {
-        let shared = &self.context.shared;
-        let old = shared.generator.replace_grant(Some(Arc::clone(&held.grant)));
+    fn install(&mut self, held: HeldLease) {
+        let state = &self.leases.state;
+        let old = state.generator.replace_grant(Some(Arc::clone(&held.grant)));
         if let Some(old) = old {
             old.seal();
         }
         let (worker, lane) = (held.grant.worker(), held.grant.lane());
-        let namespace = &self.context.settings.namespace;
-        tracing::info!(namespace, worker, lane, "worker leased");
-        let renew = self.context.settings.lease.renew;
+        tracing::info!(namespace = state.namespace, worker, lane, "lease acquired");
+        let renew = self.leases.settings.lease.renew;
         self.next_renewal = Instant::now() + renew.min(FIRST_RENEWAL);
-        self.leaving.extend(self.held.replace(held).map(Leaving::of));
+        self.releasing.extend(self.held.replace(held).map(ReleasingRow::of_lease));
         self.has_held = true;
         self.clock_ahead_since = None;
         self.rollback_refused = false;
-        shared.report.send_if_modified(|report| {
-            // What the survey before the swap saw, and this row.
+        state.report.send_if_modified(|report| {
+            // The survey saw the rows as they were before the swap.
             report.workers_held += 1;
             report.workers_free = report.workers_free.saturating_sub(1);
             false
         });
-        shared.announce_range();
+        state.announce_range();
     }
 
     fn until_renewal(&self, wakeable_after: Duration) -> Pause {
         Pause { until: self.next_renewal, wakeable_from: Instant::now() + wakeable_after }
     }
 
-    /// Renews the lease, or moves it when the clock went back.
-    async fn hold(&mut self) -> Result<Pause, StoreError> {
-        let Some(held) = &mut self.held else { return self.seek().await };
-        if let Some(behind_ms) = held.rolled_back_ms(&self.context) {
-            if let Some(pause) = self.move_away(behind_ms).await? {
-                return Ok(pause);
-            }
-        } else {
-            self.rollback_refused = false;
-            // A search that a rollback began and that is not needed any more.
-            self.leaving.extend(self.search.abandon());
-        }
-        let Some(held) = &mut self.held else { return Ok(Pause::fixed(Duration::ZERO)) };
+    /// Renews the lease.
+    async fn renew(&mut self) -> Result<Pause, LeaseError> {
+        let held = self.held.as_mut().expect("a lease is held");
         let woken = Instant::now() < self.next_renewal;
-        let renewal = held.renew(&mut self.context, self.has_renewed, woken).await?;
-        if !matches!(renewal, Renewal::ClockAhead(_)) {
+        let renewed = held.renew(&mut self.leases, woken).await;
+        if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
             self.clock_ahead_since = None;
         }
-        Ok(match renewal {
-            Renewal::Renewed => {
-                if !woken {
-                    self.has_renewed = true;
-                    self.next_renewal = Instant::now() + self.context.settings.lease.renew;
-                }
-                if self.rollback_refused {
-                    self.report(Trouble::ClockWentBack);
-                    // Another lane may come due meanwhile.
-                    return Ok(Pause::fixed(CLOCK_PAUSE));
-                }
-                self.context.shared.announce_range();
-                self.until_renewal(BETWEEN_WOKEN)
+        let renewed = renewed?;
+        if renewed && !woken {
+            self.leases.has_renewed = true;
+            self.next_renewal = Instant::now() + self.leases.settings.lease.renew;
+        }
+        if self.rollback_refused {
+            if renewed {
+                self.report(UnavailableReason::ClockWentBack);
             }
-            Renewal::Overtaken => Pause::fixed(BETWEEN_WOKEN),
-            Renewal::NothingToGain if self.rollback_refused => Pause::fixed(CLOCK_PAUSE),
-            Renewal::NothingToGain => {
-                self.context.shared.set_trouble(None);
-                self.until_renewal(BETWEEN_USELESS)
-            }
-            Renewal::ClockAhead(ahead_ms) => self.clock_ahead(ahead_ms),
-            Renewal::Lost => self.lost(),
-            Renewal::Vanished => self.vanished(),
-        })
+            // Another lane may come due meanwhile.
+            return Ok(Pause::fixed(CLOCK_PAUSE));
+        }
+        if renewed {
+            self.leases.state.announce_range();
+            return Ok(self.until_renewal(BETWEEN_WOKEN));
+        }
+        self.leases.state.set_reason(None);
+        Ok(self.until_renewal(BETWEEN_USELESS))
     }
 
     /// Follows the rollback policy; `None` when the present lease is kept.
-    async fn move_away(&mut self, behind_ms: i64) -> Result<Option<Pause>, StoreError> {
-        let policy = self.context.settings.issue.rollback;
-        let Some(held) = &mut self.held else { return Ok(None) };
-        if policy == RollbackPolicy::Rotate {
-            match held.rotate(&mut self.context, self.has_renewed).await? {
-                Rotation::Rotated => {
-                    let (worker, lane) = (held.grant.worker(), held.grant.lane());
-                    tracing::warn!(
-                        worker,
-                        lane,
-                        behind_ms,
-                        "the clock went back: another lane was leased"
-                    );
-                    self.moved(RollbackAction::Rotated);
-                    return Ok(Some(self.until_renewal(Duration::ZERO)));
-                }
-                Rotation::Overtaken => return Ok(Some(Pause::fixed(BETWEEN_WOKEN))),
-                Rotation::NoLane => {}
-                Rotation::Lost => return Ok(Some(self.lost())),
-                Rotation::Vanished => return Ok(Some(self.vanished())),
-            }
+    async fn move_away(&mut self, behind_ms: i64) -> Result<Option<Pause>, LeaseError> {
+        let policy = self.leases.settings.issue.rollback;
+        let held = self.held.as_mut().expect("a lease is held");
+        if policy == RollbackPolicy::Rotate && held.rotate(&mut self.leases).await? {
+            let (worker, lane) = (held.grant.worker(), held.grant.lane());
+            tracing::warn!(worker, lane, behind_ms, "lane rotated: the clock went back");
+            self.moved(RollbackAction::Rotated);
+            return Ok(Some(self.until_renewal(Duration::ZERO)));
         }
-        if policy != RollbackPolicy::Wait {
-            let acquired = self.search.run(&mut self.context, self.has_renewed).await?;
-            if let Acquired::Held(held) = acquired {
-                self.install(*held);
-                tracing::warn!(behind_ms, "the clock went back: another worker was leased");
-                self.moved(RollbackAction::Swapped);
-                return Ok(Some(Pause::fixed(Duration::ZERO)));
-            }
+        if policy != RollbackPolicy::Wait
+            && let SearchOutcome::Leased(held) = self.search.run(&mut self.leases).await?
+        {
+            self.install(*held);
+            tracing::warn!(behind_ms, "worker swapped: the clock went back");
+            self.moved(RollbackAction::Swapped);
+            return Ok(Some(Pause::fixed(Duration::ZERO)));
         }
         if let Some(held) = &self.held {
             held.grant.refuse_rollback();
         }
         if !std::mem::replace(&mut self.rollback_refused, true) {
-            self.context.shared.observer.clock_rolled_back(RollbackAction::Refused);
+            self.leases.state.observer.clock_rolled_back(RollbackAction::Refused);
         }
-        self.report(Trouble::ClockWentBack);
+        self.report(UnavailableReason::ClockWentBack);
         Ok(None)
     }
 
     fn moved(&mut self, action: RollbackAction) {
-        self.context.shared.observer.clock_rolled_back(action);
+        self.leases.state.observer.clock_rolled_back(action);
         self.rollback_refused = false;
-        self.context.shared.announce_range();
-        // The lane that was left has its true mark in the store soon, for the next rollback.
-        let soon = Instant::now() + CLOCK_PAUSE.min(self.context.settings.lease.renew);
+        self.leases.state.announce_range();
+        // So that the lane that was left soon has its true mark in the store, for the next
+        // rollback.
+        let soon = Instant::now() + CLOCK_PAUSE.min(self.leases.settings.lease.renew);
         self.next_renewal = self.next_renewal.min(soon);
     }
 
-    /// Waits for a clock that is ahead, and after a window of that gives the lease up.
+    /// Waits for a clock that is ahead, and drops the lease after a whole window of that.
     fn clock_ahead(&mut self, ahead_ms: i64) -> Pause {
-        let steady = self.context.shared.clock.steady();
+        let steady = self.leases.state.clock.steady();
         let since = *self.clock_ahead_since.get_or_insert(steady);
-        self.report(Trouble::ClockAhead(ahead_ms));
-        if steady.saturating_sub(since) >= self.context.settings.lease.window {
-            tracing::warn!(ahead_ms, "the clock stayed ahead for a whole window: leasing anew");
+        self.report(UnavailableReason::ClockAhead(ahead_ms));
+        if steady.saturating_sub(since) >= self.leases.settings.lease.window {
+            tracing::warn!(ahead_ms, "lease dropped: the clock stayed ahead for a whole window");
             self.clock_ahead_since = None;
-            self.leaving.extend(self.held.take().map(Leaving::of));
+            self.releasing.extend(self.held.take().map(ReleasingRow::of_lease));
             return Pause::fixed(Duration::ZERO);
         }
         Pause::fixed(CLOCK_PAUSE)
     }
 
-    /// Somebody else took the row: its range is used up while another row is sought.
+    /// Drops a lease whose row another process took: its range is used up while another row is
+    /// sought.
     fn lost(&mut self) -> Pause {
         if let Some(held) = self.held.take() {
             let worker = held.tenure.worker();
-            tracing::warn!(worker, "the row was taken by another process: leasing another one");
+            tracing::warn!(worker, "lease lost: another process took the row");
         }
         Pause::fixed(Duration::ZERO)
     }
 
-    /// What we had in the store is gone. It is looked for again and again, and never created: once
-    /// it is back under our token the lease goes on, and under another token the row is lost.
+    /// Reports that our row or record is gone. It is looked for again and again, and never
+    /// created: once it is back under our token the lease continues; under another token the row is
+    /// lost.
     fn vanished(&mut self) -> Pause {
-        self.report(Trouble::StoreLost);
+        self.report(UnavailableReason::StoreLost);
         Pause::fixed(LONGEST_PAUSE)
     }
 
-    fn report(&self, trouble: Trouble) {
-        let shared = &self.context.shared;
-        if shared.report.borrow().trouble.as_ref() != Some(&trouble) {
-            tracing::warn!(namespace = shared.namespace, "{trouble}");
+    fn report(&self, reason: UnavailableReason) {
+        let state = &self.leases.state;
+        if state.report.borrow().reason.as_ref() != Some(&reason) {
+            tracing::warn!(namespace = state.namespace, %reason, "lease at risk");
         }
-        shared.set_trouble(Some(trouble));
+        state.set_reason(Some(reason));
     }
 
-    /// Tries once to give back the rows that were left; those that cannot be come free by ttl.
-    async fn give_back(&mut self) {
-        while let Some(leaving) = self.leaving.last_mut() {
-            let mut released = leaving.release(&mut self.context).await;
+    /// Tries once to release the rows that were left; those that remain held expire.
+    async fn release_left_rows(&mut self) {
+        while let Some(row) = self.releasing.last_mut() {
+            let mut released = row.release(&mut self.leases).await;
             if let Ok(false) = released {
                 // An earlier write of ours was faster; the next one follows from it.
-                released = leaving.release(&mut self.context).await;
+                released = row.release(&mut self.leases).await;
             }
-            match released {
-                Ok(_) => {}
-                Err(error) => {
-                    let worker = leaving.worker();
-                    let error = with_sources(&error);
-                    tracing::warn!(
-                        worker,
-                        error,
-                        "a row was not given back: it comes free by its ttl"
-                    );
-                    #[cfg(raindrop_planted)]
-                    self.go_on_after_all();
-                }
+            if let Err(error) = released {
+                let (worker, error) = (row.worker(), with_sources(&error));
+                tracing::warn!(worker, error, "release failed: the row expires after its ttl");
+                #[cfg(raindrop_planted)]
+                self.revive_lease();
             }
-            self.leaving.pop();
+            self.releasing.pop();
         }
     }
 
-    /// Gives everything back until the deadline; without one, leaves it to the ttl.
-    pub(super) async fn stop(mut self, deadline: Option<Instant>) -> Released {
+    /// Releases everything until the deadline; without one, leaves it to the ttl.
+    async fn stop(mut self, deadline: Option<Instant>) -> Released {
         let Some(deadline) = deadline else { return Released::GaveUp };
-        let shared = Arc::clone(&self.context.shared);
-        shared.report.send_modify(|report| report.trouble = Some(Trouble::ShuttingDown));
-        if let Some(grant) = shared.generator.grant() {
+        let state = &self.leases.state;
+        state.report.send_modify(|report| report.reason = Some(UnavailableReason::ShuttingDown));
+        if let Some(grant) = state.generator.grant() {
             grant.seal();
         }
-        let nothing_held = self.held.is_none() && self.leaving.is_empty() && self.search.is_idle();
-        if nothing_held {
+        if self.held.is_none() && self.releasing.is_empty() && self.search.is_idle() {
             return Released::NothingHeld;
         }
-        match timeout_at(deadline, self.release_all()).await {
-            Ok(()) => Released::Done,
-            Err(_) => {
-                tracing::warn!("the row was not given back in time: it comes free by its ttl");
-                Released::GaveUp
-            }
+        if timeout_at(deadline, self.release_all()).await.is_ok() {
+            return Released::Done;
         }
+        tracing::warn!("release timed out: the row expires after its ttl");
+        Released::GaveUp
     }
 
     async fn release_all(&mut self) {
-        self.leaving.extend(self.held.take().map(Leaving::of));
-        self.leaving.extend(self.search.abandon());
+        self.releasing.extend(self.held.take().map(ReleasingRow::of_lease));
+        self.releasing.extend(self.search.abandon());
         let mut failures = 0;
-        loop {
-            match self.release_last().await {
-                Ok(true) => return,
+        while let Some(row) = self.releasing.last_mut() {
+            match row.release(&mut self.leases).await {
+                Ok(true) => drop(self.releasing.pop()),
                 Ok(false) => {}
                 Err(error) => {
                     let error = with_sources(&error);
-                    tracing::warn!(error, "the store fails while a row is given back");
                     let pause = SHORTEST_PAUSE * 2_u32.pow(failures.min(3));
+                    let retry_in = self.leases.random.jittered(pause);
+                    tracing::warn!(error, ?retry_in, "release failed");
                     failures += 1;
-                    tokio::time::sleep(self.context.jittered(pause)).await;
+                    sleep(retry_in).await;
                 }
             }
         }
-    }
-
-    /// Gives back the last row that is left; whether none is left.
-    async fn release_last(&mut self) -> Result<bool, StoreError> {
-        let Some(leaving) = self.leaving.last_mut() else { return Ok(true) };
-        if leaving.release(&mut self.context).await? {
-            self.leaving.pop();
-        }
-        Ok(self.leaving.is_empty())
-    }
-}
-
-/// What only planted bugs do.
-#[cfg(raindrop_planted)]
-impl Task {
-    /// Uses a lease again whose lowering write has no answer.
-    fn go_on_after_all(&mut self) {
-        let forgets = planted(Bug::LostReplyIsFailure);
-        if !forgets && !planted(Bug::GoesOnAfterLowering) {
-            return;
-        }
-        let Some(leaving) = self.leaving.last_mut() else { return };
-        let held = leaving.revive(&self.context, forgets);
-        self.context.shared.generator.replace_grant(Some(Arc::clone(&held.grant)));
-        self.held = Some(held);
     }
 }

@@ -17,7 +17,7 @@ use super::body::{self, ResponseBody};
 use crate::{
     config::WrongNamespace,
     core::{id::InvalidId, issue::ClaimError, layout::BoundsError},
-    keeper::{BackfillError, IssueError, Trouble},
+    keeper::{BackfillError, IssueError, UnavailableReason},
     store::with_sources,
 };
 
@@ -273,8 +273,8 @@ impl From<IssueError> for Problem {
     fn from(error: IssueError) -> Self {
         match error {
             IssueError::Refused(error) => error.into(),
-            IssueError::NoLease { ref trouble, retry_after } => {
-                Self::passing(code_of(trouble), error.to_string(), retry_after)
+            IssueError::NoLease { ref reason, retry_after } => {
+                Self::passing(code_of(reason), error.to_string(), retry_after)
             }
         }
     }
@@ -306,17 +306,17 @@ impl From<ClaimError> for Problem {
     }
 }
 
-const fn code_of(trouble: &Trouble) -> ProblemCode {
-    match trouble {
-        Trouble::StoreUnavailable(_) => ProblemCode::StoreUnavailable,
-        Trouble::StoreLost => ProblemCode::StoreLost,
-        Trouble::ShuttingDown => ProblemCode::ShuttingDown,
-        Trouble::ClockWentBack => ProblemCode::ClockRollback,
-        Trouble::ClockOutOfRange => ProblemCode::ClockOutOfRange,
-        Trouble::NumbersUsedUp => ProblemCode::SequenceExhausted,
-        Trouble::Starting
-        | Trouble::NoFreeWorker { .. }
-        | Trouble::ClockAhead(_)
-        | Trouble::LimitReached => ProblemCode::LeaseUnavailable,
+const fn code_of(reason: &UnavailableReason) -> ProblemCode {
+    match reason {
+        UnavailableReason::StoreUnavailable(_) => ProblemCode::StoreUnavailable,
+        UnavailableReason::StoreLost => ProblemCode::StoreLost,
+        UnavailableReason::ShuttingDown => ProblemCode::ShuttingDown,
+        UnavailableReason::ClockWentBack => ProblemCode::ClockRollback,
+        UnavailableReason::ClockOutOfRange => ProblemCode::ClockOutOfRange,
+        UnavailableReason::NumbersUsedUp => ProblemCode::SequenceExhausted,
+        UnavailableReason::Starting
+        | UnavailableReason::NoFreeWorker { .. }
+        | UnavailableReason::ClockAhead(_)
+        | UnavailableReason::LimitReached => ProblemCode::LeaseUnavailable,
     }
 }

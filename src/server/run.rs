@@ -19,7 +19,8 @@ use crate::{
     config::{Config, Mode, hide_password},
     core::{clock::Clock, instant::format_unix_ms_or_year},
     keeper::{
-        Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, Trouble, catch_panic,
+        Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, UnavailableReason,
+        catch_panic,
     },
     store::Store,
 };
@@ -239,7 +240,7 @@ async fn describe_lease(issuer: &Issuer) -> Option<String> {
     let status = match tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.leased()).await {
         Ok(status) => status,
         Err(_) => {
-            warn_of_delay(namespace, issuer.status().trouble.as_ref());
+            warn_of_delay(namespace, issuer.status().reason.as_ref());
             issuer.leased().await
         }
     };
@@ -256,7 +257,7 @@ async fn describe_lease(issuer: &Issuer) -> Option<String> {
 async fn describe_segments(issuer: &SegmentIssuer) -> String {
     let namespace = issuer.namespace();
     if tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.prepared()).await.is_err() {
-        warn_of_delay(namespace, issuer.status().trouble.as_ref());
+        warn_of_delay(namespace, issuer.status().reason.as_ref());
         issuer.prepared().await;
     }
     let codes = issuer.codes();
@@ -271,8 +272,8 @@ async fn describe_segments(issuer: &SegmentIssuer) -> String {
     format!("namespace {namespace} · mode segment · codes {}", codes.join(", "))
 }
 
-fn warn_of_delay(namespace: &str, trouble: Option<&Trouble>) {
-    let reason = trouble.map_or_else(|| "no lease or block yet".into(), ToString::to_string);
+fn warn_of_delay(namespace: &str, reason: Option<&UnavailableReason>) {
+    let reason = reason.map_or_else(|| "no lease or block yet".into(), ToString::to_string);
     tracing::warn!(namespace, "not ready, retrying: {reason}");
 }
 

@@ -24,9 +24,10 @@ impl NewSegment {
 /// A request for numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// By how much the next number rises; with 0, the answer only tells where it stands.
+    /// By how much the next number rises.
     pub by: u64,
-    /// The next number must not rise above this, at most 2^63 − 1.
+    /// The next number must not rise above this, at most 2^63 − 1. With 0 every reservation is
+    /// refused, and the answer only tells where the next number stands.
     pub end: u64,
     /// A fresh random token.
     pub token: Token,

@@ -12,7 +12,7 @@ use raindrop::{
         layout::Layout,
         lease::{Recorded, Relayout, marks_beyond},
     },
-    keeper::{Freed, Operator, OperatorError, Relaid},
+    keeper::{Operator, OperatorError, RelayoutOutcome, WorkerRelease},
     store::{LayoutRecord, Scope, Store},
 };
 
@@ -53,9 +53,9 @@ struct Running {
 
 #[derive(Debug)]
 enum Done {
-    Released(Freed),
+    Released(WorkerRelease),
     Raised,
-    Relaid(Relaid),
+    Moved(RelayoutOutcome),
 }
 
 impl Operating {
@@ -127,7 +127,7 @@ impl World<'_> {
                 }
                 Order::Raise => operator.raise(window).await.map(|_| Done::Raised),
                 Order::Relayout { .. } | Order::TakeBack => {
-                    operator.relayout().await.map(Done::Relaid)
+                    operator.relayout().await.map(Done::Moved)
                 }
             }
         });
@@ -159,14 +159,14 @@ impl World<'_> {
         });
         let activity = &mut state.activity;
         match outcome {
-            Ok(Done::Released(Freed::Released(_))) => activity.operator_released += 1,
+            Ok(Done::Released(WorkerRelease::Released(_))) => activity.operator_released += 1,
             Ok(Done::Raised) => activity.operator_raised += 1,
-            Ok(Done::Relaid(Relaid::Moved(moved))) => {
+            Ok(Done::Moved(RelayoutOutcome::Moved(moved))) => {
                 activity.relaid += 1;
                 activity.resumed += u64::from(moved.resumed);
                 self.operating.moved_to = Some(Arc::clone(&running.layout));
             }
-            Ok(Done::Relaid(Relaid::TakenBack { .. })) => activity.taken_back += 1,
+            Ok(Done::Moved(RelayoutOutcome::Reverted { .. })) => activity.taken_back += 1,
             Err(OperatorError::IdsTooSmall { .. }) => {
                 activity.relayout_refused += 1;
                 if *self.layout == *running.layout {

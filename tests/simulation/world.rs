@@ -10,7 +10,10 @@ use std::{
 
 use raindrop::{
     core::layout::{Layout, LayoutSpec, TimeUnit},
-    keeper::{IssueError, Keeper, KeeperError, KeeperSettings, NoObserver, Released, Trouble},
+    keeper::{
+        IssueError, Keeper, KeeperError, KeeperSettings, LayoutError, NoObserver, Released,
+        UnavailableReason,
+    },
     store::{MemoryStore, Scope, Store},
 };
 use rand::{SeedableRng, rngs::StdRng};
@@ -285,11 +288,11 @@ impl<'a> World<'a> {
             Poll::Pending => true,
         });
         self.strangers.retain_mut(|stranger| match stranger.as_mut().poll(context) {
-            Poll::Ready((_, KeeperError::LayoutConflict { .. })) => {
+            Poll::Ready((_, KeeperError::Layout(LayoutError::Conflict { .. }))) => {
                 state.activity.conflicts += 1;
                 false
             }
-            Poll::Ready((_, KeeperError::Moving { .. })) => {
+            Poll::Ready((_, KeeperError::Layout(LayoutError::Moving { .. }))) => {
                 state.activity.moving_refused += 1;
                 false
             }
@@ -513,7 +516,7 @@ impl<'a> World<'a> {
                 if leased && matches!(error, IssueError::NoLease { .. }) {
                     state.activity.limits_reached += 1;
                 }
-                if let IssueError::NoLease { trouble: Trouble::StoreLost, .. } = error {
+                if let IssueError::NoLease { reason: UnavailableReason::StoreLost, .. } = error {
                     state.activity.store_lost += 1;
                 }
                 let elapsed_ms = self.time.elapsed_ms();

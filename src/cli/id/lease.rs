@@ -38,8 +38,8 @@ pub(super) async fn issue(
 
 async fn print(issuer: &Issuer, code: &str, mut printer: Printer<'_>) -> Result<(), Failure> {
     if tokio::time::timeout(WITHIN, issuer.leased()).await.is_err() {
-        let trouble = issuer.status().trouble;
-        let why = trouble.map_or_else(|| "nobody says why".into(), |why| why.to_string());
+        let reason = issuer.status().reason;
+        let why = reason.map_or_else(|| "nobody says why".into(), |why| why.to_string());
         return Err(Failure::Failed(format!("no lease within {WITHIN:?}: {why}")));
     }
     while printer.left > 0 {

@@ -89,9 +89,9 @@ impl From<OperatorError> for Failure {
     fn from(error: OperatorError) -> Self {
         match error {
             OperatorError::Store(error) => error.into(),
-            error @ (OperatorError::WorkerOutOfRange { .. }
-            | OperatorError::LayoutConflict { .. }
-            | OperatorError::Moving { .. }) => Self::Usage(error.to_string()),
+            error @ (OperatorError::WorkerOutOfRange { .. } | OperatorError::Layout(_)) => {
+                Self::Usage(error.to_string())
+            }
             error => Self::Failed(error.to_string()),
         }
     }

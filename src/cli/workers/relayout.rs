@@ -3,18 +3,20 @@
 use super::{Failure, say};
 use crate::{
     core::layout::Layout,
-    keeper::{Moved, Operator, Relaid},
+    keeper::{FinishedMove, Operator, RelayoutOutcome},
 };
 
 pub(super) async fn run(layout: &Layout, operator: &mut Operator) -> Result<(), Failure> {
     let ours = layout.words();
     match operator.relayout().await? {
-        Relaid::NothingToDo => say(&format!("nothing to do: the layout is `{ours}` already")),
-        Relaid::TakenBack { to } => say(&format!(
+        RelayoutOutcome::NothingToDo => {
+            say(&format!("nothing to do: the layout is `{ours}` already"))
+        }
+        RelayoutOutcome::Reverted { to } => say(&format!(
             "the move to `{to}`, which had been begun, was taken back: the layout is `{ours}`. \
              Restart the nodes that ran meanwhile"
         )),
-        Relaid::Moved(Moved { from, largest_old, smallest_new, resumed }) => {
+        RelayoutOutcome::Moved(FinishedMove { from, largest_old, smallest_new, resumed }) => {
             let largest = match largest_old {
                 Some(largest) => format!("the largest ID that the old marks allow is {largest}"),
                 None if resumed => "a move that had been cut short was finished".to_owned(),

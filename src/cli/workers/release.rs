@@ -3,7 +3,7 @@
 use super::{Failure, say};
 use crate::{
     core::instant::format_unix_ms,
-    keeper::{Freed, Operator},
+    keeper::{Operator, WorkerRelease},
 };
 
 #[derive(Debug, clap::Args)]
@@ -21,13 +21,13 @@ pub(super) async fn run(
     arguments.workers.iter().try_for_each(|worker| operator.check_worker(*worker))?;
     for worker in &arguments.workers {
         say(&match operator.release(*worker).await? {
-            Freed::Released(row) => format!(
+            WorkerRelease::Released(row) => format!(
                 "worker {worker} is free. It was held by {} until {}, who may go on up to its mark \
                  and then finds it lost; the next lease begins above",
                 row.holder,
                 format_unix_ms(row.expires_ms),
             ),
-            Freed::WasFree(_) => format!("worker {worker} was free already"),
+            WorkerRelease::AlreadyFree(_) => format!("worker {worker} was free already"),
         })?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Why an operation was refused.
+//! Why an operation failed.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use crate::{
         layout::InvalidWords,
         lease::{InvalidRelayout, Row},
     },
+    keeper::LayoutError,
     store::StoreError,
 };
 
-/// Why an operation was not carried out, or not to its end.
+/// Why an operation was not carried out, or not completed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
@@ -30,9 +31,9 @@ pub enum OperatorError {
         /// The worker id.
         worker: u64,
     },
-    /// Somebody wrote the row after it was read.
+    /// Another process wrote the row after it was read.
     #[error(
-        "worker {} was written by somebody else meanwhile and is now {}; it was left as it is: run the command again if that is the one you mean",
+        "worker {} was written by another process meanwhile and is now {}; it was left as it is: run the command again if you still mean to release it",
         now.worker,
         if now.free { "free".to_owned() } else { format!("held by {}", now.holder) }
     )]
@@ -40,12 +41,14 @@ pub enum OperatorError {
         /// The row as it is now.
         now: Box<Row>,
     },
-    /// Rows were written by others again and again.
-    #[error("rows are written by others all the time: stop the nodes, and run the command again")]
-    Contended,
-    /// A row's marks are not the layout's.
+    /// Other processes kept writing the rows or the record.
     #[error(
-        "worker {worker} under reserved key {reserved_key} has {found} lanes, the layout has {expected}: put the row right first"
+        "other processes keep writing the rows or the layout record: stop the nodes, and run the command again"
+    )]
+    Contended,
+    /// A row has other lanes than the layout.
+    #[error(
+        "worker {worker} under reserved key {reserved_key} has {found} lanes, the layout has {expected}: correct the row first"
     )]
     OtherLanes {
         /// The worker id.
@@ -59,51 +62,32 @@ pub enum OperatorError {
     },
     /// The namespace has no layout record.
     #[error(
-        "namespace {namespace} has no layout record, so nobody knows what the marks of its rows mean: restore the record, or start a node if nothing was ever issued"
+        "namespace {namespace} has no layout record, which says what the marks of its rows mean: restore the record, or start a node if nothing was ever issued"
     )]
     NoRecord {
         /// The namespace.
         namespace: String,
     },
-    /// The record says another layout than the configuration.
+    /// The namespace's layout record does not allow the configured layout.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// Another process wrote the record, or it is gone.
     #[error(
-        "namespace {namespace}: the configured layout is `{ours}`, the store's is `{recorded}`"
-    )]
-    LayoutConflict {
-        /// The namespace.
-        namespace: String,
-        /// The configured layout in words.
-        ours: String,
-        /// The recorded layout in words.
-        recorded: String,
-    },
-    /// A move to another layout was begun and not finished.
-    #[error(
-        "namespace {namespace} is being moved to the layout `{to}`: run `raindrop workers relayout` with that layout to finish it"
-    )]
-    Moving {
-        /// The namespace.
-        namespace: String,
-        /// The layout that it is being moved to, in words.
-        to: String,
-    },
-    /// Somebody else wrote the record, or it is gone.
-    #[error(
-        "the layout record of namespace {namespace} was changed by somebody else: it says {}",
-        found.as_ref().map_or_else(|| "nothing any more".to_owned(), |words| format!("`{words}`"))
+        "another process changed the layout record of namespace {namespace}: it {}",
+        found.as_ref().map_or_else(|| "is gone".to_owned(), |text| format!("is now `{text}`"))
     )]
     RecordChanged {
         /// The namespace.
         namespace: String,
-        /// What it says now.
+        /// The text of the record now.
         found: Option<String>,
     },
     /// The new layout's IDs would not be above everything that the old marks allow.
     #[error(
-        "the largest ID that the old marks allow is {largest_old}, the smallest of the new layout from now on is {smallest_new}, which must be above it. {}",
+        "the largest ID that the old marks allow is {largest_old}, the smallest of the new layout from now on is {smallest_new}; it must be larger. {}",
         match from_ms {
             Some(from_ms) => format!(
-                "It is from {} on, if no mark rises until then: stop the nodes, whose clean stop lowers theirs. A layout has larger IDs with more bits below its timestamp, or with an earlier epoch",
+                "It will be from {} on, if no mark rises until then: stop the nodes, which lower their marks in a clean stop. More bits below the timestamp, or an earlier epoch, make a layout's IDs larger",
                 format_unix_ms(*from_ms)
             ),
             None => "It never will be".to_owned(),
@@ -123,14 +107,14 @@ pub enum OperatorError {
         /// The store's clock, in Unix ms.
         now_ms: i64,
     },
-    /// This machine's clock and the store's differ.
+    /// This machine's clock and the store's disagree.
     #[error(
-        "this machine's clock is {} ms {} the store's, more than lease.max_clock_skew ({most:?}): put the wrong one right first, because what is written now stands by the store's",
+        "this machine's clock is {} ms {} the store's, more than lease.max_clock_skew ({most:?}): correct the wrong clock first, because what is written now follows the store's",
         ahead_ms.unsigned_abs(),
         if *ahead_ms > 0 { "ahead of" } else { "behind" }
     )]
     ClocksDisagree {
-        /// By how much this machine's is ahead, in ms; negative: behind.
+        /// How far this machine's is ahead, in ms; negative when behind.
         ahead_ms: i64,
         /// What is tolerated.
         most: Duration,
@@ -141,7 +125,7 @@ pub enum OperatorError {
     /// The record of a move cannot be read.
     #[error(transparent)]
     UnreadableMove(#[from] InvalidRelayout),
-    /// The store failed. What was written before stands; the operation can be repeated.
+    /// The store failed. Earlier writes stand; the operation can be repeated.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,52 +1,52 @@
-//! What a person does to rows and records: releasing a row, raising every mark, moving a
-//! namespace to another layout.
+//! Operators release rows, raise every mark, and move a namespace to another layout.
 //!
-//! An operator is bound by the same rules as a node: each write of a row is one compare-and-swap
-//! with a fresh random token, and no mark is lowered. So a lease that is under way when a row is
-//! written ends at its limit, and the next one begins above it.
+//! They follow the same rules as nodes: each write of a row is one compare-and-swap with a fresh
+//! random token, and no mark is lowered. So a lease that is held when its row is written ends at
+//! its limit, and the next one begins above it.
 
 mod error;
 mod raise;
 mod relayout;
 mod release;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use rand::Rng;
 use tokio::time::sleep;
 
 pub use self::{
     error::OperatorError,
-    raise::Raised,
-    relayout::{Moved, Relaid},
-    release::Freed,
+    raise::RaisedMarks,
+    relayout::{FinishedMove, RelayoutOutcome},
+    release::WorkerRelease,
 };
 use super::{
-    KeeperSettings,
-    context::millis,
-    prepare::{DECIDED_FOR, tokens_of_birth},
-    random::{self, Random},
+    KeeperSettings, LayoutError,
+    lease_store::millis,
+    prepare::{DECISION_VALID_FOR, initial_tokens},
+    random::{Random, system_random},
 };
 use crate::{
     core::{
         clock::Clock,
         layout::Layout,
         lease::{
-            Marks, Relayout, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token,
+            Marks, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token, marks_beyond,
         },
         planted::{Bug, planted},
     },
     store::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError},
 };
 
-/// How often a write is tried whose outcome is not known.
+/// How often a write is tried while its outcome is unknown.
 const TRIES: u32 = 5;
-/// After the first of them; doubled each time.
+/// The pause after the first of them; doubled each time.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often all rows are read again because others wrote some meanwhile.
+/// How often all rows are read again because other processes wrote some meanwhile.
 const ROUNDS: u32 = 20;
 
-/// Writes rows and records of one namespace on a person's behalf.
+/// Writes rows and records of one namespace on behalf of a person.
+#[derive(Debug)]
 pub struct Operator {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -54,49 +54,39 @@ pub struct Operator {
     random: Random,
 }
 
-impl std::fmt::Debug for Operator {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Operator").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
 /// How a write of a row ended.
-enum Written {
-    Done,
-    /// Somebody else wrote the row; as it is now, if it is still there.
+enum WriteOutcome {
+    Acknowledged,
+    /// Another process wrote the row; as it is now, if it is still there.
     Changed(Option<Row>),
 }
 
 impl Operator {
-    /// An operator of the namespace and layout of these settings.
+    /// Returns an operator of the namespace and layout of these settings.
     pub fn new(settings: KeeperSettings, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self::with_random(settings, store, clock, random::of_the_system())
+        Self::with_random(settings, store, clock, system_random())
     }
 
-    /// Like [`Self::new`], with the source of tokens passed in: for tests and simulations.
-    /// Everything else must use the operating system's randomness, because tokens must never
-    /// repeat.
+    /// Returns an operator like [`Self::new`], with the source of tokens passed in: for tests and
+    /// simulations. All others must use the operating system's randomness, because tokens must
+    /// never repeat.
     pub fn with_random(
         settings: KeeperSettings,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         random: Box<dyn Rng + Send + Sync>,
     ) -> Self {
-        Self { store, clock, settings, random }
+        Self { store, clock, settings, random: Random(random) }
     }
 
-    fn fresh_token(&mut self) -> Token {
-        random::fresh_token(&mut self.random)
-    }
-
-    /// All workers of a layout under one of its reserved keys.
+    /// Returns the scope of all workers of a layout under one of its reserved keys.
     fn scope(&self, layout: &Layout, reserved_key: &str) -> Scope {
         let all = Scope::new(&self.settings.namespace, layout, 0, layout.largest_worker());
         Scope { reserved_key: reserved_key.to_owned(), ..all }
     }
 
-    /// Every row of the namespace that a node of this layout may use, under whatever reserved
-    /// value. The others are of layouts before it, and nobody uses them.
+    /// Reads every row of the namespace that a node of this layout may use, under any reserved
+    /// value. The others belong to earlier layouts and are not in use.
     async fn rows_of(&self, layout: &Layout) -> Result<Vec<ListedRow>, OperatorError> {
         let keys = layout.reserved_keys();
         let mut rows = self.store.list().await?;
@@ -108,8 +98,8 @@ impl Operator {
         Ok(rows)
     }
 
-    /// Adds the rows of a layout that are missing, for every value of its reserved bits: what a
-    /// node adds later would know nothing of what was decided now.
+    /// Adds the missing rows of a layout, for every value of its reserved bits: a node that added
+    /// them later would not know what was decided now.
     /// `false` when the record changed, or the store's clock is past `until_ms`.
     async fn add_missing_rows(
         &mut self,
@@ -120,7 +110,7 @@ impl Operator {
     ) -> Result<bool, StoreError> {
         for key in layout.reserved_keys() {
             let scope = self.scope(layout, &key);
-            let tokens = tokens_of_birth(&scope, || self.fresh_token());
+            let tokens = initial_tokens(&scope, || self.random.fresh_token());
             let new = NewRows { marks: marks.clone(), tokens, record, until_ms };
             if !self.store.create_rows(&scope, &new).await? {
                 return Ok(false);
@@ -129,8 +119,8 @@ impl Operator {
         Ok(true)
     }
 
-    /// The store's clock, which what is written next will stand by: so this machine's must agree,
-    /// where it is another one.
+    /// Reads the store's clock, which the next writes follow. This machine's clock must agree,
+    /// unless they are the same.
     async fn store_now_ms(&self) -> Result<i64, OperatorError> {
         let layout = &self.settings.layout;
         let sent_ms = self.clock.now_ms();
@@ -144,38 +134,29 @@ impl Operator {
         Ok(store_ms)
     }
 
+    /// Returns marks beyond everything that could be leased at this instant.
+    fn marks_beyond(&self, layout: &Layout, at_ms: i64, window: Duration) -> Marks {
+        let skew_ms = millis(self.settings.lease.max_clock_skew);
+        marks_beyond(layout, at_ms, millis(window), skew_ms)
+    }
+
     /// Writes a row as it was read: free, with a fresh token and these marks.
     ///
-    /// An unknown outcome is settled as a node would: by the tokens of our own attempts. One that
-    /// is visible is repeated until a write is acknowledged.
+    /// An unknown outcome is settled as by a node: by the tokens of our own attempts. A visible
+    /// write is repeated until one is acknowledged.
     async fn write(
         &mut self,
         scope: &Scope,
         row: &Row,
         lane: usize,
         marks: &Marks,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<WriteOutcome, StoreError> {
         let mut tenure: Tenure<()> = Tenure::of(row);
         let keeps_token = planted(Bug::RaiseKeepsToken) && *marks != row.marks;
         let mut failure = None;
-        for attempt in 0..=TRIES {
-            if attempt > 0 {
-                match self.store.row(scope, row.worker).await {
-                    Ok(found) => match tenure.resolve(found.as_ref()) {
-                        // It may still arrive: the next one starts from the same token.
-                        Resolution::Unchanged | Resolution::Visible => {}
-                        Resolution::Lost | Resolution::Vanished => {
-                            return Ok(Written::Changed(found));
-                        }
-                    },
-                    Err(error) => failure = Some(error),
-                }
-            }
-            if attempt == TRIES {
-                break;
-            }
+        for attempt in 0..TRIES {
             let write = RowWrite {
-                token: if keeps_token { row.token } else { self.fresh_token() },
+                token: if keeps_token { row.token } else { self.random.fresh_token() },
                 // So that a node which prefers its former row finds it.
                 holder: row.holder.clone(),
                 lane,
@@ -183,82 +164,125 @@ impl Operator {
                 expiry: RowExpiry::Released,
             };
             tenure.sent(write.clone(), ());
-            match self.store.swap(scope, row.worker, tenure.token(), &write).await {
-                Ok(true) => return Ok(Written::Done),
-                Ok(false) => {}
-                Err(error) => {
-                    failure = Some(error);
-                    sleep(PAUSE * 2_u32.pow(attempt)).await;
-                }
+            let swapped = self.store.swap(scope, row.worker, tenure.token(), &write).await;
+            if pause_unless_answered(swapped, attempt, &mut failure).await {
+                return Ok(WriteOutcome::Acknowledged);
+            }
+            match self.store.row(scope, row.worker).await {
+                Ok(found) => match tenure.resolve(found.as_ref()) {
+                    // It may still arrive: the next one starts from the same token.
+                    Resolution::Unchanged | Resolution::Visible => {}
+                    Resolution::Lost | Resolution::Vanished => {
+                        return Ok(WriteOutcome::Changed(found));
+                    }
+                },
+                Err(error) => failure = Some(error),
             }
         }
         Err(failure.unwrap_or_else(|| StoreError::Refused("the row is never swapped".into())))
     }
 
-    /// Replaces the record as it was read by what `change` makes of it; the record as it is then.
-    /// With another token in it, somebody else is at work.
+    /// Replaces the record as it was read by what `change` makes of it; returns the new record.
+    /// Another token than its own means that another operator is at work.
     async fn write_record(
         &mut self,
         before: &LayoutRecord,
         change: impl Fn(&mut LayoutRecord),
     ) -> Result<LayoutRecord, OperatorError> {
-        let namespace = self.settings.namespace.clone();
         let mut record = before.clone();
         change(&mut record);
         let mut expected = before.token;
         let mut sent: Vec<Token> = Vec::new();
         let mut failure = None;
-        for attempt in 0..=TRIES {
-            if attempt > 0 {
-                match self.store.read_record(&namespace).await {
-                    // It may still arrive; whichever comes first refuses the other.
-                    Ok(Some(found)) if found.token == expected => {}
-                    // Visible, and durable once the next one is acknowledged.
-                    Ok(Some(found)) if sent.contains(&found.token) => expected = found.token,
-                    Ok(found) => {
-                        let found = found.map(|record| record.words);
-                        return Err(OperatorError::RecordChanged { namespace, found });
-                    }
-                    Err(error) => failure = Some(error),
-                }
-            }
-            if attempt == TRIES {
-                break;
-            }
-            record.token = self.fresh_token();
+        for attempt in 0..TRIES {
+            record.token = self.random.fresh_token();
             sent.push(record.token);
-            match self.store.swap_record(&namespace, expected, &record).await {
-                Ok(true) => return Ok(record),
-                Ok(false) => {}
-                Err(error) => {
-                    failure = Some(error);
-                    sleep(PAUSE * 2_u32.pow(attempt)).await;
-                }
+            let namespace = &self.settings.namespace;
+            let swapped = self.store.swap_record(namespace, expected, &record).await;
+            if pause_unless_answered(swapped, attempt, &mut failure).await {
+                return Ok(record);
+            }
+            match self.store.read_record(namespace).await {
+                // It may still arrive; whichever comes first refuses the other.
+                Ok(Some(found)) if found.token == expected => {}
+                // Visible, and durable once the next one is acknowledged.
+                Ok(Some(found)) if sent.contains(&found.token) => expected = found.token,
+                Ok(found) => return Err(self.record_changed(found)),
+                Err(error) => failure = Some(error),
             }
         }
         let never = || StoreError::Refused("the layout record is never swapped".into());
         Err(failure.unwrap_or_else(never).into())
     }
 
-    /// The record, if it still says this. What was read before this look was read before anybody
-    /// else could act on other words.
-    async fn still_recorded(&self, words: &str) -> Result<LayoutRecord, OperatorError> {
-        let namespace = self.settings.namespace.clone();
-        match self.store.read_record(&namespace).await? {
-            Some(record) if record.words == words => Ok(record),
-            found => {
-                let found = found.map(|record| record.words);
-                Err(OperatorError::RecordChanged { namespace, found })
+    /// Rewrites every row of a layout, free and with the marks that `marks` returns for it, until
+    /// each was written once without another process writing it in between. Returns the rows
+    /// afterwards. With `text`, the record must still say it after each reading of the rows.
+    async fn rewrite_rows(
+        &mut self,
+        layout: &Layout,
+        text: Option<&str>,
+        marks: impl Fn(&ListedRow) -> Result<Marks, OperatorError>,
+    ) -> Result<Vec<ListedRow>, OperatorError> {
+        let mut written = HashSet::new();
+        for _ in 0..ROUNDS {
+            let rows = self.rows_of(layout).await?;
+            if let Some(text) = text {
+                self.still_recorded(text).await?;
             }
+            let mut left = 0;
+            for listed in &rows {
+                let (key, row) = (&listed.reserved_key, &listed.row);
+                let marks = marks(listed)?;
+                if written.contains(&(key.clone(), row.worker)) {
+                    continue;
+                }
+                left += 1;
+                let scope = self.scope(layout, key);
+                let outcome = self.write(&scope, row, row.lane, &marks).await?;
+                if let WriteOutcome::Acknowledged = outcome {
+                    written.insert((key.clone(), row.worker));
+                }
+            }
+            if left == 0 {
+                return Ok(rows);
+            }
+        }
+        Err(OperatorError::Contended)
+    }
+
+    /// Reads the record, which must still say this text. What was read before was read before any
+    /// node could act on another text.
+    async fn still_recorded(&self, text: &str) -> Result<LayoutRecord, OperatorError> {
+        match self.store.read_record(&self.settings.namespace).await? {
+            Some(record) if record.words == text => Ok(record),
+            found => Err(self.record_changed(found)),
         }
     }
 
-    fn moving(&self, relayout: Relayout) -> OperatorError {
-        OperatorError::Moving { namespace: self.settings.namespace.clone(), to: relayout.to }
+    fn record_changed(&self, found: Option<LayoutRecord>) -> OperatorError {
+        let namespace = self.settings.namespace.clone();
+        OperatorError::RecordChanged { namespace, found: found.map(|record| record.words) }
     }
 }
 
-/// Refuses a row whose marks are not the layout's.
+/// Returns whether a swap was acknowledged. After an error, keeps it and backs off.
+async fn pause_unless_answered(
+    swapped: Result<bool, StoreError>,
+    attempt: u32,
+    failure: &mut Option<StoreError>,
+) -> bool {
+    match swapped {
+        Ok(acknowledged) => acknowledged,
+        Err(error) => {
+            *failure = Some(error);
+            sleep(PAUSE * 2_u32.pow(attempt)).await;
+            false
+        }
+    }
+}
+
+/// Refuses a row that has other lanes than the layout.
 fn check_lanes(layout: &Layout, listed: &ListedRow) -> Result<(), OperatorError> {
     let (found, expected) = (listed.row.marks.lanes(), layout.lanes());
     if found == expected {

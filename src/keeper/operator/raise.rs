@@ -1,26 +1,28 @@
-//! Raising every mark, for a store that went back in time.
+//! Raises every mark, for a store that went back in time.
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
-use super::{DECIDED_FOR, Operator, OperatorError, ROUNDS, Written, check_lanes, millis};
+use super::{
+    DECISION_VALID_FOR, KeeperSettings, LayoutError, Operator, OperatorError, ROUNDS, check_lanes,
+    millis,
+};
 use crate::{
-    core::lease::{Recorded, Relayout, RelayoutStage, Row, first_due, marks_beyond},
+    core::lease::{Relayout, RelayoutStage, Row, first_due},
     store::LayoutRecord,
 };
 
-/// What was raised.
+/// The outcome of raising every mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Raised {
+pub struct RaisedMarks {
     /// How many rows were written or added.
     pub rows: usize,
-    /// When the first mark comes due, from which on IDs are issued again, in Unix ms of the
-    /// store's clock.
+    /// When the first mark comes due and IDs are issued again, in Unix ms of the store's clock.
     pub due_ms: i64,
 }
 
 impl Operator {
-    /// Raises every mark to beyond everything that was ever leased: the first position after the
-    /// store's present, `window` and the allowed clock skew; frees every row, and adds those that
+    /// Raises every mark beyond everything that was ever leased: to the first position after the
+    /// store's present, `window` and the allowed clock skew. Frees every row, and adds those that
     /// are missing.
     ///
     /// Safe at any time, because marks only rise. It makes a *restored backup* safe if no node
@@ -29,20 +31,14 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// When the store says another layout, when clocks disagree, or when the store fails: rows
+    /// When the store names another layout, when clocks disagree, or when the store fails: rows
     /// that were raised stay so, and the operation can be repeated.
-    pub async fn raise(&mut self, window: Duration) -> Result<Raised, OperatorError> {
-        let namespace = self.settings.namespace.clone();
-        let layout = self.settings.layout.clone();
-        let words = layout.words();
+    pub async fn raise(&mut self, window: Duration) -> Result<RaisedMarks, OperatorError> {
+        let KeeperSettings { namespace, layout, .. } = self.settings.clone();
+        let canonical = layout.words();
         let record = self.store.read_record(&namespace).await?;
-        let is_recorded = record.is_some();
-        match record.map(|record| Recorded::read(&record.words)).transpose()? {
-            Some(Recorded::Settled(recorded)) if recorded != words => {
-                return Err(OperatorError::LayoutConflict { namespace, ours: words, recorded });
-            }
-            Some(Recorded::Moving(relayout)) => return Err(self.moving(relayout)),
-            Some(Recorded::Settled(_)) => {}
+        match &record {
+            Some(record) => LayoutError::check(&namespace, &canonical, &record.words)?,
             // Rows without a record: their marks may be another layout's.
             None if !self.rows_of(&layout).await?.is_empty() => {
                 return Err(OperatorError::NoRecord { namespace });
@@ -50,44 +46,51 @@ impl Operator {
             None => {}
         }
         let now_ms = self.store_now_ms().await?;
-        let skew_ms = millis(self.settings.lease.max_clock_skew);
-        let beyond = marks_beyond(&layout, now_ms, millis(window), skew_ms);
-        if !is_recorded {
-            return self.begin_beyond(layout.tick_of(beyond[0])).await;
+        let beyond = self.marks_beyond(&layout, now_ms, window)[0];
+        let tick = layout.tick_of(beyond);
+        if record.is_none() {
+            return self.begin_beyond(tick).await;
         }
-        self.raise_since(&words, layout.tick_of(beyond[0])).await?;
-        self.add_lost_rows(&words, window).await?;
-        let due_ms = self.raise_all(&words, beyond[0]).await?;
-        self.write_settled(&words, |record| record.complete = layout.reserved_keys()).await?;
+        if layout.backfill_per_tick() > 0 {
+            // Which IDs for a past time were issued since the backup is unknown.
+            self.write_settled(|record| record.since_tick = record.since_tick.max(tick)).await?;
+        }
+        self.add_lost_rows(window).await?;
+        // The marks that were read are this layout's, and a swap refuses what comes later.
+        let raised = self.rewrite_rows(&layout, Some(&canonical), |listed| {
+            check_lanes(&layout, listed)?;
+            Ok(listed.row.marks.at_least(beyond))
+        });
+        let raised: Vec<Row> = raised.await?.into_iter().map(|listed| listed.row).collect();
+        let due_ms = first_due(&layout, &raised).unwrap_or(i64::MAX);
+        self.write_settled(|record| record.complete = layout.reserved_keys()).await?;
         let rows = self.rows_of(&layout).await?.len();
-        Ok(Raised { rows, due_ms })
+        Ok(RaisedMarks { rows, due_ms })
     }
 
-    /// Fills a store that is empty, as one that was restored from before the first start: like a
-    /// move to the layout from itself, so that no node makes rows of its own meanwhile.
-    async fn begin_beyond(&mut self, tick: u64) -> Result<Raised, OperatorError> {
-        let namespace = self.settings.namespace.clone();
+    /// Fills an empty store, such as one restored from before the first start. It is a move from
+    /// the layout to itself, so that no node creates rows of its own meanwhile.
+    async fn begin_beyond(&mut self, tick: u64) -> Result<RaisedMarks, OperatorError> {
         let layout = self.settings.layout.clone();
-        let (words, stage) = (layout.words(), RelayoutStage::Converting { tick });
-        let text = Relayout { stage, from: words.clone(), to: words }.to_string();
-        let ours = LayoutRecord::new(text, self.fresh_token(), tick);
-        let record = self.store.create_record(&namespace, &ours).await?;
+        let (canonical, stage) = (layout.words(), RelayoutStage::Converting { tick });
+        let text = Relayout { stage, from: canonical.clone(), to: canonical }.to_string();
+        let ours = LayoutRecord::new(text, self.random.fresh_token(), tick);
+        let record = self.store.create_record(&self.settings.namespace, &ours).await?;
         if record.token != ours.token {
-            return Err(OperatorError::RecordChanged { namespace, found: Some(record.words) });
+            return Err(self.record_changed(Some(record)));
         }
         self.convert(record, tick).await?;
         let rows = self.rows_of(&layout).await?.len();
-        Ok(Raised { rows, due_ms: layout.start_of_tick_ms(tick) })
+        Ok(RaisedMarks { rows, due_ms: layout.start_of_tick_ms(tick) })
     }
 
-    /// Adds the rows that are missing, beyond everything that could have been leased on them.
-    async fn add_lost_rows(&mut self, words: &str, window: Duration) -> Result<(), OperatorError> {
+    /// Adds the missing rows, beyond everything that could have been leased on them.
+    async fn add_lost_rows(&mut self, window: Duration) -> Result<(), OperatorError> {
         let layout = self.settings.layout.clone();
-        let skew_ms = millis(self.settings.lease.max_clock_skew);
         for _ in 0..ROUNDS {
-            let record = self.still_recorded(words).await?;
-            let until_ms = self.store_now_ms().await?.saturating_add(millis(DECIDED_FOR));
-            let marks = marks_beyond(&layout, until_ms, millis(window), skew_ms);
+            let record = self.still_recorded(&layout.words()).await?;
+            let until_ms = self.store_now_ms().await?.saturating_add(millis(DECISION_VALID_FOR));
+            let marks = self.marks_beyond(&layout, until_ms, window);
             if self.add_missing_rows(&layout, &marks, record.token, until_ms).await? {
                 return Ok(());
             }
@@ -95,58 +98,18 @@ impl Operator {
         Err(OperatorError::Contended)
     }
 
-    /// Lets IDs for a past time begin at this tick: which of the ticks before it were handed out
-    /// since the backup, nobody knows.
-    async fn raise_since(&mut self, words: &str, tick: u64) -> Result<(), OperatorError> {
-        if self.settings.layout.backfill_per_tick() == 0 {
-            return Ok(());
-        }
-        self.write_settled(words, |record| record.since_tick = record.since_tick.max(tick)).await
-    }
-
-    /// Changes the record of a settled layout, which nodes may be changing too.
+    /// Changes the record of the configured layout, which nodes may change at the same time.
     async fn write_settled(
         &mut self,
-        words: &str,
         change: impl Fn(&mut LayoutRecord),
     ) -> Result<(), OperatorError> {
+        let canonical = self.settings.layout.words();
         for _ in 0..ROUNDS {
-            let record = self.still_recorded(words).await?;
+            let record = self.still_recorded(&canonical).await?;
             match self.write_record(&record, &change).await {
-                // Only the words tell whether it is another layout's.
+                // Unless its text changed, it is still the record of this layout.
                 Err(OperatorError::RecordChanged { .. }) => {}
                 written => return written.map(drop),
-            }
-        }
-        Err(OperatorError::Contended)
-    }
-
-    /// Raises what others do not write meanwhile, again and again until nothing is left; when the
-    /// first mark comes due.
-    async fn raise_all(&mut self, words: &str, floor: u64) -> Result<i64, OperatorError> {
-        let layout = self.settings.layout.clone();
-        let mut raised = HashSet::new();
-        for _ in 0..ROUNDS {
-            let rows = self.rows_of(&layout).await?;
-            // The marks that were read are this layout's, and a swap refuses what comes later.
-            self.still_recorded(words).await?;
-            let mut left = 0;
-            for listed in &rows {
-                let (key, row) = (&listed.reserved_key, &listed.row);
-                check_lanes(&layout, listed)?;
-                if raised.contains(&(key.clone(), row.worker)) {
-                    continue;
-                }
-                left += 1;
-                let scope = self.scope(&layout, key);
-                let marks = row.marks.at_least(floor);
-                if let Written::Done = self.write(&scope, row, row.lane, &marks).await? {
-                    raised.insert((key.clone(), row.worker));
-                }
-            }
-            if left == 0 {
-                let rows: Vec<Row> = rows.into_iter().map(|listed| listed.row).collect();
-                return Ok(first_due(&layout, &rows).unwrap_or(i64::MAX));
             }
         }
         Err(OperatorError::Contended)

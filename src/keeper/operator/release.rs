@@ -1,23 +1,23 @@
-//! Freeing a row before its time.
+//! Frees a row before it expires.
 
-use super::{Operator, OperatorError, Written};
+use super::{Operator, OperatorError, WriteOutcome};
 use crate::core::lease::Row;
 
-/// What became of a row that was to be freed.
+/// The outcome of releasing a worker id, with its row as it was before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Freed {
-    /// It was held, as it is here, and is free now.
+pub enum WorkerRelease {
+    /// The row was held, and is free now.
     Released(Row),
-    /// It was free already and was left as it is.
-    WasFree(Row),
+    /// The row was free already, and was not written.
+    AlreadyFree(Row),
 }
 
 impl Operator {
-    /// Whether the layout has this worker id.
+    /// Checks that the layout has this worker id.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::WorkerOutOfRange`] when it has not.
+    /// [`OperatorError::WorkerOutOfRange`] if it does not.
     pub fn check_worker(&self, worker: u64) -> Result<(), OperatorError> {
         let largest = self.settings.layout.largest_worker();
         if worker > largest {
@@ -33,21 +33,23 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// When there is no such row, when somebody writes it at the same moment, or when the store
-    /// fails; then the row may or may not be free, and the operation can be repeated.
-    pub async fn release(&mut self, worker: u64) -> Result<Freed, OperatorError> {
+    /// When there is no such row, when another process writes it at the same moment, or when the
+    /// store fails. Then the row may or may not be free, and the operation can be repeated.
+    pub async fn release(&mut self, worker: u64) -> Result<WorkerRelease, OperatorError> {
         self.check_worker(worker)?;
         let layout = &self.settings.layout;
         let scope = self.scope(layout, &layout.reserved_key());
         let row = self.store.row(&scope, worker).await?;
         let row = row.ok_or(OperatorError::NoRow { worker })?;
         if row.free {
-            return Ok(Freed::WasFree(row));
+            return Ok(WorkerRelease::AlreadyFree(row));
         }
         match self.write(&scope, &row, row.lane, &row.marks).await? {
-            Written::Done => Ok(Freed::Released(row)),
-            Written::Changed(Some(now)) => Err(OperatorError::RowChanged { now: Box::new(now) }),
-            Written::Changed(None) => Err(OperatorError::NoRow { worker }),
+            WriteOutcome::Acknowledged => Ok(WorkerRelease::Released(row)),
+            WriteOutcome::Changed(Some(now)) => {
+                Err(OperatorError::RowChanged { now: Box::new(now) })
+            }
+            WriteOutcome::Changed(None) => Err(OperatorError::NoRow { worker }),
         }
     }
 }

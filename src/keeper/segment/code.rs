@@ -13,35 +13,35 @@ use tokio::{
     time::Instant,
 };
 
-use super::shared::Namespace;
+use super::namespace::Namespace;
 use crate::{
     core::segment::{SegmentCursor, SegmentSpec},
-    keeper::{Observer, Trouble},
+    keeper::UnavailableReason,
 };
 
-/// Codes that ask for a block.
-pub(super) type Queue = mpsc::UnboundedSender<Arc<Code>>;
+/// Sends codes that need a block to the task.
+pub(super) type RefillQueue = mpsc::UnboundedSender<Arc<Code>>;
 
 /// One code: its cursor, and what the task knows of its demand.
 #[derive(Debug)]
 pub(super) struct Code {
-    pub(super) namespace: Weak<Namespace>,
+    pub(super) namespace: Arc<Namespace>,
     pub(super) name: String,
     pub(super) spec: SegmentSpec,
     pub(super) cursor: SegmentCursor,
-    /// Why no further block comes. Every block that is added is sent here too.
-    pub(super) trouble: watch::Sender<Option<Trouble>>,
+    /// Why no further block comes. Also notified of every block that is added.
+    pub(super) reason: watch::Sender<Option<UnavailableReason>>,
     demand: Mutex<Demand>,
-    /// The code's next number in the store, as last seen.
-    next: AtomicU64,
     queued: Arc<AtomicBool>,
-    /// How many numbers the observer was told of.
+    /// How many numbers were reported to the observer.
     reported: AtomicU64,
 }
 
-/// What the next step is computed from.
+/// What the task knows of the code's demand and of the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
+    /// The code's next number in the store, as last seen.
+    pub(super) next: u64,
     /// The step of the last reservation; 0 before the first.
     pub(super) step: u64,
     /// When that was.
@@ -56,22 +56,21 @@ pub(super) struct Demand {
 
 impl Code {
     pub(super) fn new(
-        namespace: Weak<Namespace>,
-        name: String,
+        namespace: Arc<Namespace>,
+        name: &str,
         spec: SegmentSpec,
-        queue: Queue,
+        queue: RefillQueue,
     ) -> Arc<Self> {
         let queued = Arc::new(AtomicBool::new(false));
         Arc::new_cyclic(|code| {
-            let bell = Bell { code: code.clone(), queued: Arc::clone(&queued), queue };
+            let waker = RefillWaker { code: code.clone(), queued: Arc::clone(&queued), queue };
             Self {
                 namespace,
-                name,
+                name: name.to_owned(),
                 spec,
-                cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(bell))),
-                trouble: watch::Sender::new(None),
-                demand: Mutex::new(Demand::default()),
-                next: AtomicU64::new(spec.first()),
+                cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(waker))),
+                reason: watch::Sender::new(None),
+                demand: Mutex::new(Demand { next: spec.first(), ..Demand::default() }),
                 queued,
                 reported: AtomicU64::new(0),
             }
@@ -82,68 +81,58 @@ impl Code {
         self.demand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of the numbers that were handed out since the last time: counting each claim would
-    /// cost as much as the claim.
-    pub(super) fn report_issued(&self, observer: &dyn Observer) {
+    /// Reports the numbers issued since the last call: reporting each claim would cost as much as
+    /// the claim.
+    pub(super) fn report_issued(&self) {
         let issued = self.cursor.handed_out();
         let before = self.reported.fetch_max(issued, Ordering::Relaxed);
         if issued > before {
-            observer.ids_issued(issued - before);
+            self.namespace.observer.ids_issued(issued - before);
         }
     }
 
-    /// The next number that the store was last seen with.
-    pub(super) fn last_seen(&self) -> u64 {
-        self.next.load(Ordering::Relaxed)
-    }
-
-    /// The store was seen with this next number.
-    pub(super) fn saw_next(&self, next: u64) {
-        self.next.store(next, Ordering::Relaxed);
-    }
-
-    /// Which part of the code's numbers nobody has reserved yet, from 1 down to 0.
-    #[expect(clippy::cast_precision_loss, reason = "a part of the whole needs no digits")]
+    /// Returns the share of numbers that no node has reserved yet, from 1 down to 0.
+    #[expect(clippy::cast_precision_loss, reason = "a share needs no exact digits")]
     pub(super) fn unreserved(&self) -> f64 {
         let (first, end) = (self.spec.first(), self.spec.max + 1);
-        let left = end.saturating_sub(self.next.load(Ordering::Relaxed));
+        let left = end.saturating_sub(self.demand().next);
         (left as f64 / end.saturating_sub(first).max(1) as f64).min(1.0)
     }
 
-    /// Whether it was ever given a block.
+    /// Returns whether a block was ever reserved.
     pub(super) fn had_block(&self) -> bool {
         self.demand().since.is_some()
     }
 
-    /// Whether there are no numbers left, for ever.
+    /// Returns whether no numbers are left, which is permanent.
     pub(super) fn is_used_up(&self) -> bool {
-        *self.trouble.borrow() == Some(Trouble::NumbersUsedUp)
+        *self.reason.borrow() == Some(UnavailableReason::NumbersUsedUp)
     }
 
-    /// The code may be queued again. Whoever asked until now was dropped, so the caller looks at
-    /// what is needed afterwards.
+    /// Lets the code be queued again. Wake-ups until now were dropped, so the caller looks at the
+    /// demand afterwards.
     pub(super) fn leave_queue(&self) {
         self.queued.store(false, Ordering::SeqCst);
     }
 
-    pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
-        self.trouble.send_modify(|present| {
-            // Nothing gets better while shutting down.
-            if *present != Some(Trouble::ShuttingDown) {
-                *present = trouble;
+    /// Sets why no further block comes, and notifies waiting claims. A shutdown is final.
+    pub(super) fn set_reason(&self, reason: Option<UnavailableReason>) {
+        self.reason.send_modify(|present| {
+            if *present != Some(UnavailableReason::ShuttingDown) {
+                *present = reason;
             }
         });
     }
 }
 
-/// Queues a code from inside a claim, where there is no runtime to know of.
-struct Bell {
+/// Queues a code from inside a claim, which knows of no runtime.
+struct RefillWaker {
     code: Weak<Code>,
     queued: Arc<AtomicBool>,
-    queue: Queue,
+    queue: RefillQueue,
 }
 
-impl Wake for Bell {
+impl Wake for RefillWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -152,7 +141,7 @@ impl Wake for Bell {
         if !self.queued.swap(true, Ordering::SeqCst)
             && let Some(code) = self.code.upgrade()
         {
-            // Without a task there are no further blocks, and claims say so.
+            // Without a task no block comes, and claims report that.
             let _ = self.queue.send(code);
         }
     }

@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    SegmentHandle, SegmentStatus,
-    code::Code,
-    handle::claim,
-    shared::{Namespace, Shared},
-};
+use super::{SegmentHandle, SegmentStatus, code::Code, code_table::CodeTable};
 use crate::{
     core::{code::is_valid_code, id::Id, issue::ClaimError, segment::Numbers},
     keeper::IssueError,
@@ -15,21 +10,10 @@ use crate::{
 
 /// Issues numbers of one segment namespace; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct SegmentIssuer {
-    shared: Arc<Shared>,
-    namespace: Arc<Namespace>,
-}
+pub struct SegmentIssuer(pub(super) Arc<CodeTable>);
 
 impl SegmentIssuer {
-    pub(super) fn all(shared: &Arc<Shared>) -> Vec<Self> {
-        let issuer = |namespace: &Arc<Namespace>| Self {
-            shared: Arc::clone(shared),
-            namespace: Arc::clone(namespace),
-        };
-        shared.namespaces.iter().map(issuer).collect()
-    }
-
-    /// One number of this code.
+    /// Issues one number of this code.
     ///
     /// # Errors
     ///
@@ -39,8 +23,8 @@ impl SegmentIssuer {
         Ok(numbers.next().expect("a claim of one has one number"))
     }
 
-    /// `count` numbers of this code, ascending. Waits only while no block is in hand, at most
-    /// [`SegmentSettings::max_wait`](super::SegmentSettings::max_wait).
+    /// Issues `count` numbers of this code, ascending. Waits only while no block is in hand, at
+    /// most [`SegmentSettings::max_wait`](super::SegmentSettings::max_wait).
     ///
     /// # Errors
     ///
@@ -50,23 +34,22 @@ impl SegmentIssuer {
     ///
     /// Numbers that were claimed when the future is dropped are never issued to anybody.
     pub async fn next_ids(&self, code: &str, count: u32) -> Result<Numbers, IssueError> {
-        let code = self.code(code)?;
-        claim(&self.shared, &self.namespace, &code, count).await
+        self.code(code)?.claim(count).await
     }
 
-    /// One code, whose numbers can be had without looking up its name.
+    /// Returns a handle that issues numbers of one code without looking up its name.
     ///
     /// # Errors
     ///
-    /// When there is no such code and none may be made.
+    /// When there is no such code and none may be created.
     pub fn handle(&self, code: &str) -> Result<SegmentHandle, IssueError> {
-        Ok(SegmentHandle::new(&self.shared, &self.namespace, self.code(code)?))
+        Ok(SegmentHandle::new(self.code(code)?))
     }
 
-    /// A number that the last of `count` further numbers of this code will not be below, as far as
-    /// this node knows; `None` when the code was never used here.
+    /// Returns a number that the last of `count` further numbers of this code will not be below,
+    /// as far as this node knows; `None` when the code was never used here.
     pub fn last_at_least(&self, code: &str, count: u32) -> Option<Id> {
-        let code = self.namespace.known(code)?;
+        let code = self.0.get(code)?;
         let last = code.cursor.last_of_next(u64::from(count)).unwrap_or(0);
         Id::new(last.max(code.spec.first()))
     }
@@ -75,33 +58,33 @@ impl SegmentIssuer {
         if !is_valid_code(name) {
             return Err(IssueError::Refused(ClaimError::InvalidCode(name.to_owned())));
         }
-        self.namespace.code(name)
+        self.0.get_or_create(name)
     }
 
-    /// The namespace.
+    /// Returns the name of the namespace.
     pub fn namespace(&self) -> &str {
-        &self.namespace.settings.namespace
+        self.0.namespace.name()
     }
 
-    /// The names of its configured codes.
+    /// Returns the names of its configured codes.
     pub fn codes(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.namespace.settings.codes.keys().map(String::as_str)
+        self.0.namespace.settings.codes.keys().map(String::as_str)
     }
 
-    /// Whether further codes are made on demand.
+    /// Returns whether further codes are created on demand.
     pub fn makes_codes(&self) -> bool {
-        self.namespace.settings.auto_create.is_some()
+        self.0.namespace.settings.auto_create.is_some()
     }
 
-    /// How the namespace is doing.
+    /// Returns a snapshot of the namespace.
     pub fn status(&self) -> SegmentStatus {
-        self.shared.status(&self.namespace)
+        self.0.status()
     }
 
-    /// Waits until tables and codes are made.
+    /// Waits until tables and codes were created.
     pub async fn prepared(&self) {
-        let mut reports = self.shared.report.subscribe();
-        // The sender lives in what is shared.
+        let mut reports = self.0.namespace.shared.report.subscribe();
+        // The sender lives as long as this issuer.
         let _ = reports.wait_for(|report| report.prepared).await;
     }
 }

@@ -1,28 +1,38 @@
 //! Segment mode: one task for each store that reserves blocks ahead, and the [`SegmentIssuer`].
 
 mod code;
+mod code_table;
 mod handle;
 mod issuer;
+mod namespace;
 mod raise;
 mod refill;
 mod settings;
-mod shared;
 mod task;
 
 use std::{sync::Arc, time::Duration};
 
 use rand::Rng;
+use tokio::sync::mpsc;
 
+use self::{
+    code_table::CodeTable,
+    namespace::{Namespace, SharedStore},
+    task::Task,
+};
 pub use self::{
+    code_table::SegmentStatus,
     handle::SegmentHandle,
     issuer::SegmentIssuer,
     raise::{RaiseError, raise_code},
     settings::SegmentSettings,
-    shared::SegmentStatus,
     task::GivenBack,
 };
-use self::{shared::Shared, task::Task};
-use super::{KeeperError, KeeperTask, Observer, random, running::Running};
+use super::{
+    KeeperError, KeeperTask, Observer,
+    random::{Random, system_random},
+    task_handle::TaskHandle,
+};
 use crate::store::Store;
 
 /// The background task that reserves blocks for every segment namespace of a store.
@@ -30,11 +40,11 @@ use crate::store::Store;
 /// Dropping it ends the task without giving anything back: what is in hand is still issued, and
 /// then lost. Prefer [`SegmentKeeper::release`].
 #[derive(Debug)]
-pub struct SegmentKeeper(Running<Vec<KeeperError>, GivenBack>);
+pub struct SegmentKeeper(TaskHandle<Vec<KeeperError>, GivenBack>);
 
 impl SegmentKeeper {
-    /// Starts the task on the current tokio runtime. Store errors are retried for ever. Each
-    /// namespace comes with the observer of what happens in it; the issuers are in the same order.
+    /// Starts the task on the current tokio runtime. It retries store errors forever. Each
+    /// namespace comes with its observer; the issuers are in the same order.
     ///
     /// # Panics
     ///
@@ -43,11 +53,12 @@ impl SegmentKeeper {
         namespaces: Vec<(SegmentSettings, Arc<dyn Observer>)>,
         store: Arc<dyn Store>,
     ) -> (Self, Vec<SegmentIssuer>) {
-        Self::start_with(namespaces, store, random::of_the_system())
+        Self::start_with(namespaces, store, system_random())
     }
 
-    /// Like [`Self::start`], with the source of tokens and jitter passed in: for tests and simulations. Everything else must use the operating
-    /// system's randomness, because tokens must never repeat.
+    /// Starts the task like [`Self::start`], with the source of tokens and jitter passed in: for
+    /// tests and simulations. All others must use the operating system's randomness, because
+    /// tokens must never repeat.
     ///
     /// # Panics
     ///
@@ -57,25 +68,31 @@ impl SegmentKeeper {
         store: Arc<dyn Store>,
         random: Box<dyn Rng + Send + Sync>,
     ) -> (Self, Vec<SegmentIssuer>) {
-        let (shared, queue) = Shared::new(namespaces, store, random);
-        let issuers = SegmentIssuer::all(&shared);
-        let task = Task::new(shared, queue);
-        (Self(Running::start(|stop, failed| task.run(stop, failed))), issuers)
+        let (queue, queued) = mpsc::unbounded_channel();
+        let shared = Arc::new(SharedStore::new(store, Random(random)));
+        let code_table = |(settings, observer)| {
+            let namespace = Namespace { settings, observer, shared: Arc::clone(&shared) };
+            Arc::new(CodeTable::new(namespace, queue.clone()))
+        };
+        let tables: Vec<_> = namespaces.into_iter().map(code_table).collect();
+        let issuers = tables.iter().cloned().map(SegmentIssuer).collect();
+        let task = Task::new(tables, shared, queued);
+        (Self(TaskHandle::start(|stop, failed| task.run(stop, failed))), issuers)
     }
 
-    /// Resolves once, when the keeper gave up for good, with what is wrong with each namespace, or
-    /// when its task failed; pending otherwise.
+    /// Resolves once, when the keeper failed permanently, with one error for each namespace at
+    /// fault, or when its task failed; pending otherwise.
     ///
     /// # Cancel safety
     ///
-    /// May be dropped and asked again.
+    /// May be dropped and called again.
     pub async fn failed(&mut self) -> Vec<KeeperError> {
         let failed = |reason| KeeperError::TaskFailed { task: KeeperTask::Segments, reason };
         self.0.failed().await.unwrap_or_else(|reason| vec![failed(reason)])
     }
 
-    /// Seals every code and gives the unused numbers back, within the deadline. Afterwards no
-    /// claim succeeds.
+    /// Seals every code and gives unused numbers back, within the deadline. Afterwards no claim
+    /// succeeds.
     pub async fn release(self, deadline: Duration) -> GivenBack {
         self.0.stop(deadline).await.unwrap_or_default()
     }

@@ -1,8 +1,8 @@
-//! Raising the next number of a code by hand, for a store that went back in time.
+//! Raises the next number of a code, for a store that went back in time.
 
 use crate::{
     core::segment::SegmentSpec,
-    keeper::random::{fresh_token, of_the_system},
+    keeper::random::{Random, system_random},
     store::{Reservation, Reserved, Store, StoreError},
 };
 
@@ -20,7 +20,7 @@ pub enum RaiseError {
         /// By how much it was to be raised.
         by: u64,
     },
-    /// The code is not there.
+    /// The store has no such code.
     #[error("code {0:?} is not in the store")]
     NoSuchCode(String),
     /// The store fails; the code may have been raised.
@@ -28,8 +28,8 @@ pub enum RaiseError {
     Store(#[from] StoreError),
 }
 
-/// Raises the next number of a code as a reservation would, whose numbers nobody ever uses;
-/// returns the next number. Safe at any time: it only leaves a gap.
+/// Raises the next number of a code by a reservation whose numbers nobody uses, and returns the
+/// next number. Safe at any time: it only leaves a gap.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ pub async fn raise_code(
     code: &str,
     by: u64,
 ) -> Result<u64, RaiseError> {
-    let token = fresh_token(&mut of_the_system());
+    let token = Random(system_random()).fresh_token();
     let end = SegmentSpec::LARGEST_NUMBER + 1;
     let reservation = Reservation { by, end, token, or_begin_at: None };
     match store.reserve(namespace, code, &reservation).await? {
@@ -61,7 +61,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn a_code_is_raised_and_never_beyond_the_largest_number() {
+    async fn code_is_never_raised_beyond_the_largest_number() {
         let store = MemoryStore::new(Arc::new(ManualClock::new(0)));
         let new = [NewSegment { code: "order".into(), first: 7 }];
         store.create_segments("numbers", &new).await.expect("made");

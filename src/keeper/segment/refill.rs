@@ -2,40 +2,36 @@
 
 use tokio::time::Instant;
 
-use super::{
-    code::{Code, Demand},
-    shared::{Namespace, Shared},
-};
+use super::code::{Code, Demand};
 use crate::{
     core::segment::{Block, StepRule},
-    keeper::{RefillOutcome, StoreOperation, Trouble, random::LONGEST_PAUSE},
+    keeper::{RefillOutcome, StoreOperation, UnavailableReason, random::LONGEST_PAUSE},
     store::{Reservation, Reserved, StoreError},
 };
 
-/// Reserves a block if the code has need of one.
-pub(super) async fn refill(
-    shared: &Shared,
-    namespace: &Namespace,
-    code: &Code,
-) -> Result<(), StoreError> {
+/// How often a reservation near the end is tried while other nodes reserve too.
+const TRIES: u32 = 8;
+
+/// Reserves a block if the code needs one.
+pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
     let missing = {
         let mut demand = code.demand();
         demand.missing = demand.missing.max(code.cursor.take_missing());
         demand.missing
     };
-    // Each claim would ask the store in vain. What the store lost may come back.
-    let trouble = code.trouble.borrow().clone();
-    match trouble {
-        Some(Trouble::NumbersUsedUp) => return Ok(()),
-        Some(Trouble::StoreLost) if !is_back(shared, namespace, code).await? => return Ok(()),
+    // Otherwise each claim would call the store in vain. What the store lost may come back.
+    let reason = code.reason.borrow().clone();
+    match reason {
+        Some(UnavailableReason::NumbersUsedUp) => return Ok(()),
+        Some(UnavailableReason::StoreLost) if !is_back(code).await? => return Ok(()),
         _ => {}
     }
     let left = code.cursor.left();
     if missing == 0 && left > code.demand().step {
         return Ok(());
     }
-    let outcome = reserve(shared, namespace, code, left).await;
-    namespace.observer.segment_refilled(match &outcome {
+    let outcome = reserve(code, left).await;
+    code.namespace.observer.segment_refilled(match &outcome {
         Ok(Some(_)) => RefillOutcome::Done,
         Ok(None) => RefillOutcome::Refused,
         Err(_) => RefillOutcome::Failed,
@@ -45,62 +41,55 @@ pub(super) async fn refill(
         Ok(()) => {
             let had = code.cursor.left();
             let since = Some(Instant::now());
-            *code.demand() = Demand { step, since, had, missing: 0, vanished: None };
-            code.set_trouble(None);
+            let mut demand = code.demand();
+            *demand = Demand { step, since, had, missing: 0, vanished: None, ..*demand };
+            drop(demand);
+            code.set_reason(None);
         }
         Err(error) => {
-            tracing::error!(namespace = namespace.settings.namespace, code = code.name, "{error}");
-            code.set_trouble(Some(Trouble::StoreLost));
+            let namespace = code.namespace.name();
+            tracing::error!(namespace, code = code.name, %error, "block refused");
+            code.set_reason(Some(UnavailableReason::StoreLost));
         }
     }
     Ok(())
 }
 
-/// The next block and the step that it was reserved with; `None` where there is none.
-async fn reserve(
-    shared: &Shared,
-    namespace: &Namespace,
-    code: &Code,
-    left: u64,
-) -> Result<Option<(Block, u64)>, StoreError> {
+/// Reserves the next block. Returns it with the step it was reserved with; `None` when there is
+/// none.
+async fn reserve(code: &Code, left: u64) -> Result<Option<(Block, u64)>, StoreError> {
     let demand = *code.demand();
-    let spec = &code.spec;
-    let step = step(namespace, code, &demand, left);
-    let increment = spec.increment;
+    let (namespace, spec) = (&code.namespace, &code.spec);
+    let step = next_step(code, &demand, left);
     // One past the largest number, where the next one of the progression would begin.
     let end = spec.max + 1;
-    let mut by = step.max(demand.missing).saturating_mul(increment);
+    let mut by = step.max(demand.missing).saturating_mul(spec.increment);
     for _ in 0..TRIES {
-        let token = shared.fresh_token();
-        let settings = &namespace.settings;
-        // Made on demand by the first reservation; never again once it was there.
-        let is_made = demand.since.is_none() && settings.auto_create.is_some();
-        let or_begin_at = is_made.then(|| spec.first());
+        let token = namespace.shared.random().fresh_token();
+        // A code is created on demand by its first reservation, and never again.
+        let is_created = demand.since.is_none() && namespace.settings.auto_create.is_some();
+        let or_begin_at = is_created.then(|| spec.first());
         let reservation = Reservation { by, end, token, or_begin_at };
-        let question = shared.store.reserve(&settings.namespace, &code.name, &reservation);
-        match shared.ask(&*namespace.observer, StoreOperation::Reserve, question).await? {
+        match call_reserve(code, &reservation).await? {
             Reserved::From(first) => {
-                code.saw_next(first + by);
+                code.demand().next = first + by;
                 return Ok(Some((Block { first, end: first + by, token }, step)));
             }
             // Near the end the last block is what is left.
             Reserved::Refused { next } if next < end => {
-                code.saw_next(next);
+                code.demand().next = next;
                 by = (end - next).min(by.saturating_sub(1));
             }
             Reserved::Refused { next } => {
-                code.saw_next(next);
-                code.set_trouble(Some(Trouble::NumbersUsedUp));
+                code.demand().next = next;
+                code.set_reason(Some(UnavailableReason::NumbersUsedUp));
                 return Ok(None);
             }
             Reserved::NoSuchCode => {
-                tracing::error!(
-                    namespace = settings.namespace,
-                    code = code.name,
-                    "the code vanished from the store"
-                );
+                let namespace = namespace.name();
+                tracing::error!(namespace, code = code.name, "code vanished from the store");
                 code.demand().vanished = Some(Instant::now());
-                code.set_trouble(Some(Trouble::StoreLost));
+                code.set_reason(Some(UnavailableReason::StoreLost));
                 return Ok(None);
             }
         }
@@ -108,34 +97,37 @@ async fn reserve(
     Ok(None)
 }
 
-/// Whether a code that vanished is there again, with numbers above those that were seen before:
-/// looked at now and then, without reserving any. One that went back is not waited for, because
-/// nobody knows which numbers other processes had.
-async fn is_back(shared: &Shared, namespace: &Namespace, code: &Code) -> Result<bool, StoreError> {
+/// Returns whether a code that vanished is back, with its next number not below what was seen
+/// before. The store is asked now and then, and nothing is reserved. A code that went back is not
+/// waited for, because which numbers other processes had is unknown.
+async fn is_back(code: &Code) -> Result<bool, StoreError> {
     let vanished = code.demand().vanished;
     if vanished.is_none_or(|looked| looked.elapsed() < LONGEST_PAUSE) {
         return Ok(false);
     }
-    let (token, end) = (shared.fresh_token(), code.spec.max + 1);
-    let nothing = Reservation { by: 0, end, token, or_begin_at: None };
-    let question = shared.store.reserve(&namespace.settings.namespace, &code.name, &nothing);
-    let next = match shared.ask(&*namespace.observer, StoreOperation::Reserve, question).await? {
+    // Refused without a write, so that no other node's give-back finds another token.
+    let token = code.namespace.shared.random().fresh_token();
+    let impossible = Reservation { by: 1, end: 0, token, or_begin_at: None };
+    let next = match call_reserve(code, &impossible).await? {
         Reserved::From(next) | Reserved::Refused { next } => Some(next),
         Reserved::NoSuchCode => None,
     };
-    let is_back = next.is_some_and(|next| next >= code.last_seen());
+    let is_back = next.is_some_and(|next| next >= code.demand().next);
     code.demand().vanished = (next.is_none() || is_back).then(Instant::now);
     Ok(is_back)
 }
 
-/// How often a reservation near the end is tried while others reserve too.
-const TRIES: u32 = 8;
+async fn call_reserve(code: &Code, reservation: &Reservation) -> Result<Reserved, StoreError> {
+    let namespace = &code.namespace;
+    let reserved = namespace.shared.store.reserve(namespace.name(), &code.name, reservation);
+    namespace.call(StoreOperation::Reserve, reserved).await
+}
 
-fn step(namespace: &Namespace, code: &Code, demand: &Demand, left: u64) -> u64 {
+fn next_step(code: &Code, demand: &Demand, left: u64) -> u64 {
     let rule = StepRule {
         min: code.spec.min_step,
         max: code.spec.max_step,
-        target: namespace.settings.target_duration,
+        target: code.namespace.settings.target_duration,
     };
     match demand.since {
         None => rule.min,

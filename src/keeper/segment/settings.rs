@@ -1,17 +1,17 @@
-//! What a segment namespace is told.
+//! Settings of a segment namespace.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::core::segment::SegmentSpec;
 
-/// A segment namespace.
+/// The settings of a segment namespace.
 #[derive(Clone, Debug)]
 pub struct SegmentSettings {
     /// Its name.
     pub namespace: String,
     /// Its codes.
     pub codes: BTreeMap<String, SegmentSpec>,
-    /// What a code is that is made on demand; `None` refuses unknown codes.
+    /// The specification of codes that are created on demand; `None` refuses unknown codes.
     pub auto_create: Option<SegmentSpec>,
     /// How many codes there may be; 100 000 by default.
     pub codes_max: usize,
@@ -22,7 +22,7 @@ pub struct SegmentSettings {
 }
 
 impl SegmentSettings {
-    /// The defaults, without a code.
+    /// Returns the defaults, without a code.
     pub fn new(namespace: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),

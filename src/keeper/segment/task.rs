@@ -1,7 +1,7 @@
-//! The task's loop: prepares the store, then reserves what codes ask for, until it is told to
-//! stop.
+//! The task's loop: prepares the store, then reserves blocks for the codes that need one, until it
+//! is stopped.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::{
     sync::{mpsc, oneshot},
@@ -11,27 +11,28 @@ use tokio::{
 
 use super::{
     code::Code,
+    code_table::CodeTable,
+    namespace::{Namespace, SharedStore},
     refill::refill,
-    shared::{Failing, Namespace, Shared},
 };
 use crate::{
-    core::segment::{GiveBack, SegmentSpec},
+    core::segment::GiveBack,
     keeper::{
-        KeeperError, KeeperTask, StoreOperation, Trouble, panics::catch_panic,
-        random::LONGEST_PAUSE,
+        KeeperError, KeeperTask, LayoutError, StoreOperation, UnavailableReason,
+        panics::catch_panic, random::LONGEST_PAUSE,
     },
     store::{LayoutRecord, NewSegment, StoreError, with_sources},
 };
 
-/// How many codes are being served at a time, those included that wait for a store that fails.
+/// How many codes are served at a time, including those that wait for a store that fails.
 const SERVED_AT_A_TIME: usize = 64;
-/// How a namespace's layout record begins in this mode; the table follows, because in another one
+/// How a namespace's layout record begins in this mode. The table follows, because in another one
 /// numbers would begin anew.
-const WORDS: &str = "mode=segment table=";
+const RECORD_PREFIX: &str = "mode=segment table=";
 
-#[derive(Debug)]
 pub(super) struct Task {
-    shared: Arc<Shared>,
+    namespaces: Vec<Arc<CodeTable>>,
+    shared: Arc<SharedStore>,
     queue: mpsc::UnboundedReceiver<Arc<Code>>,
     refills: JoinSet<()>,
 }
@@ -39,15 +40,19 @@ pub(super) struct Task {
 /// How giving numbers back ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GivenBack {
-    /// How many numbers the store has again.
+    /// How many numbers were returned to the store.
     pub returned: u64,
-    /// How many are lost: somebody else reserved since, or the store could not be asked.
+    /// How many are lost: another node reserved since, or the store failed.
     pub lost: u64,
 }
 
 impl Task {
-    pub(super) fn new(shared: Arc<Shared>, queue: mpsc::UnboundedReceiver<Arc<Code>>) -> Self {
-        Self { shared, queue, refills: JoinSet::new() }
+    pub(super) fn new(
+        namespaces: Vec<Arc<CodeTable>>,
+        shared: Arc<SharedStore>,
+        queue: mpsc::UnboundedReceiver<Arc<Code>>,
+    ) -> Self {
+        Self { namespaces, shared, queue, refills: JoinSet::new() }
     }
 
     /// Runs until `stop` brings the deadline of the release, or its sender is gone.
@@ -59,15 +64,15 @@ impl Task {
         let prepared = tokio::select! {
             biased;
             deadline = &mut stop => return self.stop(deadline.ok()).await,
-            prepared = prepare(&self.shared) => prepared,
+            prepared = self.prepare() => prepared,
         };
         if let Err(errors) = prepared {
-            // Nobody may be listening.
+            // The receiver may be gone.
             let _ = failed.send(errors);
-            return self.stop((&mut stop).await.ok()).await;
+            return self.stop(stop.await.ok()).await;
         }
-        // Codes that nobody asked for yet have their first block early.
-        for code in self.shared.namespaces.iter().flat_map(|namespace| namespace.all()) {
+        // Every code gets its first block before it is asked for.
+        for code in self.namespaces.iter().flat_map(|codes| codes.all()) {
             code.cursor.ask();
         }
         loop {
@@ -76,178 +81,165 @@ impl Task {
                 deadline = &mut stop => return self.stop(deadline.ok()).await,
                 Some(_) = self.refills.join_next() => {}
                 Some(code) = self.queue.recv(), if self.refills.len() < SERVED_AT_A_TIME => {
-                    self.refills.spawn(serve(Arc::clone(&self.shared), code));
+                    self.refills.spawn(serve(code));
                 }
             }
         }
     }
 
-    /// Seals every code; within the deadline, if there is one, gives back what is unused.
+    /// Creates tables, records and codes, however often the store fails.
+    async fn prepare(&self) -> Result<(), Vec<KeeperError>> {
+        let mut conflicts = Vec::new();
+        for codes in &self.namespaces {
+            let mut failures = 0;
+            loop {
+                match prepare_namespace(&codes.namespace).await {
+                    Ok(()) => break,
+                    Err(KeeperError::Store(error)) if !error.is_permanent() => {
+                        store_failed(&codes.namespace, &error);
+                        let pause = self.shared.random().back_off(&mut failures);
+                        sleep(pause).await;
+                    }
+                    // Other namespaces may conflict, too; all are reported together.
+                    Err(conflict @ KeeperError::Layout(_)) => {
+                        conflicts.push(conflict);
+                        break;
+                    }
+                    Err(permanent) => return Err(vec![permanent]),
+                }
+            }
+        }
+        if !conflicts.is_empty() {
+            return Err(conflicts);
+        }
+        self.shared.report.send_modify(|report| (report.prepared, report.failing) = (true, None));
+        Ok(())
+    }
+
+    /// Seals every code; within the deadline, if there is one, gives unused numbers back.
     async fn stop(mut self, deadline: Option<Instant>) -> GivenBack {
-        let Some(deadline) = deadline else { return GivenBack::default() };
+        let mut given_back = GivenBack::default();
+        let Some(deadline) = deadline else { return given_back };
         self.queue.close();
-        // A reservation that is under way would be lost.
+        // A reservation that is aborted loses its numbers.
         let ended = async { while self.refills.join_next().await.is_some() {} };
         let half = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
         let _ = timeout_at(half, ended).await;
         self.refills.abort_all();
 
-        let mut given_back = GivenBack::default();
         let mut returning = JoinSet::new();
-        for namespace in &self.shared.namespaces {
-            for code in namespace.seal() {
-                let (give_back, lost) = code.cursor.seal();
-                code.set_trouble(Some(Trouble::ShuttingDown));
-                given_back.lost += lost;
-                let Some(give_back) = give_back else { continue };
-                let (shared, namespace) = (Arc::clone(&self.shared), Arc::clone(namespace));
-                while returning.len() >= SERVED_AT_A_TIME {
-                    count(&mut given_back, returning.join_next().await);
-                }
-                returning.spawn(async move {
-                    let returned = give(&shared, &namespace, &code, give_back);
-                    let is_back = timeout_at(deadline, returned).await.unwrap_or(false);
-                    (give_back.count, is_back)
-                });
+        for code in self.namespaces.iter().flat_map(|codes| codes.seal()) {
+            let (unused, lost) = code.cursor.seal();
+            code.set_reason(Some(UnavailableReason::ShuttingDown));
+            given_back.lost += lost;
+            let Some(unused) = unused else { continue };
+            if returning.len() >= SERVED_AT_A_TIME {
+                note_returned(&mut given_back, &mut returning).await;
             }
+            returning.spawn(async move {
+                let returned = timeout_at(deadline, give_back(&code, unused)).await;
+                (unused.count, returned.unwrap_or(false))
+            });
         }
         while !returning.is_empty() {
-            count(&mut given_back, returning.join_next().await);
+            note_returned(&mut given_back, &mut returning).await;
         }
         given_back
     }
 }
 
-fn count(
-    given_back: &mut GivenBack,
-    returned: Option<Result<(u64, bool), tokio::task::JoinError>>,
-) {
-    match returned {
+/// Waits for one give-back, and counts its numbers.
+async fn note_returned(given_back: &mut GivenBack, returning: &mut JoinSet<(u64, bool)>) {
+    match returning.join_next().await {
         Some(Ok((count, true))) => given_back.returned += count,
         Some(Ok((count, false))) => given_back.lost += count,
-        // How many numbers a panic lost is not known; the panic itself was logged.
+        // How many numbers a panic lost is unknown; the panic itself was logged.
         Some(Err(_)) | None => {}
     }
 }
 
-async fn give(shared: &Shared, namespace: &Namespace, code: &Code, back: GiveBack) -> bool {
-    let GiveBack { from, token, .. } = back;
-    let fresh = shared.fresh_token();
-    let name = &namespace.settings.namespace;
-    let question = shared.store.give_back(name, &code.name, token, from, fresh);
-    let answer = shared.ask(&*namespace.observer, StoreOperation::Reserve, question).await;
-    if let Err(error) = &answer {
-        tracing::warn!(namespace = name, code = code.name, error = with_sources(error), "lost");
+/// Returns whether the store has the numbers again.
+async fn give_back(code: &Code, unused: GiveBack) -> bool {
+    let GiveBack { from, token, .. } = unused;
+    let (namespace, shared) = (&code.namespace, &code.namespace.shared);
+    let fresh = shared.random().fresh_token();
+    let returned = shared.store.give_back(namespace.name(), &code.name, token, from, fresh);
+    let returned = namespace.call(StoreOperation::Reserve, returned).await;
+    if let Err(error) = &returned {
+        let (namespace, error) = (namespace.name(), with_sources(error));
+        tracing::warn!(namespace, code = code.name, error, "give-back failed: numbers lost");
     }
-    answer.unwrap_or(false)
+    returned.unwrap_or(false)
 }
 
-/// Reserves for a code until it has what it needs, however often the store fails. A panic is a
-/// failure, too: what was reserved in vain is lost, never issued twice.
-async fn serve(shared: Arc<Shared>, code: Arc<Code>) {
-    let Some(namespace) = code.namespace.upgrade() else { return };
-    let name = &namespace.settings.namespace;
+/// Reserves for a code until it has what it needs, however often the store fails. A panic counts
+/// as a failure: what was reserved before it is lost, never issued twice.
+async fn serve(code: Arc<Code>) {
+    let (namespace, shared) = (&code.namespace, &code.namespace.shared);
     let mut failures = 0;
     loop {
-        match catch_panic(refill(&shared, &namespace, &code)).await {
+        match catch_panic(refill(&code)).await {
             Ok(Ok(())) => {
                 shared.report.send_if_modified(|report| report.failing.take().is_some());
                 break;
             }
-            Ok(Err(error)) => failed(&shared, name, &error),
+            Ok(Err(error)) => store_failed(namespace, &error),
             Err(panic) => {
                 namespace.observer.step_panicked(KeeperTask::Refill);
-                tracing::error!(namespace = name, code = code.name, panic, "a refill panicked");
-                report_failing(&shared, format!("a defect, which was logged: {panic}"));
+                tracing::error!(
+                    namespace = namespace.name(),
+                    code = code.name,
+                    panic,
+                    "refill panicked"
+                );
+                shared.report_failing(format!("a defect, which was logged: {panic}"));
             }
         }
-        sleep(pause(&shared, &mut failures)).await;
+        let pause = shared.random().back_off(&mut failures);
+        sleep(pause).await;
     }
-    let is_lost = *code.trouble.borrow() == Some(Trouble::StoreLost);
+    let is_lost = *code.reason.borrow() == Some(UnavailableReason::StoreLost);
     if is_lost && code.demand().vanished.is_some() {
-        // A node that is not ready gets no requests, so nobody else asks.
+        // A node that is not ready gets no requests, so no claim asks again.
         sleep(LONGEST_PAUSE).await;
         code.leave_queue();
         code.cursor.ask();
         return;
     }
     code.leave_queue();
-    // Who asked while the block was on its way is not in the queue.
-    if code.trouble.borrow().is_none() && code.cursor.needs_more() {
+    // Claims that asked while the block was on its way were not queued.
+    if code.reason.borrow().is_none() && code.cursor.needs_more() {
         code.cursor.ask();
     }
 }
 
-fn failed(shared: &Shared, namespace: &str, error: &StoreError) {
-    let how = with_sources(error);
-    tracing::warn!(namespace, error = how, "the store fails");
-    report_failing(shared, how);
+fn store_failed(namespace: &Namespace, error: &StoreError) {
+    let error = with_sources(error);
+    tracing::warn!(namespace = namespace.name(), error, "store failed");
+    namespace.shared.report_failing(error);
 }
 
-fn report_failing(shared: &Shared, how: String) {
-    shared.report.send_modify(|report| {
-        let since = report.failing.take().map_or_else(Instant::now, |failing| failing.since);
-        report.failing = Some(Failing { how, since });
-    });
-}
-
-fn pause(shared: &Shared, failures: &mut u32) -> Duration {
-    *failures += 1;
-    shared.pause_after(*failures - 1)
-}
-
-/// Makes tables, records and codes, however often the store fails.
-async fn prepare(shared: &Shared) -> Result<(), Vec<KeeperError>> {
-    let mut conflicts = Vec::new();
-    for namespace in &shared.namespaces {
-        let name = &namespace.settings.namespace;
-        let mut failures = 0;
-        loop {
-            match prepare_namespace(shared, namespace).await {
-                Ok(()) => break,
-                Err(KeeperError::Store(error)) if !error.is_permanent() => {
-                    failed(shared, name, &error);
-                    sleep(pause(shared, &mut failures)).await;
-                }
-                // The others may be wrong, too, and are told together.
-                Err(conflict @ KeeperError::LayoutConflict { .. }) => {
-                    conflicts.push(conflict);
-                    break;
-                }
-                Err(fatal) => return Err(vec![fatal]),
-            }
-        }
-    }
-    if !conflicts.is_empty() {
-        return Err(conflicts);
-    }
-    shared.report.send_modify(|report| (report.prepared, report.failing) = (true, None));
-    Ok(())
-}
-
-async fn prepare_namespace(shared: &Shared, namespace: &Namespace) -> Result<(), KeeperError> {
+async fn prepare_namespace(namespace: &Namespace) -> Result<(), KeeperError> {
+    let Namespace { settings, shared, .. } = namespace;
     let store = &shared.store;
-    let (settings, observer) = (&namespace.settings, &*namespace.observer);
-    let question = store.prepare();
-    for warning in shared.ask(observer, StoreOperation::Prepare, question).await? {
-        tracing::warn!(namespace = settings.namespace, "{warning}");
+    for warning in namespace.call(StoreOperation::Prepare, store.prepare()).await? {
+        tracing::warn!(
+            namespace = settings.namespace,
+            warning,
+            "store may lose acknowledged writes"
+        );
     }
-    let ours = format!("{WORDS}{}", store.segment_table());
-    let record = LayoutRecord::new(&ours, shared.fresh_token(), 0);
-    let question = store.create_record(&settings.namespace, &record);
-    let recorded = shared.ask(observer, StoreOperation::Prepare, question).await?.words;
-    if recorded != ours {
-        let namespace = settings.namespace.clone();
-        return Err(KeeperError::LayoutConflict { namespace, ours, recorded });
-    }
-    let question = store.prepare_segments();
-    shared.ask(observer, StoreOperation::Prepare, question).await?;
-    let new = |(code, spec): (&String, &SegmentSpec)| NewSegment {
-        code: code.clone(),
-        first: spec.first(),
-    };
-    let codes: Vec<NewSegment> = settings.codes.iter().map(new).collect();
-    let question = store.create_segments(&settings.namespace, &codes);
-    shared.ask(observer, StoreOperation::Prepare, question).await?;
-    Ok(())
+    let ours = format!("{RECORD_PREFIX}{}", store.segment_table());
+    let record = LayoutRecord::new(&ours, shared.random().fresh_token(), 0);
+    let recorded = store.create_record(&settings.namespace, &record);
+    let recorded = namespace.call(StoreOperation::Prepare, recorded).await?;
+    LayoutError::check(&settings.namespace, &ours, &recorded.words)?;
+    namespace.call(StoreOperation::Prepare, store.prepare_segments()).await?;
+    let new = settings
+        .codes
+        .iter()
+        .map(|(code, spec)| NewSegment { code: code.clone(), first: spec.first() });
+    let codes: Vec<NewSegment> = new.collect();
+    let created = store.create_segments(&settings.namespace, &codes);
+    Ok(namespace.call(StoreOperation::Prepare, created).await?)
 }

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::{
-    faulty::{Fault, FaultyStore},
+    faulty_store::{Fault, FaultyStore},
     world::{NOW, World, second},
 };
 use crate::{
@@ -17,7 +17,9 @@ use crate::{
         lease::Token,
         preset::Preset,
     },
-    keeper::{Backfill, BackfillError, Keeper, KeeperSettings, NoObserver, Operator, Relaid},
+    keeper::{
+        Backfill, BackfillError, Keeper, KeeperSettings, NoObserver, Operator, RelayoutOutcome,
+    },
     store::{LayoutRecord, MemoryStore, Store},
 };
 
@@ -31,21 +33,20 @@ fn opened(world: &World) -> KeeperSettings {
     KeeperSettings { backfill_from_ms: Some(settings.layout.epoch_ms()), ..settings }
 }
 
-fn backfill(world: &World, settings: KeeperSettings, seed: u64) -> Backfill {
-    let random = Box::new(StdRng::seed_from_u64(seed));
-    Backfill::with_random(settings, world.store.clone(), Arc::new(NoObserver), random)
+fn backfill(world: &World, settings: KeeperSettings) -> Backfill {
+    Backfill::new(settings, world.store.clone(), Arc::new(NoObserver))
 }
 
 /// The numbers that two nodes and one after a restart get of one millisecond.
 #[tokio::test(start_paused = true)]
-async fn a_tick_is_shared_out_among_all_nodes_for_ever() {
+async fn ids_of_a_past_tick_are_shared_among_all_nodes() {
     let world = yitter();
     let node = world.node().await;
-    let (one, two) = (backfill(&world, opened(&world), 1), backfill(&world, opened(&world), 2));
+    let (one, two) = (backfill(&world, opened(&world)), backfill(&world, opened(&world)));
     let at_ms = NOW - 86_400_000;
     let mut ids: Vec<Id> = one.ids("order", 2, at_ms).await.expect("two of five");
     ids.extend(two.ids("order", 2, at_ms).await.expect("four of five"));
-    let restarted = backfill(&world, opened(&world), 3);
+    let restarted = backfill(&world, opened(&world));
     let error = restarted.ids("order", 2, at_ms).await.expect_err("one is left");
     assert!(matches!(error, BackfillError::UsedUp { left: 1, of: 5, .. }), "{error}");
     ids.extend(restarted.ids("order", 1, at_ms).await.expect("the fifth"));
@@ -65,14 +66,15 @@ async fn a_tick_is_shared_out_among_all_nodes_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_past_ticks_of_the_layout_have_such_ids() {
+async fn only_past_ticks_inside_the_layout_have_backfill_ids() {
     let world = yitter();
     let _node = world.node().await;
-    let backfill = backfill(&world, opened(&world), 1);
+    let backfill = backfill(&world, opened(&world));
     let epoch_ms = world.settings().layout.epoch_ms();
     for at_ms in [NOW, NOW + 1, epoch_ms - 1, i64::MIN, i64::MAX] {
         let error = backfill.ids("order", 1, at_ms).await.expect_err("not past");
         assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
+        assert!(!error.to_string().contains("layout.backfill_from"), "{error}");
     }
     for at_ms in [NOW - 1, epoch_ms] {
         backfill.ids("order", 1, at_ms).await.expect("past");
@@ -84,34 +86,34 @@ async fn only_past_ticks_of_the_layout_have_such_ids() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layout_that_reserves_nothing_has_none() {
+async fn layout_without_reserved_sequence_has_no_backfill_ids() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
     let _node = world.node().await;
-    let error = backfill(&world, opened(&world), 1).ids("order", 1, NOW - 1).await;
+    let error = backfill(&world, opened(&world)).ids("order", 1, NOW - 1).await;
     assert!(matches!(error, Err(BackfillError::NotReserved { .. })));
 }
 
 /// Each code's own share and the one of all codes are the same IDs.
 #[tokio::test(start_paused = true)]
-async fn shares_that_were_counted_otherwise_are_not_handed_out_again() {
+async fn backfill_counted_differently_is_refused() {
     let world = yitter();
     let _node = world.node().await;
-    backfill(&world, opened(&world), 1).ids("order", 2, NOW - 1).await.expect("two");
+    backfill(&world, opened(&world)).ids("order", 2, NOW - 1).await.expect("two");
     let mut shared = opened(&world);
     shared.issue.codes_shared = true;
-    let error = backfill(&world, shared, 2).ids("order", 1, NOW - 1).await.expect_err("other");
+    let error = backfill(&world, shared).ids("order", 1, NOW - 1).await.expect_err("other");
     assert!(matches!(error, BackfillError::CountedOtherwise { .. }), "{error}");
     for part in ["codes.shared=false", "codes.shared=true", "table=memory"] {
         assert!(error.to_string().contains(part), "{error}");
     }
-    backfill(&world, opened(&world), 3).ids("order", 3, NOW - 1).await.expect("three");
+    backfill(&world, opened(&world)).ids("order", 3, NOW - 1).await.expect("three");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_loses_ids_and_gives_none_twice() {
+async fn lost_reply_of_a_backfill_loses_ids_and_repeats_none() {
     let world = yitter();
     let _node = world.node().await;
-    let backfill = backfill(&world, opened(&world), 1);
+    let backfill = backfill(&world, opened(&world));
     let at_ms = NOW - 1;
     let first = backfill.ids("order", 1, at_ms).await.expect("one");
     world.store.fail_next(Fault::LostReply);
@@ -124,10 +126,10 @@ async fn a_lost_reply_loses_ids_and_gives_none_twice() {
 
 /// Another system may have issued equal IDs until the namespace began.
 #[tokio::test(start_paused = true)]
-async fn ticks_before_the_first_start_are_refused_unless_they_are_opened() {
+async fn ticks_before_the_first_start_need_backfill_from() {
     let world = yitter();
     let _node = world.node().await;
-    let closed = backfill(&world, world.settings(), 1);
+    let closed = backfill(&world, world.settings());
     for at_ms in [NOW - 86_400_000, NOW - 1, NOW, NOW + 10_000] {
         world.store_clock.set(NOW + 20_000);
         let error = closed.ids("order", 1, at_ms).await.expect_err("before the first start");
@@ -138,18 +140,18 @@ async fn ticks_before_the_first_start_are_refused_unless_they_are_opened() {
     closed.ids("order", 5, NOW + 10_001).await.expect("five");
     let from_ms = NOW - 3_600_000;
     let open = KeeperSettings { backfill_from_ms: Some(from_ms), ..world.settings() };
-    let open = backfill(&world, open, 2);
+    let open = backfill(&world, open);
     open.ids("order", 5, from_ms).await.expect("five");
     let error = open.ids("order", 5, from_ms - 1).await.expect_err("not opened");
     assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
 }
 
-/// The old layout's IDs of the same instants may be equal, so they are not handed out again.
+/// The old layout's IDs of the same instants may be equal, so they are closed.
 #[tokio::test(start_paused = true)]
-async fn after_a_move_to_another_layout_only_later_ticks_have_such_ids() {
+async fn relayout_closes_earlier_ticks() {
     let world = yitter();
     let node = world.node().await;
-    backfill(&world, opened(&world), 1).ids("order", 5, NOW - 1).await.expect("five");
+    backfill(&world, opened(&world)).ids("order", 5, NOW - 1).await.expect("five");
     node.stop().await;
     world.pass(Duration::from_secs(20)).await;
     let spec = LayoutSpec {
@@ -166,19 +168,20 @@ async fn after_a_move_to_another_layout_only_later_ticks_have_such_ids() {
         Box::new(StdRng::seed_from_u64(7)),
     );
     let moved = operator.relayout().await.expect("allowed");
-    assert!(matches!(moved, Relaid::Moved(_)), "{moved:?}");
-    let old = backfill(&world, opened(&world), 2).ids("order", 1, NOW).await;
+    assert!(matches!(moved, RelayoutOutcome::Moved(_)), "{moved:?}");
+    let old = backfill(&world, opened(&world)).ids("order", 1, NOW).await;
     assert!(matches!(old, Err(BackfillError::RecordChanged { .. })));
-    let new = backfill(&world, wider, 3);
+    let new = backfill(&world, wider);
     let before = new.ids("order", 1, NOW).await.expect_err("before the move");
     assert!(matches!(before, BackfillError::OutOfRange { .. }), "{before}");
+    assert!(!before.to_string().contains("layout.backfill_from"), "{before}");
     let since_ms = NOW + 20_000;
     world.pass(Duration::from_secs(1)).await;
     new.ids("order", 10, since_ms).await.expect("ten");
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restored_backup_only_later_ticks_have_such_ids() {
+async fn raise_after_a_restore_closes_earlier_ticks() {
     let world = yitter();
     let node = world.node().await;
     node.stop().await;
@@ -189,10 +192,11 @@ async fn after_a_restored_backup_only_later_ticks_have_such_ids() {
         Box::new(StdRng::seed_from_u64(7)),
     );
     operator.raise(Duration::from_secs(300)).await.expect("raised");
-    let backfill = backfill(&world, opened(&world), 1);
+    let backfill = backfill(&world, opened(&world));
     world.pass(Duration::from_secs(1)).await;
     let before = backfill.ids("order", 1, NOW).await.expect_err("before the backup");
     assert!(matches!(before, BackfillError::OutOfRange { .. }), "{before}");
+    assert!(!before.to_string().contains("layout.backfill_from"), "{before}");
     world.pass(Duration::from_secs(400)).await;
     backfill.ids("order", 5, NOW + 390_000).await.expect("five");
     assert_eq!(
@@ -203,7 +207,7 @@ async fn after_a_restored_backup_only_later_ticks_have_such_ids() {
 
 /// Ticks of the old layout mean nothing in the new one.
 #[tokio::test(start_paused = true)]
-async fn move_to_a_coarser_unit_opens_later_ticks() {
+async fn relayout_to_a_coarser_unit_opens_later_ticks() {
     let fine = LayoutSpec { min_sequence: 5, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
     let world = World::new(fine);
     drop(world.node().await);
@@ -212,9 +216,9 @@ async fn move_to_a_coarser_unit_opens_later_ticks() {
     let mut settings = world.settings();
     settings.layout = coarse.build().expect("valid");
     let moved = world.operator(settings.clone()).relayout().await;
-    assert!(matches!(moved, Ok(Relaid::Moved(_))), "{moved:?}");
+    assert!(matches!(moved, Ok(RelayoutOutcome::Moved(_))), "{moved:?}");
     world.pass(second(60)).await;
-    backfill(&world, settings, 1)
+    backfill(&world, settings)
         .ids("order", 1, NOW + 430_000)
         .await
         .expect("after the move, and past");
@@ -222,7 +226,7 @@ async fn move_to_a_coarser_unit_opens_later_ticks() {
 
 /// A request for a past time that slept through a restore and its `raise`.
 #[tokio::test(start_paused = true)]
-async fn past_tick_that_was_closed_meanwhile_is_not_handed_out() {
+async fn tick_closed_during_a_backfill_issues_nothing() {
     let clock = Arc::new(ManualClock::new(NOW));
     let memory = MemoryStore::with_own_clock(clock.clone());
     // Every answer takes a second.
@@ -239,19 +243,16 @@ async fn past_tick_that_was_closed_meanwhile_is_not_handed_out() {
         random(1),
     );
     issuer.leased().await;
-    let backfill = |seed| {
-        let observer = Arc::new(NoObserver);
-        Backfill::with_random(settings.clone(), store.clone(), observer, random(seed))
-    };
+    let backfill = || Backfill::new(settings.clone(), store.clone(), Arc::new(NoObserver));
     let at_ms = NOW - 86_400_000;
-    let sleeper = backfill(2);
+    let sleeper = backfill();
     sleeper.ids("order", 1, at_ms - 1).await.expect("it is prepared");
     let backup = store.backup();
-    let before = backfill(3).ids("order", 5, at_ms).await.expect("five before the restore");
+    let before = backfill().ids("order", 5, at_ms).await.expect("five before the restore");
     let live = store.backup();
     store.put_back(backup);
     let mut operator =
-        Operator::with_random(settings.clone(), store.clone(), clock.clone(), random(4));
+        Operator::with_random(settings.clone(), store.clone(), clock.clone(), random(2));
     // As slow as the store is, a machine's clock is within the skew of the store's.
     operator.raise(second(300)).await.expect("raised");
     let raised = store.backup();
@@ -266,13 +267,13 @@ async fn past_tick_that_was_closed_meanwhile_is_not_handed_out() {
 
 /// As an earlier version wrote it.
 #[tokio::test(start_paused = true)]
-async fn past_ticks_are_closed_where_the_record_has_no_first_tick() {
+async fn record_without_first_tick_closes_past_ticks() {
     let world = yitter();
     let settings = world.settings();
     // As migration 0003, or a node of the earlier version, leaves it.
     let mut record = LayoutRecord::new(settings.layout.words(), Token::UNUSED, 0);
     record.complete = vec![settings.layout.reserved_key()];
     world.store.create_record("default", &record).await.expect("up");
-    let ids = backfill(&world, settings, 1).ids("order", 1, NOW - 86_400_000).await;
+    let ids = backfill(&world, settings).ids("order", 1, NOW - 86_400_000).await;
     assert!(ids.is_err(), "{ids:?}");
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{
-    faulty::Fault,
+    faulty_store::Fault,
     world::{NOW, Node, World, second},
 };
 use crate::{
@@ -11,7 +11,9 @@ use crate::{
         layout::{LayoutSpec, TimeUnit},
         lease::{RowExpiry, RowWrite, Token},
     },
-    keeper::{IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RollbackAction, Trouble},
+    keeper::{
+        IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RollbackAction, UnavailableReason,
+    },
     store::Store,
 };
 
@@ -27,8 +29,25 @@ async fn settled(world: &World, change: impl FnOnce(&mut KeeperSettings)) -> Nod
     node
 }
 
+/// The mark is at most a window and the skew ahead of the store's clock.
+async fn assert_mark_within_window(world: &World, node: &Node) {
+    let layout = node.issuer.layout();
+    let mark = world.row(node.worker()).await.marks.iter().max().expect("two lanes");
+    let ahead_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - world.store_clock.now_ms();
+    assert!(ahead_ms <= 310_000, "{ahead_ms}");
+}
+
+/// The node moves to lane 1 and issues there.
+async fn assert_rotates_once(world: &World, node: &Node) {
+    world.issue(node, "order", 1).await;
+    world.pass(second(5)).await;
+    world.issue(node, "order", 1).await;
+    assert_eq!(node.lane(), 1);
+    assert_eq!(node.events.rollbacks(), [RollbackAction::Held, RollbackAction::Rotated]);
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_small_step_back_is_held() {
+async fn small_rollback_is_held() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     node.clock.step(-900);
@@ -41,7 +60,7 @@ async fn a_small_step_back_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_big_step_back_rotates_to_another_lane_without_a_refused_claim() {
+async fn large_rollback_rotates_without_refusing_claims() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     let worker = node.worker();
@@ -63,7 +82,7 @@ async fn a_big_step_back_rotates_to_another_lane_without_a_refused_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_no_lane_is_past_another_worker_is_taken_and_the_old_row_given_back() {
+async fn rollback_without_a_usable_lane_swaps_the_worker_and_releases_the_row() {
     for (bits, policy) in [(0, RollbackPolicy::Rotate), (1, RollbackPolicy::Swap)] {
         let world = world(bits);
         let node = settled(&world, |settings| settings.issue.rollback = policy).await;
@@ -83,7 +102,7 @@ async fn where_no_lane_is_past_another_worker_is_taken_and_the_old_row_given_bac
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nothing_is_to_be_had_claims_are_refused_until_the_clock_caught_up() {
+async fn rollback_without_lane_or_worker_refuses_claims_until_the_clock_caught_up() {
     for (bits, policy) in [(0, RollbackPolicy::Rotate), (1, RollbackPolicy::Wait)] {
         let world = world(bits);
         let node = settled(&world, |settings| {
@@ -92,7 +111,7 @@ async fn where_nothing_is_to_be_had_claims_are_refused_until_the_clock_caught_up
         })
         .await;
         node.clock.step(-20_000);
-        // Holding may go on until the keeper has found out that nothing is to be had.
+        // Holding may go on until the keeper has found out that no other lane or worker is free.
         let _ = node.issuer.next_ids("order", 1).await;
         world.pass(second(1)).await;
         let refused = node.issuer.next_id("order").await.expect_err("refused");
@@ -103,19 +122,19 @@ async fn where_nothing_is_to_be_had_claims_are_refused_until_the_clock_caught_up
             ),
             "{refused:?}"
         );
-        assert_eq!(node.status().trouble, Some(Trouble::ClockWentBack));
+        assert_eq!(node.status().reason, Some(UnavailableReason::ClockWentBack));
         assert!(!node.status().is_issuing());
         let actions = node.events.rollbacks();
         assert_eq!(actions.iter().filter(|action| **action == RollbackAction::Refused).count(), 1);
         world.pass(second(22)).await;
         world.issue(&node, "order", 10).await;
         world.pass(second(5)).await;
-        assert_eq!(node.status().trouble, None);
+        assert_eq!(node.status().reason, None);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn rollbacks_in_a_row_find_lanes_whose_marks_were_lowered() {
+async fn consecutive_rollbacks_use_lanes_with_lowered_marks() {
     let world = world(1);
     let node = settled(&world, |settings| settings.max_worker = 1).await;
     for round in 0..6 {
@@ -131,14 +150,17 @@ async fn rollbacks_in_a_row_find_lanes_whose_marks_were_lowered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_jump_forward_burns_nothing_and_is_harmless_when_it_is_mended() {
+async fn forward_jump_beyond_the_window_leaves_the_marks_alone() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     let mark = world.row(node.worker()).await.marks[0];
     node.clock.step(3_600_000);
     let refused = node.issuer.next_id("order").await.expect_err("beyond the limit");
     assert!(
-        matches!(refused, IssueError::NoLease { trouble: Trouble::ClockAhead(3_600_000), .. }),
+        matches!(
+            refused,
+            IssueError::NoLease { reason: UnavailableReason::ClockAhead(3_600_000), .. }
+        ),
         "{refused:?}"
     );
     world.pass(second(60)).await;
@@ -147,12 +169,12 @@ async fn a_jump_forward_burns_nothing_and_is_harmless_when_it_is_mended() {
     node.clock.step(-3_600_000);
     world.issue(&node, "order", 10).await;
     world.pass(second(5)).await;
-    assert_eq!((node.lane(), node.status().trouble.clone()), (0, None));
+    assert_eq!((node.lane(), node.status().reason.clone()), (0, None));
     assert_eq!(node.events.rollbacks(), []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_jump_inside_the_window_is_issued_under_and_survives_the_way_back() {
+async fn forward_jump_inside_the_window_keeps_issuing_there_and_back() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     node.clock.step(60_000);
@@ -166,13 +188,13 @@ async fn a_jump_inside_the_window_is_issued_under_and_survives_the_way_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_clock_is_ahead_of_the_store_gets_no_lease_until_it_is_mended() {
+async fn node_ahead_of_the_store_gets_no_lease_until_corrected() {
     let world = world(1);
     world.store_clock.step(-11_000);
     let node = world.start(world.settings());
     node.clock.step(11_000);
     world.pass(second(5)).await;
-    assert_eq!(node.status().trouble, Some(Trouble::ClockAhead(11_000)));
+    assert_eq!(node.status().reason, Some(UnavailableReason::ClockAhead(11_000)));
     let status = node.status();
     assert!((10_900..=11_000).contains(&status.clock_ahead_ms), "{}", status.clock_ahead_ms);
     node.clock.step(-11_000);
@@ -181,7 +203,7 @@ async fn a_node_whose_clock_is_ahead_of_the_store_gets_no_lease_until_it_is_mend
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_store_clock_is_ridden_out() {
+async fn wrong_store_clock_does_not_stop_issuing() {
     for step in [-3_600_000, 3_600_000] {
         let world = world(1);
         let node = settled(&world, |_| {}).await;
@@ -195,7 +217,7 @@ async fn a_wrong_store_clock_is_ridden_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_stays_ahead_is_believed_after_a_window_where_the_store_has_it_too() {
+async fn clock_ahead_for_a_window_is_trusted_if_the_store_agrees() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     node.clock.step(3_600_000);
@@ -203,11 +225,11 @@ async fn a_clock_that_stays_ahead_is_believed_after_a_window_where_the_store_has
     world.store_clock.step(3_600_000);
     world.pass(second(120)).await;
     world.issue(&node, "order", 10).await;
-    assert_eq!(node.status().trouble, None);
+    assert_eq!(node.status().reason, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_before_the_epoch_is_named_and_waited_for() {
+async fn clock_before_the_epoch_is_reported_and_waited_for() {
     let world = world(1);
     let node = world.start(world.settings());
     node.clock.set(0);
@@ -217,7 +239,7 @@ async fn a_clock_before_the_epoch_is_named_and_waited_for() {
         matches!(
             refused,
             IssueError::Refused(ClaimError::ClockOutOfRange { .. })
-                | IssueError::NoLease { trouble: Trouble::ClockOutOfRange, .. }
+                | IssueError::NoLease { reason: UnavailableReason::ClockOutOfRange, .. }
         ),
         "{refused:?}"
     );
@@ -226,26 +248,23 @@ async fn a_clock_before_the_epoch_is_named_and_waited_for() {
     world.issue(&node, "order", 1).await;
 }
 
-/// The settled renewal is as old as its write: what the clock did since is still seen.
-/// The step falls between the question to the store and its answer.
+/// The step falls between the request to the store and its reply.
 #[tokio::test(start_paused = true)]
-async fn a_jump_ahead_during_a_survey_does_not_burn_the_future() {
+async fn forward_jump_during_a_survey_does_not_raise_the_mark() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     world.store.step_during_survey(&node.clock, 7_200_000);
     world.pass(second(100)).await;
     assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::ClockAhead) > 0);
-    let layout = node.issuer.layout();
-    let mark = world.row(node.worker()).await.marks.iter().max().expect("two lanes");
-    let ahead_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - world.store_clock.now_ms();
-    assert!(ahead_ms <= 310_000, "{ahead_ms}");
+    assert_mark_within_window(&world, &node).await;
     node.clock.step(-7_200_000);
     world.pass(second(5)).await;
     world.issue(&node, "order", 10).await;
 }
 
+/// The settled renewal is as old as its write: a later step of the clock is noticed.
 #[tokio::test(start_paused = true)]
-async fn a_jump_ahead_before_a_renewal_is_settled_does_not_burn_the_future() {
+async fn forward_jump_before_a_renewal_is_settled_does_not_raise_the_mark() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     world.store.fail_next(Fault::LostReply);
@@ -255,15 +274,12 @@ async fn a_jump_ahead_before_a_renewal_is_settled_does_not_burn_the_future() {
     node.clock.step(3_600_000);
     world.store.set_down(false);
     world.pass(second(10)).await;
-    let layout = node.issuer.layout();
-    let mark = world.row(node.worker()).await.marks[0];
-    let ahead_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - world.store_clock.now_ms();
-    assert!(ahead_ms <= 310_000, "{ahead_ms}");
-    assert_eq!(node.status().trouble, Some(Trouble::ClockAhead(3_600_000)));
+    assert_mark_within_window(&world, &node).await;
+    assert_eq!(node.status().reason, Some(UnavailableReason::ClockAhead(3_600_000)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rotation_that_a_late_renewal_refused_is_tried_again_and_reported_once() {
+async fn rotation_refused_by_a_late_renewal_is_retried_and_reported_once() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     world.store.fail_next(Fault::Late);
@@ -271,15 +287,11 @@ async fn a_rotation_that_a_late_renewal_refused_is_tried_again_and_reported_once
     world.issue(&node, "order", 1).await;
     node.clock.step(-60_000);
     world.store.fail_next(Fault::AfterLate);
-    world.issue(&node, "order", 1).await;
-    world.pass(second(5)).await;
-    world.issue(&node, "order", 1).await;
-    assert_eq!(node.lane(), 1);
-    assert_eq!(node.events.rollbacks(), [RollbackAction::Held, RollbackAction::Rotated]);
+    assert_rotates_once(&world, &node).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_of_a_row_that_was_taken_leases_another_one() {
+async fn rotation_of_a_taken_row_leases_another_one() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     let worker = node.worker();
@@ -303,33 +315,29 @@ async fn rotation_of_a_row_that_was_taken_leases_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_of_a_row_that_vanished_reports_a_lost_store() {
+async fn rotation_of_a_vanished_row_reports_store_lost() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     world.store.lose_row(&world.scope(), node.worker());
     node.clock.step(-120_000);
     world.issue(&node, "order", 100).await;
     world.pass(second(1)).await;
-    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
     assert_eq!(node.lane(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_that_arrived_late_is_reported_once() {
+async fn late_rotation_is_reported_once() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     node.clock.step(-60_000);
     world.store.fail_next(Fault::AfterLate);
     world.store.fail_next(Fault::Late);
-    world.issue(&node, "order", 1).await;
-    world.pass(second(5)).await;
-    world.issue(&node, "order", 1).await;
-    assert_eq!(node.lane(), 1);
-    assert_eq!(node.events.rollbacks(), [RollbackAction::Held, RollbackAction::Rotated]);
+    assert_rotates_once(&world, &node).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn clock_that_caught_up_to_what_is_held_moves_nothing() {
+async fn clock_caught_up_within_hold_keeps_the_lane() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     node.clock.step(-1_001);
@@ -343,7 +351,7 @@ async fn clock_that_caught_up_to_what_is_held_moves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lease_under_a_clock_that_stays_ahead_is_given_back_after_a_window() {
+async fn lease_is_released_after_a_window_with_the_clock_ahead() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     let worker = node.worker();

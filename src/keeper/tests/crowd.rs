@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use rand::{SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
 
-use super::{faulty::FaultyStore, world::NOW};
+use super::{faulty_store::FaultyStore, world::NOW};
 use crate::{
     core::{
         clock::ManualClock,
@@ -20,7 +20,7 @@ const LATENCY: Duration = Duration::from_millis(10);
 
 /// In simulated time: all read the same rows at the same moments, and each answer takes 10 ms.
 #[tokio::test(start_paused = true)]
-async fn a_thousand_nodes_have_their_rows_within_three_seconds_and_few_conflicts() {
+async fn thousand_nodes_lease_within_three_seconds_with_few_conflicts() {
     let clock = Arc::new(ManualClock::new(NOW));
     let memory = MemoryStore::with_own_clock(clock.clone());
     let store = Arc::new(FaultyStore::new(memory).with_latency(LATENCY));

@@ -1,17 +1,17 @@
 //! A store shows writes before they are durable, and crashes.
 
 use super::{
-    faulty::Fault,
+    faulty_store::Fault,
     world::{second, world},
 };
 use crate::{
     core::layout::{LayoutSpec, TimeUnit},
-    keeper::{Freed, LeaseOperation, LeaseOutcome, Relaid, Trouble},
+    keeper::{LeaseOperation, LeaseOutcome, RelayoutOutcome, UnavailableReason, WorkerRelease},
     store::Store,
 };
 
 #[tokio::test(start_paused = true)]
-async fn renewal_that_is_only_visible_raises_no_limit() {
+async fn visible_renewal_raises_no_limit() {
     let world = world();
     let holder = world.start(world.only(5));
     holder.issuer.leased().await;
@@ -37,7 +37,7 @@ async fn renewal_that_is_only_visible_raises_no_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquire_that_is_only_visible_issues_nothing() {
+async fn visible_acquire_issues_nothing() {
     let world = world();
     world.store.hang_the_log();
     let node = world.start(world.only(5));
@@ -50,7 +50,7 @@ async fn acquire_that_is_only_visible_issues_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_that_is_only_visible_keeps_the_old_lane() {
+async fn visible_rotation_keeps_the_old_lane() {
     let world = world();
     let node = world.node().await;
     world.pass(second(5)).await;
@@ -70,7 +70,7 @@ async fn rotation_that_is_only_visible_keeps_the_old_lane() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crash_of_the_store_costs_a_node_at_most_its_row() {
+async fn store_crash_costs_a_node_at_most_its_row() {
     let world = world();
     let node = world.node().await;
     world.store.hang_the_log();
@@ -81,11 +81,11 @@ async fn crash_of_the_store_costs_a_node_at_most_its_row() {
         world.pass(second(5)).await;
         world.issue(&node, "order", 100).await;
     }
-    assert_eq!(node.status().trouble, None);
+    assert_eq!(node.status().reason, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn release_by_an_operator_is_reported_once_it_is_durable() {
+async fn operator_release_is_reported_once_durable() {
     let world = world();
     let holder = world.start(world.only(3));
     holder.issuer.leased().await;
@@ -97,11 +97,11 @@ async fn release_by_an_operator_is_reported_once_it_is_durable() {
     world.store.forgive();
     // Free already, so nothing is left to do.
     let again = world.operator(world.settings()).release(3).await;
-    assert!(matches!(again, Ok(Freed::WasFree(_))), "{again:?}");
+    assert!(matches!(again, Ok(WorkerRelease::AlreadyFree(_))), "{again:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn move_of_the_layout_ends_with_acknowledged_writes() {
+async fn relayout_ends_with_acknowledged_writes() {
     let world = world();
     drop(world.node().await);
     let spec = LayoutSpec {
@@ -115,44 +115,44 @@ async fn move_of_the_layout_ends_with_acknowledged_writes() {
     operator.relayout().await.expect_err("no write is acknowledged");
     world.store.forgive();
     world.store.crash();
-    assert!(matches!(operator.relayout().await, Ok(Relaid::Moved(_))));
+    assert!(matches!(operator.relayout().await, Ok(RelayoutOutcome::Moved(_))));
     let record = world.store.read_record("default").await.expect("up").expect("a record");
     assert_eq!(record.words, settings.layout.words());
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_store_is_looked_at_again_and_the_same_lease_goes_on() {
+async fn lease_continues_once_the_lost_store_is_back() {
     let world = world();
     let node = world.node().await;
     world.pass(second(5)).await;
     let worker = node.worker();
     world.store.wipe(true);
     world.pass(second(60)).await;
-    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
     world.store.wipe(false);
     world.pass(second(6)).await;
-    assert_eq!(node.status().trouble, None);
+    assert_eq!(node.status().reason, None);
     assert_eq!(node.worker(), worker);
     world.pass(second(300)).await;
     world.issue(&node, "order", 100).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreign_reading_of_the_record_ends_no_node() {
+async fn node_recovers_from_a_foreign_record() {
     let world = world();
     let node = world.node().await;
     world.pass(second(5)).await;
     let words = world.swap_words("another layout").await;
     world.pass(second(60)).await;
-    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
     world.swap_words(&words).await;
     world.pass(second(6)).await;
-    assert_eq!(node.status().trouble, None);
+    assert_eq!(node.status().reason, None);
     world.issue(&node, "order", 10).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_and_records_are_born_with_random_tokens() {
+async fn new_rows_and_records_have_random_tokens() {
     let one = world();
     let _node = one.node().await;
     let tokens = |rows: Vec<crate::store::ListedRow>| -> std::collections::HashSet<String> {
@@ -167,7 +167,7 @@ async fn rows_and_records_are_born_with_random_tokens() {
 
 /// A swap that was prepared for a row before the store was emptied and filled again.
 #[tokio::test(start_paused = true)]
-async fn swap_prepared_for_a_row_that_was_created_again_is_refused() {
+async fn swap_prepared_before_a_row_was_recreated_is_refused() {
     let world = world();
     world.store.fail_next(Fault::Late);
     let node = world.start(world.only(5));

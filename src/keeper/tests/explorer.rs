@@ -16,7 +16,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    faulty::{Fault, FaultyStore},
+    faulty_store::{Fault, FaultyStore},
     world::NOW,
 };
 use crate::{
@@ -27,8 +27,8 @@ use crate::{
         layout::{LayoutSpec, TimeUnit},
     },
     keeper::{
-        Issuer, KeeperSettings, LeaseTimes, NoObserver, Operator, panics::catch_panic, parts,
-        task::Task,
+        Issuer, KeeperSettings, LeaseTimes, NoObserver, Operator, panics::catch_panic, task::Task,
+        task_and_issuer,
     },
     store::{MemoryStore, Store},
 };
@@ -196,7 +196,13 @@ impl Scene {
         seed: u64,
     ) -> (Task, Issuer) {
         let random = Box::new(StdRng::seed_from_u64(seed));
-        parts(settings.clone(), store.clone(), clock.clone(), Arc::new(NoObserver), random)
+        task_and_issuer(
+            settings.clone(),
+            store.clone(),
+            clock.clone(),
+            Arc::new(NoObserver),
+            random,
+        )
     }
 
     /// Decides the swaps of the node, and no others.
@@ -266,7 +272,7 @@ impl Scene {
 
     /// What must hold after each step.
     fn check(&mut self) -> Result<(), String> {
-        let used = self.task.context.shared.generator.grant();
+        let used = self.task.leases.state.generator.grant();
         if let Some(held) = &self.task.held {
             if !used.as_ref().is_some_and(|used| Arc::ptr_eq(used, &held.grant)) {
                 return Err("the generator's grant is not the held one".into());
@@ -302,7 +308,7 @@ impl Scene {
     fn issue(&mut self) -> Result<(), String> {
         let nodes = std::iter::once(&self.issuer).chain(self.rival.iter().map(|(_, node)| node));
         for issuer in nodes {
-            let claim = issuer.shared.generator.claim("order", 3);
+            let claim = issuer.state.generator.claim("order", 3);
             for id in claim.into_iter().flat_map(|claim| claim.ids) {
                 if !self.issued.insert(id) {
                     return Err(format!("{id} was issued twice"));
@@ -405,7 +411,7 @@ mod planted {
     }
 
     #[test]
-    fn row_that_is_left_and_touches_the_generator_is_found() {
+    fn releasing_row_that_touches_the_generator_is_found() {
         finds(Bug::LeavingTouchesGenerator, &WORKERS);
     }
 

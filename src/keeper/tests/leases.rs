@@ -9,7 +9,9 @@ use crate::{
         layout::{LayoutSpec, TimeUnit},
         lease::{Marks, RowExpiry, RowWrite, Token},
     },
-    keeper::{IssueError, KeeperError, LeaseOperation, LeaseOutcome, Trouble},
+    keeper::{
+        IssueError, KeeperError, LayoutError, LeaseOperation, LeaseOutcome, UnavailableReason,
+    },
     store::{NewRows, Scope, Store, StoreError},
 };
 
@@ -18,7 +20,7 @@ fn milliseconds() -> LayoutSpec {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_lease_is_short_and_grows_to_the_window_with_the_first_renewal() {
+async fn first_renewal_extends_the_lease_to_the_window() {
     let world = World::new(milliseconds());
     let node = world.node().await;
     assert_eq!((node.status().workers_held, node.status().workers_free), (1, 510));
@@ -33,11 +35,11 @@ async fn the_first_lease_is_short_and_grows_to_the_window_with_the_first_renewal
     let row = world.row(node.worker()).await;
     assert!(!row.free && row.holder == "the same for all");
     let status = node.status();
-    assert_eq!((status.workers_held, status.workers_free, status.trouble), (1, 510, None));
+    assert_eq!((status.workers_held, status.workers_free, status.reason), (1, 510, None));
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_nodes_with_one_holder_get_workers_of_their_own() {
+async fn nodes_with_the_same_holder_get_distinct_workers() {
     let world = World::new(milliseconds());
     let mut nodes = Vec::new();
     for _ in 0..50 {
@@ -55,15 +57,14 @@ async fn many_nodes_with_one_holder_get_workers_of_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_taken_row_is_noticed_and_its_range_is_used_up_meanwhile() {
+async fn node_whose_row_was_taken_uses_up_its_range_and_leases_another() {
     let spec = LayoutSpec { rollback_bits: 0, ..milliseconds() };
     let world = World::new(spec);
     let change = |settings: &mut crate::keeper::KeeperSettings| settings.max_worker = 2;
     let paused = world.node_with(change).await;
     world.pass(second(5)).await;
     let other = world.node_with(change).await;
-    // Everything but the first node goes on: it is stopped, its row expires and is taken by
-    // somebody who waited for it.
+    // The first node is paused: its row expires and is taken by a node that waited for it.
     let row = world.row(paused.worker()).await;
     let mut write = crate::core::lease::RowWrite {
         token: crate::core::lease::Token::from_bits(77),
@@ -75,7 +76,7 @@ async fn a_taken_row_is_noticed_and_its_range_is_used_up_meanwhile() {
     let scope = crate::store::Scope::new("default", paused.issuer.layout(), 1, 2);
     assert!(world.store.swap(&scope, row.worker, row.token, &write).await.expect("up"));
     let taken = row.marks[0];
-    // The dispossessed still issues below the mark that the taker started at.
+    // The former holder still issues below the mark where the new one began.
     for _ in 0..20 {
         world.pass(second(2)).await;
         for id in world.issue(&paused, "order", 50).await {
@@ -83,12 +84,12 @@ async fn a_taken_row_is_noticed_and_its_range_is_used_up_meanwhile() {
             assert!(paused.issuer.layout().first_position(fields.tick) < taken);
         }
     }
-    assert!(matches!(paused.status().trouble, Some(Trouble::NoFreeWorker { .. })));
-    // When the other leaves, the dispossessed gets its row.
+    assert!(matches!(paused.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
+    // When the other node stops, the former holder leases its row.
     let worker = other.worker();
     other.stop().await;
     world.pass(second(10)).await;
-    assert_eq!((paused.worker(), paused.status().trouble.clone()), (worker, None));
+    assert_eq!((paused.worker(), paused.status().reason.clone()), (worker, None));
     world.issue(&paused, "order", 50).await;
     write.token = crate::core::lease::Token::from_bits(78);
     assert!(
@@ -101,7 +102,7 @@ async fn a_taken_row_is_noticed_and_its_range_is_used_up_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn seven_nodes_fill_three_bits_and_the_eighth_waits_for_one_to_leave() {
+async fn node_waits_while_every_worker_is_held() {
     let world = World::new(LayoutSpec { worker_bits: 3, ..milliseconds() });
     let mut nodes = Vec::new();
     for _ in 0..7 {
@@ -110,8 +111,9 @@ async fn seven_nodes_fill_three_bits_and_the_eighth_waits_for_one_to_leave() {
     let eighth = world.start(world.settings());
     world.pass(second(1)).await;
     let refused = eighth.issuer.next_id("order").await.expect_err("all workers are held");
-    let IssueError::NoLease { trouble: Trouble::NoFreeWorker { retry_after_seconds }, .. } =
-        refused
+    let IssueError::NoLease {
+        reason: UnavailableReason::NoFreeWorker { retry_after_seconds }, ..
+    } = refused
     else {
         panic!("{refused:?}")
     };
@@ -124,7 +126,7 @@ async fn seven_nodes_fill_three_bits_and_the_eighth_waits_for_one_to_leave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crashed_nodes_row_is_free_after_the_ttl_on_a_lane_whose_mark_is_past() {
+async fn row_of_a_crashed_node_is_leased_after_the_ttl_on_a_past_lane() {
     let world = World::new(milliseconds());
     let only = |settings: &mut crate::keeper::KeeperSettings| settings.max_worker = 1;
     let crashed = world.node_with(only).await;
@@ -144,7 +146,7 @@ async fn a_crashed_nodes_row_is_free_after_the_ttl_on_a_lane_whose_mark_is_past(
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_previous_row_is_preferred_when_that_is_wanted() {
+async fn prefer_previous_takes_the_former_row() {
     let world = World::new(milliseconds());
     let prefer = |settings: &mut crate::keeper::KeeperSettings| {
         settings.prefer_previous = true;
@@ -163,21 +165,23 @@ async fn the_previous_row_is_preferred_when_that_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_layout_does_not_join() {
+async fn node_with_another_layout_does_not_join() {
     let world = World::new(milliseconds());
     world.node().await;
     let mut settings = world.settings();
     settings.layout =
         LayoutSpec { timestamp_bits: Some(42), ..milliseconds() }.build().expect("valid");
     let mut other = world.start(settings);
-    let KeeperError::LayoutConflict { ours, recorded, .. } = other.keeper.failed().await else {
+    let KeeperError::Layout(LayoutError::Conflict { ours, recorded, .. }) =
+        other.keeper.failed().await
+    else {
         panic!("a conflict")
     };
     assert!(ours.contains("timestamp=42") && recorded.contains("timestamp=41"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn ranges_of_their_own_are_served_at_once() {
+async fn nodes_with_separate_ranges_lease_at_once() {
     let world = World::new(milliseconds());
     for worker in [1, 2, 300] {
         let node = world.start(world.only(worker));
@@ -188,7 +192,7 @@ async fn ranges_of_their_own_are_served_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_that_are_added_later_begin_beyond_every_possible_lease() {
+async fn rows_added_later_begin_beyond_every_lease() {
     let world = World::new(milliseconds());
     let layout = world.settings().layout;
     let words = layout.words();
@@ -196,7 +200,7 @@ async fn rows_that_are_added_later_begin_beyond_every_possible_lease() {
     world.record("default", &words, &["0/0"]).await;
     let node = world.start(world.settings());
     world.pass(second(2)).await;
-    assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     let mark = world.row(3).await.marks[0];
     assert!(layout.start_of_tick_ms(layout.tick_of(mark)) > super::world::NOW + 310_000);
     // The decision to add them holds for 10 s.
@@ -206,7 +210,7 @@ async fn rows_that_are_added_later_begin_beyond_every_possible_lease() {
 
 /// The only row has a mark in 2099, after a clock that was there.
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_to_come_back_in_decades() {
+async fn retry_after_is_at_most_an_hour() {
     let world = World::new(milliseconds());
     let settings = world.only(1);
     let layout = &settings.layout;
@@ -220,12 +224,12 @@ async fn nobody_is_told_to_come_back_in_decades() {
     assert!(world.store.create_rows(&scope, &new).await.expect("up"));
     let node = world.start(settings);
     world.pass(second(5)).await;
-    let trouble = node.status().trouble;
-    assert_eq!(trouble, Some(Trouble::NoFreeWorker { retry_after_seconds: 3_601 }));
+    let reason = node.status().reason;
+    assert_eq!(reason, Some(UnavailableReason::NoFreeWorker { retry_after_seconds: 3_601 }));
 }
 
 #[tokio::test(start_paused = true)]
-async fn settings_that_contradict_each_other_end_the_keeper() {
+async fn contradictory_settings_fail_the_keeper() {
     let world = World::new(milliseconds());
     let mut settings = world.settings();
     settings.max_worker = 512;
@@ -238,7 +242,7 @@ async fn settings_that_contradict_each_other_end_the_keeper() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_the_limit_refused_wakes_the_keeper_and_is_served() {
+async fn claim_refused_by_the_limit_wakes_the_keeper_and_succeeds() {
     // 2^9 positions in an hour: a lease covers a sixteenth of what is left.
     let spec = LayoutSpec {
         timestamp_bits: Some(45),
@@ -277,7 +281,7 @@ async fn a_claim_that_the_limit_refused_wakes_the_keeper_and_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_day_that_is_restarted_twenty_times_keeps_serving() {
+async fn twenty_restarts_within_a_day_tick_keep_serving() {
     let world = World::new(LayoutSpec { worker_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Day) });
     for restart in 0..20 {
         let node = world.node_with(|settings| settings.max_worker = 1).await;
@@ -292,7 +296,7 @@ async fn a_day_that_is_restarted_twenty_times_keeps_serving() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handles_issue_from_the_same_lease_and_tell_how_much() {
+async fn handles_share_the_lease_and_report_their_ids() {
     let world = World::new(milliseconds());
     let node = world.node().await;
     let mut handle = node.issuer.handle("order").expect("a valid code");
@@ -314,7 +318,7 @@ async fn handles_issue_from_the_same_lease_and_tell_how_much() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_waits_for_a_lease_and_ends_with_it() {
+async fn handle_waits_for_a_lease_and_ends_with_it() {
     let world = World::new(milliseconds());
     let node = world.start(world.settings());
     let mut handle = node.issuer.handle("order").expect("a valid code");
@@ -324,12 +328,12 @@ async fn a_handle_waits_for_a_lease_and_ends_with_it() {
     assert_eq!(handle.try_next_id(), None);
     assert!(matches!(
         handle.next_ids(1).await,
-        Err(IssueError::NoLease { trouble: Trouble::ShuttingDown, .. })
+        Err(IssueError::NoLease { reason: UnavailableReason::ShuttingDown, .. })
     ));
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_with_other_lanes_is_left_alone() {
+async fn row_with_other_lanes_is_skipped() {
     let world = World::new(milliseconds());
     let layout = world.settings().layout;
     world.record("default", &layout.words(), &[]).await;
@@ -345,12 +349,12 @@ async fn row_with_other_lanes_is_left_alone() {
     let node = world.start(world.only(1));
     world.pass(second(1)).await;
     assert_eq!(world.store.swaps.load(Ordering::SeqCst), 0);
-    assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     assert_eq!(node.events.panics(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_without_a_record_end_a_keeper_that_starts() {
+async fn rows_without_a_record_fail_a_starting_keeper() {
     let world = World::new(milliseconds());
     let _node = world.node().await;
     world.store.wipe(true);
@@ -377,7 +381,7 @@ async fn process_that_held_a_lease_adds_no_rows() {
     let lost = other.worker();
     world.store.lose_row(&world.scope(), lost);
     world.pass(second(60)).await;
-    assert!(matches!(node.status().trouble, Some(Trouble::NoFreeWorker { .. })));
+    assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     let rows = world.store.list().await.expect("up");
     assert!(rows.iter().all(|listed| listed.row.worker != lost), "it was added");
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    faulty::Fault,
+    faulty_store::Fault,
     world::{NOW, World, second},
 };
 use crate::{
@@ -11,7 +11,10 @@ use crate::{
         clock::ManualClock,
         layout::{LayoutSpec, TimeUnit},
     },
-    keeper::{Freed, KeeperError, KeeperSettings, Operator, OperatorError, Relaid, Trouble},
+    keeper::{
+        KeeperError, KeeperSettings, LayoutError, Operator, OperatorError, RelayoutOutcome,
+        UnavailableReason, WorkerRelease,
+    },
     store::Store,
 };
 
@@ -42,14 +45,14 @@ async fn words(world: &World) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_released_row_is_taken_above_what_its_holder_may_still_issue() {
+async fn released_row_is_leased_above_its_former_holders_limit() {
     let world = world();
     let holder = world.start(world.only(3));
     holder.issuer.leased().await;
     let mut operator = world.operator(world.settings());
     let limit = world.row(3).await.marks[0];
-    assert!(matches!(operator.release(3).await, Ok(Freed::Released(_))));
-    assert!(matches!(operator.release(3).await, Ok(Freed::WasFree(_))));
+    assert!(matches!(operator.release(3).await, Ok(WorkerRelease::Released(_))));
+    assert!(matches!(operator.release(3).await, Ok(WorkerRelease::AlreadyFree(_))));
     assert_eq!(world.row(3).await.marks[0], limit, "the mark stays");
     let next = world.start(world.only(3));
     next.issuer.leased().await;
@@ -64,14 +67,14 @@ async fn a_released_row_is_taken_above_what_its_holder_may_still_issue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_whose_outcome_is_unknown_is_settled_by_its_own_tokens() {
+async fn operator_release_after_lost_reply_is_settled_by_its_tokens() {
     for fault in [Fault::LostReply, Fault::Late, Fault::NeverArrives] {
         let world = world();
         let _holder = world.start(world.only(3));
         world.pass(second(1)).await;
         world.store.fail_next(fault);
         let freed = world.operator(world.settings()).release(3).await.expect("settled");
-        assert!(matches!(freed, Freed::Released(_)), "{fault:?}");
+        assert!(matches!(freed, WorkerRelease::Released(_)), "{fault:?}");
         assert!(world.row(3).await.free);
         // What was kept back comes too late.
         assert_eq!(world.store.deliver().await, 0, "{fault:?}");
@@ -79,7 +82,7 @@ async fn a_release_whose_outcome_is_unknown_is_settled_by_its_own_tokens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_that_its_holder_renews_meanwhile_is_left_alone() {
+async fn row_renewed_during_a_release_is_not_written() {
     let world = world();
     let node = world.start(world.only(3));
     node.issuer.leased().await;
@@ -93,7 +96,7 @@ async fn a_row_that_its_holder_renews_meanwhile_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn raised_marks_are_beyond_every_lease_and_missing_rows_are_added_there() {
+async fn raise_moves_marks_beyond_every_lease_and_adds_missing_rows() {
     let world = world();
     let node = world.node().await;
     let ids = world.issue(&node, "order", 100).await;
@@ -117,11 +120,11 @@ async fn raised_marks_are_beyond_every_lease_and_missing_rows_are_added_there() 
     operator.raise(WINDOW).await.expect("it may be repeated");
 
     let error = world.operator(larger_by(&world, 0)).raise(WINDOW).await.expect_err("refused");
-    assert!(matches!(error, OperatorError::LayoutConflict { .. }), "{error}");
+    assert!(matches!(error, OperatorError::Layout(LayoutError::Conflict { .. })), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_store_is_filled_beyond_every_lease() {
+async fn raise_fills_an_empty_store_beyond_every_lease() {
     let world = world();
     let raised = world.operator(world.settings()).raise(WINDOW).await.expect("up");
     assert_eq!(raised.rows, 8);
@@ -134,7 +137,7 @@ async fn an_empty_store_is_filled_beyond_every_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_clock_that_is_wrong_decides_nothing() {
+async fn raise_and_relayout_refuse_disagreeing_clocks() {
     let world = world();
     world.node().await;
     let before = words(&world).await;
@@ -152,18 +155,20 @@ async fn a_store_clock_that_is_wrong_decides_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_larger_layout_is_moved_to_under_a_live_node() {
+async fn relayout_succeeds_under_a_live_node() {
     let world = world();
     let old = world.node().await;
     world.pass(second(4)).await;
     let before = world.issue(&old, "order", 100).await;
     let settings = larger_by(&world, 86_400_000);
     let mut operator = world.operator(settings.clone());
-    let Relaid::Moved(moved) = operator.relayout().await.expect("allowed") else { panic!("moved") };
+    let RelayoutOutcome::Moved(moved) = operator.relayout().await.expect("allowed") else {
+        panic!("moved")
+    };
     assert!(moved.largest_old.expect("marks") < moved.smallest_new && !moved.resumed);
     let record = world.store.read_record("default").await.expect("up").expect("a record");
     assert_eq!((record.words, record.complete), (settings.layout.words(), vec!["0/0".into()]));
-    assert_eq!(operator.relayout().await.expect("up"), Relaid::NothingToDo);
+    assert_eq!(operator.relayout().await.expect("up"), RelayoutOutcome::NothingToDo);
 
     let new = world.start(settings);
     new.issuer.leased().await;
@@ -176,13 +181,13 @@ async fn a_larger_layout_is_moved_to_under_a_live_node() {
         world.pass(second(1)).await;
     }
     world.pass(second(330)).await;
-    assert_eq!(old.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(old.status().reason, Some(UnavailableReason::StoreLost));
     assert!(old.issuer.next_id("order").await.is_err(), "the old node stopped at its limit");
     world.issue(&new, "order", 100).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layout_that_is_not_larger_is_refused_and_nothing_is_touched() {
+async fn relayout_to_smaller_ids_is_refused_without_a_write() {
     let world = world();
     let node = world.node().await;
     world.pass(second(4)).await;
@@ -202,7 +207,7 @@ async fn a_layout_that_is_not_larger_is_refused_and_nothing_is_touched() {
     assert_eq!(words(&world).await, before);
     world.pass(second(60)).await;
     world.issue(&node, "order", 10).await;
-    assert_eq!(node.status().trouble, None, "nobody noticed");
+    assert_eq!(node.status().reason, None, "nobody noticed");
     // A clean stop lowers the marks.
     node.stop().await;
     world.pass(second(1)).await;
@@ -211,7 +216,7 @@ async fn a_layout_that_is_not_larger_is_refused_and_nothing_is_touched() {
 
 /// A renewal that was sent before the namespace was being moved arrives in the middle of it.
 #[tokio::test(start_paused = true)]
-async fn marks_that_rise_while_rows_are_fenced_are_judged() {
+async fn marks_raised_during_fencing_are_judged() {
     let world = world();
     let node = world.node().await;
     let before = words(&world).await;
@@ -227,7 +232,7 @@ async fn marks_that_rise_while_rows_are_fenced_are_judged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_that_was_cut_short_keeps_everybody_out_until_it_is_finished() {
+async fn interrupted_relayout_keeps_nodes_out_until_finished() {
     let world = world();
     let node = world.node().await;
     let settings = larger_by(&world, 86_400_000);
@@ -240,19 +245,20 @@ async fn a_move_that_was_cut_short_keeps_everybody_out_until_it_is_finished() {
         assert!(words(&world).await.starts_with("relayout "));
         for settings in [world.settings(), settings.clone()] {
             let error = world.start(settings).keeper.failed().await;
-            assert!(matches!(error, KeeperError::Moving { .. }), "{error}");
+            assert!(matches!(error, KeeperError::Layout(LayoutError::Moving { .. })), "{error}");
             assert!(error.to_string().contains("raindrop workers relayout"), "{error}");
         }
         // Before rows have new marks it can be taken back, afterwards it cannot.
         let taken_back = world.operator(world.settings()).relayout().await;
         if converting {
-            assert!(matches!(taken_back, Err(OperatorError::Moving { .. })));
+            assert!(matches!(taken_back, Err(OperatorError::Layout(LayoutError::Moving { .. }))));
         } else {
-            assert!(matches!(taken_back, Ok(Relaid::TakenBack { .. })));
+            assert!(matches!(taken_back, Ok(RelayoutOutcome::Reverted { .. })));
             assert_eq!(words(&world).await, world.settings().layout.words());
         }
     }
-    let Ok(Relaid::Moved(moved)) = world.operator(settings.clone()).relayout().await else {
+    let Ok(RelayoutOutcome::Moved(moved)) = world.operator(settings.clone()).relayout().await
+    else {
         panic!("finished")
     };
     assert!(moved.resumed);
@@ -264,7 +270,7 @@ async fn a_move_that_was_cut_short_keeps_everybody_out_until_it_is_finished() {
 
 /// An operator that slept while another one finished its work must not undo what nodes did since.
 #[tokio::test(start_paused = true)]
-async fn an_operator_that_wakes_up_after_the_move_changes_nothing() {
+async fn operator_paused_until_after_the_move_changes_nothing() {
     let world = world();
     drop(world.node().await);
     let settings = larger_by(&world, 86_400_000);
@@ -274,7 +280,7 @@ async fn an_operator_that_wakes_up_after_the_move_changes_nothing() {
     world.pass(second(1)).await;
     let clock = world.store_clock.clone();
     let mut awake = Operator::new(settings.clone(), world.store.clone(), clock);
-    assert!(matches!(awake.relayout().await, Ok(Relaid::Moved(moved)) if moved.resumed));
+    assert!(matches!(awake.relayout().await, Ok(RelayoutOutcome::Moved(moved)) if moved.resumed));
     let node = world.start(settings);
     node.issuer.leased().await;
     world.issue(&node, "order", 10).await;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::world::{Node, World};
 use crate::{
     core::layout::{LayoutSpec, TimeUnit},
-    keeper::{LeaseOperation, LeaseOutcome, Trouble},
+    keeper::{LeaseOperation, LeaseOutcome, UnavailableReason},
 };
 
 const OUTAGE: Duration = Duration::from_mins(4);
@@ -22,7 +22,7 @@ async fn until_renewed(world: &World, node: &Node) {
 
 /// With the default settings, and from the worst moment on: just before a renewal is due.
 #[tokio::test(start_paused = true)]
-async fn four_minutes_without_the_store_refuse_no_claim() {
+async fn four_minute_outage_refuses_no_claim() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
     let node = world.node().await;
     // Early in the life of a process, and later.
@@ -44,17 +44,17 @@ async fn four_minutes_without_the_store_refuse_no_claim() {
             world.issue(&node, "order", 20).await;
         }
         assert_eq!(renewals(&node), renewed);
-        assert!(matches!(node.status().trouble, Some(Trouble::StoreUnavailable { .. })));
+        assert!(matches!(node.status().reason, Some(UnavailableReason::StoreUnavailable { .. })));
         world.store.set_down(false);
         until_renewed(&world, &node).await;
         world.pass(STEP).await;
-        assert_eq!(node.status().trouble, None);
+        assert_eq!(node.status().reason, None);
     }
 }
 
 /// What four minutes leave of the window: the test above would notice a lease that is shorter.
 #[tokio::test(start_paused = true)]
-async fn five_minutes_without_the_store_use_the_lease_up() {
+async fn five_minute_outage_uses_up_the_lease() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
     let node = world.node().await;
     until_renewed(&world, &node).await;

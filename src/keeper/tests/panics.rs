@@ -59,7 +59,7 @@ fn start(planted: &Arc<Planted>) -> (SegmentKeeper, SegmentIssuer) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refill_that_panicked_is_reported_and_tried_again() {
+async fn panicked_refill_is_reported_and_retried() {
     let planted = Arc::new(Planted::default());
     let (keeper, issuer) = start(&planted);
     issuer.prepared().await;
@@ -75,12 +75,12 @@ async fn a_refill_that_panicked_is_reported_and_tried_again() {
         assert_eq!(planted.refills_panicked.load(Ordering::SeqCst), round);
     }
     assert!(last > 150, "the blocks that were reserved before the panics are lost");
-    assert_eq!(issuer.status().trouble, None);
+    assert_eq!(issuer.status().reason, None);
     keeper.release(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_segment_task_that_panicked_is_a_failure() {
+async fn panicked_segment_task_fails_the_keeper() {
     let planted = Arc::new(Planted::default());
     planted.in_prepare.store(true, Ordering::SeqCst);
     let (mut keeper, _issuer) = start(&planted);

@@ -1,9 +1,9 @@
-//! What a node makes of a store and a clock that are not what they were.
+//! Nodes whose store or clock has changed.
 
 use std::time::Duration;
 
 use super::{
-    faulty::Fault,
+    faulty_store::Fault,
     world::{NOW, Node, World, second, world},
 };
 use crate::keeper::{Released, RollbackAction};
@@ -44,7 +44,7 @@ async fn rotate_with_lost_reply(world: &World, node: &Node) {
 
 /// A rotation whose reply was lost is not followed by a change of worker.
 #[tokio::test(start_paused = true)]
-async fn settled_rotation_is_enough() {
+async fn settled_rotation_is_not_repeated() {
     let world = world();
     let node = world.node().await;
     let worker = node.worker();
@@ -53,7 +53,7 @@ async fn settled_rotation_is_enough() {
     assert_eq!(node.worker(), worker);
 }
 
-/// Even where no other worker is to be had.
+/// Even if no other worker is free.
 #[tokio::test(start_paused = true)]
 async fn settled_rotation_is_not_reported_as_refused() {
     let world = world();
@@ -63,9 +63,9 @@ async fn settled_rotation_is_not_reported_as_refused() {
     assert!(!node.events.rollbacks().contains(&RollbackAction::Refused));
 }
 
-/// A row that was deleted, and added again by a node that knew that others may have used it.
+/// The row was deleted, and added again beyond every lease.
 #[tokio::test(start_paused = true)]
-async fn row_that_was_added_again_does_not_silence_its_holder() {
+async fn holder_of_a_recreated_row_keeps_issuing() {
     let world = world();
     let node = world.node().await;
     world.pass(second(40)).await;
@@ -79,7 +79,7 @@ async fn row_that_was_added_again_does_not_silence_its_holder() {
 
 /// The rotation and its repetition were both visible.
 #[tokio::test(start_paused = true)]
-async fn release_after_a_rotation_that_was_seen_twice_has_true_marks() {
+async fn release_after_a_rotation_seen_twice_has_true_marks() {
     let world = world();
     let node = world.start(world.only(5));
     node.issuer.leased().await;
@@ -101,7 +101,7 @@ async fn release_after_a_rotation_that_was_seen_twice_has_true_marks() {
 
 /// As a move to another layout that is taken back.
 #[tokio::test(start_paused = true)]
-async fn spare_outlives_a_foreign_reading_of_the_record() {
+async fn waiting_spare_recovers_from_a_foreign_record() {
     let world = world();
     let holder = world.start(world.only(0));
     holder.issuer.leased().await;

@@ -1,10 +1,10 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{
-    faulty::Fault,
+    faulty_store::Fault,
     world::{Node, world},
 };
-use crate::keeper::{IssueError, KeeperSettings, Released, Trouble};
+use crate::keeper::{IssueError, KeeperSettings, Released, UnavailableReason};
 
 fn only_one(settings: &mut KeeperSettings) {
     settings.max_worker = 1;
@@ -17,7 +17,7 @@ fn position(node: &Node, id: crate::core::id::Id) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clean_stop_frees_the_row_and_leaves_the_true_mark() {
+async fn clean_stop_frees_the_row_and_lowers_the_mark() {
     let world = world();
     let node = world.node_with(only_one).await;
     world.pass(Duration::from_secs(5)).await;
@@ -36,7 +36,7 @@ async fn a_clean_stop_frees_the_row_and_leaves_the_true_mark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_without_having_issued_leaves_the_mark_at_the_start() {
+async fn stop_before_any_claim_leaves_the_mark_at_the_start() {
     let world = world();
     let first = world.node_with(only_one).await;
     let last = world.issue(&first, "order", 1).await[0];
@@ -48,7 +48,7 @@ async fn a_stop_without_having_issued_leaves_the_mark_at_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn evicted_codes_count_for_the_mark() {
+async fn lowered_mark_covers_evicted_codes() {
     let world = world();
     let node = world
         .node_with(|settings| {
@@ -71,7 +71,7 @@ async fn evicted_codes_count_for_the_mark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_under_load_leaves_a_mark_above_everything_that_was_issued() {
+async fn stop_under_load_leaves_the_mark_above_every_issued_id() {
     let world = world();
     let node = world.node_with(only_one).await;
     world.pass(Duration::from_secs(5)).await;
@@ -100,9 +100,9 @@ async fn a_stop_under_load_leaves_a_mark_above_everything_that_was_issued() {
     let mut total = 0;
     for handler in handlers {
         let (code, ids, error) = handler.await.expect("no panic");
-        let trouble = Trouble::ShuttingDown;
+        let reason = UnavailableReason::ShuttingDown;
         let retry_after = Duration::from_secs(1);
-        assert_eq!(error, IssueError::NoLease { trouble, retry_after });
+        assert_eq!(error, IssueError::NoLease { reason, retry_after });
         for id in world.check(&code, ids) {
             let fields = layout.decompose(id);
             assert!(layout.first_position(fields.tick) + fields.sequence < mark);
@@ -113,7 +113,7 @@ async fn a_stop_under_load_leaves_a_mark_above_everything_that_was_issued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_whose_outcome_is_unknown_is_settled() {
+async fn release_after_lost_reply_is_settled() {
     for fault in [Fault::NeverArrives, Fault::LostReply, Fault::Late] {
         let world = world();
         let node = world.node_with(only_one).await;
@@ -130,7 +130,7 @@ async fn a_release_whose_outcome_is_unknown_is_settled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquire_without_an_answer_is_given_back_by_a_stop() {
+async fn stop_releases_a_row_whose_acquire_was_unanswered() {
     for (fault, swaps) in [(Fault::LostReply, 2), (Fault::NeverArrives, 2), (Fault::Late, 2)] {
         let world = world();
         world.store.fail_next(fault);
@@ -148,7 +148,7 @@ async fn acquire_without_an_answer_is_given_back_by_a_stop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_without_an_answer_is_given_back_with_true_marks() {
+async fn stop_after_an_unanswered_rotation_leaves_true_marks() {
     let world = world();
     let node = world.node_with(only_one).await;
     world.pass(Duration::from_secs(5)).await;
@@ -168,7 +168,7 @@ async fn rotation_without_an_answer_is_given_back_with_true_marks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_gives_up_at_its_deadline() {
+async fn release_gives_up_at_its_deadline() {
     let world = world();
     let node = world.node().await;
     world.store.set_down(true);
@@ -176,14 +176,14 @@ async fn a_release_gives_up_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_may_take_for_ever() {
+async fn release_accepts_the_longest_deadline() {
     let world = world();
     let node = world.node().await;
     assert_eq!(node.keeper.release(Duration::MAX).await, Released::Done);
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_row_there_is_nothing_to_release() {
+async fn release_without_a_row_reports_nothing_held() {
     let world = world();
     world.store.set_down(true);
     let node = world.start(world.settings());

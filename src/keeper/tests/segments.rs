@@ -13,16 +13,16 @@ use rand::{SeedableRng, rngs::StdRng};
 use tokio::time::sleep;
 
 use super::{
-    faulty::{Fault, FaultyStore},
+    faulty_store::{Fault, FaultyStore},
     world::NOW,
 };
 use crate::{
-    core::{clock::ManualClock, issue::ClaimError, segment::SegmentSpec},
+    core::{clock::ManualClock, issue::ClaimError, lease::Token, segment::SegmentSpec},
     keeper::{
-        GivenBack, IssueError, KeeperError, Observer, RefillOutcome, SegmentIssuer, SegmentKeeper,
-        SegmentSettings, StoreOperation, Trouble, raise_code,
+        GivenBack, IssueError, KeeperError, LayoutError, Observer, RefillOutcome, SegmentIssuer,
+        SegmentKeeper, SegmentSettings, StoreOperation, UnavailableReason, raise_code,
     },
-    store::{MemoryStore, NewSegment, SegmentStore, Store},
+    store::{MemoryStore, NewSegment, Reservation, Reserved, SegmentStore, Store},
 };
 
 /// Nodes over one store; every number that they issue is checked.
@@ -123,7 +123,7 @@ fn spec() -> SegmentSpec {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_run_on_and_batches_cross_blocks() {
+async fn numbers_continue_and_batches_cross_blocks() {
     let world = World::new();
     let node = world.node(orders()).await;
     assert_eq!(world.issue(&node, "order", 3).await, [1, 2, 3]);
@@ -134,7 +134,7 @@ async fn numbers_run_on_and_batches_cross_blocks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_nodes_never_issue_the_same_number_and_each_only_rises() {
+async fn two_nodes_issue_distinct_ascending_numbers() {
     let world = World::new();
     let nodes = [world.node(orders()).await, world.node(orders()).await];
     let mut last = [0, 0];
@@ -148,14 +148,14 @@ async fn two_nodes_never_issue_the_same_number_and_each_only_rises() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handles_draw_from_the_same_blocks_until_the_stop() {
+async fn handles_share_blocks_until_the_stop() {
     let world = World::new();
     let node = world.node(orders()).await;
     let mut one = node.issuer.handle("order").expect("configured");
     let mut other = one.clone();
     let mut numbers: Vec<u64> = Vec::new();
     for _ in 0..20 {
-        // A block is in hand again once somebody waited for it.
+        // A block is in hand again once a claim waited for it.
         numbers.extend(world.issue(&node, "order", 2).await);
         let ids = [one.try_next_id(), other.try_next_id(), one.try_next_id()];
         numbers.extend(ids.into_iter().flatten().map(|id| id.get()));
@@ -169,7 +169,7 @@ async fn handles_draw_from_the_same_blocks_until_the_stop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clean_stop_loses_nothing_and_a_crash_what_was_in_hand() {
+async fn clean_stop_returns_numbers_and_crash_loses_them() {
     let world = World::new();
     let node = world.node(orders()).await;
     world.issue(&node, "order", 14).await;
@@ -177,7 +177,7 @@ async fn a_clean_stop_loses_nothing_and_a_crash_what_was_in_hand() {
     assert_eq!(node.keeper.release(LONG).await, GivenBack { returned: remaining, lost: 0 });
     assert_eq!(world.next("order").await, 15);
     let refused = node.issuer.next_id("order").await.expect_err("sealed");
-    assert!(matches!(refused, IssueError::NoLease { trouble: Trouble::ShuttingDown, .. }));
+    assert!(matches!(refused, IssueError::NoLease { reason: UnavailableReason::ShuttingDown, .. }));
 
     let crashed = world.node(orders()).await;
     assert_eq!(world.issue(&crashed, "order", 1).await, [15]);
@@ -191,7 +191,7 @@ async fn a_clean_stop_loses_nothing_and_a_crash_what_was_in_hand() {
 /// A gives back, the write times out but stays on its way, and B issues on: pitfalls of a
 /// give-back that names a number instead of its reservation.
 #[tokio::test(start_paused = true)]
-async fn a_give_back_that_arrives_late_is_refused() {
+async fn late_give_back_is_refused() {
     let world = World::new();
     let one = world.node(orders()).await;
     world.issue(&one, "order", 5).await;
@@ -208,7 +208,7 @@ async fn a_give_back_that_arrives_late_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_is_a_gap() {
+async fn lost_reply_of_a_reservation_leaves_a_gap() {
     let world = World::new();
     world.store.fail_next(Fault::LostReply);
     let node = world.node(orders()).await;
@@ -216,7 +216,7 @@ async fn a_lost_reply_is_a_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_store_is_down_the_blocks_in_hand_are_served_and_then_it_says_so() {
+async fn outage_serves_blocks_in_hand_and_then_store_unavailable() {
     let world = World::new();
     let node = world.node(orders()).await;
     world.issue(&node, "order", 1).await;
@@ -227,12 +227,12 @@ async fn while_the_store_is_down_the_blocks_in_hand_are_served_and_then_it_says_
         world.issue(&node, "order", 1).await;
         sleep(Duration::from_millis(10)).await;
     }
-    let IssueError::NoLease { trouble, retry_after } =
+    let IssueError::NoLease { reason, retry_after } =
         node.issuer.next_id("order").await.expect_err("nothing in hand")
     else {
         panic!("the store is to blame")
     };
-    assert!(matches!(trouble, Trouble::StoreUnavailable(_)), "{trouble}");
+    assert!(matches!(reason, UnavailableReason::StoreUnavailable(_)), "{reason}");
     assert_eq!(retry_after, Duration::from_secs(1));
     assert!(!node.issuer.status().issuing);
     world.store.set_down(false);
@@ -242,7 +242,7 @@ async fn while_the_store_is_down_the_blocks_in_hand_are_served_and_then_it_says_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_starts_without_its_store_serves_when_it_is_there() {
+async fn node_started_during_an_outage_serves_after_it() {
     let world = World::new();
     world.store.set_down(true);
     let node = world.start(orders());
@@ -254,7 +254,7 @@ async fn a_node_that_starts_without_its_store_serves_when_it_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_code_ends_at_its_largest_number() {
+async fn code_ends_at_its_largest_number() {
     let world = World::new();
     let short = SegmentSpec { max: 25, ..spec() };
     let settings = SegmentSettings::new("numbers").with_code("order", short);
@@ -271,11 +271,11 @@ async fn a_code_ends_at_its_largest_number() {
     };
     // No other node has numbers either, so this one is as good as any.
     let status = node.issuer.status();
-    assert_eq!((status.issuing, status.trouble), (true, Some(Trouble::NumbersUsedUp)));
+    assert_eq!((status.issuing, status.reason), (true, Some(UnavailableReason::NumbersUsedUp)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn odd_and_even_codes_share_nothing() {
+async fn odd_and_even_codes_are_disjoint() {
     let world = World::new();
     let with = |remainder| {
         let spec = SegmentSpec { increment: 2, remainder, ..spec() };
@@ -289,7 +289,7 @@ async fn odd_and_even_codes_share_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn codes_are_made_on_demand_up_to_their_bound() {
+async fn codes_are_created_on_demand_up_to_the_bound() {
     let world = World::new();
     let settings = SegmentSettings {
         auto_create: Some(spec()),
@@ -304,7 +304,7 @@ async fn codes_are_made_on_demand_up_to_their_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_code_that_cannot_be_made_is_no_reason_to_ask_another_node() {
+async fn code_that_cannot_be_created_keeps_the_node_issuing() {
     let world = World::new();
     let settings = SegmentSettings { auto_create: Some(spec()), ..orders() };
     let node = world.node(settings).await;
@@ -312,7 +312,10 @@ async fn a_code_that_cannot_be_made_is_no_reason_to_ask_another_node() {
     sleep(LONG).await;
     world.store.set_down(true);
     let error = node.issuer.next_id("new").await.expect_err("no store");
-    assert!(matches!(error, IssueError::NoLease { trouble: Trouble::StoreUnavailable(_), .. }));
+    assert!(matches!(
+        error,
+        IssueError::NoLease { reason: UnavailableReason::StoreUnavailable(_), .. }
+    ));
     assert!(node.issuer.status().issuing);
     world.issue(&node, "order", 1).await;
     world.store.set_down(false);
@@ -321,7 +324,7 @@ async fn a_code_that_cannot_be_made_is_no_reason_to_ask_another_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cold_code_takes_one_question_and_a_configured_one_none() {
+async fn first_claim_calls_the_store_only_for_codes_created_on_demand() {
     let world = World::new();
     let settings = SegmentSettings { auto_create: Some(spec()), ..orders() };
     let node = world.node(settings).await;
@@ -337,7 +340,7 @@ async fn a_cold_code_takes_one_question_and_a_configured_one_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_code_that_vanished_or_went_back_is_not_made_anew() {
+async fn vanished_or_lowered_code_is_not_recreated() {
     let world = World::new();
     let node = world.node(orders()).await;
     world.issue(&node, "order", 100).await;
@@ -347,11 +350,13 @@ async fn a_code_that_vanished_or_went_back_is_not_made_anew() {
     world.put_back(1).await;
     world.issue_all_in_hand(&node).await;
     let error = node.issuer.next_id("order").await.expect_err("lost");
-    let IssueError::NoLease { trouble: Trouble::StoreLost, .. } = error else { panic!("{error}") };
+    let IssueError::NoLease { reason: UnavailableReason::StoreLost, .. } = error else {
+        panic!("{error}")
+    };
 }
 
 #[tokio::test(start_paused = true)]
-async fn vanished_code_goes_on_once_it_is_back_with_higher_numbers() {
+async fn vanished_code_continues_once_it_is_back_with_higher_numbers() {
     let world = World::new();
     let node = world.node(orders()).await;
     world.issue(&node, "order", 100).await;
@@ -361,7 +366,10 @@ async fn vanished_code_goes_on_once_it_is_back_with_higher_numbers() {
     let lost = async || {
         for _ in 0..3 {
             let error = node.issuer.next_id("order").await.expect_err("lost");
-            assert!(matches!(error, IssueError::NoLease { trouble: Trouble::StoreLost, .. }));
+            assert!(matches!(
+                error,
+                IssueError::NoLease { reason: UnavailableReason::StoreLost, .. }
+            ));
             sleep(LONG).await;
         }
     };
@@ -370,22 +378,29 @@ async fn vanished_code_goes_on_once_it_is_back_with_higher_numbers() {
     let _ = node.issuer.next_id("order").await;
     sleep(LONG).await;
     assert!(world.issue(&node, "order", 10).await[0] >= held);
-    assert_eq!(node.issuer.status().trouble, None);
+    assert_eq!(node.issuer.status().reason, None);
 
-    // With lower ones, others may have had what lies between.
+    // With lower numbers, other nodes may have had what lies between.
     sleep(LONG).await;
     let held = world.next("order").await;
     world.lose_segments(&node).await;
     lost().await;
-    world.put_back(held - 1).await;
+    let back = held - 20;
+    world.put_back(back).await;
+    let token = Token::from_bits(1);
+    let reservation = Reservation { by: 10, end: held, token, or_begin_at: None };
+    let reserved = world.store.reserve("numbers", "order", &reservation).await.expect("up");
+    assert_eq!(reserved, Reserved::From(back));
     lost().await;
-    assert_eq!(world.next("order").await, held - 1, "looking reserves nothing");
+    assert_eq!(world.next("order").await, back + 10, "looking reserves nothing");
+    let given_back = world.store.give_back("numbers", "order", token, back, Token::UNUSED).await;
+    assert!(given_back.expect("up"), "looking changes no token");
     raise_code(&*world.store, "numbers", "order", 1_000).await.expect("raised");
     lost().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_step_follows_the_demand_so_that_refills_stay_rare() {
+async fn step_adapts_to_the_demand() {
     let world = World::new();
     let wide = SegmentSpec { min_step: 10, max_step: 1_000_000, ..SegmentSpec::default() };
     let node = world.node(SegmentSettings::new("numbers").with_code("order", wide)).await;
@@ -404,19 +419,22 @@ async fn the_step_follows_the_demand_so_that_refills_stay_rare() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_of_another_mode_is_refused() {
+async fn namespace_of_another_mode_is_refused() {
     let world = World::new();
     let token = crate::core::lease::Token::from_bits(1);
     let record = crate::store::LayoutRecord::new("unit=millisecond", token, 0);
     world.store.create_record("numbers", &record).await.expect("up");
     let mut node = world.start(orders());
     let errors = node.keeper.failed().await;
-    assert!(matches!(errors[..], [KeeperError::LayoutConflict { .. }]), "{errors:?}");
+    assert!(
+        matches!(errors[..], [KeeperError::Layout(LayoutError::Conflict { .. })]),
+        "{errors:?}"
+    );
 }
 
 /// A node that is not ready gets no requests.
 #[tokio::test(start_paused = true)]
-async fn vanished_code_is_looked_for_without_claims() {
+async fn vanished_code_is_retried_without_claims() {
     let world = World::new();
     let node = world.node(orders()).await;
     world.issue(&node, "order", 100).await;

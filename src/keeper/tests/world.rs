@@ -11,7 +11,7 @@ use std::{
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::faulty::FaultyStore;
+use super::faulty_store::FaultyStore;
 use crate::{
     core::{
         clock::{Clock, ManualClock},
@@ -131,7 +131,7 @@ impl World {
         self.store.create_record(namespace, &record).await.expect("up");
     }
 
-    /// Makes the namespace's record say these words; gives the ones that it said.
+    /// Changes the words of the namespace's record; returns the former ones.
     pub(super) async fn swap_words(&self, words: &str) -> String {
         let record = self.store.read_record("default").await.expect("up").expect("a record");
         let other = LayoutRecord { words: words.to_owned(), ..record.clone() };
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// Issues on a node and checks that nobody was given these IDs before.
+    /// Issues on a node and checks that no node issued these IDs before.
     pub(super) async fn issue(&self, node: &Node, code: &str, count: u32) -> Vec<Id> {
         let ids = node.issuer.next_ids(code, count).await.expect("issued");
         assert_eq!(node.events.panics(), 0, "a step of the keeper panicked");

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::{
     core::instant::format_unix_ms,
-    keeper::{SegmentStatus, Trouble},
+    keeper::{SegmentStatus, UnavailableReason},
     server::{
         body::{self, ResponseBody},
         issuer::NamespaceIssuer,
@@ -106,9 +106,9 @@ pub(super) enum NamespaceHealth {
 
 impl NamespaceHealth {
     pub(super) fn of(issuer: &NamespaceIssuer, draining: bool) -> Self {
-        let reason = |trouble| {
-            let trouble = if draining { Some(Trouble::ShuttingDown) } else { trouble };
-            trouble.map(|trouble: Trouble| trouble.to_string())
+        let text = |reason| {
+            let reason = if draining { Some(UnavailableReason::ShuttingDown) } else { reason };
+            reason.map(|reason: UnavailableReason| reason.to_string())
         };
         match issuer {
             NamespaceIssuer::Snowflake(issuer) => {
@@ -118,12 +118,12 @@ impl NamespaceHealth {
                     worker_id: status.lease.map(|lease| lease.worker),
                     lane: status.lease.map(|lease| lease.lane),
                     valid_until: status.lease.map(|lease| format_unix_ms(lease.valid_until_ms)),
-                    reason: reason(status.trouble),
+                    reason: text(status.reason),
                 }
             }
             NamespaceIssuer::Segment(issuer) => {
-                let SegmentStatus { issuing, trouble, codes, remaining, .. } = issuer.status();
-                Self::Segment { issuing, codes, remaining, reason: reason(trouble) }
+                let SegmentStatus { issuing, reason, codes, remaining, .. } = issuer.status();
+                Self::Segment { issuing, codes, remaining, reason: text(reason) }
             }
         }
     }

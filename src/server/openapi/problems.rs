@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::{
         core::{issue::ClaimError, layout::BoundsError},
-        keeper::{BackfillError, IssueError, Trouble},
+        keeper::{BackfillError, IssueError, UnavailableReason},
         server::{
             endpoints::{bounds, ids},
             problem::Problem,
@@ -67,7 +67,7 @@ mod tests {
     /// What becomes of everything that a claim may end in.
     fn refusals() -> Vec<Problem> {
         let soon = Duration::from_secs(1);
-        let no_lease = |trouble| IssueError::NoLease { trouble, retry_after: soon }.into();
+        let no_lease = |reason| IssueError::NoLease { reason, retry_after: soon }.into();
         let refused = |error| IssueError::Refused(error).into();
         vec![
             refused(ClaimError::InvalidCode("a b".into())),
@@ -81,16 +81,16 @@ mod tests {
                 from: String::new(),
                 until: String::new(),
             }),
-            no_lease(Trouble::Starting),
-            no_lease(Trouble::NoFreeWorker { retry_after_seconds: 1 }),
-            no_lease(Trouble::StoreUnavailable(String::new())),
-            no_lease(Trouble::StoreLost),
-            no_lease(Trouble::ClockAhead(1)),
-            no_lease(Trouble::ClockWentBack),
-            no_lease(Trouble::ClockOutOfRange),
-            no_lease(Trouble::LimitReached),
-            no_lease(Trouble::NumbersUsedUp),
-            no_lease(Trouble::ShuttingDown),
+            no_lease(UnavailableReason::Starting),
+            no_lease(UnavailableReason::NoFreeWorker { retry_after_seconds: 1 }),
+            no_lease(UnavailableReason::StoreUnavailable(String::new())),
+            no_lease(UnavailableReason::StoreLost),
+            no_lease(UnavailableReason::ClockAhead(1)),
+            no_lease(UnavailableReason::ClockWentBack),
+            no_lease(UnavailableReason::ClockOutOfRange),
+            no_lease(UnavailableReason::LimitReached),
+            no_lease(UnavailableReason::NumbersUsedUp),
+            no_lease(UnavailableReason::ShuttingDown),
         ]
     }
 
@@ -100,7 +100,8 @@ mod tests {
         vec![
             BackfillError::Refused(ClaimError::UnknownCode(code())).into(),
             BackfillError::NotReserved { namespace: namespace() }.into(),
-            BackfillError::OutOfRange { at_ms: 2, first_ms: 0, now_ms: 1 }.into(),
+            BackfillError::OutOfRange { at_ms: 2, first_ms: 0, now_ms: 1, can_be_opened: false }
+                .into(),
             BackfillError::UsedUp { code: code(), at_ms: 0, left: 0, of: 1 }.into(),
             BackfillError::RecordChanged { namespace: namespace() }.into(),
             BackfillError::CountedOtherwise {

@@ -13,7 +13,8 @@ use raindrop::{
         segment::{Numbers, SegmentSpec},
     },
     keeper::{
-        GivenBack, IssueError, NoObserver, SegmentIssuer, SegmentKeeper, SegmentSettings, Trouble,
+        GivenBack, IssueError, NoObserver, SegmentIssuer, SegmentKeeper, SegmentSettings,
+        UnavailableReason,
     },
 };
 use rand::{SeedableRng, rngs::StdRng};
@@ -230,10 +231,10 @@ impl<'a> World<'a> {
                     self.check(process, code, id.get());
                 }
             }
-            Err(IssueError::NoLease { trouble: Trouble::ShuttingDown, .. }) => {
+            Err(IssueError::NoLease { reason: UnavailableReason::ShuttingDown, .. }) => {
                 self.activity.sealed += 1;
             }
-            Err(IssueError::NoLease { trouble: Trouble::StoreUnavailable(_), .. }) => {
+            Err(IssueError::NoLease { reason: UnavailableReason::StoreUnavailable(_), .. }) => {
                 self.activity.unavailable += 1;
             }
             Err(IssueError::Refused(ClaimError::SequenceExhausted { .. })) => {

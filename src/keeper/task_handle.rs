@@ -1,4 +1,4 @@
-//! A background task: how it is told to stop, and how it tells that it cannot go on.
+//! A handle to a background task: stops it, and learns of its failure.
 
 use std::{future::pending, time::Duration};
 
@@ -6,20 +6,21 @@ use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
 
 use super::panics::panic_text;
 
-/// Later instants may not exist.
+/// A later instant may not be representable.
 const LONGEST_DEADLINE: Duration = Duration::from_hours(24 * 365);
 
-/// A task that ends with `R`, or tells `E` once when it gave up for good.
+/// A task that returns `R` when it is stopped, and sends `E` if it fails permanently.
 #[derive(Debug)]
-pub(super) struct Running<E, R> {
+pub(super) struct TaskHandle<E, R> {
     stop: oneshot::Sender<Instant>,
     failed: oneshot::Receiver<E>,
     task: JoinHandle<R>,
     has_failed: bool,
 }
 
-impl<E, R: Send + 'static> Running<E, R> {
-    /// Starts the task that these ends of the channels make.
+impl<E, R: Send + 'static> TaskHandle<E, R> {
+    /// Starts the task, which receives its deadline by one channel and sends its failure by the
+    /// other.
     pub(super) fn start<F>(
         task: impl FnOnce(oneshot::Receiver<Instant>, oneshot::Sender<E>) -> F,
     ) -> Self
@@ -31,15 +32,15 @@ impl<E, R: Send + 'static> Running<E, R> {
         Self { stop, failed, task: tokio::spawn(task(stopped, fail)), has_failed: false }
     }
 
-    /// Resolves once: when the task gave up for good, or with how it ended when it did that
-    /// without a word, which is a defect. Pending otherwise.
+    /// Resolves once: with the failure that the task sent, or, when it ended without one, which is
+    /// a defect, with how it ended. Pending otherwise.
     pub(super) async fn failed(&mut self) -> Result<E, String> {
         if self.has_failed {
             return pending().await;
         }
-        // An earlier call that was dropped may have seen already that no word comes.
-        let told = if self.failed.is_terminated() { None } else { (&mut self.failed).await.ok() };
-        let failure = match told {
+        // An earlier call that was dropped may have seen that the sender is gone.
+        let sent = if self.failed.is_terminated() { None } else { (&mut self.failed).await.ok() };
+        let failure = match sent {
             Some(error) => Ok(error),
             None => Err(match (&mut self.task).await {
                 Ok(_) => "it ended by itself".to_owned(),
@@ -53,7 +54,7 @@ impl<E, R: Send + 'static> Running<E, R> {
         failure
     }
 
-    /// Stops the task; nothing is returned when it is gone already.
+    /// Stops the task and returns its result; `None` if it ended before.
     pub(super) async fn stop(self, deadline: Duration) -> Option<R> {
         let deadline = Instant::now() + deadline.min(LONGEST_DEADLINE);
         self.stop.send(deadline).ok()?;
@@ -65,15 +66,15 @@ impl<E, R: Send + 'static> Running<E, R> {
 mod tests {
     use super::*;
 
-    type Task = Running<&'static str, u8>;
+    type Task = TaskHandle<&'static str, u8>;
 
-    /// Resolves `None` where nothing fails, however long it is waited for.
+    /// `None` if nothing fails within an hour.
     async fn failure(task: &mut Task) -> Option<Result<&'static str, String>> {
         tokio::time::timeout(Duration::from_hours(1), task.failed()).await.ok()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_panic_without_a_word_is_a_failure_once() {
+    async fn panic_is_reported_once() {
         let mut task = Task::start(|_, _| async { panic!("planted by a test") });
         let panicked = Err("it panicked: planted by a test".to_owned());
         assert_eq!(failure(&mut task).await, Some(panicked));
@@ -82,16 +83,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_end_without_a_word_is_a_failure() {
+    async fn unexpected_end_is_reported() {
         let mut task = Task::start(|_, _| async { 7 });
         assert_eq!(failure(&mut task).await, Some(Err("it ended by itself".to_owned())));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_was_dropped_between_the_lost_word_and_the_end_loses_nothing() {
+    async fn call_dropped_after_the_sender_is_gone_loses_nothing() {
         let (end, ended) = oneshot::channel::<()>();
-        let mut task = Task::start(|_, word| async {
-            drop(word);
+        let mut task = Task::start(|_, failed| async {
+            drop(failed);
             ended.await.expect("the test says when");
             panic!("planted by a test")
         });
@@ -102,9 +103,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_gave_up_says_so_once_and_still_stops() {
-        let mut task = Task::start(|stop, word| async {
-            word.send("gave up").expect("somebody listens");
+    async fn failure_is_reported_once_and_the_task_can_still_be_stopped() {
+        let mut task = Task::start(|stop, failed| async {
+            failed.send("gave up").expect("the handle listens");
             stop.await.expect("a deadline");
             7
         });

@@ -20,7 +20,7 @@ use crate::{
     store::{Call, Intercept, MemoryStore, Reply, Scope, Snapshot, StoreError, Survey},
 };
 
-/// What becomes of the next swap.
+/// The fate of the next swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// It is not applied, and the caller does not learn that.
@@ -33,14 +33,14 @@ pub(super) enum Fault {
     AfterLate,
 }
 
-/// Decides what becomes of each swap.
+/// Decides the fate of each swap.
 type Decide = Box<dyn FnMut(&RowWrite) -> Option<Fault> + Send>;
 
 pub(super) struct FaultyStore {
     inner: MemoryStore,
     faults: Mutex<Vec<Fault>>,
     decide: Mutex<Option<Decide>>,
-    /// The worker ids and writes of the swaps that were acknowledged, while somebody decides.
+    /// The worker ids and writes of the swaps that were acknowledged, while a decision is set.
     pub(super) acknowledged: Mutex<Vec<(u64, RowWrite)>>,
     late: Mutex<Vec<Call>>,
     /// What a crash falls back to, while something is visible that was not acknowledged.
@@ -165,7 +165,7 @@ impl FaultyStore {
         }
     }
 
-    /// A write that others can see, and that nobody is told of; whether it took place.
+    /// Applies a write that others can see and that is never acknowledged.
     async fn visible(&self, write: &Call) -> bool {
         let before = self.inner.snapshot();
         self.durable.lock().expect("unpoisoned").get_or_insert(before);

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
 use super::{
-    faulty::Fault,
+    faulty_store::Fault,
     world::{World, world},
 };
 use crate::{
-    keeper::{IssueError, LeaseOperation, LeaseOutcome, Trouble},
+    keeper::{IssueError, LeaseOperation, LeaseOutcome, UnavailableReason},
     store::Store,
 };
 
@@ -15,7 +15,7 @@ async fn held_rows(world: &World) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquire_whose_reply_was_lost_is_known_by_its_token_and_repeated() {
+async fn acquire_after_lost_reply_is_recognised_by_its_token_and_repeated() {
     let world = world();
     world.store.fail_next(Fault::LostReply);
     let node = world.start(world.settings());
@@ -27,7 +27,7 @@ async fn acquire_whose_reply_was_lost_is_known_by_its_token_and_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquire_that_may_still_arrive_is_refused_by_the_next_one() {
+async fn pending_acquire_is_refused_by_the_next_one() {
     let world = world();
     world.store.fail_next(Fault::Late);
     let node = world.start(world.settings());
@@ -40,7 +40,7 @@ async fn an_acquire_that_may_still_arrive_is_refused_by_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquire_that_arrives_before_the_next_one_is_taken_for_ours() {
+async fn late_acquire_is_recognised_as_ours() {
     let world = world();
     world.store.fail_next(Fault::Late);
     let node = world.start(world.settings());
@@ -55,7 +55,7 @@ async fn an_acquire_that_arrives_before_the_next_one_is_taken_for_ours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_whose_outcome_is_unknown_is_settled_and_the_lease_goes_on() {
+async fn renewal_after_lost_reply_keeps_the_lease() {
     for fault in [Fault::NeverArrives, Fault::LostReply, Fault::Late] {
         let world = world();
         let node = world.node().await;
@@ -73,7 +73,7 @@ async fn a_renewal_whose_outcome_is_unknown_is_settled_and_the_lease_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_go_on_without_the_store_until_the_limit_and_again_when_it_is_back() {
+async fn ids_continue_up_to_the_limit_and_again_after_the_outage() {
     let world = world();
     let node = world.node().await;
     world.pass(Duration::from_secs(10)).await;
@@ -82,30 +82,33 @@ async fn ids_go_on_without_the_store_until_the_limit_and_again_when_it_is_back()
         world.pass(Duration::from_secs(10)).await;
         world.issue(&node, "order", 1_000).await;
     }
-    assert!(matches!(node.status().trouble, Some(Trouble::StoreUnavailable(_))));
+    assert!(matches!(node.status().reason, Some(UnavailableReason::StoreUnavailable(_))));
     assert!(node.status().is_issuing());
     world.pass(Duration::from_secs(30)).await;
     let refused = node.issuer.next_id("order").await.expect_err("the limit is reached");
     assert!(
-        matches!(refused, IssueError::NoLease { trouble: Trouble::StoreUnavailable(_), .. }),
+        matches!(
+            refused,
+            IssueError::NoLease { reason: UnavailableReason::StoreUnavailable(_), .. }
+        ),
         "{refused:?}"
     );
     assert!(!node.status().is_issuing());
     world.store.set_down(false);
     world.pass(Duration::from_secs(6)).await;
     world.issue(&node, "order", 1_000).await;
-    assert_eq!(node.status().trouble, None);
+    assert_eq!(node.status().reason, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_down_at_the_start_is_asked_again() {
+async fn store_down_at_the_start_is_retried() {
     let world = world();
     world.store.set_down(true);
     let node = world.start(world.settings());
     world.pass(Duration::from_secs(20)).await;
     assert!(matches!(
         node.issuer.next_id("order").await,
-        Err(IssueError::NoLease { trouble: Trouble::StoreUnavailable(_), .. })
+        Err(IssueError::NoLease { reason: UnavailableReason::StoreUnavailable(_), .. })
     ));
     world.store.set_down(false);
     world.pass(Duration::from_secs(6)).await;
@@ -113,29 +116,29 @@ async fn a_store_that_is_down_at_the_start_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_lost_the_row_is_reported_and_never_written_again() {
+async fn lost_row_is_reported_and_never_recreated() {
     let world = world();
     let node = world.node().await;
     world.pass(Duration::from_secs(5)).await;
     world.store.wipe(true);
     world.pass(Duration::from_secs(60)).await;
-    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
     world.issue(&node, "order", 10).await;
     let swaps = world.store.swaps.load(std::sync::atomic::Ordering::SeqCst);
     world.pass(Duration::from_secs(300)).await;
     let refused = node.issuer.next_id("order").await.expect_err("the limit is reached");
-    assert!(matches!(refused, IssueError::NoLease { trouble: Trouble::StoreLost, .. }));
+    assert!(matches!(refused, IssueError::NoLease { reason: UnavailableReason::StoreLost, .. }));
     assert_eq!(world.store.swaps.load(std::sync::atomic::Ordering::SeqCst), swaps);
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_that_was_read_before_the_record_vanished_is_not_taken() {
+async fn row_read_before_the_record_vanished_is_not_taken() {
     let world = world();
     world.store.wipe_after_rows();
     let node = world.start(world.settings());
     world.pass(Duration::from_secs(1)).await;
     assert_eq!(world.store.swaps.load(std::sync::atomic::Ordering::SeqCst), 0);
-    assert_eq!(node.status().trouble, Some(Trouble::StoreLost));
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
     world.store.wipe(false);
     world.pass(Duration::from_secs(10)).await;
     world.issue(&node, "order", 1).await;

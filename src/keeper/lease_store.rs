@@ -1,0 +1,308 @@
+//! The store as the keeper uses it: judges clocks, and builds, sends and settles writes of rows.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::Notify;
+
+use super::{
+    KeeperSettings, LeaseOperation, LeaseOutcome, StoreOperation, UnavailableReason,
+    keeper_state::{KeeperState, waker},
+    random::Random,
+    store_call::store_call,
+};
+#[cfg(raindrop_planted)]
+use crate::core::planted::{Bug, planted};
+use crate::{
+    core::{
+        issue::Grant,
+        lease::{
+            ClockCheck, ClockVerdict, HeldLanes, Lease, Purpose, Resolution, RowExpiry, RowWrite,
+            StoreReading, Tenure, Token, judge_clock, next_token,
+        },
+    },
+    store::{Scope, Store, StoreError, Survey, with_sources},
+};
+
+/// The reach of a process's first lease, so that a crash loop burns seconds, not the whole window.
+const FIRST_REACH: Duration = Duration::from_secs(10);
+
+pub(super) struct LeaseStore {
+    pub(super) settings: KeeperSettings,
+    pub(super) scope: Scope,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) state: Arc<KeeperState>,
+    /// Notified by claims that need a renewal.
+    pub(super) wake_up: Arc<Notify>,
+    /// The canonical text of our layout.
+    pub(super) canonical: String,
+    pub(super) random: Random,
+    /// Whether this process ever renewed a lease.
+    pub(super) has_renewed: bool,
+}
+
+/// What is remembered of a write until its outcome is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteIntent {
+    pub(super) purpose: Purpose,
+    pub(super) operation: LeaseOperation,
+    /// The clocks when they were judged for this write. If they were read when its outcome becomes
+    /// known, a jump in between would go unnoticed.
+    pub(super) clocks: ClockReading,
+}
+
+/// The node's clocks at one instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClockReading {
+    wall_ms: i64,
+    steady: Duration,
+}
+
+/// The state of the scope, and whether the node's clock is trusted.
+pub(super) struct JudgedSurvey {
+    pub(super) survey: Survey,
+    pub(super) verdict: ClockVerdict,
+    /// The instant that limits are computed from.
+    pub(super) now_ms: i64,
+    /// The clocks that were judged.
+    pub(super) clocks: ClockReading,
+}
+
+/// Why a write of a held or chosen row was not made, or came to nothing.
+pub(super) enum LeaseError {
+    /// An earlier write of ours took effect instead; worth a retry.
+    Overtaken,
+    /// The node's clock is ahead by this many ms.
+    ClockAhead(i64),
+    /// Another process wrote the row, or the store lost what it had shown.
+    Lost,
+    /// The row or the namespace's record is gone, or the row was created again.
+    Vanished,
+    /// The store failed: a write that was sent may have taken effect, or still may.
+    Store(StoreError),
+}
+
+impl From<StoreError> for LeaseError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl LeaseStore {
+    pub(super) fn new(
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        state: Arc<KeeperState>,
+        random: Random,
+    ) -> Self {
+        let KeeperSettings { namespace, layout, min_worker, max_worker, .. } = &settings;
+        let scope = Scope::new(namespace, layout, *min_worker, *max_worker);
+        let canonical = layout.words();
+        let wake_up = Arc::default();
+        Self { canonical, settings, scope, store, state, wake_up, random, has_renewed: false }
+    }
+
+    pub(super) fn read_clocks(&self) -> ClockReading {
+        let clock = &self.state.clock;
+        ClockReading { wall_ms: clock.now_ms(), steady: clock.steady() }
+    }
+
+    /// Awaits a call of the store, bounded and timed.
+    pub(super) async fn call<T>(
+        &self,
+        operation: StoreOperation,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        store_call(&*self.state.observer, operation, call).await
+    }
+
+    /// Reads the state of the scope, and judges the node's clock by the store's and, while a lease
+    /// is held, by the steady clock since its last write.
+    pub(super) async fn survey(
+        &self,
+        renewed: Option<&ClockReading>,
+    ) -> Result<JudgedSurvey, StoreError> {
+        let sent = self.read_clocks();
+        let survey = self.call(StoreOperation::Read, self.store.survey(&self.scope)).await?;
+        let clocks = self.read_clocks();
+        let store_ms = survey.now_ms;
+        // By the present wall clock: if it stepped during the call, its old reading is worthless.
+        let took_ms = millis(clocks.steady.saturating_sub(sent.steady));
+        let sent_ms = clocks.wall_ms.saturating_sub(took_ms);
+        let reading = StoreReading { sent_ms, store_ms, received_ms: clocks.wall_ms };
+        let is_local = self.store.clock_is_local();
+        let max_skew = self.settings.lease.max_clock_skew;
+        let verdict = judge_clock(&ClockCheck {
+            store: (!is_local).then_some(reading),
+            ahead_since_renewal_ms: renewed.map(|renewed| {
+                let elapsed_ms = millis(clocks.steady.saturating_sub(renewed.steady));
+                clocks.wall_ms.saturating_sub(renewed.wall_ms).saturating_sub(elapsed_ms)
+            }),
+            max_skew,
+        });
+        self.state.report.send_if_modified(|report| {
+            report.clock_ahead_ms = if is_local { 0 } else { reading.node_ahead_ms() };
+            (report.workers_held, report.workers_free) = (survey.held, survey.free);
+            false
+        });
+        // A store whose clock is known to be wrong does not bound the reach of a lease.
+        let is_bound = !is_local && !matches!(verdict, ClockVerdict::StoreBehind(_));
+        let bound_ms = store_ms.saturating_add(millis(max_skew));
+        let now_ms = if is_bound { clocks.wall_ms.min(bound_ms) } else { clocks.wall_ms };
+        Ok(JudgedSurvey { survey, verdict, now_ms, clocks })
+    }
+
+    /// Returns whether the last survey saw every row of the scope.
+    pub(super) fn has_all_rows(&self) -> bool {
+        let report = self.state.report.borrow();
+        report.workers_held + report.workers_free >= self.scope.workers()
+    }
+
+    /// Returns whether the namespace's record is there and names our layout. Otherwise the present
+    /// rows are not ours to take.
+    pub(super) fn is_recorded(&self, judged: &JudgedSurvey) -> bool {
+        judged.survey.record.as_deref() == Some(self.canonical.as_str())
+    }
+
+    /// Returns how far a lease reaches: little until this process renewed one.
+    pub(super) fn reach_ms(&self, whole_window: bool) -> i64 {
+        let window = self.settings.lease.window;
+        millis(if whole_window { window } else { window.min(FIRST_REACH) })
+    }
+
+    /// Sends the write of a new lease on a lane, from the mark that the tenure knows. Returns what
+    /// was acknowledged; `None` when the row's token had changed.
+    pub(super) async fn take_lane(
+        &mut self,
+        tenure: &mut Tenure<WriteIntent>,
+        lanes: &HeldLanes,
+        lane: usize,
+        judged: &JudgedSurvey,
+        operation: LeaseOperation,
+    ) -> Result<Option<WriteIntent>, StoreError> {
+        let reach_ms = self.reach_ms(self.has_renewed);
+        let layout = &self.settings.layout;
+        let lease = Lease::from_mark(layout, tenure.marks(), lane, judged.now_ms, reach_ms);
+        let expiry = RowExpiry::After(self.settings.lease.ttl);
+        let write = self.write(tenure, lanes, lane, lease.limit, expiry);
+        let purpose = Purpose::Lease(lease);
+        let intent = WriteIntent { purpose, operation, clocks: judged.clocks };
+        Ok(self.swap(tenure, write, intent).await?.then_some(intent))
+    }
+
+    /// Builds a write of a row under a fresh token, with the mark of `lane` at `mark`.
+    pub(super) fn write(
+        &mut self,
+        tenure: &Tenure<WriteIntent>,
+        lanes: &HeldLanes,
+        lane: usize,
+        mark: u64,
+        expiry: RowExpiry,
+    ) -> RowWrite {
+        RowWrite {
+            token: self.next_token(tenure),
+            holder: self.settings.holder.clone(),
+            lane,
+            marks: lanes.marks_with(tenure.marks(), lane, mark),
+            expiry,
+        }
+    }
+
+    fn next_token(&mut self, tenure: &Tenure<WriteIntent>) -> Token {
+        next_token(tenure.token(), || self.random.fresh_token())
+    }
+
+    /// Sends a write, and returns whether it was acknowledged; `false` when the row's token had
+    /// changed. It is noted before it is sent, so that this future may be dropped.
+    pub(super) async fn swap(
+        &self,
+        tenure: &mut Tenure<WriteIntent>,
+        write: RowWrite,
+        intent: WriteIntent,
+    ) -> Result<bool, StoreError> {
+        let (worker, expected) = (tenure.worker(), tenure.token());
+        tenure.sent(write.clone(), intent);
+        let swap = self.store.swap(&self.scope, worker, expected, &write);
+        let swapped = self.call(StoreOperation::Swap, swap).await;
+        if let Ok(true) = swapped {
+            tenure.acknowledged();
+        }
+        self.observe(
+            intent.operation,
+            match swapped {
+                Ok(true) => LeaseOutcome::Done,
+                Ok(false) => LeaseOutcome::Refused,
+                Err(_) => LeaseOutcome::Unknown,
+            },
+        );
+        swapped
+    }
+
+    /// Reads the row to learn the outcome of writes that were not acknowledged.
+    pub(super) async fn resolve(
+        &self,
+        tenure: &mut Tenure<WriteIntent>,
+    ) -> Result<Resolution, StoreError> {
+        let row = self.store.row(&self.scope, tenure.worker());
+        let row = self.call(StoreOperation::Read, row).await?;
+        Ok(tenure.resolve(row.as_ref()))
+    }
+
+    /// Settles writes whose outcome is unknown. Returns the one that took effect; `None` when none
+    /// did: one may still arrive, which the next write refuses.
+    ///
+    /// A write that is visible need not be durable: it is repeated under a fresh token, and counts
+    /// once that is acknowledged.
+    pub(super) async fn settle(
+        &mut self,
+        tenure: &mut Tenure<WriteIntent>,
+    ) -> Result<Option<WriteIntent>, LeaseError> {
+        if tenure.is_unresolved() {
+            match self.resolve(tenure).await? {
+                Resolution::Unchanged | Resolution::Visible => {}
+                Resolution::Lost => return Err(LeaseError::Lost),
+                Resolution::Vanished => return Err(LeaseError::Vanished),
+            }
+        }
+        #[cfg(raindrop_planted)]
+        if planted(Bug::VisibleIsDurable)
+            && let Some(believed) = tenure.believe()
+        {
+            return Ok(Some(believed.purpose));
+        }
+        let Some(visible) = tenure.visible() else { return Ok(None) };
+        let (write, intent) = (visible.write.clone(), visible.purpose);
+        let write = RowWrite { token: self.next_token(tenure), ..write };
+        if self.swap(tenure, write, intent).await? {
+            Ok(Some(intent))
+        } else {
+            Err(LeaseError::Overtaken)
+        }
+    }
+
+    /// Creates the grant of a lease that the store acknowledged.
+    pub(super) fn grant(&self, worker: u64, lease: Lease) -> Arc<Grant> {
+        let Lease { lane, start, limit } = lease;
+        let layout = self.state.layout();
+        let codes_max = self.settings.issue.codes_max;
+        let waker = waker(&self.wake_up);
+        let grant = Grant::new(layout, worker, lane as u64, start, codes_max, waker)
+            .expect("rows of the scope fit the layout");
+        grant.raise_limit(limit, self.state.present());
+        Arc::new(grant)
+    }
+
+    pub(super) fn observe(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
+        self.state.observer.lease_operation(operation, outcome);
+    }
+
+    /// Reports that the store fails; the caller retries later.
+    pub(super) fn store_failed(&self, error: &StoreError) {
+        let error = with_sources(error);
+        tracing::warn!(namespace = self.settings.namespace, error, "store failed");
+        self.state.set_reason(Some(UnavailableReason::StoreUnavailable(error)));
+    }
+}
+
+pub(super) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

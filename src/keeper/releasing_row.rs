@@ -1,0 +1,105 @@
+//! Releases a row.
+
+use crate::{
+    core::lease::{HeldLanes, Purpose, Resolution, RowExpiry, Tenure},
+    store::StoreError,
+};
+
+use super::{
+    LeaseOperation,
+    held_lease::HeldLease,
+    lease_store::{LeaseStore, WriteIntent},
+};
+
+/// A row that is being released. It has no grant: whatever it learns of its writes, nothing is
+/// issued on it any more.
+pub(super) struct ReleasingRow {
+    pub(super) tenure: Tenure<WriteIntent>,
+    pub(super) lanes: HeldLanes,
+    /// Where the next lease of the present lane may begin.
+    pub(super) mark: u64,
+    released: bool,
+    /// Where the sealed lease ended.
+    #[cfg(raindrop_planted)]
+    pub(super) limit: u64,
+}
+
+impl ReleasingRow {
+    /// Begins with a lease that was held. Its grant is sealed, and dead whatever the store
+    /// answers.
+    pub(super) fn of_lease(held: HeldLease) -> Self {
+        let HeldLease { tenure, grant, lanes, .. } = held;
+        Self {
+            #[cfg(raindrop_planted)]
+            limit: grant.limit(),
+            ..Self::new(tenure, lanes, grant.seal())
+        }
+    }
+
+    /// Begins with a row that an acquire of ours may have taken, or may still take.
+    pub(super) fn of_search(tenure: Tenure<WriteIntent>) -> Self {
+        // Whatever the lane: its mark stays as it is.
+        let mark = tenure.marks()[0];
+        Self::new(tenure, HeldLanes::on(0), mark)
+    }
+
+    fn new(tenure: Tenure<WriteIntent>, lanes: HeldLanes, mark: u64) -> Self {
+        let mut row = Self {
+            tenure,
+            lanes,
+            mark,
+            released: false,
+            #[cfg(raindrop_planted)]
+            limit: mark,
+        };
+        row.adopt_visible();
+        row
+    }
+
+    pub(super) const fn worker(&self) -> u64 {
+        self.tenure.worker()
+    }
+
+    /// Writes the row free, with true marks. Returns whether it is done: the row is free, or known
+    /// to be no longer ours.
+    pub(super) async fn release(&mut self, leases: &mut LeaseStore) -> Result<bool, StoreError> {
+        if self.tenure.is_unresolved() {
+            match leases.resolve(&mut self.tenure).await? {
+                Resolution::Unchanged => {}
+                Resolution::Visible => {
+                    self.adopt_visible();
+                    #[cfg(raindrop_planted)]
+                    self.touch_generator(leases);
+                }
+                Resolution::Lost | Resolution::Vanished => return Ok(true),
+            }
+        }
+        if self.released {
+            return Ok(true);
+        }
+        let (lane, expiry) = (self.lanes.present(), RowExpiry::Released);
+        let write = leases.write(&self.tenure, &self.lanes, lane, self.mark, expiry);
+        let (purpose, operation) = (Purpose::Release, LeaseOperation::Release);
+        let intent = WriteIntent { purpose, operation, clocks: leases.read_clocks() };
+        leases.swap(&mut self.tenure, write, intent).await
+    }
+
+    /// Takes note of a write that the row was seen with.
+    fn adopt_visible(&mut self) {
+        let Some(visible) = self.tenure.visible() else { return };
+        self.lanes.confirmed(&visible.write.marks);
+        match visible.purpose.purpose {
+            // Nothing was issued on the lane that it took.
+            Purpose::Lease(lease) => {
+                // Its repetition may be seen, too.
+                if lease.lane != self.lanes.present() {
+                    self.lanes.moved_to(lease.lane, self.mark);
+                }
+                self.mark = lease.start;
+            }
+            Purpose::Renew { .. } => {}
+            // Nothing depends on it: if the store loses it, the row expires after its ttl.
+            Purpose::Release => self.released = true,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What all codes of a namespace, and all segment namespaces of a store, have in common.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Semaphore, watch},
+    time::Instant,
+};
+
+use super::SegmentSettings;
+use crate::{
+    keeper::{Observer, StoreOperation, UnavailableReason, random::Random, store_call::store_call},
+    store::{Store, StoreError},
+};
+
+/// The connections of a node. Further calls wait here rather than for a connection, where they
+/// would time out.
+const CONNECTIONS: usize = 2;
+
+/// One namespace, without its codes.
+#[derive(Debug)]
+pub(super) struct Namespace {
+    pub(super) settings: SegmentSettings,
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) shared: Arc<SharedStore>,
+}
+
+/// The store of every segment namespace, and the latest findings about it.
+#[derive(Debug)]
+pub(super) struct SharedStore {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) report: watch::Sender<Report>,
+    random: Mutex<Random>,
+    connections: Semaphore,
+}
+
+/// The task's latest findings about the store.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    /// Whether tables and codes were created.
+    pub(super) prepared: bool,
+    pub(super) failing: Option<Failing>,
+}
+
+/// How the store fails, and since when.
+#[derive(Clone, Debug)]
+pub(super) struct Failing {
+    pub(super) error: String,
+    since: Instant,
+}
+
+impl Namespace {
+    pub(super) fn name(&self) -> &str {
+        &self.settings.namespace
+    }
+
+    /// Awaits a call of the store, once a connection is free.
+    pub(super) async fn call<T>(
+        &self,
+        operation: StoreOperation,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        // The semaphore is never closed.
+        let _connection = self.shared.connections.acquire().await;
+        store_call(&*self.observer, operation, call).await
+    }
+}
+
+impl SharedStore {
+    pub(super) fn new(store: Arc<dyn Store>, random: Random) -> Self {
+        Self {
+            store,
+            report: watch::Sender::new(Report::default()),
+            random: Mutex::new(random),
+            connections: Semaphore::new(CONNECTIONS),
+        }
+    }
+
+    pub(super) fn random(&self) -> MutexGuard<'_, Random> {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how the store fails, if it has for at least this long.
+    pub(super) fn failing_for(&self, duration: Duration) -> Option<UnavailableReason> {
+        let failing = self.report.borrow().failing.clone();
+        let failing = failing.filter(|failing| failing.since.elapsed() >= duration)?;
+        Some(UnavailableReason::StoreUnavailable(failing.error))
+    }
+
+    pub(super) fn report_failing(&self, error: String) {
+        self.report.send_modify(|report| {
+            let since = report.failing.take().map_or_else(Instant::now, |failing| failing.since);
+            report.failing = Some(Failing { error, since });
+        });
+    }
+}
