@@ -14,7 +14,7 @@ use utoipa::{
 
 use super::codes::WrongNamespace;
 use crate::{
-    core::{id::InvalidId, issue::ClaimError, layout::BoundsError},
+    core::{encoding::InvalidId, issue::ClaimError, layout::BoundsError},
     keeper::{BackfillError, IssueError, Trouble},
     store::with_sources,
 };

@@ -14,18 +14,18 @@
 
 mod base64url;
 mod decimal;
+mod error;
 mod friendly;
 mod radix;
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
-use crate::core::{
-    id::{Id, InvalidId},
-    layout::Layout,
+use self::radix::{BASE32, BASE36, BASE62, DECIMAL, HEX};
+pub use self::{
+    decimal::{write_decimal, write_decimal_range},
+    error::InvalidId,
 };
-
-pub use self::decimal::{write_decimal, write_decimal_range};
-pub(super) use self::radix::DECIMAL;
+use crate::core::{id::Id, layout::Layout};
 
 /// How an ID is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -97,10 +97,10 @@ impl Encoding {
     pub fn decode(self, text: &str, layout: Option<&Layout>) -> Result<Id, InvalidId> {
         match self {
             Self::Decimal => DECIMAL.decode(text),
-            Self::Hex => radix::HEX.decode(text),
-            Self::Base32 => radix::BASE32.decode(text),
-            Self::Base36 => radix::BASE36.decode(text),
-            Self::Base62 => radix::BASE62.decode(text),
+            Self::Hex => HEX.decode(text),
+            Self::Base32 => BASE32.decode(text),
+            Self::Base36 => BASE36.decode(text),
+            Self::Base62 => BASE62.decode(text),
             Self::Base64Url => base64url::decode(text),
             Self::Friendly => {
                 let layout = layout.ok_or(InvalidId::NoLayout)?;
@@ -188,18 +188,20 @@ impl<'a> Encoder<'a> {
     }
 
     /// An ID's text, for formatting.
-    pub const fn text(&self, id: Id) -> impl fmt::Display + use<'a> {
-        EncodedId { encoder: *self, id }
+    pub fn text(&self, id: Id) -> impl fmt::Display + use<'a> {
+        let encoder = *self;
+        fmt::from_fn(move |f| encoder.write(f, id))
     }
 
     fn write(&self, out: &mut impl fmt::Write, id: Id) -> fmt::Result {
         let width = if self.is_padded { self.encoding.padded_width().unwrap_or(0) } else { 0 };
+        let number = id.get();
         match self.encoding {
-            Encoding::Decimal => DECIMAL.write(out, id, width),
-            Encoding::Hex => radix::HEX.write(out, id, 16),
-            Encoding::Base32 => radix::BASE32.write(out, id, width),
-            Encoding::Base36 => radix::BASE36.write(out, id, width),
-            Encoding::Base62 => radix::BASE62.write(out, id, 0),
+            Encoding::Decimal => DECIMAL.write(out, number, width),
+            Encoding::Hex => HEX.write(out, number, 16),
+            Encoding::Base32 => BASE32.write(out, number, width),
+            Encoding::Base36 => BASE36.write(out, number, width),
+            Encoding::Base62 => BASE62.write(out, number, 0),
             Encoding::Base64Url => base64url::write(out, id),
             Encoding::Friendly => {
                 friendly::write(out, id, self.layout.expect("it was checked when it was made"))
@@ -208,15 +210,12 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// The text of one ID.
-struct EncodedId<'a> {
-    encoder: Encoder<'a>,
-    id: Id,
-}
+/// Reads decimal digits.
+impl FromStr for Id {
+    type Err = InvalidId;
 
-impl fmt::Display for EncodedId<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.encoder.write(f, self.id)
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        DECIMAL.decode(text)
     }
 }
 

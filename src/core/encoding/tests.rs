@@ -113,7 +113,7 @@ fn bad_texts_are_refused_with_their_place() {
         (
             Encoding::Friendly,
             "20261120T151102.123Z-0-5-0-17-0",
-            "a friendly ID can only be read with a layout that Raindrop issues by",
+            "reading a friendly ID needs a layout that Raindrop can issue",
         ),
     ] {
         assert_eq!(encoding.decode(text, None).expect_err("refused").to_string(), error, "{text}");
@@ -148,8 +148,8 @@ fn bad_friendly_texts_say_what_is_wrong() {
              20261120T151102.123Z-0-5-0-17-0"
         )
     };
-    let range = "a friendly ID of this layout has an instant from 20250101T000000.000Z to \
-                 21140919T000000.000Z";
+    let range = "the instant of a friendly ID must be 20250101T000000.000Z to 21140919T000000.000Z \
+                 in this layout";
     for (text, error) in [
         ("", form(0, "a date such as 20261120")),
         ("2025012T000000.000Z-0-7-1-5-0", form(7, "a date such as 20261120")),
@@ -171,9 +171,9 @@ fn bad_friendly_texts_say_what_is_wrong() {
             "20250102T000000.000Z-0-8-1-5-0",
             "the layout has no such friendly ID: worker_id 8 is outside 0 to 7".into(),
         ),
-        ("20250102T000000.000Z-0-07-1-5-0", format!("this friendly ID is written {good}")),
+        ("20250102T000000.000Z-0-07-1-5-0", format!("this friendly ID must be written {good}")),
         ("20250132T000000.000Z-0-7-1-5-0", {
-            "this friendly ID is written 20250201T000000.000Z-0-7-1-5-0".into()
+            "this friendly ID must be written 20250201T000000.000Z-0-7-1-5-0".into()
         }),
     ] {
         let read = Encoding::Friendly.decode(text, Some(&day));
@@ -183,6 +183,17 @@ fn bad_friendly_texts_say_what_is_wrong() {
     assert_eq!(Encoding::Friendly.decode(good, Some(&wrapping)), Err(InvalidId::Wraps));
     let error = Encoder::new(Encoding::Friendly, false, &wrapping).expect_err("it wraps");
     assert_eq!(error, EncoderError::Wraps(Encoding::Friendly));
+}
+
+#[test]
+fn ids_are_parsed_from_decimal_digits() {
+    assert_eq!("9223372036854775807".parse(), Ok(Id::MAX));
+    assert_eq!("99999999999999999999999".parse::<Id>(), Err(InvalidId::TooLarge));
+    for (text, position, found) in [("-1", 0, '-'), ("+1", 0, '+'), ("é", 0, 'é'), ("1é", 1, 'é')]
+    {
+        let bad_digit = InvalidId::BadDigit { position, found, encoding: "decimal" };
+        assert_eq!(text.parse::<Id>(), Err(bad_digit));
+    }
 }
 
 /// All magnitudes, not only the large numbers that a uniform choice gives.
