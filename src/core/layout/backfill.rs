@@ -23,16 +23,15 @@ impl Layout {
         if number >= self.backfill_per_tick() || tick > self.last_tick() {
             return None;
         }
-        let first = Fields {
+        let fields = Fields {
             tick,
             data_center: self.data_center,
             worker: WORKER,
             lane: 0,
-            sequence: self.min_sequence,
+            sequence: number,
             reserved: self.reserved,
         };
-        let below = (self.min_sequence - number) << self.widths.reserved;
-        self.compose(&first).ok().map(|id| Id::from_composed(id.get() - below))
+        self.join(&fields).ok()
     }
 }
 

@@ -73,7 +73,7 @@ impl Layout {
                 first_ms: self.epoch_ms(),
                 last_ms: self.valid_until_ms() - 1,
             })?;
-            Ok(Id::from_composed(tick << self.widths.below_timestamp()))
+            Ok(self.smallest_id(tick))
         };
         Ok(Bounds { from: smallest("from", from_ms)?, until: smallest("to", to_ms)? })
     }

@@ -15,7 +15,7 @@ mod spec;
 mod unit;
 mod words;
 
-use self::spec::{Values, largest};
+use self::spec::largest;
 pub use self::{
     bounds::{Bounds, BoundsError},
     composer::Composer,
@@ -103,20 +103,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    fn new(unit: TimeUnit, epoch_ms: i64, widths: Widths, values: Values) -> Self {
-        Self {
-            unit,
-            epoch_units: epoch_ms.div_euclid(unit.millis()),
-            widths,
-            data_center: values.data_center,
-            rollback_initial: values.rollback_initial,
-            reserved: values.reserved,
-            min_sequence: values.min_sequence,
-            max_sequence: values.max_sequence,
-            wraps: values.wraps,
-        }
-    }
-
     /// The length of a tick.
     pub const fn unit(&self) -> TimeUnit {
         self.unit
@@ -180,8 +166,7 @@ impl Layout {
 
     /// After how many milliseconds the timestamp starts again, if it does.
     pub fn wrap_ms(&self) -> Option<i64> {
-        let ticks = i64::try_from(self.timestamp_mask()).unwrap_or(i64::MAX).saturating_add(1);
-        self.wraps.then(|| ticks.saturating_mul(self.unit.millis()))
+        self.wraps.then(|| (1_i64 << self.widths.timestamp).saturating_mul(self.unit.millis()))
     }
 
     const fn timestamp_mask(&self) -> u64 {

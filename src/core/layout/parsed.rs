@@ -52,7 +52,7 @@ impl Layout {
 
     /// The start of the latest tick whose timestamp is this one and which starts by `until_ms`.
     fn latest_start_ms(&self, timestamp: u64, until_ms: i64) -> i64 {
-        let round = i64::try_from(self.timestamp_mask()).unwrap_or(i64::MAX).saturating_add(1);
+        let round = 1_i64 << self.widths.timestamp;
         let timestamp = i64::try_from(timestamp).unwrap_or(i64::MAX);
         let latest = self.tick_at(until_ms);
         let tick = latest.saturating_sub(latest.saturating_sub(timestamp).rem_euclid(round));
