@@ -1,11 +1,7 @@
 //! Each preset against IDs that its system issued or published.
 
 use super::*;
-use crate::core::{
-    id::Id,
-    instant::{format_unix_ms, parse_unix_ms},
-    layout::{Fields, Layout},
-};
+use crate::core::{encoding::Encoding, instant::parse_unix_ms, layout::Fields};
 
 /// When this table was made, 2026-11-20.
 const PUBLISHED_MS: i64 = 1_795_132_800_000;
@@ -36,7 +32,7 @@ fn check_preset(preset: Preset, vectors: &[Vector]) {
 }
 
 #[test]
-fn names_and_rows_belong_together() {
+fn every_preset_is_listed_in_order() {
     for (index, preset) in Preset::ALL.into_iter().enumerate() {
         assert_eq!(preset as usize, index);
         assert_eq!(Preset::by_name(preset.name()), Some(preset));
@@ -282,4 +278,41 @@ fn the_classic_vectors() {
     let epoch_ms = 1_420_041_600_000;
     let relucent = LayoutSpec { epoch_ms, ..Preset::Twitter.spec() }.build().expect("valid");
     check("twitter's widths", &relucent, &[(1_174_230_636_953_739_267, NOW, 1, 2, 0, 3)]);
+}
+
+#[test]
+fn every_name_is_found_and_stands_once() {
+    let names: Vec<_> = NamedLayout::names().collect();
+    assert_eq!(names.len(), 19);
+    for (index, name) in names.iter().enumerate() {
+        assert_eq!(NamedLayout::by_name(name).expect("known").name(), *name);
+        assert!(!names[..index].contains(name));
+    }
+    assert_eq!(NamedLayout::by_name("Discord"), None);
+}
+
+#[test]
+fn the_documentation_lists_every_name_with_its_widths_and_epoch() {
+    let documented = include_str!("../../../docs/layouts.md");
+    for preset in Preset::ALL {
+        let layout = preset.layout();
+        let w = layout.widths();
+        let (name, epoch) = (preset.name(), format_unix_ms_short(layout.epoch_ms()));
+        let widths = [w.timestamp, w.data_center, w.worker, w.rollback, w.sequence, w.reserved];
+        let widths = widths.map(|bits| bits.to_string()).join(" · ");
+        let row = format!("| `{name}` | {widths} | {epoch} |");
+        assert!(documented.contains(&row), "{row}");
+    }
+    for layout in ForeignLayout::ALL {
+        let row = documented.lines().find(|line| line.starts_with(&format!("| `{}`", layout.name)));
+        let row = row.unwrap_or_else(|| panic!("{} is missing", layout.name));
+        for field in &layout.fields[1..] {
+            assert!(row.contains(&format!("{} {}", field.name, field.bits)), "{row}");
+        }
+        assert!(row.contains(&format!(" {} ", layout.fields[0].bits)), "{row}");
+        assert!(row.ends_with(&format!("| {} |", format_unix_ms_short(layout.epoch_ms))), "{row}");
+    }
+    for encoding in Encoding::ALL {
+        assert!(documented.contains(&format!("| `{encoding}` |")), "{encoding}");
+    }
 }
