@@ -38,10 +38,10 @@ fn claims_and_renewal() {
 
 #[test]
 fn claims_stay_below_the_limit_and_refused_ones_wake_the_keeper() {
-    explore("claims against the limit", claims_and_renewal);
+    explore(None, "claims against the limit", claims_and_renewal);
 }
 
 #[test]
 fn an_ignored_limit_is_found() {
-    must_fail(Bug::LimitIgnored, "above the limit", claims_and_renewal);
+    must_fail(None, Bug::LimitIgnored, "above the limit", claims_and_renewal);
 }

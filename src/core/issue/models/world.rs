@@ -11,9 +11,7 @@ use std::{
 
 use loom::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-pub(super) use crate::core::explore::{
-    explore, explore_with_preemptions, must_fail, must_fail_with_preemptions,
-};
+pub(super) use crate::core::explore::{explore, must_fail};
 use crate::core::{
     clock::{Clock, Recent},
     id::Id,
