@@ -1,9 +1,8 @@
 //! A setting that is out of range, in words a person can act on.
 
-use std::fmt;
-
 /// One setting that cannot be used: its key, its value and what is allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {value}: must be {allowed}")]
 pub struct Violation {
     /// The configuration key, `layout.worker_bits` for example.
     pub key: String,
@@ -20,26 +19,7 @@ impl Violation {
     }
 }
 
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {}: must be {}", self.key, self.value, self.allowed)
-    }
-}
-
 /// Every violation that was found; never empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Violations(pub Vec<Violation>);
-
-impl fmt::Display for Violations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, violation) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
-            }
-            violation.fmt(f)?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Violations {}

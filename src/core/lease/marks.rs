@@ -55,13 +55,7 @@ impl Index<usize> for Marks {
 
 impl fmt::Display for Marks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (lane, mark) in self.iter().enumerate() {
-            if lane > 0 {
-                f.write_str(",")?;
-            }
-            mark.fmt(f)?;
-        }
-        Ok(())
+        f.write_str(&self.0.iter().map(u64::to_string).collect::<Vec<_>>().join(","))
     }
 }
 
