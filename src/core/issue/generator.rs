@@ -5,7 +5,7 @@ use std::{sync::Arc, task::Waker, time::Duration};
 use super::{
     ClaimError, CodeHandle, IssueSettings, RollbackPolicy, Run,
     grant::{Denied, Grant, Granted},
-    rules::{MomentError, Rules},
+    rules::{ClaimTimeError, Rules},
 };
 use crate::core::{
     clock::Clock,
@@ -141,14 +141,14 @@ impl Generator {
     ///
     /// See [`ClaimError`]; nothing was claimed then.
     pub fn claim(&self, code: &str, count: u32) -> Result<Claim, ClaimError> {
-        let cursor = self.check(code)?;
+        let cursor = self.check_code(code)?;
         self.check_count(count)?;
         loop {
             let grant = self.grant.load();
             let grant = grant.as_ref().ok_or(ClaimError::NoLease)?;
             match grant.claim(cursor, u64::from(count), &self.rules, || self.clock.now_ms()) {
                 Ok(granted) => return Ok(Claim::new(grant, granted)),
-                Err(denied) => self.consider(grant, &denied)?,
+                Err(denied) => self.retry_or_fail(grant, &denied)?,
             }
         }
     }
@@ -168,7 +168,11 @@ impl Generator {
     ///
     /// When it is not, and why.
     #[cold]
-    pub(super) fn consider(&self, grant: &Arc<Grant>, denied: &Denied) -> Result<(), ClaimError> {
+    pub(super) fn retry_or_fail(
+        &self,
+        grant: &Arc<Grant>,
+        denied: &Denied,
+    ) -> Result<(), ClaimError> {
         match denied {
             Denied::Closed if grant.is_sealed() && self.is_current(grant) => {
                 Err(ClaimError::NoLease)
@@ -176,12 +180,12 @@ impl Generator {
             Denied::Closed => Ok(()),
             // A thread that slept after reading the clock finds the code ahead of its reading.
             Denied::Exhausted { read_ms, .. } if self.clock.now_ms() > *read_ms => Ok(()),
-            denied => Err(self.explain(denied)),
+            denied => Err(self.claim_error(denied)),
         }
     }
 
     /// Checks a code and returns the name of its cursor.
-    pub(super) fn check<'a>(&self, code: &'a str) -> Result<&'a str, ClaimError> {
+    pub(super) fn check_code<'a>(&self, code: &'a str) -> Result<&'a str, ClaimError> {
         if !is_valid_code(code) {
             return Err(ClaimError::InvalidCode(code.to_owned()));
         }
@@ -204,7 +208,7 @@ impl Generator {
     }
 
     #[cold]
-    fn explain(&self, denied: &Denied) -> ClaimError {
+    fn claim_error(&self, denied: &Denied) -> ClaimError {
         let layout = &self.rules.layout;
         match *denied {
             Denied::Closed => ClaimError::NoLease,
@@ -214,10 +218,10 @@ impl Generator {
                 behind_ms,
                 retry_after: self.rules.caught_up(behind_ms),
             },
-            Denied::Moment(MomentError::RolledBack { behind_ms, retry_after }) => {
+            Denied::Time(ClaimTimeError::RolledBack { behind_ms, retry_after }) => {
                 ClaimError::ClockRollback { behind_ms, retry_after }
             }
-            Denied::Moment(MomentError::OutOfRange) => ClaimError::ClockOutOfRange {
+            Denied::Time(ClaimTimeError::OutOfRange) => ClaimError::ClockOutOfRange {
                 now: format_unix_ms(self.clock.now_ms()),
                 from: format_unix_ms(layout.epoch_ms()),
                 until: format_unix_ms(layout.valid_until_ms()),

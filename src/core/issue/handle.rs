@@ -35,13 +35,13 @@ pub struct CodeHandle<G> {
     generator: G,
     code: Box<str>,
     recent: Option<Recent>,
-    place: Option<Place>,
+    cached: Option<CachedCursor>,
     window: Window,
 }
 
 /// Where a code's cursor is.
 #[derive(Clone, Debug)]
-struct Place {
+struct CachedCursor {
     grant: Arc<Grant>,
     cursor: Arc<Cursor>,
 }
@@ -68,9 +68,9 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     ///
     /// When the code is no valid name, or not among those that are served.
     pub fn new(generator: G, code: &str) -> Result<Self, ClaimError> {
-        let code = generator.check(code)?.into();
+        let code = generator.check_code(code)?.into();
         let recent = generator.clock.recent();
-        Ok(Self { generator, code, recent, place: None, window: Window::default() })
+        Ok(Self { generator, code, recent, cached: None, window: Window::default() })
     }
 
     /// One ID of the present tick; never for a later one.
@@ -102,24 +102,24 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     ///
     /// See [`ClaimError`]; nothing was claimed then.
     pub fn claim(&mut self, count: u32) -> Result<Claim, ClaimError> {
-        self.claim_patiently(count, true)
+        self.claim_or_wait(count, true)
     }
 
     /// Claims `count` IDs at once or not at all.
     pub(crate) fn claim_at_once(&mut self, count: u32) -> Result<Claim, ClaimError> {
-        self.claim_patiently(count, false)
+        self.claim_or_wait(count, false)
     }
 
     /// The first of `count` positions of the window, and where they are.
     #[inline]
-    fn positions_quickly(&mut self, count: u32) -> Option<(&Place, u64)> {
+    fn positions_quickly(&mut self, count: u32) -> Option<(&CachedCursor, u64)> {
         if self.read_ms() != self.window.read_ms {
             return None;
         }
-        let place = self.place.as_ref()?;
+        let cached = self.cached.as_ref()?;
         let Window { first, end, next, .. } = &mut self.window;
-        let position = place.cursor.take_within(next, u64::from(count), *first, *end)?;
-        Some((place, position))
+        let position = cached.cursor.take_within(next, u64::from(count), *first, *end)?;
+        Some((cached, position))
     }
 
     /// Hands out IDs one by one that are claimed `size` at a time; see [`Blocks`].
@@ -136,10 +136,10 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         }
     }
 
-    fn claim_patiently(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
+    fn claim_or_wait(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
         self.generator.check_count(count)?;
         match self.positions_quickly(count) {
-            Some((place, first)) => Ok(Claim::plain(&place.grant, first, count)),
+            Some((cached, first)) => Ok(Claim::plain(&cached.grant, first, count)),
             None => self.claim_slowly(count, waits),
         }
     }
@@ -150,19 +150,19 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         // Before the claim: while the clock reads as it does now, the window may be used.
         let recent_ms = self.recent.as_ref().map(Recent::ms);
         loop {
-            let known = self.place.take().filter(|place| generator.is_current(&place.grant));
+            let known = self.cached.take().filter(|cached| generator.is_current(&cached.grant));
             let (grant, cursor) = match known {
-                Some(place) => (place.grant, Some(place.cursor)),
+                Some(cached) => (cached.grant, Some(cached.cursor)),
                 None => (generator.grant().ok_or(ClaimError::NoLease)?, None),
             };
             match self.claim_from(&grant, cursor, u64::from(count), waits) {
                 Ok((cursor, granted)) => {
                     self.window = Window::new(&grant, &granted, recent_ms);
                     let claim = Claim::new(&grant, granted);
-                    self.place = Some(Place { grant, cursor });
+                    self.cached = Some(CachedCursor { grant, cursor });
                     return Ok(claim);
                 }
-                Err(denied) => generator.consider(&grant, &denied)?,
+                Err(denied) => generator.retry_or_fail(&grant, &denied)?,
             }
         }
     }
@@ -176,10 +176,10 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         waits: bool,
     ) -> Result<(Arc<Cursor>, Granted), Denied> {
         let Generator { rules, clock, .. } = &*self.generator;
-        let moment = grant.moment(rules, || clock.now_ms())?;
-        let cursor = cursor.map_or_else(|| grant.cursor(&self.code, &moment), Ok)?;
-        let moment = if waits { moment } else { moment.at_once() };
-        let granted = grant.claim_from(&cursor, moment, count, rules)?;
+        let time = grant.claim_time(rules, || clock.now_ms())?;
+        let cursor = cursor.map_or_else(|| grant.cursor(&self.code, &time), Ok)?;
+        let time = if waits { time } else { time.at_once() };
+        let granted = grant.claim_from(&cursor, time, count, rules)?;
         Ok((cursor, granted))
     }
 }
@@ -187,10 +187,10 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
 impl Window {
     /// What a claim leaves to others of its tick.
     fn new(grant: &Grant, granted: &Granted, recent_ms: Option<i64>) -> Self {
-        let (first, end) = grant.without_check(&granted.moment);
+        let (first, end) = grant.unchecked_positions(&granted.time);
         let composer = grant.composer();
         Self {
-            read_ms: recent_ms.unwrap_or(granted.moment.now_ms),
+            read_ms: recent_ms.unwrap_or(granted.time.now_ms),
             first,
             end,
             next: granted.plan.end,
@@ -211,7 +211,7 @@ impl<G: Clone> Clone for CodeHandle<G> {
             generator: self.generator.clone(),
             code: self.code.clone(),
             recent: self.recent.clone(),
-            place: self.place.clone(),
+            cached: self.cached.clone(),
             window: self.window,
         }
     }

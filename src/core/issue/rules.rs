@@ -22,7 +22,7 @@ pub(crate) struct Rules {
 
 /// The instant of a claim, turned into positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct ClaimTime {
     /// The clock's reading.
     pub(crate) now_ms: i64,
     /// Effective now: the clock, or the highest reading while the clock is behind it.
@@ -43,7 +43,7 @@ pub(crate) struct Moment {
     pub(crate) rolled_back_ms: Option<i64>,
 }
 
-impl Moment {
+impl ClaimTime {
     /// The same for a caller who does not wait.
     pub(crate) const fn at_once(self) -> Self {
         Self { wait_end: self.at_once_end, max_wait_ms: 0, ..self }
@@ -104,25 +104,25 @@ impl Rules {
 
     /// What this instant allows; `highest_ms` is the highest reading that IDs were issued under,
     /// and `refuse_rollback` says that no other lane or worker is to be had.
-    pub(crate) fn moment(
+    pub(crate) fn claim_time(
         &self,
         now_ms: i64,
         highest_ms: i64,
         refuse_rollback: bool,
-    ) -> Result<Moment, MomentError> {
+    ) -> Result<ClaimTime, ClaimTimeError> {
         let behind_ms = highest_ms.saturating_sub(now_ms);
         let held = behind_ms > 0;
         let rolled_back_ms = Some(behind_ms).filter(|behind| held && *behind > self.hold_ms);
         if let Some(behind_ms) = rolled_back_ms
             && (refuse_rollback || self.waits_for_rollback)
         {
-            return Err(MomentError::RolledBack {
+            return Err(ClaimTimeError::RolledBack {
                 behind_ms,
                 retry_after: self.caught_up(behind_ms),
             });
         }
         let effective_ms = now_ms.max(highest_ms);
-        let tick = self.layout.tick_in_range(effective_ms).ok_or(MomentError::OutOfRange)?;
+        let tick = self.layout.tick_in_range(effective_ms).ok_or(ClaimTimeError::OutOfRange)?;
         let ahead_ms = self.borrow_ahead_ms.saturating_add(if held { self.hold_ms } else { 0 });
         let end_of = |ahead: i64| {
             let tick = self.layout.tick_clamped(effective_ms.saturating_add(ahead));
@@ -130,7 +130,7 @@ impl Rules {
         };
         let first = self.layout.first_position(tick);
         let at_once_end = end_of(ahead_ms);
-        Ok(Moment {
+        Ok(ClaimTime {
             now_ms,
             effective_ms,
             first,
@@ -151,25 +151,25 @@ impl Rules {
     /// Plans a claim of `count` on a cursor that stands at `next`, below `limit`.
     pub(crate) fn plan(
         &self,
-        moment: &Moment,
+        time: &ClaimTime,
         next: u64,
         count: u64,
         limit: u64,
     ) -> Result<Plan, Refusal> {
-        let first = if next < moment.first { self.spread(moment.first, next, count) } else { next };
+        let first = if next < time.first { self.spread(time.first, next, count) } else { next };
         let end = first + count;
-        if end > moment.wait_end {
+        if end > time.wait_end {
             return Err(Refusal::Exhausted {
-                retry_after: self.due_in(moment, end, moment.max_wait_ms),
+                retry_after: self.due_in(time, end, time.max_wait_ms),
             });
         }
         if end > limit && !planted(Bug::LimitIgnored) {
-            return Err(Refusal::Limit { needed: end - next.max(moment.first) });
+            return Err(Refusal::Limit { needed: end - next.max(time.first) });
         }
-        if end <= moment.at_once_end {
-            return Ok(Plan { first, end, wait: Duration::ZERO, borrowed: end > moment.tick_end });
+        if end <= time.at_once_end {
+            return Ok(Plan { first, end, wait: Duration::ZERO, borrowed: end > time.tick_end });
         }
-        Ok(Plan { first, end, wait: self.due_in(moment, end, 0), borrowed: false })
+        Ok(Plan { first, end, wait: self.due_in(time, end, 0), borrowed: false })
     }
 
     /// Where a new tick starts: its low sequence bits go on from the last ID's, so that
@@ -189,16 +189,16 @@ impl Rules {
     }
 
     /// Until the last tick of a claim that ends at `end` is at most `ahead_ms` away.
-    fn due_in(&self, moment: &Moment, end: u64, ahead_ms: i64) -> Duration {
+    fn due_in(&self, time: &ClaimTime, end: u64, ahead_ms: i64) -> Duration {
         let due_ms = self.layout.start_of_tick_ms(self.layout.tick_of(end - 1));
-        let wait_ms = due_ms.saturating_sub(moment.effective_ms).saturating_sub(ahead_ms);
+        let wait_ms = due_ms.saturating_sub(time.effective_ms).saturating_sub(ahead_ms);
         Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0))
     }
 }
 
 /// Why nothing can be claimed at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MomentError {
+pub(crate) enum ClaimTimeError {
     /// The clock is before the epoch or past the timestamp's end.
     OutOfRange,
     /// The clock is further behind than is held, and nothing else is to be had.

@@ -8,7 +8,7 @@ use super::cursor::Cursor;
 use crate::core::{
     planted::{Bug, planted},
     sync::{
-        Arc, AtomicU64, AtomicUsize, Hashing, Mutex, Ordering, PoisonError, RwLock,
+        Arc, AtomicU64, AtomicUsize, HashState, Mutex, Ordering, PoisonError, RwLock,
         RwLockReadGuard, RwLockWriteGuard,
     },
 };
@@ -22,7 +22,7 @@ const EVICTED_PART: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Table {
     shards: Box<[RwLock<Shard>]>,
-    hasher: Hashing,
+    hasher: HashState,
     len: AtomicUsize,
     max: usize,
     evicting: Mutex<()>,
@@ -70,7 +70,7 @@ impl Table {
     pub(crate) fn new(start: u64, max: usize) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
-            hasher: Hashing::default(),
+            hasher: HashState::default(),
             len: AtomicUsize::new(0),
             max,
             evicting: Mutex::new(()),
@@ -215,17 +215,13 @@ mod tests {
 
     use super::*;
 
-    fn sound(start: u64, max: usize) -> Table {
-        Table::new(start, max)
-    }
-
     fn claim(cursor: &Cursor, to: u64) {
         cursor.claim(|next| Ok::<_, ()>((next, to))).expect("open").expect("planned");
     }
 
     #[test]
     fn a_code_has_one_cursor() {
-        let table = sound(100, 10);
+        let table = Table::new(100, 10);
         let first = table.cursor("a", 0).expect("room");
         assert!(Arc::ptr_eq(&first, &table.cursor("a", 0).expect("there")));
         assert_eq!((first.next(), table.len()), (Some(100), 1));
@@ -233,7 +229,7 @@ mod tests {
 
     #[test]
     fn codes_are_spread_over_all_shards() {
-        let table = sound(0, 1);
+        let table = Table::new(0, 1);
         let shard = |code: u32| table.shard_of(table.hasher.hash_one(code));
         let shards: HashSet<usize> = (0..10_000).map(shard).collect();
         assert_eq!(shards, (0..SHARDS).collect());
@@ -242,7 +238,7 @@ mod tests {
     #[test]
     fn among_cursors_at_one_position_every_table_evicts_the_same() {
         let left = || {
-            let table = sound(100, 32);
+            let table = Table::new(100, 32);
             let codes: Vec<String> = (0..32).map(|index| format!("code-{index}")).collect();
             let cursors: Vec<_> =
                 codes.iter().map(|code| table.cursor(code, 0).expect("room")).collect();
@@ -255,7 +251,7 @@ mod tests {
 
     #[test]
     fn eviction_takes_the_oldest_and_raises_the_floor_for_new_cursors() {
-        let table = sound(100, 32);
+        let table = Table::new(100, 32);
         for index in 0..32 {
             claim(&table.cursor(&format!("code-{index}"), 0).expect("room"), 1_000 + index);
         }
@@ -273,7 +269,7 @@ mod tests {
 
     #[test]
     fn table_that_has_room_again_evicts_nothing() {
-        let table = sound(100, 2);
+        let table = Table::new(100, 2);
         let only = table.cursor("a", 0).expect("room");
         // As for a thread that waited while another one evicted.
         table.evict(200);
@@ -282,7 +278,7 @@ mod tests {
 
     #[test]
     fn cursors_that_moved_up_are_not_evicted() {
-        let table = sound(0, 1);
+        let table = Table::new(0, 1);
         let only = table.cursor("a", 0).expect("room");
         claim(&only, 50);
         assert_eq!(table.cursor("b", 50).expect_err("a is in use"), TableError::Full);
@@ -292,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_sealed_table_gives_nothing_and_knows_its_highest_position() {
-        let table = sound(100, 1);
+        let table = Table::new(100, 1);
         assert_eq!(table.highest_next(), 100);
         claim(&table.cursor("evicted", 0).expect("room"), 170);
         claim(&table.cursor("kept", 200).expect("evicts"), 190);
@@ -302,12 +298,12 @@ mod tests {
         assert_eq!(table.seal(), 191);
         assert_eq!(third.next(), None);
         assert_eq!(table.cursor("fourth", 200).expect_err("sealed"), TableError::Sealed);
-        assert_eq!(sound(100, 1).seal(), 100);
+        assert_eq!(Table::new(100, 1).seal(), 100);
     }
 
     #[test]
     fn sealing_counts_what_was_evicted() {
-        let table = sound(100, 1);
+        let table = Table::new(100, 1);
         claim(&table.cursor("evicted", 0).expect("room"), 170);
         table.cursor("idle", 200).expect("evicts");
         assert_eq!(table.seal(), 170);

@@ -273,9 +273,9 @@ mod tests {
     }
 
     #[derive(Debug, Default)]
-    struct Bell(AtomicUsize);
+    struct WakeCounter(AtomicUsize);
 
-    impl Wake for Bell {
+    impl Wake for WakeCounter {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
@@ -283,12 +283,12 @@ mod tests {
 
     #[test]
     fn another_block_is_asked_for_when_few_numbers_are_left() {
-        for (count, rings) in [(6, 0), (7, 1), (8, 1)] {
-            let bell = Arc::new(Bell::default());
-            let cursor = SegmentCursor::new(Progression::ALL, Waker::from(Arc::clone(&bell)));
+        for (count, expected) in [(6, 0), (7, 1), (8, 1)] {
+            let wake_ups = Arc::new(WakeCounter::default());
+            let cursor = SegmentCursor::new(Progression::ALL, Waker::from(Arc::clone(&wake_ups)));
             cursor.add(&block(1, 10), 2).expect("the first");
             assert_eq!(claim(&cursor, count), Ok((1..=count).collect()));
-            assert_eq!(bell.0.load(Ordering::SeqCst), rings, "{count}");
+            assert_eq!(wake_ups.0.load(Ordering::SeqCst), expected, "{count}");
         }
     }
 

@@ -24,8 +24,9 @@ pub(crate) use self::slot::Slot;
 
 /// What chooses the place of a key in a hash table.
 #[cfg(not(raindrop_loom))]
-pub(crate) type Hashing = std::collections::hash_map::RandomState;
+pub(crate) type HashState = std::collections::hash_map::RandomState;
 
 /// Without randomness: each execution of a model must take the same steps in the same order.
 #[cfg(raindrop_loom)]
-pub(crate) type Hashing = std::hash::BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
+pub(crate) type HashState =
+    std::hash::BuildHasherDefault<std::collections::hash_map::DefaultHasher>;

@@ -44,9 +44,9 @@ impl Clock for LaggingClock {
 }
 
 #[derive(Debug, Default)]
-struct Bell(AtomicUsize);
+struct WakeCounter(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -54,7 +54,7 @@ impl Wake for Bell {
 
 struct Bench {
     clock: Arc<LaggingClock>,
-    bell: Arc<Bell>,
+    wake_ups: Arc<WakeCounter>,
     generator: Generator,
 }
 
@@ -64,13 +64,13 @@ impl Bench {
         let clock = LaggingClock { now: ManualClock::new(NOW), recent: Recent::new(NOW) };
         let clock = Arc::new(clock);
         let generator = Generator::without_lease(layout, settings, clock.clone());
-        let bench = Self { clock, bell: Arc::default(), generator };
+        let bench = Self { clock, wake_ups: Arc::default(), generator };
         bench.lease(0, bench.present() + 100 * PER_TICK);
         bench
     }
 
     fn lease(&self, lane: u64, limit: u64) -> Arc<Grant> {
-        let waker = Waker::from(Arc::clone(&self.bell));
+        let waker = Waker::from(Arc::clone(&self.wake_ups));
         let codes_max = self.generator.settings().codes_max;
         let grant = Grant::new(self.generator.layout(), 7, lane, 0, codes_max, waker);
         let grant = Arc::new(grant.expect("fits"));
@@ -186,7 +186,7 @@ fn the_limit_is_not_passed_and_the_keeper_is_woken_half_way() {
     let mut handle = bench.handle();
     for taken in 1..=10 {
         handle.try_next_id().expect("room");
-        assert_eq!(bench.bell.0.load(Ordering::SeqCst), usize::from(taken > 5), "{taken}");
+        assert_eq!(bench.wake_ups.0.load(Ordering::SeqCst), usize::from(taken > 5), "{taken}");
     }
     assert_eq!(handle.try_next_id(), Err(ClaimError::LimitReached));
     grant.raise_limit(bench.present() + 20, bench.present());
@@ -199,7 +199,7 @@ fn claims_by_name_wake_the_keeper_half_way() {
     bench.lease(0, bench.present() + 10);
     for taken in 1..=10 {
         bench.generator.claim("order", 1).expect("room");
-        assert_eq!(bench.bell.0.load(Ordering::SeqCst), usize::from(taken > 5), "{taken}");
+        assert_eq!(bench.wake_ups.0.load(Ordering::SeqCst), usize::from(taken > 5), "{taken}");
     }
 }
 
@@ -244,7 +244,7 @@ fn a_clock_that_went_back_is_seen() {
     // The present tick has room, so it is issued from, but the keeper hears of it.
     assert!(handle.try_next_id().is_ok());
     assert!(bench.generator.grant().expect("leased").is_rolled_back());
-    assert_eq!(bench.bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(bench.wake_ups.0.load(Ordering::SeqCst), 1);
 }
 
 #[test]

@@ -73,14 +73,14 @@ fn handles_and_limit() {
     let mut two = one.clone();
     let other = thread::spawn(move || take(&mut two, 2));
     let mut limit = start + 2;
-    if world.take_bell() {
+    if world.take_wake_up() {
         limit = start + 3;
         grant.raise_limit(limit, start);
     }
     ids.extend(take(&mut one, 1));
     ids.extend(other.join().expect("no panic"));
     assert!(world.end(&ids) <= limit, "claimed above the limit");
-    assert!(limit > start + 2 || world.end(&ids) <= start + 1 || world.take_bell(), "not woken");
+    assert!(limit > start + 2 || world.end(&ids) <= start + 1 || world.take_wake_up(), "not woken");
     assert_distinct(&ids);
 }
 
