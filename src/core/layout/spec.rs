@@ -1,4 +1,4 @@
-//! A layout as it is configured, and the check that makes a [`Layout`] of it.
+//! The settings of a layout, and the checks that make a [`Layout`] of them.
 
 use std::ops::RangeInclusive;
 
@@ -8,19 +8,16 @@ use crate::core::violation::{Violation, Violations};
 /// How many bits an ID has: the sign bit of a signed 64-bit integer stays 0.
 const ID_BITS: u32 = 63;
 
-/// The settings of a layout; [`LayoutSpec::build`] checks them all.
-///
-/// The sequence gets what the other fields leave of 63 bits, unless its width is given.
+/// The settings of a layout. [`LayoutSpec::build`] checks them all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutSpec {
     /// The length of a tick.
     pub time_unit: TimeUnit,
-    /// Where ticks begin, in Unix milliseconds; floored to the unit.
+    /// The start of tick 0 in Unix milliseconds; floored to the unit.
     pub epoch_ms: i64,
     /// Width of the timestamp; `None` takes the smallest of the unit's range.
     pub timestamp_bits: Option<u32>,
-    /// Whether the widths are those of a published layout: they need not keep to the ranges of
-    /// configured layouts, only fit in 63 bits.
+    /// Whether the widths are those of a published layout, which may lie outside the ranges below.
     pub exact: bool,
     /// Whether the timestamp starts again at 0 when it is full; see [`Layout::wraps`].
     pub wraps: bool,
@@ -34,7 +31,7 @@ pub struct LayoutSpec {
     pub rollback_bits: u32,
     /// The lane that fresh rows use first.
     pub rollback_initial: u32,
-    /// Width of the sequence; `None` takes what the others leave of 63 bits. A smaller one leaves
+    /// Width of the sequence; `None` takes what the others leave of 63 bits. A smaller width leaves
     /// the highest bits of every ID at 0.
     pub sequence_bits: Option<u32>,
     /// Width of the constant low-order field, 0 to 5.
@@ -48,11 +45,11 @@ pub struct LayoutSpec {
 }
 
 impl LayoutSpec {
-    /// The epoch of the presets of our own, 2025-01-01T00:00:00Z.
+    /// The epoch of Raindrop's own presets, 2025-01-01T00:00:00Z.
     pub const DEFAULT_EPOCH_MS: i64 = 1_735_689_600_000;
 
-    /// The default widths with another unit: one rollback bit, 9 worker bits, the unit's smallest
-    /// timestamp.
+    /// Returns the default settings for a unit: 9 worker bits, one rollback bit, and the smallest
+    /// timestamp of the unit.
     pub const fn for_unit(time_unit: TimeUnit) -> Self {
         Self {
             time_unit,

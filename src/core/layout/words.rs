@@ -1,61 +1,44 @@
-//! A layout in words, as the store's layout record holds it.
+//! The canonical text of a layout, as the store's layout record holds it.
 
-use super::{Layout, LayoutSpec, TimeUnit};
+use super::{Layout, LayoutSpec, TimeUnit, Widths};
 use crate::core::instant::{format_unix_ms_short, parse_unix_ms};
 
-/// A text that is not a layout in words.
+/// A text that is not the canonical text of a layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a layout in words, such as {example:?}")]
+#[error("{text:?} is not the canonical text of a layout, such as {example:?}")]
 pub struct InvalidWords {
     text: String,
     example: String,
 }
 
-/// The names of the numbers, in their order after unit and epoch.
-const NUMBERS: [&str; 8] = [
-    "timestamp",
-    "data_center",
-    "worker",
-    "rollback",
-    "sequence",
-    "reserved",
-    "min_sequence",
-    "max_sequence",
-];
-
-/// What ends the words of a layout whose time wraps.
+/// How the text ends where the time wraps.
 const WRAPS: &str = " wraps=true";
 
 impl Layout {
-    /// The layout in words, as the store's layout record holds it. Equal words mean that IDs of
-    /// different workers cannot be equal.
+    /// Returns the canonical text. IDs of different workers cannot be equal if the texts of their
+    /// layouts are equal.
     ///
-    /// The data centre's and the reserved field's values are not part of it: nodes may differ in
-    /// them.
+    /// It leaves out what may differ between nodes: the data centre, the reserved value and the
+    /// initial lane.
     pub fn words(&self) -> String {
-        let w = self.widths;
-        let widths = [w.timestamp, w.data_center, w.worker, w.rollback, w.sequence, w.reserved];
-        let numbers =
-            widths.map(u64::from).into_iter().chain([self.min_sequence, self.max_sequence]);
-        let mut words =
-            format!("unit={} epoch={}", self.unit, format_unix_ms_short(self.epoch_ms()));
-        for (name, number) in NUMBERS.iter().zip(numbers) {
-            words.push_str(&format!(" {name}={number}"));
-        }
-        if self.wraps {
-            words.push_str(WRAPS);
-        }
-        words
+        let Widths { timestamp, data_center, worker, rollback, sequence, reserved } = self.widths;
+        let (unit, epoch) = (self.unit, format_unix_ms_short(self.epoch_ms()));
+        let (min_sequence, max_sequence) = (self.min_sequence, self.max_sequence);
+        let wraps = if self.wraps { WRAPS } else { "" };
+        format!(
+            "unit={unit} epoch={epoch} timestamp={timestamp} data_center={data_center} \
+             worker={worker} rollback={rollback} sequence={sequence} reserved={reserved} \
+             min_sequence={min_sequence} max_sequence={max_sequence}{wraps}"
+        )
     }
 
-    /// The layout that these words say, with 0 for what they leave out: data centre, reserved
-    /// value and initial lane.
+    /// Reads a canonical text; what it leaves out is 0.
     ///
     /// # Errors
     ///
-    /// When they are not exactly what [`Self::words`] writes for some layout.
+    /// When it is not exactly what [`Self::words`] returns for some layout.
     pub fn from_words(words: &str) -> Result<Self, InvalidWords> {
-        // Whatever was lost in reading shows when it is written again.
+        // Whatever reading lost shows when the layout is written again.
         let layout = read(words).filter(|layout| layout.words() == words);
         layout.ok_or_else(|| {
             let example = LayoutSpec::for_unit(TimeUnit::Millisecond).build();
@@ -75,26 +58,19 @@ fn read(words: &str) -> Option<Layout> {
     let mut pairs = words.split(' ');
     let mut value = |name: &str| pairs.next()?.strip_prefix(name)?.strip_prefix('=');
     let unit: TimeUnit = value("unit")?.parse().ok()?;
-    let epoch_ms = parse_unix_ms(value("epoch")?)?;
-    let mut numbers = [0_u64; NUMBERS.len()];
-    for (name, number) in NUMBERS.iter().zip(&mut numbers) {
-        *number = value(name)?.parse().ok()?;
-    }
-    let [timestamp, data_center, worker, rollback, sequence, reserved, min_sequence, max_sequence] =
-        numbers;
-    let bits = |number| u32::try_from(number).ok();
+    // The fields are evaluated in this order, which is that of the text.
     let spec = LayoutSpec {
-        epoch_ms,
+        epoch_ms: parse_unix_ms(value("epoch")?)?,
+        timestamp_bits: Some(value("timestamp")?.parse().ok()?),
+        data_center_bits: value("data_center")?.parse().ok()?,
+        worker_bits: value("worker")?.parse().ok()?,
+        rollback_bits: value("rollback")?.parse().ok()?,
+        sequence_bits: Some(value("sequence")?.parse().ok()?),
+        reserved_bits: value("reserved")?.parse().ok()?,
+        min_sequence: value("min_sequence")?.parse().ok()?,
+        max_sequence: Some(value("max_sequence")?.parse().ok()?),
         exact: true,
         wraps,
-        sequence_bits: Some(bits(sequence)?),
-        timestamp_bits: Some(bits(timestamp)?),
-        data_center_bits: bits(data_center)?,
-        worker_bits: bits(worker)?,
-        rollback_bits: bits(rollback)?,
-        reserved_bits: bits(reserved)?,
-        min_sequence,
-        max_sequence: Some(max_sequence),
         ..LayoutSpec::for_unit(unit)
     };
     spec.build().ok()

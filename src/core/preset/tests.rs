@@ -227,7 +227,7 @@ fn a_wrapping_id_is_of_the_latest_instant_that_clocks_allow() {
     let error = layout.parse(Id::new(1 << 31).expect("63 bits"), NOW).expect_err("32 bits");
     assert_eq!(
         error.to_string(),
-        "2147483648 has more than the 31 bits of this layout: it is at most 2147483647"
+        "2147483648 has more than the 31 bits of this layout, whose IDs are at most 2147483647"
     );
 }
 
@@ -306,10 +306,10 @@ fn the_documentation_lists_every_name_with_its_widths_and_epoch() {
     for layout in ForeignLayout::ALL {
         let row = documented.lines().find(|line| line.starts_with(&format!("| `{}`", layout.name)));
         let row = row.unwrap_or_else(|| panic!("{} is missing", layout.name));
-        for field in &layout.fields[1..] {
-            assert!(row.contains(&format!("{} {}", field.name, field.bits)), "{row}");
+        for (_, name, bits) in &layout.fields[1..] {
+            assert!(row.contains(&format!("{name} {bits}")), "{row}");
         }
-        assert!(row.contains(&format!(" {} ", layout.fields[0].bits)), "{row}");
+        assert!(row.contains(&format!(" {} ", layout.fields[0].2)), "{row}");
         assert!(row.ends_with(&format!("| {} |", format_unix_ms_short(layout.epoch_ms))), "{row}");
     }
     for encoding in Encoding::ALL {
