@@ -2,35 +2,35 @@
 
 use std::fmt;
 
-/// A 63-bit ID: never negative as a signed 64-bit integer.
+/// A 63-bit ID, which is never negative as a signed 64-bit integer.
 ///
-/// IDs of one namespace and code are unique; their numeric order follows time.
+/// IDs of one namespace and code are unique, and their numeric order follows time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(u64);
 
 impl Id {
     /// The largest ID, 2^63 − 1.
     pub const MAX: Self = Self(i64::MAX as u64);
-    /// The largest integer that a JSON number keeps in every language, 2^53 − 1.
+    /// The largest integer that JSON numbers carry exactly in every language, 2^53 − 1.
     pub const MAX_JS_SAFE: Self = Self((1 << 53) - 1);
 
-    /// The ID with this number, or `None` above 2^63 − 1.
+    /// Returns the ID with this number, or `None` above 2^63 − 1.
     pub const fn new(number: u64) -> Option<Self> {
         if number <= Self::MAX.0 { Some(Self(number)) } else { None }
     }
 
-    /// Only for numbers that a layout composed, which fit by its widths.
+    /// For numbers that a layout composed, which fit by its widths.
     pub(crate) const fn from_composed(number: u64) -> Self {
         debug_assert!(number <= Self::MAX.0);
         Self(number)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Whether a JSON number carries this ID exactly in every language (below 2^53).
+    /// Returns whether JSON numbers carry this ID exactly in every language (below 2^53).
     pub const fn is_js_safe(self) -> bool {
         self.0 <= Self::MAX_JS_SAFE.0
     }

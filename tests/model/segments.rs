@@ -184,8 +184,7 @@ impl Model for Segments {
                 process.writes_left -= 1;
                 process.sealed = true;
                 let whole = self.mutant == Mutant::GivenBackWhole;
-                let tail = process.chain.tail(process.next);
-                let tail = if whole { process.chain.last() } else { tail }?;
+                let tail = process.chain.tail(if whole { 0 } else { process.next })?;
                 let reserved = (0..=state.tokens).find(|bits| token(*bits) == tail.token)?;
                 let token = state.fresh();
                 state.send(index, Write::GiveBack { token, reserved, from: tail.from });

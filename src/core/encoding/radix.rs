@@ -1,16 +1,16 @@
-//! Positional notation: each alphabet is a table of digits and a table of their values.
+//! Positional notation in several alphabets.
 
 use std::fmt;
 
 use super::InvalidId;
 use crate::core::id::Id;
 
-/// The most digits there are: 2^63 − 1 in decimal.
+/// The largest number of digits, that of 2^63 − 1 in decimal.
 const MOST_DIGITS: usize = 19;
 /// The value of characters that are not digits.
 const NONE: u8 = u8::MAX;
 
-/// An alphabet, smallest digit first, and what is read as which digit.
+/// The digits of an alphabet, smallest first, and the value of each ASCII character.
 pub(super) struct Alphabet<const RADIX: usize> {
     name: &'static str,
     digits: [u8; RADIX],
@@ -59,7 +59,7 @@ impl<const RADIX: usize> Alphabet<RADIX> {
         Self { name, digits: *digits, values }
     }
 
-    /// Reads these characters as the digit of this value too.
+    /// Also reads these characters as the digit of this value.
     const fn also<const COUNT: usize>(mut self, characters: [u8; COUNT], value: u8) -> Self {
         let mut index = 0;
         while index < COUNT {
@@ -88,7 +88,7 @@ impl<const RADIX: usize> Alphabet<RADIX> {
         out.write_str(std::str::from_utf8(&buffer[start..]).expect("every digit is ASCII"))
     }
 
-    /// The value of a digit.
+    /// Returns the value of a digit.
     pub(super) fn value_of(&self, digit: char) -> Option<u64> {
         let value = *self.values.get(usize::try_from(u32::from(digit)).ok()?)?;
         (value != NONE).then_some(u64::from(value))

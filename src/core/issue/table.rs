@@ -15,8 +15,8 @@ use crate::core::{
 
 const SHARDS: usize = if cfg!(raindrop_loom) { 2 } else { 64 };
 
-/// How much of the table one eviction frees, so that its walk over the table is paid for by
-/// many insertions.
+/// The part of the table that one eviction frees, so that many insertions share the cost of its
+/// walk over the table.
 const EVICTED_PART: usize = 16;
 
 #[derive(Debug)]
@@ -26,11 +26,11 @@ pub(crate) struct Table {
     len: AtomicUsize,
     max: usize,
     evicting: Mutex<()>,
-    /// No cursor that was evicted had passed this position; new cursors start here or above.
+    /// No evicted cursor had passed this position; new cursors start here or above.
     floor: AtomicU64,
     start: u64,
-    /// No cursor stood below this position when an eviction looked last. Cursors only rise, so
-    /// it need not look again for less.
+    /// No cursor stood below this position at the last eviction. Cursors only rise, so another
+    /// eviction below it would find none either.
     none_below: AtomicU64,
 }
 
@@ -61,7 +61,7 @@ impl Shard {
 pub(crate) enum TableError {
     /// Every cursor is in use in the present tick.
     Full,
-    /// The grant is over.
+    /// The grant was sealed.
     Sealed,
 }
 
@@ -80,13 +80,13 @@ impl Table {
         }
     }
 
-    /// How many codes have a cursor.
+    /// The number of codes that have a cursor.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// The cursor of a code. Makes one if need be, for which cursors below `evict_below` may
-    /// have to go.
+    /// Returns the cursor of a code, and makes one if it has none. If the table is full, cursors
+    /// below `evict_below` can be evicted.
     pub(crate) fn cursor(&self, code: &str, evict_below: u64) -> Result<Arc<Cursor>, TableError> {
         let hash = self.hasher.hash_one(code);
         let shard = &self.shards[self.shard_of(hash)];
@@ -107,8 +107,8 @@ impl Table {
             self.len.fetch_sub(1, Ordering::Relaxed);
             return Err(TableError::Full);
         }
-        // An earlier cursor of this code was removed under this very lock, after the floor had
-        // been raised to it. The clock must not be asked: this thread may have read it long ago.
+        // An earlier cursor of this code was removed under this same lock, after the floor was
+        // raised to it. A reading of the clock must not be used: this thread may have slept since.
         let first = if planted(Bug::CursorAtClock) {
             evict_below
         } else {
@@ -187,16 +187,15 @@ impl Table {
         self.len.fetch_sub(wanted - left, Ordering::Relaxed);
     }
 
-    /// By bits of the hash that the shard's own table makes no use of: it takes the lowest and
-    /// the topmost seven.
+    /// Chooses the shard by bits of the hash that the shard's own table does not use: that uses the
+    /// lowest and the topmost seven.
     fn shard_of(&self, hash: u64) -> usize {
         let shard = (hash >> 20) % self.shards.len() as u64;
         usize::try_from(shard).expect("an index into a slice")
     }
 }
 
-/// Decides between cursors at one position, the same in every process, so that a simulation can
-/// be replayed.
+/// Orders cursors at one position, the same in every process, so that simulations can be replayed.
 fn rank(code: &str) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(code)
 }
@@ -271,7 +270,7 @@ mod tests {
     fn table_that_has_room_again_evicts_nothing() {
         let table = Table::new(100, 2);
         let only = table.cursor("a", 0).expect("room");
-        // As for a thread that waited while another one evicted.
+        // Like a thread that waited while another one evicted.
         table.evict(200);
         assert_eq!((only.next(), table.len()), (Some(100), 1));
     }

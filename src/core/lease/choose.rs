@@ -3,23 +3,22 @@
 use super::{Marks, Row};
 use crate::core::layout::Layout;
 
-/// How many of the longest-unused rows a first try chooses from; each conflict doubles it.
+/// How many of the longest-unused rows the first try chooses from; each conflict doubles it.
 const CHOICE: usize = 32;
 
-/// A row and lane to take: an index into the rows that were given.
+/// A row and lane to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Index of the row.
+    /// Index of the row among those that were given.
     pub index: usize,
     /// The lane, whose mark becomes the lease's start.
     pub lane: usize,
 }
 
-/// The first lane, from the layout's initial one on, whose mark comes due by `due_ms`: the tick
-/// of the mark is not after the tick of that instant. `except` is left out.
+/// Returns the first lane, from the layout's initial one on, whose mark comes due by `due_ms` (Unix
+/// ms): the tick of the mark is not after the tick of that instant. Leaves out the lane `except`.
 ///
-/// With the current instant that is a lane whose mark is past; with a later one, a lane that a
-/// caller can be made to wait for.
+/// A lane that is due now can issue at once; one that is due later, once callers have waited.
 pub fn usable_lane(
     layout: &Layout,
     marks: &Marks,
@@ -34,12 +33,12 @@ pub fn usable_lane(
         .find(|lane| layout.tick_of(marks[*lane]) <= due)
 }
 
-/// Chooses among free rows, which come longest unused first.
+/// Chooses among free rows, which must come longest unused first.
 ///
-/// A row whose mark is past comes before one whose mark comes due within `max_wait_ms`. Among
-/// equals the choice is random (`random` is any number): over the 32 longest unused, twice as many
-/// with each conflict, so that many nodes that start at once rarely meet on a row; over all that
-/// were never written, so that two stores by mistake rarely give out the same worker id.
+/// Rows with a mark that is past come before rows with a mark that comes due within `max_wait_ms`.
+/// Among equals the choice is random (`random` is any number): over the 32 longest unused, doubled
+/// with each conflict, so that nodes that start together rarely meet on a row; over all that were
+/// never written, so that two stores used by mistake rarely give out the same worker id.
 pub fn choose_row(
     layout: &Layout,
     free: &[Row],
@@ -69,7 +68,7 @@ pub fn choose_row(
     usize::try_from(random % count).ok().map(|chosen| candidates[chosen])
 }
 
-/// When the first lane of these rows comes due, in Unix ms; `None` without rows.
+/// Returns when the first lane of these rows comes due, in Unix ms; `None` without rows.
 pub fn first_due(layout: &Layout, rows: &[Row]) -> Option<i64> {
     let marks = rows.iter().flat_map(|row| row.marks.iter());
     marks.min().map(|mark| layout.start_of_tick_ms(layout.tick_of(mark)))

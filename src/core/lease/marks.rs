@@ -1,10 +1,10 @@
-//! The marks of a row: one position per lane.
+//! The high-water marks of a row: one position per lane.
 
 use std::{fmt, ops::Index, str::FromStr};
 
-/// The high-water mark of each lane: everything below it may have been issued.
+/// The high-water mark of each lane: every position below it may have been issued.
 ///
-/// Stores keep it as text, decimal numbers joined by commas, because some engines' scripts
+/// Stores keep them as text, decimal numbers joined by commas, because scripts of some engines
 /// compute in doubles and would round large positions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Marks(Box<[u64]>);
@@ -15,17 +15,17 @@ pub struct Marks(Box<[u64]>);
 pub struct InvalidMarks;
 
 impl Marks {
-    /// The same mark on every lane.
+    /// Makes marks that are the same on every lane.
     pub fn all_at(position: u64, lanes: usize) -> Self {
         Self(vec![position; lanes].into())
     }
 
-    /// How many lanes there are.
+    /// The number of lanes.
     pub const fn lanes(&self) -> usize {
         self.0.len()
     }
 
-    /// The same marks with one lane's changed.
+    /// Returns these marks with the mark of one lane replaced.
     #[must_use]
     pub fn with(&self, lane: usize, mark: u64) -> Self {
         let mut marks = self.clone();
@@ -33,13 +33,13 @@ impl Marks {
         marks
     }
 
-    /// The same marks, those below the floor raised to it.
+    /// Returns these marks, each raised to at least `floor`.
     #[must_use]
     pub fn at_least(&self, floor: u64) -> Self {
         Self(self.iter().map(|mark| mark.max(floor)).collect())
     }
 
-    /// Every lane's mark in order.
+    /// The mark of each lane in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().copied()
     }

@@ -1,5 +1,5 @@
-//! The lease protocol's decisions, as pure functions shared by every store, the keeper and the
-//! tests: which row and lane to take, from where up to where to issue, whether a clock may be
+//! The decisions of the lease protocol, as pure functions that every store, the keeper and the
+//! checkers share: which row and lane to take, the range of a lease, whether a clock can be
 //! trusted, and what a write with an unknown outcome means.
 //!
 //! A *row* belongs to one worker id. Every write of a row is one compare-and-swap on its token

@@ -1,20 +1,19 @@
 //! Moving a namespace to another layout: when it is allowed, and what its record says meanwhile.
 //!
-//! Every ID that old marks allow must be below every ID that the new layout will ever issue. So
-//! two questions are asked: how large can an ID of an old lease be ([`largest_id_allowed`]), and
-//! how small is the new layout's smallest from now on ([`judge_relayout`]).
+//! Every ID that old marks allow must be below every ID that the new layout will issue:
+//! [`judge_relayout`] compares [`largest_id_allowed`] with the new layout's smallest ID of now.
 
 use std::{fmt, str::FromStr};
 
 use super::Marks;
 use crate::core::{id::Id, layout::Layout};
 
-/// A number that no ID is above which leases under these marks can issue; `None` when they allow
-/// none.
+/// Returns an upper bound of the IDs that leases below these marks can issue; `None` if they can
+/// issue none.
 ///
-/// It is the end of the largest mark's tick, so that an untouched mark at the first position of a
-/// tick allows everything below that tick: what a layout before this one has issued is below it
-/// too.
+/// The bound is the last ID of the tick of the highest position below a mark. So an untouched mark
+/// at the first position of a tick allows everything below that tick, which includes what an
+/// earlier layout issued.
 pub fn largest_id_allowed<'a>(
     layout: &Layout,
     marks: impl IntoIterator<Item = &'a Marks>,
@@ -27,27 +26,27 @@ pub fn largest_id_allowed<'a>(
 /// Whether a namespace may move to another layout now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayoutVerdict {
-    /// It may: nothing of the new layout from this tick on can be equal to anything that the old
-    /// marks allow.
+    /// It may: every ID of the new layout from this tick on is above what the old marks allow.
     Allowed {
         /// The new layout's present tick.
         tick: u64,
         /// Its smallest ID from now on.
         smallest_new: Id,
     },
-    /// The new layout's IDs of now are not above what the old marks allow.
+    /// It may not: the new layout's IDs of now are not above what the old marks allow.
     TooSmall {
         /// The new layout's smallest ID of now.
         smallest_new: Id,
-        /// From when on they are, in Unix ms, if the marks stay as they are; `None` when the new
-        /// layout never reaches so far.
+        /// From when on they are, in Unix ms, if the marks do not rise; `None` if the new layout
+        /// never reaches so far.
         from_ms: Option<i64>,
     },
-    /// The store's clock is before the new layout's epoch or past its end.
+    /// It may not: the store's clock is before the new layout's epoch or past its end.
     OutOfRange,
 }
 
-/// Judges whether the new layout's smallest ID of now is above everything that old marks allow.
+/// Judges whether the new layout's smallest ID of now (Unix ms) is above everything that the old
+/// marks allow.
 pub fn judge_relayout(new: &Layout, now_ms: i64, largest_old: Option<Id>) -> RelayoutVerdict {
     let Some(tick) = new.tick_in_range(now_ms) else { return RelayoutVerdict::OutOfRange };
     let smallest_new = new.smallest_id(tick);
@@ -66,56 +65,56 @@ pub fn judge_relayout(new: &Layout, now_ms: i64, largest_old: Option<Id>) -> Rel
 /// What a layout record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// The namespace has the layout with these words.
+    /// The namespace has the layout with this canonical text.
     Settled(String),
-    /// It is being moved to another one, and nobody may join.
+    /// The namespace is being moved to another layout, and no node may join.
     Moving(Relayout),
 }
 
-/// A move from one layout to another that was begun and not finished.
+/// A move from one layout to another that was begun and is not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relayout {
-    /// How far it is.
+    /// Its stage.
     pub stage: RelayoutStage,
-    /// The old layout in words.
+    /// The canonical text of the old layout.
     pub from: String,
-    /// The new layout in words.
+    /// The canonical text of the new layout.
     pub to: String,
 }
 
-/// How far a move is.
+/// The stage of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayoutStage {
-    /// Rows are taken from their holders; their marks are still the old layout's.
+    /// Rows get fresh tokens, which fences their holders; the marks are still the old layout's.
     Fencing,
-    /// It was judged as allowed: marks become the first position of this tick of the new layout.
+    /// The move is allowed: marks become the first position of this tick of the new layout.
     Converting {
         /// The tick.
         tick: u64,
     },
 }
 
-/// How the record of a namespace that is being moved begins.
+/// How the record of a move begins.
 const MOVING: &str = "relayout ";
 
-/// A record that neither is a layout nor says how far a move is.
+/// A record that is neither a layout nor a move.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the layout record {0:?} is not what any version of `raindrop workers relayout` writes")]
 pub struct InvalidRelayout(String);
 
 impl InvalidRelayout {
-    /// That this record is not one.
+    /// Names the record that cannot be read.
     pub fn of(record: &str) -> Self {
         Self(record.to_owned())
     }
 }
 
 impl Recorded {
-    /// Reads the text of a record. Words of a layout are taken as they are.
+    /// Reads the text of a record. The canonical text of a layout is not checked here.
     ///
     /// # Errors
     ///
-    /// When it says that the namespace is being moved, but not how far that is.
+    /// When the text begins like a move and cannot be read as one.
     pub fn read(text: &str) -> Result<Self, InvalidRelayout> {
         if text.starts_with(MOVING) {
             text.parse().map(Self::Moving)
@@ -146,7 +145,7 @@ impl FromStr for Relayout {
             let (stage, rest) = text.strip_prefix(MOVING)?.split_once(" from=[")?;
             let stage = match stage.strip_prefix("stage=converting tick=") {
                 Some(tick) => RelayoutStage::Converting { tick: tick.parse().ok()? },
-                // Whatever else it says is not what is written back.
+                // Any other stage is refused below, because it is written differently.
                 None => RelayoutStage::Fencing,
             };
             let (from, to) = rest.strip_suffix(']')?.split_once("] to=[")?;

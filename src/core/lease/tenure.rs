@@ -1,4 +1,4 @@
-//! What a process knows of the row it holds, and what a write with an unknown outcome means.
+//! What a process knows about a row, and what a write with an unknown outcome means.
 
 use super::{Marks, Row, RowWrite, Token};
 use crate::core::planted::{Bug, planted};
@@ -8,46 +8,45 @@ use crate::core::planted::{Bug, planted};
 pub struct Attempt<T> {
     /// What it sets.
     pub write: RowWrite,
-    /// What the writer wants to remember with it until the outcome is known.
+    /// What the write is for, kept until its outcome is known.
     pub purpose: T,
 }
 
-/// One process's knowledge of one row: the token and marks that it last read there or wrote, and
+/// What one process knows about one row: the token and marks that it last read or wrote there, and
 /// its writes whose outcome is unknown.
 ///
-/// Every unresolved write started from the same token, so at most one of them can ever take
-/// place, and the next write from that token refuses all that are still under way.
+/// Every unresolved write names the same token, so at most one of them can take place, and the next
+/// write from that token refuses all that are still under way.
 ///
-/// A store may show a write before it is durable, and lose it in a crash. So a write of ours that
-/// was read counts as [`visible`](Self::visible) only: what it is for may be done once a later
-/// write of ours, from its token, is [`acknowledged`](Self::acknowledged).
+/// A store may show a write before it is durable, and lose it in a crash. So a write of this process
+/// that was read is only [`visible`](Self::visible). It takes effect once a later write of this
+/// process from its token is [`acknowledged`](Self::acknowledged).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tenure<T> {
     worker: u64,
     token: Token,
     marks: Marks,
-    /// The write that set `token`, if it was read and not acknowledged.
+    /// The write that set `token`, if it was read and is not acknowledged.
     visible: Option<Attempt<T>>,
     unresolved: Vec<Attempt<T>>,
 }
 
-/// What reading the row says about the unresolved writes.
+/// What a read of the row says about the unresolved writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// The row is unchanged. A write may still arrive: the next one must start from the same
-    /// token.
+    /// The row is unchanged. A write may still arrive, so the next one must name the same token.
     Unchanged,
-    /// A write of ours is visible, and no other of ours can take place. The next write starts from
+    /// One of these writes is visible, and none of the others can take place. The next write names
     /// its token.
     Visible,
-    /// Somebody else wrote the row, or the store lost what it had shown.
+    /// Another process wrote the row, or the store lost a write that it had shown.
     Lost,
-    /// The row is gone from the store, or was created again as if nothing had ever been issued.
+    /// The row is gone, or was created again as if nothing had been issued.
     Vanished,
 }
 
 impl<T> Tenure<T> {
-    /// Begins with a row as it was read.
+    /// Starts from a row as it was read.
     pub fn of(row: &Row) -> Self {
         Self {
             worker: row.worker,
@@ -68,39 +67,40 @@ impl<T> Tenure<T> {
         self.token
     }
 
-    /// The marks that came with [`Self::token`].
+    /// The marks that were set with [`Self::token`].
     pub const fn marks(&self) -> &Marks {
         &self.marks
     }
 
-    /// Whether a write's outcome is unknown; then the row must be read before anything else.
+    /// Whether the outcome of a write is unknown; then the row must be read before anything else.
     pub const fn is_unresolved(&self) -> bool {
         !self.unresolved.is_empty()
     }
 
-    /// Our write that set [`Self::token`], if the store has shown it but not acknowledged it.
+    /// The write of this process that set [`Self::token`], if the store has shown it and not
+    /// acknowledged it.
     pub const fn visible(&self) -> Option<&Attempt<T>> {
         self.visible.as_ref()
     }
 
-    /// Notes a write *before* it is sent.
+    /// Records a write *before* it is sent.
     pub fn sent(&mut self, write: RowWrite, purpose: T) {
         self.unresolved.push(Attempt { write, purpose });
     }
 
-    /// The store acknowledged the write that was noted last.
+    /// Takes the write that was recorded last as acknowledged by the store.
     ///
     /// # Panics
     ///
-    /// When no write was noted.
+    /// When no write is unresolved.
     pub fn acknowledged(&mut self) -> Attempt<T> {
         let last =
-            self.unresolved.len().checked_sub(1).expect("a write was noted before it was sent");
+            self.unresolved.len().checked_sub(1).expect("a write was recorded before it was sent");
         self.visible = None;
         self.took_place(last)
     }
 
-    /// Resolves the unresolved writes by the row as it stands in the store.
+    /// Resolves the writes with an unknown outcome by the row as it was read.
     pub fn resolve(&mut self, row: Option<&Row>) -> Resolution {
         let Some(row) = row else { return Resolution::Vanished };
         if row.token == self.token {
@@ -113,11 +113,11 @@ impl<T> Tenure<T> {
         match self.unresolved.iter().position(is_own) {
             Some(index) => {
                 self.visible = Some(self.took_place(index));
-                // The same, unless a planted bug took a stranger's write for ours.
+                // The same, unless a planted bug took another process's write for its own.
                 self.token = row.token;
                 Resolution::Visible
             }
-            // Whoever created it did not know that the namespace is in use.
+            // The process that created it did not know that the namespace is in use.
             None if row.was_never_written() && row.marks.iter().all(|mark| mark == 0) => {
                 Resolution::Vanished
             }
@@ -129,26 +129,26 @@ impl<T> Tenure<T> {
         let attempt = self.unresolved.swap_remove(index);
         self.token = attempt.write.token;
         self.marks = attempt.write.marks.clone();
-        // The others named the old token, which never comes back.
+        // The others name the old token, which never returns.
         self.unresolved.clear();
         attempt
     }
 }
 
-/// What a planted bug takes for ours; see [`Bug::OwnByHolder`].
+/// The test of [`Bug::OwnByHolder`].
 fn has_our_holder<T>(attempt: &Attempt<T>, row: &Row) -> bool {
     attempt.write.holder == row.holder
 }
 
-/// What only planted bugs do.
+/// For planted bugs only.
 #[cfg(raindrop_planted)]
 impl<T> Tenure<T> {
-    /// Forgets writes whose outcome is unknown.
+    /// Discards the writes whose outcome is unknown.
     pub fn forget(&mut self) {
         self.unresolved.clear();
     }
 
-    /// Takes a visible write for an acknowledged one.
+    /// Takes a visible write as acknowledged.
     pub fn believe(&mut self) -> Option<Attempt<T>> {
         self.visible.take()
     }

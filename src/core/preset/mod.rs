@@ -1,8 +1,8 @@
-//! Layouts by name. A preset brings widths and epoch, no policies, and never changes: a
-//! correction is a new name.
+//! Layouts by name.
 //!
-//! [`Preset`]s can issue. Layouts of other systems, which are only read, are in [`foreign`];
-//! [`NamedLayout`] finds either.
+//! A [`Preset`] sets widths and epoch, and no policies. It never changes: a correction gets a new
+//! name. Layouts of other systems, which are only read, are in [`foreign`]; [`NamedLayout`] finds
+//! either.
 
 pub mod foreign;
 
@@ -14,7 +14,7 @@ use crate::core::{
     violation::Violation,
 };
 
-/// A layout with a name, which can issue.
+/// A layout with a name that Raindrop can issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Preset {
     /// Millisecond · 41 · worker 9 · rollback 1 · sequence 12, from 2025-01-01: the default.
@@ -44,7 +44,7 @@ pub enum Preset {
     AdncClassic,
 }
 
-/// Widths and epoch of a published layout in milliseconds, without rollback and reserved bits.
+/// A published layout in milliseconds, without rollback and reserved bits.
 const fn published(
     epoch_ms: i64,
     timestamp_bits: u32,
@@ -63,7 +63,7 @@ const fn published(
 }
 
 const fn yitter(epoch_ms: i64) -> LayoutSpec {
-    // Its sequence numbers 0 to 4 are for inserting by hand and for clocks that went back.
+    // Its sequence numbers 0 to 4 are for past times and for clocks that went back.
     LayoutSpec { min_sequence: 5, ..published(epoch_ms, 51, 0, 6) }
 }
 
@@ -86,7 +86,7 @@ impl Preset {
         Self::AdncClassic,
     ];
 
-    /// Its name, its settings, and what it is for.
+    /// The name, the settings, and what the preset is for.
     #[rustfmt::skip]
     const fn definition(self) -> (&'static str, LayoutSpec, &'static str) {
         match self {
@@ -158,54 +158,53 @@ impl Preset {
         }
     }
 
-    /// Its name in configuration.
+    /// The name in configuration.
     pub const fn name(self) -> &'static str {
         self.definition().0
     }
 
-    /// What it is for and what it promises, in a sentence or two.
+    /// What the preset is for and what it promises, in a sentence or two.
     pub const fn describe(self) -> &'static str {
         self.definition().2
     }
 
-    /// The preset of this name.
+    /// Returns the preset of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name() == name)
     }
 
-    /// Checks that IDs can still be issued from the preset's own epoch: to be asked where no
-    /// other epoch is given.
+    /// Checks that the preset can still issue from its own epoch, for use without another one.
     ///
     /// # Errors
     ///
-    /// When its timestamp ran out: names its last instant and the way out.
+    /// When its timestamp ran out; the error names the last instant and the remedy.
     pub fn check_own_epoch(self) -> Result<(), Violation> {
         if self != Self::Lingdu {
             return Ok(());
         }
         let layout = self.layout();
         let allowed = format!(
-            "given with another layout.epoch: from its own, {}, the timestamp ran out, the last \
-             instant was {}; old IDs can still be parsed",
+            "used with another layout.epoch: from its own, {}, the timestamp ran out, and the \
+             last instant was {}; old IDs can still be parsed",
             format_unix_ms_short(layout.epoch_ms()),
             format_unix_ms(layout.valid_until_ms() - 1),
         );
         Err(Violation::new("layout.preset", self.name(), allowed))
     }
 
-    /// The layout, from its own epoch.
+    /// The layout from its own epoch.
     pub fn layout(self) -> Layout {
         self.spec().build().expect("every preset is valid, as a test holds")
     }
 
-    /// Its settings. Beside them only the epoch, the data centre, the initial lane and the
-    /// reserved value may be chosen.
+    /// The settings. Only the epoch, the data centre, the initial lane and the reserved value may be
+    /// changed.
     pub fn spec(self) -> LayoutSpec {
         self.definition().1
     }
 }
 
-/// A layout that IDs are read by: a preset, or another system's.
+/// A layout that can read IDs: a preset, or the layout of another system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedLayout {
     /// A preset with its own epoch.
@@ -215,7 +214,7 @@ pub enum NamedLayout {
 }
 
 impl NamedLayout {
-    /// The layout of this name.
+    /// Returns the layout of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         match Preset::by_name(name) {
             Some(preset) => Some(Self::Preset(preset, Box::new(preset.layout()))),
@@ -223,13 +222,13 @@ impl NamedLayout {
         }
     }
 
-    /// Every name, presets first.
+    /// Returns every name, presets first.
     pub fn names() -> impl Iterator<Item = &'static str> {
         let foreign = ForeignLayout::ALL.iter().map(|layout| layout.name);
         Preset::ALL.into_iter().map(Preset::name).chain(foreign)
     }
 
-    /// Its name.
+    /// The name.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Preset(preset, _) => preset.name(),
@@ -237,7 +236,7 @@ impl NamedLayout {
         }
     }
 
-    /// The layout that Raindrop could issue by; another system's has none.
+    /// Returns the layout of a preset; `None` for another system's.
     pub fn layout(&self) -> Option<&Layout> {
         match self {
             Self::Preset(_, layout) => Some(layout),
@@ -245,7 +244,7 @@ impl NamedLayout {
         }
     }
 
-    /// The fields and the instant of an ID; see [`Layout::parse`].
+    /// Returns the fields and the instant of an ID; see [`Layout::parse`].
     ///
     /// # Errors
     ///

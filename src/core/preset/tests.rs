@@ -254,8 +254,8 @@ fn presets_whose_time_ran_out_need_an_epoch() {
     }
     assert_eq!(
         Preset::Lingdu.check_own_epoch().expect_err("over").to_string(),
-        "layout.preset = lingdu: must be given with another layout.epoch: from its own, \
-         2017-12-20T16:00:00Z, the timestamp ran out, the last instant was \
+        "layout.preset = lingdu: must be used with another layout.epoch: from its own, \
+         2017-12-20T16:00:00Z, the timestamp ran out, and the last instant was \
          2026-09-06T02:58:26.943Z; old IDs can still be parsed"
     );
 }

@@ -1,43 +1,43 @@
-//! The blocks in hand, in ascending order.
+//! The reserved blocks of one code, in ascending order.
 
 use std::ops::Range;
 
 use super::spec::{Block, Progression};
 use crate::core::lease::Token;
 
-/// Blocks by index (see [`Progression`]), ascending. Reservations that follow each other are one;
-/// those that only touch by index are not, because numbers of others, who count in other steps,
-/// may lie between them.
+/// Blocks by index (see [`Progression`]), ascending. Adjacent reservations are merged. Those that
+/// are adjacent by index only are not, because numbers of processes with another progression may
+/// lie between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Chain(Vec<Link>);
 
-/// One or more reservations that follow each other.
+/// One or more adjacent reservations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Link {
     indexes: Range<u64>,
-    /// One past its last number, of whatever progression.
+    /// One past its last number of any progression.
     end: u64,
-    /// The token of the last reservation in it.
+    /// The token of its last reservation.
     token: Token,
 }
 
-/// A reservation below numbers that this process had before: the store lost acknowledged
+/// A reservation below numbers that this process held before: the store lost acknowledged
 /// reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the store reserved from {first}, below {held}, which it had given before: it went back")]
+#[error("the store went back in time: it reserved from {first}, below {held} of an earlier block")]
 pub struct WentBack {
-    /// Where the reservation begins.
+    /// The first number of the reservation.
     pub first: u64,
     /// One past the highest number that was held.
     pub held: u64,
 }
 
-/// What a claim takes from a chain.
+/// The indexes that a claim takes from a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The first part.
     pub first: Range<u64>,
-    /// Parts from further blocks.
+    /// The parts from further blocks.
     pub rest: Vec<Range<u64>>,
 }
 
@@ -48,16 +48,16 @@ impl Taken {
     }
 }
 
-/// What is left from a position on.
+/// What a chain has from an index on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// In all blocks.
+    /// The number of indexes in all blocks.
     pub count: u64,
-    /// The end of the block that the position is in or at the end of.
+    /// The end of the block that contains the index or ends there.
     pub block_end: u64,
 }
 
-/// What a sealed chain has left.
+/// The unused end of the last block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// The first index.
@@ -69,11 +69,11 @@ pub struct Tail {
 }
 
 impl Chain {
-    /// The chain with another block, without what lies below `next`.
+    /// Returns the chain with another block and without the blocks that end at or below `next`.
     ///
     /// # Errors
     ///
-    /// When the block begins below what was held before.
+    /// When the block begins below a number that was held before.
     pub fn with(
         &self,
         block: &Block,
@@ -85,7 +85,7 @@ impl Chain {
         if block.first < held {
             return Err(WentBack { first: block.first, held });
         }
-        // The last one stays, used up or not: it tells how far this process has come.
+        // The last one stays even if it is used up: it records how far this process has come.
         let used_up = self.0.iter().take_while(|link| link.indexes.end <= next).count();
         let kept = used_up.min(self.0.len().saturating_sub(1));
         let mut links = self.0[kept..].to_vec();
@@ -99,11 +99,11 @@ impl Chain {
         Ok(Self(links))
     }
 
-    /// The next `count` indexes from `next` on.
+    /// Returns the next `count` indexes from `next` on.
     ///
     /// # Errors
     ///
-    /// How many are missing.
+    /// The number of indexes that are missing.
     pub fn take(&self, next: u64, count: u64) -> Result<Taken, u64> {
         let mut missing = count;
         let mut parts = self.ahead(next).map_while(|range| {
@@ -119,7 +119,7 @@ impl Chain {
         }
     }
 
-    /// What lies ahead of `next`.
+    /// Returns how much the chain has from `next` on.
     pub fn left(&self, next: u64) -> Left {
         let reached = self.0.iter().rfind(|link| link.indexes.start <= next);
         Left {
@@ -128,7 +128,8 @@ impl Chain {
         }
     }
 
-    /// The unused end of the last block, which can be given back when no reservation followed.
+    /// Returns what the last block has from `next` on. It can be given back if no reservation
+    /// followed.
     pub fn tail(&self, next: u64) -> Option<Tail> {
         let last = self.0.last()?;
         let from = last.indexes.start.max(next);
@@ -136,13 +137,7 @@ impl Chain {
         Some(tail).filter(|tail| tail.from < tail.end)
     }
 
-    /// The whole last block: what must not be given back.
-    pub fn last(&self) -> Option<Tail> {
-        let last = self.0.last()?;
-        Some(Tail { from: last.indexes.start, end: last.indexes.end, token: last.token })
-    }
-
-    /// What lies ahead of `next`, block by block.
+    /// The indexes from `next` on, block by block.
     fn ahead(&self, next: u64) -> impl Iterator<Item = Range<u64>> {
         self.0
             .iter()
@@ -210,7 +205,7 @@ mod tests {
         assert_eq!(used_up.with(&block(59, 70), all, 60), Err(WentBack { first: 59, held: 60 }));
     }
 
-    /// Somebody who counts by ones reserved between two blocks that touch for us.
+    /// A process that counts by ones reserved between two blocks that are adjacent by index.
     #[test]
     fn blocks_with_numbers_of_others_between_them_are_not_one() {
         let tens = SegmentSpec { increment: 10, ..SegmentSpec::default() }.progression();

@@ -1,4 +1,4 @@
-//! The next number of one code.
+//! The cursor of one code, which moves through its blocks.
 
 use std::task::Waker;
 
@@ -17,23 +17,23 @@ use crate::core::{
 /// A sealed cursor: no index is ever this large, since numbers are below 2^63.
 const CLOSED: u64 = u64::MAX;
 
-/// Why nothing was claimed.
+/// Why a claim was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// The blocks in hand have so many numbers too few.
+    /// The reserved blocks lack this many numbers.
     Short { missing: u64 },
     /// The cursor was sealed.
     Sealed,
 }
 
-/// The unused end of a sealed code's last reservation.
+/// The unused end of the last reservation of a sealed code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GiveBack {
     /// The first unused number.
     pub(crate) from: u64,
-    /// How many numbers are given back.
+    /// The number of numbers.
     pub(crate) count: u64,
-    /// The token that the reservation wrote: another one means that somebody reserved since.
+    /// The token that the reservation wrote; another token in the store means a later reservation.
     pub(crate) token: Token,
 }
 
@@ -43,23 +43,23 @@ pub(crate) struct SegmentCursor {
     progression: Progression,
     /// The index to hand out next; it only rises, until it is closed.
     next: AtomicU64,
-    /// Claims that end here or before are quick. It never passes the end of the block that the
-    /// cursor has reached, so whoever reads it after the cursor, and then moves the cursor from
-    /// where it stood, takes only what is ours.
+    /// Claims that end here or below take the quick path. It never passes the end of the block that
+    /// the cursor has reached. So a claim that reads it after the cursor, and then moves the cursor
+    /// from where it stood, takes only numbers of this process.
     quick: AtomicU64,
     chain: Slot<Chain>,
-    /// How many numbers were ever in hand, those excepted that a seal took away. Blocks are added
-    /// one at a time.
+    /// How many numbers were ever reserved, without those that a seal took away. The lock makes
+    /// blocks come one at a time.
     given: Mutex<u64>,
-    /// With this many numbers or fewer left, another block is asked for.
+    /// With this many numbers or fewer left, the waker is called.
     low: AtomicU64,
-    /// The largest number of missing numbers since the last call of [`Self::take_missing`].
+    /// How many numbers the largest claim lacked since the last call of [`Self::take_missing`].
     missing: AtomicU64,
     waker: Waker,
 }
 
 impl SegmentCursor {
-    /// A code without a block; `waker` wakes whoever reserves blocks.
+    /// Makes a cursor without a block; `waker` wakes the task that reserves blocks.
     pub(crate) fn new(progression: Progression, waker: Waker) -> Self {
         Self {
             progression,
@@ -81,8 +81,8 @@ impl SegmentCursor {
         }
     }
 
-    /// Claims one number if one is in hand. `seen` is where the cursor was last seen: unless it
-    /// has moved since, it is not read.
+    /// Claims one number if a block has one. `seen` is where this caller last saw the cursor; the
+    /// cursor is read only if it has moved since.
     #[inline]
     pub(crate) fn claim_one(&self, seen: &mut u64) -> Option<Id> {
         let Some(index) = self.take_quickly(*seen, 1) else {
@@ -92,8 +92,8 @@ impl SegmentCursor {
         Some(Id::from_composed(self.progression.number(index)))
     }
 
-    /// The first of `count` indexes, if they end below the quick limit; `next` is where the cursor
-    /// was seen.
+    /// Claims `count` indexes if they end at or below the quick limit, and returns the first. `next`
+    /// is where the cursor was seen.
     #[inline]
     fn take_quickly(&self, mut next: u64, count: u64) -> Option<u64> {
         loop {
@@ -121,7 +121,7 @@ impl SegmentCursor {
             if next == CLOSED {
                 return Err(Denied::Sealed);
             }
-            // After the cursor: a chain that was added to since has all that it had then.
+            // Loaded after the cursor: a later chain still has everything from there on.
             let chain = self.chain.load_full().unwrap_or_default();
             let taken = match chain.take(next, count) {
                 Ok(taken) => taken,
@@ -147,19 +147,19 @@ impl SegmentCursor {
                     left.block_end
                 }
             };
-            // Only after the cursor has reached that block.
+            // Not before the cursor has reached that block.
             self.quick.fetch_max(quick, Ordering::AcqRel);
             return Ok(Numbers::new(self.progression, taken.first, taken.rest));
         }
     }
 
-    /// Adds a block that the store reserved for this process. With `low` numbers or fewer left
-    /// the waker is called.
+    /// Adds a block that the store reserved for this process. The waker is called when `low` numbers
+    /// or fewer are left.
     pub(crate) fn add(&self, block: &Block, low: u64) -> Result<(), WentBack> {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let next = self.next.load(Ordering::Acquire);
         if next == CLOSED {
-            // It hands out nothing any more; the block is lost.
+            // A sealed cursor hands out nothing, so the block is lost.
             return Ok(());
         }
         let chain = self.chain.load_full().unwrap_or_default();
@@ -170,13 +170,13 @@ impl SegmentCursor {
         Ok(())
     }
 
-    /// How many numbers were ever handed out.
+    /// The number of numbers that were ever handed out.
     pub(crate) fn handed_out(&self) -> u64 {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.saturating_sub(self.left())
     }
 
-    /// How many numbers are in hand.
+    /// The number of numbers that are left.
     pub(crate) fn left(&self) -> u64 {
         let next = self.next.load(Ordering::Acquire);
         if next == CLOSED {
@@ -185,7 +185,8 @@ impl SegmentCursor {
         self.chain.load().as_ref().map_or(0, |chain| chain.left(next).count)
     }
 
-    /// The last of the next `count` numbers, if so many are in hand and nobody else claims before.
+    /// Returns the last of the next `count` numbers, if so many are left. Other claims may take them
+    /// first.
     pub(crate) fn last_of_next(&self, count: u64) -> Option<u64> {
         // A closed cursor is above every block.
         let next = self.next.load(Ordering::Acquire);
@@ -193,7 +194,7 @@ impl SegmentCursor {
         Some(self.progression.number(taken.end() - 1))
     }
 
-    /// How many numbers the largest claim lacked since the last call; 0 if none did.
+    /// Returns how many numbers the largest claim lacked since the last call; 0 if none did.
     pub(crate) fn take_missing(&self) -> u64 {
         self.missing.swap(0, Ordering::AcqRel)
     }
@@ -208,8 +209,8 @@ impl SegmentCursor {
         self.waker.wake_by_ref();
     }
 
-    /// Closes the cursor for good. Returns what the last reservation has left, and how many
-    /// numbers of earlier ones are lost because others reserved in between.
+    /// Closes the cursor for good. Returns what the last reservation has left, and how many numbers
+    /// of earlier ones are lost because other processes reserved in between.
     pub(crate) fn seal(&self) -> (Option<GiveBack>, u64) {
         let next = if planted(Bug::GivenBackUnsealed) {
             self.next.load(Ordering::Acquire)
@@ -221,8 +222,7 @@ impl SegmentCursor {
         if next == CLOSED {
             return (None, 0);
         }
-        let whole = planted(Bug::GivenBackWhole);
-        let tail = if whole { chain.last() } else { chain.tail(next) };
+        let tail = chain.tail(if planted(Bug::GivenBackWhole) { 0 } else { next });
         let back = tail.map_or(0, |tail| tail.end - tail.from);
         let give_back = tail.map(|tail| GiveBack {
             from: self.progression.number(tail.from),

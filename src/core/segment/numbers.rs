@@ -1,4 +1,4 @@
-//! What a claim of segment mode gives.
+//! The numbers of a claim in segment mode.
 
 use std::{ops::Range, vec};
 
@@ -21,7 +21,7 @@ impl Numbers {
         Self { progression, part, rest: rest.into_iter(), left }
     }
 
-    /// The numbers as evenly spaced ranges, one for each block that they come from.
+    /// Returns the numbers as evenly spaced ranges, one for each block that they come from.
     pub fn ranges(self) -> impl Iterator<Item = IdRange> {
         let progression = self.progression;
         std::iter::once(self.part).chain(self.rest).filter(|part| !part.is_empty()).map(
