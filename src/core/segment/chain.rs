@@ -34,14 +34,14 @@ pub struct WentBack {
 
 /// The indexes that a claim takes from a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct ClaimedIndexes {
     /// The first part.
     pub first: Range<u64>,
     /// The parts from further blocks.
     pub rest: Vec<Range<u64>>,
 }
 
-impl Taken {
+impl ClaimedIndexes {
     /// One past the last index.
     pub fn end(&self) -> u64 {
         self.rest.last().map_or(self.first.end, |part| part.end)
@@ -50,7 +50,7 @@ impl Taken {
 
 /// What a chain has from an index on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Remaining {
     /// The number of indexes in all blocks.
     pub count: u64,
     /// The end of the block that contains the index or ends there.
@@ -59,7 +59,7 @@ pub struct Left {
 
 /// The unused end of the last block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tail {
+pub struct UnusedEnd {
     /// The first index.
     pub from: u64,
     /// One past the last.
@@ -104,7 +104,7 @@ impl Chain {
     /// # Errors
     ///
     /// The number of indexes that are missing.
-    pub fn take(&self, next: u64, count: u64) -> Result<Taken, u64> {
+    pub fn take(&self, next: u64, count: u64) -> Result<ClaimedIndexes, u64> {
         let mut missing = count;
         let mut parts = self.ahead(next).map_while(|range| {
             let end = range.end.min(range.start + missing);
@@ -114,15 +114,15 @@ impl Chain {
         let first = parts.next();
         let rest = parts.collect();
         match first {
-            Some(first) if missing == 0 => Ok(Taken { first, rest }),
+            Some(first) if missing == 0 => Ok(ClaimedIndexes { first, rest }),
             _ => Err(missing),
         }
     }
 
     /// Returns how much the chain has from `next` on.
-    pub fn left(&self, next: u64) -> Left {
+    pub fn remaining(&self, next: u64) -> Remaining {
         let reached = self.0.iter().rfind(|link| link.indexes.start <= next);
-        Left {
+        Remaining {
             count: self.ahead(next).map(|range| range.end - range.start).sum(),
             block_end: reached.map_or(next, |link| link.indexes.end.max(next)),
         }
@@ -130,11 +130,11 @@ impl Chain {
 
     /// Returns what the last block has from `next` on. It can be given back if no reservation
     /// followed.
-    pub fn tail(&self, next: u64) -> Option<Tail> {
+    pub fn unused_end(&self, next: u64) -> Option<UnusedEnd> {
         let last = self.0.last()?;
         let from = last.indexes.start.max(next);
-        let tail = Tail { from, end: last.indexes.end, token: last.token };
-        Some(tail).filter(|tail| tail.from < tail.end)
+        let unused = UnusedEnd { from, end: last.indexes.end, token: last.token };
+        Some(unused).filter(|unused| unused.from < unused.end)
     }
 
     /// The indexes from `next` on, block by block.
@@ -165,9 +165,12 @@ mod tests {
     fn blocks_that_follow_each_other_are_one() {
         let merged = chain(&[(1, 10), (10, 20), (30, 40)]);
         assert_eq!(merged.0.len(), 2);
-        assert_eq!(merged.take(5, 10), Ok(Taken { first: 5..15, rest: vec![] }));
+        assert_eq!(merged.take(5, 10), Ok(ClaimedIndexes { first: 5..15, rest: vec![] }));
         let across = merged.take(15, 8).expect("enough");
-        assert_eq!(across, Taken { first: 15..20, rest: std::iter::once(30..33).collect() });
+        assert_eq!(
+            across,
+            ClaimedIndexes { first: 15..20, rest: std::iter::once(30..33).collect() }
+        );
         assert_eq!(across.end(), 33);
         assert_eq!(merged.take(20, 1).expect("enough").first, 30..31);
         assert_eq!(merged.take(35, 6), Err(1));
@@ -178,20 +181,20 @@ mod tests {
     #[test]
     fn what_is_left_counts_every_block_and_ends_at_the_one_reached() {
         let chain = chain(&[(1, 10), (30, 40)]);
-        assert_eq!(chain.left(5), Left { count: 15, block_end: 10 });
-        assert_eq!(chain.left(10), Left { count: 10, block_end: 10 });
-        assert_eq!(chain.left(30), Left { count: 10, block_end: 40 });
-        assert_eq!(chain.left(0), Left { count: 19, block_end: 0 });
-        assert_eq!(Chain::default().left(7), Left { count: 0, block_end: 7 });
+        assert_eq!(chain.remaining(5), Remaining { count: 15, block_end: 10 });
+        assert_eq!(chain.remaining(10), Remaining { count: 10, block_end: 10 });
+        assert_eq!(chain.remaining(30), Remaining { count: 10, block_end: 40 });
+        assert_eq!(chain.remaining(0), Remaining { count: 19, block_end: 0 });
+        assert_eq!(Chain::default().remaining(7), Remaining { count: 0, block_end: 7 });
     }
 
     #[test]
     fn only_the_end_of_the_last_block_can_be_given_back() {
         let chain = chain(&[(1, 10), (30, 40)]);
         let token = Token::from_bits(40);
-        assert_eq!(chain.tail(5), Some(Tail { from: 30, end: 40, token }));
-        assert_eq!(chain.tail(33), Some(Tail { from: 33, end: 40, token }));
-        assert_eq!(chain.tail(40), None);
+        assert_eq!(chain.unused_end(5), Some(UnusedEnd { from: 30, end: 40, token }));
+        assert_eq!(chain.unused_end(33), Some(UnusedEnd { from: 33, end: 40, token }));
+        assert_eq!(chain.unused_end(40), None);
     }
 
     #[test]
@@ -213,10 +216,10 @@ mod tests {
         let chain = chain.with(&block(5, 25), tens, 0).expect("the first");
         let chain = chain.with(&block(29, 49), tens, 2).expect("ahead");
         assert_eq!(chain.take(1, 4).expect("10, 20, 30, 40").end(), 5);
-        let tail = chain.tail(2).expect("30 and 40");
-        assert_eq!((tens.number(tail.from), tail.token), (30, Token::from_bits(49)));
+        let unused = chain.unused_end(2).expect("30 and 40");
+        assert_eq!((tens.number(unused.from), unused.token), (30, Token::from_bits(49)));
         // A block without a number of ours has nothing to give back.
         let chain = chain.with(&block(51, 55), tens, 2).expect("ahead");
-        assert_eq!(chain.tail(2), None);
+        assert_eq!(chain.unused_end(2), None);
     }
 }

@@ -133,12 +133,12 @@ impl SegmentCursor {
             };
             let end = taken.end();
             if planted(Bug::QuickLimitAhead) {
-                self.quick.fetch_max(chain.left(end).block_end, Ordering::AcqRel);
+                self.quick.fetch_max(chain.remaining(end).block_end, Ordering::AcqRel);
             }
             if self.next.compare_exchange(next, end, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 continue;
             }
-            let left = chain.left(end);
+            let left = chain.remaining(end);
             let low = self.low.load(Ordering::Acquire);
             let quick = match left.count.checked_sub(low).filter(|above| *above > 0) {
                 Some(above) => left.block_end.min(end.saturating_add(above)),
@@ -182,7 +182,7 @@ impl SegmentCursor {
         if next == CLOSED {
             return 0;
         }
-        self.chain.load().as_ref().map_or(0, |chain| chain.left(next).count)
+        self.chain.load().as_ref().map_or(0, |chain| chain.remaining(next).count)
     }
 
     /// Returns the last of the next `count` numbers, if so many are left. Other claims may take them
@@ -222,14 +222,14 @@ impl SegmentCursor {
         if next == CLOSED {
             return (None, 0);
         }
-        let tail = chain.tail(if planted(Bug::GivenBackWhole) { 0 } else { next });
-        let back = tail.map_or(0, |tail| tail.end - tail.from);
-        let give_back = tail.map(|tail| GiveBack {
-            from: self.progression.number(tail.from),
+        let unused = chain.unused_end(if planted(Bug::GivenBackWhole) { 0 } else { next });
+        let back = unused.map_or(0, |unused| unused.end - unused.from);
+        let give_back = unused.map(|unused| GiveBack {
+            from: self.progression.number(unused.from),
             count: back,
-            token: tail.token,
+            token: unused.token,
         });
-        let left = chain.left(next).count;
+        let left = chain.remaining(next).count;
         *given -= left;
         (give_back, left.saturating_sub(back))
     }

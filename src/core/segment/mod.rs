@@ -27,7 +27,7 @@ mod step;
 
 pub(crate) use self::cursor::{Denied, GiveBack, SegmentCursor};
 pub use self::{
-    chain::{Chain, Left, Tail, Taken, WentBack},
+    chain::{Chain, ClaimedIndexes, Remaining, UnusedEnd, WentBack},
     numbers::Numbers,
     spec::{Block, Progression, SegmentSpec},
     step::StepRule,
