@@ -122,7 +122,7 @@ fn what_does_not_fit_is_refused_and_never_wrapped() {
 }
 
 #[test]
-fn the_words_name_every_width_and_the_floored_epoch() {
+fn canonical_text_names_every_width_and_the_floored_epoch() {
     assert_eq!(
         layout(&LayoutSpec { epoch_ms: MARCH, ..LayoutSpec::for_unit(TimeUnit::Day) }).words(),
         "unit=day epoch=2023-02-28T00:00:00Z timestamp=15 data_center=0 worker=9 rollback=1 \
@@ -285,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn words_are_read_back(spec in any_spec()) {
+    fn canonical_text_is_read_back(spec in any_spec()) {
         let layout = spec.build().expect("generated inside the ranges");
         let bare = LayoutSpec { data_center: 0, reserved_value: 0, ..spec }.build();
         prop_assert_eq!(Layout::from_words(&layout.words()).ok(), bare.ok());

@@ -37,25 +37,25 @@ impl Layout {
     /// # Errors
     ///
     /// When it is not exactly what [`Self::words`] returns for some layout.
-    pub fn from_words(words: &str) -> Result<Self, InvalidWords> {
+    pub fn from_words(text: &str) -> Result<Self, InvalidWords> {
         // Whatever reading lost shows when the layout is written again.
-        let layout = read(words).filter(|layout| layout.words() == words);
+        let layout = read(text).filter(|layout| layout.words() == text);
         layout.ok_or_else(|| {
             let example = LayoutSpec::for_unit(TimeUnit::Millisecond).build();
             InvalidWords {
-                text: words.to_owned(),
+                text: text.to_owned(),
                 example: example.expect("the default layout is valid").words(),
             }
         })
     }
 }
 
-fn read(words: &str) -> Option<Layout> {
-    let (words, wraps) = match words.strip_suffix(WRAPS) {
-        Some(words) => (words, true),
-        None => (words, false),
+fn read(text: &str) -> Option<Layout> {
+    let (text, wraps) = match text.strip_suffix(WRAPS) {
+        Some(text) => (text, true),
+        None => (text, false),
     };
-    let mut pairs = words.split(' ');
+    let mut pairs = text.split(' ');
     let mut value = |name: &str| pairs.next()?.strip_prefix(name)?.strip_prefix('=');
     let unit: TimeUnit = value("unit")?.parse().ok()?;
     // The fields are evaluated in this order, which is that of the text.
@@ -83,8 +83,8 @@ mod tests {
 
     #[test]
     fn only_what_is_written_is_read() {
-        let words = LayoutSpec::for_unit(TimeUnit::Second).build().expect("valid").words();
-        assert!(Layout::from_words(&words).is_ok());
+        let text = LayoutSpec::for_unit(TimeUnit::Second).build().expect("valid").words();
+        assert!(Layout::from_words(&text).is_ok());
         let changed = [
             ("unit=second", "unit=2"),
             ("unit=second", "unit=fortnight"),
@@ -99,8 +99,8 @@ mod tests {
             (" worker", "  worker"),
         ];
         for (from, to) in changed {
-            let other = words.replace(from, to);
-            assert_ne!(other, words);
+            let other = text.replace(from, to);
+            assert_ne!(other, text);
             let error = Layout::from_words(&other).expect_err(&other).to_string();
             assert!(error.contains(to.trim()) && error.contains("unit=millisecond"), "{error}");
         }
@@ -111,7 +111,7 @@ mod tests {
                 Ok(layout.words())
             );
         }
-        for other in ["", " ", "relayout", &format!("{words} "), &format!("{words} more=1")] {
+        for other in ["", " ", "relayout", &format!("{text} "), &format!("{text} more=1")] {
             assert!(Layout::from_words(other).is_err(), "{other:?}");
         }
     }

@@ -43,7 +43,7 @@ fn every_preset_is_listed_in_order() {
 
 #[test]
 fn presets_have_their_published_widths() {
-    let words = |unit_and_epoch: &str, widths: [u32; 5], sequences: &str| {
+    let canonical = |unit_and_epoch: &str, widths: [u32; 5], sequences: &str| {
         let [timestamp, data_center, worker, rollback, sequence] = widths;
         format!(
             "unit=millisecond epoch={unit_and_epoch} timestamp={timestamp} \
@@ -71,7 +71,7 @@ fn presets_have_their_published_widths() {
         (Preset::AdncClassic, "2019-12-31T16:00:00Z", [41, 5, 5, 0, 12], full),
     ];
     for (preset, epoch, widths, sequences) in presets {
-        assert_eq!(preset.layout().words(), words(epoch, widths, sequences));
+        assert_eq!(preset.layout().words(), canonical(epoch, widths, sequences));
     }
 }
 
