@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn given_ids_must_fit_the_layout() {
+    fn fixed_worker_id_must_fit_the_layout() {
         assert_eq!(id(&FixedWorkerId(0)), Ok(0));
         assert_eq!(id(&FixedWorkerId(511)), Ok(511));
         let refused = "worker id 512 is outside 0 to 511, those of the layout";
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_gives_its_low_bits() {
+    fn ipv4_worker_id_is_the_low_bits_of_the_address() {
         assert_eq!(id(&Ipv4LowBits([10, 0, 3, 7].into())), Ok(263));
         // westid's own test: ten bits, and five.
         let address = Ipv4LowBits([192, 168, 1, 108].into());
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_gives_the_number_that_it_ends_in() {
+    fn trailing_ordinal_is_the_number_at_the_end_of_a_name() {
         for (name, expected) in [("raindrop-12", 12), ("raindrop-0", 0), ("7", 7), ("a1b02", 2)] {
             assert_eq!(id(&TrailingOrdinal(name.into())), Ok(expected), "{name}");
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_variable_that_is_not_there_is_named() {
+    fn missing_environment_variable_is_named() {
         let error = id(&EnvironmentVariable("RAINDROP_TEST_NOWHERE".into())).expect_err("unset");
         assert!(error.contains("RAINDROP_TEST_NOWHERE"), "{error}");
         // A variable that every test process has, and that is no number.

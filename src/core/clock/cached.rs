@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reading_goes_on_until_the_clock_is_dropped() {
+    fn reading_is_updated_until_the_clock_is_dropped() {
         let clock = CachedClock::start().expect("a thread");
         let recent = clock.recent().expect("it has one");
         let began = recent.ms();

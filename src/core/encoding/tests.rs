@@ -75,7 +75,7 @@ fn padded_texts_are_equally_long() {
 }
 
 #[test]
-fn look_alikes_and_the_other_case_are_read() {
+fn look_alike_digits_and_either_case_are_read() {
     for (encoding, text, number) in [
         (Encoding::Hex, "2A", 42),
         (Encoding::Base32, "18793snn894", 1_415_384_785_396_004),
@@ -87,7 +87,7 @@ fn look_alikes_and_the_other_case_are_read() {
 }
 
 #[test]
-fn bad_texts_are_refused_with_their_place() {
+fn bad_texts_are_refused_with_the_position() {
     for (encoding, text, error) in [
         (Encoding::Decimal, "1a", "position 1: 'a' is not a decimal digit"),
         (Encoding::Decimal, "", "an ID has at least one digit"),
@@ -231,7 +231,7 @@ proptest! {
     })]
 
     #[test]
-    fn every_id_comes_back(id in any_id(), layout in any_friendly_layout()) {
+    fn every_id_round_trips(id in any_id(), layout in any_friendly_layout()) {
         for encoding in Encoding::ALL {
             for is_padded in [false, true] {
                 let Ok(encoder) = Encoder::new(encoding, is_padded, &layout) else { continue };
@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn exactly_numbers_up_to_the_largest_are_read(text in "[0-9a-zA-Z]{1,20}|[0-9a-f]{14,17}|[0-9]{17,20}") {
+    fn numbers_up_to_the_largest_id_are_read(text in "[0-9a-zA-Z]{1,20}|[0-9a-f]{14,17}|[0-9]{17,20}") {
         for (encoding, radix) in [(Encoding::Decimal, 10), (Encoding::Hex, 16), (Encoding::Base36, 36)] {
             let number = u128::from_str_radix(&text, radix).ok();
             let expected = number.and_then(|number| Id::new(u64::try_from(number).ok()?));
@@ -262,7 +262,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused_with_a_place_inside_it(
+    fn any_text_is_decoded_or_refused_with_a_valid_position(
         text in prop_oneof![any::<String>(), near_a_friendly_text()],
         layout in any_friendly_layout(),
     ) {
@@ -285,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_read_but_what_is_written_in_one_of_its_forms(
+    fn decoded_texts_are_valid_forms_of_the_id(
         text in "[0-9A-Za-z_=é.+-]{0,14}|[0-9]{8}T[0-9]{6}\\.[0-9]{3}Z(-[0-9]{1,4}){5}|[0-9A-Za-z_-]{11}=?",
         layout in any_friendly_layout(),
     ) {

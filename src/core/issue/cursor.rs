@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_are_taken_only_from_where_they_may_be() {
+    fn take_within_stays_in_its_range() {
         let (cursor, mut seen) = (Cursor::new(10), 10);
         let mut take = |count, first, end| cursor.take_within(&mut seen, count, first, end);
         assert_eq!(take(1, 11, 20), None);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn wherever_the_cursor_was_seen_only_its_own_positions_are_taken() {
+    fn take_within_is_safe_from_any_last_seen_position() {
         for mut seen in [0, 9, 10, 11, 12, 13, 19, 20, CLOSED] {
             let cursor = Cursor::new(12);
             let taken = cursor.take_within(&mut seen, 2, 10, 20);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_others_moved_is_found() {
+    fn cursor_that_others_moved_is_read_again() {
         let (cursor, mut seen) = (Cursor::new(10), 10);
         assert_eq!(take(&cursor, 5), Ok(Ok(10)));
         assert_eq!(cursor.take_within(&mut seen, 1, 10, 20), Some(15));

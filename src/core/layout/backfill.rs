@@ -41,7 +41,7 @@ mod tests {
     use crate::core::preset::Preset;
 
     #[test]
-    fn the_reserved_sequence_numbers_of_a_tick_are_its_ids_for_later() {
+    fn backfilled_ids_use_the_sequence_numbers_below_the_smallest() {
         let layout = Preset::Yitter.layout();
         assert_eq!(layout.backfill_per_tick(), 5);
         let fields: Vec<Fields> = (0..5)

@@ -48,7 +48,7 @@ fn layout(spec: &LayoutSpec) -> Layout {
 }
 
 #[test]
-fn raindrops_vectors_are_composed_and_taken_apart() {
+fn raindrops_vectors() {
     for vector in RAINDROP_VECTORS {
         let Vector { worker, lane, sequence, reserved, id, .. } = vector;
         let layout = layout(&LayoutSpec {
@@ -94,7 +94,7 @@ fn ticks_are_floored_apart_from_the_epoch() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_never_wrapped() {
+fn fields_that_do_not_fit_are_refused_and_never_wrapped() {
     let layout = layout(&LayoutSpec {
         data_center_bits: 2,
         min_sequence: 5,
@@ -148,7 +148,7 @@ fn a_span_of_time_has_the_ids_of_its_ticks() {
 }
 
 #[test]
-fn spans_that_have_no_bounds_say_why() {
+fn spans_without_bounds_are_refused_with_the_reason() {
     let layout = layout(&LayoutSpec::for_unit(TimeUnit::Millisecond));
     let (first, last) = (layout.epoch_ms(), layout.valid_until_ms() - 1);
     assert!(layout.bounds(first, last).is_ok());
@@ -168,7 +168,7 @@ fn spans_that_have_no_bounds_say_why() {
 }
 
 #[test]
-fn exact_widths_fit_in_63_bits_and_may_leave_some() {
+fn exact_widths_need_not_fill_63_bits() {
     let exact = LayoutSpec {
         exact: true,
         timestamp_bits: Some(21),
@@ -270,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn any_id_of_63_bits_is_taken_apart_and_joined(spec in any_spec(), number in 0..1_u64 << 63) {
+    fn join_and_decompose_are_inverse_for_any_id(spec in any_spec(), number in 0..1_u64 << 63) {
         let layout = spec.build().expect("generated inside the ranges");
         let id = Id::new(number).expect("63 bits");
         prop_assert_eq!(layout.join(&layout.decompose(id)), Ok(id));

@@ -82,7 +82,7 @@ mod tests {
     use crate::core::preset::Preset;
 
     #[test]
-    fn only_what_is_written_is_read() {
+    fn only_canonical_texts_are_read() {
         let text = LayoutSpec::for_unit(TimeUnit::Second).build().expect("valid").words();
         assert!(Layout::from_words(&text).is_ok());
         let changed = [

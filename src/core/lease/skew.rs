@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_store_decides_at_an_acquire() {
+    fn store_clock_decides_for_an_acquire() {
         assert_eq!(check(Some(10_000), None), ClockVerdict::Trusted);
         assert_eq!(check(Some(10_001), None), ClockVerdict::Ahead(10_001));
         assert_eq!(check(Some(-3_600_000), None), ClockVerdict::Trusted);
@@ -97,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_store_clock_alone_is_ridden_out_while_a_lease_is_held() {
+    fn wrong_store_clock_alone_is_ignored_while_a_lease_is_held() {
         assert_eq!(check(Some(3_600_000), Some(0)), ClockVerdict::StoreBehind(3_600_000));
         assert_eq!(check(Some(3_600_000), Some(3_600_000)), ClockVerdict::Ahead(3_600_000));
         assert_eq!(check(Some(0), Some(3_600_000)), ClockVerdict::Trusted);
     }
 
     #[test]
-    fn without_a_clock_of_its_own_the_store_has_no_say() {
+    fn store_without_a_clock_is_not_consulted() {
         assert_eq!(check(None, Some(10_000)), ClockVerdict::Trusted);
         assert_eq!(check(None, Some(10_001)), ClockVerdict::Ahead(10_001));
     }

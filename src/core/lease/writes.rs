@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_true_mark_of_a_lane_that_was_left_goes_with_the_next_write_only() {
+    fn lowered_mark_of_a_left_lane_goes_with_the_next_write_only() {
         let marks: Marks = "90,7".parse().expect("marks");
         let mut lanes = HeldLanes::on(0);
         assert_eq!(lanes.marks_with(&marks, 1, 80).to_string(), "90,80");

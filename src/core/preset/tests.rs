@@ -247,7 +247,7 @@ fn lingdus_vectors_and_its_end() {
 }
 
 #[test]
-fn presets_whose_time_ran_out_need_an_epoch() {
+fn presets_past_their_end_need_an_epoch() {
     for preset in Preset::ALL {
         let is_over = preset.layout().valid_until_ms() < PUBLISHED_MS;
         assert_eq!(preset.check_own_epoch().is_err(), is_over, "{}", preset.name());
@@ -273,7 +273,7 @@ fn the_node_articles_vectors() {
 }
 
 #[test]
-fn the_classic_vectors() {
+fn adnc_classic_vectors() {
     check_preset(Preset::AdncClassic, &[(512_510_394_368_135_168, NOW, 1, 1, 0, 0)]);
     let epoch_ms = 1_420_041_600_000;
     let relucent = LayoutSpec { epoch_ms, ..Preset::Twitter.spec() }.build().expect("valid");
@@ -281,7 +281,7 @@ fn the_classic_vectors() {
 }
 
 #[test]
-fn every_name_is_found_and_stands_once() {
+fn names_are_unique_and_found() {
     let names: Vec<_> = NamedLayout::names().collect();
     assert_eq!(names.len(), 19);
     for (index, name) in names.iter().enumerate() {

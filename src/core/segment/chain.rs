@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_follow_each_other_are_one() {
+    fn adjacent_blocks_are_merged() {
         let merged = chain(&[(1, 10), (10, 20), (30, 40)]);
         assert_eq!(merged.0.len(), 2);
         assert_eq!(merged.take(5, 10), Ok(ClaimedIndexes { first: 5..15, rest: vec![] }));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_counts_every_block_and_ends_at_the_one_reached() {
+    fn remaining_counts_every_block_and_ends_at_the_one_reached() {
         let chain = chain(&[(1, 10), (30, 40)]);
         assert_eq!(chain.remaining(5), Remaining { count: 15, block_end: 10 });
         assert_eq!(chain.remaining(10), Remaining { count: 10, block_end: 10 });
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_went_back_is_refused() {
+    fn block_below_an_earlier_one_is_refused() {
         let held = chain(&[(1, 10)]);
         let all = Progression::ALL;
         assert_eq!(held.with(&block(9, 20), all, 0), Err(WentBack { first: 9, held: 10 }));
@@ -210,7 +210,7 @@ mod tests {
 
     /// A process that counts by ones reserved between two blocks that are adjacent by index.
     #[test]
-    fn blocks_with_numbers_of_others_between_them_are_not_one() {
+    fn blocks_with_numbers_of_others_between_them_are_not_merged() {
         let tens = SegmentSpec { increment: 10, ..SegmentSpec::default() }.progression();
         let chain = Chain::default();
         let chain = chain.with(&block(5, 25), tens, 0).expect("the first");

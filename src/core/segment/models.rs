@@ -136,7 +136,7 @@ fn a_quick_limit_ahead_of_the_cursor_is_found() {
 }
 
 #[test]
-fn a_tail_that_is_not_sealed_is_found() {
+fn giving_back_unsealed_is_found() {
     must_fail(None, Bug::GivenBackUnsealed, "given back", two_claims_and_the_seal);
     must_fail(None, Bug::GivenBackUnsealed, "given back", a_handle_and_the_seal);
 }

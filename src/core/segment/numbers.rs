@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_run_on_from_block_to_block() {
+    fn numbers_continue_from_block_to_block() {
         let numbers = Numbers::new(Progression::ALL, 3..5, vec![9..10, 12..14]);
         assert_eq!(numbers.len(), 5);
         let ranges: Vec<_> =

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_widens_quickly_and_idleness_narrows_slowly() {
+    fn the_step_grows_up_to_eightfold_and_shrinks_by_at_most_half() {
         assert_eq!(RULE.next(1_000, 1_000, Duration::ZERO), 8_000);
         assert_eq!(RULE.next(1_000, 1, Duration::ZERO), 1_000, "one number is no burst");
         assert_eq!(RULE.next(8_000, 8_000, Duration::from_secs(3_600)), 4_000);

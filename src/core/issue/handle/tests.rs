@@ -124,7 +124,7 @@ fn handles_and_names_draw_from_one_cursor() {
 }
 
 #[test]
-fn the_quick_way_gives_what_the_name_gives() {
+fn quick_path_issues_what_claims_by_name_issue() {
     for spread in [0, 3] {
         let settings = IssueSettings { sequence_spread_bits: spread, ..IssueSettings::default() };
         let (quick, named) = (Bench::new(settings.clone()), Bench::new(settings));
@@ -141,7 +141,7 @@ fn the_quick_way_gives_what_the_name_gives() {
 }
 
 #[test]
-fn claims_after_the_first_take_the_quick_way() {
+fn claims_after_the_first_take_the_quick_path() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
     assert_eq!(handle.take_quickly(), None);
@@ -150,7 +150,7 @@ fn claims_after_the_first_take_the_quick_way() {
 }
 
 #[test]
-fn an_old_reading_refuses_and_delays_nothing() {
+fn old_recent_reading_refuses_and_delays_nothing() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
     for _ in 0..PER_TICK {
@@ -166,7 +166,7 @@ fn an_old_reading_refuses_and_delays_nothing() {
 }
 
 #[test]
-fn an_old_reading_is_no_clock_that_went_back() {
+fn old_recent_reading_is_not_a_rollback() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
     let mut other = bench.generator.handle("other").expect("valid");
@@ -204,7 +204,7 @@ fn claims_by_name_wake_the_keeper_half_way() {
 }
 
 #[test]
-fn a_handle_follows_the_grant_and_finds_none() {
+fn handle_follows_the_grant_until_there_is_none() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
     let lane = |id| bench.generator.layout().decompose(id).lane;
@@ -235,7 +235,7 @@ fn handle_of_an_evicted_code_finds_its_code_again() {
 }
 
 #[test]
-fn a_clock_that_went_back_is_seen() {
+fn clock_that_went_back_is_noticed() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
     handle.try_next_id().expect("room");
@@ -255,7 +255,7 @@ fn bad_codes_and_counts_are_refused() {
 }
 
 #[test]
-fn blocks_are_thrown_away_when_they_are_old() {
+fn old_blocks_are_discarded() {
     let bench = Bench::new(IssueSettings::default());
     let mut blocks = bench.handle().into_blocks(100).with_max_age(Duration::from_millis(2));
     let mut ids: Vec<Id> = (0..50).map(|_| blocks.next_id().expect("room")).collect();
@@ -272,7 +272,7 @@ fn blocks_are_thrown_away_when_they_are_old() {
 }
 
 #[test]
-fn blocks_reach_over_ticks_and_tell_when_there_are_none() {
+fn blocks_span_ticks_and_report_exhaustion() {
     let settings =
         IssueSettings { borrow_ahead: Duration::from_millis(1), ..IssueSettings::default() };
     let bench = Bench::new(settings);

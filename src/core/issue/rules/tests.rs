@@ -32,7 +32,7 @@ fn an_idle_code_starts_at_the_present_tick_and_is_answered_at_once() {
 }
 
 #[test]
-fn what_does_not_fit_the_tick_waits_until_its_last_tick_is_due() {
+fn claim_beyond_the_tick_waits_until_its_last_tick_is_due() {
     let rules = in_milliseconds();
     let time = at(&rules, NOW);
     let plan = |next, count| rules.plan(&time, next, count, UNLIMITED);
@@ -74,7 +74,7 @@ fn the_limit_is_never_passed() {
 }
 
 #[test]
-fn a_clock_that_is_a_little_behind_is_held_at_its_highest_reading() {
+fn clock_within_hold_is_held_at_its_highest_reading() {
     let rules = in_milliseconds();
     let time = rules.claim_time(NOW - 1_000, NOW, false).expect("held");
     assert!(time.held && time.rolled_back_ms.is_none());
@@ -86,7 +86,7 @@ fn a_clock_that_is_a_little_behind_is_held_at_its_highest_reading() {
 }
 
 #[test]
-fn beyond_hold_issuing_rides_on_until_it_is_told_to_refuse() {
+fn beyond_hold_claims_continue_until_rollback_is_refused() {
     let rules = in_milliseconds();
     let time = rules.claim_time(NOW - 1_001, NOW, false).expect("rides on");
     assert_eq!((time.held, time.rolled_back_ms), (true, Some(1_001)));
@@ -117,7 +117,7 @@ fn the_clock_must_lie_inside_the_timestamp() {
 }
 
 #[test]
-fn a_new_tick_goes_on_in_the_low_sequence_bits() {
+fn new_tick_continues_the_low_sequence_bits() {
     let spec = LayoutSpec {
         min_sequence: 5,
         max_sequence: Some(100),
@@ -138,7 +138,7 @@ fn a_new_tick_goes_on_in_the_low_sequence_bits() {
 }
 
 #[test]
-fn spreading_never_pushes_a_run_out_of_its_tick_and_never_costs_a_full_one() {
+fn spreading_never_pushes_a_claim_out_of_its_tick_nor_costs_a_full_one() {
     let rules = rules(&LayoutSpec::for_unit(TimeUnit::Millisecond), &IssueSettings::default());
     let time = at(&rules, NOW);
     let last = time.first - 4096 + 2;
@@ -150,7 +150,7 @@ fn spreading_never_pushes_a_run_out_of_its_tick_and_never_costs_a_full_one() {
 }
 
 #[test]
-fn code_that_stands_where_a_tick_begins_goes_on_there() {
+fn code_at_the_start_of_a_tick_continues_there() {
     let spec = LayoutSpec { max_sequence: Some(98), ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
     let rules = rules(&spec, &IssueSettings::default());
     let time = at(&rules, NOW);
@@ -173,7 +173,7 @@ fn the_spread_leaves_at_least_three_bits_of_the_sequence() {
 }
 
 #[test]
-fn the_largest_claim_is_what_an_idle_code_can_get_within_the_wait() {
+fn largest_claim_is_what_fits_on_an_idle_code_within_the_wait() {
     let seconds = LayoutSpec { timestamp_bits: Some(41), ..LayoutSpec::for_unit(TimeUnit::Second) };
     let seconds = rules(&seconds, &unspread());
     assert_eq!(seconds.largest_claim(), 8192);

@@ -74,7 +74,7 @@ fn cursors_that_moved_up_are_not_evicted() {
 }
 
 #[test]
-fn a_sealed_table_gives_nothing_and_knows_its_highest_position() {
+fn sealed_table_refuses_codes_and_returns_its_highest_position() {
     let table = Table::new(100, 1);
     assert_eq!(table.highest_next(), 100);
     claim(&table.cursor("evicted", 0).expect("room"), 170);

@@ -53,7 +53,7 @@ fn fresh_rows_use_the_initial_lane() {
 }
 
 #[test]
-fn rows_with_a_past_mark_come_first_and_the_others_within_the_wait() {
+fn rows_with_a_past_mark_come_before_those_within_the_wait() {
     let layout = layout();
     let soon = position(&layout, NOW + 900);
     let late = position(&layout, NOW + 1_001);
@@ -86,7 +86,7 @@ fn the_choice_doubles_with_each_conflict() {
 }
 
 #[test]
-fn rows_that_were_never_written_are_all_equal() {
+fn any_never_written_row_can_be_chosen() {
     let layout = layout();
     let fresh = |worker| Row { heartbeat_ms: 0, ..row(worker, "0,0") };
     let mut rows: Vec<Row> = (0..300).map(fresh).collect();

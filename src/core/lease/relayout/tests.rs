@@ -15,7 +15,7 @@ fn marks_at(layout: &Layout, ms: i64) -> Marks {
 }
 
 #[test]
-fn wider_ids_may_follow_narrow_ones_and_not_the_other_way_round() {
+fn relayout_to_larger_ids_is_allowed_and_to_smaller_ones_refused() {
     let (narrow, wide) = (preset(Preset::JsSafe), preset(Preset::Raindrop));
     let largest = largest_id_allowed(&narrow, [&marks_at(&narrow, NOW + 300_000)]);
     let tick = wide.tick_clamped(NOW);
@@ -58,7 +58,7 @@ fn layouts_of_one_size_follow_each_other_once_the_marks_are_past() {
 }
 
 #[test]
-fn marks_that_were_never_raised_allow_nothing_and_untouched_ones_what_is_below_them() {
+fn zero_marks_allow_no_id_and_untouched_marks_the_ids_below_them() {
     let layout = preset(Preset::Raindrop);
     assert_eq!(largest_id_allowed(&layout, []), None);
     assert_eq!(largest_id_allowed(&layout, [&Marks::all_at(0, 2)]), None);
@@ -71,7 +71,7 @@ fn marks_that_were_never_raised_allow_nothing_and_untouched_ones_what_is_below_t
 }
 
 #[test]
-fn a_layout_whose_time_is_not_now_is_refused() {
+fn layout_whose_timestamp_cannot_hold_now_is_refused() {
     let layout = preset(Preset::Raindrop);
     for ms in [layout.epoch_ms() - 1, layout.valid_until_ms()] {
         assert_eq!(judge_relayout(&layout, ms, None), RelayoutVerdict::OutOfRange);
@@ -82,7 +82,7 @@ fn a_layout_whose_time_is_not_now_is_refused() {
 }
 
 #[test]
-fn a_layout_whose_time_wraps_is_left_and_never_entered() {
+fn relayout_to_a_wrapping_layout_is_refused() {
     let (wrapping, wide) = (preset(Preset::WestidQr), preset(Preset::Raindrop));
     let old = Marks::all_at(wrapping.first_position(wrapping.tick_clamped(NOW)), 1);
     let largest = largest_id_allowed(&wrapping, [&old]);
@@ -93,7 +93,7 @@ fn a_layout_whose_time_wraps_is_left_and_never_entered() {
 }
 
 #[test]
-fn a_move_is_written_and_read_exactly() {
+fn relayout_records_round_trip() {
     let (from, to) = (preset(Preset::JsSafe).words(), preset(Preset::Raindrop).words());
     for stage in [RelayoutStage::Fencing, RelayoutStage::Converting { tick: 7 }] {
         let relayout = Relayout { stage, from: from.clone(), to: to.clone() };

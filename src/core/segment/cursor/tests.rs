@@ -67,7 +67,7 @@ fn another_block_is_due_when_few_are_left_or_a_claim_was_refused() {
 }
 
 #[test]
-fn numbers_are_counted_and_foreseen_across_blocks() {
+fn counts_and_last_of_next_span_blocks() {
     let cursor = cursor(&[(1, 5), (10, 13)]);
     assert_eq!(cursor.last_of_next(1), Some(1));
     assert_eq!(cursor.last_of_next(5), Some(10));
@@ -80,7 +80,7 @@ fn numbers_are_counted_and_foreseen_across_blocks() {
 }
 
 #[test]
-fn claims_below_the_quick_limit_take_the_quick_way() {
+fn claims_below_the_quick_limit_take_the_quick_path() {
     let (cursor, mut seen) = (cursor(&[(1, 10)]), 0);
     assert_eq!(cursor.take_quickly(0, 1), None);
     let mut claim = || cursor.claim_one(&mut seen).map(Id::get);
@@ -92,7 +92,7 @@ fn claims_below_the_quick_limit_take_the_quick_way() {
 }
 
 #[test]
-fn a_store_that_went_back_gives_nothing() {
+fn block_below_an_earlier_one_adds_nothing() {
     let cursor = cursor(&[(1, 5)]);
     assert_eq!(claim(&cursor, 4), Ok(vec![1, 2, 3, 4]));
     cursor.add(&block(4, 9), 2).expect_err("4 was issued");
@@ -100,7 +100,7 @@ fn a_store_that_went_back_gives_nothing() {
 }
 
 #[test]
-fn sealing_tells_what_can_be_given_back_and_what_is_lost() {
+fn sealing_returns_what_can_be_given_back_and_what_is_lost() {
     let cursor = cursor(&[(1, 5), (10, 13)]);
     assert_eq!(claim(&cursor, 1), Ok(vec![1]));
     let token = Token::from_bits(13);
