@@ -69,6 +69,11 @@
 //!
 //! `core ← store ← keeper ← server ← cli`: each layer uses only those to its left.
 
+#![cfg_attr(
+    not(feature = "keeper"),
+    expect(rustdoc::broken_intra_doc_links, reason = "the keeper and the stores are features")
+)]
+
 #[cfg(feature = "server")]
 pub mod cli;
 pub mod core;
