@@ -211,7 +211,7 @@ impl Backfill {
         let KeeperSettings { namespace, layout, backfill_from_ms, .. } = &self.settings;
         let record = self.ask(StoreOperation::Read, self.store.read_record(namespace)).await?;
         let record = record
-            .filter(|record| record.words == layout.words())
+            .filter(|record| record.words == layout.canonical())
             .ok_or_else(|| BackfillError::RecordChanged { namespace: namespace.clone() })?;
         let opened = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
         // A record of an earlier version has no first tick until a node starts.

@@ -108,7 +108,7 @@ impl Context {
             settings.min_worker,
             settings.max_worker,
         );
-        let words = settings.layout.words();
+        let words = settings.layout.canonical();
         Self { words, settings, scope, store, shared, bell: Arc::default(), random }
     }
 
@@ -303,7 +303,7 @@ impl Context {
         }
         #[cfg(raindrop_planted)]
         if planted(Bug::VisibleIsDurable)
-            && let Some(believed) = tenure.believe()
+            && let Some(believed) = tenure.take_visible()
         {
             return Ok(Settled::Acknowledged(believed.purpose));
         }

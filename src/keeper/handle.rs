@@ -141,7 +141,7 @@ impl IssuerBlocks {
             Some(id) => id,
             None => {
                 self.issued.report();
-                self.blocks.take_of_next()?
+                self.blocks.take_after_refill()?
             }
         };
         self.issued.count += 1;

@@ -109,7 +109,7 @@ impl Held {
         }
         // A renewal that claims ask for early is still the first lease's.
         let limit = self.next_limit(context, &surveyed, has_renewed || !woken);
-        if woken && limit == self.grant.limit() && !self.lanes.has_left_one() {
+        if woken && limit == self.grant.limit() && !self.lanes.has_lowered_mark() {
             return Ok(Renewal::NothingToGain);
         }
         let lane = self.lanes.present();

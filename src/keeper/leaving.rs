@@ -129,7 +129,7 @@ impl Leaving {
         let lease = crate::core::lease::Lease { lane, start, limit };
         let mut tenure = self.tenure.clone();
         if forgets {
-            tenure.forget();
+            tenure.discard_unresolved();
         }
         Held::new(context, tenure, lease, context.stamp())
     }

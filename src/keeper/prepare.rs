@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     core::{
-        lease::{Marks, Recorded, Token, marks_beyond},
+        lease::{HighWaterMarks, Recorded, Token, marks_beyond},
         planted::{Bug, planted},
     },
     store::{LayoutRecord, NewRows, Scope, StoreError},
@@ -73,7 +73,7 @@ async fn add_what_is_missing(context: &mut Context) -> Result<bool, KeeperError>
             // A row that is missing now may have been there, and in use.
             marks_beyond(&layout, until_ms, window_ms, skew_ms)
         } else {
-            Marks::all_at(0, layout.lanes())
+            HighWaterMarks::all_at(0, layout.lanes())
         };
         let tokens = tokens_of_birth(&all, || context.fresh_token());
         let new = NewRows { marks, tokens, record: record.token, until_ms };

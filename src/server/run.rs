@@ -279,7 +279,7 @@ async fn lease_words(issuer: &Issuer) -> Option<String> {
         "namespace {namespace} · worker {} · lane {} · {} · IDs valid until {}",
         lease.worker,
         lease.lane,
-        layout.words(),
+        layout.canonical(),
         format_unix_ms_or_year(layout.valid_until_ms()),
     ))
 }

@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
         let token = self.parsed("token")?;
         let holder = self.text("holder")?;
         let lane = self.count("lane")?;
-        let marks: crate::core::lease::Marks = self.parsed("marks")?;
+        let marks: crate::core::lease::HighWaterMarks = self.parsed("marks")?;
         let known_lane = usize::try_from(lane).ok().filter(|lane| *lane < marks.lanes());
         let lane = known_lane.ok_or_else(|| {
             let reason = format!("there are {} lanes", marks.lanes());

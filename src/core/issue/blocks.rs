@@ -77,7 +77,7 @@ impl<G: Deref<Target = Generator>> Blocks<G> {
     pub fn next_id(&mut self) -> Result<Id, ClaimError> {
         match self.take_quickly() {
             Some(id) => Ok(id),
-            None => self.take_of_next(),
+            None => self.take_after_refill(),
         }
     }
 
@@ -89,7 +89,7 @@ impl<G: Deref<Target = Generator>> Blocks<G> {
 
     /// Returns the next ID of the block's next tick or of a new block.
     #[cold]
-    pub(crate) fn take_of_next(&mut self) -> Result<Id, ClaimError> {
+    pub(crate) fn take_after_refill(&mut self) -> Result<Id, ClaimError> {
         self.refill()?;
         Ok(self.take())
     }

@@ -9,20 +9,20 @@
 
 mod backfill;
 mod bounds;
+mod canonical;
 mod composer;
 mod parsed;
 mod spec;
 mod unit;
-mod words;
 
 use self::spec::largest;
 pub use self::{
     bounds::{Bounds, BoundsError},
+    canonical::InvalidCanonical,
     composer::Composer,
     parsed::{Parsed, TooLong},
     spec::LayoutSpec,
     unit::TimeUnit,
-    words::InvalidWords,
 };
 use crate::core::id::Id;
 

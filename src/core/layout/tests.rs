@@ -124,7 +124,7 @@ fn fields_that_do_not_fit_are_refused_and_never_wrapped() {
 #[test]
 fn canonical_text_names_every_width_and_the_floored_epoch() {
     assert_eq!(
-        layout(&LayoutSpec { epoch_ms: MARCH, ..LayoutSpec::for_unit(TimeUnit::Day) }).words(),
+        layout(&LayoutSpec { epoch_ms: MARCH, ..LayoutSpec::for_unit(TimeUnit::Day) }).canonical(),
         "unit=day epoch=2023-02-28T00:00:00Z timestamp=15 data_center=0 worker=9 rollback=1 \
          sequence=38 reserved=0 min_sequence=0 max_sequence=274877906943"
     );
@@ -288,7 +288,7 @@ proptest! {
     fn canonical_text_is_read_back(spec in any_spec()) {
         let layout = spec.build().expect("generated inside the ranges");
         let bare = LayoutSpec { data_center: 0, reserved_value: 0, ..spec }.build();
-        prop_assert_eq!(Layout::from_words(&layout.words()).ok(), bare.ok());
+        prop_assert_eq!(Layout::from_canonical(&layout.canonical()).ok(), bare.ok());
     }
 
     #[test]

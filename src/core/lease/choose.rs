@@ -1,6 +1,6 @@
 //! Which row and lane to take.
 
-use super::{Marks, Row};
+use super::{HighWaterMarks, Row};
 use crate::core::layout::Layout;
 
 /// How many of the longest-unused rows the first try chooses from; each conflict doubles it.
@@ -21,7 +21,7 @@ pub struct Choice {
 /// A lane that is due now can issue at once; one that is due later, once callers have waited.
 pub fn usable_lane(
     layout: &Layout,
-    marks: &Marks,
+    marks: &HighWaterMarks,
     due_ms: i64,
     except: Option<usize>,
 ) -> Option<usize> {

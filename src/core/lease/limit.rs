@@ -1,6 +1,6 @@
 //! The limit of a lease.
 
-use super::Marks;
+use super::HighWaterMarks;
 use crate::core::{
     layout::Layout,
     planted::{Bug, planted},
@@ -53,10 +53,15 @@ fn uncapped(layout: &Layout, request: &LimitRequest, present: u64) -> u64 {
 
 /// Returns the marks of rows that are added to a namespace that may have issued before: beyond
 /// every lease that a vanished row could have held. All times are in milliseconds.
-pub fn marks_beyond(layout: &Layout, store_now_ms: i64, window_ms: i64, skew_ms: i64) -> Marks {
+pub fn marks_beyond(
+    layout: &Layout,
+    store_now_ms: i64,
+    window_ms: i64,
+    skew_ms: i64,
+) -> HighWaterMarks {
     let reach = store_now_ms.saturating_add(window_ms).saturating_add(skew_ms);
     let tick = layout.tick_clamped(reach) + 1;
-    Marks::all_at(layout.first_position(tick), layout.lanes())
+    HighWaterMarks::all_at(layout.first_position(tick), layout.lanes())
 }
 
 #[cfg(test)]

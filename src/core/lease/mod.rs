@@ -6,8 +6,8 @@
 //! and sets a fresh random token, so a process knows its own write by that attempt's token alone.
 
 mod choose;
+mod high_water_marks;
 mod limit;
-mod marks;
 mod relayout;
 mod row;
 mod skew;
@@ -17,8 +17,8 @@ mod writes;
 
 pub use self::{
     choose::{Choice, choose_row, first_due, usable_lane},
+    high_water_marks::{HighWaterMarks, InvalidHighWaterMarks},
     limit::{LimitRequest, limit_for, marks_beyond},
-    marks::{InvalidMarks, Marks},
     relayout::{
         InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict, judge_relayout,
         largest_id_allowed,

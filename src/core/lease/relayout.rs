@@ -5,7 +5,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::Marks;
+use super::HighWaterMarks;
 use crate::core::{id::Id, layout::Layout};
 
 /// Returns an upper bound of the IDs that leases below these marks can issue; `None` if they can
@@ -16,9 +16,9 @@ use crate::core::{id::Id, layout::Layout};
 /// earlier layout issued.
 pub fn largest_id_allowed<'a>(
     layout: &Layout,
-    marks: impl IntoIterator<Item = &'a Marks>,
+    marks: impl IntoIterator<Item = &'a HighWaterMarks>,
 ) -> Option<Id> {
-    let last = marks.into_iter().flat_map(Marks::iter).max()?.checked_sub(1)?;
+    let last = marks.into_iter().flat_map(HighWaterMarks::iter).max()?.checked_sub(1)?;
     // A mark beyond the end of time allows every ID that there is.
     Some(layout.largest_id(layout.tick_of(last).min(layout.last_tick())))
 }

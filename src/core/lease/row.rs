@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Marks, Token};
+use super::{HighWaterMarks, Token};
 
 /// A row as one statement read it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,7 +17,7 @@ pub struct Row {
     /// The lane that the last writer issued on.
     pub lane: usize,
     /// The mark of each lane.
-    pub marks: Marks,
+    pub marks: HighWaterMarks,
     /// Whether it was released or has expired by the store's clock.
     pub free: bool,
     /// When it was last written, in Unix milliseconds of the store's clock; 0 if never.
@@ -43,7 +43,7 @@ pub struct RowWrite {
     /// The lane that the writer issues on.
     pub lane: usize,
     /// The mark of each lane.
-    pub marks: Marks,
+    pub marks: HighWaterMarks,
     /// When others may take the row.
     pub expiry: RowExpiry,
 }

@@ -1,6 +1,6 @@
 //! What a process knows about a row, and what a write with an unknown outcome means.
 
-use super::{Marks, Row, RowWrite, Token};
+use super::{HighWaterMarks, Row, RowWrite, Token};
 use crate::core::planted::{Bug, planted};
 
 /// A write that was sent.
@@ -25,7 +25,7 @@ pub struct Attempt<T> {
 pub struct Tenure<T> {
     worker: u64,
     token: Token,
-    marks: Marks,
+    marks: HighWaterMarks,
     /// The write that set `token`, if it was read and is not acknowledged.
     visible: Option<Attempt<T>>,
     unresolved: Vec<Attempt<T>>,
@@ -68,7 +68,7 @@ impl<T> Tenure<T> {
     }
 
     /// The marks that were set with [`Self::token`].
-    pub const fn marks(&self) -> &Marks {
+    pub const fn marks(&self) -> &HighWaterMarks {
         &self.marks
     }
 
@@ -144,12 +144,12 @@ fn has_our_holder<T>(attempt: &Attempt<T>, row: &Row) -> bool {
 #[cfg(raindrop_planted)]
 impl<T> Tenure<T> {
     /// Discards the writes whose outcome is unknown.
-    pub fn forget(&mut self) {
+    pub fn discard_unresolved(&mut self) {
         self.unresolved.clear();
     }
 
     /// Takes a visible write as acknowledged.
-    pub fn believe(&mut self) -> Option<Attempt<T>> {
+    pub fn take_visible(&mut self) -> Option<Attempt<T>> {
         self.visible.take()
     }
 }

@@ -1,6 +1,6 @@
 //! What the write of a held row carries, and what its acknowledgement means.
 
-use super::{LimitRequest, Marks, Token, limit_for};
+use super::{HighWaterMarks, LimitRequest, Token, limit_for};
 use crate::core::{
     layout::Layout,
     planted::{Bug, planted},
@@ -36,7 +36,7 @@ impl Lease {
     /// token that the swap names.
     pub fn from_mark(
         layout: &Layout,
-        marks: &Marks,
+        marks: &HighWaterMarks,
         lane: usize,
         now_ms: i64,
         reach_ms: i64,
@@ -75,13 +75,13 @@ impl HeldLanes {
     }
 
     /// Whether the lowered mark of a lane that was left is still to be written.
-    pub const fn has_left_one(&self) -> bool {
+    pub const fn has_lowered_mark(&self) -> bool {
         self.left.is_some()
     }
 
     /// Returns the marks of a write that sets the mark of `lane`.
     #[must_use]
-    pub fn marks_with(&self, known: &Marks, lane: usize, mark: u64) -> Marks {
+    pub fn marks_with(&self, known: &HighWaterMarks, lane: usize, mark: u64) -> HighWaterMarks {
         match self.left {
             Some((left, lowered_mark)) => known.with(left, lowered_mark),
             None => known.clone(),
@@ -91,7 +91,7 @@ impl HeldLanes {
 
     /// Records that a write with these marks was acknowledged. A lane that was left after the write
     /// was sent goes with the next one.
-    pub fn confirmed(&mut self, marks: &Marks) {
+    pub fn confirmed(&mut self, marks: &HighWaterMarks) {
         self.left = self.left.filter(|(lane, mark)| marks[*lane] != *mark);
     }
 
@@ -118,17 +118,17 @@ mod tests {
 
     #[test]
     fn lowered_mark_of_a_left_lane_goes_with_the_next_write_only() {
-        let marks: Marks = "90,7".parse().expect("marks");
+        let marks: HighWaterMarks = "90,7".parse().expect("marks");
         let mut lanes = HeldLanes::on(0);
         assert_eq!(lanes.marks_with(&marks, 1, 80).to_string(), "90,80");
         lanes.moved_to(1, 40);
-        assert_eq!((lanes.present(), lanes.has_left_one()), (1, true));
+        assert_eq!((lanes.present(), lanes.has_lowered_mark()), (1, true));
         // The confirmation of a write that did not carry it.
         lanes.confirmed(&marks.with(1, 80));
-        assert!(lanes.has_left_one());
+        assert!(lanes.has_lowered_mark());
         let carried = lanes.marks_with(&marks, 1, 95);
         assert_eq!(carried.to_string(), "40,95");
         lanes.confirmed(&carried);
-        assert!(!lanes.has_left_one());
+        assert!(!lanes.has_lowered_mark());
     }
 }

@@ -71,7 +71,7 @@ fn presets_have_their_published_widths() {
         (Preset::AdncClassic, "2019-12-31T16:00:00Z", [41, 5, 5, 0, 12], full),
     ];
     for (preset, epoch, widths, sequences) in presets {
-        assert_eq!(preset.layout().words(), canonical(epoch, widths, sequences));
+        assert_eq!(preset.layout().canonical(), canonical(epoch, widths, sequences));
     }
 }
 

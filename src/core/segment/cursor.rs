@@ -205,7 +205,7 @@ impl SegmentCursor {
     }
 
     /// Calls the waker.
-    pub(crate) fn ask(&self) {
+    pub(crate) fn wake(&self) {
         self.waker.wake_by_ref();
     }
 

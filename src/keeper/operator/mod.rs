@@ -32,7 +32,8 @@ use crate::{
         clock::Clock,
         layout::Layout,
         lease::{
-            Marks, Relayout, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token,
+            HighWaterMarks, Relayout, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure,
+            Token,
         },
         planted::{Bug, planted},
     },
@@ -114,7 +115,7 @@ impl Operator {
     async fn add_missing_rows(
         &mut self,
         layout: &Layout,
-        marks: &Marks,
+        marks: &HighWaterMarks,
         record: Token,
         until_ms: i64,
     ) -> Result<bool, StoreError> {
@@ -153,7 +154,7 @@ impl Operator {
         scope: &Scope,
         row: &Row,
         lane: usize,
-        marks: &Marks,
+        marks: &HighWaterMarks,
     ) -> Result<Written, StoreError> {
         let mut tenure: Tenure<()> = Tenure::of(row);
         let keeps_token = planted(Bug::RaiseKeepsToken) && *marks != row.marks;

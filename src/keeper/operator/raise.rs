@@ -34,7 +34,7 @@ impl Operator {
     pub async fn raise(&mut self, window: Duration) -> Result<Raised, OperatorError> {
         let namespace = self.settings.namespace.clone();
         let layout = self.settings.layout.clone();
-        let words = layout.words();
+        let words = layout.canonical();
         let record = self.store.read_record(&namespace).await?;
         let is_recorded = record.is_some();
         match record.map(|record| Recorded::read(&record.words)).transpose()? {
@@ -68,7 +68,7 @@ impl Operator {
     async fn begin_beyond(&mut self, tick: u64) -> Result<Raised, OperatorError> {
         let namespace = self.settings.namespace.clone();
         let layout = self.settings.layout.clone();
-        let (words, stage) = (layout.words(), RelayoutStage::Converting { tick });
+        let (words, stage) = (layout.canonical(), RelayoutStage::Converting { tick });
         let text = Relayout { stage, from: words.clone(), to: words }.to_string();
         let ours = LayoutRecord::new(text, self.fresh_token(), tick);
         let record = self.store.create_record(&namespace, &ours).await?;

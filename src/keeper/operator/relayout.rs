@@ -20,7 +20,7 @@ use crate::{
         id::Id,
         layout::Layout,
         lease::{
-            InvalidRelayout, Marks, Recorded, Relayout, RelayoutStage, RelayoutVerdict,
+            HighWaterMarks, InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict,
             judge_relayout, largest_id_allowed, marks_beyond,
         },
         planted::{Bug, planted},
@@ -69,14 +69,14 @@ impl Operator {
     /// the operation.
     pub async fn relayout(&mut self) -> Result<Relaid, OperatorError> {
         let namespace = self.settings.namespace.clone();
-        let to = self.settings.layout.words();
+        let to = self.settings.layout.canonical();
         let record = self.store.read_record(&namespace).await?;
         let record = record.ok_or(OperatorError::NoRecord { namespace })?;
         let from = match Recorded::read(&record.words)? {
             Recorded::Settled(words) if words == to => return Ok(Relaid::NothingToDo),
             Recorded::Settled(from) => {
                 // Refused before anything is touched, if it can be.
-                let old = Layout::from_words(&from)?;
+                let old = Layout::from_canonical(&from)?;
                 let rows = self.rows_of(&old).await?;
                 self.judge(&old, &record.complete, &rows).await?;
                 from
@@ -103,7 +103,7 @@ impl Operator {
                 RelayoutStage::Converting { .. } => return Err(self.moving(relayout)),
             },
         };
-        let old = Layout::from_words(&from)?;
+        let old = Layout::from_canonical(&from)?;
         let text = |stage| Relayout { stage, from: from.clone(), to: to.clone() }.to_string();
         let fencing = text(RelayoutStage::Fencing);
         let record = self.write_record(&record, |record| record.words = fencing.clone()).await?;
@@ -197,7 +197,7 @@ impl Operator {
         tick: u64,
     ) -> Result<(), OperatorError> {
         let new = self.settings.layout.clone();
-        let marks = Marks::all_at(new.first_position(tick), new.lanes());
+        let marks = HighWaterMarks::all_at(new.first_position(tick), new.lanes());
         for _ in 0..ROUNDS {
             // From here on nobody can add a row with other marks. These hold as long as the move.
             let is_filled = self.add_missing_rows(&new, &marks, record.token, i64::MAX).await?;
@@ -215,7 +215,7 @@ impl Operator {
             rows.retain(|listed| listed.row.marks != marks);
             if rows.is_empty() {
                 self.write_record(&record, |record| {
-                    record.words = new.words();
+                    record.words = new.canonical();
                     record.complete = new.reserved_keys();
                     (record.since_tick, record.first_tick) = (tick, tick);
                 })

@@ -68,7 +68,7 @@ impl Task {
         }
         // Codes that nobody asked for yet have their first block early.
         for code in self.shared.namespaces.iter().flat_map(|namespace| namespace.all()) {
-            code.cursor.ask();
+            code.cursor.wake();
         }
         loop {
             tokio::select! {
@@ -168,13 +168,13 @@ async fn serve(shared: Arc<Shared>, code: Arc<Code>) {
         // A node that is not ready gets no requests, so nobody else asks.
         sleep(LONGEST_PAUSE).await;
         code.leave_queue();
-        code.cursor.ask();
+        code.cursor.wake();
         return;
     }
     code.leave_queue();
     // Who asked while the block was on its way is not in the queue.
     if code.trouble.borrow().is_none() && code.cursor.needs_more() {
-        code.cursor.ask();
+        code.cursor.wake();
     }
 }
 

@@ -270,7 +270,7 @@ async fn past_ticks_are_closed_where_the_record_has_no_first_tick() {
     let world = yitter();
     let settings = world.settings();
     // As migration 0003, or a node of the earlier version, leaves it.
-    let mut record = LayoutRecord::new(settings.layout.words(), Token::UNUSED, 0);
+    let mut record = LayoutRecord::new(settings.layout.canonical(), Token::UNUSED, 0);
     record.complete = vec![settings.layout.reserved_key()];
     world.store.create_record("default", &record).await.expect("up");
     let ids = backfill(&world, settings, 1).ids("order", 1, NOW - 86_400_000).await;

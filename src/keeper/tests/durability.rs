@@ -117,7 +117,7 @@ async fn move_of_the_layout_ends_with_acknowledged_writes() {
     world.store.crash();
     assert!(matches!(operator.relayout().await, Ok(Relaid::Moved(_))));
     let record = world.store.read_record("default").await.expect("up").expect("a record");
-    assert_eq!(record.words, settings.layout.words());
+    assert_eq!(record.words, settings.layout.canonical());
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use crate::{
     core::{
         issue::ClaimError,
         layout::{LayoutSpec, TimeUnit},
-        lease::{Marks, RowExpiry, RowWrite, Token},
+        lease::{HighWaterMarks, RowExpiry, RowWrite, Token},
     },
     keeper::{IssueError, KeeperError, LeaseOperation, LeaseOutcome, Trouble},
     store::{NewRows, Scope, Store, StoreError},
@@ -191,7 +191,7 @@ async fn ranges_of_their_own_are_served_at_once() {
 async fn rows_that_are_added_later_begin_beyond_every_possible_lease() {
     let world = World::new(milliseconds());
     let layout = world.settings().layout;
-    let words = layout.words();
+    let words = layout.canonical();
     // A record that says all rows were there, and no rows.
     world.record("default", &words, &["0/0"]).await;
     let node = world.start(world.settings());
@@ -212,8 +212,8 @@ async fn nobody_is_told_to_come_back_in_decades() {
     let layout = &settings.layout;
     let mark = layout.first_position(layout.tick_clamped(4_070_908_800_000));
     let scope = crate::store::Scope::new("default", layout, 1, 1);
-    let marks = crate::core::lease::Marks::all_at(mark, 2);
-    world.record("default", &layout.words(), &[]).await;
+    let marks = crate::core::lease::HighWaterMarks::all_at(mark, 2);
+    world.record("default", &layout.canonical(), &[]).await;
     let token = crate::core::lease::Token::from_bits;
     let (tokens, until_ms) = (vec![token(2)], i64::MAX);
     let new = crate::store::NewRows { marks, tokens, record: token(1), until_ms };
@@ -332,9 +332,9 @@ async fn a_handle_waits_for_a_lease_and_ends_with_it() {
 async fn row_with_other_lanes_is_left_alone() {
     let world = World::new(milliseconds());
     let layout = world.settings().layout;
-    world.record("default", &layout.words(), &[]).await;
+    world.record("default", &layout.canonical(), &[]).await;
     let new = NewRows {
-        marks: Marks::all_at(0, 1),
+        marks: HighWaterMarks::all_at(0, 1),
         tokens: vec![Token::from_bits(2)],
         record: Token::from_bits(1),
         until_ms: NOW + 1_000,

@@ -125,7 +125,7 @@ async fn an_empty_store_is_filled_beyond_every_lease() {
     let world = world();
     let raised = world.operator(world.settings()).raise(WINDOW).await.expect("up");
     assert_eq!(raised.rows, 8);
-    assert_eq!(words(&world).await, world.settings().layout.words());
+    assert_eq!(words(&world).await, world.settings().layout.canonical());
     let node = world.start(world.settings());
     world.pass(second(300)).await;
     assert!(node.status().lease.is_none(), "nothing is due yet");
@@ -162,7 +162,7 @@ async fn a_larger_layout_is_moved_to_under_a_live_node() {
     let Relaid::Moved(moved) = operator.relayout().await.expect("allowed") else { panic!("moved") };
     assert!(moved.largest_old.expect("marks") < moved.smallest_new && !moved.resumed);
     let record = world.store.read_record("default").await.expect("up").expect("a record");
-    assert_eq!((record.words, record.complete), (settings.layout.words(), vec!["0/0".into()]));
+    assert_eq!((record.words, record.complete), (settings.layout.canonical(), vec!["0/0".into()]));
     assert_eq!(operator.relayout().await.expect("up"), Relaid::NothingToDo);
 
     let new = world.start(settings);
@@ -249,7 +249,7 @@ async fn a_move_that_was_cut_short_keeps_everybody_out_until_it_is_finished() {
             assert!(matches!(taken_back, Err(OperatorError::Moving { .. })));
         } else {
             assert!(matches!(taken_back, Ok(Relaid::TakenBack { .. })));
-            assert_eq!(words(&world).await, world.settings().layout.words());
+            assert_eq!(words(&world).await, world.settings().layout.canonical());
         }
     }
     let Ok(Relaid::Moved(moved)) = world.operator(settings.clone()).relayout().await else {

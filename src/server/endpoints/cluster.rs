@@ -51,7 +51,7 @@ pub(in crate::server) async fn cluster(
         let layout = issuer.layout();
         let namespace = Namespace {
             node: NamespaceHealth::of(issuer, draining),
-            layout: layout.map(Layout::words),
+            layout: layout.map(Layout::canonical),
             workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
         };
         (issuer.namespace(), namespace)

@@ -17,7 +17,7 @@ use self::segments::StoredSegment;
 use super::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, Survey};
 use crate::core::{
     clock::Clock,
-    lease::{Marks, Row, RowExpiry, RowWrite, Token},
+    lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
     planted::{Bug, planted},
 };
 
@@ -47,7 +47,7 @@ struct StoredRow {
     token: Token,
     holder: String,
     lane: usize,
-    marks: Marks,
+    marks: HighWaterMarks,
     heartbeat_ms: i64,
     expires_ms: i64,
 }

@@ -99,8 +99,8 @@ fn runs_of_every_preset_over_a_tick_boundary() {
             write_decimal_range(&mut written, &range, "\"", "\",");
             ranges += 1;
         }
-        assert_eq!(String::from_utf8_lossy(&written), expected, "{}", layout.words());
-        assert_eq!(ranges, 2, "{}", layout.words());
+        assert_eq!(String::from_utf8_lossy(&written), expected, "{}", layout.canonical());
+        assert_eq!(ranges, 2, "{}", layout.canonical());
     }
 }
 

@@ -33,8 +33,8 @@ fn position(layout: &Layout, ms: i64) -> u64 {
 fn a_lane_whose_mark_is_past_is_usable_even_inside_the_present_tick() {
     let layout = layout();
     let now = position(&layout, NOW);
-    let marks = |a: u64, b: u64| format!("{a},{b}").parse::<Marks>().expect("marks");
-    let lane = |marks: &Marks, except| usable_lane(&layout, marks, NOW, except);
+    let marks = |a: u64, b: u64| format!("{a},{b}").parse::<HighWaterMarks>().expect("marks");
+    let lane = |marks: &HighWaterMarks, except| usable_lane(&layout, marks, NOW, except);
     assert_eq!(lane(&marks(now + 4095, now), None), Some(0));
     assert_eq!(lane(&marks(now + 4096, now), None), Some(1));
     assert_eq!(lane(&marks(now + 4096, now + 4096), None), None);
@@ -47,7 +47,7 @@ fn fresh_rows_use_the_initial_lane() {
     let layout = LayoutSpec { rollback_initial: 1, ..LayoutSpec::for_unit(TimeUnit::Millisecond) }
         .build()
         .expect("valid");
-    let marks = Marks::all_at(0, 2);
+    let marks = HighWaterMarks::all_at(0, 2);
     assert_eq!(usable_lane(&layout, &marks, NOW, None), Some(1));
     assert_eq!(usable_lane(&layout, &marks, NOW, Some(1)), Some(0));
 }

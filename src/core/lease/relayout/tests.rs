@@ -10,8 +10,8 @@ fn preset(preset: Preset) -> Layout {
     preset.spec().build().expect("valid")
 }
 
-fn marks_at(layout: &Layout, ms: i64) -> Marks {
-    Marks::all_at(0, 2).with(1, layout.first_position(layout.tick_clamped(ms)) + 1)
+fn marks_at(layout: &Layout, ms: i64) -> HighWaterMarks {
+    HighWaterMarks::all_at(0, 2).with(1, layout.first_position(layout.tick_clamped(ms)) + 1)
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn relayout_to_larger_ids_is_allowed_and_to_smaller_ones_refused() {
 #[test]
 fn a_mark_beyond_the_end_of_time_allows_every_id() {
     for layout in Preset::ALL.map(preset) {
-        let largest = largest_id_allowed(&layout, [&Marks::all_at(i64::MAX as u64, 1)]);
+        let largest = largest_id_allowed(&layout, [&HighWaterMarks::all_at(i64::MAX as u64, 1)]);
         assert_eq!(largest.map(|id| id.get() + 1), Some(1 << layout.widths().total()));
     }
 }
@@ -61,11 +61,11 @@ fn layouts_of_one_size_follow_each_other_once_the_marks_are_past() {
 fn zero_marks_allow_no_id_and_untouched_marks_the_ids_below_them() {
     let layout = preset(Preset::Raindrop);
     assert_eq!(largest_id_allowed(&layout, []), None);
-    assert_eq!(largest_id_allowed(&layout, [&Marks::all_at(0, 2)]), None);
+    assert_eq!(largest_id_allowed(&layout, [&HighWaterMarks::all_at(0, 2)]), None);
     let verdict = judge_relayout(&layout, NOW, None);
     assert!(matches!(verdict, RelayoutVerdict::Allowed { .. }));
     let tick = layout.tick_clamped(NOW);
-    let untouched = Marks::all_at(layout.first_position(tick), 2);
+    let untouched = HighWaterMarks::all_at(layout.first_position(tick), 2);
     let below = layout.smallest_id(tick).get() - 1;
     assert_eq!(largest_id_allowed(&layout, [&untouched]).map(Id::get), Some(below));
 }
@@ -84,7 +84,7 @@ fn layout_whose_timestamp_cannot_hold_now_is_refused() {
 #[test]
 fn relayout_to_a_wrapping_layout_is_refused() {
     let (wrapping, wide) = (preset(Preset::WestidQr), preset(Preset::Raindrop));
-    let old = Marks::all_at(wrapping.first_position(wrapping.tick_clamped(NOW)), 1);
+    let old = HighWaterMarks::all_at(wrapping.first_position(wrapping.tick_clamped(NOW)), 1);
     let largest = largest_id_allowed(&wrapping, [&old]);
     assert_eq!(largest.map(Id::get), Some((1 << 31) - 1));
     assert!(matches!(judge_relayout(&wide, NOW, largest), RelayoutVerdict::Allowed { .. }));
@@ -94,7 +94,7 @@ fn relayout_to_a_wrapping_layout_is_refused() {
 
 #[test]
 fn relayout_records_round_trip() {
-    let (from, to) = (preset(Preset::JsSafe).words(), preset(Preset::Raindrop).words());
+    let (from, to) = (preset(Preset::JsSafe).canonical(), preset(Preset::Raindrop).canonical());
     for stage in [RelayoutStage::Fencing, RelayoutStage::Converting { tick: 7 }] {
         let relayout = Relayout { stage, from: from.clone(), to: to.clone() };
         let text = relayout.to_string();

@@ -7,7 +7,7 @@ fn row(token: u128, mark: u64) -> Row {
         token: Token::from_bits(token),
         holder: "same".into(),
         lane: 0,
-        marks: Marks::all_at(mark, 1),
+        marks: HighWaterMarks::all_at(mark, 1),
         free: false,
         heartbeat_ms: 1,
         expires_ms: 0,
@@ -19,7 +19,7 @@ fn write(token: u128, mark: u64) -> RowWrite {
         token: Token::from_bits(token),
         holder: "same".into(),
         lane: 0,
-        marks: Marks::all_at(mark, 1),
+        marks: HighWaterMarks::all_at(mark, 1),
         expiry: RowExpiry::Released,
     }
 }
@@ -88,7 +88,7 @@ fn row_that_was_created_again_has_vanished() {
     tenure.sent(write(2, 20), "renew");
     assert_eq!(tenure.resolve(Some(&fresh(5))), Resolution::Vanished);
     // Beyond every lease: it was added to a namespace that is in use.
-    let added = Row { marks: Marks::all_at(50, 1), ..fresh(5) };
+    let added = Row { marks: HighWaterMarks::all_at(50, 1), ..fresh(5) };
     assert_eq!(tenure.resolve(Some(&added)), Resolution::Lost);
     // A fresh row that nobody wrote yet is as it was.
     let mut tenure: Tenure<&str> = Tenure::of(&fresh(6));

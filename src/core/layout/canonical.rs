@@ -6,7 +6,7 @@ use crate::core::instant::{format_unix_ms_short, parse_unix_ms};
 /// A text that is not the canonical text of a layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not the canonical text of a layout, such as {example:?}")]
-pub struct InvalidWords {
+pub struct InvalidCanonical {
     text: String,
     example: String,
 }
@@ -20,7 +20,7 @@ impl Layout {
     ///
     /// It leaves out what may differ between nodes: the data centre, the reserved value and the
     /// initial lane.
-    pub fn words(&self) -> String {
+    pub fn canonical(&self) -> String {
         let Widths { timestamp, data_center, worker, rollback, sequence, reserved } = self.widths;
         let (unit, epoch) = (self.unit, format_unix_ms_short(self.epoch_ms()));
         let (min_sequence, max_sequence) = (self.min_sequence, self.max_sequence);
@@ -36,15 +36,15 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// When it is not exactly what [`Self::words`] returns for some layout.
-    pub fn from_words(text: &str) -> Result<Self, InvalidWords> {
+    /// When it is not exactly what [`Self::canonical`] returns for some layout.
+    pub fn from_canonical(text: &str) -> Result<Self, InvalidCanonical> {
         // Whatever reading lost shows when the layout is written again.
-        let layout = read(text).filter(|layout| layout.words() == text);
+        let layout = read(text).filter(|layout| layout.canonical() == text);
         layout.ok_or_else(|| {
             let example = LayoutSpec::for_unit(TimeUnit::Millisecond).build();
-            InvalidWords {
+            InvalidCanonical {
                 text: text.to_owned(),
-                example: example.expect("the default layout is valid").words(),
+                example: example.expect("the default layout is valid").canonical(),
             }
         })
     }
@@ -83,8 +83,8 @@ mod tests {
 
     #[test]
     fn only_canonical_texts_are_read() {
-        let text = LayoutSpec::for_unit(TimeUnit::Second).build().expect("valid").words();
-        assert!(Layout::from_words(&text).is_ok());
+        let text = LayoutSpec::for_unit(TimeUnit::Second).build().expect("valid").canonical();
+        assert!(Layout::from_canonical(&text).is_ok());
         let changed = [
             ("unit=second", "unit=2"),
             ("unit=second", "unit=fortnight"),
@@ -101,18 +101,18 @@ mod tests {
         for (from, to) in changed {
             let other = text.replace(from, to);
             assert_ne!(other, text);
-            let error = Layout::from_words(&other).expect_err(&other).to_string();
+            let error = Layout::from_canonical(&other).expect_err(&other).to_string();
             assert!(error.contains(to.trim()) && error.contains("unit=millisecond"), "{error}");
         }
         for preset in Preset::ALL {
             let layout = preset.layout();
             assert_eq!(
-                Layout::from_words(&layout.words()).as_ref().map(Layout::words),
-                Ok(layout.words())
+                Layout::from_canonical(&layout.canonical()).as_ref().map(Layout::canonical),
+                Ok(layout.canonical())
             );
         }
         for other in ["", " ", "relayout", &format!("{text} "), &format!("{text} more=1")] {
-            assert!(Layout::from_words(other).is_err(), "{other:?}");
+            assert!(Layout::from_canonical(other).is_err(), "{other:?}");
         }
     }
 }
