@@ -3,23 +3,23 @@
 //! # The promise and its contract
 //!
 //! No ID is issued twice for one (namespace, code), whatever clocks, crashes and networks do.
-//! Different codes are independent and may be given equal IDs, unless
+//! Different codes are independent and may get equal IDs, unless
 //! [`codes_shared`](core::issue::IssueSettings::codes_shared) is set. `docs/safety.md` has the
 //! argument and its premises.
 //!
 //! # Which part do I need?
 //!
-//! | you want | take |
+//! | you want | use |
 //! |---|---|
 //! | IDs over HTTP | the `raindrop` command |
-//! | IDs in your own process, worker ids leased from a database | [`keeper::Keeper`] with a [`store`] |
-//! | plain numbers in your own process, reserved in a database | [`keeper::SegmentKeeper`] with a [`store`] |
-//! | IDs in your own process, a worker id that you assign | [`core::issue::Generator`], with a [`core::worker_id`] source |
+//! | IDs in your own process, with worker ids leased from a database | [`keeper::Keeper`] with a [`store`] |
+//! | plain numbers in your own process, reserved from a database | [`keeper::SegmentKeeper`] with a [`store`] |
+//! | IDs in your own process, with a worker id that you assign | [`core::issue::Generator`], with a [`core::worker_id`] source |
 //!
 //! # Leased worker ids
 //!
-//! The keeper leases a worker id from the store and renews it in the background; IDs are issued
-//! without asking the store, and go on while it is down.
+//! The keeper leases a worker id from the store and renews it in the background. Issuing does not
+//! query the store, so it continues while the store is down.
 //!
 //! ```
 //! # #[cfg(feature = "sqlite")]
@@ -56,18 +56,23 @@
 //! # The core alone
 //!
 //! With `default-features = false` only [`core`] is built: no runtime, no database, no server.
-//! See [`core::issue::Generator`] for an example. Its promise is then only as good as the worker
-//! ids that you assign.
+//! [`core::issue::Generator`] has an example. Its IDs are unique only while no two processes use
+//! one worker id, and no restart finds the clock set back.
 //!
 //! # Features
 //!
 //! - `server` (default): the HTTP service and the command.
 //! - `mysql`, `postgres`, `redis`, `sqlite` (default): stores.
-//! - `keeper`: leases with the store in memory; the stores and the server imply it.
+//! - `keeper`: leases, with a store in memory; implied by the stores and the server.
 //!
 //! # Layers
 //!
-//! `core ← store ← keeper ← config ← server ← cli`: each knows only those to its left.
+//! `core ← store ← keeper ← config ← server ← cli`: each layer uses only those to its left.
+
+#![cfg_attr(
+    not(feature = "keeper"),
+    expect(rustdoc::broken_intra_doc_links, reason = "the keeper and the stores are features")
+)]
 
 #[cfg(feature = "server")]
 pub mod cli;

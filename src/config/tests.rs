@@ -242,7 +242,7 @@ fn short_times_are_possible() {
 #[test]
 fn layouts_come_from_presets_or_widths() {
     let words = |pairs: &[(&str, &str)]| {
-        keeper(&Config::load(&environment(pairs)).expect("valid")).layout.words()
+        keeper(&Config::load(&environment(pairs)).expect("valid")).layout.canonical()
     };
     assert!(words(&[("layout.preset", "js-safe")]).contains("timestamp=50 data_center=0 worker=5"));
     let seconds = words(&[("layout.time_unit", "2"), ("layout.data_center_bits", "10")]);
@@ -414,7 +414,7 @@ fn the_examples_of_the_documentation_are_valid() {
             assert_eq!(codes, ["invoice", "order"]);
             continue;
         }
-        let web = config.keeper("web").expect("a namespace").layout.words();
+        let web = config.keeper("web").expect("a namespace").layout.canonical();
         assert!(web.contains("timestamp=50"), "{page}");
         assert_eq!(config.codes.locate("order", None).map(|(namespace, _)| namespace), Ok("web"));
     }

@@ -1,9 +1,9 @@
 //! Codes: the caller's names for sequences.
 
-/// What a code may look like, for error messages.
+/// The pattern of codes, for error messages.
 pub const CODE_PATTERN: &str = "[A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
 
-/// Whether the text may name a sequence: 1 to 64 characters of [`CODE_PATTERN`].
+/// Returns whether a text is a valid code: 1 to 64 characters that match [`CODE_PATTERN`].
 pub fn is_valid_code(text: &str) -> bool {
     let bytes = text.as_bytes();
     let Some((first, rest)) = bytes.split_first() else { return false };

@@ -1,11 +1,15 @@
 //! Runs models under loom: small programs whose every interleaving is explored.
+//!
+//! `preemptions` bounds how many threads are interrupted at a point where they could have gone on;
+//! `None` explores every execution.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
 };
 
 use loom::model::Builder;
@@ -13,45 +17,34 @@ use loom::model::Builder;
 use super::planted::{Bug, plant};
 
 /// Runs every execution of a model.
-pub(crate) fn explore(name: &str, model: fn()) {
-    explore_by(&Builder::new(), name, model);
-}
-
-/// Runs every execution of a model in which at most so many threads are interrupted at a point
-/// where they could have gone on.
-pub(crate) fn explore_with_preemptions(preemptions: usize, name: &str, model: fn()) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    explore_by(&builder, name, model);
-}
-
 #[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
-fn explore_by(builder: &Builder, name: &str, model: fn()) {
-    let executions = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&executions);
-    builder.check(move || {
-        counted.fetch_add(1, Ordering::Relaxed);
-        model();
-    });
-    let bound = builder.preemption_bound.map(|bound| format!(" with at most {bound} preemptions"));
-    let executions = executions.load(Ordering::Relaxed);
+pub(crate) fn explore(preemptions: Option<usize>, name: &str, model: fn()) {
+    let (executions, result) = run(preemptions, model);
+    if let Err(panic) = result {
+        resume_unwind(panic);
+    }
+    let bound = preemptions.map(|bound| format!(" with at most {bound} preemptions"));
     println!("{name}: {executions} executions, all there are{}", bound.unwrap_or_default());
 }
 
 /// Runs a model with a planted bug until an execution breaks this promise.
-pub(crate) fn must_fail(bug: Bug, promise: &str, model: fn()) {
-    must_fail_by(&Builder::new(), bug, promise, model);
-}
-
-/// The same among executions with few preemptions.
-pub(crate) fn must_fail_with_preemptions(preemptions: usize, bug: Bug, promise: &str, model: fn()) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    must_fail_by(&builder, bug, promise, model);
-}
-
 #[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
-fn must_fail_by(builder: &Builder, bug: Bug, promise: &str, model: fn()) {
+pub(crate) fn must_fail(preemptions: Option<usize>, bug: Bug, promise: &str, model: fn()) {
+    // Loom runs every thread of a model on this one.
+    plant(Some(bug));
+    let (executions, result) = run(preemptions, model);
+    plant(None);
+    let panic = result.expect_err("the planted bug was not found");
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+    println!("{bug:?}: found in execution {executions}: {text}");
+    assert!(text.contains(promise), "not what was planted");
+}
+
+/// Runs a model until an execution panics, and counts the executions.
+fn run(preemptions: Option<usize>, model: fn()) -> (usize, thread::Result<()>) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = preemptions.or(builder.preemption_bound);
     let executions = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&executions);
     let check = || {
@@ -60,14 +53,6 @@ fn must_fail_by(builder: &Builder, bug: Bug, promise: &str, model: fn()) {
             model();
         });
     };
-    // Loom runs every thread of a model on this one.
-    plant(Some(bug));
-    let found = catch_unwind(AssertUnwindSafe(check));
-    plant(None);
-    let found = found.expect_err("the planted bug was not found");
-    let text = found.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| found.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-    let executions = executions.load(Ordering::Relaxed);
-    println!("{bug:?}: found in execution {executions}: {text}");
-    assert!(text.contains(promise), "not what was planted");
+    let result = catch_unwind(AssertUnwindSafe(check));
+    (executions.load(Ordering::Relaxed), result)
 }

@@ -2,12 +2,11 @@
 
 use jiff::{Timestamp, civil::DateTime};
 
-/// The mean year of the Gregorian calendar.
+/// The mean year of the Gregorian calendar in milliseconds.
 pub const YEAR_MS: i64 = 31_556_952_000;
 
-/// The instant as RFC 3339 in UTC with milliseconds, `2026-11-20T15:11:02.123Z`.
-///
-/// Instants outside the years -9999 to 9999 are written as `unix_ms:<number>`.
+/// Formats an instant as RFC 3339 in UTC with milliseconds, `2026-11-20T15:11:02.123Z`; outside the
+/// years -9999 to 9999 as `unix_ms:<number>`.
 pub fn format_unix_ms(unix_ms: i64) -> String {
     match Timestamp::from_millisecond(unix_ms) {
         Ok(instant) => format!("{instant:.3}"),
@@ -15,7 +14,7 @@ pub fn format_unix_ms(unix_ms: i64) -> String {
     }
 }
 
-/// Like [`format_unix_ms`], without a fraction where it is zero.
+/// Like [`format_unix_ms`], without the zeros at the end of the fraction.
 pub fn format_unix_ms_short(unix_ms: i64) -> String {
     match Timestamp::from_millisecond(unix_ms) {
         Ok(instant) => instant.to_string(),
@@ -23,20 +22,19 @@ pub fn format_unix_ms_short(unix_ms: i64) -> String {
     }
 }
 
-/// Like [`format_unix_ms_short`], for people alone: `the year 37703` beyond the year 9999.
+/// Like [`format_unix_ms_short`], but `the year 37703` after the year 9999; for people.
 pub fn format_unix_ms_or_year(unix_ms: i64) -> String {
     far_year(unix_ms).unwrap_or_else(|| format_unix_ms_short(unix_ms))
 }
 
-/// `the year 37703`, if the instant is beyond the year 9999, where dates end.
+/// Returns `the year 37703` if the instant is after the year 9999, where dates end.
 pub fn far_year(unix_ms: i64) -> Option<String> {
     let is_far = unix_ms > 0 && Timestamp::from_millisecond(unix_ms).is_err();
     is_far.then(|| format!("the year {}", 1970 + unix_ms / YEAR_MS))
 }
 
-/// Reads an RFC 3339 instant with an offset (`2025-01-01T00:00:00Z`) as Unix milliseconds.
-///
-/// Fractions below a millisecond are floored; `None` when the text is not such an instant.
+/// Reads an RFC 3339 instant with an offset (`2025-01-01T00:00:00Z`) as Unix milliseconds, floored;
+/// `None` if the text is not such an instant.
 pub fn parse_unix_ms(text: &str) -> Option<i64> {
     let Ok(instant) = text.parse::<Timestamp>() else { return parse_last_day(text) };
     let millisecond = instant.as_millisecond();
@@ -44,8 +42,8 @@ pub fn parse_unix_ms(text: &str) -> Option<i64> {
     Some(millisecond - i64::from(before_it))
 }
 
-/// The last day of the year 9999, which many write for "for ever", is not quite within the range
-/// of a timestamp.
+/// The last day of the year 9999, which often stands for "for ever", is partly outside the range of
+/// jiff's timestamps.
 fn parse_last_day(text: &str) -> Option<i64> {
     let date_time: DateTime =
         text.strip_prefix("9999-12-31T").and(text.strip_suffix('Z'))?.parse().ok()?;

@@ -1,21 +1,21 @@
 //! The pure part: layouts, cursors, grants and the decisions of the lease protocol.
 //!
-//! Nothing here reads a socket, a file, a database or a clock, outside [`clock`] and [`host`];
-//! nothing sleeps. Time, tokens and randomness are passed in, so that tests, models and
-//! simulations own them.
+//! Nothing here sleeps, or reads a socket, a file, a database or a clock, except [`clock`], [`host`]
+//! and [`worker_id::EnvironmentVariable`]. Time, tokens and randomness are parameters, so that
+//! tests, models and simulations control them.
 //!
 //! | where | what |
 //! |---|---|
 //! | [`layout`] | how 63 bits are divided; compose and decompose |
-//! | [`preset`] | layouts by name, and those of other systems |
+//! | [`preset`] | layouts by name, ours and those of other systems |
 //! | [`encoding`] | IDs as text, and back |
-//! | [`clock`] | the one place that reads clocks |
-//! | [`host`] | the one place that asks the machine for its name and address |
-//! | [`worker_id`] | worker ids that are given, not leased |
-//! | [`issue`] | cursors, grants and claims: how an ID is handed out |
+//! | [`clock`] | the only place that reads clocks |
+//! | [`host`] | the name and the address of this machine |
+//! | [`worker_id`] | worker ids that are assigned, not leased |
+//! | [`issue`] | how an ID is handed out: cursors, grants and claims |
 //! | [`segment`] | plain numbers from blocks that are reserved ahead |
-//! | `planted` | rules that checkers break on purpose |
 //! | [`lease`] | which row, lane, start and limit to take, and what an unknown outcome means |
+//! | `planted` | bugs that the checkers must find |
 
 pub mod clock;
 pub mod code;

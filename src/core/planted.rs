@@ -1,17 +1,17 @@
-//! Rules of safety that models and simulations break on purpose.
+//! Bugs that the checkers must find.
 //!
-//! A checker that never finds anything proves nothing. So the places that keep a rule ask whether
-//! it is broken: [`planted`] is `false` at compile time, unless the crate is built with
-//! `--cfg raindrop_planted`, as `make model-test` does. Then tests plant one [`Bug`] at a time on
-//! their thread, and demand that it is found.
+//! A checker that never finds anything proves nothing. So the code that keeps a safety rule asks
+//! whether it is to be broken: [`planted`] is `false` at compile time, unless the crate is built
+//! with `--cfg raindrop_planted`, as `make model-test` does. Then tests plant one [`Bug`] at a time
+//! on their thread, and require that it is found.
 
 #[cfg(raindrop_planted)]
 use std::cell::Cell;
 
-/// A rule that is broken.
+/// A safety rule that is broken.
 #[cfg_attr(
     not(raindrop_planted),
-    expect(dead_code, unreachable_pub, reason = "some are asked for in the checkers' builds only")
+    expect(dead_code, unreachable_pub, reason = "some are used in the checkers' builds only")
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bug {
@@ -19,23 +19,23 @@ pub enum Bug {
     LimitIgnored,
     /// The limit rises before the store acknowledged the mark.
     MarkAfterIssuing,
-    /// Reading its own token makes a process raise its limit, or install a grant.
+    /// A process raises its limit, or installs a grant, when it reads its own token.
     VisibleIsDurable,
     /// A rotation that is settled while its row is being left replaces the generator's grant.
     LeavingTouchesGenerator,
-    /// A write's token is the one before plus 1.
+    /// The token of a write is the one before plus 1.
     TokenDerived,
-    /// A row that carries our holder is taken for ours.
+    /// A process takes a row with its holder for its own.
     OwnByHolder,
-    /// A renewal writes the token that it found.
+    /// A renewal keeps the token.
     RenewalKeepsToken,
     /// Every row is born with the same token.
     TokenOfBirth,
-    /// Missing rows are created on a decision that may be out of date.
+    /// Missing rows are created by a decision that may be out of date.
     StaleBirth,
-    /// After a lowering write timed out and the row is unchanged, the lease is used again.
+    /// A lease is used again after the write that lowers its mark timed out and left no trace.
     GoesOnAfterLowering,
-    /// A mark is lowered while claims go on.
+    /// A mark is lowered without sealing the grant.
     LoweredUnsealed,
     /// A lease that issued nothing lowers its mark to 0.
     LoweredBelowStart,
@@ -43,37 +43,37 @@ pub enum Bug {
     LoweredToLastClaimed,
     /// A new cursor starts at the present tick.
     CursorAtClock,
-    /// A renewal makes a new table.
+    /// A renewal makes a new table of cursors.
     TablePerRenewal,
-    /// Evicting does not raise the floor.
+    /// An eviction does not raise the floor.
     EvictionWithoutFloor,
-    /// A write without an answer is taken for one that failed.
+    /// A write with an unknown outcome is taken for one that failed.
     LostReplyIsFailure,
-    /// The limit is computed from the mark and without its cap: not unsafe, but a crash loop
-    /// pushes the marks away.
+    /// The limit is computed from the mark and without its cap: not unsafe, but a crash loop pushes
+    /// the marks into the future.
     LimitWithoutCap,
-    /// A row is swapped without a look at the record after it was read.
+    /// A row is swapped without reading the record again after the row was read.
     RecordNotReread,
-    /// A move to another layout leaves the old layout's rows their tokens.
+    /// A move to another layout does not change the tokens of the old layout's rows.
     RelayoutWithoutFencing,
     /// Raising a row's marks keeps its token.
     RaiseKeepsToken,
-    /// Segment mode: quick claims may end in a block before the cursor has reached it.
+    /// Segment mode: the quick limit is raised before the cursor has reached the block.
     QuickLimitAhead,
-    /// Segment mode: what is given back can still be claimed.
+    /// Segment mode: numbers are given back without sealing the cursor.
     GivenBackUnsealed,
-    /// Segment mode: a whole block is given back, though some of it was handed out.
+    /// Segment mode: a whole block is given back, although some of it was handed out.
     GivenBackWhole,
 }
 
-/// Whether this rule is broken: never, outside the checkers' builds.
+/// Returns whether this bug is planted: never, outside the checkers' builds.
 #[cfg(not(raindrop_planted))]
 #[inline(always)]
 pub(crate) const fn planted(_: Bug) -> bool {
     false
 }
 
-/// Whether this rule is broken on this thread.
+/// Returns whether this bug is planted on this thread.
 #[cfg(raindrop_planted)]
 pub fn planted(bug: Bug) -> bool {
     if bug == Bug::CursorAtClock {
@@ -82,13 +82,13 @@ pub fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
-/// Breaks this rule on this thread, instead of the one before.
+/// Plants this bug on this thread instead of the one before.
 #[cfg(raindrop_planted)]
 pub fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
 }
 
-/// How many cursors were made on this thread: nothing else tells.
+/// Returns how many cursors were made on this thread.
 #[cfg(raindrop_planted)]
 pub fn cursors_made() -> u64 {
     CURSORS.get()

@@ -1,9 +1,8 @@
-//! A setting that is out of range, in words a person can act on.
+//! Settings that are out of range, in words that a person can act on.
 
-use std::fmt;
-
-/// One setting that cannot be used: its key, its value and what is allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A setting that cannot be used: its key, its value and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {value}: must be {allowed}")]
 pub struct Violation {
     /// The configuration key, `layout.worker_bits` for example.
     pub key: String,
@@ -14,32 +13,13 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Names a setting that cannot be used; `allowed` is a phrase that follows "must be".
+    /// Makes a violation; `allowed` is a phrase that follows "must be".
     pub fn new(key: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
         Self { key: key.into(), value: value.to_string(), allowed: allowed.into() }
     }
 }
 
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {}: must be {}", self.key, self.value, self.allowed)
-    }
-}
-
-/// Every violation that was found; never empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// All violations that were found; never empty.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Violations(pub Vec<Violation>);
-
-impl fmt::Display for Violations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, violation) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
-            }
-            violation.fmt(f)?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Violations {}

@@ -1,8 +1,8 @@
-//! Worker ids that are given, not leased: where they come from, and what must then hold.
+//! Worker ids that are assigned, not leased.
 //!
-//! A store makes sure that a worker id has one holder at a time. Without one, only whoever gives
-//! the ids can: each source says in words what its ids rest on ([`WorkerIdSource::premise`]).
-//! With a store a given id is leased too, on exactly its row, and the full promise holds.
+//! A store ensures that a worker id has one holder at a time. Without a store only the one who
+//! assigns the ids can: each source states what it relies on ([`WorkerIdSource::premise`]).
+//! With a store an assigned id is leased too, on exactly its row, and the full promise holds.
 //!
 //! # Examples
 //!
@@ -31,29 +31,30 @@ use std::{
     net::{IpAddr, Ipv4Addr},
 };
 
-use crate::core::{host, layout::Layout};
+use crate::core::layout::Layout;
 
 /// Gives a process its worker id.
 pub trait WorkerIdSource: Debug + Send + Sync {
-    /// The worker id of this process, from the layout's smallest to its largest.
+    /// Returns the worker id of this process, from the layout's smallest to its largest.
     ///
     /// # Errors
     ///
-    /// When there is none, or it does not fit the layout.
+    /// When the source has none, or it does not fit the layout.
     fn worker_id(&self, layout: &Layout) -> Result<u64, WorkerIdError>;
 
-    /// What must hold so that no other process has the same id; continues "unique only while".
+    /// Returns what must hold so that no other process has the same id, as a phrase that follows
+    /// "unique only while".
     fn premise(&self) -> String;
 }
 
-/// Why a source has no worker id to give.
+/// Why a source gives no worker id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerIdError {
-    /// Where it should come from there is none; the text says what was found.
+    /// The source has no worker id; the text says what it has instead.
     #[error("{0}")]
     Missing(String),
-    /// The layout has no such worker.
+    /// The layout has no such worker id.
     #[error("worker id {id} is outside {smallest} to {largest}, those of the layout")]
     OutOfRange {
         /// The id.
@@ -74,7 +75,7 @@ fn fit(id: u64, layout: &Layout) -> Result<u64, WorkerIdError> {
     }
 }
 
-/// A worker id chosen by hand.
+/// A worker id that you choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWorkerId(pub u64);
 
@@ -88,8 +89,8 @@ impl WorkerIdSource for FixedWorkerId {
     }
 }
 
-/// The worker id in an environment variable: what an orchestrator numbers its processes with,
-/// such as the label `apps.kubernetes.io/pod-index`.
+/// The worker id in an environment variable: for orchestrators that number their processes, by a
+/// label such as `apps.kubernetes.io/pod-index`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvironmentVariable(pub String);
 
@@ -98,13 +99,10 @@ impl WorkerIdSource for EnvironmentVariable {
         let name = &self.0;
         let text = env::var(name)
             .map_err(|error| WorkerIdError::Missing(format!("variable {name}: {error}")))?;
-        match digits(text.trim()) {
-            Some(id) => fit(id, layout),
-            None => {
-                let found = format!("variable {name} is {text:?}, not a whole number");
-                Err(WorkerIdError::Missing(found))
-            }
-        }
+        let id = digits(text.trim()).ok_or_else(|| {
+            WorkerIdError::Missing(format!("variable {name} is {text:?}, not a whole number"))
+        })?;
+        fit(id, layout)
     }
 
     fn premise(&self) -> String {
@@ -117,20 +115,12 @@ impl WorkerIdSource for EnvironmentVariable {
 pub struct Ipv4LowBits(pub Ipv4Addr);
 
 impl Ipv4LowBits {
-    /// Those of the address that this machine speaks from.
+    /// Takes an address such as [`host::outward_ip`](crate::core::host::outward_ip), the one that
+    /// this machine speaks from.
     ///
     /// # Errors
     ///
-    /// When it has no IPv4 address.
-    pub fn of_host() -> Result<Self, WorkerIdError> {
-        Self::of(host::outward_ip())
-    }
-
-    /// Those of an address as the machine told it.
-    ///
-    /// # Errors
-    ///
-    /// When it is no IPv4 address.
+    /// When it is not an IPv4 address.
     pub fn of(address: Option<IpAddr>) -> Result<Self, WorkerIdError> {
         match address {
             Some(IpAddr::V4(address)) => Ok(Self(address)),
@@ -155,20 +145,11 @@ impl WorkerIdSource for Ipv4LowBits {
 pub struct TrailingOrdinal(pub String);
 
 impl TrailingOrdinal {
-    /// That of this machine's name.
+    /// Takes a name such as [`host::name`](crate::core::host::name), that of this machine.
     ///
     /// # Errors
     ///
-    /// When the machine does not tell its name.
-    pub fn of_host() -> Result<Self, WorkerIdError> {
-        Self::of(host::name())
-    }
-
-    /// That of a name as the machine told it.
-    ///
-    /// # Errors
-    ///
-    /// When it told none.
+    /// When there is none.
     pub fn of(name: Option<String>) -> Result<Self, WorkerIdError> {
         name.map(Self).ok_or_else(|| WorkerIdError::Missing("the host has no name".into()))
     }
@@ -178,13 +159,10 @@ impl WorkerIdSource for TrailingOrdinal {
     fn worker_id(&self, layout: &Layout) -> Result<u64, WorkerIdError> {
         let name = &self.0;
         let ordinal = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-        match digits(&name[ordinal..]) {
-            Some(id) => fit(id, layout),
-            None => {
-                let found = format!("the name {name:?} does not end in a worker id");
-                Err(WorkerIdError::Missing(found))
-            }
-        }
+        let id = digits(&name[ordinal..]).ok_or_else(|| {
+            WorkerIdError::Missing(format!("the name {name:?} does not end in a worker id"))
+        })?;
+        fit(id, layout)
     }
 
     fn premise(&self) -> String {
@@ -208,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn given_ids_must_fit_the_layout() {
+    fn fixed_worker_id_must_fit_the_layout() {
         assert_eq!(id(&FixedWorkerId(0)), Ok(0));
         assert_eq!(id(&FixedWorkerId(511)), Ok(511));
         let refused = "worker id 512 is outside 0 to 511, those of the layout";
@@ -216,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_gives_its_low_bits() {
+    fn ipv4_worker_id_is_the_low_bits_of_the_address() {
         assert_eq!(id(&Ipv4LowBits([10, 0, 3, 7].into())), Ok(263));
         // westid's own test: ten bits, and five.
         let address = Ipv4LowBits([192, 168, 1, 108].into());
@@ -226,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_gives_the_number_that_it_ends_in() {
+    fn trailing_ordinal_is_the_number_at_the_end_of_a_name() {
         for (name, expected) in [("raindrop-12", 12), ("raindrop-0", 0), ("7", 7), ("a1b02", 2)] {
             assert_eq!(id(&TrailingOrdinal(name.into())), Ok(expected), "{name}");
         }
@@ -237,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_variable_that_is_not_there_is_named() {
+    fn missing_environment_variable_is_named() {
         let error = id(&EnvironmentVariable("RAINDROP_TEST_NOWHERE".into())).expect_err("unset");
         assert!(error.contains("RAINDROP_TEST_NOWHERE"), "{error}");
         // A variable that every test process has, and that is no number.

@@ -195,7 +195,7 @@ impl Backfill {
         let KeeperSettings { namespace, layout, backfill_from_ms, .. } = &self.settings;
         let record = self.call(StoreOperation::Read, self.store.read_record(namespace)).await?;
         let record = record
-            .filter(|record| record.words == layout.words())
+            .filter(|record| record.words == layout.canonical())
             .ok_or_else(|| BackfillError::RecordChanged { namespace: namespace.clone() })?;
         let configured = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
         let recorded = Some(record.first_tick).filter(|tick| *tick > 0);

@@ -124,7 +124,7 @@ impl IssuerBlocks {
             Some(id) => id,
             None => {
                 self.unreported.report();
-                self.blocks.take_of_next()?
+                self.blocks.take_after_refill()?
             }
         };
         self.unreported.count += 1;

@@ -61,7 +61,7 @@ impl HeldLease {
         }
         // A renewal that claims ask for early still belongs to the first lease.
         let limit = self.next_limit(leases, &judged, leases.has_renewed || !woken);
-        if woken && limit == self.grant.limit() && !self.lanes.has_left_one() {
+        if woken && limit == self.grant.limit() && !self.lanes.has_lowered_mark() {
             return Ok(false);
         }
         let expiry = RowExpiry::After(leases.settings.lease.ttl);

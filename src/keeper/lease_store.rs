@@ -96,7 +96,7 @@ impl LeaseStore {
     ) -> Self {
         let KeeperSettings { namespace, layout, min_worker, max_worker, .. } = &settings;
         let scope = Scope::new(namespace, layout, *min_worker, *max_worker);
-        let canonical = layout.words();
+        let canonical = layout.canonical();
         let wake_up = Arc::default();
         Self { canonical, settings, scope, store, state, wake_up, random, has_renewed: false }
     }
@@ -265,7 +265,7 @@ impl LeaseStore {
         }
         #[cfg(raindrop_planted)]
         if planted(Bug::VisibleIsDurable)
-            && let Some(believed) = tenure.believe()
+            && let Some(believed) = tenure.take_visible()
         {
             return Ok(Some(believed.purpose));
         }

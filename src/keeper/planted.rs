@@ -42,7 +42,7 @@ impl ReleasingRow {
         let (lane, start, limit) = (self.lanes.present(), self.mark, self.limit);
         let mut tenure = self.tenure.clone();
         if forgets {
-            tenure.forget();
+            tenure.discard_unresolved();
         }
         HeldLease::new(leases, tenure, Lease { lane, start, limit }, leases.read_clocks())
     }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     core::{
-        lease::{Marks, Token, marks_beyond},
+        lease::{HighWaterMarks, Token, marks_beyond},
         planted::{Bug, planted},
     },
     store::{LayoutRecord, NewRows, Scope, StoreError},
@@ -72,7 +72,7 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
             // A row that is missing now may have been there, and in use.
             marks_beyond(&layout, until_ms, window_ms, skew_ms)
         } else {
-            Marks::all_at(0, layout.lanes())
+            HighWaterMarks::all_at(0, layout.lanes())
         };
         let tokens = initial_tokens(&all, || leases.random.fresh_token());
         let new = NewRows { marks, tokens, record: record.token, until_ms };

@@ -124,7 +124,7 @@ impl KeeperSettings {
             let allowed = format!("with issue.borrow_ahead {half}");
             require(ahead <= window / 2, "rollback.hold", &issue.hold, allowed);
         }
-        // Marks stay so far below a round of the timestamp that equal IDs lie three quarters of a
+        // HighWaterMarks stay so far below a round of the timestamp that equal IDs lie three quarters of a
         // round apart, even after a clock that jumped ahead by a whole window.
         if let Some(wrap_ms) = self.layout.wrap_ms() {
             let quarter = Duration::from_millis(wrap_ms.unsigned_abs() / 4);

@@ -16,7 +16,7 @@ use utoipa::{
 use super::body::{self, ResponseBody};
 use crate::{
     config::WrongNamespace,
-    core::{id::InvalidId, issue::ClaimError, layout::BoundsError},
+    core::{encoding::InvalidId, issue::ClaimError, layout::BoundsError},
     keeper::{BackfillError, IssueError, UnavailableReason},
     store::with_sources,
 };

@@ -249,7 +249,7 @@ async fn describe_lease(issuer: &Issuer) -> Option<String> {
         "namespace {namespace} · worker {} · lane {} · {} · IDs valid until {}",
         lease.worker,
         lease.lane,
-        layout.words(),
+        layout.canonical(),
         format_unix_ms_or_year(layout.valid_until_ms()),
     ))
 }

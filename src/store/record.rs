@@ -2,7 +2,7 @@
 
 use crate::core::{
     layout::Layout,
-    lease::{Marks, Row, Token},
+    lease::{HighWaterMarks, Row, Token},
 };
 
 /// The rows that a node may use: those of one namespace and reserved value, inside its range of
@@ -61,7 +61,7 @@ pub struct LayoutRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRows {
     /// Their marks.
-    pub marks: Marks,
+    pub marks: HighWaterMarks,
     /// A fresh random token for each worker id of the scope, in order.
     pub tokens: Vec<Token>,
     /// The namespace's record must still have this token.

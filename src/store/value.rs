@@ -6,7 +6,7 @@ use std::{time::Duration, vec};
 use super::{LayoutRecord, StoreError};
 #[cfg(feature = "sql")]
 use super::{ListedRow, ListedSegment};
-use crate::core::lease::{Marks, Row, RowExpiry, RowWrite, Token};
+use crate::core::lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token};
 
 /// The longest holder that is kept, in characters.
 const HOLDER_MAX: usize = 255;
@@ -59,7 +59,7 @@ macro_rules! from_text {
         }
     )*};
 }
-from_text!(&str, &String, String, Token, &Marks);
+from_text!(&str, &String, String, Token, &HighWaterMarks);
 
 impl From<i64> for Value {
     fn from(integer: i64) -> Self {
@@ -121,7 +121,7 @@ macro_rules! parsed_from_text {
         }
     )*};
 }
-parsed_from_text!(Token, Marks);
+parsed_from_text!(Token, HighWaterMarks);
 
 impl<T: FromValue> FromValue for Option<T> {
     fn from_value(value: &Value) -> Result<Self, String> {
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
         self.row = format!("{key} {worker}");
         let (token, holder) = (self.get("token")?, self.get("holder")?);
         let lane: u64 = self.get("lane")?;
-        let marks: Marks = self.get("marks")?;
+        let marks: HighWaterMarks = self.get("marks")?;
         let known_lane = usize::try_from(lane).ok().filter(|lane| *lane < marks.lanes());
         let lane = known_lane.ok_or_else(|| {
             let reason = format!("there are {} lanes", marks.lanes());

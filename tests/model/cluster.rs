@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use raindrop::core::{
-    lease::{Marks, Row, RowWrite, Token},
+    lease::{HighWaterMarks, Row, RowWrite, Token},
     planted::{self, Bug, planted},
 };
 use stateright::{Model, Property};
@@ -236,7 +236,7 @@ impl Model for Cluster {
             token: Token::UNUSED,
             holder: HOLDER,
             lane: 0,
-            marks: Marks::all_at(0, self.world.configuration.lanes),
+            marks: HighWaterMarks::all_at(0, self.world.configuration.lanes),
             free: true,
             heartbeat_ms: 0,
             expires_ms: 0,

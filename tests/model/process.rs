@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use raindrop::core::{
     lease::{
-        HeldLanes, Lease, LimitRequest, Marks, Purpose, Resolution, Row, RowExpiry, RowWrite,
-        Tenure, Token, choose_row, limit_for, next_token, usable_lane,
+        HeldLanes, HighWaterMarks, Lease, LimitRequest, Purpose, Resolution, Row, RowExpiry,
+        RowWrite, Tenure, Token, choose_row, limit_for, next_token, usable_lane,
     },
     planted::{Bug, planted},
 };
@@ -149,7 +149,11 @@ impl Process {
         Some(Sent { row, expected, write })
     }
 
-    fn plan(&mut self, world: &World, operation: Operation) -> Option<(usize, Marks, Purpose)> {
+    fn plan(
+        &mut self,
+        world: &World,
+        operation: Operation,
+    ) -> Option<(usize, HighWaterMarks, Purpose)> {
         let World { configuration, layout } = world;
         let reach_ms = configuration.reach_ticks * TICK_MS;
         match operation {
@@ -231,7 +235,7 @@ impl Process {
                 grant.sealed = false;
             }
             if forgets {
-                held.tenure.forget();
+                held.tenure.discard_unresolved();
                 self.must_read = false;
             }
         }
@@ -255,7 +259,7 @@ impl Process {
     /// being given back.
     fn saw_own_write(&mut self) {
         if planted(Bug::VisibleIsDurable)
-            && let Some(believed) = self.tenure().and_then(Tenure::believe)
+            && let Some(believed) = self.tenure().and_then(Tenure::take_visible)
         {
             return self.apply(believed.purpose);
         }

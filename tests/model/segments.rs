@@ -144,7 +144,7 @@ impl Model for Segments {
                 if process.writes_left > 0 {
                     actions.push(Action::Reserve(index));
                 }
-                if process.writes_left > 0 && process.chain.tail(process.next).is_some() {
+                if process.writes_left > 0 && process.chain.unused_end(process.next).is_some() {
                     actions.push(Action::Stop(index));
                 }
             }
@@ -184,11 +184,10 @@ impl Model for Segments {
                 process.writes_left -= 1;
                 process.sealed = true;
                 let whole = self.mutant == Mutant::GivenBackWhole;
-                let tail = process.chain.tail(process.next);
-                let tail = if whole { process.chain.last() } else { tail }?;
-                let reserved = (0..=state.tokens).find(|bits| token(*bits) == tail.token)?;
+                let unused = process.chain.unused_end(if whole { 0 } else { process.next })?;
+                let reserved = (0..=state.tokens).find(|bits| token(*bits) == unused.token)?;
                 let token = state.fresh();
-                state.send(index, Write::GiveBack { token, reserved, from: tail.from });
+                state.send(index, Write::GiveBack { token, reserved, from: unused.from });
             }
             Action::Restart(index) => {
                 let writes_left = state.processes[index].writes_left;

@@ -185,7 +185,7 @@ impl World<'_> {
         let record = self.cluster.memory.read_record("default").await.expect("memory");
         let row = self.cluster.memory.row(&scope, worker).await.expect("memory");
         let (Some(record), Some(row)) = (record, row) else { return };
-        let layout = self.operating.layouts.iter().find(|known| known.words() == record.words);
+        let layout = self.operating.layouts.iter().find(|known| known.canonical() == record.words);
         // While the namespace is being moved nobody knows what marks mean.
         let Some(layout) = layout else { return };
         let millis = |ms: u64| i64::try_from(ms).expect("small");
@@ -233,7 +233,7 @@ impl World<'_> {
     pub(crate) async fn restore_backup(&mut self) {
         let Some((backup, words)) = self.operating.backup.clone() else { return };
         let is_same = self.recorded().await == Some(Recorded::Settled(words.clone()))
-            && self.layout.words() == words;
+            && self.layout.canonical() == words;
         let now_ms = self.time.now_ms();
         let is_right = |clock: &SkewedClock| clock.peek_ms() == now_ms;
         let millis = |ms: u64| i64::try_from(ms).expect("small");
@@ -320,7 +320,7 @@ impl World<'_> {
     }
 
     fn configure(&mut self, words: &str) {
-        let layout = self.operating.layouts.iter().find(|layout| layout.words() == words);
+        let layout = self.operating.layouts.iter().find(|layout| layout.canonical() == words);
         self.layout = Arc::clone(layout.expect("only configured layouts are recorded"));
     }
 }

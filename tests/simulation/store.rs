@@ -74,7 +74,7 @@ pub(crate) struct State {
 struct Seen {
     /// Whose write stands in each row that is held.
     owners: BTreeMap<u64, u32>,
-    /// Marks that the last write about them lowered.
+    /// HighWaterMarks that the last write about them lowered.
     lowered: BTreeMap<(u64, usize), u64>,
     /// Leases in the store that their process does not know of yet.
     new_leases: BTreeSet<(u32, u64)>,

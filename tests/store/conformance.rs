@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use raindrop::{
-    core::lease::{Marks, Row, RowExpiry, RowWrite, Token},
+    core::lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
     store::{LayoutRecord, NewRows, Scope, Store},
 };
 use tokio::task::JoinSet;
@@ -92,7 +92,7 @@ async fn a_tick(store: &Arc<dyn Store>) {
 async fn rows_are_born_free_with_their_marks(site: &Site) {
     let scope = scope(0, 1200);
     let store = site.store().await;
-    create_rows(&store, &scope, &Marks::all_at(42, 8)).await.expect("rows");
+    create_rows(&store, &scope, &HighWaterMarks::all_at(42, 8)).await.expect("rows");
     let rows = store.free_rows(&scope, None, 5000).await.expect("an answer");
     assert_eq!(workers(&rows), (0..=1200).collect::<Vec<_>>());
     let born = Row {
@@ -100,7 +100,7 @@ async fn rows_are_born_free_with_their_marks(site: &Site) {
         token: birth(1200),
         holder: String::new(),
         lane: 0,
-        marks: Marks::all_at(42, 8),
+        marks: HighWaterMarks::all_at(42, 8),
         free: true,
         heartbeat_ms: 0,
         expires_ms: 0,
@@ -115,7 +115,7 @@ async fn rows_keep_the_tokens_they_are_born_with(site: &Site) {
     let store = with_rows(site, &early).await;
     assert!(swap(&store, 601, birth(601), &write(1)).await);
     let later: Vec<Token> = (0..=1200).map(|worker| token(u128::MAX - worker)).collect();
-    let marks = Marks::all_at(3, 2);
+    let marks = HighWaterMarks::all_at(3, 2);
     let record = store.read_record(&whole.namespace).await.expect("an answer").expect("a record");
     let new = NewRows { tokens: later.clone(), ..new_rows(&whole, &marks, record.token) };
     assert!(store.create_rows(&whole, &new).await.expect("rows"));
@@ -143,7 +143,7 @@ async fn rows_are_created_only_while_the_decision_holds(site: &Site) {
     let create = async |scope: &Scope, new: NewRows| {
         store.create_rows(scope, &new).await.expect("an answer")
     };
-    let marks = Marks::all_at(0, 2);
+    let marks = HighWaterMarks::all_at(0, 2);
     let holds = new_rows(&whole, &marks, record.token);
     for stale in [
         NewRows { record: token(0xbad), ..holds.clone() },
@@ -177,7 +177,7 @@ async fn a_swap_sets_everything_and_refuses_a_stale_token(site: &Site) {
         token: token(1),
         holder: write(1).holder,
         lane: 1,
-        marks: Marks::all_at(7, 2),
+        marks: HighWaterMarks::all_at(7, 2),
         free: false,
         ..row.clone()
     };
@@ -474,12 +474,12 @@ async fn existing_rows_are_kept(site: &Site) {
     let store = with_rows(site, &scope(3, 4)).await;
     assert!(swap(&store, 3, birth(3), &write(1)).await);
     let before = read(&store, &scope(1, 6), 3).await;
-    create_rows(&store, &scope(1, 6), &Marks::all_at(99, 2)).await.expect("rows");
+    create_rows(&store, &scope(1, 6), &HighWaterMarks::all_at(99, 2)).await.expect("rows");
     assert_eq!(read(&store, &scope(1, 6), 3).await, before);
     let free = read(&store, &scope(1, 6), 4).await;
-    assert_eq!((free.token, free.marks), (birth(4), Marks::all_at(0, 2)));
+    assert_eq!((free.token, free.marks), (birth(4), HighWaterMarks::all_at(0, 2)));
     for born in [1, 2, 5, 6] {
-        assert_eq!(read(&store, &scope(1, 6), born).await.marks, Marks::all_at(99, 2));
+        assert_eq!(read(&store, &scope(1, 6), born).await.marks, HighWaterMarks::all_at(99, 2));
     }
     assert_eq!(store.survey(&scope(0, 100)).await.expect("a survey").free, 5);
 }
@@ -490,7 +490,7 @@ async fn fifty_nodes_create_the_same_rows(site: &Site) {
     for _ in 0..50 {
         let store = site.unprepared().await;
         nodes.spawn(async move {
-            create_rows(&store, &scope(1, 511), &Marks::all_at(5, 2)).await.expect("rows");
+            create_rows(&store, &scope(1, 511), &HighWaterMarks::all_at(5, 2)).await.expect("rows");
             assert_eq!(store.survey(&scope(0, 1000)).await.expect("a survey").free, 511);
             store.close().await;
         });
@@ -506,7 +506,7 @@ async fn fifty_nodes_start_on_an_empty_store(site: &Site) {
             assert_eq!(store.prepare().await.expect("a store"), [""; 0]);
             let ours = record(u128::from(number), &format!("layout {number}"));
             let record = store.create_record("default", &ours).await.expect("a record");
-            create_rows(&store, &scope(1, 20), &Marks::all_at(0, 2)).await.expect("rows");
+            create_rows(&store, &scope(1, 20), &HighWaterMarks::all_at(0, 2)).await.expect("rows");
             complete(&store, "0/0", tokens_of(number)).await;
             // One of twenty, as a node would take it.
             for row in store.free_rows(&scope(1, 20), None, 20).await.expect("rows") {
@@ -547,7 +547,7 @@ async fn many_rows_are_read_in_order(site: &Site) {
 async fn large_marks_are_exact(site: &Site) {
     let store = with_rows(site, &scope(1, 1)).await;
     let position = 1_u64 << 62;
-    let marks = Marks::all_at(position - 1, 4).with(1, position).with(2, position + 1);
+    let marks = HighWaterMarks::all_at(position - 1, 4).with(1, position).with(2, position + 1);
     let marks = marks.with(3, i64::MAX as u64);
     let large = RowWrite { marks: marks.clone(), ..write(1) };
     assert!(swap(&store, 1, birth(1), &large).await);
@@ -562,8 +562,12 @@ async fn names_differ_by_case_and_trailing_blanks(site: &Site) {
         let named = Scope { namespace: name.to_owned(), ..scope(1, 1) };
         let ours = filled(number.into(), &format!("layout of {name}"), &[]);
         store.create_record(name, &ours).await.expect("a record");
-        create_rows(&store, &named, &Marks::all_at(number, 1)).await.expect("rows");
-        assert_eq!(read(&store, &named, 1).await.marks, Marks::all_at(number, 1), "{name:?}");
+        create_rows(&store, &named, &HighWaterMarks::all_at(number, 1)).await.expect("rows");
+        assert_eq!(
+            read(&store, &named, 1).await.marks,
+            HighWaterMarks::all_at(number, 1),
+            "{name:?}"
+        );
         let again = store.create_record(name, &record(99, "another")).await.expect("a record");
         assert_eq!(again, ours);
     }
@@ -593,7 +597,7 @@ async fn namespaces_and_reserved_keys_are_apart(site: &Site) {
     for scope in &scopes {
         assert_eq!(store.row(scope, 1).await.expect("an answer"), None);
         assert_eq!(store.survey(scope).await.expect("a survey").free, 0);
-        create_rows(&store, scope, &Marks::all_at(1, 1)).await.expect("rows");
+        create_rows(&store, scope, &HighWaterMarks::all_at(1, 1)).await.expect("rows");
     }
     assert!(store.swap(&scopes[1], 1, birth(1), &write(1)).await.expect("an answer"));
     assert_eq!(read(&store, &scope(1, 1), 1).await.token, birth(1));
@@ -607,7 +611,7 @@ async fn all_rows_are_listed_in_order(site: &Site) {
     for (namespace, reserved_key) in [("b", "0/0"), ("a", "1/1"), ("a", "1/0"), ("B", "0/0")] {
         let (namespace, reserved_key) = (namespace.to_owned(), reserved_key.to_owned());
         let scope = Scope { namespace, reserved_key, ..scope(9, 10) };
-        create_rows(&store, &scope, &Marks::all_at(0, 1)).await.expect("rows");
+        create_rows(&store, &scope, &HighWaterMarks::all_at(0, 1)).await.expect("rows");
     }
     let listed = store.list().await.expect("rows");
     let names: Vec<_> = listed

@@ -95,8 +95,8 @@ fn text() -> impl Strategy<Value = String> {
 /// A layout record that says it is being moved to another layout, or nearly.
 fn relayout() -> impl Strategy<Value = String> {
     let words = prop_oneof![
-        Just(layout().words()),
-        Just(Preset::JsSafe.layout().words()),
+        Just(layout().canonical()),
+        Just(Preset::JsSafe.layout().canonical()),
         any::<String>(),
     ];
     let stage = prop_oneof![
@@ -140,7 +140,7 @@ impl World {
 
     /// One good row in each table, but for this value.
     fn fill(&self, (table, column): (&str, &str), value: &str) {
-        let words = format!("'{}'", layout().words());
+        let words = format!("'{}'", layout().canonical());
         let mut sql = String::from("BEGIN;");
         for (name, columns) in TABLES {
             let values: Vec<&str> = columns
@@ -240,7 +240,7 @@ fn operators_do_what_they_do_or_say_why_not() {
 #[test]
 fn a_move_to_a_tick_that_the_layout_does_not_have_is_refused() {
     let world = World::new();
-    let (words, tick) = (layout().words(), layout().last_tick() + 1);
+    let (words, tick) = (layout().canonical(), layout().last_tick() + 1);
     let record = format!(
         "relayout stage=converting tick={tick} token={} from=[{words}] to=[{words}]",
         token(7)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use raindrop::{
-    core::lease::Marks,
+    core::lease::HighWaterMarks,
     store::{Store, StoreError, StoreSettings},
 };
 
@@ -70,7 +70,7 @@ async fn every_call_fails(store: &dyn Store, expected: impl Fn(&StoreError) -> b
         create_record("default", &record(1, "words"))
         read_record("default")
         swap_record("default", token(1), &record(2, "words"))
-        create_rows(&scope, &new_rows(&scope, &Marks::all_at(0, 2), token(1)))
+        create_rows(&scope, &new_rows(&scope, &HighWaterMarks::all_at(0, 2), token(1)))
         survey(&scope)
         free_rows(&scope, None, 9)
         free_rows(&scope, Some("me"), 9)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use raindrop::{
-    core::lease::{Marks, Token},
+    core::lease::{HighWaterMarks, Token},
     store::{LayoutRecord, StoreError},
 };
 
@@ -59,7 +59,8 @@ async fn what_the_operator_should_know() {
     run::<()>(&url, &["REPLICAOF", "127.0.0.1", &port]).await;
     let error = site.unprepared().await.prepare().await.expect_err("a replica");
     assert!(error.is_permanent() && error.to_string().contains("is a replica"), "{error}");
-    let error = create_rows(&site.unprepared().await, &scope(1, 3), &Marks::all_at(0, 2)).await;
+    let error =
+        create_rows(&site.unprepared().await, &scope(1, 3), &HighWaterMarks::all_at(0, 2)).await;
     assert!(matches!(error.expect_err("a replica"), StoreError::Refused(_)));
     let other = Site::Redis(other.database().await);
     poll::until(Duration::from_secs(60), "the replica is seen", async || {
@@ -172,7 +173,7 @@ async fn a_foreign_key_is_left_alone() {
         let error = match kind {
             "set" => store.prepare().await.map(drop),
             "zset" => {
-                let new = new_rows(&scope(5, 5), &Marks::all_at(0, 2), token(1));
+                let new = new_rows(&scope(5, 5), &HighWaterMarks::all_at(0, 2), token(1));
                 store.create_rows(&scope(5, 5), &new).await.map(drop)
             }
             _ if key == ROW => store.row(&scope(5, 5), 5).await.map(drop),
@@ -199,7 +200,7 @@ async fn two_tables_share_a_database() {
         store.prepare().await.expect("a store");
         let record = store.create_record("default", &record(1, worker_table)).await;
         assert_eq!(record.expect("a record").words, worker_table);
-        create_rows(&store, &scope(1, 3), &Marks::all_at(0, 2)).await.expect("rows");
+        create_rows(&store, &scope(1, 3), &HighWaterMarks::all_at(0, 2)).await.expect("rows");
         stores.push(store);
     }
     assert!(stores[0].swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use raindrop::{
     core::{
         clock::SystemClock,
-        lease::{Marks, Row, RowExpiry, RowWrite, Token},
+        lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
     },
     store::{LayoutRecord, MemoryStore, NewRows, Scope, Store, StoreError, StoreSettings, connect},
 };
@@ -165,7 +165,7 @@ pub(crate) fn births(scope: &Scope) -> Vec<Token> {
 }
 
 /// The rows of a scope with the tokens that [`birth`] names, decided on this record.
-pub(crate) fn new_rows(scope: &Scope, marks: &Marks, record: Token) -> NewRows {
+pub(crate) fn new_rows(scope: &Scope, marks: &HighWaterMarks, record: Token) -> NewRows {
     NewRows { marks: marks.clone(), tokens: births(scope), record, until_ms: i64::MAX }
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn rows_record() -> LayoutRecord {
 pub(crate) async fn create_rows(
     store: &Arc<dyn Store>,
     scope: &Scope,
-    marks: &Marks,
+    marks: &HighWaterMarks,
 ) -> Result<(), StoreError> {
     let record = store.create_record(&scope.namespace, &rows_record()).await?;
     let is_filled = store.create_rows(scope, &new_rows(scope, marks, record.token)).await?;
@@ -198,7 +198,7 @@ pub(crate) fn write(bits: u128) -> RowWrite {
         token: token(bits),
         holder: "10.0.0.1:8080#02:42:ac:11:00:02".to_owned(),
         lane: 1,
-        marks: Marks::all_at(7, 2),
+        marks: HighWaterMarks::all_at(7, 2),
         expiry: RowExpiry::After(HOUR),
     }
 }
@@ -218,7 +218,7 @@ pub(crate) fn release(bits: u128) -> RowWrite {
 /// A store with the free rows of a scope.
 pub(crate) async fn with_rows(site: &Site, scope: &Scope) -> Arc<dyn Store> {
     let store = site.store().await;
-    create_rows(&store, scope, &Marks::all_at(0, 2)).await.expect("rows");
+    create_rows(&store, scope, &HighWaterMarks::all_at(0, 2)).await.expect("rows");
     store
 }
 

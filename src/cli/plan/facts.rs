@@ -3,7 +3,7 @@
 use super::chosen::Chosen;
 use crate::core::{
     layout::Layout,
-    lease::{Lease, Marks},
+    lease::{HighWaterMarks, Lease},
     preset::Preset,
 };
 
@@ -165,7 +165,7 @@ fn crash(layout: &Layout, window_ms: i64) -> Crash {
     let lost = (layout.unit().millis() > window_ms).then(|| {
         let now_ms = layout.start_of_tick_ms(1);
         let start = layout.first_position(1);
-        let marks = Marks::all_at(start, layout.lanes());
+        let marks = HighWaterMarks::all_at(start, layout.lanes());
         Lease::from_mark(layout, &marks, 0, now_ms, window_ms).limit - start
     });
     Crash { lane_rests_ms: window_ms, lost }

@@ -55,7 +55,7 @@ fn summary(unused: &[&ListedRow]) -> String {
 /// Whether the configured layout is the recorded one, so that marks can be told as instants.
 async fn is_recorded(store: &dyn Store, namespace: &str, layout: &Layout) -> Result<bool, Failure> {
     let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
-    Ok(store.survey(&scope).await?.record.is_some_and(|words| words == layout.words()))
+    Ok(store.survey(&scope).await?.record.is_some_and(|words| words == layout.canonical()))
 }
 
 fn line(listed: &ListedRow, layout: Option<&Layout>) -> [String; 7] {
@@ -88,7 +88,7 @@ fn line(listed: &ListedRow, layout: Option<&Layout>) -> [String; 7] {
 mod tests {
     use super::*;
     use crate::core::{
-        lease::{Marks, Row, Token},
+        lease::{HighWaterMarks, Row, Token},
         preset::Preset,
     };
 
@@ -104,7 +104,7 @@ mod tests {
                 token: Token::UNUSED,
                 holder: "10.0.0.7:8080#mac".into(),
                 lane: 1,
-                marks: Marks::all_at(0, 2).with(1, layout.first_position(tick)),
+                marks: HighWaterMarks::all_at(0, 2).with(1, layout.first_position(tick)),
                 free: false,
                 heartbeat_ms: 0,
                 expires_ms: 1_763_650_090_000,

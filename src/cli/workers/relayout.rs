@@ -7,7 +7,7 @@ use crate::{
 };
 
 pub(super) async fn run(layout: &Layout, operator: &mut Operator) -> Result<(), Failure> {
-    let ours = layout.words();
+    let ours = layout.canonical();
     match operator.relayout().await? {
         RelayoutOutcome::NothingToDo => {
             say(&format!("nothing to do: the layout is `{ours}` already"))

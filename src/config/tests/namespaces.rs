@@ -26,8 +26,8 @@ fn a_namespace_has_its_own_layout_and_inherits_the_rest() {
     let names: Vec<&str> = config.keepers().map(|keeper| keeper.namespace.as_str()).collect();
     assert_eq!(names, ["default", "a", "b", "c"]);
     let of = |name| config.keeper(name).expect("a namespace");
-    assert!(of("default").layout.words().contains("timestamp=50"));
-    assert!(of("a").layout.words().starts_with("unit=second"));
+    assert!(of("default").layout.canonical().contains("timestamp=50"));
+    assert!(of("a").layout.canonical().starts_with("unit=second"));
     for name in ["b", "c"] {
         assert_eq!(
             of(name).layout,

@@ -1,4 +1,4 @@
-//! A clock whose reading a thread keeps at hand.
+//! A clock that caches its reading.
 
 use std::{
     io,
@@ -12,16 +12,16 @@ use std::{
 
 use super::{Clock, Recent, SystemClock};
 
-/// How often the reading is renewed.
+/// How often the reading is updated.
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// The machine's clocks, and a reading of the wall clock that a thread renews every millisecond,
-/// so that taking it costs a load from memory and not a system call.
+/// The machine's clocks, with a reading of the wall clock that a thread updates every millisecond,
+/// so that taking it costs a load from memory instead of a system call.
 ///
-/// The reading may be older than that while the machine is too busy to run the thread, or after
-/// the process was paused. IDs are as unique with it as without; their timestamps may be as much
-/// too early. Whatever a recent reading does not allow is decided by a fresh one, so that no
-/// claim is refused or delayed because of it.
+/// The reading lags further while the machine is too busy to run the thread, and after a pause of
+/// the process. IDs are unique all the same; their timestamps may be early by the lag. What a
+/// recent reading does not allow is decided by a fresh one, so no claim is refused or delayed
+/// because of it.
 ///
 /// The thread ends when the clock is dropped.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl CachedClock {
     ///
     /// # Errors
     ///
-    /// When the operating system has no thread to give.
+    /// When the operating system cannot start a thread.
     pub fn start() -> io::Result<Self> {
         let system = SystemClock::default();
         let recent = Recent::new(system.now_ms());
@@ -75,7 +75,7 @@ impl Drop for CachedClock {
         self.stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It has nothing to fail with.
+            // The thread cannot fail.
             let _ = thread.join();
         }
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reading_goes_on_until_the_clock_is_dropped() {
+    fn reading_is_updated_until_the_clock_is_dropped() {
         let clock = CachedClock::start().expect("a thread");
         let recent = clock.recent().expect("it has one");
         let began = recent.ms();

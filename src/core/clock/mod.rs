@@ -1,7 +1,7 @@
-//! The only place that reads a clock.
+//! The only place that reads clocks.
 //!
-//! Two clocks are needed: the wall clock gives IDs their time and may be wrong; the steady clock
-//! never steps and counts time spent suspended, and is used to tell whether the wall clock jumped.
+//! There are two. The wall clock gives IDs their time and may be wrong. The steady clock never steps
+//! and counts time spent suspended; it shows whether the wall clock jumped.
 
 mod cached;
 mod recent;
@@ -23,7 +23,7 @@ pub trait Clock: Debug + Send + Sync {
     /// operating system can.
     fn steady(&self) -> Duration;
 
-    /// A reading of the wall clock that costs next to nothing, if this clock keeps one.
+    /// Returns a reading of the wall clock that costs next to nothing, if this clock keeps one.
     fn recent(&self) -> Option<Recent> {
         None
     }
@@ -53,7 +53,7 @@ impl Clock for SystemClock {
         steady_of(rustix::time::ClockId::Boottime)
     }
 
-    // Outside Linux the monotonic clock is the nearest to "counts suspension" that is portable.
+    // Outside Linux no portable clock counts suspension; the monotonic clock comes nearest.
     #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
     fn steady(&self) -> Duration {
         steady_of(rustix::time::ClockId::Monotonic)
@@ -73,7 +73,7 @@ fn steady_of(clock: rustix::time::ClockId) -> Duration {
     Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
 }
 
-/// A clock that is moved by hand: for tests and simulations.
+/// A clock that is moved by hand, for tests and simulations.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     wall_ms: AtomicI64,
@@ -81,7 +81,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock whose wall time is `now_ms`.
+    /// Makes a clock whose wall time is `now_ms`.
     pub fn new(now_ms: i64) -> Self {
         Self { wall_ms: AtomicI64::new(now_ms), steady_ms: AtomicU64::new(0) }
     }

@@ -1,13 +1,23 @@
 //! The fields of an ID as a text that people read.
 
-use std::fmt;
+use std::{
+    fmt::{self, Debug},
+    str::FromStr,
+};
 
+use jiff::{SignedDuration, ToSpan, civil::DateTime};
+
+use super::InvalidId;
 use crate::core::{
-    id::{Id, InvalidId},
+    id::Id,
     layout::{Fields, Layout},
 };
 
-const DAY_MS: i128 = 86_400_000;
+const UNIX_EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+/// The Gregorian calendar repeats every 400 years, so jiff's, which ends with the year 9999, serves
+/// for every year.
+const CYCLE_YEARS: i128 = 400;
+const CYCLE_MS: i128 = 146_097 * 86_400_000;
 
 pub(super) fn write(out: &mut impl fmt::Write, id: Id, layout: &Layout) -> fmt::Result {
     let Fields { tick, data_center, worker, lane, sequence, reserved } = layout.decompose(id);
@@ -30,10 +40,11 @@ pub(super) fn decode(text: &str, layout: &Layout) -> Result<Id, InvalidId> {
     reader.end()?;
     let since_epoch = unix_ms - i128::from(layout.epoch_ms());
     let ticks = since_epoch.div_euclid(i128::from(layout.unit().millis()));
-    let tick = u64::try_from(ticks).map_err(|_| out_of_range(layout))?;
-    if tick > layout.last_tick() {
-        return Err(out_of_range(layout));
-    }
+    let Some(tick) = u64::try_from(ticks).ok().filter(|tick| *tick <= layout.last_tick()) else {
+        let last = i128::from(layout.last_tick());
+        let [first, last] = [0, last].map(|tick| instant_text(start_of_tick(layout, tick)));
+        return Err(InvalidId::FriendlyInstant { first, last });
+    };
     let start = start_of_tick(layout, ticks);
     if start != unix_ms {
         return Err(InvalidId::InsideTick { starts: instant_text(start) });
@@ -45,14 +56,7 @@ pub(super) fn decode(text: &str, layout: &Layout) -> Result<Id, InvalidId> {
     if written == text { Ok(id) } else { Err(InvalidId::OtherwiseWritten { written }) }
 }
 
-fn out_of_range(layout: &Layout) -> InvalidId {
-    InvalidId::FriendlyInstant {
-        first: instant_text(start_of_tick(layout, 0)),
-        last: instant_text(start_of_tick(layout, i128::from(layout.last_tick()))),
-    }
-}
-
-/// In milliseconds; wide, because a layout's last ticks may lie beyond an `i64`.
+/// In Unix milliseconds; wide, because a layout's last ticks may lie beyond an `i64`.
 fn start_of_tick(layout: &Layout, tick: i128) -> i128 {
     i128::from(layout.epoch_ms()) + tick * i128::from(layout.unit().millis())
 }
@@ -65,41 +69,15 @@ fn instant_text(unix_ms: i128) -> String {
 
 /// ISO 8601's basic format; years beyond 0 to 9999 have a sign, as there.
 fn write_instant(out: &mut impl fmt::Write, unix_ms: i128) -> fmt::Result {
-    let (year, month, day) = date_of(unix_ms.div_euclid(DAY_MS));
-    let of_day = unix_ms.rem_euclid(DAY_MS);
-    let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
-    let (second, millisecond) = (of_day / 1_000 % 60, of_day % 1_000);
+    let in_cycle = i64::try_from(unix_ms.rem_euclid(CYCLE_MS)).expect("below 400 years");
+    let date_time = UNIX_EPOCH + SignedDuration::from_millis(in_cycle);
+    let year = i128::from(date_time.year()) + unix_ms.div_euclid(CYCLE_MS) * CYCLE_YEARS;
     match year {
         0..=9_999 => write!(out, "{year:04}")?,
         10_000.. => write!(out, "+{year}")?,
         _ => write!(out, "-{:04}", -year)?,
     }
-    write!(out, "{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{millisecond:03}Z")
-}
-
-/// Year, month and day of a day counted from 1970-01-01: `civil_from_days` of Howard Hinnant's
-/// "chrono-Compatible Low-Level Date Algorithms". Years begin in March there.
-fn date_of(day: i128) -> (i128, i128, i128) {
-    let day = day + 719_468;
-    let era = day.div_euclid(146_097);
-    let of_era = day.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i128::from(month <= 2), month, day)
-}
-
-/// The day, counted from 1970-01-01, of a date: `days_from_civil` of the same source.
-fn day_of(year: i128, month: i128, day: i128) -> i128 {
-    let year = year - i128::from(month <= 2);
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let shifted_month = if month > 2 { month - 3 } else { month + 9 };
-    let of_year = (153 * shifted_month + 2) / 5 + day - 1;
-    let of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year;
-    era * 146_097 + of_era - 719_468
+    write!(out, "{}", date_time.strftime("%m%dT%H%M%S%.3fZ"))
 }
 
 /// Reads a text from left to right.
@@ -126,25 +104,20 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A number of so many digits, as many as there are.
-    fn number(
+    /// A number of so many digits, as many as there are; at most 19 fit in 64 bits.
+    fn number<T: FromStr<Err: Debug>>(
         &mut self,
         least: usize,
         most: usize,
         expected: &'static str,
-    ) -> Result<u64, InvalidId> {
+    ) -> Result<T, InvalidId> {
         let rest = self.rest();
         let digits = rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
+        self.position += digits;
         if digits < least {
-            self.position += digits;
             return self.fail(expected);
         }
-        self.position += digits;
-        Ok(rest[..digits].parse().expect("at most 19 decimal digits fit in 64 bits"))
-    }
-
-    fn two(&mut self, expected: &'static str) -> Result<i128, InvalidId> {
-        self.number(2, 2, expected).map(i128::from)
+        Ok(rest[..digits].parse().expect("decimal digits that fit"))
     }
 
     fn instant(&mut self) -> Result<i128, InvalidId> {
@@ -156,18 +129,24 @@ impl<'a> Reader<'a> {
         self.position += usize::from(sign != 0);
         // A year of any length, then month and day.
         let most = if sign == 0 { 8 } else { 19 };
-        let date = i128::from(self.number(8, most, "a date such as 20261120")?);
+        let date: i128 = self.number(8, most, "a date such as 20261120")?;
         let year = date / 10_000 * if sign < 0 { -1 } else { 1 };
-        let (month, day) = (date / 100 % 100, date % 100);
+        let [in_cycle, month, day] = [year.rem_euclid(CYCLE_YEARS), date / 100 % 100, date % 100]
+            .map(|number| i16::try_from(number).expect("at most 399"));
         self.literal('T', "a T")?;
-        let hour = self.two("the hour's digits")?;
-        let minute = self.two("the minute's digits")?;
-        let second = self.two("the second's digits")?;
+        let hour: i128 = self.number(2, 2, "the hour's digits")?;
+        let minute: i128 = self.number(2, 2, "the minute's digits")?;
+        let second: i128 = self.number(2, 2, "the second's digits")?;
         self.literal('.', "a .")?;
-        let millisecond = i128::from(self.number(3, 3, "the millisecond's digits")?);
+        let millisecond: i128 = self.number(3, 3, "the millisecond's digits")?;
         self.literal('Z', "a Z")?;
+        let start_of_year = DateTime::constant(2_000 + in_cycle, 1, 1, 0, 0, 0, 0);
+        // Added, so that a 30th of February is the 1st or 2nd of March.
+        let date = start_of_year + (month - 1).months() + (day - 1).days();
         let of_day = ((hour * 60 + minute) * 60 + second) * 1_000 + millisecond;
-        Ok(day_of(year, month, day) * DAY_MS + of_day)
+        let cycles_since_2000 = year.div_euclid(CYCLE_YEARS) - 2_000 / CYCLE_YEARS;
+        let date_ms = date.duration_since(UNIX_EPOCH).as_millis() + cycles_since_2000 * CYCLE_MS;
+        Ok(date_ms + of_day)
     }
 
     fn end(&self) -> Result<(), InvalidId> {

@@ -1,4 +1,4 @@
-//! IDs as text, and back.
+//! IDs as text.
 //!
 //! | encoding | characters of 2^63 − 1 | alphabet, smallest first | padded |
 //! |---|---|---|---|
@@ -14,18 +14,18 @@
 
 mod base64url;
 mod decimal;
+mod error;
 mod friendly;
 mod radix;
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
-use crate::core::{
-    id::{Id, InvalidId},
-    layout::Layout,
+use self::radix::{BASE32, BASE36, BASE62, DECIMAL, HEX};
+pub use self::{
+    decimal::{write_decimal, write_decimal_range},
+    error::InvalidId,
 };
-
-pub use self::decimal::{write_decimal, write_decimal_range};
-pub(super) use self::radix::DECIMAL;
+use crate::core::{id::Id, layout::Layout};
 
 /// How an ID is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,16 +35,16 @@ pub enum Encoding {
     Decimal,
     /// 16 hexadecimal digits.
     Hex,
-    /// Douglas Crockford's base 32: nothing that is easily misread, for people and telephones.
+    /// Douglas Crockford's base 32, whose digits are not easily misread.
     Base32,
     /// Digits and lower-case letters.
     Base36,
     /// Digits and letters; `0-9a-zA-Z` as in westid and CosId.
     Base62,
-    /// RFC 4648's alphabet for addresses, over the 8 bytes of the ID.
+    /// RFC 4648's URL-safe base 64 of the 8 bytes of the ID.
     Base64Url,
     /// `20261120T151102.123Z-<data centre>-<worker>-<lane>-<sequence>-<reserved>`: the instant in
-    /// UTC and every other field, for people. Only a layout can write and read it.
+    /// UTC and every other field, for people. Writing and reading it needs a layout.
     Friendly,
 }
 
@@ -60,7 +60,7 @@ impl Encoding {
         Self::Friendly,
     ];
 
-    /// Its name in requests.
+    /// The name in requests.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Decimal => "decimal",
@@ -73,12 +73,12 @@ impl Encoding {
         }
     }
 
-    /// The encoding of this name.
+    /// Returns the encoding of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|encoding| encoding.name() == name)
     }
 
-    /// How many characters a padded text has; `None` where texts do not sort as their IDs.
+    /// The length of padded texts in characters; `None` if texts do not sort as their IDs.
     pub const fn padded_width(self) -> Option<usize> {
         match self {
             Self::Decimal => Some(19),
@@ -88,19 +88,19 @@ impl Encoding {
         }
     }
 
-    /// Reads an ID; padding makes no difference. `layout` is needed for [`Self::Friendly`] alone.
+    /// Reads an ID, padded or not. Only [`Self::Friendly`] needs a layout.
     ///
     /// # Errors
     ///
-    /// The first character that cannot stand where it does, a number above 2^63 − 1, or a
-    /// friendly text that is not one of this layout.
+    /// The first character that is not a digit, a number above 2^63 − 1, or a friendly text that
+    /// does not fit the layout.
     pub fn decode(self, text: &str, layout: Option<&Layout>) -> Result<Id, InvalidId> {
         match self {
             Self::Decimal => DECIMAL.decode(text),
-            Self::Hex => radix::HEX.decode(text),
-            Self::Base32 => radix::BASE32.decode(text),
-            Self::Base36 => radix::BASE36.decode(text),
-            Self::Base62 => radix::BASE62.decode(text),
+            Self::Hex => HEX.decode(text),
+            Self::Base32 => BASE32.decode(text),
+            Self::Base36 => BASE36.decode(text),
+            Self::Base62 => BASE62.decode(text),
             Self::Base64Url => base64url::decode(text),
             Self::Friendly => {
                 let layout = layout.ok_or(InvalidId::NoLayout)?;
@@ -116,7 +116,7 @@ impl fmt::Display for Encoding {
     }
 }
 
-/// Writes IDs of one layout, or plain numbers, in one encoding, without allocating.
+/// Writes IDs of one layout, or plain numbers, in one encoding without allocating.
 ///
 /// # Examples
 ///
@@ -139,30 +139,30 @@ pub struct Encoder<'a> {
     layout: Option<&'a Layout>,
 }
 
-/// An encoding that cannot be used as it was asked for.
+/// Why an encoding cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncoderError {
-    /// It was to be padded, but its texts do not sort as their IDs do.
+    /// Its texts cannot be padded, because they do not sort as their IDs.
     #[error(
         "{0} cannot be padded: its texts do not sort as their IDs; decimal, hex, base32 and base36 do"
     )]
     Unsortable(Encoding),
-    /// Its texts hold an instant, and the layout's IDs may be of many.
+    /// Its texts have an instant, and the layout's time wraps.
     #[error("{0} needs an instant, and the time of this layout wraps")]
     Wraps(Encoding),
-    /// Its texts hold fields, and plain numbers have none.
+    /// Its texts have the fields of a layout, and plain numbers have none.
     #[error("{0} needs a layout, and plain numbers have none")]
     NoLayout(Encoding),
 }
 
 impl<'a> Encoder<'a> {
-    /// An encoder; padded texts are all equally long and sort as their IDs. Plain numbers have no
+    /// Makes an encoder. Padded texts are equally long and sort as their IDs. Plain numbers have no
     /// layout.
     ///
     /// # Errors
     ///
-    /// When the encoding does not sort but is to be padded, or needs a layout or an instant that
-    /// the IDs do not have.
+    /// When the encoding cannot be padded but should be, or when it needs a layout or an instant
+    /// that the IDs do not have.
     pub fn new(
         encoding: Encoding,
         is_padded: bool,
@@ -182,41 +182,40 @@ impl<'a> Encoder<'a> {
         Ok(Self { encoding, is_padded, layout })
     }
 
-    /// Appends an ID's text.
+    /// Appends the text of an ID.
     pub fn encode_into(&self, text: &mut String, id: Id) {
         self.write(text, id).expect("a string takes any text");
     }
 
-    /// An ID's text, for formatting.
-    pub const fn text(&self, id: Id) -> impl fmt::Display + use<'a> {
-        EncodedId { encoder: *self, id }
+    /// Returns the text of an ID, for formatting.
+    pub fn text(&self, id: Id) -> impl fmt::Display + use<'a> {
+        let encoder = *self;
+        fmt::from_fn(move |f| encoder.write(f, id))
     }
 
     fn write(&self, out: &mut impl fmt::Write, id: Id) -> fmt::Result {
         let width = if self.is_padded { self.encoding.padded_width().unwrap_or(0) } else { 0 };
+        let number = id.get();
         match self.encoding {
-            Encoding::Decimal => DECIMAL.write(out, id, width),
-            Encoding::Hex => radix::HEX.write(out, id, 16),
-            Encoding::Base32 => radix::BASE32.write(out, id, width),
-            Encoding::Base36 => radix::BASE36.write(out, id, width),
-            Encoding::Base62 => radix::BASE62.write(out, id, 0),
+            Encoding::Decimal => DECIMAL.write(out, number, width),
+            Encoding::Hex => HEX.write(out, number, 16),
+            Encoding::Base32 => BASE32.write(out, number, width),
+            Encoding::Base36 => BASE36.write(out, number, width),
+            Encoding::Base62 => BASE62.write(out, number, 0),
             Encoding::Base64Url => base64url::write(out, id),
             Encoding::Friendly => {
-                friendly::write(out, id, self.layout.expect("it was checked when it was made"))
+                friendly::write(out, id, self.layout.expect("`new` requires a layout"))
             }
         }
     }
 }
 
-/// The text of one ID.
-struct EncodedId<'a> {
-    encoder: Encoder<'a>,
-    id: Id,
-}
+/// Reads decimal digits.
+impl FromStr for Id {
+    type Err = InvalidId;
 
-impl fmt::Display for EncodedId<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.encoder.write(f, self.id)
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        DECIMAL.decode(text)
     }
 }
 

@@ -1,23 +1,23 @@
-//! Positional notation: each alphabet is a table of digits and a table of their values.
+//! Positional notation in several alphabets.
 
 use std::fmt;
 
-use crate::core::id::{Id, InvalidId};
+use super::InvalidId;
+use crate::core::id::Id;
 
-/// The most digits there are: 2^63 − 1 in decimal.
+/// The largest number of digits, that of 2^63 − 1 in decimal.
 const MOST_DIGITS: usize = 19;
-/// A byte that is no digit.
+/// The value of characters that are not digits.
 const NONE: u8 = u8::MAX;
 
-/// An alphabet, smallest digit first, and what is read as which digit.
-pub(in crate::core) struct Alphabet<const RADIX: usize> {
+/// The digits of an alphabet, smallest first, and the value of each ASCII character.
+pub(super) struct Alphabet<const RADIX: usize> {
     name: &'static str,
     digits: [u8; RADIX],
-    values: [u8; 256],
+    values: [u8; 128],
 }
 
-pub(in crate::core) static DECIMAL: Alphabet<10> =
-    Alphabet::new("decimal", b"0123456789", Case::Exact);
+pub(super) static DECIMAL: Alphabet<10> = Alphabet::new("decimal", b"0123456789", Case::Exact);
 pub(super) static HEX: Alphabet<16> = Alphabet::new("hex", b"0123456789abcdef", Case::Either);
 pub(super) static BASE32: Alphabet<32> =
     Alphabet::new("base32", b"0123456789ABCDEFGHJKMNPQRSTVWXYZ", Case::Either)
@@ -30,6 +30,11 @@ pub(super) static BASE62: Alphabet<62> = Alphabet::new(
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
     Case::Exact,
 );
+pub(super) static BASE64URL: Alphabet<64> = Alphabet::new(
+    "base64url",
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
+    Case::Exact,
+);
 
 #[derive(Clone, Copy)]
 enum Case {
@@ -37,10 +42,10 @@ enum Case {
     Either,
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "no radix is above 62")]
+#[expect(clippy::cast_possible_truncation, reason = "no radix is above 64")]
 impl<const RADIX: usize> Alphabet<RADIX> {
     const fn new(name: &'static str, digits: &[u8; RADIX], case: Case) -> Self {
-        let mut values = [NONE; 256];
+        let mut values = [NONE; 128];
         let mut value = 0;
         while value < RADIX {
             let digit = digits[value];
@@ -54,7 +59,7 @@ impl<const RADIX: usize> Alphabet<RADIX> {
         Self { name, digits: *digits, values }
     }
 
-    /// Reads these characters as the digit of this value too.
+    /// Also reads these characters as the digit of this value.
     const fn also<const COUNT: usize>(mut self, characters: [u8; COUNT], value: u8) -> Self {
         let mut index = 0;
         while index < COUNT {
@@ -65,10 +70,14 @@ impl<const RADIX: usize> Alphabet<RADIX> {
     }
 
     /// Writes at least `width` digits.
-    pub(super) fn write(&self, out: &mut impl fmt::Write, id: Id, width: usize) -> fmt::Result {
+    pub(super) fn write(
+        &self,
+        out: &mut impl fmt::Write,
+        mut number: u64,
+        width: usize,
+    ) -> fmt::Result {
         let mut buffer = [self.digits[0]; MOST_DIGITS];
         let mut start = MOST_DIGITS;
-        let mut number = id.get();
         // The radix is a constant of each alphabet, so the divisions become multiplications.
         while number > 0 || start == MOST_DIGITS {
             start -= 1;
@@ -79,21 +88,26 @@ impl<const RADIX: usize> Alphabet<RADIX> {
         out.write_str(std::str::from_utf8(&buffer[start..]).expect("every digit is ASCII"))
     }
 
-    pub(in crate::core) fn decode(&self, text: &str) -> Result<Id, InvalidId> {
+    /// Returns the value of a digit.
+    pub(super) fn value_of(&self, digit: char) -> Option<u64> {
+        let value = *self.values.get(usize::try_from(u32::from(digit)).ok()?)?;
+        (value != NONE).then_some(u64::from(value))
+    }
+
+    pub(super) const fn bad_digit(&self, position: usize, found: char) -> InvalidId {
+        InvalidId::BadDigit { position, found, encoding: self.name }
+    }
+
+    pub(super) fn decode(&self, text: &str) -> Result<Id, InvalidId> {
         if text.is_empty() {
             return Err(InvalidId::Empty);
         }
         let mut number: u64 = 0;
-        for (position, byte) in text.bytes().enumerate() {
-            let value = self.values[usize::from(byte)];
-            if value == NONE {
-                // Everything before is ASCII, so the byte's position is the character's.
-                let found = text[position..].chars().next().unwrap_or_default();
-                return Err(InvalidId::BadDigit { position, found, encoding: self.name });
-            }
+        for (position, found) in text.chars().enumerate() {
+            let value = self.value_of(found).ok_or_else(|| self.bad_digit(position, found))?;
             number = number
                 .checked_mul(RADIX as u64)
-                .and_then(|shifted| shifted.checked_add(u64::from(value)))
+                .and_then(|shifted| shifted.checked_add(value))
                 .ok_or(InvalidId::TooLarge)?;
         }
         Id::new(number).ok_or(InvalidId::TooLarge)

@@ -75,7 +75,7 @@ fn padded_texts_are_equally_long() {
 }
 
 #[test]
-fn look_alikes_and_the_other_case_are_read() {
+fn look_alike_digits_and_either_case_are_read() {
     for (encoding, text, number) in [
         (Encoding::Hex, "2A", 42),
         (Encoding::Base32, "18793snn894", 1_415_384_785_396_004),
@@ -87,7 +87,7 @@ fn look_alikes_and_the_other_case_are_read() {
 }
 
 #[test]
-fn bad_texts_are_refused_with_their_place() {
+fn bad_texts_are_refused_with_the_position() {
     for (encoding, text, error) in [
         (Encoding::Decimal, "1a", "position 1: 'a' is not a decimal digit"),
         (Encoding::Decimal, "", "an ID has at least one digit"),
@@ -113,7 +113,7 @@ fn bad_texts_are_refused_with_their_place() {
         (
             Encoding::Friendly,
             "20261120T151102.123Z-0-5-0-17-0",
-            "a friendly ID can only be read with a layout that Raindrop issues by",
+            "reading a friendly ID needs a layout that Raindrop can issue",
         ),
     ] {
         assert_eq!(encoding.decode(text, None).expect_err("refused").to_string(), error, "{text}");
@@ -148,8 +148,8 @@ fn bad_friendly_texts_say_what_is_wrong() {
              20261120T151102.123Z-0-5-0-17-0"
         )
     };
-    let range = "a friendly ID of this layout has an instant from 20250101T000000.000Z to \
-                 21140919T000000.000Z";
+    let range = "the instant of a friendly ID must be 20250101T000000.000Z to 21140919T000000.000Z \
+                 in this layout";
     for (text, error) in [
         ("", form(0, "a date such as 20261120")),
         ("2025012T000000.000Z-0-7-1-5-0", form(7, "a date such as 20261120")),
@@ -171,9 +171,9 @@ fn bad_friendly_texts_say_what_is_wrong() {
             "20250102T000000.000Z-0-8-1-5-0",
             "the layout has no such friendly ID: worker_id 8 is outside 0 to 7".into(),
         ),
-        ("20250102T000000.000Z-0-07-1-5-0", format!("this friendly ID is written {good}")),
+        ("20250102T000000.000Z-0-07-1-5-0", format!("this friendly ID must be written {good}")),
         ("20250132T000000.000Z-0-7-1-5-0", {
-            "this friendly ID is written 20250201T000000.000Z-0-7-1-5-0".into()
+            "this friendly ID must be written 20250201T000000.000Z-0-7-1-5-0".into()
         }),
     ] {
         let read = Encoding::Friendly.decode(text, Some(&day));
@@ -183,6 +183,17 @@ fn bad_friendly_texts_say_what_is_wrong() {
     assert_eq!(Encoding::Friendly.decode(good, Some(&wrapping)), Err(InvalidId::Wraps));
     let error = Encoder::new(Encoding::Friendly, false, &wrapping).expect_err("it wraps");
     assert_eq!(error, EncoderError::Wraps(Encoding::Friendly));
+}
+
+#[test]
+fn ids_are_parsed_from_decimal_digits() {
+    assert_eq!("9223372036854775807".parse(), Ok(Id::MAX));
+    assert_eq!("99999999999999999999999".parse::<Id>(), Err(InvalidId::TooLarge));
+    for (text, position, found) in [("-1", 0, '-'), ("+1", 0, '+'), ("é", 0, 'é'), ("1é", 1, 'é')]
+    {
+        let bad_digit = InvalidId::BadDigit { position, found, encoding: "decimal" };
+        assert_eq!(text.parse::<Id>(), Err(bad_digit));
+    }
 }
 
 /// All magnitudes, not only the large numbers that a uniform choice gives.
@@ -220,7 +231,7 @@ proptest! {
     })]
 
     #[test]
-    fn every_id_comes_back(id in any_id(), layout in any_friendly_layout()) {
+    fn every_id_round_trips(id in any_id(), layout in any_friendly_layout()) {
         for encoding in Encoding::ALL {
             for is_padded in [false, true] {
                 let Ok(encoder) = Encoder::new(encoding, is_padded, &layout) else { continue };
@@ -242,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn exactly_numbers_up_to_the_largest_are_read(text in "[0-9a-zA-Z]{1,20}|[0-9a-f]{14,17}|[0-9]{17,20}") {
+    fn numbers_up_to_the_largest_id_are_read(text in "[0-9a-zA-Z]{1,20}|[0-9a-f]{14,17}|[0-9]{17,20}") {
         for (encoding, radix) in [(Encoding::Decimal, 10), (Encoding::Hex, 16), (Encoding::Base36, 36)] {
             let number = u128::from_str_radix(&text, radix).ok();
             let expected = number.and_then(|number| Id::new(u64::try_from(number).ok()?));
@@ -251,7 +262,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused_with_a_place_inside_it(
+    fn any_text_is_decoded_or_refused_with_a_valid_position(
         text in prop_oneof![any::<String>(), near_a_friendly_text()],
         layout in any_friendly_layout(),
     ) {
@@ -274,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_read_but_what_is_written_in_one_of_its_forms(
+    fn decoded_texts_are_valid_forms_of_the_id(
         text in "[0-9A-Za-z_=é.+-]{0,14}|[0-9]{8}T[0-9]{6}\\.[0-9]{3}Z(-[0-9]{1,4}){5}|[0-9A-Za-z_-]{11}=?",
         layout in any_friendly_layout(),
     ) {

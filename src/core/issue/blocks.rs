@@ -1,23 +1,22 @@
-//! IDs one by one that were claimed in blocks.
+//! Single IDs from claimed blocks.
 
 use std::{fmt, ops::Deref, time::Duration};
 
 use super::{ClaimError, CodeHandle, Generator, Run};
 use crate::core::id::Id;
 
-/// How old a block may grow by default.
+/// The largest age of a block by default.
 const MAX_AGE_MS: i64 = 10;
 
-/// Hands out IDs of one code one by one that are claimed a block at a time, at the cost of an
-/// addition for each.
+/// Claims IDs of one code in blocks and hands them out one by one, at the cost of an addition for
+/// each.
 ///
-/// Two things are given up for it. An ID carries the time of its block: it is at most
-/// [`max_age`](Self::with_max_age) old, 10 ms by default, after which the rest of the block is
-/// thrown away. And IDs ascend within one `Blocks` only: those of other threads, each with a
-/// block of its own, come between.
+/// There are two drawbacks. An ID has the time of its block, which can be up to
+/// [`max_age`](Self::with_max_age) ago (10 ms by default); then the rest of the block is discarded.
+/// And IDs ascend within one `Blocks` only, because each thread has blocks of its own.
 ///
-/// Meant for a clock that keeps a [recent](crate::core::clock::Clock::recent) reading; with
-/// another one each ID takes a reading of the clock to tell the age by.
+/// It is fast with a clock that keeps a [recent](crate::core::clock::Clock::recent) reading; with
+/// another clock, each ID costs a reading of the clock.
 ///
 /// # Examples
 ///
@@ -36,13 +35,13 @@ pub struct Blocks<G> {
     handle: CodeHandle<G>,
     size: u32,
     max_age_ms: i64,
-    /// The next ID of the present tick, and where it ends for this block.
+    /// The next ID of the present tick, and one step past the last.
     next: u64,
     end: u64,
     step: u64,
-    /// The last reading of the clock under which the block may be used.
+    /// The last reading of the clock at which the block may be used.
     last_ms: i64,
-    /// What the block has in later ticks.
+    /// The IDs of the block in later ticks.
     later: Option<Run>,
 }
 
@@ -60,7 +59,7 @@ impl<G> Blocks<G> {
         }
     }
 
-    /// Lets blocks grow so old, in whole milliseconds.
+    /// Sets the largest age of a block, in whole milliseconds.
     #[must_use]
     pub fn with_max_age(mut self, max_age: Duration) -> Self {
         self.max_age_ms = i64::try_from(max_age.as_millis()).unwrap_or(i64::MAX);
@@ -69,7 +68,7 @@ impl<G> Blocks<G> {
 }
 
 impl<G: Deref<Target = Generator>> Blocks<G> {
-    /// One ID.
+    /// Returns the next ID.
     ///
     /// # Errors
     ///
@@ -78,19 +77,19 @@ impl<G: Deref<Target = Generator>> Blocks<G> {
     pub fn next_id(&mut self) -> Result<Id, ClaimError> {
         match self.take_quickly() {
             Some(id) => Ok(id),
-            None => self.take_of_next(),
+            None => self.take_after_refill(),
         }
     }
 
-    /// One ID of the present block, if it has one for the present time.
+    /// Returns the next ID of the block, if it has one and is not too old.
     #[inline]
     pub(crate) fn take_quickly(&mut self) -> Option<Id> {
         (self.next != self.end && self.handle.read_ms() <= self.last_ms).then(|| self.take())
     }
 
-    /// One ID of what comes after.
+    /// Returns the next ID of the block's next tick or of a new block.
     #[cold]
-    pub(crate) fn take_of_next(&mut self) -> Result<Id, ClaimError> {
+    pub(crate) fn take_after_refill(&mut self) -> Result<Id, ClaimError> {
         self.refill()?;
         Ok(self.take())
     }
@@ -98,7 +97,7 @@ impl<G: Deref<Target = Generator>> Blocks<G> {
     #[inline]
     fn take(&mut self) -> Id {
         let id = Id::from_composed(self.next);
-        // At the end this is no ID, and is not used.
+        // Past the last ID this is not an ID, and is not used.
         self.next = self.next.wrapping_add(self.step);
         id
     }
@@ -109,7 +108,7 @@ impl<G: Deref<Target = Generator>> Blocks<G> {
         let mut run = match later {
             Some(run) => run,
             None => {
-                // What is left of the block before is nobody's now.
+                // The rest of the last block is discarded.
                 self.end = self.next;
                 let run = self.handle.claim_at_once(self.size)?.ids;
                 self.last_ms = now_ms.saturating_add(self.max_age_ms);

@@ -2,14 +2,14 @@
 
 use crate::core::sync::{AtomicU64, Ordering};
 
-/// A closed cursor: no position is ever this large, since positions are below 2^63.
+/// The value of a closed cursor; positions are below 2^63.
 const CLOSED: u64 = u64::MAX;
 
 /// The next position to issue for one code under one grant. It only rises, until it is closed.
 #[derive(Debug)]
 pub(crate) struct Cursor(AtomicU64);
 
-/// The cursor was evicted or its grant was sealed: look the code up again.
+/// The cursor is closed: it was evicted, or its grant was sealed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Closed;
 
@@ -18,12 +18,12 @@ impl Cursor {
         Self(AtomicU64::new(next))
     }
 
-    /// The next position, or `None` when closed.
+    /// The next position, or `None` if the cursor is closed.
     pub(crate) fn next(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Acquire)).filter(|next| *next != CLOSED)
     }
 
-    /// Moves the cursor in one atomic step to the end of what `plan` makes of its position.
+    /// Moves the cursor in one atomic step to the end that `plan` returns for its position.
     pub(crate) fn claim<P, E>(
         &self,
         plan: impl FnMut(u64) -> Result<(P, u64), E>,
@@ -31,8 +31,8 @@ impl Cursor {
         self.claim_from(self.0.load(Ordering::Acquire), plan)
     }
 
-    /// The same; `next` is where the cursor was once seen. Unless it has moved since, nothing is
-    /// read. What `plan` refuses is then refused for where it was.
+    /// The same from `next`, where the cursor was seen before. The cursor is read only if it has
+    /// moved since, so a refusal of `plan` may be for where it was.
     #[inline]
     fn claim_from<P, E>(
         &self,
@@ -55,8 +55,8 @@ impl Cursor {
         }
     }
 
-    /// Claims the next `count` positions if they lie in `first..end`, and returns the first.
-    /// `seen` is where the cursor was last seen; when that was too long ago, `None` may be wrong.
+    /// Claims the next `count` positions if they lie in `first..end`, and returns the first. `seen`
+    /// is where the cursor was last seen; if it has moved since, `None` may be wrong.
     #[inline]
     pub(crate) fn take_within(
         &self,
@@ -73,13 +73,13 @@ impl Cursor {
         Some(position)
     }
 
-    /// Closes the cursor for good and returns where it stood; `None` when it was closed before.
+    /// Closes the cursor for good and returns where it stood; `None` if it was closed before.
     pub(crate) fn close(&self) -> Option<u64> {
         Some(self.0.swap(CLOSED, Ordering::AcqRel)).filter(|next| *next != CLOSED)
     }
 
-    /// Closes the cursor if it stands below `below`, after `before_closing` was told where it
-    /// stands. Whether it was closed by this call.
+    /// Closes the cursor if it stands below `below`, after calling `before_closing` with where it
+    /// stands. Returns whether this call closed it.
     pub(crate) fn close_below(&self, below: u64, before_closing: impl Fn(u64)) -> bool {
         let mut next = self.0.load(Ordering::Acquire);
         // CLOSED is above every position, so a closed cursor ends the loop.
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_are_taken_only_from_where_they_may_be() {
+    fn take_within_stays_in_its_range() {
         let (cursor, mut seen) = (Cursor::new(10), 10);
         let mut take = |count, first, end| cursor.take_within(&mut seen, count, first, end);
         assert_eq!(take(1, 11, 20), None);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn wherever_the_cursor_was_seen_only_its_own_positions_are_taken() {
+    fn take_within_is_safe_from_any_last_seen_position() {
         for mut seen in [0, 9, 10, 11, 12, 13, 19, 20, CLOSED] {
             let cursor = Cursor::new(12);
             let taken = cursor.take_within(&mut seen, 2, 10, 20);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_others_moved_is_found() {
+    fn cursor_that_others_moved_is_read_again() {
         let (cursor, mut seen) = (Cursor::new(10), 10);
         assert_eq!(take(&cursor, 5), Ok(Ok(10)));
         assert_eq!(cursor.take_within(&mut seen, 1, 10, 20), Some(15));

@@ -4,44 +4,44 @@ use std::time::Duration;
 
 use crate::core::code::CODE_PATTERN;
 
-/// Why a [`Generator`](super::Generator) claimed nothing.
+/// Why a [`Generator`](super::Generator) refused a claim. It claimed nothing then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
-    /// The code is no name for a sequence.
+    /// The code does not match [`CODE_PATTERN`].
     #[error("code {0:?}: must match {CODE_PATTERN}")]
     InvalidCode(String),
-    /// The code is not among those that are served.
+    /// The code is not among those that are allowed.
     #[error("code {0:?} is not among the configured codes")]
     UnknownCode(String),
-    /// No ID, or more IDs at once than the layout can ever give.
+    /// The claim asks for no ID, or for more IDs than fit even on an idle code.
     #[error("{count} IDs at once: must be 1 to {largest} with this layout")]
     InvalidCount {
-        /// How many were asked for.
+        /// The number of IDs that was asked for.
         count: u32,
-        /// The largest number that can fit, even on an idle code.
+        /// The largest number that fits on an idle code.
         largest: u32,
     },
-    /// Every cursor is in use: in the present tick, or in segment mode for good.
-    #[error("all {max} codes that there may be at a time are in use")]
+    /// Every cursor is in use: in the present tick, or permanently in segment mode.
+    #[error("all {max} codes that are allowed at a time are in use")]
     TooManyCodes {
-        /// How many codes there may be at a time.
+        /// The largest number of codes at a time.
         max: usize,
-        /// When it is worth trying again.
+        /// When to try again.
         retry_after: Duration,
     },
-    /// The sequence is used up as far ahead as a caller may be made to wait.
+    /// The sequence is used up as far ahead as a caller may wait.
     #[error("this code has too few sequence numbers left")]
     SequenceExhausted {
         /// When the claim can fit.
         retry_after: Duration,
     },
-    /// The clock went back further than is held.
+    /// The clock went back by more than [`IssueSettings::hold`](super::IssueSettings::hold).
     #[error("the clock went back by {behind_ms} ms")]
     ClockRollback {
-        /// How far it is behind the highest reading that IDs were issued under.
+        /// How far it is behind the highest reading that IDs were issued at.
         behind_ms: i64,
-        /// When the clock has caught up enough.
+        /// When it will have caught up enough.
         retry_after: Duration,
     },
     /// The clock is before the layout's epoch or past its end.

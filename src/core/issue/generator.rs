@@ -1,11 +1,11 @@
-//! Hands out IDs from the present grant.
+//! The generator: it hands out IDs from the present grant.
 
 use std::{sync::Arc, task::Waker, time::Duration};
 
 use super::{
     ClaimError, CodeHandle, IssueSettings, RollbackPolicy, Run,
     grant::{Denied, Grant, Granted},
-    rules::{MomentError, Rules},
+    rules::{ClaimTimeError, Rules},
 };
 use crate::core::{
     clock::Clock,
@@ -15,14 +15,14 @@ use crate::core::{
     sync::Slot,
 };
 
-/// The name under which all codes draw from one cursor when they share it; no valid code.
+/// The name of the cursor that all codes share, if they do; not a valid code.
 const SHARED: &str = "";
 
-/// Hands out IDs: lock-free apart from a sharded look-up of the code, without a store, and
-/// without ever sleeping.
+/// Hands out IDs without a store and without sleeping; lock-free except for a sharded look-up of the
+/// code.
 ///
-/// A claim may be answered for a tick that is not due yet: then the caller waits for
-/// [`Claim::wait`] before it uses the IDs.
+/// A claim can return IDs of a tick that is not due yet. Then the caller must wait for
+/// [`Claim::wait`] before it uses them.
 ///
 /// # Examples
 ///
@@ -46,25 +46,25 @@ pub struct Generator {
     grant: Slot<Grant>,
 }
 
-/// Claimed IDs. They are the caller's alone, whatever becomes of the process or the lease.
+/// Claimed IDs. Nobody else gets them, whatever happens to the process or the lease.
 #[derive(Debug)]
 pub struct Claim {
     /// The IDs, ascending.
     pub ids: Run,
     /// How long to wait, on a clock that does not step, before using them.
     pub wait: Duration,
-    /// Whether they reach beyond the present tick and may be used at once.
+    /// Whether they reach beyond the present tick and can be used at once.
     pub borrowed: bool,
-    /// Whether this claim was the first to see the clock behind, within what is held.
+    /// Whether this claim was the first to see the clock behind, within `hold`.
     pub hold_began: bool,
 }
 
 impl Generator {
-    /// A generator for a worker id that nobody else uses, without a store.
+    /// Makes a generator for a worker id that no other process uses, without a store.
     ///
-    /// Its promise is weaker than that of a leased worker: two processes with one worker id, or
-    /// a restart with the clock set back (with units above a millisecond: any restart within a
-    /// tick), issue equal IDs.
+    /// Its promise is weaker than that of a leased worker id: two processes with one worker id issue
+    /// equal IDs, and so does a restart with the clock set back, or, with units above a millisecond,
+    /// any restart within a tick.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Generator {
         let codes_max = settings.codes_max;
         let grant = Grant::new(&layout, worker, lane, start, codes_max, Waker::noop().clone())?;
         grant.raise_limit(layout.end_position(), layout.end_position());
-        // There is no other lane or worker to be had.
+        // It has no other lane or worker to change to.
         let settings = IssueSettings { rollback: RollbackPolicy::Wait, ..settings.clone() };
         let generator = Self::without_lease(layout, settings, clock);
         generator.replace_grant(Some(Arc::new(grant)));
@@ -99,7 +99,7 @@ impl Claim {
         }
     }
 
-    /// Of the present tick, with nothing special about it.
+    /// A claim within the present tick.
     pub(super) fn plain(grant: &Grant, first: u64, count: u32) -> Self {
         let ids = Run::new(grant.composer(), first, first + u64::from(count));
         Self { ids, wait: Duration::ZERO, borrowed: false, hold_began: false }
@@ -116,7 +116,7 @@ impl Generator {
         Self { rules, settings, clock, grant: Slot::empty() }
     }
 
-    /// The layout of its IDs.
+    /// The layout of the IDs.
     pub const fn layout(&self) -> &Layout {
         &self.rules.layout
     }
@@ -129,8 +129,8 @@ impl Generator {
         self.grant.load_full()
     }
 
-    /// Lets claims use another grant. The caller seals the old one *afterwards*, so that no
-    /// claim is refused in between: claims that still use the old one stay inside its range.
+    /// Replaces the grant that claims use. The caller seals the old one *afterwards*, so that no
+    /// claim is refused in between; claims that still use the old one stay inside its range.
     pub(crate) fn replace_grant(&self, grant: Option<Arc<Grant>>) -> Option<Arc<Grant>> {
         self.grant.swap(grant)
     }
@@ -139,49 +139,53 @@ impl Generator {
     ///
     /// # Errors
     ///
-    /// See [`ClaimError`]; nothing was claimed then.
+    /// See [`ClaimError`].
     pub fn claim(&self, code: &str, count: u32) -> Result<Claim, ClaimError> {
-        let cursor = self.check(code)?;
+        let cursor = self.check_code(code)?;
         self.check_count(count)?;
         loop {
             let grant = self.grant.load();
             let grant = grant.as_ref().ok_or(ClaimError::NoLease)?;
             match grant.claim(cursor, u64::from(count), &self.rules, || self.clock.now_ms()) {
                 Ok(granted) => return Ok(Claim::new(grant, granted)),
-                Err(denied) => self.consider(grant, &denied)?,
+                Err(denied) => self.retry_or_fail(grant, &denied)?,
             }
         }
     }
 
-    /// A handle for one code, which claims without looking up its name.
+    /// Makes a handle for one code, which claims without looking up its name.
     ///
     /// # Errors
     ///
-    /// When the code is no valid name, or not among those that are served.
+    /// When the code is invalid or not among those that are allowed.
     pub fn handle(&self, code: &str) -> Result<CodeHandle<&Self>, ClaimError> {
         CodeHandle::new(self, code)
     }
 
-    /// Whether it is worth starting over after a claim on this grant was denied.
+    /// Decides what follows a denied claim on this grant: `Ok` starts over.
     ///
     /// # Errors
     ///
-    /// When it is not, and why.
+    /// When starting over is useless.
     #[cold]
-    pub(super) fn consider(&self, grant: &Arc<Grant>, denied: &Denied) -> Result<(), ClaimError> {
+    pub(super) fn retry_or_fail(
+        &self,
+        grant: &Arc<Grant>,
+        denied: &Denied,
+    ) -> Result<(), ClaimError> {
         match denied {
             Denied::Closed if grant.is_sealed() && self.is_current(grant) => {
                 Err(ClaimError::NoLease)
             }
             Denied::Closed => Ok(()),
-            // A thread that slept after reading the clock finds the code ahead of its reading.
+            // This thread may have slept after reading the clock, while others went on.
             Denied::Exhausted { read_ms, .. } if self.clock.now_ms() > *read_ms => Ok(()),
-            denied => Err(self.explain(denied)),
+            denied => Err(self.claim_error(denied)),
         }
     }
 
     /// Checks a code and returns the name of its cursor.
-    pub(super) fn check<'a>(&self, code: &'a str) -> Result<&'a str, ClaimError> {
+    pub(super) fn check_code<'a>(&self, code: &'a str) -> Result<&'a str, ClaimError> {
         if !is_valid_code(code) {
             return Err(ClaimError::InvalidCode(code.to_owned()));
         }
@@ -204,7 +208,7 @@ impl Generator {
     }
 
     #[cold]
-    fn explain(&self, denied: &Denied) -> ClaimError {
+    fn claim_error(&self, denied: &Denied) -> ClaimError {
         let layout = &self.rules.layout;
         match *denied {
             Denied::Closed => ClaimError::NoLease,
@@ -214,10 +218,10 @@ impl Generator {
                 behind_ms,
                 retry_after: self.rules.caught_up(behind_ms),
             },
-            Denied::Moment(MomentError::RolledBack { behind_ms, retry_after }) => {
+            Denied::Time(ClaimTimeError::RolledBack { behind_ms, retry_after }) => {
                 ClaimError::ClockRollback { behind_ms, retry_after }
             }
-            Denied::Moment(MomentError::OutOfRange) => ClaimError::ClockOutOfRange {
+            Denied::Time(ClaimTimeError::OutOfRange) => ClaimError::ClockOutOfRange {
                 now: format_unix_ms(self.clock.now_ms()),
                 from: format_unix_ms(layout.epoch_ms()),
                 until: format_unix_ms(layout.valid_until_ms()),

@@ -4,7 +4,7 @@ use std::{task::Waker, time::Duration};
 
 use super::{
     cursor::{Closed, Cursor},
-    rules::{Moment, MomentError, Plan, Refusal, Rules},
+    rules::{ClaimTime, ClaimTimeError, Plan, Refusal, Rules},
     table::{Table, TableError},
 };
 use crate::core::{
@@ -28,46 +28,46 @@ pub(crate) struct Grant {
     holding: AtomicBool,
     rolled_back: AtomicBool,
     refuse_rollback: AtomicBool,
-    /// What sealing found: asked again, the closed cursors could not tell any more.
+    /// The result of sealing, because closed cursors no longer know where they stood.
     sealed_at: Mutex<Option<u64>>,
     /// The keeper is woken when claims pass this position.
     wake_at: AtomicU64,
-    /// The positions that the largest claim needed which the limit refused since the keeper
-    /// asked last.
+    /// How many positions the largest claim needed that the limit refused since
+    /// [`Self::take_refused`] was called last.
     refused: AtomicU64,
     waker: Waker,
 }
 
-/// What a claim was given.
+/// A claim that was granted.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) plan: Plan,
-    pub(crate) moment: Moment,
+    pub(crate) time: ClaimTime,
     /// Whether this claim was the first to see the clock behind.
     pub(crate) hold_began: bool,
 }
 
-/// Why a claim was given nothing.
+/// Why a claim was denied.
 #[derive(Debug)]
 pub(crate) enum Denied {
-    Moment(MomentError),
+    Time(ClaimTimeError),
     Limit,
-    /// The tick, and those that can be waited for, are used up, as the clock read.
+    /// The sequence is used up as far as a caller may wait, at this reading of the clock.
     Exhausted {
         retry_after: Duration,
         read_ms: i64,
     },
-    /// The clock went back, and what can be held is used up.
+    /// The clock went back, and the sequence of the held tick is used up.
     RolledBack {
         behind_ms: i64,
     },
     TableFull,
-    /// The cursor was closed or the grant sealed: start over.
+    /// The cursor was closed or the grant sealed: the caller starts over.
     Closed,
 }
 
 impl Grant {
-    /// A grant from `start` on, without range yet; `waker` wakes the keeper.
+    /// Makes a grant from `start` on, whose limit is `start` too; `waker` wakes the keeper.
     pub(crate) fn new(
         layout: &Layout,
         worker: u64,
@@ -123,9 +123,9 @@ impl Grant {
         self.table.highest_next()
     }
 
-    /// Raises the limit; only after the swap that raised the row's mark to it was confirmed.
-    /// `present` is the first position of the present tick: once claims have passed half of what
-    /// the extension adds to it, the keeper is woken.
+    /// Raises the limit, after the store acknowledged the swap that raised the row's mark to it.
+    /// `present` is the first position of the present tick. Once claims pass half of the extension
+    /// beyond it, the keeper is woken.
     pub(crate) fn raise_limit(&self, limit: u64, present: u64) {
         let old = self.limit.fetch_max(limit, Ordering::AcqRel);
         if limit > old {
@@ -135,13 +135,13 @@ impl Grant {
         }
     }
 
-    /// How many positions the largest claim needed that the limit refused since the last call,
-    /// 0 if none was refused.
+    /// Returns how many positions the largest claim needed that the limit refused since the last
+    /// call; 0 if it refused none.
     pub(crate) fn take_refused(&self) -> u64 {
         self.refused.swap(0, Ordering::AcqRel)
     }
 
-    /// Whether the clock is further behind than is held, as far as claims have seen.
+    /// Whether the last claim saw the clock behind by more than `hold`.
     pub(crate) fn is_rolled_back(&self) -> bool {
         self.rolled_back.load(Ordering::Acquire)
     }
@@ -151,14 +151,14 @@ impl Grant {
         self.highest_ms.load(Ordering::Acquire)
     }
 
-    /// From now on claims are refused while the clock is further behind than is held.
+    /// Refuses claims from now on while the clock is behind by more than `hold`.
     pub(crate) fn refuse_rollback(&self) {
         self.refuse_rollback.store(true, Ordering::Release);
     }
 
     /// Closes the grant for good. Returns where the next lease of this lane may begin: one past
-    /// the last claimed position of any code that ever had a cursor, and at least the start; the
-    /// same however often it is called.
+    /// the last claimed position of any code that ever had a cursor, and at least the start. Every
+    /// call returns the same.
     pub(crate) fn seal(&self) -> u64 {
         let mut sealed_at = self.sealed_at.lock().unwrap_or_else(PoisonError::into_inner);
         let sealed = *sealed_at.get_or_insert_with(|| self.table.seal());
@@ -178,34 +178,34 @@ impl Grant {
         rules: &Rules,
         read_clock: impl FnOnce() -> i64,
     ) -> Result<Granted, Denied> {
-        let moment = self.moment(rules, read_clock)?;
-        let cursor = self.cursor(code, &moment)?;
-        self.claim_from(&cursor, moment, count, rules)
+        let time = self.claim_time(rules, read_clock)?;
+        let cursor = self.cursor(code, &time)?;
+        self.claim_from(&cursor, time, count, rules)
     }
 
-    /// The cursor of a code; other codes' may have to go for it that stand below the moment's
-    /// tick.
-    pub(crate) fn cursor(&self, code: &str, moment: &Moment) -> Result<Arc<Cursor>, Denied> {
-        self.table.cursor(code, moment.first).map_err(|error| match error {
+    /// Returns the cursor of a code. To make room for a new one, those below the tick of `time` may
+    /// be evicted.
+    pub(crate) fn cursor(&self, code: &str, time: &ClaimTime) -> Result<Arc<Cursor>, Denied> {
+        self.table.cursor(code, time.first).map_err(|error| match error {
             TableError::Full => Denied::TableFull,
             TableError::Sealed => Denied::Closed,
         })
     }
 
-    /// What the clock says, and whether anything can be claimed under it.
-    pub(crate) fn moment(
+    /// Reads the clock, and turns the reading into positions.
+    pub(crate) fn claim_time(
         &self,
         rules: &Rules,
         read_clock: impl FnOnce() -> i64,
-    ) -> Result<Moment, Denied> {
+    ) -> Result<ClaimTime, Denied> {
         // Before the clock: a thread that sleeps between the two must not take another thread's
         // later reading for a clock that went back.
         let highest_ms = self.highest_ms();
         let refuse = self.refuse_rollback.load(Ordering::Acquire);
-        let moment = rules.moment(read_clock(), highest_ms, refuse).map_err(Denied::Moment);
-        let rolled_back = match &moment {
-            Ok(moment) => moment.rolled_back_ms.is_some(),
-            Err(denied) => matches!(denied, Denied::Moment(MomentError::RolledBack { .. })),
+        let time = rules.claim_time(read_clock(), highest_ms, refuse).map_err(Denied::Time);
+        let rolled_back = match &time {
+            Ok(time) => time.rolled_back_ms.is_some(),
+            Err(denied) => matches!(denied, Denied::Time(ClaimTimeError::RolledBack { .. })),
         };
         if rolled_back != self.is_rolled_back() {
             self.rolled_back.store(rolled_back, Ordering::Release);
@@ -215,53 +215,53 @@ impl Grant {
                 self.refuse_rollback.store(false, Ordering::Release);
             }
         }
-        moment
+        time
     }
 
     /// Claims `count` positions from a cursor of this grant.
     pub(crate) fn claim_from(
         &self,
         cursor: &Cursor,
-        moment: Moment,
+        time: ClaimTime,
         count: u64,
         rules: &Rules,
     ) -> Result<Granted, Denied> {
         let claimed = cursor.claim(|next| {
-            let plan = rules.plan(&moment, next, count, self.limit())?;
+            let plan = rules.plan(&time, next, count, self.limit())?;
             Ok((plan, plan.end))
         });
         match claimed {
             Err(Closed) => Err(Denied::Closed),
             Ok(Ok(plan)) => {
-                self.note(&moment, &plan);
-                Ok(Granted { plan, moment, hold_began: self.note_hold(&moment) })
+                self.note(&time, &plan);
+                Ok(Granted { plan, time, hold_began: self.note_hold(&time) })
             }
             Ok(Err(Refusal::Limit { needed })) => {
                 self.refused.fetch_max(needed, Ordering::AcqRel);
                 self.waker.wake_by_ref();
                 Err(Denied::Limit)
             }
-            Ok(Err(Refusal::Exhausted { retry_after })) => Err(match moment.rolled_back_ms {
+            Ok(Err(Refusal::Exhausted { retry_after })) => Err(match time.rolled_back_ms {
                 Some(behind_ms) => Denied::RolledBack { behind_ms },
-                None => Denied::Exhausted { retry_after, read_ms: moment.now_ms },
+                None => Denied::Exhausted { retry_after, read_ms: time.now_ms },
             }),
         }
     }
 
-    /// Which positions of the moment's tick can be claimed one by one with nothing to check and
-    /// nothing to note: they stay below the limit, which only rises, and below the position at
-    /// which the keeper is woken. Positions were claimed under the moment already.
-    pub(crate) fn without_check(&self, moment: &Moment) -> (u64, u64) {
-        let (first, tick_end) = moment.present();
+    /// Returns the positions of the tick of `time` that need no further check and leave nothing to
+    /// record: they lie below the limit, which only rises, and below the position at which the
+    /// keeper is woken. Something was claimed at `time` before.
+    pub(crate) fn unchecked_positions(&self, time: &ClaimTime) -> (u64, u64) {
+        let (first, tick_end) = time.present();
         let limit = if planted(Bug::LimitIgnored) { u64::MAX } else { self.limit() };
         (first, tick_end.min(limit).min(self.wake_at.load(Ordering::Acquire)))
     }
 
     /// Only readings that positions were claimed under count: a clock that jumped ahead of the
     /// limit and back again has done no harm.
-    fn note(&self, moment: &Moment, plan: &Plan) {
-        if moment.now_ms > self.highest_ms.load(Ordering::Relaxed) {
-            self.highest_ms.fetch_max(moment.now_ms, Ordering::AcqRel);
+    fn note(&self, time: &ClaimTime, plan: &Plan) {
+        if time.now_ms > self.highest_ms.load(Ordering::Relaxed) {
+            self.highest_ms.fetch_max(time.now_ms, Ordering::AcqRel);
         }
         if plan.end > self.wake_at.load(Ordering::Relaxed)
             && self.wake_at.swap(u64::MAX, Ordering::AcqRel) != u64::MAX
@@ -270,10 +270,10 @@ impl Grant {
         }
     }
 
-    fn note_hold(&self, moment: &Moment) -> bool {
-        if moment.held == self.holding.load(Ordering::Relaxed) {
+    fn note_hold(&self, time: &ClaimTime) -> bool {
+        if time.held == self.holding.load(Ordering::Relaxed) {
             return false;
         }
-        self.holding.swap(moment.held, Ordering::AcqRel) != moment.held && moment.held
+        self.holding.swap(time.held, Ordering::AcqRel) != time.held && time.held
     }
 }

@@ -1,4 +1,4 @@
-//! One code of a generator, without looking up its name.
+//! Claims on one code without looking up its name.
 
 use std::{fmt, ops::Deref};
 
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::core::{clock::Recent, id::Id, sync::Arc};
 
-/// Hands out IDs of one code. It remembers where the code's cursor is and which positions the
-/// clock and the lease allow, so that most IDs take one reading of the clock and one atomic step.
+/// Hands out IDs of one code. It caches the code's cursor and the positions that the clock and the
+/// lease allow, so that most IDs cost one reading of the clock and one atomic step.
 ///
-/// A handle belongs to one thread or task at a time; others take a clone, which draws from the
-/// same cursor.
+/// One thread or task uses a handle at a time. Clones draw from the same cursor.
 ///
-/// With a clock that keeps a [recent](crate::core::clock::Clock::recent) reading, such as
-/// [`CachedClock`](crate::core::clock::CachedClock), the reading of the clock is nearly free.
+/// The reading of the clock is nearly free with a clock that keeps a
+/// [recent](crate::core::clock::Clock::recent) one, such as
+/// [`CachedClock`](crate::core::clock::CachedClock).
 ///
 /// # Examples
 ///
@@ -35,19 +35,19 @@ pub struct CodeHandle<G> {
     generator: G,
     code: Box<str>,
     recent: Option<Recent>,
-    place: Option<Place>,
+    cached: Option<CachedCursor>,
     window: Window,
 }
 
-/// Where a code's cursor is.
+/// The cursor of the code, and the grant that it belongs to.
 #[derive(Clone, Debug)]
-struct Place {
+struct CachedCursor {
     grant: Arc<Grant>,
     cursor: Arc<Cursor>,
 }
 
-/// Positions of one tick that are claimed without a further look at limit and rules, for as long
-/// as the clock reads the same. They are the cursor's own: whoever moves it takes them.
+/// Positions of one tick that can be claimed without another look at the limit and the rules, as
+/// long as the clock reads the same. Claiming them still moves the cursor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     read_ms: i64,
@@ -62,23 +62,23 @@ struct Window {
 }
 
 impl<G: Deref<Target = Generator>> CodeHandle<G> {
-    /// A handle for a code of this generator, which may be borrowed or shared.
+    /// Makes a handle for a code of this generator, which may be borrowed or shared.
     ///
     /// # Errors
     ///
-    /// When the code is no valid name, or not among those that are served.
+    /// When the code is invalid or not among those that are allowed.
     pub fn new(generator: G, code: &str) -> Result<Self, ClaimError> {
-        let code = generator.check(code)?.into();
+        let code = generator.check_code(code)?.into();
         let recent = generator.clock.recent();
-        Ok(Self { generator, code, recent, place: None, window: Window::default() })
+        Ok(Self { generator, code, recent, cached: None, window: Window::default() })
     }
 
-    /// One ID of the present tick; never for a later one.
+    /// Returns one ID of the present tick, never of a later one.
     ///
     /// # Errors
     ///
-    /// See [`ClaimError`]; nothing was claimed then. When the tick's sequence numbers are used
-    /// up, [`Self::claim`] can claim ahead and tell how long to wait.
+    /// See [`ClaimError`]. When the sequence numbers of the tick are used up, [`Self::claim`] can
+    /// claim ahead and return how long to wait.
     #[inline]
     pub fn try_next_id(&mut self) -> Result<Id, ClaimError> {
         if let Some(id) = self.take_quickly() {
@@ -88,8 +88,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         Ok(claim.ids.next().expect("a claim of one has one ID"))
     }
 
-    /// One ID, if the clock reads as it did when positions were last claimed, and their tick has
-    /// more.
+    /// Returns one ID if the window has one and the clock still reads the same.
     #[inline]
     pub(crate) fn take_quickly(&mut self) -> Option<Id> {
         let (_, position) = self.positions_quickly(1)?;
@@ -100,34 +99,34 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     ///
     /// # Errors
     ///
-    /// See [`ClaimError`]; nothing was claimed then.
+    /// See [`ClaimError`].
     pub fn claim(&mut self, count: u32) -> Result<Claim, ClaimError> {
-        self.claim_patiently(count, true)
+        self.claim_or_wait(count, true)
     }
 
-    /// Claims `count` IDs at once or not at all.
+    /// Claims `count` IDs that need no wait.
     pub(crate) fn claim_at_once(&mut self, count: u32) -> Result<Claim, ClaimError> {
-        self.claim_patiently(count, false)
+        self.claim_or_wait(count, false)
     }
 
-    /// The first of `count` positions of the window, and where they are.
+    /// Claims `count` positions of the window, and returns the first.
     #[inline]
-    fn positions_quickly(&mut self, count: u32) -> Option<(&Place, u64)> {
+    fn positions_quickly(&mut self, count: u32) -> Option<(&CachedCursor, u64)> {
         if self.read_ms() != self.window.read_ms {
             return None;
         }
-        let place = self.place.as_ref()?;
+        let cached = self.cached.as_ref()?;
         let Window { first, end, next, .. } = &mut self.window;
-        let position = place.cursor.take_within(next, u64::from(count), *first, *end)?;
-        Some((place, position))
+        let position = cached.cursor.take_within(next, u64::from(count), *first, *end)?;
+        Some((cached, position))
     }
 
-    /// Hands out IDs one by one that are claimed `size` at a time; see [`Blocks`].
+    /// Claims IDs in blocks of `size` and hands them out one by one; see [`Blocks`].
     pub const fn into_blocks(self, size: u32) -> Blocks<G> {
         Blocks::new(self, size)
     }
 
-    /// A reading of the wall clock: the recent one where the clock keeps one.
+    /// Reads the wall clock: its recent reading, if it keeps one.
     #[inline]
     pub(super) fn read_ms(&self) -> i64 {
         match &self.recent {
@@ -136,10 +135,10 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         }
     }
 
-    fn claim_patiently(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
+    fn claim_or_wait(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
         self.generator.check_count(count)?;
         match self.positions_quickly(count) {
-            Some((place, first)) => Ok(Claim::plain(&place.grant, first, count)),
+            Some((cached, first)) => Ok(Claim::plain(&cached.grant, first, count)),
             None => self.claim_slowly(count, waits),
         }
     }
@@ -147,27 +146,27 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     #[cold]
     fn claim_slowly(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
         let generator = &*self.generator;
-        // Before the claim: while the clock reads as it does now, the window may be used.
+        // Read before the claim: the window may be used while the clock reads the same.
         let recent_ms = self.recent.as_ref().map(Recent::ms);
         loop {
-            let known = self.place.take().filter(|place| generator.is_current(&place.grant));
+            let known = self.cached.take().filter(|cached| generator.is_current(&cached.grant));
             let (grant, cursor) = match known {
-                Some(place) => (place.grant, Some(place.cursor)),
+                Some(cached) => (cached.grant, Some(cached.cursor)),
                 None => (generator.grant().ok_or(ClaimError::NoLease)?, None),
             };
             match self.claim_from(&grant, cursor, u64::from(count), waits) {
                 Ok((cursor, granted)) => {
                     self.window = Window::new(&grant, &granted, recent_ms);
                     let claim = Claim::new(&grant, granted);
-                    self.place = Some(Place { grant, cursor });
+                    self.cached = Some(CachedCursor { grant, cursor });
                     return Ok(claim);
                 }
-                Err(denied) => generator.consider(&grant, &denied)?,
+                Err(denied) => generator.retry_or_fail(&grant, &denied)?,
             }
         }
     }
 
-    /// Claims from a cursor of this grant, which is looked up unless it is known.
+    /// Claims from a cursor of this grant, which is looked up unless it is given.
     fn claim_from(
         &self,
         grant: &Grant,
@@ -176,21 +175,21 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         waits: bool,
     ) -> Result<(Arc<Cursor>, Granted), Denied> {
         let Generator { rules, clock, .. } = &*self.generator;
-        let moment = grant.moment(rules, || clock.now_ms())?;
-        let cursor = cursor.map_or_else(|| grant.cursor(&self.code, &moment), Ok)?;
-        let moment = if waits { moment } else { moment.at_once() };
-        let granted = grant.claim_from(&cursor, moment, count, rules)?;
+        let time = grant.claim_time(rules, || clock.now_ms())?;
+        let cursor = cursor.map_or_else(|| grant.cursor(&self.code, &time), Ok)?;
+        let time = if waits { time } else { time.at_once() };
+        let granted = grant.claim_from(&cursor, time, count, rules)?;
         Ok((cursor, granted))
     }
 }
 
 impl Window {
-    /// What a claim leaves to others of its tick.
+    /// The positions of the tick that a claim leaves.
     fn new(grant: &Grant, granted: &Granted, recent_ms: Option<i64>) -> Self {
-        let (first, end) = grant.without_check(&granted.moment);
+        let (first, end) = grant.unchecked_positions(&granted.time);
         let composer = grant.composer();
         Self {
-            read_ms: recent_ms.unwrap_or(granted.moment.now_ms),
+            read_ms: recent_ms.unwrap_or(granted.time.now_ms),
             first,
             end,
             next: granted.plan.end,
@@ -211,7 +210,7 @@ impl<G: Clone> Clone for CodeHandle<G> {
             generator: self.generator.clone(),
             code: self.code.clone(),
             recent: self.recent.clone(),
-            place: self.place.clone(),
+            cached: self.cached.clone(),
             window: self.window,
         }
     }

@@ -6,8 +6,8 @@
 //! Invariants:
 //! - a cursor only rises until it is closed, and a closed one stays closed;
 //! - a new cursor starts at the grant's start or floor, never at a reading of the clock;
-//! - a claim ends at or below the limit, which only rises, after the store confirmed it;
-//! - evicting raises the floor before it closes the cursor.
+//! - a claim ends at or below the limit, which only rises, after the store acknowledged it;
+//! - an eviction raises the floor before it closes the cursor.
 
 #![cfg_attr(
     not(feature = "keeper"),

@@ -1,4 +1,4 @@
-//! What one claim may take: pure arithmetic on positions and instants.
+//! Which positions a claim may take: pure arithmetic on positions and instants.
 
 use std::time::Duration;
 
@@ -20,37 +20,37 @@ pub(crate) struct Rules {
     largest_claim: u32,
 }
 
-/// The instant of a claim, turned into positions.
+/// The time of a claim, as positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct ClaimTime {
     /// The clock's reading.
     pub(crate) now_ms: i64,
-    /// Effective now: the clock, or the highest reading while the clock is behind it.
+    /// The effective time: the clock, or the highest reading while the clock is behind it.
     effective_ms: i64,
     /// The first position of the effective tick. Cursors below it may be evicted.
     pub(crate) first: u64,
     /// One past the effective tick.
     tick_end: u64,
-    /// A claim that ends here or before is answered at once.
+    /// A claim that ends here or below is answered at once.
     at_once_end: u64,
-    /// A claim that ends here or before is answered after a wait.
+    /// A claim that ends here or below is answered after a wait.
     wait_end: u64,
     /// The longest wait.
     max_wait_ms: i64,
-    /// Whether the clock is behind a reading that IDs were issued under.
+    /// Whether the clock is behind a reading that IDs were issued at.
     pub(crate) held: bool,
-    /// By how much it is behind, when that is more than is held.
+    /// How far it is behind, if that is more than `hold`.
     pub(crate) rolled_back_ms: Option<i64>,
 }
 
-impl Moment {
-    /// The same for a caller who does not wait.
+impl ClaimTime {
+    /// The same for a caller that does not wait.
     pub(crate) const fn at_once(self) -> Self {
         Self { wait_end: self.at_once_end, max_wait_ms: 0, ..self }
     }
 
-    /// The positions that are neither borrowed nor waited for, whatever the settings are. None
-    /// while the clock is behind: then every claim looks at it.
+    /// The positions of the tick. None while the clock is behind, so that every claim looks at it
+    /// then.
     pub(crate) const fn present(&self) -> (u64, u64) {
         if self.held { (self.first, self.first) } else { (self.first, self.tick_end) }
     }
@@ -61,19 +61,19 @@ impl Moment {
 pub(crate) struct Plan {
     pub(crate) first: u64,
     pub(crate) end: u64,
-    /// How long the caller sleeps, on a clock that does not step.
+    /// How long the caller must wait, on a clock that does not step.
     pub(crate) wait: Duration,
     /// Whether it reaches beyond the effective tick and is answered at once.
     pub(crate) borrowed: bool,
 }
 
-/// Why a claim takes nothing.
+/// Why a claim is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Its last tick is further ahead than a caller may be made to wait.
+    /// Its last tick is further ahead than a caller may wait.
     Exhausted { retry_after: Duration },
-    /// It reaches beyond the lease; it needs so many positions from where the code stands, or
-    /// from the present tick.
+    /// It ends above the limit; it needs this many positions from the code's cursor or the present
+    /// tick on, whichever is higher.
     Limit { needed: u64 },
 }
 
@@ -97,32 +97,32 @@ impl Rules {
         }
     }
 
-    /// The most IDs that one claim can ever get, even on an idle code.
+    /// The largest claim that fits on an idle code.
     pub(crate) const fn largest_claim(&self) -> u32 {
         self.largest_claim
     }
 
-    /// What this instant allows; `highest_ms` is the highest reading that IDs were issued under,
-    /// and `refuse_rollback` says that no other lane or worker is to be had.
-    pub(crate) fn moment(
+    /// Returns what claims may take at a reading of the clock. `highest_ms` is the highest reading
+    /// that IDs were issued at; `refuse_rollback` says that no other lane or worker is available.
+    pub(crate) fn claim_time(
         &self,
         now_ms: i64,
         highest_ms: i64,
         refuse_rollback: bool,
-    ) -> Result<Moment, MomentError> {
+    ) -> Result<ClaimTime, ClaimTimeError> {
         let behind_ms = highest_ms.saturating_sub(now_ms);
         let held = behind_ms > 0;
         let rolled_back_ms = Some(behind_ms).filter(|behind| held && *behind > self.hold_ms);
         if let Some(behind_ms) = rolled_back_ms
             && (refuse_rollback || self.waits_for_rollback)
         {
-            return Err(MomentError::RolledBack {
+            return Err(ClaimTimeError::RolledBack {
                 behind_ms,
                 retry_after: self.caught_up(behind_ms),
             });
         }
         let effective_ms = now_ms.max(highest_ms);
-        let tick = self.layout.tick_in_range(effective_ms).ok_or(MomentError::OutOfRange)?;
+        let tick = self.layout.tick_in_range(effective_ms).ok_or(ClaimTimeError::OutOfRange)?;
         let ahead_ms = self.borrow_ahead_ms.saturating_add(if held { self.hold_ms } else { 0 });
         let end_of = |ahead: i64| {
             let tick = self.layout.tick_clamped(effective_ms.saturating_add(ahead));
@@ -130,7 +130,7 @@ impl Rules {
         };
         let first = self.layout.first_position(tick);
         let at_once_end = end_of(ahead_ms);
-        Ok(Moment {
+        Ok(ClaimTime {
             now_ms,
             effective_ms,
             first,
@@ -143,7 +143,7 @@ impl Rules {
         })
     }
 
-    /// When a clock that is this far behind is held again.
+    /// Returns how long a clock that is this far behind takes to be within `hold`.
     pub(crate) fn caught_up(&self, behind_ms: i64) -> Duration {
         Duration::from_millis(behind_ms.saturating_sub(self.hold_ms).unsigned_abs())
     }
@@ -151,29 +151,29 @@ impl Rules {
     /// Plans a claim of `count` on a cursor that stands at `next`, below `limit`.
     pub(crate) fn plan(
         &self,
-        moment: &Moment,
+        time: &ClaimTime,
         next: u64,
         count: u64,
         limit: u64,
     ) -> Result<Plan, Refusal> {
-        let first = if next < moment.first { self.spread(moment.first, next, count) } else { next };
+        let first = if next < time.first { self.spread(time.first, next, count) } else { next };
         let end = first + count;
-        if end > moment.wait_end {
+        if end > time.wait_end {
             return Err(Refusal::Exhausted {
-                retry_after: self.due_in(moment, end, moment.max_wait_ms),
+                retry_after: self.due_in(time, end, time.max_wait_ms),
             });
         }
         if end > limit && !planted(Bug::LimitIgnored) {
-            return Err(Refusal::Limit { needed: end - next.max(moment.first) });
+            return Err(Refusal::Limit { needed: end - next.max(time.first) });
         }
-        if end <= moment.at_once_end {
-            return Ok(Plan { first, end, wait: Duration::ZERO, borrowed: end > moment.tick_end });
+        if end <= time.at_once_end {
+            return Ok(Plan { first, end, wait: Duration::ZERO, borrowed: end > time.tick_end });
         }
-        Ok(Plan { first, end, wait: self.due_in(moment, end, 0), borrowed: false })
+        Ok(Plan { first, end, wait: self.due_in(time, end, 0), borrowed: false })
     }
 
-    /// Where a new tick starts: its low sequence bits go on from the last ID's, so that
-    /// `id % shards` spreads at low rates. Not where that would push the run into the next tick.
+    /// Returns where a new tick starts: its low sequence bits continue from the last ID's, so that
+    /// `id % shards` is evenly spread at low rates, unless that pushes the claim into the next tick.
     fn spread(&self, first: u64, next: u64, count: u64) -> u64 {
         let min_sequence = self.layout.min_sequence();
         let wanted = match next.checked_sub(1) {
@@ -188,20 +188,20 @@ impl Rules {
         }
     }
 
-    /// Until the last tick of a claim that ends at `end` is at most `ahead_ms` away.
-    fn due_in(&self, moment: &Moment, end: u64, ahead_ms: i64) -> Duration {
+    /// Returns how long until the last tick of a claim that ends at `end` is at most `ahead_ms` away.
+    fn due_in(&self, time: &ClaimTime, end: u64, ahead_ms: i64) -> Duration {
         let due_ms = self.layout.start_of_tick_ms(self.layout.tick_of(end - 1));
-        let wait_ms = due_ms.saturating_sub(moment.effective_ms).saturating_sub(ahead_ms);
+        let wait_ms = due_ms.saturating_sub(time.effective_ms).saturating_sub(ahead_ms);
         Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0))
     }
 }
 
-/// Why nothing can be claimed at an instant.
+/// Why nothing can be claimed at a reading of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MomentError {
+pub(crate) enum ClaimTimeError {
     /// The clock is before the epoch or past the timestamp's end.
     OutOfRange,
-    /// The clock is further behind than is held, and nothing else is to be had.
+    /// The clock is behind by more than `hold`, and no other lane or worker is available.
     RolledBack { behind_ms: i64, retry_after: Duration },
 }
 

@@ -1,4 +1,4 @@
-//! What a claim gives: consecutive positions, composed one by one.
+//! The IDs of a claim: consecutive positions, composed one by one.
 
 use crate::core::{id::Id, layout::Composer};
 
@@ -8,9 +8,9 @@ pub struct Run {
     composer: Composer,
     next: u64,
     end: u64,
-    /// The ID at `next`, where its tick is the one of the ID before.
+    /// The ID at `next`, if that has the tick of the ID before.
     id: u64,
-    /// How many IDs are left in that tick; 0 before the first ID.
+    /// The number of IDs left in that tick; 0 before the first ID.
     left_in_tick: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct IdRange {
     pub last: Id,
     /// The difference between neighbours.
     pub step: u64,
-    /// How many there are.
+    /// The number of IDs.
     pub count: u64,
 }
 
@@ -32,12 +32,12 @@ impl Run {
         Self { composer, next: first, end, id: 0, left_in_tick: 0 }
     }
 
-    /// The IDs as evenly spaced ranges, one for each tick.
+    /// Returns the IDs as evenly spaced ranges, one for each tick.
     pub fn ranges(mut self) -> impl Iterator<Item = IdRange> {
         std::iter::from_fn(move || self.next_range())
     }
 
-    /// Takes what is left of the next ID's tick.
+    /// Takes the remaining IDs of the next ID's tick.
     pub(super) fn next_range(&mut self) -> Option<IdRange> {
         if self.next == self.end {
             return None;

@@ -1,16 +1,16 @@
-//! How IDs are issued.
+//! The settings of issuing.
 
 use std::{collections::BTreeSet, time::Duration};
 
-/// What to do when the clock went back by more than [`IssueSettings::hold`].
+/// What happens when the clock goes back by more than [`IssueSettings::hold`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RollbackPolicy {
-    /// Lease another lane of the same worker; where none is to be had, another worker.
+    /// Lease another lane of the same worker; if none is available, another worker.
     #[default]
     Rotate,
-    /// Lease another worker; where none is to be had, wait.
+    /// Lease another worker; if none is available, do as [`Self::Wait`].
     Swap,
-    /// Refuse until the clock has caught up.
+    /// Refuse claims until the clock has caught up.
     Wait,
 }
 
@@ -33,25 +33,25 @@ impl RollbackPolicy {
     }
 }
 
-/// How IDs are issued; the defaults are the service's.
+/// The settings of issuing; the defaults are those of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssueSettings {
-    /// How far ahead of the clock an ID may be answered at once; 0 by default.
+    /// How far ahead of the clock IDs may be issued without a wait; 0 by default.
     pub borrow_ahead: Duration,
-    /// The longest that a caller is made to wait for its tick; 1 s by default.
+    /// The longest that a caller waits for its tick; 1 s by default.
     pub max_wait: Duration,
     /// How far the clock may go back before the rollback policy applies; 1 s by default.
     pub hold: Duration,
     /// What happens beyond `hold`.
     pub rollback: RollbackPolicy,
-    /// How many low bits of the sequence go on from tick to tick at low rates, so that
-    /// `id % shards` spreads; 3 by default, capped at the sequence's width less 3.
+    /// How many low bits of the sequence continue from tick to tick at low rates, so that
+    /// `id % shards` is evenly spread; 3 by default, at most the sequence's width less 3.
     pub sequence_spread_bits: u32,
-    /// How many codes have a cursor at a time; 100 000 by default.
+    /// The largest number of codes that have a cursor at a time; 100 000 by default.
     pub codes_max: usize,
     /// Whether all codes draw from one cursor, so that IDs are unique across codes too.
     pub codes_shared: bool,
-    /// The codes that are served; `None` serves all.
+    /// The codes that are allowed; `None` allows all.
     pub codes_allow: Option<BTreeSet<String>>,
 }
 

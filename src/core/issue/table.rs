@@ -8,29 +8,29 @@ use super::cursor::Cursor;
 use crate::core::{
     planted::{Bug, planted},
     sync::{
-        Arc, AtomicU64, AtomicUsize, Hashing, Mutex, Ordering, PoisonError, RwLock,
+        Arc, AtomicU64, AtomicUsize, HashState, Mutex, Ordering, PoisonError, RwLock,
         RwLockReadGuard, RwLockWriteGuard,
     },
 };
 
 const SHARDS: usize = if cfg!(raindrop_loom) { 2 } else { 64 };
 
-/// How much of the table one eviction frees, so that its walk over the table is paid for by
-/// many insertions.
+/// The part of the table that one eviction frees, so that many insertions share the cost of its
+/// walk over the table.
 const EVICTED_PART: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Table {
     shards: Box<[RwLock<Shard>]>,
-    hasher: Hashing,
+    hasher: HashState,
     len: AtomicUsize,
     max: usize,
     evicting: Mutex<()>,
-    /// No cursor that was evicted had passed this position; new cursors start here or above.
+    /// No evicted cursor had passed this position; new cursors start here or above.
     floor: AtomicU64,
     start: u64,
-    /// No cursor stood below this position when an eviction looked last. Cursors only rise, so
-    /// it need not look again for less.
+    /// No cursor stood below this position at the last eviction. Cursors only rise, so another
+    /// eviction below it would find none either.
     none_below: AtomicU64,
 }
 
@@ -61,7 +61,7 @@ impl Shard {
 pub(crate) enum TableError {
     /// Every cursor is in use in the present tick.
     Full,
-    /// The grant is over.
+    /// The grant was sealed.
     Sealed,
 }
 
@@ -70,7 +70,7 @@ impl Table {
     pub(crate) fn new(start: u64, max: usize) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
-            hasher: Hashing::default(),
+            hasher: HashState::default(),
             len: AtomicUsize::new(0),
             max,
             evicting: Mutex::new(()),
@@ -80,13 +80,13 @@ impl Table {
         }
     }
 
-    /// How many codes have a cursor.
+    /// The number of codes that have a cursor.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// The cursor of a code. Makes one if need be, for which cursors below `evict_below` may
-    /// have to go.
+    /// Returns the cursor of a code, and makes one if it has none. If the table is full, cursors
+    /// below `evict_below` can be evicted.
     pub(crate) fn cursor(&self, code: &str, evict_below: u64) -> Result<Arc<Cursor>, TableError> {
         let hash = self.hasher.hash_one(code);
         let shard = &self.shards[self.shard_of(hash)];
@@ -107,8 +107,8 @@ impl Table {
             self.len.fetch_sub(1, Ordering::Relaxed);
             return Err(TableError::Full);
         }
-        // An earlier cursor of this code was removed under this very lock, after the floor had
-        // been raised to it. The clock must not be asked: this thread may have read it long ago.
+        // An earlier cursor of this code was removed under this same lock, after the floor was
+        // raised to it. A reading of the clock must not be used: this thread may have slept since.
         let first = if planted(Bug::CursorAtClock) {
             evict_below
         } else {
@@ -187,16 +187,15 @@ impl Table {
         self.len.fetch_sub(wanted - left, Ordering::Relaxed);
     }
 
-    /// By bits of the hash that the shard's own table makes no use of: it takes the lowest and
-    /// the topmost seven.
+    /// Chooses the shard by bits of the hash that the shard's own table does not use: that uses the
+    /// lowest and the topmost seven.
     fn shard_of(&self, hash: u64) -> usize {
         let shard = (hash >> 20) % self.shards.len() as u64;
         usize::try_from(shard).expect("an index into a slice")
     }
 }
 
-/// Decides between cursors at one position, the same in every process, so that a simulation can
-/// be replayed.
+/// Orders cursors at one position, the same in every process, so that simulations can be replayed.
 fn rank(code: &str) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(code)
 }
@@ -210,106 +209,4 @@ fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    fn sound(start: u64, max: usize) -> Table {
-        Table::new(start, max)
-    }
-
-    fn claim(cursor: &Cursor, to: u64) {
-        cursor.claim(|next| Ok::<_, ()>((next, to))).expect("open").expect("planned");
-    }
-
-    #[test]
-    fn a_code_has_one_cursor() {
-        let table = sound(100, 10);
-        let first = table.cursor("a", 0).expect("room");
-        assert!(Arc::ptr_eq(&first, &table.cursor("a", 0).expect("there")));
-        assert_eq!((first.next(), table.len()), (Some(100), 1));
-    }
-
-    #[test]
-    fn codes_are_spread_over_all_shards() {
-        let table = sound(0, 1);
-        let shard = |code: u32| table.shard_of(table.hasher.hash_one(code));
-        let shards: HashSet<usize> = (0..10_000).map(shard).collect();
-        assert_eq!(shards, (0..SHARDS).collect());
-    }
-
-    #[test]
-    fn among_cursors_at_one_position_every_table_evicts_the_same() {
-        let left = || {
-            let table = sound(100, 32);
-            let codes: Vec<String> = (0..32).map(|index| format!("code-{index}")).collect();
-            let cursors: Vec<_> =
-                codes.iter().map(|code| table.cursor(code, 0).expect("room")).collect();
-            table.cursor("new", 101).expect("two were evicted");
-            cursors.iter().map(|cursor| cursor.next().is_some()).collect::<Vec<_>>()
-        };
-        assert_eq!(left(), left());
-        assert_eq!(left().iter().filter(|is_left| !**is_left).count(), 2);
-    }
-
-    #[test]
-    fn eviction_takes_the_oldest_and_raises_the_floor_for_new_cursors() {
-        let table = sound(100, 32);
-        for index in 0..32 {
-            claim(&table.cursor(&format!("code-{index}"), 0).expect("room"), 1_000 + index);
-        }
-        let oldest = table.cursor("code-0", 0).expect("there");
-        assert_eq!(table.cursor("new", 0).expect_err("nothing is old"), TableError::Full);
-        let new = table.cursor("new", 1_010).expect("two were evicted");
-        assert_eq!((new.next(), table.len()), (Some(1_001), 31));
-        assert_eq!(oldest.next(), None);
-        // The evicted code goes on above what it had issued.
-        let again = table.cursor("code-0", 1_010).expect("room");
-        assert!(again.next() >= Some(1_000));
-        assert_eq!(table.len(), 32);
-        assert!(table.cursor("code-31", 0).expect("kept").next() == Some(1_031));
-    }
-
-    #[test]
-    fn table_that_has_room_again_evicts_nothing() {
-        let table = sound(100, 2);
-        let only = table.cursor("a", 0).expect("room");
-        // As for a thread that waited while another one evicted.
-        table.evict(200);
-        assert_eq!((only.next(), table.len()), (Some(100), 1));
-    }
-
-    #[test]
-    fn cursors_that_moved_up_are_not_evicted() {
-        let table = sound(0, 1);
-        let only = table.cursor("a", 0).expect("room");
-        claim(&only, 50);
-        assert_eq!(table.cursor("b", 50).expect_err("a is in use"), TableError::Full);
-        assert_eq!(only.next(), Some(50));
-        assert_eq!(table.cursor("b", 51).expect("a is old").next(), Some(50));
-    }
-
-    #[test]
-    fn a_sealed_table_gives_nothing_and_knows_its_highest_position() {
-        let table = sound(100, 1);
-        assert_eq!(table.highest_next(), 100);
-        claim(&table.cursor("evicted", 0).expect("room"), 170);
-        claim(&table.cursor("kept", 200).expect("evicts"), 190);
-        claim(&table.cursor("third", 200).expect("evicts"), 191);
-        assert_eq!(table.highest_next(), 191);
-        let third = table.cursor("third", 0).expect("there");
-        assert_eq!(table.seal(), 191);
-        assert_eq!(third.next(), None);
-        assert_eq!(table.cursor("fourth", 200).expect_err("sealed"), TableError::Sealed);
-        assert_eq!(sound(100, 1).seal(), 100);
-    }
-
-    #[test]
-    fn sealing_counts_what_was_evicted() {
-        let table = sound(100, 1);
-        claim(&table.cursor("evicted", 0).expect("room"), 170);
-        table.cursor("idle", 200).expect("evicts");
-        assert_eq!(table.seal(), 170);
-    }
-}
+mod tests;

@@ -1,38 +1,37 @@
 //! IDs for a past time: yitter's 'insert an ID for a historic instant'.
 //!
-//! Sequence numbers below the smallest one are never issued, so those of one worker and lane are
-//! as many IDs of each tick as the layout reserves, to be handed out later.
+//! No lease issues sequence numbers below the layout's smallest one. Those of one worker and lane
+//! are set aside as IDs of each tick that can be handed out later.
 
 use super::{Fields, Layout};
 use crate::core::id::Id;
 
-/// The worker of IDs for a past time; the lane is 0, too. Nothing is leased for them: the sequence
-/// numbers alone keep them apart from all others.
+/// The worker of IDs for a past time; their lane is 0, too. No lease is needed: the sequence numbers
+/// alone keep them apart from all others.
 const WORKER: u64 = 0;
 
 impl Layout {
-    /// How many IDs each tick has for later: the sequence numbers below
-    /// [`Self::min_sequence`]; none where the time wraps.
+    /// The number of IDs for a past time in each tick: [`Self::min_sequence`], or 0 where the time
+    /// wraps.
     pub const fn backfill_per_tick(&self) -> u64 {
         if self.wraps { 0 } else { self.min_sequence }
     }
 
-    /// The ID of a past tick with this number, below [`Self::backfill_per_tick`]; `None` where
+    /// Returns the ID of a past tick with this number, below [`Self::backfill_per_tick`]; `None` if
     /// the layout has no such ID.
     pub fn backfilled(&self, tick: u64, number: u64) -> Option<Id> {
         if number >= self.backfill_per_tick() || tick > self.last_tick() {
             return None;
         }
-        let first = Fields {
+        let fields = Fields {
             tick,
             data_center: self.data_center,
             worker: WORKER,
             lane: 0,
-            sequence: self.min_sequence,
+            sequence: number,
             reserved: self.reserved,
         };
-        let below = (self.min_sequence - number) << self.widths.reserved;
-        self.compose(&first).ok().map(|id| Id::from_composed(id.get() - below))
+        self.join(&fields).ok()
     }
 }
 
@@ -42,7 +41,7 @@ mod tests {
     use crate::core::preset::Preset;
 
     #[test]
-    fn the_reserved_sequence_numbers_of_a_tick_are_its_ids_for_later() {
+    fn backfilled_ids_use_the_sequence_numbers_below_the_smallest() {
         let layout = Preset::Yitter.layout();
         assert_eq!(layout.backfill_per_tick(), 5);
         let fields: Vec<Fields> = (0..5)

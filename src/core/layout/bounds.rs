@@ -1,4 +1,4 @@
-//! Which IDs a span of time has.
+//! The IDs of a span of time.
 
 use super::Layout;
 use crate::core::{
@@ -15,7 +15,7 @@ pub struct Bounds {
     pub until: Id,
 }
 
-/// A span that has no bounds.
+/// Why a span of time has no bounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BoundsError {
     /// It ends before it starts.
@@ -26,7 +26,7 @@ pub enum BoundsError {
         /// Where it ends, in Unix milliseconds.
         to_ms: i64,
     },
-    /// One end is an instant that no ID of the layout can have.
+    /// The timestamp cannot hold one of its ends.
     #[error(
         "{end} {} must be {} to {}, the instants of this layout",
         format_unix_ms(*.instant_ms), format_unix_ms_short(*.first_ms), format_unix_ms(*.last_ms)
@@ -41,23 +41,23 @@ pub enum BoundsError {
         /// The last possible instant.
         last_ms: i64,
     },
-    /// The layout's IDs do not follow time.
+    /// The layout's time wraps.
     #[error("the time of this layout wraps: an ID can be of many instants")]
     Wraps,
 }
 
 impl Layout {
-    /// The IDs of the ticks from the one that contains `from_ms` up to, and without, the one that
-    /// contains `to_ms`, whatever data centre, worker, lane or reserved value they have.
+    /// Returns the IDs from the tick of `from_ms` up to, but not including, the tick of `to_ms`,
+    /// for every data centre, worker, lane and reserved value. Both ends are Unix milliseconds.
     ///
-    /// An ID knows its instant only to the tick, so both ends are floored to the tick: spans that
-    /// meet share no ID and miss none. With coarse units a span inside one tick is empty; give
-    /// ends that are tick starts there. `borrow_ahead` and waiting callers may give an ID a tick
-    /// slightly after the instant at which it was asked for.
+    /// The time of an ID is its tick, so both ends are floored to the tick: adjacent spans share no
+    /// ID and miss none. With coarse units, give ends that are starts of ticks: a span inside one
+    /// tick is empty. An ID may have a tick slightly after its request, because callers may borrow
+    /// ahead or wait.
     ///
     /// # Errors
     ///
-    /// When the span is reversed, an end is before the epoch or past the timestamp's end, or the
+    /// When the span is reversed, when the timestamp cannot hold one of its ends, or when the
     /// layout's time wraps.
     pub fn bounds(&self, from_ms: i64, to_ms: i64) -> Result<Bounds, BoundsError> {
         if self.wraps {
@@ -73,7 +73,7 @@ impl Layout {
                 first_ms: self.epoch_ms(),
                 last_ms: self.valid_until_ms() - 1,
             })?;
-            Ok(Id::from_composed(tick << self.widths.below_timestamp()))
+            Ok(self.smallest_id(tick))
         };
         Ok(Bounds { from: smallest("from", from_ms)?, until: smallest("to", to_ms)? })
     }

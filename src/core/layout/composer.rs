@@ -7,7 +7,7 @@ use crate::core::id::Id;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Composer {
     constant: u64,
-    /// Cuts off nothing except where the timestamp wraps.
+    /// Every bit, except where the timestamp wraps.
     timestamp_mask: u64,
     positions_per_tick: u64,
     tick_shift: u32,
@@ -15,7 +15,7 @@ pub struct Composer {
 }
 
 impl Composer {
-    /// The ID at a position, which must lie before the layout's end.
+    /// Composes the ID at a position, which must lie before [`Layout::end_position`].
     pub const fn compose(&self, position: u64) -> Id {
         let tick = (position / self.positions_per_tick) & self.timestamp_mask;
         let offset = position % self.positions_per_tick;
@@ -26,7 +26,7 @@ impl Composer {
         )
     }
 
-    /// How many positions follow this one in its tick, itself included.
+    /// Returns how many positions its tick has from this one on, itself included.
     pub const fn left_in_tick(&self, position: u64) -> u64 {
         self.positions_per_tick - position % self.positions_per_tick
     }
@@ -38,11 +38,11 @@ impl Composer {
 }
 
 impl Layout {
-    /// The layout of one worker and lane, ready to compose positions.
+    /// Prepares to compose positions of one worker and lane.
     ///
     /// # Errors
     ///
-    /// When the worker or lane does not fit, or is worker 0 where the time wraps.
+    /// When the worker or lane does not fit, or when the worker is 0 where the time wraps.
     pub fn composer(&self, worker: u64, lane: u64) -> Result<Composer, FieldOutOfRange> {
         check("worker_id", worker, self.smallest_worker(), self.largest_worker())?;
         let constant = self.compose(&Fields {

@@ -2,31 +2,31 @@
 //!
 //! From the most significant bit: timestamp · data centre · worker · rollback · sequence · reserved.
 //!
-//! A *tick* is `floor(now / unit) − floor(epoch / unit)`, as in treeyh/raindrop; decoding adds
+//! A *tick* is `floor(now / unit) − floor(epoch / unit)`, as in treeyh/raindrop. Decoding adds
 //! `floor(epoch / unit)` back, so an epoch inside a unit never shifts the time of an ID.
 //! A *position* is (tick, sequence) as one ordered integer:
 //! `tick · (max_sequence − min_sequence + 1) + (sequence − min_sequence)`.
 
 mod backfill;
 mod bounds;
+mod canonical;
 mod composer;
 mod parsed;
 mod spec;
 mod unit;
-mod words;
 
-use self::spec::{Values, largest};
+use self::spec::largest;
 pub use self::{
     bounds::{Bounds, BoundsError},
+    canonical::InvalidCanonical,
     composer::Composer,
     parsed::{Parsed, TooLong},
     spec::LayoutSpec,
     unit::TimeUnit,
-    words::InvalidWords,
 };
 use crate::core::id::Id;
 
-/// How many ticks a layout whose time wraps counts before its cursors end: 2^47 ms are 4459 years.
+/// Width of the ticks that cursors count where the time wraps: 2^47 ms are 4459 years.
 const WRAPPING_TICK_BITS: u32 = 47;
 
 /// The width of each field in bits, from the most significant to the least.
@@ -51,16 +51,16 @@ impl Widths {
         self.data_center + self.worker + self.rollback + self.sequence + self.reserved
     }
 
-    /// All fields together: 63, or less where a layout leaves high bits at 0.
+    /// Returns the sum of the widths: 63, or less where a layout leaves high bits at 0.
     pub const fn total(self) -> u32 {
         self.timestamp + self.below_timestamp()
     }
 }
 
 /// The fields of one ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// Ticks since the epoch; of an ID whose time wraps, what its timestamp holds of them.
+    /// Ticks since the epoch; where the time wraps, only their low bits.
     pub tick: u64,
     /// The data centre.
     pub data_center: u64,
@@ -74,13 +74,13 @@ pub struct Fields {
     pub reserved: u64,
 }
 
-/// A field that does not fit its width, or a sequence outside min to max.
+/// A field that does not fit its width, or a sequence number that the layout does not issue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {value} is outside {low} to {high}")]
 pub struct FieldOutOfRange {
     /// The field's name.
     pub field: &'static str,
-    /// What it should have held.
+    /// The value that was given.
     pub value: u64,
     /// The smallest value.
     pub low: u64,
@@ -103,20 +103,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    fn new(unit: TimeUnit, epoch_ms: i64, widths: Widths, values: Values) -> Self {
-        Self {
-            unit,
-            epoch_units: epoch_ms.div_euclid(unit.millis()),
-            widths,
-            data_center: values.data_center,
-            rollback_initial: values.rollback_initial,
-            reserved: values.reserved,
-            min_sequence: values.min_sequence,
-            max_sequence: values.max_sequence,
-            wraps: values.wraps,
-        }
-    }
-
     /// The length of a tick.
     pub const fn unit(&self) -> TimeUnit {
         self.unit
@@ -152,7 +138,7 @@ impl Layout {
         self.max_sequence
     }
 
-    /// How many lanes a worker has: 2 to the power of the rollback width.
+    /// The number of lanes of a worker, 2 to the power of the rollback width.
     pub const fn lanes(&self) -> usize {
         1 << self.widths.rollback
     }
@@ -162,7 +148,7 @@ impl Layout {
         self.rollback_initial
     }
 
-    /// The smallest worker id that can issue: 1 where the time wraps, so that no ID is 0.
+    /// The smallest worker id: 0, or 1 where the time wraps, so that no ID is 0.
     pub const fn smallest_worker(&self) -> u64 {
         self.wraps as u64
     }
@@ -172,28 +158,27 @@ impl Layout {
         largest(self.widths.worker)
     }
 
-    /// Whether the timestamp starts again at 0 when it is full, so that equal IDs come back after
-    /// [`Self::wrap_ms`]. Ticks, positions and marks never wrap: only IDs do.
+    /// Whether the timestamp starts again at 0 when it is full, so that IDs repeat after
+    /// [`Self::wrap_ms`]. Only IDs wrap; ticks, positions and marks do not.
     pub const fn wraps(&self) -> bool {
         self.wraps
     }
 
-    /// After how many milliseconds the timestamp starts again, if it does.
+    /// The time after which the timestamp starts again, in milliseconds; `None` if it does not.
     pub fn wrap_ms(&self) -> Option<i64> {
-        let ticks = i64::try_from(self.timestamp_mask()).unwrap_or(i64::MAX).saturating_add(1);
-        self.wraps.then(|| ticks.saturating_mul(self.unit.millis()))
+        self.wraps.then(|| (1_i64 << self.widths.timestamp).saturating_mul(self.unit.millis()))
     }
 
     const fn timestamp_mask(&self) -> u64 {
         largest(self.widths.timestamp)
     }
 
-    /// The last tick that the timestamp can hold, or that is counted where it wraps.
+    /// The last tick that the timestamp can hold; where the time wraps, the last that is counted.
     pub const fn last_tick(&self) -> u64 {
         if self.wraps { largest(WRAPPING_TICK_BITS) } else { self.timestamp_mask() }
     }
 
-    /// How many positions a tick has.
+    /// The number of positions of a tick.
     pub const fn positions_per_tick(&self) -> u64 {
         self.max_sequence - self.min_sequence + 1
     }
@@ -203,23 +188,23 @@ impl Layout {
         (self.last_tick() + 1) * self.positions_per_tick()
     }
 
-    /// The tick of an instant; negative before the epoch, and beyond [`Self::last_tick`] after
-    /// the timestamp's end.
+    /// Returns the tick of an instant in Unix milliseconds: negative before the epoch, and above
+    /// [`Self::last_tick`] after the end of the timestamp.
     pub const fn tick_at(&self, unix_ms: i64) -> i64 {
         unix_ms.div_euclid(self.unit.millis()).saturating_sub(self.epoch_units)
     }
 
-    /// The tick of an instant, when the timestamp can hold it.
+    /// Returns the tick of an instant, if the timestamp can hold it.
     pub fn tick_in_range(&self, unix_ms: i64) -> Option<u64> {
         u64::try_from(self.tick_at(unix_ms)).ok().filter(|tick| *tick <= self.last_tick())
     }
 
-    /// The tick of an instant, moved into 0 to [`Self::last_tick`].
+    /// Returns the tick of an instant, clamped to 0 to [`Self::last_tick`].
     pub fn tick_clamped(&self, unix_ms: i64) -> u64 {
         u64::try_from(self.tick_at(unix_ms)).unwrap_or(0).min(self.last_tick())
     }
 
-    /// The first millisecond of a tick; saturates where an `i64` cannot hold it.
+    /// Returns the first Unix millisecond of a tick; saturates where an `i64` cannot hold it.
     pub fn start_of_tick_ms(&self, tick: u64) -> i64 {
         i64::try_from(tick)
             .unwrap_or(i64::MAX)
@@ -227,39 +212,39 @@ impl Layout {
             .saturating_mul(self.unit.millis())
     }
 
-    /// The first millisecond that the timestamp can no longer hold.
+    /// The first Unix millisecond that the timestamp can no longer hold.
     pub fn valid_until_ms(&self) -> i64 {
         self.start_of_tick_ms(self.last_tick() + 1)
     }
 
-    /// The first position of a tick.
+    /// Returns the first position of a tick.
     pub const fn first_position(&self, tick: u64) -> u64 {
         tick * self.positions_per_tick()
     }
 
-    /// The tick of a position.
+    /// Returns the tick of a position.
     pub const fn tick_of(&self, position: u64) -> u64 {
         position / self.positions_per_tick()
     }
 
-    /// The sequence number of a position.
+    /// Returns the sequence number of a position.
     pub const fn sequence_of(&self, position: u64) -> u64 {
         self.min_sequence + position % self.positions_per_tick()
     }
 
-    /// Puts the fields of an ID to be issued together, each checked against its range.
+    /// Composes an ID to be issued, and checks each field against its range.
     ///
     /// # Errors
     ///
-    /// The first field that does not fit. Nothing is ever wrapped, except the tick of a layout
-    /// that [wraps](Self::wraps).
+    /// The first field that does not fit. Nothing wraps except the tick of a layout that
+    /// [wraps](Self::wraps).
     pub fn compose(&self, fields: &Fields) -> Result<Id, FieldOutOfRange> {
         check("sequence", fields.sequence, self.min_sequence, self.max_sequence)?;
         self.join(fields)
     }
 
-    /// Puts fields together as [`Self::decompose`] takes them apart: the sequence may also be one
-    /// that this layout never issues.
+    /// Composes any ID: the inverse of [`Self::decompose`]. The sequence number may be one that
+    /// this layout does not issue.
     ///
     /// # Errors
     ///
@@ -281,8 +266,8 @@ impl Layout {
         Ok(Id::from_composed(number))
     }
 
-    /// Takes an ID apart. Any 63-bit number has fields; whether this layout issued it, the
-    /// number alone cannot tell. For what people read there is [`Self::parse`].
+    /// Takes an ID apart. Any 63-bit number has fields, whether this layout issued it or not.
+    /// [`Self::parse`] also checks the length and adds the instant.
     pub const fn decompose(&self, id: Id) -> Fields {
         let mut number = id.get();
         let widths = self.widths;
@@ -299,12 +284,13 @@ impl Layout {
         Fields { tick: number, data_center, worker, lane, sequence, reserved }
     }
 
-    /// The key of this layout's rows beside those of another reserved value: `width/value`.
+    /// Returns the key of this layout's rows, `width/value` of the reserved field: rows of other
+    /// reserved values exist beside them.
     pub fn reserved_key(&self) -> String {
         self.reserved_key_of(self.reserved)
     }
 
-    /// The keys of every value that the reserved field can have.
+    /// Returns the keys of every value that the reserved field can have.
     pub fn reserved_keys(&self) -> Vec<String> {
         (0..=largest(self.widths.reserved)).map(|value| self.reserved_key_of(value)).collect()
     }
@@ -313,17 +299,14 @@ impl Layout {
         format!("{}/{value}", self.widths.reserved)
     }
 
-    /// A number that no ID of this tick or a later one is below, whatever its other fields are.
-    ///
-    /// IDs of a layout whose time wraps do not follow time, so that is 0.
+    /// Returns a lower bound of the IDs of this tick and later ones; 0 where the time wraps.
     pub const fn smallest_id(&self, tick: u64) -> Id {
         let tick = if self.wraps { 0 } else { tick };
         Id::from_composed(tick << self.widths.below_timestamp())
     }
 
-    /// A number that no ID of this tick or an earlier one is above, whatever its other fields are.
-    ///
-    /// IDs of a layout whose time wraps do not follow time, so that is the largest of all.
+    /// Returns an upper bound of the IDs of this tick and earlier ones; the largest ID of all where
+    /// the time wraps.
     pub const fn largest_id(&self, tick: u64) -> Id {
         let tick = if self.wraps { largest(self.widths.timestamp) } else { tick };
         let below = self.widths.below_timestamp();

@@ -1,9 +1,9 @@
-//! What people want to know of an ID: its fields and its instant.
+//! IDs taken apart for people.
 
 use super::{Fields, Layout};
 use crate::core::id::Id;
 
-/// How far ahead of the reader's clock an ID whose time wraps may be, in milliseconds: clocks
+/// How far ahead of the reader's clock an ID may be where the time wraps, in milliseconds: clocks
 /// differ.
 const AHEAD_MS: i64 = 10_000;
 
@@ -14,14 +14,14 @@ pub struct Parsed {
     pub fields: Fields,
     /// The start of the ID's tick, in Unix milliseconds.
     pub unix_ms: i64,
-    /// Whether equal fields come back when the timestamp is full: then the instant is the latest
-    /// possible one that is at most 10 s after the reader's clock.
+    /// Whether the timestamp wraps. Then `unix_ms` is the latest possible instant that is at most
+    /// 10 s after the reader's clock.
     pub wraps: bool,
 }
 
 /// An ID with more bits than the layout has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{id} has more than the {bits} bits of this layout: it is at most {}", (1_u64 << bits) - 1)]
+#[error("{id} has more than the {bits} bits of this layout, whose IDs are at most {}", (1_u64 << bits) - 1)]
 pub struct TooLong {
     /// The ID.
     pub id: Id,
@@ -30,8 +30,8 @@ pub struct TooLong {
 }
 
 impl Layout {
-    /// The fields and the instant of an ID. `now_ms` is the reader's clock in Unix milliseconds;
-    /// it matters only where the time [wraps](Layout::wraps).
+    /// Returns the fields and the instant of an ID. `now_ms` is the reader's clock in Unix
+    /// milliseconds; it matters only where the time [wraps](Layout::wraps).
     ///
     /// # Errors
     ///
@@ -50,9 +50,9 @@ impl Layout {
         Ok(Parsed { fields, unix_ms, wraps: self.wraps })
     }
 
-    /// The start of the latest tick whose timestamp is this one and which starts by `until_ms`.
+    /// Returns the start of the latest tick with this timestamp that starts by `until_ms`.
     fn latest_start_ms(&self, timestamp: u64, until_ms: i64) -> i64 {
-        let round = i64::try_from(self.timestamp_mask()).unwrap_or(i64::MAX).saturating_add(1);
+        let round = 1_i64 << self.widths.timestamp;
         let timestamp = i64::try_from(timestamp).unwrap_or(i64::MAX);
         let latest = self.tick_at(until_ms);
         let tick = latest.saturating_sub(latest.saturating_sub(timestamp).rem_euclid(round));

@@ -48,7 +48,7 @@ fn layout(spec: &LayoutSpec) -> Layout {
 }
 
 #[test]
-fn raindrops_vectors_are_composed_and_taken_apart() {
+fn raindrops_vectors() {
     for vector in RAINDROP_VECTORS {
         let Vector { worker, lane, sequence, reserved, id, .. } = vector;
         let layout = layout(&LayoutSpec {
@@ -94,7 +94,7 @@ fn ticks_are_floored_apart_from_the_epoch() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_never_wrapped() {
+fn fields_that_do_not_fit_are_refused_and_never_wrapped() {
     let layout = layout(&LayoutSpec {
         data_center_bits: 2,
         min_sequence: 5,
@@ -122,9 +122,9 @@ fn what_does_not_fit_is_refused_and_never_wrapped() {
 }
 
 #[test]
-fn the_words_name_every_width_and_the_floored_epoch() {
+fn canonical_text_names_every_width_and_the_floored_epoch() {
     assert_eq!(
-        layout(&LayoutSpec { epoch_ms: MARCH, ..LayoutSpec::for_unit(TimeUnit::Day) }).words(),
+        layout(&LayoutSpec { epoch_ms: MARCH, ..LayoutSpec::for_unit(TimeUnit::Day) }).canonical(),
         "unit=day epoch=2023-02-28T00:00:00Z timestamp=15 data_center=0 worker=9 rollback=1 \
          sequence=38 reserved=0 min_sequence=0 max_sequence=274877906943"
     );
@@ -148,7 +148,7 @@ fn a_span_of_time_has_the_ids_of_its_ticks() {
 }
 
 #[test]
-fn spans_that_have_no_bounds_say_why() {
+fn spans_without_bounds_are_refused_with_the_reason() {
     let layout = layout(&LayoutSpec::for_unit(TimeUnit::Millisecond));
     let (first, last) = (layout.epoch_ms(), layout.valid_until_ms() - 1);
     assert!(layout.bounds(first, last).is_ok());
@@ -168,7 +168,7 @@ fn spans_that_have_no_bounds_say_why() {
 }
 
 #[test]
-fn exact_widths_fit_in_63_bits_and_may_leave_some() {
+fn exact_widths_need_not_fill_63_bits() {
     let exact = LayoutSpec {
         exact: true,
         timestamp_bits: Some(21),
@@ -270,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn any_id_of_63_bits_is_taken_apart_and_joined(spec in any_spec(), number in 0..1_u64 << 63) {
+    fn join_and_decompose_are_inverse_for_any_id(spec in any_spec(), number in 0..1_u64 << 63) {
         let layout = spec.build().expect("generated inside the ranges");
         let id = Id::new(number).expect("63 bits");
         prop_assert_eq!(layout.join(&layout.decompose(id)), Ok(id));
@@ -285,10 +285,10 @@ proptest! {
     }
 
     #[test]
-    fn words_are_read_back(spec in any_spec()) {
+    fn canonical_text_is_read_back(spec in any_spec()) {
         let layout = spec.build().expect("generated inside the ranges");
         let bare = LayoutSpec { data_center: 0, reserved_value: 0, ..spec }.build();
-        prop_assert_eq!(Layout::from_words(&layout.words()).ok(), bare.ok());
+        prop_assert_eq!(Layout::from_canonical(&layout.canonical()).ok(), bare.ok());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Units of time that a tick can have.
+//! The length of a tick.
 
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
@@ -13,7 +13,7 @@ pub enum TimeUnit {
     Minute,
     /// 3 600 s.
     Hour,
-    /// 86 400 s, starting at midnight UTC.
+    /// 86 400 s, from midnight UTC.
     Day,
 }
 
@@ -44,7 +44,7 @@ impl TimeUnit {
         }
     }
 
-    /// The timestamp widths that a configured layout may have, from treeyh/raindrop.
+    /// The timestamp widths of configured layouts, as in treeyh/raindrop.
     pub const fn timestamp_bits(self) -> RangeInclusive<u32> {
         match self {
             Self::Millisecond => 41..=55,

@@ -1,13 +1,13 @@
-//! The lease protocol's decisions, as pure functions shared by every store, the keeper and the
-//! tests: which row and lane to take, from where up to where to issue, whether a clock may be
+//! The decisions of the lease protocol, as pure functions that every store, the keeper and the
+//! checkers share: which row and lane to take, the range of a lease, whether a clock can be
 //! trusted, and what a write with an unknown outcome means.
 //!
 //! A *row* belongs to one worker id. Every write of a row is one compare-and-swap on its token
 //! and sets a fresh random token, so a process knows its own write by that attempt's token alone.
 
 mod choose;
+mod high_water_marks;
 mod limit;
-mod marks;
 mod relayout;
 mod row;
 mod skew;
@@ -17,8 +17,8 @@ mod writes;
 
 pub use self::{
     choose::{Choice, choose_row, first_due, usable_lane},
+    high_water_marks::{HighWaterMarks, InvalidHighWaterMarks},
     limit::{LimitRequest, limit_for, marks_beyond},
-    marks::{InvalidMarks, Marks},
     relayout::{
         InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict, judge_relayout,
         largest_id_allowed,

@@ -1,25 +1,24 @@
 //! Moving a namespace to another layout: when it is allowed, and what its record says meanwhile.
 //!
-//! Every ID that old marks allow must be below every ID that the new layout will ever issue. So
-//! two questions are asked: how large can an ID of an old lease be ([`largest_id_allowed`]), and
-//! how small is the new layout's smallest from now on ([`judge_relayout`]).
+//! Every ID that old marks allow must be below every ID that the new layout will issue:
+//! [`judge_relayout`] compares [`largest_id_allowed`] with the new layout's smallest ID of now.
 
 use std::{fmt, str::FromStr};
 
-use super::Marks;
+use super::HighWaterMarks;
 use crate::core::{id::Id, layout::Layout};
 
-/// A number that no ID is above which leases under these marks can issue; `None` when they allow
-/// none.
+/// Returns an upper bound of the IDs that leases below these marks can issue; `None` if they can
+/// issue none.
 ///
-/// It is the end of the largest mark's tick, so that an untouched mark at the first position of a
-/// tick allows everything below that tick: what a layout before this one has issued is below it
-/// too.
+/// The bound is the last ID of the tick of the highest position below a mark. So an untouched mark
+/// at the first position of a tick allows everything below that tick, which includes what an
+/// earlier layout issued.
 pub fn largest_id_allowed<'a>(
     layout: &Layout,
-    marks: impl IntoIterator<Item = &'a Marks>,
+    marks: impl IntoIterator<Item = &'a HighWaterMarks>,
 ) -> Option<Id> {
-    let last = marks.into_iter().flat_map(Marks::iter).max()?.checked_sub(1)?;
+    let last = marks.into_iter().flat_map(HighWaterMarks::iter).max()?.checked_sub(1)?;
     // A mark beyond the end of time allows every ID that there is.
     Some(layout.largest_id(layout.tick_of(last).min(layout.last_tick())))
 }
@@ -27,27 +26,27 @@ pub fn largest_id_allowed<'a>(
 /// Whether a namespace may move to another layout now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayoutVerdict {
-    /// It may: nothing of the new layout from this tick on can be equal to anything that the old
-    /// marks allow.
+    /// It may: every ID of the new layout from this tick on is above what the old marks allow.
     Allowed {
         /// The new layout's present tick.
         tick: u64,
         /// Its smallest ID from now on.
         smallest_new: Id,
     },
-    /// The new layout's IDs of now are not above what the old marks allow.
+    /// It may not: the new layout's IDs of now are not above what the old marks allow.
     TooSmall {
         /// The new layout's smallest ID of now.
         smallest_new: Id,
-        /// From when on they are, in Unix ms, if the marks stay as they are; `None` when the new
-        /// layout never reaches so far.
+        /// From when on they are, in Unix ms, if the marks do not rise; `None` if the new layout
+        /// never reaches so far.
         from_ms: Option<i64>,
     },
-    /// The store's clock is before the new layout's epoch or past its end.
+    /// It may not: the store's clock is before the new layout's epoch or past its end.
     OutOfRange,
 }
 
-/// Judges whether the new layout's smallest ID of now is above everything that old marks allow.
+/// Judges whether the new layout's smallest ID of now (Unix ms) is above everything that the old
+/// marks allow.
 pub fn judge_relayout(new: &Layout, now_ms: i64, largest_old: Option<Id>) -> RelayoutVerdict {
     let Some(tick) = new.tick_in_range(now_ms) else { return RelayoutVerdict::OutOfRange };
     let smallest_new = new.smallest_id(tick);
@@ -66,56 +65,56 @@ pub fn judge_relayout(new: &Layout, now_ms: i64, largest_old: Option<Id>) -> Rel
 /// What a layout record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// The namespace has the layout with these words.
+    /// The namespace has the layout with this canonical text.
     Settled(String),
-    /// It is being moved to another one, and nobody may join.
+    /// The namespace is being moved to another layout, and no node may join.
     Moving(Relayout),
 }
 
-/// A move from one layout to another that was begun and not finished.
+/// A move from one layout to another that was begun and is not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relayout {
-    /// How far it is.
+    /// Its stage.
     pub stage: RelayoutStage,
-    /// The old layout in words.
+    /// The canonical text of the old layout.
     pub from: String,
-    /// The new layout in words.
+    /// The canonical text of the new layout.
     pub to: String,
 }
 
-/// How far a move is.
+/// The stage of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayoutStage {
-    /// Rows are taken from their holders; their marks are still the old layout's.
+    /// Rows get fresh tokens, which fences their holders; the marks are still the old layout's.
     Fencing,
-    /// It was judged as allowed: marks become the first position of this tick of the new layout.
+    /// The move is allowed: marks become the first position of this tick of the new layout.
     Converting {
         /// The tick.
         tick: u64,
     },
 }
 
-/// How the record of a namespace that is being moved begins.
+/// How the record of a move begins.
 const MOVING: &str = "relayout ";
 
-/// A record that neither is a layout nor says how far a move is.
+/// A record that is neither a layout nor a move.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the layout record {0:?} is not what any version of `raindrop workers relayout` writes")]
 pub struct InvalidRelayout(String);
 
 impl InvalidRelayout {
-    /// That this record is not one.
+    /// Names the record that cannot be read.
     pub fn of(record: &str) -> Self {
         Self(record.to_owned())
     }
 }
 
 impl Recorded {
-    /// Reads the text of a record. Words of a layout are taken as they are.
+    /// Reads the text of a record. The canonical text of a layout is not checked here.
     ///
     /// # Errors
     ///
-    /// When it says that the namespace is being moved, but not how far that is.
+    /// When the text begins like a move and cannot be read as one.
     pub fn read(text: &str) -> Result<Self, InvalidRelayout> {
         if text.starts_with(MOVING) {
             text.parse().map(Self::Moving)
@@ -146,7 +145,7 @@ impl FromStr for Relayout {
             let (stage, rest) = text.strip_prefix(MOVING)?.split_once(" from=[")?;
             let stage = match stage.strip_prefix("stage=converting tick=") {
                 Some(tick) => RelayoutStage::Converting { tick: tick.parse().ok()? },
-                // Whatever else it says is not what is written back.
+                // Any other stage is refused below, because it is written differently.
                 None => RelayoutStage::Fencing,
             };
             let (from, to) = rest.strip_suffix(']')?.split_once("] to=[")?;
@@ -159,117 +158,4 @@ impl FromStr for Relayout {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::{
-        layout::{LayoutSpec, TimeUnit},
-        preset::Preset,
-    };
-
-    const NOW: i64 = 1_763_650_000_000;
-
-    fn preset(preset: Preset) -> Layout {
-        preset.spec().build().expect("valid")
-    }
-
-    fn marks_at(layout: &Layout, ms: i64) -> Marks {
-        Marks::all_at(0, 2).with(1, layout.first_position(layout.tick_clamped(ms)) + 1)
-    }
-
-    #[test]
-    fn wider_ids_may_follow_narrow_ones_and_not_the_other_way_round() {
-        let (narrow, wide) = (preset(Preset::JsSafe), preset(Preset::Raindrop));
-        let largest = largest_id_allowed(&narrow, [&marks_at(&narrow, NOW + 300_000)]);
-        let tick = wide.tick_clamped(NOW);
-        let smallest_new = wide.smallest_id(tick);
-        let verdict = judge_relayout(&wide, NOW, largest);
-        assert_eq!(verdict, RelayoutVerdict::Allowed { tick, smallest_new });
-        assert!(largest.is_some_and(|largest| largest < smallest_new));
-
-        let largest = largest_id_allowed(&wide, [&marks_at(&wide, NOW)]);
-        let RelayoutVerdict::TooSmall { smallest_new, from_ms: Some(from_ms) } =
-            judge_relayout(&narrow, NOW, largest)
-        else {
-            panic!("too small")
-        };
-        assert!(largest.is_some_and(|largest| smallest_new < largest));
-        let at = |ms| judge_relayout(&narrow, ms, largest);
-        assert!(matches!(at(from_ms), RelayoutVerdict::Allowed { .. }));
-        assert!(matches!(at(from_ms - 1), RelayoutVerdict::TooSmall { .. }));
-    }
-
-    #[test]
-    fn a_mark_beyond_the_end_of_time_allows_every_id() {
-        for layout in Preset::ALL.map(preset) {
-            let largest = largest_id_allowed(&layout, [&Marks::all_at(i64::MAX as u64, 1)]);
-            assert_eq!(largest.map(|id| id.get() + 1), Some(1 << layout.widths().total()));
-        }
-    }
-
-    #[test]
-    fn layouts_of_one_size_follow_each_other_once_the_marks_are_past() {
-        let old = preset(Preset::Raindrop);
-        let spec = LayoutSpec { worker_bits: 8, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
-        let new = spec.build().expect("valid");
-        let largest = largest_id_allowed(&old, [&marks_at(&old, NOW + 300_000)]);
-        let at = |ms| judge_relayout(&new, ms, largest);
-        let from_ms = Some(NOW + 300_001);
-        assert!(
-            matches!(at(NOW), RelayoutVerdict::TooSmall { from_ms: from, .. } if from == from_ms)
-        );
-        assert!(matches!(at(NOW + 300_000), RelayoutVerdict::TooSmall { .. }));
-        assert!(matches!(at(NOW + 300_001), RelayoutVerdict::Allowed { .. }));
-    }
-
-    #[test]
-    fn marks_that_were_never_raised_allow_nothing_and_untouched_ones_what_is_below_them() {
-        let layout = preset(Preset::Raindrop);
-        assert_eq!(largest_id_allowed(&layout, []), None);
-        assert_eq!(largest_id_allowed(&layout, [&Marks::all_at(0, 2)]), None);
-        let verdict = judge_relayout(&layout, NOW, None);
-        assert!(matches!(verdict, RelayoutVerdict::Allowed { .. }));
-        let tick = layout.tick_clamped(NOW);
-        let untouched = Marks::all_at(layout.first_position(tick), 2);
-        let below = layout.smallest_id(tick).get() - 1;
-        assert_eq!(largest_id_allowed(&layout, [&untouched]).map(Id::get), Some(below));
-    }
-
-    #[test]
-    fn a_layout_whose_time_is_not_now_is_refused() {
-        let layout = preset(Preset::Raindrop);
-        for ms in [layout.epoch_ms() - 1, layout.valid_until_ms()] {
-            assert_eq!(judge_relayout(&layout, ms, None), RelayoutVerdict::OutOfRange);
-        }
-        // Nothing is above the largest ID of all.
-        let verdict = judge_relayout(&layout, NOW, Some(Id::MAX));
-        assert!(matches!(verdict, RelayoutVerdict::TooSmall { from_ms: None, .. }));
-    }
-
-    #[test]
-    fn a_layout_whose_time_wraps_is_left_and_never_entered() {
-        let (wrapping, wide) = (preset(Preset::WestidQr), preset(Preset::Raindrop));
-        let old = Marks::all_at(wrapping.first_position(wrapping.tick_clamped(NOW)), 1);
-        let largest = largest_id_allowed(&wrapping, [&old]);
-        assert_eq!(largest.map(Id::get), Some((1 << 31) - 1));
-        assert!(matches!(judge_relayout(&wide, NOW, largest), RelayoutVerdict::Allowed { .. }));
-        let verdict = judge_relayout(&wrapping, NOW, largest);
-        assert!(matches!(verdict, RelayoutVerdict::TooSmall { from_ms: None, .. }));
-    }
-
-    #[test]
-    fn a_move_is_written_and_read_exactly() {
-        let (from, to) = (preset(Preset::JsSafe).words(), preset(Preset::Raindrop).words());
-        for stage in [RelayoutStage::Fencing, RelayoutStage::Converting { tick: 7 }] {
-            let relayout = Relayout { stage, from: from.clone(), to: to.clone() };
-            let text = relayout.to_string();
-            assert!(text.len() <= 1_000, "it fits the column: {text}");
-            assert_eq!(Recorded::read(&text), Ok(Recorded::Moving(relayout)));
-            for other in
-                [text.replace("from=", "from=0"), text.replace("stage=", "at="), format!("{text} ")]
-            {
-                assert!(Recorded::read(&other).is_err(), "{other}");
-            }
-        }
-        assert_eq!(Recorded::read(&to), Ok(Recorded::Settled(to)));
-    }
-}
+mod tests;

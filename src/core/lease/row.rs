@@ -1,10 +1,10 @@
-//! A worker's row as a store holds it.
+//! The row of a worker in the store.
 
 use std::time::Duration;
 
-use super::{Marks, Token};
+use super::{HighWaterMarks, Token};
 
-/// One row as it was read, in one statement.
+/// A row as one statement read it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     /// The worker id.
@@ -14,45 +14,45 @@ pub struct Row {
     /// A label of the process that wrote it last: for people and as a preference, never an
     /// identity.
     pub holder: String,
-    /// The lane that the last write was about.
+    /// The lane that the last writer issued on.
     pub lane: usize,
     /// The mark of each lane.
-    pub marks: Marks,
-    /// Whether it was released or has expired, by the store's clock.
+    pub marks: HighWaterMarks,
+    /// Whether it was released or has expired by the store's clock.
     pub free: bool,
-    /// When it was last written, in Unix milliseconds of the store's clock; 0 for never.
+    /// When it was last written, in Unix milliseconds of the store's clock; 0 if never.
     pub heartbeat_ms: i64,
-    /// When it becomes free unless it is renewed, in Unix milliseconds of the store's clock.
+    /// When it expires, in Unix milliseconds of the store's clock.
     pub expires_ms: i64,
 }
 
 impl Row {
-    /// Whether nobody wrote it since it was created: every write sets the heartbeat.
+    /// Whether nobody wrote it since it was created; every write sets the heartbeat.
     pub const fn was_never_written(&self) -> bool {
         self.heartbeat_ms == 0
     }
 }
 
-/// What a write sets; every column that a write touches, so that nothing is read in the store.
+/// What a write sets: every column that a write touches, so that the statement reads nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowWrite {
     /// The fresh token.
     pub token: Token,
     /// The writer's label.
     pub holder: String,
-    /// The lane it issues on.
+    /// The lane that the writer issues on.
     pub lane: usize,
-    /// Every lane's mark.
-    pub marks: Marks,
-    /// From when on others may take the row.
+    /// The mark of each lane.
+    pub marks: HighWaterMarks,
+    /// When others may take the row.
     pub expiry: RowExpiry,
 }
 
-/// From when on others may take a row.
+/// When others may take a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowExpiry {
     /// At once.
     Released,
-    /// After this time on the store's clock, unless it is renewed.
+    /// After this time on the store's clock, unless the row is renewed.
     After(Duration),
 }

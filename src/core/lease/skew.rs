@@ -1,26 +1,26 @@
-//! Whether the node's wall clock may be used to reach into the future.
+//! Whether a node may acquire or renew leases by its wall clock.
 //!
-//! Only a clock that is *ahead* is refused: it would burn positions that everybody else must then
-//! wait for. A clock that is behind is the business of rollback.
+//! Only a clock that is *ahead* is refused: it would use up positions that all nodes must then wait
+//! for. The rollback policy handles a clock that is behind.
 
 use std::time::Duration;
 
 /// The store's clock, read between two readings of the node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreReading {
-    /// The node's wall clock before the question was sent, Unix ms.
+    /// The node's wall clock before the query was sent, Unix ms.
     pub sent_ms: i64,
     /// The store's clock, Unix ms.
     pub store_ms: i64,
-    /// The node's wall clock when the answer was there, Unix ms.
+    /// The node's wall clock when the answer had arrived, Unix ms.
     pub received_ms: i64,
 }
 
 impl StoreReading {
-    /// By how much the node's clock is certainly ahead of the store's (negative: behind), in ms;
-    /// 0 while the time that the question took could explain the difference.
+    /// Returns by how much the node's clock is certainly ahead of the store's, in ms; negative if it
+    /// is behind, 0 if the duration of the query can explain the difference.
     ///
-    /// A store that answers late looks like a clock that is behind, never like one that is ahead.
+    /// So a slow store never makes the node's clock look ahead.
     pub fn node_ahead_ms(&self) -> i64 {
         let least = self.sent_ms.saturating_sub(self.store_ms);
         let most = self.received_ms.saturating_sub(self.store_ms);
@@ -28,15 +28,15 @@ impl StoreReading {
     }
 }
 
-/// What [`judge_clock`] looks at.
+/// The input of [`judge_clock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockCheck {
-    /// The store's clock; `None` where the store has no clock but the node's own.
+    /// The store's clock; `None` if the store has no clock of its own.
     pub store: Option<StoreReading>,
-    /// By how much the wall clock ran ahead of the steady clock since the last renewal, in ms;
-    /// `None` while no lease is held.
+    /// By how much the wall clock gained on the steady clock since the last renewal, in ms; `None`
+    /// while no lease is held.
     pub ahead_since_renewal_ms: Option<i64>,
-    /// What is tolerated.
+    /// How far ahead a clock may be.
     pub max_skew: Duration,
 }
 
@@ -45,17 +45,18 @@ pub struct ClockCheck {
 pub enum ClockVerdict {
     /// It may.
     Trusted,
-    /// It may, though the node is ahead of the store by this many ms: the store's clock is wrong,
-    /// since the node's ran evenly since the last renewal.
+    /// It may, though the node is ahead of the store by this many ms: the node's clock ran evenly
+    /// since the last renewal, so the store's clock is wrong.
     StoreBehind(i64),
-    /// It must not: the node's clock is ahead by this many ms.
+    /// It may not: the node's clock is ahead by this many ms.
     Ahead(i64),
 }
 
 /// Judges the node's wall clock before an acquire or a renewal.
 ///
-/// At an acquire the store alone decides. While a lease is held, the node must also have run
-/// ahead of its own steady clock since the last renewal: a wrong store clock alone is ridden out.
+/// For an acquire the store's clock alone decides. While a lease is held, the node's clock must also
+/// have gained on its steady clock since the last renewal, so that a wrong store clock alone
+/// changes nothing.
 pub fn judge_clock(check: &ClockCheck) -> ClockVerdict {
     let tolerated = i64::try_from(check.max_skew.as_millis()).unwrap_or(i64::MAX);
     let beyond = |ahead: i64| Some(ahead).filter(|ahead| *ahead > tolerated);
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_store_decides_at_an_acquire() {
+    fn store_clock_decides_for_an_acquire() {
         assert_eq!(check(Some(10_000), None), ClockVerdict::Trusted);
         assert_eq!(check(Some(10_001), None), ClockVerdict::Ahead(10_001));
         assert_eq!(check(Some(-3_600_000), None), ClockVerdict::Trusted);
@@ -96,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_store_clock_alone_is_ridden_out_while_a_lease_is_held() {
+    fn wrong_store_clock_alone_is_ignored_while_a_lease_is_held() {
         assert_eq!(check(Some(3_600_000), Some(0)), ClockVerdict::StoreBehind(3_600_000));
         assert_eq!(check(Some(3_600_000), Some(3_600_000)), ClockVerdict::Ahead(3_600_000));
         assert_eq!(check(Some(0), Some(3_600_000)), ClockVerdict::Trusted);
     }
 
     #[test]
-    fn without_a_clock_of_its_own_the_store_has_no_say() {
+    fn store_without_a_clock_is_not_consulted() {
         assert_eq!(check(None, Some(10_000)), ClockVerdict::Trusted);
         assert_eq!(check(None, Some(10_001)), ClockVerdict::Ahead(10_001));
     }

@@ -2,10 +2,10 @@
 
 use std::{fmt, str::FromStr};
 
-/// 128 random bits that every write of a row sets anew.
+/// 128 random bits; every write of a row sets fresh ones.
 ///
-/// Never derived from the token before: a counter would let two processes that start from the
-/// same row arrive at the same "new" token.
+/// A token is never derived from the one before: with a counter, two processes that start from the
+/// same row would arrive at the same "new" token.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token(u128);
 
@@ -15,20 +15,15 @@ pub struct Token(u128);
 pub struct InvalidToken;
 
 impl Token {
-    /// The token of a segment code that nobody reserved from yet; no write ever sets it.
+    /// The token of a segment code that nobody has reserved from; no write sets it.
     pub const UNUSED: Self = Self(0);
 
-    /// The token after this one, which only a planted bug derives.
-    pub const fn successor(self) -> Self {
-        Self(self.0.wrapping_add(1))
-    }
-
-    /// The token's bits.
+    /// The bits.
     pub const fn bits(self) -> u128 {
         self.0
     }
 
-    /// The token with these bits. The caller provides randomness.
+    /// Makes a token of these bits, which must be random.
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }

@@ -1,41 +1,42 @@
-//! What a write of a held row carries, and what its confirmation means.
+//! What the write of a held row carries, and what its acknowledgement means.
 
-use super::{LimitRequest, Marks, Token, limit_for};
+use super::{HighWaterMarks, LimitRequest, Token, limit_for};
 use crate::core::{
     layout::Layout,
     planted::{Bug, planted},
 };
 
-/// What a write was for, kept until its outcome is known.
+/// What a write is for, kept until its outcome is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// A lease on a row that was free, or on another lane of our own.
+    /// A new lease: on a row that was free, or on another lane of a held row.
     Lease(Lease),
-    /// The limit of the lease rises.
+    /// A renewal, which raises the limit of the lease.
     Renew {
-        /// Where it ends once the write is confirmed.
+        /// The limit once the write is acknowledged.
         limit: u64,
     },
-    /// The row is given back.
+    /// A release of the row.
     Release,
 }
 
-/// A lane of a row, from a position up to another.
+/// The range of a lease on a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     /// The lane.
     pub lane: usize,
-    /// The first position, which is the mark that the swap replaces.
+    /// The first position: the mark that the swap replaces.
     pub start: u64,
-    /// One past the last position, which is the mark that the swap sets.
+    /// One past the last position: the mark that the swap sets.
     pub limit: u64,
 }
 
 impl Lease {
-    /// A new lease on a lane, from the mark that came with the token which its swap names.
+    /// Makes a new lease that starts at the mark of a lane. The marks must have been read with the
+    /// token that the swap names.
     pub fn from_mark(
         layout: &Layout,
-        marks: &Marks,
+        marks: &HighWaterMarks,
         lane: usize,
         now_ms: i64,
         reach_ms: i64,
@@ -53,58 +54,62 @@ impl Lease {
     }
 }
 
-/// The lanes of a row that is ours: the one that we issue on, and the one that we left, whose
-/// true mark goes with the next write.
+/// The lanes of a held row: the one that the process issues on, and the one that it left, whose
+/// lowered mark goes with the next write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HeldLanes {
     present: usize,
-    /// The lane that was left, and where the next lease of it may begin.
+    /// The lane that was left, and its lowered mark, where the next lease of it may begin.
     left: Option<(usize, u64)>,
 }
 
 impl HeldLanes {
-    /// A row of which nothing but this lane was used.
+    /// Starts on a row of which only this lane was used.
     pub const fn on(lane: usize) -> Self {
         Self { present: lane, left: None }
     }
 
-    /// The lane that we issue on.
+    /// The lane that the process issues on.
     pub const fn present(&self) -> usize {
         self.present
     }
 
-    /// Whether the true mark of a lane that was left is still to be written.
-    pub const fn has_left_one(&self) -> bool {
+    /// Whether the lowered mark of a lane that was left is still to be written.
+    pub const fn has_lowered_mark(&self) -> bool {
         self.left.is_some()
     }
 
-    /// The marks that a write carries which sets the mark of `lane`.
+    /// Returns the marks of a write that sets the mark of `lane`.
     #[must_use]
-    pub fn marks_with(&self, known: &Marks, lane: usize, mark: u64) -> Marks {
+    pub fn marks_with(&self, known: &HighWaterMarks, lane: usize, mark: u64) -> HighWaterMarks {
         match self.left {
-            Some((left, true_mark)) => known.with(left, true_mark),
+            Some((left, lowered_mark)) => known.with(left, lowered_mark),
             None => known.clone(),
         }
         .with(lane, mark)
     }
 
-    /// A write with these marks took place. Only what it carried is done with: a lane that was
-    /// left since comes with the next write.
-    pub fn confirmed(&mut self, marks: &Marks) {
+    /// Records that a write with these marks was acknowledged. A lane that was left after the write
+    /// was sent goes with the next one.
+    pub fn confirmed(&mut self, marks: &HighWaterMarks) {
         self.left = self.left.filter(|(lane, mark)| marks[*lane] != *mark);
     }
 
-    /// Another lane was leased, and the grant of the one before is sealed at this mark.
+    /// Records that another lane was leased, and that the grant of the one before was sealed at
+    /// this mark.
     pub const fn moved_to(&mut self, lane: usize, sealed_mark: u64) {
         self.left = Some((self.present, sealed_mark));
         self.present = lane;
     }
 }
 
-/// The token of the next write: fresh, and never derived from the one before, because two
+/// Returns the token of the next write: a fresh one, never derived from the one before, because two
 /// processes would derive the same.
 pub fn next_token(before: Token, fresh: impl FnOnce() -> Token) -> Token {
-    if planted(Bug::TokenDerived) { before.successor() } else { fresh() }
+    if planted(Bug::TokenDerived) {
+        return Token::from_bits(before.bits().wrapping_add(1));
+    }
+    fresh()
 }
 
 #[cfg(test)]
@@ -112,18 +117,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_true_mark_of_a_lane_that_was_left_goes_with_the_next_write_only() {
-        let marks: Marks = "90,7".parse().expect("marks");
+    fn lowered_mark_of_a_left_lane_goes_with_the_next_write_only() {
+        let marks: HighWaterMarks = "90,7".parse().expect("marks");
         let mut lanes = HeldLanes::on(0);
         assert_eq!(lanes.marks_with(&marks, 1, 80).to_string(), "90,80");
         lanes.moved_to(1, 40);
-        assert_eq!((lanes.present(), lanes.has_left_one()), (1, true));
+        assert_eq!((lanes.present(), lanes.has_lowered_mark()), (1, true));
         // The confirmation of a write that did not carry it.
         lanes.confirmed(&marks.with(1, 80));
-        assert!(lanes.has_left_one());
+        assert!(lanes.has_lowered_mark());
         let carried = lanes.marks_with(&marks, 1, 95);
         assert_eq!(carried.to_string(), "40,95");
         lanes.confirmed(&carried);
-        assert!(!lanes.has_left_one());
+        assert!(!lanes.has_lowered_mark());
     }
 }

@@ -1,11 +1,12 @@
-//! Layouts of systems that people meet elsewhere: read, never issued.
+//! Layouts of other systems: Raindrop reads their IDs and never issues them.
 
+use self::FieldKind::{DataCenter, Sequence, Tick, Worker};
 use crate::core::{
     id::Id,
     layout::{Fields, Parsed},
 };
 
-/// A field of Raindrop's that a foreign field is read as.
+/// The field of Raindrop's that a foreign field is read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// Ticks since the epoch.
@@ -18,17 +19,6 @@ pub enum FieldKind {
     Sequence,
 }
 
-/// One field of a foreign layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ForeignField {
-    /// What that system calls it.
-    pub name: &'static str,
-    /// As what it is read.
-    pub kind: FieldKind,
-    /// Its width.
-    pub bits: u32,
-}
-
 /// How another system divides its IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignLayout {
@@ -38,20 +28,9 @@ pub struct ForeignLayout {
     pub unit_ms: i64,
     /// Where ticks begin, in Unix milliseconds.
     pub epoch_ms: i64,
-    /// Its fields, from the most significant; a kind that is missing is read as 0.
-    pub fields: &'static [ForeignField],
-}
-
-const fn field(name: &'static str, kind: FieldKind, bits: u32) -> ForeignField {
-    ForeignField { name, kind, bits }
-}
-
-const fn time(bits: u32) -> ForeignField {
-    field("timestamp", FieldKind::Tick, bits)
-}
-
-const fn sequence(bits: u32) -> ForeignField {
-    field("sequence", FieldKind::Sequence, bits)
+    /// Its fields from the most significant: the field of Raindrop's that it is read as, the name
+    /// that it has there, and its width in bits. A field that is missing is read as 0.
+    pub fields: &'static [(FieldKind, &'static str, u32)],
 }
 
 const TWITTER_EPOCH_MS: i64 = 1_288_834_974_657;
@@ -61,53 +40,49 @@ const TABLE: [ForeignLayout; 8] = [
     // github.com/Meituan-Dianping/Leaf: SnowflakeIDGenImpl
     ForeignLayout {
         name: "leaf", unit_ms: 1, epoch_ms: TWITTER_EPOCH_MS,
-        fields: &[time(41), field("workerId", FieldKind::Worker, 10), sequence(12)],
+        fields: &[(Tick, "timestamp", 41), (Worker, "workerId", 10), (Sequence, "sequence", 12)],
     },
     // github.com/baidu/uid-generator: the configuration that its README shows, with
     // epochStr 2016-09-20 at +08:00. The code's own default is 28/22/13 from 2016-05-20.
     ForeignLayout {
         name: "baidu-uid", unit_ms: 1_000, epoch_ms: 1_474_300_800_000,
         fields: &[
-            field("delta seconds", FieldKind::Tick, 29), field("worker id", FieldKind::Worker, 21),
-            sequence(13),
+            (Tick, "delta seconds", 29), (Worker, "worker id", 21), (Sequence, "sequence", 13),
         ],
     },
     // github.com/sony/sonyflake, version 1, with its default StartTime
     ForeignLayout {
         name: "sonyflake", unit_ms: 10, epoch_ms: 1_409_529_600_000,
-        fields: &[time(39), sequence(8), field("machine id", FieldKind::Worker, 16)],
+        fields: &[(Tick, "timestamp", 39), (Sequence, "sequence", 8), (Worker, "machine id", 16)],
     },
     // docs.discord.com/developers/reference#snowflakes; its 42nd time bit is the sign bit
     ForeignLayout {
         name: "discord", unit_ms: 1, epoch_ms: 1_420_070_400_000,
         fields: &[
-            time(41), field("internal worker id", FieldKind::DataCenter, 5),
-            field("internal process id", FieldKind::Worker, 5),
-            field("increment", FieldKind::Sequence, 12),
+            (Tick, "timestamp", 41), (DataCenter, "internal worker id", 5),
+            (Worker, "internal process id", 5), (Sequence, "increment", 12),
         ],
     },
     // github.com/mastodon/mastodon: lib/mastodon/snowflake.rb; its 48th time bit is the sign bit
     ForeignLayout {
         name: "mastodon", unit_ms: 1, epoch_ms: 0,
-        fields: &[time(47), field("sequence data", FieldKind::Sequence, 16)],
+        fields: &[(Tick, "timestamp", 47), (Sequence, "sequence data", 16)],
     },
     // instagram-engineering.com/sharding-ids-at-instagram-1cf5a71e5a5c; its 41st time bit is the
     // sign bit
     ForeignLayout {
         name: "instagram", unit_ms: 1, epoch_ms: 1_314_220_021_721,
-        fields: &[time(40), field("shard id", FieldKind::Worker, 13), sequence(10)],
+        fields: &[(Tick, "timestamp", 40), (Worker, "shard id", 13), (Sequence, "sequence", 10)],
     },
     // github.com/bwmarrin/snowflake, with its default Epoch, NodeBits and StepBits
     ForeignLayout {
         name: "bwmarrin", unit_ms: 1, epoch_ms: TWITTER_EPOCH_MS,
-        fields: &[
-            time(41), field("node", FieldKind::Worker, 10), field("step", FieldKind::Sequence, 12),
-        ],
+        fields: &[(Tick, "timestamp", 41), (Worker, "node", 10), (Sequence, "step", 12)],
     },
     // github.com/Ahoo-Wang/CosId: MillisecondSnowflakeId, with CosId.COSID_EPOCH
     ForeignLayout {
         name: "cosid", unit_ms: 1, epoch_ms: 1_577_203_200_000,
-        fields: &[time(41), field("machineId", FieldKind::Worker, 10), sequence(12)],
+        fields: &[(Tick, "timestamp", 41), (Worker, "machineId", 10), (Sequence, "sequence", 12)],
     },
 ];
 
@@ -115,25 +90,24 @@ impl ForeignLayout {
     /// Every foreign layout.
     pub const ALL: &'static [Self] = &TABLE;
 
-    /// The layout of this name.
+    /// Returns the layout of this name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|layout| layout.name == name)
     }
 
-    /// The fields and the instant of an ID; all rows have 63 bits, so that every ID has some.
+    /// Takes an ID apart. Every layout here has 63 bits, so every ID fits.
     pub fn parse(&self, id: Id) -> Parsed {
-        let mut fields =
-            Fields { tick: 0, data_center: 0, worker: 0, lane: 0, sequence: 0, reserved: 0 };
+        let mut fields = Fields::default();
         let mut number = id.get();
-        for field in self.fields.iter().rev() {
-            let place = match field.kind {
-                FieldKind::Tick => &mut fields.tick,
-                FieldKind::DataCenter => &mut fields.data_center,
-                FieldKind::Worker => &mut fields.worker,
-                FieldKind::Sequence => &mut fields.sequence,
+        for &(kind, _, bits) in self.fields.iter().rev() {
+            let field = match kind {
+                Tick => &mut fields.tick,
+                DataCenter => &mut fields.data_center,
+                Worker => &mut fields.worker,
+                Sequence => &mut fields.sequence,
             };
-            *place = number & ((1 << field.bits) - 1);
-            number >>= field.bits;
+            *field = number & ((1 << bits) - 1);
+            number >>= bits;
         }
         let ticks = i64::try_from(fields.tick).unwrap_or(i64::MAX);
         let unix_ms = ticks.saturating_mul(self.unit_ms).saturating_add(self.epoch_ms);
@@ -142,87 +116,4 @@ impl ForeignLayout {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::instant::parse_unix_ms;
-
-    /// A published ID with the fields that its source tells.
-    struct Published {
-        layout: &'static str,
-        id: u64,
-        instant: &'static str,
-        data_center: u64,
-        worker: u64,
-        sequence: u64,
-    }
-
-    const fn published(
-        layout: &'static str,
-        id: u64,
-        instant: &'static str,
-        [data_center, worker, sequence]: [u64; 3],
-    ) -> Published {
-        Published { layout, id, instant, data_center, worker, sequence }
-    }
-
-    const PUBLISHED: [Published; 9] = [
-        // The fields stand in LeafMonitorController's comment on /decodeSnowflakeId; the ID is
-        // what Leaf's own formula makes of them.
-        published("leaf", 1_169_786_042_799_259_000, "2019-09-06T01:35:00.834Z", [0, 39, 3448]),
-        // README: {"UID":"180363646902239241","parsed":{"timestamp":"2017-01-19 12:15:46",
-        // "workerId":"4","sequence":"9"}}
-        published("baidu-uid", 180_363_646_902_239_241, "2017-01-19T04:15:46Z", [0, 4, 9]),
-        // Output of sonyflake's example server: {"id":133591991580950539,"machine-id":11,"msb":0,
-        // "sequence":5,"time":7962703203}
-        published("sonyflake", 133_591_991_580_950_539, "2017-03-10T14:37:12.030Z", [0, 11, 5]),
-        // Likewise: {"id":257532141091473317,"machine-id":51109,"msb":0,"sequence":0,
-        // "time":15350111788}
-        published("sonyflake", 257_532_141_091_473_317, "2019-07-13T15:11:57.880Z", [0, 51109, 0]),
-        // Discord's reference, "Snowflakes": 1462015105796, worker 1, process 0, increment 7
-        published("discord", 175_928_847_299_117_063, "2016-04-30T11:18:25.796Z", [1, 0, 7]),
-        // docs.joinmastodon.org/entities/Status: created_at 2019-12-08T03:48:33.901Z. The low bits
-        // mean nothing outside the instance.
-        published("mastodon", 103_270_115_826_048_975, "2019-12-08T03:48:33.849Z", [0, 0, 40911]),
-        // A post with code Cgb-UsrA37l: device_timestamp 1658756046234252 (13:34:06 that day),
-        // published some minutes later; shard and sequence are not told.
-        published(
-            "instagram",
-            2_890_177_687_127_817_957,
-            "2022-07-25T13:34:10.479Z",
-            [0, 223, 741],
-        ),
-        // snowflake_test.go, from NewNode(0): added on 2019-04-12 at 17:06:54 -05:00
-        published("bwmarrin", 1_116_766_490_855_473_152, "2019-04-12T18:14:14.595Z", [0, 0, 0]),
-        // The guide to cosid-jackson: "friendlyId": "20211228202301948-0-0", at +08:00
-        published("cosid", 266_300_479_548_424_192, "2021-12-28T12:23:01.948Z", [0, 0, 0]),
-    ];
-
-    #[test]
-    fn published_ids_have_their_published_fields() {
-        for published in PUBLISHED {
-            let layout = ForeignLayout::by_name(published.layout).expect("in the table");
-            let parsed = layout.parse(Id::new(published.id).expect("63 bits"));
-            let fields = parsed.fields;
-            assert_eq!(Some(parsed.unix_ms), parse_unix_ms(published.instant), "{}", layout.name);
-            assert_eq!(
-                (fields.data_center, fields.worker, fields.sequence),
-                (published.data_center, published.worker, published.sequence),
-                "{}",
-                layout.name
-            );
-            assert_eq!((fields.lane, fields.reserved, parsed.wraps), (0, 0, false));
-        }
-    }
-
-    #[test]
-    fn every_row_divides_63_bits_once_and_has_a_published_id() {
-        for layout in ForeignLayout::ALL {
-            assert_eq!(layout.fields.iter().map(|field| field.bits).sum::<u32>(), 63);
-            for (index, field) in layout.fields.iter().enumerate() {
-                assert!(!layout.fields[..index].iter().any(|other| other.kind == field.kind));
-            }
-            assert_eq!(layout.fields[0].kind, FieldKind::Tick, "IDs follow time");
-            assert!(PUBLISHED.iter().any(|published| published.layout == layout.name));
-        }
-    }
-}
+mod tests;

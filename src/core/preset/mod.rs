@@ -1,20 +1,20 @@
-//! Layouts by name. A preset brings widths and epoch, no policies, and never changes: a
-//! correction is a new name.
+//! Layouts by name.
 //!
-//! [`Preset`]s can issue. Layouts of other systems, which are only read, are in [`foreign`];
-//! [`NamedLayout`] finds either.
+//! A [`Preset`] sets widths and epoch, and no policies. It never changes: a correction gets a new
+//! name. Layouts of other systems, which are only read, are in [`foreign`]; [`NamedLayout`] finds
+//! either.
 
 pub mod foreign;
-mod named;
 
-pub use self::named::NamedLayout;
+use self::foreign::ForeignLayout;
 use crate::core::{
+    id::Id,
     instant::{format_unix_ms, format_unix_ms_short},
-    layout::{Layout, LayoutSpec, TimeUnit},
+    layout::{Layout, LayoutSpec, Parsed, TimeUnit, TooLong},
     violation::Violation,
 };
 
-/// A layout with a name, which can issue.
+/// A layout with a name that Raindrop can issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Preset {
     /// Millisecond · 41 · worker 9 · rollback 1 · sequence 12, from 2025-01-01: the default.
@@ -44,15 +44,7 @@ pub enum Preset {
     AdncClassic,
 }
 
-/// What makes a preset, beside its name.
-struct Row {
-    preset: Preset,
-    name: &'static str,
-    promise: &'static str,
-    spec: LayoutSpec,
-}
-
-/// Widths and epoch of a published layout in milliseconds, without rollback and reserved bits.
+/// A published layout in milliseconds, without rollback and reserved bits.
 const fn published(
     epoch_ms: i64,
     timestamp_bits: u32,
@@ -71,165 +63,197 @@ const fn published(
 }
 
 const fn yitter(epoch_ms: i64) -> LayoutSpec {
-    // Its sequence numbers 0 to 4 are for inserting by hand and for clocks that went back.
+    // Its sequence numbers 0 to 4 are for past times and for clocks that went back.
     LayoutSpec { min_sequence: 5, ..published(epoch_ms, 51, 0, 6) }
 }
 
 const OURS: LayoutSpec = LayoutSpec::for_unit(TimeUnit::Millisecond);
 const WESTID_EPOCH_MS: i64 = 1_490_346_283_706;
 
-const COUNT: usize = 11;
-
-#[rustfmt::skip]
-static ROWS: [Row; COUNT] = [
-    Row {
-        preset: Preset::Raindrop,
-        name: "raindrop",
-        promise: "The default: 511 nodes, 4096 IDs per code, node and millisecond, until 2094.",
-        spec: OURS,
-    },
-    Row {
-        preset: Preset::JsSafe,
-        name: "js-safe",
-        promise: "IDs stay below 2^53, exact as JavaScript numbers, until 2059-11-04: 31 nodes, \
-                  128 IDs per code, node and millisecond.",
-        spec: LayoutSpec { timestamp_bits: Some(50), worker_bits: 5, ..OURS },
-    },
-    Row {
-        // github.com/twitter-archive/snowflake, IdWorker.scala
-        preset: Preset::Twitter,
-        name: "twitter",
-        promise: "Twitter's snowflake: data centre and worker of 5 bits each. Without a rollback \
-                  bit a clock that goes back costs a worker id, or a wait.",
-        spec: published(1_288_834_974_657, 41, 5, 5),
-    },
-    Row {
-        preset: Preset::Lingdu,
-        name: "lingdu",
-        promise: "32 767 nodes and 1024 IDs per code, node and millisecond. Its own epoch ran out \
-                  on 2026-09-06: old IDs parse, issuing needs another layout.epoch, from which it \
-                  lasts 8.7 years.",
-        // "2017-12-21", which the article means at +08:00.
-        spec: published(1_513_785_600_000, 38, 0, 15),
-    },
-    Row {
-        // github.com/bingoohuang/westid
-        preset: Preset::Westid,
-        name: "westid",
-        promise: "westid's 41/10/12 bits from its own epoch, until 2086: new IDs follow the old.",
-        spec: published(WESTID_EPOCH_MS, 41, 0, 10),
-    },
-    Row {
-        preset: Preset::WestidQr,
-        name: "westid-qr",
-        promise: "31 bits, 1 to 2^31 - 1, for WeChat's temporary QR scenes. The time wraps: an ID \
-                  is unique for 2^21 ms (34 min 57 s) less rollback.hold and the differences \
-                  of the nodes' clocks, and IDs do not follow time. worker.min_id must be at \
-                  least 1, so that no ID is 0.",
-        spec: LayoutSpec {
-            sequence_bits: Some(5), wraps: true, ..published(WESTID_EPOCH_MS, 21, 0, 5)
-        },
-    },
-    Row {
-        // github.com/yitter/IdGenerator
-        preset: Preset::Yitter,
-        name: "yitter",
-        promise: "yitter's default 6/6 bits with its epoch in Go, Java, Rust, C, C++, PHP, Python, \
-                  SQL and D: below 2^53 until 2089, 63 nodes, 59 IDs per code, node and \
-                  millisecond.",
-        spec: yitter(1_582_136_402_000),
-    },
-    Row {
-        preset: Preset::YitterCsharp,
-        name: "yitter-csharp",
-        promise: "yitter's default with the C# package's epoch, 8 hours and 20 ms after the \
-                  others'.",
-        spec: yitter(1_582_165_202_020),
-    },
-    Row {
-        preset: Preset::YitterJs,
-        name: "yitter-js",
-        promise: "yitter's default with the JavaScript and TypeScript packages' epoch, 2020-01-01.",
-        spec: yitter(1_577_836_800_000),
-    },
-    Row {
-        preset: Preset::Node,
-        name: "node",
-        promise: "The Node.js article's 41/3/5/2/12 bits: machine is the data centre, process the \
-                  worker id; the four values of its rollback counter are four lanes.",
-        spec: LayoutSpec { rollback_bits: 2, ..published(1_580_486_400_000, 41, 3, 5) },
-    },
-    Row {
-        // github.com/AlphaYu/Adnc, before it took yitter's
-        preset: Preset::AdncClassic,
-        name: "adnc-classic",
-        promise: "Adnc's own snowflake of 2021: data centre and worker of 5 bits each, from \
-                  2020-01-01 at +08:00 until 2089.",
-        spec: published(1_577_808_000_000, 41, 5, 5),
-    },
-];
-
 impl Preset {
     /// Every preset.
-    pub const ALL: [Self; COUNT] = {
-        let mut all = [Self::Raindrop; COUNT];
-        let mut index = 0;
-        while index < COUNT {
-            all[index] = ROWS[index].preset;
-            index += 1;
+    pub const ALL: [Self; 11] = [
+        Self::Raindrop,
+        Self::JsSafe,
+        Self::Twitter,
+        Self::Lingdu,
+        Self::Westid,
+        Self::WestidQr,
+        Self::Yitter,
+        Self::YitterCsharp,
+        Self::YitterJs,
+        Self::Node,
+        Self::AdncClassic,
+    ];
+
+    /// The name, the settings, and what the preset is for.
+    #[rustfmt::skip]
+    const fn definition(self) -> (&'static str, LayoutSpec, &'static str) {
+        match self {
+            Self::Raindrop => (
+                "raindrop", OURS,
+                "The default: 511 nodes, 4096 IDs per code, node and millisecond, until 2094.",
+            ),
+            Self::JsSafe => (
+                "js-safe", LayoutSpec { timestamp_bits: Some(50), worker_bits: 5, ..OURS },
+                "IDs stay below 2^53, exact as JavaScript numbers, until 2059-11-04: 31 nodes, \
+                 128 IDs per code, node and millisecond.",
+            ),
+            // github.com/twitter-archive/snowflake, IdWorker.scala
+            Self::Twitter => (
+                "twitter", published(1_288_834_974_657, 41, 5, 5),
+                "Twitter's snowflake: data centre and worker of 5 bits each. Without a rollback \
+                 bit a clock that goes back costs a worker id, or a wait.",
+            ),
+            // "2017-12-21", which the article means at +08:00.
+            Self::Lingdu => (
+                "lingdu", published(1_513_785_600_000, 38, 0, 15),
+                "32 767 nodes and 1024 IDs per code, node and millisecond. Its own epoch ran out \
+                 on 2026-09-06: old IDs parse, issuing needs another layout.epoch, from which it \
+                 lasts 8.7 years.",
+            ),
+            // github.com/bingoohuang/westid
+            Self::Westid => (
+                "westid", published(WESTID_EPOCH_MS, 41, 0, 10),
+                "westid's 41/10/12 bits from its own epoch, until 2086: new IDs follow the old.",
+            ),
+            Self::WestidQr => (
+                "westid-qr",
+                LayoutSpec {
+                    sequence_bits: Some(5), wraps: true, ..published(WESTID_EPOCH_MS, 21, 0, 5)
+                },
+                "31 bits, 1 to 2^31 - 1, for WeChat's temporary QR scenes. The time wraps: an ID \
+                 is unique for 2^21 ms (34 min 57 s) less rollback.hold and the differences \
+                 of the nodes' clocks, and IDs do not follow time. worker.min_id must be at \
+                 least 1, so that no ID is 0.",
+            ),
+            // github.com/yitter/IdGenerator
+            Self::Yitter => (
+                "yitter", yitter(1_582_136_402_000),
+                "yitter's default 6/6 bits with its epoch in Go, Java, Rust, C, C++, PHP, Python, \
+                 SQL and D: below 2^53 until 2089, 63 nodes, 59 IDs per code, node and \
+                 millisecond.",
+            ),
+            Self::YitterCsharp => (
+                "yitter-csharp", yitter(1_582_165_202_020),
+                "yitter's default with the C# package's epoch, 8 hours and 20 ms after the \
+                 others'.",
+            ),
+            Self::YitterJs => (
+                "yitter-js", yitter(1_577_836_800_000),
+                "yitter's default with the JavaScript and TypeScript packages' epoch, 2020-01-01.",
+            ),
+            Self::Node => (
+                "node",
+                LayoutSpec { rollback_bits: 2, ..published(1_580_486_400_000, 41, 3, 5) },
+                "The Node.js article's 41/3/5/2/12 bits: machine is the data centre, process the \
+                 worker id; the four values of its rollback counter are four lanes.",
+            ),
+            // github.com/AlphaYu/Adnc, before it took yitter's
+            Self::AdncClassic => (
+                "adnc-classic", published(1_577_808_000_000, 41, 5, 5),
+                "Adnc's own snowflake of 2021: data centre and worker of 5 bits each, from \
+                 2020-01-01 at +08:00 until 2089.",
+            ),
         }
-        all
-    };
-
-    const fn row(self) -> &'static Row {
-        // The rows stand in the order of the variants, which a test holds.
-        &ROWS[self as usize]
     }
 
-    /// Its name in configuration.
+    /// The name in configuration.
     pub const fn name(self) -> &'static str {
-        self.row().name
+        self.definition().0
     }
 
-    /// What it is for and what it promises, in a sentence or two.
+    /// What the preset is for and what it promises, in a sentence or two.
     pub const fn describe(self) -> &'static str {
-        self.row().promise
+        self.definition().2
     }
 
-    /// The preset of this name.
+    /// Returns the preset of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name() == name)
     }
 
-    /// Checks that IDs can still be issued from the preset's own epoch: to be asked where no
-    /// other epoch is given.
+    /// Checks that the preset can still issue from its own epoch, for use without another one.
     ///
     /// # Errors
     ///
-    /// When its timestamp ran out: names its last instant and the way out.
+    /// When its timestamp ran out; the error names the last instant and the remedy.
     pub fn check_own_epoch(self) -> Result<(), Violation> {
         if self != Self::Lingdu {
             return Ok(());
         }
         let layout = self.layout();
         let allowed = format!(
-            "given with another layout.epoch: from its own, {}, the timestamp ran out, the last \
-             instant was {}; old IDs can still be parsed",
+            "used with another layout.epoch: from its own, {}, the timestamp ran out, and the \
+             last instant was {}; old IDs can still be parsed",
             format_unix_ms_short(layout.epoch_ms()),
             format_unix_ms(layout.valid_until_ms() - 1),
         );
         Err(Violation::new("layout.preset", self.name(), allowed))
     }
 
-    /// The layout, from its own epoch.
+    /// The layout from its own epoch.
     pub fn layout(self) -> Layout {
         self.spec().build().expect("every preset is valid, as a test holds")
     }
 
-    /// Its settings. Beside them only the epoch, the data centre, the initial lane and the
-    /// reserved value may be chosen.
+    /// The settings. Only the epoch, the data centre, the initial lane and the reserved value may be
+    /// changed.
     pub fn spec(self) -> LayoutSpec {
-        self.row().spec.clone()
+        self.definition().1
+    }
+}
+
+/// A layout that can read IDs: a preset, or the layout of another system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedLayout {
+    /// A preset with its own epoch.
+    Preset(Preset, Box<Layout>),
+    /// Another system's layout.
+    Foreign(&'static ForeignLayout),
+}
+
+impl NamedLayout {
+    /// Returns the layout of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        match Preset::by_name(name) {
+            Some(preset) => Some(Self::Preset(preset, Box::new(preset.layout()))),
+            None => ForeignLayout::by_name(name).map(Self::Foreign),
+        }
+    }
+
+    /// Returns every name, presets first.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let foreign = ForeignLayout::ALL.iter().map(|layout| layout.name);
+        Preset::ALL.into_iter().map(Preset::name).chain(foreign)
+    }
+
+    /// The name.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Preset(preset, _) => preset.name(),
+            Self::Foreign(layout) => layout.name,
+        }
+    }
+
+    /// Returns the layout of a preset; `None` for another system's.
+    pub fn layout(&self) -> Option<&Layout> {
+        match self {
+            Self::Preset(_, layout) => Some(layout),
+            Self::Foreign(_) => None,
+        }
+    }
+
+    /// Returns the fields and the instant of an ID; see [`Layout::parse`].
+    ///
+    /// # Errors
+    ///
+    /// When the ID has more bits than the layout.
+    pub fn parse(&self, id: Id, now_ms: i64) -> Result<Parsed, TooLong> {
+        match self {
+            Self::Preset(_, layout) => layout.parse(id, now_ms),
+            Self::Foreign(layout) => Ok(layout.parse(id)),
+        }
     }
 }
 

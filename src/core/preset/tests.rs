@@ -1,11 +1,7 @@
 //! Each preset against IDs that its system issued or published.
 
 use super::*;
-use crate::core::{
-    id::Id,
-    instant::{format_unix_ms, parse_unix_ms},
-    layout::{Fields, Layout},
-};
+use crate::core::{encoding::Encoding, instant::parse_unix_ms, layout::Fields};
 
 /// When this table was made, 2026-11-20.
 const PUBLISHED_MS: i64 = 1_795_132_800_000;
@@ -36,7 +32,7 @@ fn check_preset(preset: Preset, vectors: &[Vector]) {
 }
 
 #[test]
-fn names_and_rows_belong_together() {
+fn every_preset_is_listed_in_order() {
     for (index, preset) in Preset::ALL.into_iter().enumerate() {
         assert_eq!(preset as usize, index);
         assert_eq!(Preset::by_name(preset.name()), Some(preset));
@@ -47,7 +43,7 @@ fn names_and_rows_belong_together() {
 
 #[test]
 fn presets_have_their_published_widths() {
-    let words = |unit_and_epoch: &str, widths: [u32; 5], sequences: &str| {
+    let canonical = |unit_and_epoch: &str, widths: [u32; 5], sequences: &str| {
         let [timestamp, data_center, worker, rollback, sequence] = widths;
         format!(
             "unit=millisecond epoch={unit_and_epoch} timestamp={timestamp} \
@@ -75,7 +71,7 @@ fn presets_have_their_published_widths() {
         (Preset::AdncClassic, "2019-12-31T16:00:00Z", [41, 5, 5, 0, 12], full),
     ];
     for (preset, epoch, widths, sequences) in presets {
-        assert_eq!(preset.layout().words(), words(epoch, widths, sequences));
+        assert_eq!(preset.layout().canonical(), canonical(epoch, widths, sequences));
     }
 }
 
@@ -231,7 +227,7 @@ fn a_wrapping_id_is_of_the_latest_instant_that_clocks_allow() {
     let error = layout.parse(Id::new(1 << 31).expect("63 bits"), NOW).expect_err("32 bits");
     assert_eq!(
         error.to_string(),
-        "2147483648 has more than the 31 bits of this layout: it is at most 2147483647"
+        "2147483648 has more than the 31 bits of this layout, whose IDs are at most 2147483647"
     );
 }
 
@@ -251,15 +247,15 @@ fn lingdus_vectors_and_its_end() {
 }
 
 #[test]
-fn presets_whose_time_ran_out_need_an_epoch() {
+fn presets_past_their_end_need_an_epoch() {
     for preset in Preset::ALL {
         let is_over = preset.layout().valid_until_ms() < PUBLISHED_MS;
         assert_eq!(preset.check_own_epoch().is_err(), is_over, "{}", preset.name());
     }
     assert_eq!(
         Preset::Lingdu.check_own_epoch().expect_err("over").to_string(),
-        "layout.preset = lingdu: must be given with another layout.epoch: from its own, \
-         2017-12-20T16:00:00Z, the timestamp ran out, the last instant was \
+        "layout.preset = lingdu: must be used with another layout.epoch: from its own, \
+         2017-12-20T16:00:00Z, the timestamp ran out, and the last instant was \
          2026-09-06T02:58:26.943Z; old IDs can still be parsed"
     );
 }
@@ -277,9 +273,46 @@ fn the_node_articles_vectors() {
 }
 
 #[test]
-fn the_classic_vectors() {
+fn adnc_classic_vectors() {
     check_preset(Preset::AdncClassic, &[(512_510_394_368_135_168, NOW, 1, 1, 0, 0)]);
     let epoch_ms = 1_420_041_600_000;
     let relucent = LayoutSpec { epoch_ms, ..Preset::Twitter.spec() }.build().expect("valid");
     check("twitter's widths", &relucent, &[(1_174_230_636_953_739_267, NOW, 1, 2, 0, 3)]);
+}
+
+#[test]
+fn names_are_unique_and_found() {
+    let names: Vec<_> = NamedLayout::names().collect();
+    assert_eq!(names.len(), 19);
+    for (index, name) in names.iter().enumerate() {
+        assert_eq!(NamedLayout::by_name(name).expect("known").name(), *name);
+        assert!(!names[..index].contains(name));
+    }
+    assert_eq!(NamedLayout::by_name("Discord"), None);
+}
+
+#[test]
+fn the_documentation_lists_every_name_with_its_widths_and_epoch() {
+    let documented = include_str!("../../../docs/layouts.md");
+    for preset in Preset::ALL {
+        let layout = preset.layout();
+        let w = layout.widths();
+        let (name, epoch) = (preset.name(), format_unix_ms_short(layout.epoch_ms()));
+        let widths = [w.timestamp, w.data_center, w.worker, w.rollback, w.sequence, w.reserved];
+        let widths = widths.map(|bits| bits.to_string()).join(" · ");
+        let row = format!("| `{name}` | {widths} | {epoch} |");
+        assert!(documented.contains(&row), "{row}");
+    }
+    for layout in ForeignLayout::ALL {
+        let row = documented.lines().find(|line| line.starts_with(&format!("| `{}`", layout.name)));
+        let row = row.unwrap_or_else(|| panic!("{} is missing", layout.name));
+        for (_, name, bits) in &layout.fields[1..] {
+            assert!(row.contains(&format!("{name} {bits}")), "{row}");
+        }
+        assert!(row.contains(&format!(" {} ", layout.fields[0].2)), "{row}");
+        assert!(row.ends_with(&format!("| {} |", format_unix_ms_short(layout.epoch_ms))), "{row}");
+    }
+    for encoding in Encoding::ALL {
+        assert!(documented.contains(&format!("| `{encoding}` |")), "{encoding}");
+    }
 }

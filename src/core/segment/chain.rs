@@ -1,65 +1,65 @@
-//! The blocks in hand, in ascending order.
+//! The reserved blocks of one code, in ascending order.
 
 use std::ops::Range;
 
 use super::spec::{Block, Progression};
 use crate::core::lease::Token;
 
-/// Blocks by index (see [`Progression`]), ascending. Reservations that follow each other are one;
-/// those that only touch by index are not, because numbers of others, who count in other steps,
-/// may lie between them.
+/// Blocks by index (see [`Progression`]), ascending. Adjacent reservations are merged. Those that
+/// are adjacent by index only are not, because numbers of processes with another progression may
+/// lie between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Chain(Vec<Link>);
 
-/// One or more reservations that follow each other.
+/// One or more adjacent reservations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Link {
     indexes: Range<u64>,
-    /// One past its last number, of whatever progression.
+    /// One past its last number of any progression.
     end: u64,
-    /// The token of the last reservation in it.
+    /// The token of its last reservation.
     token: Token,
 }
 
-/// A reservation below numbers that this process had before: the store lost acknowledged
+/// A reservation below numbers that this process held before: the store lost acknowledged
 /// reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the store reserved from {first}, below {held}, which it had given before: it went back")]
+#[error("the store went back in time: it reserved from {first}, below {held} of an earlier block")]
 pub struct WentBack {
-    /// Where the reservation begins.
+    /// The first number of the reservation.
     pub first: u64,
     /// One past the highest number that was held.
     pub held: u64,
 }
 
-/// What a claim takes from a chain.
+/// The indexes that a claim takes from a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct ClaimedIndexes {
     /// The first part.
     pub first: Range<u64>,
-    /// Parts from further blocks.
+    /// The parts from further blocks.
     pub rest: Vec<Range<u64>>,
 }
 
-impl Taken {
+impl ClaimedIndexes {
     /// One past the last index.
     pub fn end(&self) -> u64 {
         self.rest.last().map_or(self.first.end, |part| part.end)
     }
 }
 
-/// What is left from a position on.
+/// What a chain has from an index on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// In all blocks.
+pub struct Remaining {
+    /// The number of indexes in all blocks.
     pub count: u64,
-    /// The end of the block that the position is in or at the end of.
+    /// The end of the block that contains the index or ends there.
     pub block_end: u64,
 }
 
-/// What a sealed chain has left.
+/// The unused end of the last block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tail {
+pub struct UnusedEnd {
     /// The first index.
     pub from: u64,
     /// One past the last.
@@ -69,11 +69,11 @@ pub struct Tail {
 }
 
 impl Chain {
-    /// The chain with another block, without what lies below `next`.
+    /// Returns the chain with another block and without the blocks that end at or below `next`.
     ///
     /// # Errors
     ///
-    /// When the block begins below what was held before.
+    /// When the block begins below a number that was held before.
     pub fn with(
         &self,
         block: &Block,
@@ -85,7 +85,7 @@ impl Chain {
         if block.first < held {
             return Err(WentBack { first: block.first, held });
         }
-        // The last one stays, used up or not: it tells how far this process has come.
+        // The last one stays even if it is used up: it records how far this process has come.
         let used_up = self.0.iter().take_while(|link| link.indexes.end <= next).count();
         let kept = used_up.min(self.0.len().saturating_sub(1));
         let mut links = self.0[kept..].to_vec();
@@ -99,12 +99,12 @@ impl Chain {
         Ok(Self(links))
     }
 
-    /// The next `count` indexes from `next` on.
+    /// Returns the next `count` indexes from `next` on.
     ///
     /// # Errors
     ///
-    /// How many are missing.
-    pub fn take(&self, next: u64, count: u64) -> Result<Taken, u64> {
+    /// The number of indexes that are missing.
+    pub fn take(&self, next: u64, count: u64) -> Result<ClaimedIndexes, u64> {
         let mut missing = count;
         let mut parts = self.ahead(next).map_while(|range| {
             let end = range.end.min(range.start + missing);
@@ -114,35 +114,30 @@ impl Chain {
         let first = parts.next();
         let rest = parts.collect();
         match first {
-            Some(first) if missing == 0 => Ok(Taken { first, rest }),
+            Some(first) if missing == 0 => Ok(ClaimedIndexes { first, rest }),
             _ => Err(missing),
         }
     }
 
-    /// What lies ahead of `next`.
-    pub fn left(&self, next: u64) -> Left {
+    /// Returns how much the chain has from `next` on.
+    pub fn remaining(&self, next: u64) -> Remaining {
         let reached = self.0.iter().rfind(|link| link.indexes.start <= next);
-        Left {
+        Remaining {
             count: self.ahead(next).map(|range| range.end - range.start).sum(),
             block_end: reached.map_or(next, |link| link.indexes.end.max(next)),
         }
     }
 
-    /// The unused end of the last block, which can be given back when no reservation followed.
-    pub fn tail(&self, next: u64) -> Option<Tail> {
+    /// Returns what the last block has from `next` on. It can be given back if no reservation
+    /// followed.
+    pub fn unused_end(&self, next: u64) -> Option<UnusedEnd> {
         let last = self.0.last()?;
         let from = last.indexes.start.max(next);
-        let tail = Tail { from, end: last.indexes.end, token: last.token };
-        Some(tail).filter(|tail| tail.from < tail.end)
+        let unused = UnusedEnd { from, end: last.indexes.end, token: last.token };
+        Some(unused).filter(|unused| unused.from < unused.end)
     }
 
-    /// The whole last block: what must not be given back.
-    pub fn last(&self) -> Option<Tail> {
-        let last = self.0.last()?;
-        Some(Tail { from: last.indexes.start, end: last.indexes.end, token: last.token })
-    }
-
-    /// What lies ahead of `next`, block by block.
+    /// The indexes from `next` on, block by block.
     fn ahead(&self, next: u64) -> impl Iterator<Item = Range<u64>> {
         self.0
             .iter()
@@ -167,12 +162,15 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_follow_each_other_are_one() {
+    fn adjacent_blocks_are_merged() {
         let merged = chain(&[(1, 10), (10, 20), (30, 40)]);
         assert_eq!(merged.0.len(), 2);
-        assert_eq!(merged.take(5, 10), Ok(Taken { first: 5..15, rest: vec![] }));
+        assert_eq!(merged.take(5, 10), Ok(ClaimedIndexes { first: 5..15, rest: vec![] }));
         let across = merged.take(15, 8).expect("enough");
-        assert_eq!(across, Taken { first: 15..20, rest: std::iter::once(30..33).collect() });
+        assert_eq!(
+            across,
+            ClaimedIndexes { first: 15..20, rest: std::iter::once(30..33).collect() }
+        );
         assert_eq!(across.end(), 33);
         assert_eq!(merged.take(20, 1).expect("enough").first, 30..31);
         assert_eq!(merged.take(35, 6), Err(1));
@@ -181,26 +179,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_counts_every_block_and_ends_at_the_one_reached() {
+    fn remaining_counts_every_block_and_ends_at_the_one_reached() {
         let chain = chain(&[(1, 10), (30, 40)]);
-        assert_eq!(chain.left(5), Left { count: 15, block_end: 10 });
-        assert_eq!(chain.left(10), Left { count: 10, block_end: 10 });
-        assert_eq!(chain.left(30), Left { count: 10, block_end: 40 });
-        assert_eq!(chain.left(0), Left { count: 19, block_end: 0 });
-        assert_eq!(Chain::default().left(7), Left { count: 0, block_end: 7 });
+        assert_eq!(chain.remaining(5), Remaining { count: 15, block_end: 10 });
+        assert_eq!(chain.remaining(10), Remaining { count: 10, block_end: 10 });
+        assert_eq!(chain.remaining(30), Remaining { count: 10, block_end: 40 });
+        assert_eq!(chain.remaining(0), Remaining { count: 19, block_end: 0 });
+        assert_eq!(Chain::default().remaining(7), Remaining { count: 0, block_end: 7 });
     }
 
     #[test]
     fn only_the_end_of_the_last_block_can_be_given_back() {
         let chain = chain(&[(1, 10), (30, 40)]);
         let token = Token::from_bits(40);
-        assert_eq!(chain.tail(5), Some(Tail { from: 30, end: 40, token }));
-        assert_eq!(chain.tail(33), Some(Tail { from: 33, end: 40, token }));
-        assert_eq!(chain.tail(40), None);
+        assert_eq!(chain.unused_end(5), Some(UnusedEnd { from: 30, end: 40, token }));
+        assert_eq!(chain.unused_end(33), Some(UnusedEnd { from: 33, end: 40, token }));
+        assert_eq!(chain.unused_end(40), None);
     }
 
     #[test]
-    fn a_store_that_went_back_is_refused() {
+    fn block_below_an_earlier_one_is_refused() {
         let held = chain(&[(1, 10)]);
         let all = Progression::ALL;
         assert_eq!(held.with(&block(9, 20), all, 0), Err(WentBack { first: 9, held: 10 }));
@@ -210,18 +208,18 @@ mod tests {
         assert_eq!(used_up.with(&block(59, 70), all, 60), Err(WentBack { first: 59, held: 60 }));
     }
 
-    /// Somebody who counts by ones reserved between two blocks that touch for us.
+    /// A process that counts by ones reserved between two blocks that are adjacent by index.
     #[test]
-    fn blocks_with_numbers_of_others_between_them_are_not_one() {
+    fn blocks_with_numbers_of_others_between_them_are_not_merged() {
         let tens = SegmentSpec { increment: 10, ..SegmentSpec::default() }.progression();
         let chain = Chain::default();
         let chain = chain.with(&block(5, 25), tens, 0).expect("the first");
         let chain = chain.with(&block(29, 49), tens, 2).expect("ahead");
         assert_eq!(chain.take(1, 4).expect("10, 20, 30, 40").end(), 5);
-        let tail = chain.tail(2).expect("30 and 40");
-        assert_eq!((tens.number(tail.from), tail.token), (30, Token::from_bits(49)));
+        let unused = chain.unused_end(2).expect("30 and 40");
+        assert_eq!((tens.number(unused.from), unused.token), (30, Token::from_bits(49)));
         // A block without a number of ours has nothing to give back.
         let chain = chain.with(&block(51, 55), tens, 2).expect("ahead");
-        assert_eq!(chain.tail(2), None);
+        assert_eq!(chain.unused_end(2), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The next number of one code.
+//! The cursor of one code, which moves through its blocks.
 
 use std::task::Waker;
 
@@ -17,23 +17,23 @@ use crate::core::{
 /// A sealed cursor: no index is ever this large, since numbers are below 2^63.
 const CLOSED: u64 = u64::MAX;
 
-/// Why nothing was claimed.
+/// Why a claim was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// The blocks in hand have so many numbers too few.
+    /// The reserved blocks lack this many numbers.
     Short { missing: u64 },
     /// The cursor was sealed.
     Sealed,
 }
 
-/// The unused end of a sealed code's last reservation.
+/// The unused end of the last reservation of a sealed code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GiveBack {
     /// The first unused number.
     pub(crate) from: u64,
-    /// How many numbers are given back.
+    /// The number of numbers.
     pub(crate) count: u64,
-    /// The token that the reservation wrote: another one means that somebody reserved since.
+    /// The token that the reservation wrote; another token in the store means a later reservation.
     pub(crate) token: Token,
 }
 
@@ -43,23 +43,23 @@ pub(crate) struct SegmentCursor {
     progression: Progression,
     /// The index to hand out next; it only rises, until it is closed.
     next: AtomicU64,
-    /// Claims that end here or before are quick. It never passes the end of the block that the
-    /// cursor has reached, so whoever reads it after the cursor, and then moves the cursor from
-    /// where it stood, takes only what is ours.
+    /// Claims that end here or below take the quick path. It never passes the end of the block that
+    /// the cursor has reached. So a claim that reads it after the cursor, and then moves the cursor
+    /// from where it stood, takes only numbers of this process.
     quick: AtomicU64,
     chain: Slot<Chain>,
-    /// How many numbers were ever in hand, those excepted that a seal took away. Blocks are added
-    /// one at a time.
+    /// How many numbers were ever reserved, without those that a seal took away. The lock makes
+    /// blocks come one at a time.
     given: Mutex<u64>,
-    /// With this many numbers or fewer left, another block is asked for.
+    /// With this many numbers or fewer left, the waker is called.
     low: AtomicU64,
-    /// The largest number of missing numbers since the last call of [`Self::take_missing`].
+    /// How many numbers the largest claim lacked since the last call of [`Self::take_missing`].
     missing: AtomicU64,
     waker: Waker,
 }
 
 impl SegmentCursor {
-    /// A code without a block; `waker` wakes whoever reserves blocks.
+    /// Makes a cursor without a block; `waker` wakes the task that reserves blocks.
     pub(crate) fn new(progression: Progression, waker: Waker) -> Self {
         Self {
             progression,
@@ -81,8 +81,8 @@ impl SegmentCursor {
         }
     }
 
-    /// Claims one number if one is in hand. `seen` is where the cursor was last seen: unless it
-    /// has moved since, it is not read.
+    /// Claims one number if a block has one. `seen` is where this caller last saw the cursor; the
+    /// cursor is read only if it has moved since.
     #[inline]
     pub(crate) fn claim_one(&self, seen: &mut u64) -> Option<Id> {
         let Some(index) = self.take_quickly(*seen, 1) else {
@@ -92,8 +92,8 @@ impl SegmentCursor {
         Some(Id::from_composed(self.progression.number(index)))
     }
 
-    /// The first of `count` indexes, if they end below the quick limit; `next` is where the cursor
-    /// was seen.
+    /// Claims `count` indexes if they end at or below the quick limit, and returns the first. `next`
+    /// is where the cursor was seen.
     #[inline]
     fn take_quickly(&self, mut next: u64, count: u64) -> Option<u64> {
         loop {
@@ -121,7 +121,7 @@ impl SegmentCursor {
             if next == CLOSED {
                 return Err(Denied::Sealed);
             }
-            // After the cursor: a chain that was added to since has all that it had then.
+            // Loaded after the cursor: a later chain still has everything from there on.
             let chain = self.chain.load_full().unwrap_or_default();
             let taken = match chain.take(next, count) {
                 Ok(taken) => taken,
@@ -133,12 +133,12 @@ impl SegmentCursor {
             };
             let end = taken.end();
             if planted(Bug::QuickLimitAhead) {
-                self.quick.fetch_max(chain.left(end).block_end, Ordering::AcqRel);
+                self.quick.fetch_max(chain.remaining(end).block_end, Ordering::AcqRel);
             }
             if self.next.compare_exchange(next, end, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 continue;
             }
-            let left = chain.left(end);
+            let left = chain.remaining(end);
             let low = self.low.load(Ordering::Acquire);
             let quick = match left.count.checked_sub(low).filter(|above| *above > 0) {
                 Some(above) => left.block_end.min(end.saturating_add(above)),
@@ -147,19 +147,19 @@ impl SegmentCursor {
                     left.block_end
                 }
             };
-            // Only after the cursor has reached that block.
+            // Not before the cursor has reached that block.
             self.quick.fetch_max(quick, Ordering::AcqRel);
             return Ok(Numbers::new(self.progression, taken.first, taken.rest));
         }
     }
 
-    /// Adds a block that the store reserved for this process. With `low` numbers or fewer left
-    /// the waker is called.
+    /// Adds a block that the store reserved for this process. The waker is called when `low` numbers
+    /// or fewer are left.
     pub(crate) fn add(&self, block: &Block, low: u64) -> Result<(), WentBack> {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let next = self.next.load(Ordering::Acquire);
         if next == CLOSED {
-            // It hands out nothing any more; the block is lost.
+            // A sealed cursor hands out nothing, so the block is lost.
             return Ok(());
         }
         let chain = self.chain.load_full().unwrap_or_default();
@@ -170,22 +170,23 @@ impl SegmentCursor {
         Ok(())
     }
 
-    /// How many numbers were ever handed out.
+    /// The number of numbers that were ever handed out.
     pub(crate) fn handed_out(&self) -> u64 {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.saturating_sub(self.left())
     }
 
-    /// How many numbers are in hand.
+    /// The number of numbers that are left.
     pub(crate) fn left(&self) -> u64 {
         let next = self.next.load(Ordering::Acquire);
         if next == CLOSED {
             return 0;
         }
-        self.chain.load().as_ref().map_or(0, |chain| chain.left(next).count)
+        self.chain.load().as_ref().map_or(0, |chain| chain.remaining(next).count)
     }
 
-    /// The last of the next `count` numbers, if so many are in hand and nobody else claims before.
+    /// Returns the last of the next `count` numbers, if so many are left. Other claims may take them
+    /// first.
     pub(crate) fn last_of_next(&self, count: u64) -> Option<u64> {
         // A closed cursor is above every block.
         let next = self.next.load(Ordering::Acquire);
@@ -193,7 +194,7 @@ impl SegmentCursor {
         Some(self.progression.number(taken.end() - 1))
     }
 
-    /// How many numbers the largest claim lacked since the last call; 0 if none did.
+    /// Returns how many numbers the largest claim lacked since the last call; 0 if none did.
     pub(crate) fn take_missing(&self) -> u64 {
         self.missing.swap(0, Ordering::AcqRel)
     }
@@ -204,12 +205,12 @@ impl SegmentCursor {
     }
 
     /// Calls the waker.
-    pub(crate) fn ask(&self) {
+    pub(crate) fn wake(&self) {
         self.waker.wake_by_ref();
     }
 
-    /// Closes the cursor for good. Returns what the last reservation has left, and how many
-    /// numbers of earlier ones are lost because others reserved in between.
+    /// Closes the cursor for good. Returns what the last reservation has left, and how many numbers
+    /// of earlier ones are lost because other processes reserved in between.
     pub(crate) fn seal(&self) -> (Option<GiveBack>, u64) {
         let next = if planted(Bug::GivenBackUnsealed) {
             self.next.load(Ordering::Acquire)
@@ -221,144 +222,18 @@ impl SegmentCursor {
         if next == CLOSED {
             return (None, 0);
         }
-        let whole = planted(Bug::GivenBackWhole);
-        let tail = if whole { chain.last() } else { chain.tail(next) };
-        let back = tail.map_or(0, |tail| tail.end - tail.from);
-        let give_back = tail.map(|tail| GiveBack {
-            from: self.progression.number(tail.from),
+        let unused = chain.unused_end(if planted(Bug::GivenBackWhole) { 0 } else { next });
+        let back = unused.map_or(0, |unused| unused.end - unused.from);
+        let give_back = unused.map(|unused| GiveBack {
+            from: self.progression.number(unused.from),
             count: back,
-            token: tail.token,
+            token: unused.token,
         });
-        let left = chain.left(next).count;
+        let left = chain.remaining(next).count;
         *given -= left;
         (give_back, left.saturating_sub(back))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{sync::atomic::AtomicUsize, task::Wake};
-
-    use super::*;
-
-    fn block(first: u64, end: u64) -> Block {
-        Block { first, end, token: Token::from_bits(u128::from(end)) }
-    }
-
-    fn cursor(blocks: &[(u64, u64)]) -> SegmentCursor {
-        let cursor = SegmentCursor::new(Progression::ALL, Waker::noop().clone());
-        for (first, end) in blocks {
-            cursor.add(&block(*first, *end), 2).expect("ascending");
-        }
-        cursor
-    }
-
-    fn claim(cursor: &SegmentCursor, count: u64) -> Result<Vec<u64>, Denied> {
-        cursor.claim(count).map(|numbers| numbers.map(|id| id.get()).collect())
-    }
-
-    #[test]
-    fn claims_cross_blocks_and_always_increase() {
-        let cursor = cursor(&[(1, 5), (10, 13), (20, 30)]);
-        assert_eq!(claim(&cursor, 2), Ok(vec![1, 2]));
-        assert_eq!(claim(&cursor, 1), Ok(vec![3]));
-        assert_eq!(claim(&cursor, 6), Ok(vec![4, 10, 11, 12, 20, 21]));
-        assert_eq!((claim(&cursor, 1), cursor.left()), (Ok(vec![22]), 7));
-        assert_eq!(claim(&cursor, 8), Err(Denied::Short { missing: 1 }));
-        assert_eq!((cursor.take_missing(), cursor.take_missing()), (1, 0));
-        assert_eq!(claim(&cursor, 7), Ok((23..30).collect()));
-        assert_eq!(claim(&cursor, 1), Err(Denied::Short { missing: 1 }));
-        cursor.add(&block(30, 31), 2).expect("ahead");
-        assert_eq!(claim(&cursor, 1), Ok(vec![30]));
-    }
-
-    #[derive(Debug, Default)]
-    struct Bell(AtomicUsize);
-
-    impl Wake for Bell {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    #[test]
-    fn another_block_is_asked_for_when_few_numbers_are_left() {
-        for (count, rings) in [(6, 0), (7, 1), (8, 1)] {
-            let bell = Arc::new(Bell::default());
-            let cursor = SegmentCursor::new(Progression::ALL, Waker::from(Arc::clone(&bell)));
-            cursor.add(&block(1, 10), 2).expect("the first");
-            assert_eq!(claim(&cursor, count), Ok((1..=count).collect()));
-            assert_eq!(bell.0.load(Ordering::SeqCst), rings, "{count}");
-        }
-    }
-
-    #[test]
-    fn another_block_is_due_when_few_are_left_or_a_claim_was_refused() {
-        let few = cursor(&[(1, 10)]);
-        assert!(!few.needs_more());
-        assert_eq!(claim(&few, 7).map(|numbers| numbers.len()), Ok(7));
-        assert!(!few.needs_more(), "two are left");
-        assert_eq!(claim(&few, 1), Ok(vec![8]));
-        assert!(few.needs_more());
-        let refused = cursor(&[(1, 10)]);
-        assert_eq!(claim(&refused, 20), Err(Denied::Short { missing: 11 }));
-        assert!(refused.needs_more());
-    }
-
-    #[test]
-    fn numbers_are_counted_and_foreseen_across_blocks() {
-        let cursor = cursor(&[(1, 5), (10, 13)]);
-        assert_eq!(cursor.last_of_next(1), Some(1));
-        assert_eq!(cursor.last_of_next(5), Some(10));
-        assert_eq!(cursor.last_of_next(8), None);
-        assert_eq!((cursor.handed_out(), cursor.left()), (0, 7));
-        assert_eq!(claim(&cursor, 3), Ok(vec![1, 2, 3]));
-        assert_eq!((cursor.handed_out(), cursor.last_of_next(2)), (3, Some(10)));
-        cursor.seal();
-        assert_eq!((cursor.handed_out(), cursor.last_of_next(1)), (3, None));
-    }
-
-    #[test]
-    fn claims_below_the_quick_limit_take_the_quick_way() {
-        let (cursor, mut seen) = (cursor(&[(1, 10)]), 0);
-        assert_eq!(cursor.take_quickly(0, 1), None);
-        let mut claim = || cursor.claim_one(&mut seen).map(Id::get);
-        assert_eq!((claim(), claim()), (Some(1), Some(2)));
-        assert_eq!(seen, 3);
-        // With two numbers left another block is asked for.
-        assert_eq!(cursor.take_quickly(seen, 6), None);
-        assert_eq!(cursor.take_quickly(seen, 5), Some(3));
-    }
-
-    #[test]
-    fn a_store_that_went_back_gives_nothing() {
-        let cursor = cursor(&[(1, 5)]);
-        assert_eq!(claim(&cursor, 4), Ok(vec![1, 2, 3, 4]));
-        cursor.add(&block(4, 9), 2).expect_err("4 was issued");
-        assert_eq!(claim(&cursor, 1), Err(Denied::Short { missing: 1 }));
-    }
-
-    #[test]
-    fn sealing_tells_what_can_be_given_back_and_what_is_lost() {
-        let cursor = cursor(&[(1, 5), (10, 13)]);
-        assert_eq!(claim(&cursor, 1), Ok(vec![1]));
-        let token = Token::from_bits(13);
-        assert_eq!(cursor.seal(), (Some(GiveBack { from: 10, count: 3, token }), 3));
-        assert_eq!((claim(&cursor, 1), cursor.left()), (Err(Denied::Sealed), 0));
-        assert_eq!(cursor.seal(), (None, 0));
-        cursor.add(&block(20, 30), 2).expect("late");
-        assert_eq!(claim(&cursor, 1), Err(Denied::Sealed));
-    }
-
-    #[test]
-    fn every_second_number_is_handed_out() {
-        let spec = super::super::SegmentSpec { increment: 2, remainder: 1, ..Default::default() };
-        let cursor = SegmentCursor::new(spec.progression(), Waker::noop().clone());
-        cursor.add(&block(1, 9), 0).expect("the first");
-        assert_eq!(claim(&cursor, 3), Ok(vec![1, 3, 5]));
-        cursor.add(&block(9, 13), 0).expect("the next");
-        assert_eq!(claim(&cursor, 2), Ok(vec![7, 9]));
-        let token = Token::from_bits(13);
-        assert_eq!(cursor.seal(), (Some(GiveBack { from: 11, count: 1, token }), 0));
-    }
-}
+mod tests;

@@ -1,15 +1,16 @@
 //! Segment mode: plain increasing numbers from blocks that are reserved ahead.
 //!
-//! A block belongs to one process from its reservation on, so its numbers are handed out without
-//! asking anybody. Blocks wait in a chain; one cursor per code moves through it and only rises.
-//! The scheme is the 'segment' of Meituan's Leaf, with a step that follows the demand.
+//! A block belongs to one process from its reservation on, which hands out its numbers without
+//! asking the store. The blocks form a chain; each code has one cursor, which moves through the
+//! chain and only rises. The scheme is the 'segment' of Meituan's Leaf, with a step that follows
+//! the demand.
 //!
 //! Invariants:
-//! - the cursor moves in one atomic step from where it stands to the end of what was claimed, and
-//!   everything in between is in blocks of this process or is skipped;
+//! - the cursor moves in one atomic step from where it stands to the end of the claim; everything in
+//!   between is in blocks of this process or is skipped;
 //! - the limit of the quick path never passes the end of the block that the cursor has reached;
-//! - a block below one that was held before is refused: the store went back in time;
-//! - what is given back was sealed first, so that nobody can still claim it.
+//! - a block below one that was held before is refused, because the store went back in time;
+//! - the cursor is sealed before numbers are given back, so that no claim can still take them.
 
 #![cfg_attr(
     not(feature = "keeper"),
@@ -26,7 +27,7 @@ mod step;
 
 pub(crate) use self::cursor::{Denied, GiveBack, SegmentCursor};
 pub use self::{
-    chain::{Chain, Left, Tail, Taken, WentBack},
+    chain::{Chain, ClaimedIndexes, Remaining, UnusedEnd, WentBack},
     numbers::Numbers,
     spec::{Block, Progression, SegmentSpec},
     step::StepRule,

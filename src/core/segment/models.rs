@@ -119,24 +119,24 @@ fn a_handle_and_the_seal() {
 
 #[test]
 fn every_number_is_handed_out_once() {
-    explore("claims across blocks", claims_across_blocks);
-    explore("claims and a block", claims_and_a_block_that_is_added);
-    explore("a claim behind others", a_claim_behind_others_in_a_block_that_is_added);
+    explore(None, "claims across blocks", claims_across_blocks);
+    explore(None, "claims and a block", claims_and_a_block_that_is_added);
+    explore(None, "a claim behind others", a_claim_behind_others_in_a_block_that_is_added);
 }
 
 #[test]
 fn nothing_that_is_given_back_is_handed_out() {
-    explore("two claims and the seal of a segment", two_claims_and_the_seal);
-    explore("a handle and the seal of a segment", a_handle_and_the_seal);
+    explore(None, "two claims and the seal of a segment", two_claims_and_the_seal);
+    explore(None, "a handle and the seal of a segment", a_handle_and_the_seal);
 }
 
 #[test]
 fn a_quick_limit_ahead_of_the_cursor_is_found() {
-    must_fail(Bug::QuickLimitAhead, "not ours", claims_across_blocks);
+    must_fail(None, Bug::QuickLimitAhead, "not ours", claims_across_blocks);
 }
 
 #[test]
-fn a_tail_that_is_not_sealed_is_found() {
-    must_fail(Bug::GivenBackUnsealed, "given back", two_claims_and_the_seal);
-    must_fail(Bug::GivenBackUnsealed, "given back", a_handle_and_the_seal);
+fn giving_back_unsealed_is_found() {
+    must_fail(None, Bug::GivenBackUnsealed, "given back", two_claims_and_the_seal);
+    must_fail(None, Bug::GivenBackUnsealed, "given back", a_handle_and_the_seal);
 }

@@ -1,4 +1,4 @@
-//! What a claim of segment mode gives.
+//! The numbers of a claim in segment mode.
 
 use std::{ops::Range, vec};
 
@@ -21,7 +21,7 @@ impl Numbers {
         Self { progression, part, rest: rest.into_iter(), left }
     }
 
-    /// The numbers as evenly spaced ranges, one for each block that they come from.
+    /// Returns the numbers as evenly spaced ranges, one for each block that they come from.
     pub fn ranges(self) -> impl Iterator<Item = IdRange> {
         let progression = self.progression;
         std::iter::once(self.part).chain(self.rest).filter(|part| !part.is_empty()).map(
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_run_on_from_block_to_block() {
+    fn numbers_continue_from_block_to_block() {
         let numbers = Numbers::new(Progression::ALL, 3..5, vec![9..10, 12..14]);
         assert_eq!(numbers.len(), 5);
         let ranges: Vec<_> =

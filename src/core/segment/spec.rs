@@ -1,4 +1,4 @@
-//! What a segment code is, and what a reservation gives.
+//! The settings of a segment code, and the block of a reservation.
 
 use crate::core::{
     id::Id,
@@ -8,8 +8,8 @@ use crate::core::{
 
 /// The numbers `remainder`, `remainder + increment`, `remainder + 2 · increment`, …
 ///
-/// Two stores that share a code without knowing each other take increment 2 and remainders 0 and
-/// 1, as tinyid does.
+/// Two independent stores that share a code take increment 2 and the remainders 0 and 1, as in
+/// tinyid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progression {
     increment: u64,
@@ -20,12 +20,12 @@ impl Progression {
     /// Every number.
     pub const ALL: Self = Self { increment: 1, remainder: 0 };
 
-    /// The number at an index.
+    /// Returns the number at an index.
     pub const fn number(self, index: u64) -> u64 {
         index * self.increment + self.remainder
     }
 
-    /// The index of the first number at or above this one.
+    /// Returns the index of the first number at or above this one.
     pub const fn index_at(self, number: u64) -> u64 {
         number.saturating_sub(self.remainder).div_ceil(self.increment)
     }
@@ -35,16 +35,16 @@ impl Progression {
         self.increment
     }
 
-    /// What every number leaves when it is divided by the increment.
+    /// The remainder of every number when it is divided by the increment.
     pub const fn remainder(self) -> u64 {
         self.remainder
     }
 }
 
-/// A code of segment mode.
+/// The settings of a segment code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentSpec {
-    /// The number that a fresh code begins at or above; 1 by default.
+    /// The lower bound of the first number; 1 by default.
     pub start: u64,
     /// The smallest step, in numbers; 1000 by default.
     pub min_step: u64,
@@ -52,7 +52,7 @@ pub struct SegmentSpec {
     pub max_step: u64,
     /// The difference between neighbours, 1 by default.
     pub increment: u64,
-    /// What every number leaves when it is divided by the increment, 0 by default.
+    /// The remainder of every number when it is divided by the increment, 0 by default.
     pub remainder: u64,
     /// The largest number; [`Self::LARGEST_NUMBER`] by default, 2^53 − 1 for a code that JSON
     /// numbers carry.
@@ -73,46 +73,46 @@ impl Default for SegmentSpec {
 }
 
 impl SegmentSpec {
-    /// 2^63 − 2: stores keep one past the last number as a signed 64-bit integer.
+    /// 2^63 − 2, because stores keep one past the last number as a signed 64-bit integer.
     pub const LARGEST_NUMBER: u64 = Id::MAX.get() - 1;
-    /// The largest step and increment: a block is a small part of what there is.
+    /// The largest step and increment, so that a block is a small part of all numbers.
     pub const LARGEST: u64 = 1 << 32;
 
     /// Checks every setting.
     ///
     /// # Errors
     ///
-    /// Each setting that cannot be used, named without its section.
+    /// All violations at once; their keys have no section.
     pub fn check(&self) -> Result<(), Violations> {
         let mut violations = Vec::new();
-        let mut demand = |fits: bool, key: &str, value: u64, allowed: String| {
+        let mut check = |fits: bool, key: &str, value: u64, allowed: String| {
             if !fits {
                 violations.push(Violation::new(key, value, allowed));
             }
         };
         let range = |low: u64, high: u64| format!("{low} to {high}");
         let in_range = |value: u64| (1..=Self::LARGEST).contains(&value);
-        demand(in_range(self.min_step), "min_step", self.min_step, range(1, Self::LARGEST));
-        demand(
+        check(in_range(self.min_step), "min_step", self.min_step, range(1, Self::LARGEST));
+        check(
             (self.min_step..=Self::LARGEST).contains(&self.max_step),
             "max_step",
             self.max_step,
             format!("{} (min_step) to {}", self.min_step, Self::LARGEST),
         );
-        demand(in_range(self.increment), "increment", self.increment, range(1, Self::LARGEST));
-        demand(
+        check(in_range(self.increment), "increment", self.increment, range(1, Self::LARGEST));
+        check(
             self.remainder < self.increment,
             "remainder",
             self.remainder,
             format!("below {} (increment)", self.increment),
         );
         let largest = Self::LARGEST_NUMBER;
-        demand((1..=largest).contains(&self.max), "max", self.max, range(1, largest));
-        demand(self.start <= self.max, "start", self.start, range(0, self.max));
+        check((1..=largest).contains(&self.max), "max", self.max, range(1, largest));
+        check(self.start <= self.max, "start", self.start, range(0, self.max));
         if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }
     }
 
-    /// Its numbers.
+    /// The numbers of the code.
     pub const fn progression(&self) -> Progression {
         Progression { increment: self.increment, remainder: self.remainder }
     }
@@ -124,13 +124,13 @@ impl SegmentSpec {
     }
 }
 
-/// Numbers that one reservation gave, `first <= number < end`; all that are of the code's
-/// progression belong to the process that reserved them.
+/// The numbers of one reservation, `first <= number < end`. Those of the code's progression belong
+/// to the process that reserved them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it begins.
+    /// The first number.
     pub first: u64,
-    /// One past where it ends.
+    /// One past the last number.
     pub end: u64,
     /// The token that the reservation wrote.
     pub token: Token,

@@ -13,16 +13,15 @@ pub struct StepRule {
     pub target: Duration,
 }
 
-/// A rate is taken over at least this long.
+/// The shortest time that rates are computed over.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl StepRule {
-    /// The step that lasts for the target at the rate of the last block: `used` numbers were
-    /// handed out in `elapsed` since the reservation before, whose step was `last`.
+    /// Returns the step that lasts for the target at the present rate: `used` numbers were handed out
+    /// in `elapsed` since the last reservation, whose step was `last`.
     ///
-    /// A burst widens it at once, by eight at most; idleness narrows it by half at a time.
+    /// The step grows by a factor of at most 8 at a time, and shrinks by at most half.
     pub fn next(self, last: u64, used: u64, elapsed: Duration) -> u64 {
-        // What happens within less says nothing about a rate.
         let elapsed_ms = elapsed.max(SHORTEST).as_millis();
         let wanted = u128::from(used) * self.target.as_millis() / elapsed_ms;
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
@@ -58,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_widens_quickly_and_idleness_narrows_slowly() {
+    fn the_step_grows_up_to_eightfold_and_shrinks_by_at_most_half() {
         assert_eq!(RULE.next(1_000, 1_000, Duration::ZERO), 8_000);
         assert_eq!(RULE.next(1_000, 1, Duration::ZERO), 1_000, "one number is no burst");
         assert_eq!(RULE.next(8_000, 8_000, Duration::from_secs(3_600)), 4_000);

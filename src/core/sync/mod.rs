@@ -1,8 +1,7 @@
-//! The primitives that issuing is built on: std's, or loom's when the models are checked with
-//! `--cfg raindrop_loom`.
+//! The primitives of issuing: std's, or loom's with `--cfg raindrop_loom`, which checks the models.
 //!
-//! [`Arc`] is std's in both: no invariant of issuing rests on when something is dropped, and
-//! loom would explore every order of every reference count.
+//! [`Arc`] is always std's: no invariant depends on when something is dropped, and loom would
+//! explore every order of every reference count.
 
 mod slot;
 
@@ -22,10 +21,12 @@ pub(crate) use loom::sync::{
 
 pub(crate) use self::slot::Slot;
 
-/// What chooses the place of a key in a hash table.
+/// The hash function of tables.
 #[cfg(not(raindrop_loom))]
-pub(crate) type Hashing = std::collections::hash_map::RandomState;
+pub(crate) type HashState = std::collections::hash_map::RandomState;
 
-/// Without randomness: each execution of a model must take the same steps in the same order.
+/// The hash function of tables, without randomness: each execution of a model must take the same
+/// steps.
 #[cfg(raindrop_loom)]
-pub(crate) type Hashing = std::hash::BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
+pub(crate) type HashState =
+    std::hash::BuildHasherDefault<std::collections::hash_map::DefaultHasher>;

@@ -1,4 +1,4 @@
-//! A place for a shared value that is read without a lock and replaced as a whole.
+//! A shared value that is read without a lock and replaced as a whole.
 
 #[cfg(raindrop_loom)]
 pub(crate) use self::explored::Slot;
@@ -19,12 +19,12 @@ mod lock_free {
             Self(ArcSwapOption::empty())
         }
 
-        /// The value, borrowed for a short time.
+        /// Borrows the value for a short time.
         pub(crate) fn load(&self) -> impl Deref<Target = Option<Arc<T>>> {
             self.0.load()
         }
 
-        /// The value, to be kept.
+        /// Returns the value.
         pub(crate) fn load_full(&self) -> Option<Arc<T>> {
             self.0.load_full()
         }
@@ -36,10 +36,10 @@ mod lock_free {
     }
 }
 
-/// The same for loom: the present value is an index, and loom explores which one a reader sees.
+/// The same for loom: an index selects the value, and loom explores which index a reader sees.
 ///
-/// Values that ever stood here are kept in a list that loom does not see, so that looking one up
-/// orders nothing that the lock-free slot would not order.
+/// All values are kept in a list that loom does not see, so that a look-up orders nothing that the
+/// lock-free slot does not order.
 #[cfg(raindrop_loom)]
 mod explored {
     use std::{

@@ -6,7 +6,7 @@ use crate::{
     core::{
         id::Id,
         instant::format_unix_ms,
-        layout::InvalidWords,
+        layout::InvalidCanonical,
         lease::{InvalidRelayout, Row},
     },
     keeper::LayoutError,
@@ -121,7 +121,7 @@ pub enum OperatorError {
     },
     /// The recorded layout cannot be read.
     #[error(transparent)]
-    UnreadableLayout(#[from] InvalidWords),
+    UnreadableLayout(#[from] InvalidCanonical),
     /// The record of a move cannot be read.
     #[error(transparent)]
     UnreadableMove(#[from] InvalidRelayout),

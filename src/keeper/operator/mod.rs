@@ -31,7 +31,8 @@ use crate::{
         clock::Clock,
         layout::Layout,
         lease::{
-            Marks, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token, marks_beyond,
+            HighWaterMarks, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token,
+            marks_beyond,
         },
         planted::{Bug, planted},
     },
@@ -104,7 +105,7 @@ impl Operator {
     async fn add_missing_rows(
         &mut self,
         layout: &Layout,
-        marks: &Marks,
+        marks: &HighWaterMarks,
         record: Token,
         until_ms: i64,
     ) -> Result<bool, StoreError> {
@@ -135,7 +136,7 @@ impl Operator {
     }
 
     /// Returns marks beyond everything that could be leased at this instant.
-    fn marks_beyond(&self, layout: &Layout, at_ms: i64, window: Duration) -> Marks {
+    fn marks_beyond(&self, layout: &Layout, at_ms: i64, window: Duration) -> HighWaterMarks {
         let skew_ms = millis(self.settings.lease.max_clock_skew);
         marks_beyond(layout, at_ms, millis(window), skew_ms)
     }
@@ -149,7 +150,7 @@ impl Operator {
         scope: &Scope,
         row: &Row,
         lane: usize,
-        marks: &Marks,
+        marks: &HighWaterMarks,
     ) -> Result<WriteOutcome, StoreError> {
         let mut tenure: Tenure<()> = Tenure::of(row);
         let keeps_token = planted(Bug::RaiseKeepsToken) && *marks != row.marks;
@@ -222,7 +223,7 @@ impl Operator {
         &mut self,
         layout: &Layout,
         text: Option<&str>,
-        marks: impl Fn(&ListedRow) -> Result<Marks, OperatorError>,
+        marks: impl Fn(&ListedRow) -> Result<HighWaterMarks, OperatorError>,
     ) -> Result<Vec<ListedRow>, OperatorError> {
         let mut written = HashSet::new();
         for _ in 0..ROUNDS {

@@ -35,7 +35,7 @@ impl Operator {
     /// that were raised stay so, and the operation can be repeated.
     pub async fn raise(&mut self, window: Duration) -> Result<RaisedMarks, OperatorError> {
         let KeeperSettings { namespace, layout, .. } = self.settings.clone();
-        let canonical = layout.words();
+        let canonical = layout.canonical();
         let record = self.store.read_record(&namespace).await?;
         match &record {
             Some(record) => LayoutError::check(&namespace, &canonical, &record.words)?,
@@ -72,7 +72,7 @@ impl Operator {
     /// the layout to itself, so that no node creates rows of its own meanwhile.
     async fn begin_beyond(&mut self, tick: u64) -> Result<RaisedMarks, OperatorError> {
         let layout = self.settings.layout.clone();
-        let (canonical, stage) = (layout.words(), RelayoutStage::Converting { tick });
+        let (canonical, stage) = (layout.canonical(), RelayoutStage::Converting { tick });
         let text = Relayout { stage, from: canonical.clone(), to: canonical }.to_string();
         let ours = LayoutRecord::new(text, self.random.fresh_token(), tick);
         let record = self.store.create_record(&self.settings.namespace, &ours).await?;
@@ -88,7 +88,7 @@ impl Operator {
     async fn add_lost_rows(&mut self, window: Duration) -> Result<(), OperatorError> {
         let layout = self.settings.layout.clone();
         for _ in 0..ROUNDS {
-            let record = self.still_recorded(&layout.words()).await?;
+            let record = self.still_recorded(&layout.canonical()).await?;
             let until_ms = self.store_now_ms().await?.saturating_add(millis(DECISION_VALID_FOR));
             let marks = self.marks_beyond(&layout, until_ms, window);
             if self.add_missing_rows(&layout, &marks, record.token, until_ms).await? {
@@ -103,7 +103,7 @@ impl Operator {
         &mut self,
         change: impl Fn(&mut LayoutRecord),
     ) -> Result<(), OperatorError> {
-        let canonical = self.settings.layout.words();
+        let canonical = self.settings.layout.canonical();
         for _ in 0..ROUNDS {
             let record = self.still_recorded(&canonical).await?;
             match self.write_record(&record, &change).await {

@@ -20,7 +20,7 @@ use crate::{
         id::Id,
         layout::Layout,
         lease::{
-            InvalidRelayout, Marks, Recorded, Relayout, RelayoutStage, RelayoutVerdict,
+            HighWaterMarks, InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict,
             judge_relayout, largest_id_allowed,
         },
         planted::{Bug, planted},
@@ -69,14 +69,14 @@ impl Operator {
     /// the operation.
     pub async fn relayout(&mut self) -> Result<RelayoutOutcome, OperatorError> {
         let namespace = self.settings.namespace.clone();
-        let to = self.settings.layout.words();
+        let to = self.settings.layout.canonical();
         let record = self.store.read_record(&namespace).await?;
         let record = record.ok_or(OperatorError::NoRecord { namespace })?;
         let from = match Recorded::read(&record.words)? {
             Recorded::Settled(from) if from == to => return Ok(RelayoutOutcome::NothingToDo),
             Recorded::Settled(from) => {
                 // Refused before anything is touched, if it can be.
-                let old = Layout::from_words(&from)?;
+                let old = Layout::from_canonical(&from)?;
                 let rows = self.rows_of(&old).await?;
                 self.judge(&old, &record.complete, &rows).await?;
                 from
@@ -86,7 +86,7 @@ impl Operator {
                     self.write_record(&record, |record| record.words = to.clone()).await?;
                     return Ok(RelayoutOutcome::Reverted { to: other });
                 }
-                // Marks are still the old layout's: any layout may be moved to.
+                // HighWaterMarks are still the old layout's: any layout may be moved to.
                 from
             }
             Recorded::Moving(Relayout { to: other, .. }) if other != to => {
@@ -107,7 +107,7 @@ impl Operator {
                 return Ok(RelayoutOutcome::Moved(moved));
             }
         };
-        let old = Layout::from_words(&from)?;
+        let old = Layout::from_canonical(&from)?;
         let text = |stage| Relayout { stage, from: from.clone(), to: to.clone() }.to_string();
         let fencing = text(RelayoutStage::Fencing);
         let record = self.write_record(&record, |record| record.words = fencing.clone()).await?;
@@ -120,7 +120,7 @@ impl Operator {
             match self.judge(&old, &record.complete, &rows).await {
                 Ok(judged) => judged,
                 Err(refused) => {
-                    // Marks rose meanwhile. Rows were freed; nothing else has changed.
+                    // HighWaterMarks rose meanwhile. Rows were freed; nothing else has changed.
                     self.write_record(&record, |record| record.words = from.clone()).await?;
                     return Err(refused);
                 }
@@ -141,7 +141,8 @@ impl Operator {
     ) -> Result<(Option<Id>, u64, Id), OperatorError> {
         let now_ms = self.store_now_ms().await?;
         rows.iter().try_for_each(|listed| check_lanes(old, listed))?;
-        let mut marks: Vec<Marks> = rows.iter().map(|listed| listed.row.marks.clone()).collect();
+        let mut marks: Vec<HighWaterMarks> =
+            rows.iter().map(|listed| listed.row.marks.clone()).collect();
         let is_missing_some = |key: &String| {
             let there = rows.iter().filter(|listed| listed.reserved_key == *key).count();
             complete.contains(key) && (there as u64) <= old.largest_worker()
@@ -173,7 +174,7 @@ impl Operator {
         tick: u64,
     ) -> Result<(), OperatorError> {
         let new = self.settings.layout.clone();
-        let marks = Marks::all_at(new.first_position(tick), new.lanes());
+        let marks = HighWaterMarks::all_at(new.first_position(tick), new.lanes());
         for _ in 0..ROUNDS {
             // From here on no node can add a row with other marks: these hold as long as the move.
             let is_filled = self.add_missing_rows(&new, &marks, record.token, i64::MAX).await?;
@@ -190,7 +191,7 @@ impl Operator {
             rows.retain(|listed| listed.row.marks != marks);
             if rows.is_empty() {
                 self.write_record(&record, |record| {
-                    record.words = new.words();
+                    record.words = new.canonical();
                     record.complete = new.reserved_keys();
                     (record.since_tick, record.first_tick) = (tick, tick);
                 })

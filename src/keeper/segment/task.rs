@@ -73,7 +73,7 @@ impl Task {
         }
         // Every code gets its first block before it is asked for.
         for code in self.namespaces.iter().flat_map(|codes| codes.all()) {
-            code.cursor.ask();
+            code.cursor.wake();
         }
         loop {
             tokio::select! {
@@ -203,13 +203,13 @@ async fn serve(code: Arc<Code>) {
         // A node that is not ready gets no requests, so no claim asks again.
         sleep(LONGEST_PAUSE).await;
         code.leave_queue();
-        code.cursor.ask();
+        code.cursor.wake();
         return;
     }
     code.leave_queue();
     // Claims that asked while the block was on its way were not queued.
     if code.reason.borrow().is_none() && code.cursor.needs_more() {
-        code.cursor.ask();
+        code.cursor.wake();
     }
 }
 

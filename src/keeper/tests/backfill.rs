@@ -271,7 +271,7 @@ async fn record_without_first_tick_closes_past_ticks() {
     let world = yitter();
     let settings = world.settings();
     // As migration 0003, or a node of the earlier version, leaves it.
-    let mut record = LayoutRecord::new(settings.layout.words(), Token::UNUSED, 0);
+    let mut record = LayoutRecord::new(settings.layout.canonical(), Token::UNUSED, 0);
     record.complete = vec![settings.layout.reserved_key()];
     world.store.create_record("default", &record).await.expect("up");
     let ids = backfill(&world, settings).ids("order", 1, NOW - 86_400_000).await;

@@ -172,7 +172,7 @@ impl Scene {
         let clock = Arc::new(ManualClock::new(NOW));
         let script = Arc::new(Mutex::new(Script { given, ..Script::default() }));
         let (task, issuer) = Self::node(&store, &settings, &clock, 1);
-        let recorded = settings.layout.words();
+        let recorded = settings.layout.canonical();
         let (rival, grants, issued) = (None, Vec::new(), HashSet::new());
         Self {
             store,

@@ -7,7 +7,7 @@ use crate::{
     core::{
         issue::ClaimError,
         layout::{LayoutSpec, TimeUnit},
-        lease::{Marks, RowExpiry, RowWrite, Token},
+        lease::{HighWaterMarks, RowExpiry, RowWrite, Token},
     },
     keeper::{
         IssueError, KeeperError, LayoutError, LeaseOperation, LeaseOutcome, UnavailableReason,
@@ -195,7 +195,7 @@ async fn nodes_with_separate_ranges_lease_at_once() {
 async fn rows_added_later_begin_beyond_every_lease() {
     let world = World::new(milliseconds());
     let layout = world.settings().layout;
-    let words = layout.words();
+    let words = layout.canonical();
     // A record that says all rows were there, and no rows.
     world.record("default", &words, &["0/0"]).await;
     let node = world.start(world.settings());
@@ -216,8 +216,8 @@ async fn retry_after_is_at_most_an_hour() {
     let layout = &settings.layout;
     let mark = layout.first_position(layout.tick_clamped(4_070_908_800_000));
     let scope = crate::store::Scope::new("default", layout, 1, 1);
-    let marks = crate::core::lease::Marks::all_at(mark, 2);
-    world.record("default", &layout.words(), &[]).await;
+    let marks = crate::core::lease::HighWaterMarks::all_at(mark, 2);
+    world.record("default", &layout.canonical(), &[]).await;
     let token = crate::core::lease::Token::from_bits;
     let (tokens, until_ms) = (vec![token(2)], i64::MAX);
     let new = crate::store::NewRows { marks, tokens, record: token(1), until_ms };
@@ -336,9 +336,9 @@ async fn handle_waits_for_a_lease_and_ends_with_it() {
 async fn row_with_other_lanes_is_skipped() {
     let world = World::new(milliseconds());
     let layout = world.settings().layout;
-    world.record("default", &layout.words(), &[]).await;
+    world.record("default", &layout.canonical(), &[]).await;
     let new = NewRows {
-        marks: Marks::all_at(0, 1),
+        marks: HighWaterMarks::all_at(0, 1),
         tokens: vec![Token::from_bits(2)],
         record: Token::from_bits(1),
         until_ms: NOW + 1_000,

@@ -128,7 +128,7 @@ async fn raise_fills_an_empty_store_beyond_every_lease() {
     let world = world();
     let raised = world.operator(world.settings()).raise(WINDOW).await.expect("up");
     assert_eq!(raised.rows, 8);
-    assert_eq!(words(&world).await, world.settings().layout.words());
+    assert_eq!(words(&world).await, world.settings().layout.canonical());
     let node = world.start(world.settings());
     world.pass(second(300)).await;
     assert!(node.status().lease.is_none(), "nothing is due yet");
@@ -167,7 +167,7 @@ async fn relayout_succeeds_under_a_live_node() {
     };
     assert!(moved.largest_old.expect("marks") < moved.smallest_new && !moved.resumed);
     let record = world.store.read_record("default").await.expect("up").expect("a record");
-    assert_eq!((record.words, record.complete), (settings.layout.words(), vec!["0/0".into()]));
+    assert_eq!((record.words, record.complete), (settings.layout.canonical(), vec!["0/0".into()]));
     assert_eq!(operator.relayout().await.expect("up"), RelayoutOutcome::NothingToDo);
 
     let new = world.start(settings);
@@ -254,7 +254,7 @@ async fn interrupted_relayout_keeps_nodes_out_until_finished() {
             assert!(matches!(taken_back, Err(OperatorError::Layout(LayoutError::Moving { .. }))));
         } else {
             assert!(matches!(taken_back, Ok(RelayoutOutcome::Reverted { .. })));
-            assert_eq!(words(&world).await, world.settings().layout.words());
+            assert_eq!(words(&world).await, world.settings().layout.canonical());
         }
     }
     let Ok(RelayoutOutcome::Moved(moved)) = world.operator(settings.clone()).relayout().await

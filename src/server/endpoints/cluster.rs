@@ -65,7 +65,7 @@ fn cluster(call: Call<'_>) -> Waiting<'_> {
             let layout = issuer.layout();
             let namespace = Namespace {
                 node: NamespaceHealth::of(issuer, draining),
-                layout: layout.map(Layout::words),
+                layout: layout.map(Layout::canonical),
                 workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
             };
             (issuer.namespace(), namespace)

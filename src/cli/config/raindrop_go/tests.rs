@@ -92,7 +92,7 @@ listen = "127.0.0.1:8081"
     let config = loaded(&converted);
     let keeper = config.keeper("default").expect("it always exists");
     assert_eq!(
-        keeper.layout.words(),
+        keeper.layout.canonical(),
         "unit=second epoch=2023-02-28T16:00:00Z timestamp=31 data_center=0 worker=4 rollback=1 \
          sequence=26 reserved=1 min_sequence=0 max_sequence=67108863"
     );
@@ -112,7 +112,7 @@ fn go_names_toml_and_missing_fields_are_read_as_go_would() {
     let config = loaded(&converted);
     let keeper = config.keeper("default").expect("it always exists");
     assert_eq!(
-        keeper.layout.words(),
+        keeper.layout.canonical(),
         "unit=millisecond epoch=2022-12-31T16:00:00Z timestamp=41 data_center=0 worker=9 \
          rollback=1 sequence=12 reserved=0 min_sequence=0 max_sequence=4095"
     );

@@ -1,18 +1,18 @@
-//! Decimal texts from a table of four digits at a time.
+//! Decimal texts, four digits at a time from a table.
 //!
-//! Converting a number costs a division and a look-up for every few digits. IDs that follow each
-//! other share all but their last digits, so a range of them is one text, repeated, of which only
-//! these last digits are then written.
+//! Converting a number costs a division and a look-up for every few digits. Neighbouring IDs differ
+//! only in their last digits, so a range is written as one text, repeated, and the last digits are
+//! then replaced.
 
 #[cfg(test)]
 mod tests;
 
 use crate::core::{id::Id, issue::IdRange};
 
-/// The numbers of four digits, with leading zeros.
+/// The numbers below 10 000 as four digits each.
 static FOUR_DIGITS: [[u8; 4]; 10_000] = four_digits();
 
-/// How many numbers four digits make.
+/// The number of numbers of four digits.
 const GROUP: u64 = FOUR_DIGITS.len() as u64;
 
 #[expect(clippy::cast_possible_truncation, reason = "a digit is below 10")]
@@ -36,7 +36,7 @@ fn last_four(number: u64) -> [u8; 4] {
     FOUR_DIGITS[index]
 }
 
-/// Appends an ID in decimal, as its `Display` writes it.
+/// Appends an ID in decimal, like its `Display`.
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ pub fn write_decimal(buffer: &mut Vec<u8>, id: Id) {
     if number < SIXTEEN_DIGITS {
         return write_groups(buffer, number);
     }
-    // Most IDs have 17 to 19 digits. Halves do not wait for each other's divisions.
+    // Most IDs have 17 to 19 digits. The divisions of the two halves run in parallel.
     let low = number % SIXTEEN_DIGITS;
     let (high, low) = (low / EIGHT_DIGITS, low % EIGHT_DIGITS);
     let groups = [high / GROUP, high, low / GROUP, low].map(last_four);
@@ -93,8 +93,8 @@ fn write_leading(buffer: &mut Vec<u8>, number: u64) {
 /// assert_eq!(body, br#""order-9998","order-9999","order-10000","order-10001","#);
 /// ```
 pub fn write_decimal_range(buffer: &mut Vec<u8>, range: &IdRange, before: &str, after: &str) {
-    // So that a hundred IDs or more have equal leading digits, up to a step of a million. Beyond
-    // 100 million, which no layout comes near, each ID is converted.
+    // So a hundred IDs or more share their leading digits, up to a step of a million. Above 100
+    // million, which no layout comes near, each ID is converted.
     if range.step <= 100 {
         write_parts::<1>(buffer, range, before, after);
     } else {
@@ -102,7 +102,7 @@ pub fn write_decimal_range(buffer: &mut Vec<u8>, range: &IdRange, before: &str, 
     }
 }
 
-/// Appends a range in parts, whose IDs differ only in the last `GROUPS` groups of four digits.
+/// Appends a range in parts whose IDs differ only in the last `GROUPS` groups of four digits.
 fn write_parts<const GROUPS: u32>(
     buffer: &mut Vec<u8>,
     range: &IdRange,
@@ -120,7 +120,7 @@ fn write_parts<const GROUPS: u32>(
         buffer.extend_from_slice(after.as_bytes());
         written += 1;
         if number < span {
-            // Without leading digits, the next one may have more of them.
+            // The next one may have more digits.
             continue;
         }
         let length = buffer.len() - start;
@@ -138,12 +138,12 @@ fn write_parts<const GROUPS: u32>(
     }
 }
 
-/// Writes four digits at the start and after every `length` bytes: of `low` and those after it.
+/// Writes `low` and the numbers after it as four digits each, at the start of every `length` bytes.
 fn write_consecutive(texts: &mut [u8], length: usize, low: u64) {
     let low = usize::try_from(low).expect("below 10 000");
     let (fours, rest) = texts.split_at_mut(texts.len() - texts.len() % (4 * length));
     let (numbers, last_numbers) = FOUR_DIGITS[low..].split_at(fours.len() / length);
-    // Four at a time, so that each is hardly more than one load and one store.
+    // Four at a time, so that each costs little more than a load and a store.
     for (texts, numbers) in fours.chunks_exact_mut(4 * length).zip(numbers.as_chunks::<4>().0) {
         for (index, digits) in numbers.iter().enumerate() {
             texts[index * length..][..4].copy_from_slice(digits);
@@ -154,7 +154,7 @@ fn write_consecutive(texts: &mut [u8], length: usize, low: u64) {
     }
 }
 
-/// Writes `GROUPS` groups of four digits as above: of `low`, and `step` more each time.
+/// Writes `low` and each `step` after it as `GROUPS` groups of four digits in the same way.
 fn write_spaced<const GROUPS: u32>(texts: &mut [u8], length: usize, low: u64, step: u64) {
     let mut next = low;
     for text in texts.chunks_mut(length) {
@@ -167,13 +167,13 @@ fn write_spaced<const GROUPS: u32>(texts: &mut [u8], length: usize, low: u64, st
     }
 }
 
-/// Appends what the buffer has from `start` on so many times more.
+/// Appends the end of the buffer, from `start` on, this many times.
 fn repeat(buffer: &mut Vec<u8>, start: usize, times: u64) {
     let times = usize::try_from(times).expect("fits in memory");
     let mut missing = (buffer.len() - start).saturating_mul(times);
     buffer.reserve(missing);
     while missing > 0 {
-        // Each copy doubles what there is.
+        // Each copy doubles the text.
         let copied = missing.min(buffer.len() - start);
         buffer.extend_from_within(start..start + copied);
         missing -= copied;

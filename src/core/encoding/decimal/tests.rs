@@ -52,7 +52,7 @@ fn one_id_is_written_as_it_displays() {
 }
 
 #[test]
-fn ranges_run_over_every_change_of_width_and_up_to_the_last_id() {
+fn ranges_cross_every_change_of_width_up_to_the_last_id() {
     for edge in edges() {
         for step in STEPS {
             for before_edge in [1, 2, 150] {
@@ -99,8 +99,8 @@ fn runs_of_every_preset_over_a_tick_boundary() {
             write_decimal_range(&mut written, &range, "\"", "\",");
             ranges += 1;
         }
-        assert_eq!(String::from_utf8_lossy(&written), expected, "{}", layout.words());
-        assert_eq!(ranges, 2, "{}", layout.words());
+        assert_eq!(String::from_utf8_lossy(&written), expected, "{}", layout.canonical());
+        assert_eq!(ranges, 2, "{}", layout.canonical());
     }
 }
 

@@ -85,7 +85,7 @@ fn codes_have_cursors_of_their_own_unless_they_share_one() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_named() {
+fn invalid_codes_and_counts_are_refused() {
     let allow = IssueSettings {
         codes_allow: Some(["order".to_owned()].into()),
         ..IssueSettings::default()
@@ -114,7 +114,7 @@ fn a_small_step_back_is_held_and_reported_once() {
 }
 
 #[test]
-fn a_forward_jump_that_the_limit_stopped_does_no_harm() {
+fn forward_jump_beyond_the_limit_leaves_no_trace() {
     let settings = IssueSettings { sequence_spread_bits: 0, ..IssueSettings::default() };
     let bench = Bench::new(TimeUnit::Millisecond, settings);
     let layout = bench.generator.layout();
@@ -130,7 +130,7 @@ fn a_forward_jump_that_the_limit_stopped_does_no_harm() {
 }
 
 #[test]
-fn beyond_hold_issuing_rides_on_within_hold_and_is_then_refused() {
+fn beyond_hold_claims_continue_within_hold_and_are_then_refused() {
     let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
     let grant = bench.lease(0, 0, u64::MAX);
     bench.ids("order", 1);
@@ -152,7 +152,7 @@ fn beyond_hold_issuing_rides_on_within_hold_and_is_then_refused() {
 }
 
 #[test]
-fn a_sealed_grant_gives_nothing_and_tells_where_it_stopped() {
+fn sealed_grant_refuses_claims_and_returns_its_end() {
     let bench = Bench::new(TimeUnit::Second, IssueSettings::default());
     let grant = bench.lease(0, 100, u64::MAX);
     let first = bench.generator.layout().first_position(bench.generator.layout().tick_clamped(NOW));
@@ -197,7 +197,7 @@ fn too_many_codes_are_refused_until_the_tick_is_over() {
 }
 
 #[test]
-fn a_clock_outside_the_timestamp_is_named() {
+fn clock_outside_the_timestamp_is_refused() {
     let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
     bench.clock.set(0);
     let refused = bench.generator.claim("order", 1).expect_err("before the epoch").to_string();
@@ -271,7 +271,7 @@ impl Clock for SleepyClock {
 }
 
 #[test]
-fn a_thread_that_slept_after_reading_the_clock_is_not_refused() {
+fn stale_reading_of_the_clock_is_taken_again() {
     let settings = IssueSettings { max_wait: Duration::ZERO, ..IssueSettings::default() };
     let clock = Arc::new(SleepyClock(ManualClock::new(NOW), AtomicBool::new(true)));
     let layout = layout(TimeUnit::Millisecond);

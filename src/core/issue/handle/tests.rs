@@ -44,9 +44,9 @@ impl Clock for LaggingClock {
 }
 
 #[derive(Debug, Default)]
-struct Bell(AtomicUsize);
+struct WakeCounter(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -54,7 +54,7 @@ impl Wake for Bell {
 
 struct Bench {
     clock: Arc<LaggingClock>,
-    bell: Arc<Bell>,
+    wake_ups: Arc<WakeCounter>,
     generator: Generator,
 }
 
@@ -64,13 +64,13 @@ impl Bench {
         let clock = LaggingClock { now: ManualClock::new(NOW), recent: Recent::new(NOW) };
         let clock = Arc::new(clock);
         let generator = Generator::without_lease(layout, settings, clock.clone());
-        let bench = Self { clock, bell: Arc::default(), generator };
+        let bench = Self { clock, wake_ups: Arc::default(), generator };
         bench.lease(0, bench.present() + 100 * PER_TICK);
         bench
     }
 
     fn lease(&self, lane: u64, limit: u64) -> Arc<Grant> {
-        let waker = Waker::from(Arc::clone(&self.bell));
+        let waker = Waker::from(Arc::clone(&self.wake_ups));
         let codes_max = self.generator.settings().codes_max;
         let grant = Grant::new(self.generator.layout(), 7, lane, 0, codes_max, waker);
         let grant = Arc::new(grant.expect("fits"));
@@ -124,7 +124,7 @@ fn handles_and_names_draw_from_one_cursor() {
 }
 
 #[test]
-fn the_quick_way_gives_what_the_name_gives() {
+fn quick_path_issues_what_claims_by_name_issue() {
     for spread in [0, 3] {
         let settings = IssueSettings { sequence_spread_bits: spread, ..IssueSettings::default() };
         let (quick, named) = (Bench::new(settings.clone()), Bench::new(settings));
@@ -141,7 +141,7 @@ fn the_quick_way_gives_what_the_name_gives() {
 }
 
 #[test]
-fn claims_after_the_first_take_the_quick_way() {
+fn claims_after_the_first_take_the_quick_path() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
     assert_eq!(handle.take_quickly(), None);
@@ -150,7 +150,7 @@ fn claims_after_the_first_take_the_quick_way() {
 }
 
 #[test]
-fn an_old_reading_refuses_and_delays_nothing() {
+fn old_recent_reading_refuses_and_delays_nothing() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
     for _ in 0..PER_TICK {
@@ -166,7 +166,7 @@ fn an_old_reading_refuses_and_delays_nothing() {
 }
 
 #[test]
-fn an_old_reading_is_no_clock_that_went_back() {
+fn old_recent_reading_is_not_a_rollback() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
     let mut other = bench.generator.handle("other").expect("valid");
@@ -186,7 +186,7 @@ fn the_limit_is_not_passed_and_the_keeper_is_woken_half_way() {
     let mut handle = bench.handle();
     for taken in 1..=10 {
         handle.try_next_id().expect("room");
-        assert_eq!(bench.bell.0.load(Ordering::SeqCst), usize::from(taken > 5), "{taken}");
+        assert_eq!(bench.wake_ups.0.load(Ordering::SeqCst), usize::from(taken > 5), "{taken}");
     }
     assert_eq!(handle.try_next_id(), Err(ClaimError::LimitReached));
     grant.raise_limit(bench.present() + 20, bench.present());
@@ -199,12 +199,12 @@ fn claims_by_name_wake_the_keeper_half_way() {
     bench.lease(0, bench.present() + 10);
     for taken in 1..=10 {
         bench.generator.claim("order", 1).expect("room");
-        assert_eq!(bench.bell.0.load(Ordering::SeqCst), usize::from(taken > 5), "{taken}");
+        assert_eq!(bench.wake_ups.0.load(Ordering::SeqCst), usize::from(taken > 5), "{taken}");
     }
 }
 
 #[test]
-fn a_handle_follows_the_grant_and_finds_none() {
+fn handle_follows_the_grant_until_there_is_none() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
     let lane = |id| bench.generator.layout().decompose(id).lane;
@@ -235,7 +235,7 @@ fn handle_of_an_evicted_code_finds_its_code_again() {
 }
 
 #[test]
-fn a_clock_that_went_back_is_seen() {
+fn clock_that_went_back_is_noticed() {
     let bench = Bench::new(IssueSettings::default());
     let mut handle = bench.handle();
     handle.try_next_id().expect("room");
@@ -244,7 +244,7 @@ fn a_clock_that_went_back_is_seen() {
     // The present tick has room, so it is issued from, but the keeper hears of it.
     assert!(handle.try_next_id().is_ok());
     assert!(bench.generator.grant().expect("leased").is_rolled_back());
-    assert_eq!(bench.bell.0.load(Ordering::SeqCst), 1);
+    assert_eq!(bench.wake_ups.0.load(Ordering::SeqCst), 1);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn bad_codes_and_counts_are_refused() {
 }
 
 #[test]
-fn blocks_are_thrown_away_when_they_are_old() {
+fn old_blocks_are_discarded() {
     let bench = Bench::new(IssueSettings::default());
     let mut blocks = bench.handle().into_blocks(100).with_max_age(Duration::from_millis(2));
     let mut ids: Vec<Id> = (0..50).map(|_| blocks.next_id().expect("room")).collect();
@@ -272,7 +272,7 @@ fn blocks_are_thrown_away_when_they_are_old() {
 }
 
 #[test]
-fn blocks_reach_over_ticks_and_tell_when_there_are_none() {
+fn blocks_span_ticks_and_report_exhaustion() {
     let settings =
         IssueSettings { borrow_ahead: Duration::from_millis(1), ..IssueSettings::default() };
     let bench = Bench::new(settings);

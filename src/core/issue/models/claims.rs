@@ -6,7 +6,7 @@ use super::world::{World, assert_distinct, explore};
 
 #[test]
 fn two_threads_never_claim_one_position() {
-    explore("claims on one code", || {
+    explore(None, "claims on one code", || {
         let world = World::new(8);
         let other = {
             let world = world.clone();

@@ -2,7 +2,7 @@
 
 use loom::thread;
 
-use super::world::{World, assert_distinct, explore_with_preemptions, must_fail_with_preemptions};
+use super::world::{World, assert_distinct, explore, must_fail};
 use crate::core::planted::Bug;
 
 /// An eviction walks over the whole table, so that bounding the preemptions is what makes an end
@@ -73,26 +73,21 @@ fn two_codes() {
 
 #[test]
 fn an_evicted_code_never_repeats_a_position() {
-    explore_with_preemptions(PREEMPTIONS, "a stale reader of an evicted code", stale_reader);
-    explore_with_preemptions(PREEMPTIONS, "eviction in a table of two codes", two_codes);
+    explore(Some(PREEMPTIONS), "a stale reader of an evicted code", stale_reader);
+    explore(Some(PREEMPTIONS), "eviction in a table of two codes", two_codes);
 }
 
 #[test]
 fn an_evicted_code_with_two_readers_never_repeats_a_position() {
-    explore_with_preemptions(PREEMPTIONS - 1, "two readers of an evicted code", two_readers);
+    explore(Some(PREEMPTIONS - 1), "two readers of an evicted code", two_readers);
 }
 
 #[test]
 fn a_new_cursor_at_the_clock_is_found() {
-    must_fail_with_preemptions(PREEMPTIONS, Bug::CursorAtClock, "issued twice", stale_reader);
+    must_fail(Some(PREEMPTIONS), Bug::CursorAtClock, "issued twice", stale_reader);
 }
 
 #[test]
 fn eviction_without_the_floor_is_found() {
-    must_fail_with_preemptions(
-        PREEMPTIONS,
-        Bug::EvictionWithoutFloor,
-        "issued twice",
-        stale_reader,
-    );
+    must_fail(Some(PREEMPTIONS), Bug::EvictionWithoutFloor, "issued twice", stale_reader);
 }

@@ -2,10 +2,7 @@
 
 use loom::thread;
 
-use super::world::{
-    POSITIONS_PER_TICK, World, WorldHandle, assert_distinct, explore, explore_with_preemptions,
-    must_fail, must_fail_with_preemptions,
-};
+use super::world::{POSITIONS_PER_TICK, World, WorldHandle, assert_distinct, explore, must_fail};
 use crate::core::id::Id;
 use crate::core::planted::Bug;
 
@@ -76,14 +73,14 @@ fn handles_and_limit() {
     let mut two = one.clone();
     let other = thread::spawn(move || take(&mut two, 2));
     let mut limit = start + 2;
-    if world.take_bell() {
+    if world.take_wake_up() {
         limit = start + 3;
         grant.raise_limit(limit, start);
     }
     ids.extend(take(&mut one, 1));
     ids.extend(other.join().expect("no panic"));
     assert!(world.end(&ids) <= limit, "claimed above the limit");
-    assert!(limit > start + 2 || world.end(&ids) <= start + 1 || world.take_bell(), "not woken");
+    assert!(limit > start + 2 || world.end(&ids) <= start + 1 || world.take_wake_up(), "not woken");
     assert_distinct(&ids);
 }
 
@@ -112,21 +109,21 @@ fn handle_and_swap() {
 
 #[test]
 fn handles_of_one_code_never_take_one_position() {
-    explore("handles of one code", two_handles);
+    explore(None, "handles of one code", two_handles);
 }
 
 #[test]
 fn handles_stay_below_a_sealed_mark() {
-    explore("a handle against sealing", handle_and_seal);
-    must_fail(Bug::LoweredUnsealed, "below a claimed", handle_and_seal);
-    must_fail(Bug::LoweredToLastClaimed, "below a claimed", handle_and_seal);
+    explore(None, "a handle against sealing", handle_and_seal);
+    must_fail(None, Bug::LoweredUnsealed, "below a claimed", handle_and_seal);
+    must_fail(None, Bug::LoweredToLastClaimed, "below a claimed", handle_and_seal);
 }
 
 #[test]
 fn a_handle_of_an_evicted_code_repeats_nothing() {
-    explore_with_preemptions(PREEMPTIONS, "a handle of an evicted code", handle_of_an_evicted_code);
-    must_fail_with_preemptions(
-        PREEMPTIONS,
+    explore(Some(PREEMPTIONS), "a handle of an evicted code", handle_of_an_evicted_code);
+    must_fail(
+        Some(PREEMPTIONS),
         Bug::EvictionWithoutFloor,
         "issued twice",
         handle_of_an_evicted_code,
@@ -135,11 +132,11 @@ fn a_handle_of_an_evicted_code_repeats_nothing() {
 
 #[test]
 fn handles_stay_below_the_limit_and_wake_the_keeper() {
-    explore("handles against the limit", handles_and_limit);
-    must_fail(Bug::LimitIgnored, "above the limit", handles_and_limit);
+    explore(None, "handles against the limit", handles_and_limit);
+    must_fail(None, Bug::LimitIgnored, "above the limit", handles_and_limit);
 }
 
 #[test]
 fn a_handle_follows_a_change_of_lane() {
-    explore("a handle against a grant swap", handle_and_swap);
+    explore(None, "a handle against a grant swap", handle_and_swap);
 }

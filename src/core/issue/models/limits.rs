@@ -7,7 +7,7 @@ use crate::core::issue::ClaimError;
 use crate::core::planted::Bug;
 
 /// Two positions are leased and four are asked for. The keeper raises the limit by one position
-/// when it is woken, and sees the bell once more at the end, as it does when it goes to sleep.
+/// when it is woken, and looks at the wake-up once more at the end, as it does when it goes to sleep.
 fn claims_and_renewal() {
     let world = World::without_lease(8);
     let start = world.present();
@@ -19,7 +19,7 @@ fn claims_and_renewal() {
     let threads = [spawn(), spawn()];
     let mut limit = start + 2;
     let mut seen = 0;
-    if world.take_bell() {
+    if world.take_wake_up() {
         seen = grant.take_refused();
         limit = start + 3;
         grant.raise_limit(limit, start);
@@ -30,7 +30,7 @@ fn claims_and_renewal() {
     assert!(world.end(&ids) <= limit, "claimed above the limit");
     assert_distinct(&ids);
     if refused {
-        let woken = world.take_bell();
+        let woken = world.take_wake_up();
         let left = grant.take_refused();
         assert!(seen >= 2 || (woken && left >= 2), "a refused claim left no wake-up");
     }
@@ -38,10 +38,10 @@ fn claims_and_renewal() {
 
 #[test]
 fn claims_stay_below_the_limit_and_refused_ones_wake_the_keeper() {
-    explore("claims against the limit", claims_and_renewal);
+    explore(None, "claims against the limit", claims_and_renewal);
 }
 
 #[test]
 fn an_ignored_limit_is_found() {
-    must_fail(Bug::LimitIgnored, "above the limit", claims_and_renewal);
+    must_fail(None, Bug::LimitIgnored, "above the limit", claims_and_renewal);
 }

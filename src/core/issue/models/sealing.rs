@@ -43,16 +43,16 @@ fn eviction_and_seal() {
 
 #[test]
 fn nothing_is_claimed_at_or_above_a_sealed_mark() {
-    explore("claims against sealing", claims_and_seal);
-    explore("eviction against sealing", eviction_and_seal);
+    explore(None, "claims against sealing", claims_and_seal);
+    explore(None, "eviction against sealing", eviction_and_seal);
 }
 
 #[test]
 fn a_mark_that_is_taken_without_sealing_is_found() {
-    must_fail(Bug::LoweredUnsealed, "below a claimed", claims_and_seal);
+    must_fail(None, Bug::LoweredUnsealed, "below a claimed", claims_and_seal);
 }
 
 #[test]
 fn a_mark_at_the_last_claimed_position_is_found() {
-    must_fail(Bug::LoweredToLastClaimed, "below a claimed", claims_and_seal);
+    must_fail(None, Bug::LoweredToLastClaimed, "below a claimed", claims_and_seal);
 }

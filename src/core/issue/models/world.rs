@@ -1,4 +1,4 @@
-//! What every model has: a generator with one lease, a clock that moves, a bell, and the check
+//! What every model has: a generator with one lease, a clock that moves, a waker, and the check
 //! that no ID came twice.
 
 use std::{
@@ -11,9 +11,7 @@ use std::{
 
 use loom::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-pub(super) use crate::core::explore::{
-    explore, explore_with_preemptions, must_fail, must_fail_with_preemptions,
-};
+pub(super) use crate::core::explore::{explore, must_fail};
 use crate::core::{
     clock::{Clock, Recent},
     id::Id,
@@ -55,9 +53,9 @@ impl Clock for MovingClock {
 
 /// What the keeper sleeps on.
 #[derive(Debug)]
-struct Bell(AtomicBool);
+struct WakeFlag(AtomicBool);
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -74,7 +72,7 @@ pub(super) struct World {
     pub(super) generator: Generator,
     rules: Rules,
     clock: Arc<MovingClock>,
-    bell: Arc<Bell>,
+    woken: Arc<WakeFlag>,
 }
 
 /// The world's generator, for handles that move to other threads.
@@ -117,14 +115,14 @@ impl World {
             rules: Rules::new(layout.clone(), &settings),
             generator: Generator::without_lease(layout, settings, clock.clone()),
             clock,
-            bell: Arc::new(Bell(AtomicBool::new(false))),
+            woken: Arc::new(WakeFlag(AtomicBool::new(false))),
         })
     }
 
     pub(super) fn lease(&self, lane: u64, start: u64, limit: u64) -> Arc<Grant> {
         let layout = self.generator.layout();
         let codes_max = self.generator.settings().codes_max;
-        let waker = Waker::from(Arc::clone(&self.bell));
+        let waker = Waker::from(Arc::clone(&self.woken));
         let grant = Grant::new(layout, 7, lane, start, codes_max, waker);
         let grant = Arc::new(grant.expect("fits"));
         grant.raise_limit(limit, self.present());
@@ -174,9 +172,9 @@ impl World {
         Vec::new()
     }
 
-    /// Whether the bell was rung since the last call.
-    pub(super) fn take_bell(&self) -> bool {
-        self.bell.0.swap(false, Ordering::AcqRel)
+    /// Whether the keeper was woken since the last call.
+    pub(super) fn take_wake_up(&self) -> bool {
+        self.woken.0.swap(false, Ordering::AcqRel)
     }
 
     /// The position and lane of an ID.

@@ -1,31 +1,31 @@
-//! The marks of a row: one position per lane.
+//! The high-water marks of a row: one position per lane.
 
 use std::{fmt, ops::Index, str::FromStr};
 
-/// The high-water mark of each lane: everything below it may have been issued.
+/// The high-water mark of each lane: every position below it may have been issued.
 ///
-/// Stores keep it as text, decimal numbers joined by commas, because some engines' scripts
+/// Stores keep them as text, decimal numbers joined by commas, because scripts of some engines
 /// compute in doubles and would round large positions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Marks(Box<[u64]>);
+pub struct HighWaterMarks(Box<[u64]>);
 
 /// A text that is not a list of marks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("marks are 1, 2, 4 or 8 decimal numbers below 2^63, joined by commas")]
-pub struct InvalidMarks;
+pub struct InvalidHighWaterMarks;
 
-impl Marks {
-    /// The same mark on every lane.
+impl HighWaterMarks {
+    /// Makes marks that are the same on every lane.
     pub fn all_at(position: u64, lanes: usize) -> Self {
         Self(vec![position; lanes].into())
     }
 
-    /// How many lanes there are.
+    /// The number of lanes.
     pub const fn lanes(&self) -> usize {
         self.0.len()
     }
 
-    /// The same marks with one lane's changed.
+    /// Returns these marks with the mark of one lane replaced.
     #[must_use]
     pub fn with(&self, lane: usize, mark: u64) -> Self {
         let mut marks = self.clone();
@@ -33,19 +33,19 @@ impl Marks {
         marks
     }
 
-    /// The same marks, those below the floor raised to it.
+    /// Returns these marks, each raised to at least `floor`.
     #[must_use]
     pub fn at_least(&self, floor: u64) -> Self {
         Self(self.iter().map(|mark| mark.max(floor)).collect())
     }
 
-    /// Every lane's mark in order.
+    /// The mark of each lane in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().copied()
     }
 }
 
-impl Index<usize> for Marks {
+impl Index<usize> for HighWaterMarks {
     type Output = u64;
 
     fn index(&self, lane: usize) -> &u64 {
@@ -53,29 +53,27 @@ impl Index<usize> for Marks {
     }
 }
 
-impl fmt::Display for Marks {
+impl fmt::Display for HighWaterMarks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (lane, mark) in self.iter().enumerate() {
-            if lane > 0 {
-                f.write_str(",")?;
-            }
-            mark.fmt(f)?;
-        }
-        Ok(())
+        f.write_str(&self.0.iter().map(u64::to_string).collect::<Vec<_>>().join(","))
     }
 }
 
-impl FromStr for Marks {
-    type Err = InvalidMarks;
+impl FromStr for HighWaterMarks {
+    type Err = InvalidHighWaterMarks;
 
-    fn from_str(text: &str) -> Result<Self, InvalidMarks> {
+    fn from_str(text: &str) -> Result<Self, InvalidHighWaterMarks> {
         let mark = |text: &str| {
             let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             let mark = text.parse().ok().filter(|mark| *mark <= i64::MAX as u64);
-            mark.filter(|_| digits_only).ok_or(InvalidMarks)
+            mark.filter(|_| digits_only).ok_or(InvalidHighWaterMarks)
         };
         let marks: Box<[u64]> = text.split(',').map(mark).collect::<Result<_, _>>()?;
-        if matches!(marks.len(), 1 | 2 | 4 | 8) { Ok(Self(marks)) } else { Err(InvalidMarks) }
+        if matches!(marks.len(), 1 | 2 | 4 | 8) {
+            Ok(Self(marks))
+        } else {
+            Err(InvalidHighWaterMarks)
+        }
     }
 }
 
@@ -86,10 +84,10 @@ mod tests {
     #[test]
     fn marks_are_written_and_read_exactly() {
         for text in ["0", "1,2", "4611686018427387904,4611686018427387903", "1,2,3,4,5,6,7,8"] {
-            assert_eq!(text.parse::<Marks>().expect("marks").to_string(), text);
+            assert_eq!(text.parse::<HighWaterMarks>().expect("marks").to_string(), text);
         }
         for text in ["", ",", "1,", "1,2,3", "-1", "+1", "1, 2", "9223372036854775808", "1e9"] {
-            assert_eq!(text.parse::<Marks>(), Err(InvalidMarks), "{text:?}");
+            assert_eq!(text.parse::<HighWaterMarks>(), Err(InvalidHighWaterMarks), "{text:?}");
         }
     }
 }
