@@ -1,13 +1,23 @@
 //! Every key with its default: the one list behind loading, `raindrop config` and `.env.example`.
 
-/// Whom a key is for.
+/// The table of namespaces: `namespaces.orders.lease.ttl` is `lease.ttl` of `orders`.
+pub(super) const NAMESPACES: &str = "namespaces";
+/// The list of codes.
+pub(super) const CODES: &str = "code";
+/// The fields of an entry of that list.
+pub(super) const CODE_FIELDS: [&str; 3] = ["name", "namespace", "prefix"];
+/// The fields of an entry for a code of a segment namespace.
+pub(super) const SEGMENT_CODE_FIELDS: [&str; 6] =
+    ["start", "min_step", "max_step", "increment", "remainder", "js_safe"];
+
+/// What a key applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The whole service.
     Service,
-    /// Each namespace; the value at the top is the default of all.
+    /// Each namespace; the top-level value is the default of all.
     Inherited,
-    /// Each namespace; the value at the top is that of the namespace `default`.
+    /// Each namespace; the top-level value is that of the namespace `default` alone.
     Own,
 }
 
@@ -20,10 +30,6 @@ impl Scope {
             _ => Self::Service,
         }
     }
-}
-
-fn section_of(key: &str) -> &str {
-    key.split_once('.').map_or(key, |(section, _)| section)
 }
 
 /// One configuration key.
@@ -43,7 +49,7 @@ impl Key {
         variable(self.name)
     }
 
-    /// Whom this key is for.
+    /// What this key applies to.
     pub fn scope(&self) -> Scope {
         Scope::of(self.name)
     }
@@ -57,6 +63,30 @@ impl Key {
     pub fn by_name(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
     }
+}
+
+/// The first part of a dotted name.
+pub(super) fn section_of(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(section, _)| section)
+}
+
+/// Splits `namespaces.orders.lease.ttl` into `orders` and `lease.ttl`; other names are unchanged.
+pub(super) fn split_namespace(name: &str) -> (Option<&str>, &str) {
+    match name.strip_prefix(NAMESPACES).and_then(|rest| rest.strip_prefix('.')) {
+        Some(inner) => {
+            let (namespace, rest) = inner.split_once('.').unwrap_or((inner, ""));
+            (Some(namespace), rest)
+        }
+        None => (None, name),
+    }
+}
+
+/// Whether a table of this name holds keys, rather than being a value itself.
+pub(super) fn is_section(name: &str) -> bool {
+    let (namespace, rest) = split_namespace(name);
+    let is_namespace = namespace.is_some() && rest.is_empty();
+    let has_keys = |key: &Key| key.section() == rest && key.name != rest;
+    name == NAMESPACES || is_namespace || KEYS.iter().any(has_keys)
 }
 
 /// The environment variable of a dotted name.

@@ -1,8 +1,8 @@
-//! Collects what was given, layer by layer: file < `.env` < environment < flags.
+//! Collects what each layer gives: file < `.env` < environment < flags.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    fmt, fs,
+    collections::{BTreeMap, HashMap, HashSet},
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -10,18 +10,24 @@ use config::{Environment, File, FileFormat, Map, Source as _, Value, ValueKind};
 
 use super::{
     ConfigProblem, Host, Source,
-    keys::{Key, Scope, variable},
-    names::{CODES, NAMESPACES, is_section, known_beside, split},
+    keys::{
+        CODE_FIELDS, CODES, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, Scope, is_section,
+        section_of, split_namespace, variable,
+    },
+    reader::Place,
     spelling::{FILE_VARIABLE, corrected, has_prefix},
 };
-use crate::core::namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace};
+use crate::core::{
+    code::{CODE_PATTERN, is_valid_code},
+    namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace},
+};
 
-/// Everything that a configuration is made of, so that loading touches nothing else.
+/// Everything that a configuration is made of: loading reads no other state.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// The configuration file of `--config`.
     pub file: Option<PathBuf>,
-    /// Where the `.env` file is if there is one.
+    /// The path of the `.env` file, which may be missing.
     pub dot_env: Option<PathBuf>,
     /// The environment.
     pub environment: HashMap<String, String>,
@@ -43,7 +49,7 @@ pub struct FlagValue {
 }
 
 impl Inputs {
-    /// This process's environment, the `.env` file of the working folder, and this machine.
+    /// Returns this process's environment, the `.env` file of the working folder, and this machine.
     pub fn of_process() -> Self {
         let environment = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok().filter(|name| has_prefix(name))?;
@@ -61,40 +67,19 @@ impl Inputs {
 /// A value as it was given.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
-    pub(super) value: GivenValue,
-    pub(super) source: Source,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum GivenValue {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl fmt::Display for GivenValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One(text) => f.write_str(text),
-            Self::Many(items) => write!(f, "[{}]", items.join(", ")),
-        }
-    }
-}
-
-/// An entry of `[[code]]`.
-#[derive(Clone, Debug)]
-pub(super) struct CodeEntry {
-    pub(super) values: BTreeMap<String, String>,
+    pub(super) value: ValueKind,
     pub(super) source: Source,
 }
 
 /// What was given for each known key, and what is wrong with the layers themselves.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
-    /// By the whole name, `namespaces.orders.lease.ttl` for example.
+    /// By the whole name, `namespaces.orders.lease.ttl` or `[[code]] order: prefix` for example.
     pub(super) given: BTreeMap<String, Given>,
-    /// Every namespace that is named, and whether it can be one.
+    /// Every namespace that is named, and whether its name is valid.
     pub(super) namespaces: BTreeMap<String, bool>,
-    pub(super) codes: Vec<CodeEntry>,
+    /// The entries of `[[code]]`.
+    pub(super) codes: Vec<Place>,
     pub(super) problems: Vec<ConfigProblem>,
 }
 
@@ -106,45 +91,40 @@ impl Layers {
             environment.get(FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
         });
         if let Some(path) = inputs.file.clone().or(named) {
-            layers.file(&path);
+            match read_toml(&path) {
+                Ok(table) => layers.table("", table, &|_| Source::File(path.clone())),
+                Err(problem) => layers.problems.push(problem),
+            }
         }
         layers.environment(dot_env, &Source::DotEnv);
         layers.environment(inputs.environment.clone(), &Source::Environment);
         for FlagValue { flag, key, value } in &inputs.flags {
-            layers.set(key, GivenValue::One(value.clone()), Source::Flag(flag));
+            layers.set(key, value.clone().into(), Source::Flag(flag));
         }
         layers
     }
 
     fn dot_env(&mut self, path: Option<&Path>) -> HashMap<String, String> {
         let Some(path) = path.filter(|path| path.exists()) else { return HashMap::new() };
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => {
-                self.file_problem(path, error.to_string());
-                return HashMap::new();
-            }
-        };
-        let pairs: Result<_, _> = dotenvy::from_read_iter(text.as_bytes()).collect();
-        pairs.unwrap_or_else(|error| {
-            // The library's text quotes the line, which may hold a secret.
-            let number = match &error {
-                dotenvy::Error::LineParse(bad, _) => {
-                    text.lines().position(|line| bad.contains(line.trim()) && !line.is_empty())
-                }
-                _ => None,
-            };
-            let place = number.map_or(String::new(), |index| format!("line {}: ", index + 1));
-            self.file_problem(path, format!("{place}not of the form NAME=value"));
+        let read = fs::read_to_string(path).map_err(|error| error.to_string()).and_then(|text| {
+            let pairs: Result<_, _> = dotenvy::from_read_iter(text.as_bytes()).collect();
+            pairs.map_err(|error| {
+                // The library's text quotes the line, which may hold a secret.
+                let is_bad = |line: &str| match &error {
+                    dotenvy::Error::LineParse(bad, _) => {
+                        bad.contains(line.trim()) && !line.is_empty()
+                    }
+                    _ => false,
+                };
+                let number = text.lines().position(is_bad);
+                let place = number.map_or(String::new(), |index| format!("line {}: ", index + 1));
+                format!("{place}not of the form NAME=value")
+            })
+        });
+        read.unwrap_or_else(|reason| {
+            self.problems.push(ConfigProblem::File { path: path.to_owned(), reason });
             HashMap::new()
         })
-    }
-
-    fn file(&mut self, path: &Path) {
-        match read_toml(path) {
-            Ok(table) => self.table("", table, &|_| Source::File(path.to_owned())),
-            Err(problem) => self.problems.push(problem),
-        }
     }
 
     fn environment(
@@ -171,90 +151,112 @@ impl Layers {
     }
 
     fn table(&mut self, prefix: &str, table: Map<String, Value>, source: &dyn Fn(&str) -> Source) {
-        for (name, value) in table {
+        for (name, Value { kind, .. }) in table {
             let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
-            match value.kind {
+            match kind {
                 ValueKind::Table(table) if is_section(&name) => {
-                    if let (Some(namespace), _) = split(&name)
-                        && !self.namespace(namespace, source(&name))
-                    {
-                        continue;
+                    if self.is_usable(split_namespace(&name).0, &source(&name)) {
+                        self.table(&name, table, source);
                     }
-                    self.table(&name, table, source);
                 }
-                ValueKind::Array(values) if name == CODES => self.codes(values, &source(CODES)),
-                ValueKind::Array(values) => {
-                    let texts = values.iter().map(|value| text_of(&value.kind)).collect();
-                    self.set(&name, GivenValue::Many(texts), source(&name));
-                }
-                kind => self.set(&name, GivenValue::One(text_of(&kind)), source(&name)),
+                ValueKind::Array(entries) if name == CODES => self.codes(entries, &source(CODES)),
+                kind => self.set(&name, kind, source(&name)),
             }
         }
     }
 
-    fn set(&mut self, name: &str, value: GivenValue, source: Source) {
-        let (namespace, rest) = split(name);
-        if let Some(namespace) = namespace
-            && !self.namespace(namespace, source.clone())
-        {
+    fn set(&mut self, name: &str, value: ValueKind, source: Source) {
+        let (namespace, key) = split_namespace(name);
+        if !self.is_usable(namespace, &source) {
             return;
         }
-        let belongs = |key: &Key| namespace.is_none() || key.scope() != Scope::Service;
-        if Key::by_name(rest).is_some_and(&belongs) {
+        let belongs = |key: &&Key| namespace.is_none() || key.scope() != Scope::Service;
+        if Key::by_name(key).is_some_and(|key| belongs(&key)) {
             self.given.insert(name.to_owned(), Given { value, source });
-        } else if name == NAMESPACES || name == CODES || (namespace.is_some() && rest.is_empty()) {
+        } else if name == NAMESPACES || name == CODES || (namespace.is_some() && key.is_empty()) {
             let allowed = match name {
-                CODES => "entries of the configuration file that begin with [[code]]",
+                CODES => "[[code]] entries in the configuration file",
                 _ => "a table of keys, such as [namespaces.orders]",
             };
-            self.value_problem(name, value.to_string(), source, allowed.into());
+            self.reject(name.to_owned(), display(&value), source, allowed.into());
         } else {
-            let known = known_beside(rest, namespace, belongs);
+            // The keys of its section; or else every section.
+            let keys = || KEYS.iter().filter(belongs);
+            let beside = keys().filter(|known| known.section() == section_of(key));
+            let mut known: Vec<&str> =
+                beside.map(|key| key.name).filter(|name| name.contains('.')).collect();
+            if known.is_empty() {
+                known = keys().map(Key::section).collect();
+                known.dedup();
+                known.extend([NAMESPACES, CODES].iter().filter(|_| namespace.is_none()));
+            }
+            let known = known.into_iter().map(str::to_owned).collect();
             self.problems.push(ConfigProblem::UnknownKey { key: name.to_owned(), source, known });
         }
     }
 
-    /// Notes that this namespace is there, and whether it may be.
-    fn namespace(&mut self, name: &str, source: Source) -> bool {
-        if let Some(known) = self.namespaces.get(name) {
-            return *known;
+    /// Notes a namespace, and returns whether its keys can be used; the top level's always can.
+    fn is_usable(&mut self, namespace: Option<&str>, source: &Source) -> bool {
+        let Some(name) = namespace else { return true };
+        if let Some(is_valid) = self.namespaces.get(name) {
+            return *is_valid;
         }
-        let allowed = if name == DEFAULT_NAMESPACE {
-            "left out, since the keys at the top are its own".into()
-        } else {
-            format!("named by a text that matches {NAMESPACE_PATTERN}")
-        };
         let is_valid = name != DEFAULT_NAMESPACE && is_valid_namespace(name);
         if !is_valid {
-            self.value_problem(&format!("{NAMESPACES}.{name}"), "{…}".into(), source, allowed);
+            let allowed = if name == DEFAULT_NAMESPACE {
+                "left out: the keys at the top level are those of default".into()
+            } else {
+                format!("renamed to match {NAMESPACE_PATTERN}")
+            };
+            self.reject(format!("{NAMESPACES}.{name}"), "{…}".into(), source.clone(), allowed);
         }
         self.namespaces.insert(name.to_owned(), is_valid);
         is_valid
     }
 
     fn codes(&mut self, entries: Vec<Value>, source: &Source) {
-        for (index, entry) in entries.into_iter().enumerate() {
-            let ValueKind::Table(table) = entry.kind else {
-                let (key, value) = (format!("{CODES}[{index}]"), text_of(&entry.kind));
-                self.value_problem(&key, value, source.clone(), "a table of keys".into());
+        let mut names = HashSet::new();
+        for (index, Value { kind, .. }) in entries.into_iter().enumerate() {
+            let ValueKind::Table(table) = kind else {
+                let key = format!("{CODES}[{index}]");
+                self.reject(key, display(&kind), source.clone(), "a table of keys".into());
                 continue;
             };
-            let values = table.into_iter().map(|(name, value)| (name, text_of(&value.kind)));
-            self.codes.push(CodeEntry { values: values.collect(), source: source.clone() });
+            let name = table.get("name").map(|name| text_of(&name.kind).trim().to_owned());
+            let name = name.unwrap_or_default();
+            let allowed = if !is_valid_code(&name) {
+                format!("a code that matches {CODE_PATTERN}")
+            } else if !names.insert(name.clone()) {
+                "used by one entry only".into()
+            } else {
+                String::new()
+            };
+            let label = if allowed.is_empty() { name.clone() } else { format!("#{}", index + 1) };
+            let entry = format!("[[{CODES}]] {label}: ");
+            if !allowed.is_empty() {
+                self.reject(format!("{entry}name"), name, source.clone(), allowed);
+            }
+            for (field, Value { kind: value, .. }) in table {
+                let (key, source) = (format!("{entry}{field}"), source.clone());
+                let known = CODE_FIELDS.iter().chain(&SEGMENT_CODE_FIELDS);
+                if known.clone().any(|known| *known == field) {
+                    self.given.insert(key, Given { value, source });
+                } else {
+                    let known = known.map(|known| (*known).to_owned()).collect();
+                    self.problems.push(ConfigProblem::UnknownKey { key, source, known });
+                }
+            }
+            self.codes.push(Place::Code(entry, source.clone()));
         }
     }
 
-    fn value_problem(&mut self, key: &str, value: String, source: Source, allowed: String) {
-        let key = key.to_owned();
+    pub(super) fn reject(&mut self, key: String, value: String, source: Source, allowed: String) {
+        let value = if value.is_empty() { "nothing".into() } else { value };
         self.problems.push(ConfigProblem::Value { key, value, source, allowed });
-    }
-
-    fn file_problem(&mut self, path: &Path, reason: String) {
-        self.problems.push(ConfigProblem::File { path: path.to_owned(), reason });
     }
 }
 
-/// Reads a file of keys; nothing of what it says is told when it cannot be read.
+/// Reads a TOML file. Errors name the line and never quote the file's content.
 pub(crate) fn read_toml(path: &Path) -> Result<Map<String, Value>, ConfigProblem> {
     let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
     let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
@@ -267,7 +269,7 @@ pub(crate) fn read_toml(path: &Path) -> Result<Map<String, Value>, ConfigProblem
     })
 }
 
-/// The text of a value; lists and tables in short.
+/// The text of a value; of lists and tables only that they are one.
 pub(crate) fn text_of(kind: &ValueKind) -> String {
     match kind {
         // Keeps the point of 3.0, which is no whole number.
@@ -275,5 +277,16 @@ pub(crate) fn text_of(kind: &ValueKind) -> String {
         ValueKind::Table(_) => "{…}".into(),
         ValueKind::Array(_) => "[…]".into(),
         kind => kind.to_string(),
+    }
+}
+
+/// The text of a value, with the items of a list.
+pub(super) fn display(kind: &ValueKind) -> String {
+    match kind {
+        ValueKind::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| text_of(&item.kind)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        kind => text_of(kind),
     }
 }

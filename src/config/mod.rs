@@ -16,7 +16,6 @@ mod layers;
 mod layout;
 mod lease;
 mod log;
-mod names;
 mod namespace;
 mod problem;
 mod reader;
@@ -93,41 +92,27 @@ impl Config {
         let http = http::read(&mut reader);
         let auth = auth::read(&mut reader);
         let log = log::read(&mut reader);
-        let mut namespaces = vec![namespace::read(&mut reader, None, &inputs.host, &http)];
-        for name in reader.namespaces() {
-            namespaces.push(namespace::read(&mut reader, Some(&name), &inputs.host, &http));
-        }
+        let names = reader.namespaces();
+        let read = |name: &String| namespace::read(&mut reader, name, &inputs.host, &http);
+        let mut namespaces: Vec<_> = names.iter().map(read).collect();
+        let codes = code_entries::read(&mut reader, &mut namespaces);
+        let namespaces: Vec<_> = namespaces.into_iter().map(|read| read.config).collect();
         let store = store::read(&mut reader, &namespaces);
-        let mut of_codes = Vec::new();
-        let codes = code_entries::read(&mut reader, &mut namespaces, &mut of_codes);
-        let mut effective = Vec::new();
-        let namespaces: Vec<NamespaceConfig> = namespaces
-            .into_iter()
-            .map(|namespace| {
-                effective.extend(namespace.effective);
-                namespace.config
-            })
-            .collect();
-        effective.extend(of_codes);
-        let problems = reader.into_problems();
-        if problems.is_empty() {
-            Ok(Self { namespaces, codes, store, http, auth, log, effective })
-        } else {
-            Err(ConfigError(problems))
-        }
+        let effective = reader.finish()?;
+        Ok(Self { namespaces, codes, store, http, auth, log, effective })
     }
 
-    /// The namespace of this name.
+    /// Returns the namespace of this name.
     pub fn namespace(&self, name: &str) -> Option<&NamespaceConfig> {
         self.namespaces.iter().find(|namespace| namespace.name == name)
     }
 
-    /// What the namespace of this name leases, if it leases worker ids.
+    /// Returns the lease settings of the namespace of this name, if it leases worker ids.
     pub fn keeper(&self, name: &str) -> Option<&KeeperSettings> {
         self.keepers().find(|keeper| keeper.namespace == name)
     }
 
-    /// What each namespace leases that leases worker ids, `default` first.
+    /// Returns the lease settings of each namespace that leases worker ids, `default` first.
     pub fn keepers(&self) -> impl Iterator<Item = &KeeperSettings> {
         self.namespaces.iter().filter_map(|namespace| match &namespace.mode {
             Mode::Snowflake { keeper, .. } => Some(keeper),
@@ -135,7 +120,7 @@ impl Config {
         })
     }
 
-    /// What each namespace counts that counts.
+    /// Returns the settings of each segment namespace.
     pub fn segments(&self) -> impl Iterator<Item = &SegmentSettings> {
         self.namespaces.iter().filter_map(|namespace| match &namespace.mode {
             Mode::Snowflake { .. } => None,
@@ -143,7 +128,7 @@ impl Config {
         })
     }
 
-    /// Every key with its value and source, without secrets.
+    /// Returns every key with its value and source, without secrets.
     pub fn effective(&self) -> &[EffectiveSetting] {
         &self.effective
     }
@@ -151,7 +136,7 @@ impl Config {
 
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The store's address may hold a password, so only what may be shown is.
+        // The store's address may hold a password; what is shown never does.
         f.debug_list().entries(&self.effective).finish()
     }
 }

@@ -4,10 +4,7 @@
 //! own and issues the IDs of another one. Kubernetes and Docker set variables such as
 //! `RAINDROP_PORT` for a service of that name; they resemble no key.
 
-use super::{
-    keys::{KEYS, Key, variable},
-    names::NAMESPACES,
-};
+use super::keys::{KEYS, Key, NAMESPACES, variable};
 
 /// Names the configuration file in the environment.
 pub(super) const FILE_VARIABLE: &str = "RAINDROP_CONFIG";
