@@ -2,6 +2,9 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use serde::Serialize;
+
+use super::Failure;
 use crate::server::telemetry::write_at_end;
 
 /// Writes to standard output.
@@ -13,7 +16,13 @@ pub(super) fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes to standard error what is for the eyes of a person.
+/// Writes JSON to standard output, for people and programs.
+pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(value).expect("texts and numbers are always JSON");
+    Ok(print(&(json + "\n"))?)
+}
+
+/// Writes to standard error what a person alone should see.
 pub(super) fn tell(text: &str) -> io::Result<()> {
     io::stderr().lock().write_all(text.as_bytes())
 }

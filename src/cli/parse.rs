@@ -58,6 +58,5 @@ pub(super) fn run(
         }
     };
     let parsed = parsed.map_err(|error| Failure::Failed(error.to_string()))?;
-    let json = serde_json::to_string_pretty(&parsed).expect("texts and numbers are always JSON");
-    Ok(output::print(&(json + "\n"))?)
+    output::print_json(&parsed)
 }
