@@ -14,15 +14,19 @@ mod table;
 mod token;
 mod workers;
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::{Parser, Subcommand};
 
 use crate::{
-    config::{Config, ConfigError, FlagValue, Inputs, Mode, NamespaceConfig},
+    config::{
+        Config, ConfigError, DURATION_FORM, FlagValue, Inputs, Mode, NamespaceConfig,
+        parse_duration as config_duration,
+    },
+    core::clock::SystemClock,
     keeper::{KeeperError, KeeperSettings},
     server::{NoFields, unknown_namespace},
-    store::{StoreError, with_sources},
+    store::{self, Store, StoreError, with_sources},
 };
 
 /// Unique, time-ordered 64-bit IDs over HTTP/JSON.
@@ -150,7 +154,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Config(arguments) => config::run(load, arguments),
         Command::Health(arguments) => health::run(load, arguments),
         Command::Token(arguments) => token::run(&arguments),
-        Command::Workers(arguments) => workers::run(load()?, arguments),
+        Command::Workers(arguments) => workers::run(&load()?, &arguments),
         Command::Codes(arguments) => codes::run(&load()?, &arguments),
     }
 }
@@ -175,7 +179,6 @@ fn namespace_of<'a>(config: &'a Config, name: &str) -> Result<&'a NamespaceConfi
     })
 }
 
-/// What a namespace leases.
 /// Runs a command's work to its end, and nothing beyond: a frozen store must not hold up the end
 /// of the process.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
@@ -185,6 +188,39 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
     result
 }
 
+/// Runs a command's work with the configured store, and closes the store.
+fn with_store(
+    config: &Config,
+    work: impl AsyncFnOnce(Arc<dyn Store>, Arc<SystemClock>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    block_on(async {
+        let clock = Arc::new(SystemClock::default());
+        let store = store::connect(&config.store, clock.clone()).await?;
+        let result = work(Arc::clone(&store), clock).await;
+        store.close().await;
+        result
+    })
+}
+
+/// Reads a duration above zero, such as 5m.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration = config_duration(text).filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| format!("must be {DURATION_FORM}"))
+}
+
+/// Returns what the store lists: nothing where nobody used it yet, since a list must not be what
+/// creates its tables.
+fn listed<T>(listed: Result<Vec<T>, StoreError>) -> Result<Vec<T>, Failure> {
+    match listed {
+        Err(StoreError::Vanished(what)) => {
+            output::error(&format!("the store has not been used yet: {what}"));
+            Ok(Vec::new())
+        }
+        listed => Ok(listed?),
+    }
+}
+
+/// Returns the lease settings of a namespace.
 fn keeper_of<'a>(config: &'a Config, namespace: &str) -> Result<&'a KeeperSettings, Failure> {
     match &namespace_of(config, namespace)?.mode {
         Mode::Snowflake { keeper, .. } => Ok(keeper),

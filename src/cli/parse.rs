@@ -1,4 +1,6 @@
-//! `raindrop parse`: the fields of an ID.
+//! `raindrop parse`: prints the fields of an ID.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{Failure, keeper_of, output};
 use crate::{
@@ -15,26 +17,25 @@ use crate::{
 pub(super) struct ParseArguments {
     /// The ID.
     id: String,
-    /// A preset, or the layout of another system; the configured layout by default.
-    #[arg(long, value_name = "NAME", value_parser = layout)]
+    /// A preset, or the layout of another system; by default the configured layout.
+    #[arg(long, value_name = "NAME", value_parser = layouts())]
     layout: Option<NamedLayout>,
-    /// The namespace; that of the ID's prefix, or default.
+    /// The namespace; by default that of the ID's prefix, or else default.
     #[arg(long, value_name = "NAME", conflicts_with = "layout")]
     namespace: Option<String>,
-    /// How the ID is written: decimal, hex, base32, base36, base62, base64url or friendly.
-    #[arg(long, value_name = "NAME", default_value_t, value_parser = encoding)]
+    /// The encoding of the ID.
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = encodings())]
     encoding: Encoding,
 }
 
-pub(super) fn encoding(name: &str) -> Result<Encoding, String> {
-    let names = || format!("must be one of {}", Encoding::ALL.map(Encoding::name).join(", "));
-    Encoding::by_name(name).ok_or_else(names)
+pub(super) fn encodings() -> impl TypedValueParser<Value = Encoding> {
+    PossibleValuesParser::new(Encoding::ALL.map(Encoding::name))
+        .map(|name| Encoding::by_name(&name).expect("a possible value"))
 }
 
-fn layout(name: &str) -> Result<NamedLayout, String> {
-    NamedLayout::by_name(name).ok_or_else(|| {
-        format!("must be one of {}", NamedLayout::names().collect::<Vec<_>>().join(", "))
-    })
+fn layouts() -> impl TypedValueParser<Value = NamedLayout> {
+    PossibleValuesParser::new(NamedLayout::names())
+        .map(|name| NamedLayout::by_name(&name).expect("a possible value"))
 }
 
 pub(super) fn run(

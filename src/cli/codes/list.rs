@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Failure, output, table};
+use super::{Failure, listed, output, table};
 use crate::{
     config::Config,
     core::{code::is_valid_code, instant::format_unix_ms, segment::SegmentSpec},
     keeper::SegmentSettings,
-    store::{ListedSegment, Store, StoreError},
+    store::{ListedSegment, Store},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "CODE", "NEXT", "LEFT", "STEP", "WRITTEN", "RATE"];
@@ -35,17 +35,10 @@ pub(super) async fn run(
 }
 
 pub(super) async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
-    let mut listed = match store.segments().await {
-        // Nobody used this store yet; a list must not be what creates it.
-        Err(StoreError::Vanished(what)) => {
-            output::error(&format!("nobody used this store yet: {what}"));
-            Vec::new()
-        }
-        listed => listed?,
-    };
+    let mut codes = listed(store.segments().await)?;
     // What was issued for past ticks is kept in the same table, as `code@tick`.
-    listed.retain(|listed| is_valid_code(&listed.code));
-    Ok(listed)
+    codes.retain(|listed| is_valid_code(&listed.code));
+    Ok(codes)
 }
 
 fn key(listed: &ListedSegment) -> (String, String) {

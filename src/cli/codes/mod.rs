@@ -3,20 +3,16 @@
 mod list;
 mod raise;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use super::{Failure, block_on, output, table::table};
-use crate::{
-    config::{Config, DURATION_FORM, parse_duration},
-    core::clock::SystemClock,
-    store,
-};
+use super::{Failure, listed, output, parse_duration, table::table, with_store};
+use crate::config::Config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CodesArguments {
     /// Read twice, so far apart, and tell how many numbers a second were reserved meanwhile. Nodes
     /// reserve about once in segment.target_duration: ask for several times that.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     rate_over: Option<Duration>,
     #[command(subcommand)]
     command: Option<Command>,
@@ -35,19 +31,9 @@ enum Command {
     Raise(raise::RaiseArguments),
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration = parse_duration(text).filter(|duration| !duration.is_zero());
-    duration.ok_or_else(|| format!("must be {DURATION_FORM}"))
-}
-
 pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
-    block_on(async {
-        let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
-        let result = match &arguments.command {
-            None => list::run(config, store.as_ref(), arguments.rate_over).await,
-            Some(Command::Raise(arguments)) => raise::run(store.as_ref(), arguments).await,
-        };
-        store.close().await;
-        result
+    with_store(config, async |store, _| match &arguments.command {
+        None => list::run(config, &*store, arguments.rate_over).await,
+        Some(Command::Raise(arguments)) => raise::run(&*store, arguments).await,
     })
 }

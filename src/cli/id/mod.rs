@@ -1,4 +1,4 @@
-//! `raindrop id`: IDs that the command issues by itself.
+//! `raindrop id`: issues IDs with a lease or a block of the command's own.
 
 mod lease;
 mod past;
@@ -6,7 +6,7 @@ mod segment;
 
 use std::time::Duration;
 
-use super::{Failure, block_on, namespace_of, output, parse::encoding};
+use super::{Failure, block_on, namespace_of, output, parse::encodings};
 use crate::{
     config::{Config, Mode},
     core::{
@@ -17,7 +17,7 @@ use crate::{
     server::telemetry,
 };
 
-/// How long a lease or a block is waited for.
+/// How long to wait for a lease or a block.
 const WITHIN: Duration = Duration::from_secs(15);
 /// How many IDs are claimed at a time; every layout of practical use gives as many.
 const CLAIM: u32 = 1_000;
@@ -26,22 +26,23 @@ const CLAIM: u32 = 1_000;
 pub(super) struct IdArguments {
     /// The code, such as order.
     code: String,
-    /// The namespace; the code's own, or default.
+    /// The namespace; by default the code's own, or else default.
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// How many.
+    /// The number of IDs.
     #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     count: u32,
-    /// IDs for this past instant (RFC 3339), of the sequence numbers that the layout reserves.
+    /// Issue IDs for this past instant (RFC 3339), from the sequence numbers that the layout
+    /// reserves.
     #[arg(long, value_name = "INSTANT", value_parser = instant)]
     at: Option<i64>,
-    /// One ID per line, or a JSON array of strings.
+    /// Print one ID per line, or a JSON array of strings.
     #[arg(long, default_value = "lines")]
     format: Format,
-    /// How IDs are written: decimal, hex, base32, base36, base62, base64url or friendly.
-    #[arg(long, value_name = "NAME", default_value_t, value_parser = encoding)]
+    /// The encoding of the IDs.
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = encodings())]
     encoding: Encoding,
-    /// Pad with zeros so that texts sort as their IDs: decimal, hex, base32 and base36.
+    /// Pad with zeros, so that texts sort as their IDs do; for decimal, hex, base32 and base36.
     #[arg(long)]
     padded: bool,
 }
@@ -58,7 +59,7 @@ enum Format {
 }
 
 pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failure> {
-    // What cannot be written is refused before anything is leased or reserved.
+    // An encoding that does not fit is refused before anything is leased or reserved.
     let IdArguments { code, namespace, encoding, padded, .. } = arguments;
     let located = config.codes.locate(code, namespace.as_deref());
     let (namespace, prefix) = located.map_err(|error| Failure::Usage(error.to_string()))?;
@@ -83,7 +84,7 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
                 None => lease::issue(config, keeper.clone(), code, printer).await,
             },
             Mode::Segment { .. } if arguments.at.is_some() => Err(Failure::Usage(format!(
-                "--at: namespace {namespace:?} counts, so it has no IDs for a past time"
+                "--at: namespace {namespace:?} is in segment mode and has no IDs for a past time"
             ))),
             Mode::Segment { keeper } => segment::issue(config, keeper, code, printer).await,
         }

@@ -11,8 +11,8 @@ use crate::{
     store,
 };
 
-const FORGETS: &str = "--at: memory: forgets which IDs of a past time were handed out; use a store \
-                       that outlives the process";
+const FORGETS: &str = "--at: memory: forgets which IDs of a past time were issued; use a \
+                       persistent store";
 
 pub(super) async fn issue(
     config: &Config,

@@ -2,26 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::{Failure, output};
+use super::{Failure, listed, output};
 use crate::{
     cli::table::table,
     config::Config,
     core::{instant::format_unix_ms, layout::Layout},
     keeper::KeeperSettings,
-    store::{ListedRow, Scope, Store, StoreError},
+    store::{ListedRow, Scope, Store},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
 
 pub(super) async fn run(config: &Config, store: &dyn Store, all: bool) -> Result<(), Failure> {
-    let rows = match store.list().await {
-        // Nobody used this store yet; a list must not be what creates it.
-        Err(StoreError::Vanished(what)) => {
-            output::error(&format!("nobody used this store yet: {what}"));
-            Vec::new()
-        }
-        rows => rows?,
-    };
+    let rows = listed(store.list().await)?;
     let mut layouts: BTreeMap<&str, &Layout> = BTreeMap::new();
     for KeeperSettings { namespace, layout, .. } in config.keepers() {
         if !rows.is_empty() && is_recorded(store, namespace, layout).await? {

@@ -5,14 +5,11 @@ mod raise;
 mod relayout;
 mod release;
 
-use std::sync::Arc;
-
-use super::{Failure, block_on, keeper_of, output};
+use super::{Failure, keeper_of, listed, output, parse_duration, with_store};
 use crate::{
     config::Config,
-    core::{clock::SystemClock, namespace::DEFAULT_NAMESPACE},
+    core::namespace::DEFAULT_NAMESPACE,
     keeper::{Operator, OperatorError},
-    store::{self, Store},
 };
 
 #[derive(Debug, clap::Args)]
@@ -55,34 +52,29 @@ enum Command {
     Relayout,
 }
 
-pub(super) fn run(config: Config, arguments: WorkersArguments) -> Result<(), Failure> {
-    block_on(run_on_store(&config, arguments))
-}
-
-async fn run_on_store(config: &Config, arguments: WorkersArguments) -> Result<(), Failure> {
-    let clock = Arc::new(SystemClock::default());
-    let Some(command) = arguments.command else {
-        let store = store::connect(&config.store, clock).await?;
-        let listed = list::run(config, store.as_ref(), arguments.all).await;
-        store.close().await;
-        return listed;
+pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), Failure> {
+    let Some(command) = &arguments.command else {
+        return with_store(config, async |store, _| {
+            list::run(config, &*store, arguments.all).await
+        });
     };
     if arguments.all {
-        return Err(Failure::Usage("--all: must be left out but for the list".into()));
+        return Err(Failure::Usage("--all: must be left out with a subcommand".into()));
     }
-    let settings = keeper_of(config, &arguments.namespace)?.clone();
-    if let Command::Raise(arguments) = &command {
+    let settings = keeper_of(config, &arguments.namespace)?;
+    if let Command::Raise(arguments) = command {
         arguments.check(&settings.lease)?;
     }
-    let store: Arc<dyn Store> = store::connect(&config.store, clock.clone()).await?;
-    let mut operator = Operator::new(settings.clone(), Arc::clone(&store), clock);
-    let result = match command {
-        Command::Release(arguments) => release::run(&mut operator, &arguments).await,
-        Command::Raise(arguments) => raise::run(&settings.lease, &mut operator, &arguments).await,
-        Command::Relayout => relayout::run(&settings.layout, &mut operator).await,
-    };
-    store.close().await;
-    result
+    with_store(config, async |store, clock| {
+        let mut operator = Operator::new(settings.clone(), store, clock);
+        match command {
+            Command::Release(arguments) => release::run(&mut operator, arguments).await,
+            Command::Raise(arguments) => {
+                raise::run(&settings.lease, &mut operator, arguments).await
+            }
+            Command::Relayout => relayout::run(&settings.layout, &mut operator).await,
+        }
+    })
 }
 
 impl From<OperatorError> for Failure {

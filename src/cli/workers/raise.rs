@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Failure, say};
+use super::{Failure, parse_duration, say};
 use crate::{
-    config::{DURATION_FORM, parse_duration},
     core::instant::format_unix_ms,
     keeper::{LeaseTimes, Operator},
 };
@@ -16,12 +15,8 @@ const LONGEST: Duration = Duration::from_hours(24);
 pub(super) struct RaiseArguments {
     /// The largest lease.window of any node that used the store, such as 5m; the configured one
     /// by default.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     window: Option<Duration>,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| format!("must be {DURATION_FORM}"))
 }
 
 impl RaiseArguments {
