@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
-# The service alone on a distroless base: no shell, no package manager, an ordinary user.
+# Only the service, on a distroless base: no shell, no package manager, an unprivileged user.
 
-# The compiler of Cargo.toml's `rust-version` or later; the base below must have its C library.
+# At least Cargo.toml's `rust-version`. The base image below must have the same C library.
 ARG RUST_IMAGE=docker.io/library/rust:1.95-bookworm
 ARG BASE_IMAGE=gcr.io/distroless/cc-debian12:nonroot
 
@@ -10,7 +10,7 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY migrations migrations
 COPY src src
-# Downloads and compiled dependencies stay in the builder's caches from one build to the next.
+# The builder's caches keep downloads and compiled dependencies between builds.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     cargo build --release --locked --bin raindrop \
@@ -30,10 +30,10 @@ LABEL org.opencontainers.image.title="Raindrop" \
 COPY --from=build /out /
 COPY deploy/raindrop.toml /etc/raindrop/raindrop.toml
 ENV RAINDROP_CONFIG=/etc/raindrop/raindrop.toml
-# Where the default SQLite file is; keep it on a volume, or give a database.
+# The directory of the default SQLite file: keep it on a volume, or configure a database.
 WORKDIR /var/lib/raindrop
 VOLUME /var/lib/raindrop
-# By number, so that Kubernetes can tell that it is not root.
+# Numeric, so that Kubernetes can verify that it is not root.
 USER 65532:65532
 EXPOSE 8080 9090
 HEALTHCHECK --interval=10s --timeout=6s --start-period=5s --retries=3 \

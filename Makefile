@@ -26,8 +26,8 @@ SLOW ?= 10000
 CASES ?= 20000
 SEED ?= $(shell date +%s)
 
-.PHONY: help build test model-test simulation mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models mysql-test \
-	api-test chart-test image-test bench bench-http bench-lint lint fmt doc ci
+.PHONY: help build static test every-test model-test simulation mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models \
+	engine-test mysql-test api-test chart-test image-test bench bench-http bench-lint lint workflow-lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -35,7 +35,13 @@ help:
 build: ## the release binary, target/release/raindrop
 	$(CARGO) build --release --locked
 
+static: ## the release binary without shared libraries; needs musl-gcc and Rust's musl target
+	$(CARGO) build --release --locked --target $(shell uname -m)-unknown-linux-musl
+
 test: ## every test there is; starts private database servers, installing them if need be
+	@tests/summary.sh $(MAKE) --no-print-directory every-test
+
+every-test:
 	$(CARGO) test --locked
 	$(CARGO) build --locked --no-default-features --examples
 	$(CARGO) test --locked --no-default-features --lib --test embed
@@ -56,6 +62,9 @@ mutants: ## cargo-mutants over the lease protocol; docs/mutants.md lists what ma
 mutants-loom: ## every memory ordering of issuing weakened, one at a time, under loom
 	tests/mutants/orderings.sh
 
+engine-test: ## the store tests against IMAGE=mysql:8.4, mariadb:…, postgres:… or redis:…; needs Docker
+	tests/engine/run.sh $(IMAGE)
+
 mysql-test: ## the store tests of MySQL against MySQL proper, downloaded on Debian
 	tests/mysql/run.sh
 
@@ -70,7 +79,7 @@ image-test: ## builds the container image without a daemon and runs it once; Deb
 
 fuzz: ## the property tests with CASES=n inputs each, from SEED=n; a failing input is kept
 	PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --locked \
-		--lib --test http --test store -- core::encoding core::layout anything:: garbage::
+		--lib --test http --test store -- core::encoding core::layout properties:: garbage::
 
 deny: ## licences, bans and sources of every dependency; builds cargo-deny if need be
 	tests/deny/run.sh
@@ -104,6 +113,9 @@ bench-lint: ## formatting, clippy and tests of the benchmarks; compiles every pe
 	$(BENCH) clippy $(BENCH_AT) --locked --all-targets -- -D warnings
 	$(BENCH) test $(BENCH_AT) --locked
 
+workflow-lint: ## the GitHub workflows and the shell scripts; installs actionlint and shellcheck
+	tests/workflows/run.sh
+
 fmt: ## formats the code
 	$(CARGO) fmt
 
@@ -119,4 +131,4 @@ lint: ## formatting and clippy, warnings denied, with default and without defaul
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-ci: lint deny doc test api-test chart-test ## what decides whether a change lands
+ci: lint workflow-lint deny doc test api-test chart-test ## what decides whether a change lands

@@ -1,12 +1,12 @@
-//! An endless iterator of IDs that claims them in blocks.
+//! An endless iterator that claims IDs in blocks.
 //!
 //! ```text
 //! cargo run --example blocks --no-default-features
 //! ```
 //!
-//! A block costs one claim, however large it is. An ID bears the time at which its block was
-//! claimed, so the last ID of a block is as much older than its use as the block took to use up;
-//! `Blocks::max_age` bounds that. What is left of a block that became too old is never used.
+//! A block costs one claim, whatever its size. An ID carries the time at which its block was
+//! claimed, not the time at which it is returned. `Blocks::max_age` bounds the difference: the rest
+//! of a block that has become too old is discarded.
 
 #![expect(clippy::print_stdout, reason = "a program that prints IDs")]
 
@@ -24,11 +24,11 @@ struct Blocks<'a> {
     generator: &'a Generator,
     clock: &'a dyn Clock,
     code: &'a str,
-    /// How many IDs are claimed at a time.
+    /// How many IDs to claim at a time.
     size: u32,
-    /// How old an ID may be when it is handed out.
+    /// The maximum age of an ID when it is returned.
     max_age: Duration,
-    /// What is left of the present block, and when it was claimed on the steady clock.
+    /// The rest of the current block, and the steady clock's time at its claim.
     block: Option<(Run, Duration)>,
 }
 
@@ -47,12 +47,12 @@ impl Iterator for Blocks<'_> {
 }
 
 impl Blocks<'_> {
-    /// The first ID of the next block.
+    /// Claims the next block and returns its first ID.
     fn claim(&mut self) -> Result<Id, ClaimError> {
         let claimed = self.clock.steady();
         let claim = self.generator.claim(self.code, self.size)?;
-        // A block that does not fit what is left of this millisecond reaches into the next ones,
-        // and is used when the last of them has begun.
+        // A block that does not fit into the current millisecond extends into the following ones.
+        // It may be used once the last of them has begun.
         thread::sleep(claim.wait);
         let mut ids = claim.ids;
         let first = ids.next().expect("a claim has at least one ID");

@@ -1,11 +1,11 @@
-//! IDs in one's own process, with a worker id that one assigns: no database, no runtime.
+//! Issues IDs in your own process with a worker id that you assign: no database, no runtime.
 //!
 //! ```text
 //! cargo run --example fixed_worker --no-default-features -- 7
 //! ```
 //!
-//! The promise is as good as the assignment: no other process may run with the same worker id at
-//! any time. Where nobody can see to that, lease one, as `own_service.rs` does.
+//! IDs are unique only if no other process ever uses the same worker id. If you cannot ensure that,
+//! lease a worker id as `own_service.rs` does.
 
 #![expect(clippy::print_stdout, reason = "a program that prints IDs")]
 
@@ -21,7 +21,7 @@ use raindrop::core::{
 fn main() -> Result<(), Box<dyn Error>> {
     let number = std::env::args().nth(1).map_or(Ok(7), |text| text.parse())?;
 
-    // The worker id is checked against the layout: 0 to 511 with this one.
+    // The worker id must fit the layout: 0 to 511 in this one.
     let layout = Preset::Raindrop.spec().build()?;
     let worker = FixedWorkerId(number).worker_id(&layout)?;
     let clock = Arc::new(SystemClock::default());
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     for _ in 0..10 {
         let claim = generator.claim("order", 1)?;
-        // Zero, unless the sequence of this millisecond is used up.
+        // Zero unless the sequence of this millisecond is used up.
         thread::sleep(claim.wait);
         for id in claim.ids {
             println!("{id}");

@@ -1,12 +1,12 @@
-//! IDs inside an axum service of one's own: the worker id is leased from a SQLite file, and
-//! renewed in the background while handlers issue IDs without asking it.
+//! Issues IDs inside your own axum service. A background task leases a worker id from a SQLite file
+//! and renews the lease; handlers issue IDs without querying the file.
 //!
 //! ```text
 //! cargo run --example own_service -- 127.0.0.1:8080 /var/lib/orders
 //! ```
 //!
-//! Without an address it listens on a free port, without a folder it uses a temporary one. It asks
-//! itself once, prints the answer and stops; a service would serve until a signal.
+//! The default address has a free port, and the default folder is a temporary one. The program sends
+//! itself one request, prints the response and stops; a real service would run until a signal.
 
 #![expect(clippy::print_stdout, reason = "a program that prints IDs")]
 
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let temporary = tempfile::tempdir()?;
     let folder = arguments.next().map_or_else(|| temporary.path().to_owned(), PathBuf::from);
 
-    // Bound first: a port that is taken shall not cost a lease.
+    // Bind first, so that a port in use fails before a lease is taken.
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
 
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let orders = Router::new().route("/orders/{count}", post(new_orders)).with_state(issuer);
     let (stop, stopped) = oneshot::channel::<()>();
     let server = axum::serve(listener, orders).with_graceful_shutdown(async {
-        // A dropped sender stops it too.
+        // A dropped sender stops the server too.
         stopped.await.ok();
     });
     let client = async {
@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let (served, answer) = tokio::join!(server.into_future(), client);
 
-    // Last, when no handler runs any more; frees the worker id for the next start.
+    // Once no handler runs any more: frees the worker id for the next start.
     let released = keeper.release(Duration::from_secs(10)).await;
     store.close().await;
 
@@ -67,11 +67,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", answer?);
     match released {
         Released::Done => Ok(()),
-        other => Err(format!("the worker id comes free only after its ttl: {other:?}").into()),
+        other => Err(format!("the worker id stays held until its ttl expires: {other:?}").into()),
     }
 }
 
-/// Makes orders and answers their IDs, one in each line.
+/// Creates orders and returns their IDs, one per line.
 async fn new_orders(
     State(issuer): State<Issuer>,
     Path(count): Path<u32>,

@@ -1,9 +1,45 @@
 # shellcheck shell=sh
-# What the scripts of the tests have in common; they source it.
+# What the scripts of the tests have in common. They source it from the project's folder.
+
+cargo=${CARGO:-cargo}
+target=${CARGO_TARGET_DIR:-target}
 
 fail() {
   echo "$0: $*" >&2
   exit 1
+}
+
+# Creates the folder $1 among the build's files and prints its absolute path.
+keep() {
+  mkdir -p "$target/$1"
+  (cd "$target/$1" && pwd)
+}
+
+# Prints the path of the program $1: as found on the PATH, or version $2, built by cargo into the
+# folder $3.
+cargo_install() {
+  ! command -v "$1" || return 0
+  if [ ! -x "$3/$2/bin/$1" ]; then
+    echo "building $1 $2; some minutes, once" >&2
+    # Without optimisation: it is built for longer than it ever runs.
+    CARGO_TARGET_DIR=$3/build CARGO_PROFILE_DEV_DEBUG=0 $cargo install --quiet --debug --locked \
+      --root "$3/$2" "$1@$2" >&2 || fail "$1 cannot be built"
+    rm -rf "$3/build"
+  fi
+  echo "$3/$2/bin/$1"
+}
+
+# Prints the path of the program $1: as found on the PATH, or version $3 of the module $2, installed
+# by Go into the folder $4.
+go_install() {
+  ! command -v "$1" || return 0
+  if [ ! -x "$4/$1-$3" ]; then
+    command -v go >/dev/null || fail "needs $1, or Go to install it"
+    echo "installing $1 $3" >&2
+    GOBIN=$4/go go install "$2@$3" >&2 || fail "$1 cannot be installed by Go"
+    mv "$4/go/$1" "$4/$1-$3"
+  fi
+  echo "$4/$1-$3"
 }
 
 # Installs a package of Debian, as root alone.

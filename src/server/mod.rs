@@ -3,40 +3,43 @@
 //! [`Service::run`] takes its parts as arguments, so that tests own the listener, the store, the
 //! clock and the signal to stop.
 //!
-//! A new endpoint is one file under `endpoints`, one line in the route table and one in the API
-//! document's.
+//! A new endpoint is one file under `endpoints` and one line in the table of routes.
 
-mod accept;
 mod auth;
+mod body;
+mod checks;
 mod connections;
+mod content_negotiation;
+mod cors;
 mod endpoints;
-mod front;
-mod guard;
+mod error;
 mod issuer;
 mod keepers;
 mod log_writer;
 mod metrics;
 mod openapi;
-mod pace;
 mod params;
-mod places;
+mod pipeline;
 mod problem;
-mod router;
+mod route;
+mod routes;
 mod run;
 pub mod shutdown;
 mod state;
 mod supervisor;
+mod task;
 pub mod telemetry;
 
 pub use self::{
     auth::Auth,
     connections::serve,
     endpoints::parse::{NoFields, ParsedId},
+    error::ServeError,
     issuer::NamespaceIssuer,
     metrics::Metrics,
+    pipeline::router,
     problem::{Problem, ProblemCode},
-    router::router,
-    run::{ServeError, Service},
+    run::Service,
     state::AppState,
 };
 pub(crate) use self::{

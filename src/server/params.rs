@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use axum::http::Uri;
 
 use super::problem::{Problem, ProblemCode};
+use crate::core::instant::parse_unix_ms;
 
 /// The query parameters of a request.
 #[derive(Debug, Default)]
@@ -34,4 +35,14 @@ impl<'a> Params<'a> {
 
 pub(super) fn invalid(detail: impl Into<String>) -> Problem {
     Problem::new(ProblemCode::InvalidParameter, detail)
+}
+
+/// Reads an instant; Unix ms.
+pub(super) fn read_instant(name: &str, text: &str) -> Result<i64, Problem> {
+    parse_unix_ms(text).ok_or_else(|| {
+        invalid(format!(
+            "{name} = {text:?}: must be an RFC 3339 instant such as 2026-11-20T00:00:00Z; a + is \
+             written %2B in an address"
+        ))
+    })
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use axum::{
-    http::{HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
+    body::Body,
+    http::{HeaderName, HeaderValue, Response, StatusCode, header},
+    response::IntoResponse,
 };
 use serde::Serialize;
 use utoipa::{
@@ -12,6 +13,7 @@ use utoipa::{
     openapi::{Object, ObjectBuilder, Type},
 };
 
+use super::body::{self, ResponseBody};
 use crate::{
     config::WrongNamespace,
     core::{id::InvalidId, issue::ClaimError, layout::BoundsError},
@@ -19,174 +21,97 @@ use crate::{
     store::with_sources,
 };
 
-/// What went wrong, as clients tell it apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProblemCode {
+macro_rules! problem_codes {
+    ($($(#[$doc:meta])* $code:ident: $status:ident, $name:literal, $title:literal;)*) => {
+        /// What went wrong, as programs tell errors apart.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ProblemCode {
+            $($(#[$doc])* $code,)*
+        }
+
+        impl ProblemCode {
+            /// Every code, in the order of their statuses.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$code),*];
+
+            /// Status, name and title.
+            const fn row(self) -> (StatusCode, &'static str, &'static str) {
+                match self {
+                    $(Self::$code => (StatusCode::$status, $name, $title),)*
+                }
+            }
+        }
+    };
+}
+
+problem_codes! {
     /// The code is no name for a sequence.
-    InvalidCode,
+    InvalidCode: BAD_REQUEST, "invalid_code", "The code is not valid";
     /// The number of IDs is not possible.
-    InvalidCount,
+    InvalidCount: BAD_REQUEST, "invalid_count", "The count is not possible";
     /// The text is not an ID.
-    InvalidId,
+    InvalidId: BAD_REQUEST, "invalid_id", "The ID is not valid";
     /// A query parameter is unknown, repeated or unusable.
-    InvalidParameter,
+    InvalidParameter: BAD_REQUEST, "invalid_parameter", "A parameter is not valid";
     /// A token is needed, and none of those that are known came.
-    Unauthorized,
+    Unauthorized: UNAUTHORIZED, "unauthorized", "A token is needed";
     /// The token may not use this namespace or code.
-    Forbidden,
+    Forbidden: FORBIDDEN, "forbidden", "The token may not do this";
     /// There is no such route.
-    NotFound,
+    NotFound: NOT_FOUND, "not_found", "There is no such route";
     /// There is no such namespace.
-    UnknownNamespace,
+    UnknownNamespace: NOT_FOUND, "unknown_namespace", "There is no such namespace";
     /// The code is not among those that are served.
-    UnknownCode,
+    UnknownCode: NOT_FOUND, "unknown_code", "The code is not served";
     /// The route does not know the method.
-    MethodNotAllowed,
+    MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "The method is not allowed";
     /// The answer took too long.
-    RequestTimeout,
+    RequestTimeout: REQUEST_TIMEOUT, "request_timeout", "The answer took too long";
     /// The body is too large.
-    PayloadTooLarge,
+    PayloadTooLarge: PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large";
     /// The address is too long.
-    UriTooLong,
+    UriTooLong: URI_TOO_LONG, "uri_too_long", "The address is too long";
     /// A JSON number would lose digits.
-    UnsafeNumber,
+    UnsafeNumber: UNPROCESSABLE_ENTITY, "unsafe_number", "A JSON number would lose digits";
     /// The layout has no such ID, or the namespace has plain numbers.
-    NotDecodable,
+    NotDecodable: UNPROCESSABLE_ENTITY, "not_decodable", "The layout has no such ID";
     /// The layout has no IDs of these instants.
-    OutOfRange,
+    OutOfRange: UNPROCESSABLE_ENTITY, "out_of_range", "The layout has no such instants";
     /// Every cursor is in use.
-    TooManyCodes,
+    TooManyCodes: TOO_MANY_REQUESTS, "too_many_codes", "Too many codes are in use";
     /// A defect of the service.
-    Internal,
+    Internal: INTERNAL_SERVER_ERROR, "internal", "The service has a defect";
     /// The sequence is used up.
-    SequenceExhausted,
+    SequenceExhausted: SERVICE_UNAVAILABLE, "sequence_exhausted", "The sequence is used up";
     /// The clock went back.
-    ClockRollback,
+    ClockRollback: SERVICE_UNAVAILABLE, "clock_rollback", "The clock went back";
     /// The clock is outside the layout's time.
-    ClockOutOfRange,
+    ClockOutOfRange: SERVICE_UNAVAILABLE, "clock_out_of_range", "The clock is out of range";
     /// No lease with range left.
-    LeaseUnavailable,
+    LeaseUnavailable: SERVICE_UNAVAILABLE, "lease_unavailable", "No lease is available";
     /// The store fails, and no lease or block is left.
-    StoreUnavailable,
+    StoreUnavailable: SERVICE_UNAVAILABLE, "store_unavailable", "The store is unavailable";
     /// The store lost this node's row, or a code.
-    StoreLost,
+    StoreLost: SERVICE_UNAVAILABLE, "store_lost", "The store lost what this node had";
     /// Too many requests at a time.
-    Overloaded,
+    Overloaded: SERVICE_UNAVAILABLE, "overloaded", "Too many requests at a time";
     /// The service is stopping.
-    ShuttingDown,
+    ShuttingDown: SERVICE_UNAVAILABLE, "shutting_down", "The service is shutting down";
 }
 
 impl ProblemCode {
-    /// Every one, in the order of their statuses.
-    pub const ALL: [Self; 26] = [
-        Self::InvalidCode,
-        Self::InvalidCount,
-        Self::InvalidId,
-        Self::InvalidParameter,
-        Self::Unauthorized,
-        Self::Forbidden,
-        Self::NotFound,
-        Self::UnknownNamespace,
-        Self::UnknownCode,
-        Self::MethodNotAllowed,
-        Self::RequestTimeout,
-        Self::PayloadTooLarge,
-        Self::UriTooLong,
-        Self::UnsafeNumber,
-        Self::NotDecodable,
-        Self::OutOfRange,
-        Self::TooManyCodes,
-        Self::Internal,
-        Self::SequenceExhausted,
-        Self::ClockRollback,
-        Self::ClockOutOfRange,
-        Self::LeaseUnavailable,
-        Self::StoreUnavailable,
-        Self::StoreLost,
-        Self::Overloaded,
-        Self::ShuttingDown,
-    ];
-
-    /// The status that it is answered with.
+    /// The status of its responses.
     pub const fn status(self) -> StatusCode {
-        self.words().0
+        self.row().0
     }
 
-    /// Its name in answers.
+    /// Its name in responses.
     pub const fn name(self) -> &'static str {
-        self.words().1
+        self.row().1
     }
 
     /// What it means, in a few words.
     pub const fn title(self) -> &'static str {
-        self.words().2
-    }
-
-    /// Status, name and title.
-    const fn words(self) -> (StatusCode, &'static str, &'static str) {
-        use StatusCode as S;
-        match self {
-            Self::InvalidCode => (S::BAD_REQUEST, "invalid_code", "The code is not valid"),
-            Self::InvalidCount => (S::BAD_REQUEST, "invalid_count", "The count is not possible"),
-            Self::InvalidId => (S::BAD_REQUEST, "invalid_id", "The ID is not valid"),
-            Self::InvalidParameter => {
-                (S::BAD_REQUEST, "invalid_parameter", "A parameter is not valid")
-            }
-            Self::Unauthorized => (S::UNAUTHORIZED, "unauthorized", "A token is needed"),
-            Self::Forbidden => (S::FORBIDDEN, "forbidden", "The token may not do this"),
-            Self::NotFound => (S::NOT_FOUND, "not_found", "There is no such route"),
-            Self::UnknownNamespace => {
-                (S::NOT_FOUND, "unknown_namespace", "There is no such namespace")
-            }
-            Self::UnknownCode => (S::NOT_FOUND, "unknown_code", "The code is not served"),
-            Self::MethodNotAllowed => {
-                (S::METHOD_NOT_ALLOWED, "method_not_allowed", "The method is not allowed")
-            }
-            Self::RequestTimeout => {
-                (S::REQUEST_TIMEOUT, "request_timeout", "The answer took too long")
-            }
-            Self::PayloadTooLarge => {
-                (S::PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large")
-            }
-            Self::UriTooLong => (S::URI_TOO_LONG, "uri_too_long", "The address is too long"),
-            Self::UnsafeNumber => {
-                (S::UNPROCESSABLE_ENTITY, "unsafe_number", "A JSON number would lose digits")
-            }
-            Self::NotDecodable => {
-                (S::UNPROCESSABLE_ENTITY, "not_decodable", "The layout has no such ID")
-            }
-            Self::OutOfRange => {
-                (S::UNPROCESSABLE_ENTITY, "out_of_range", "The layout has no such instants")
-            }
-            Self::TooManyCodes => {
-                (S::TOO_MANY_REQUESTS, "too_many_codes", "Too many codes are in use")
-            }
-            Self::Internal => (S::INTERNAL_SERVER_ERROR, "internal", "The service has a defect"),
-            Self::SequenceExhausted => {
-                (S::SERVICE_UNAVAILABLE, "sequence_exhausted", "The sequence is used up")
-            }
-            Self::ClockRollback => {
-                (S::SERVICE_UNAVAILABLE, "clock_rollback", "The clock went back")
-            }
-            Self::ClockOutOfRange => {
-                (S::SERVICE_UNAVAILABLE, "clock_out_of_range", "The clock is out of range")
-            }
-            Self::LeaseUnavailable => {
-                (S::SERVICE_UNAVAILABLE, "lease_unavailable", "No lease is available")
-            }
-            Self::StoreUnavailable => {
-                (S::SERVICE_UNAVAILABLE, "store_unavailable", "The store is unavailable")
-            }
-            Self::StoreLost => {
-                (S::SERVICE_UNAVAILABLE, "store_lost", "The store lost what this node had")
-            }
-            Self::Overloaded => {
-                (S::SERVICE_UNAVAILABLE, "overloaded", "Too many requests at a time")
-            }
-            Self::ShuttingDown => {
-                (S::SERVICE_UNAVAILABLE, "shutting_down", "The service is shutting down")
-            }
-        }
+        self.row().2
     }
 }
 
@@ -196,8 +121,8 @@ pub struct Problem {
     code: ProblemCode,
     detail: String,
     retry_after: Option<Duration>,
-    /// What would be let in instead (RFC 6750).
-    challenge: Option<&'static str>,
+    /// One more header of the response.
+    header: Option<(HeaderName, &'static str)>,
 }
 
 /// A problem document (RFC 9457).
@@ -227,7 +152,7 @@ fn any_code() -> Object {
 impl Problem {
     /// A problem; `detail` says what is wrong with this request.
     pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), retry_after: None, challenge: None }
+        Self { code, detail: detail.into(), retry_after: None, header: None }
     }
 
     /// A problem that passes.
@@ -235,13 +160,14 @@ impl Problem {
         Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
     }
 
-    /// A problem of who asks; `challenge` says what would be let in (RFC 6750).
-    pub(super) fn challenging(
-        code: ProblemCode,
-        detail: impl Into<String>,
-        challenge: &'static str,
-    ) -> Self {
-        Self { challenge: Some(challenge), ..Self::new(code, detail) }
+    /// The same problem with one more header.
+    pub(super) fn with_header(self, name: HeaderName, value: &'static str) -> Self {
+        Self { header: Some((name, value)), ..self }
+    }
+
+    /// Whether its one more header has this value.
+    pub(super) fn has_header(&self, value: &str) -> bool {
+        self.header.as_ref().is_some_and(|(_, own)| *own == value)
     }
 
     /// The same problem, of what follows this prefix of the text that was given.
@@ -258,9 +184,10 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let (status, code, title) = self.code.words();
+impl Problem {
+    /// The problem document.
+    pub(super) fn response(self) -> Response<ResponseBody> {
+        let (status, code, title) = self.code.row();
         let document = Document {
             r#type: format!("urn:raindrop:problem:{code}"),
             title,
@@ -268,19 +195,23 @@ impl IntoResponse for Problem {
             detail: &self.detail,
             code,
         };
-        let body = serde_json::to_vec(&document).expect("texts and numbers are always JSON");
-        let mut response = (status, body).into_response();
+        let mut response = body::uncached_json(status, &document);
         let headers = response.headers_mut();
         let problem_json = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, problem_json);
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(retry_after) = self.retry_after {
             headers.insert(header::RETRY_AFTER, retry_after_seconds(retry_after).into());
         }
-        if let Some(challenge) = self.challenge {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        if let Some((name, value)) = self.header {
+            headers.insert(name, HeaderValue::from_static(value));
         }
         response
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> axum::response::Response {
+        self.response().map(Body::new)
     }
 }
 

@@ -1,25 +1,27 @@
 //! Starts the service, serves, and stops it in order.
 
-use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, time::Instant};
 
 use super::{
     auth::{Auth, Hangups},
     connections::{serve, serve_admin},
+    error::ServeError,
     issuer::NamespaceIssuer,
     keepers::{Ended, Keepers},
     metrics::Metrics,
     state::AppState,
-    supervisor::{Supervised, Supervisor, Task},
+    supervisor::{Supervised, Supervisor},
+    task::Task,
 };
 use crate::{
-    config::{Config, ConfigError, Mode, hide_password},
+    config::{Config, Mode, hide_password},
     core::{clock::Clock, instant::format_unix_ms_or_year},
     keeper::{
         Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, Trouble, catch_panic,
     },
-    store::{Store, with_sources},
+    store::Store,
 };
 
 /// Without a lease for this long, a log line says why.
@@ -41,33 +43,6 @@ pub struct Service {
     pub store: Arc<dyn Store>,
     /// The node's clock.
     pub clock: Arc<dyn Clock>,
-}
-
-/// Why the service ended by itself.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// In these namespaces no lease can ever be had as things are.
-    #[error("{}", in_lines(.0))]
-    Keepers(Vec<KeeperError>),
-    /// The tokens of `auth.tokens_file` cannot be used.
-    #[error("{0}")]
-    Tokens(ConfigError),
-    /// The signal that reloads the tokens cannot be listened to.
-    #[error("SIGHUP cannot be listened to")]
-    Hangup(#[source] std::io::Error),
-    /// The listener cannot be used.
-    #[error("the listener cannot be used")]
-    Listener(#[source] std::io::Error),
-    /// A background task failed that cannot be restarted, which is a defect: only a new process
-    /// helps.
-    #[error("the background task {task} failed: {reason}")]
-    Task {
-        /// As the label `task` of `raindrop_task_failures_total` names it.
-        task: &'static str,
-        /// How it failed.
-        reason: String,
-    },
 }
 
 impl Service {
@@ -224,12 +199,6 @@ fn tell(ended: &Ended) {
 /// The part of the shutdown time-out that is kept for giving the leases back.
 fn for_release(config: &Config) -> Duration {
     config.store.timeout.min(config.http.shutdown_timeout / 3)
-}
-
-fn in_lines(errors: &[KeeperError]) -> String {
-    // What is wrong with the store is wrong for every namespace.
-    let lines: BTreeSet<String> = errors.iter().map(|error| with_sources(error)).collect();
-    Vec::from_iter(lines).join("\n")
 }
 
 /// Says what the worker ids rest on that were given.

@@ -6,9 +6,7 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
-target=${CARGO_TARGET_DIR:-target}
-mkdir -p "$target/api"
-kept=$(cd "$target/api" && pwd)
+kept=$(keep api)
 tests=$PWD/tests/api
 
 schemathesis=schemathesis==4.32.5
@@ -17,7 +15,7 @@ python=$kept/python
 python_install "$python" "$schemathesis"
 
 # As the tests build it, so that after them nothing is compiled again.
-${CARGO:-cargo} test --locked --no-run --test http
+$cargo test --locked --no-run --test http
 raindrop=$(cd "$target/debug" && pwd)/raindrop
 
 folder=$(mktemp -d)

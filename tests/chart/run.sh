@@ -6,21 +6,9 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
-target=${CARGO_TARGET_DIR:-target}
-mkdir -p "$target/chart"
-kept=$(cd "$target/chart" && pwd)
-
-helm_version=v3.22.0
+kept=$(keep chart)
 schemas=kubernetes-validate==1.37.0
-
-helm=$(command -v helm || echo "$kept/helm-$helm_version")
-if [ ! -x "$helm" ]; then
-  command -v go >/dev/null || fail "needs helm, or Go to install it"
-  echo "installing helm $helm_version" >&2
-  GOBIN=$kept/go go install "helm.sh/helm/v3/cmd/helm@$helm_version" ||
-    fail "helm cannot be installed by Go"
-  mv "$kept/go/helm" "$helm"
-fi
+helm=$(go_install helm helm.sh/helm/v3/cmd/helm v3.22.0 "$kept")
 
 command -v promtool >/dev/null && command -v prometheus >/dev/null || apt_install prometheus ||
   fail "needs prometheus and promtool (Debian: prometheus)"
@@ -30,7 +18,7 @@ python=$kept/python
 python_install "$python" "$schemas"
 
 # As the tests build it, so that after them nothing is compiled again.
-${CARGO:-cargo} test --locked --no-run --test http
+$cargo test --locked --no-run --test http
 binary=$target/debug/raindrop
 
 HELM=$helm RAINDROP=$(cd "$(dirname "$binary")" && pwd)/raindrop \

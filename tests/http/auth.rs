@@ -5,8 +5,8 @@ use std::{fmt::Write, sync::Arc};
 use raindrop::{core::clock::SystemClock, store::MemoryStore};
 
 use crate::{
+    connections::Reached,
     support::{Answer, World, config_of, token_entry},
-    ways::Reached,
 };
 
 type Headers<'a> = &'a [(&'a str, &'a str)];

@@ -1,11 +1,12 @@
 //! The HTTP contract: through the real router, and through a real listener.
 
-mod accepted;
 mod admin;
-mod anything;
+
 mod api;
 mod auth;
 mod bounds;
+mod connection_limits;
+mod connections;
 mod cors;
 mod documents;
 mod encodings;
@@ -22,8 +23,8 @@ mod namespaces;
 mod parsing;
 mod past;
 mod problems;
+mod properties;
 mod segments;
 mod serving;
 mod supervision;
 mod support;
-mod ways;

@@ -6,9 +6,7 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
-target=${CARGO_TARGET_DIR:-target}
-mkdir -p "$target/image"
-kept=$(cd "$target/image" && pwd)
+kept=$(keep image)
 image=localhost/raindrop:test
 # Below the ports of outgoing connections.
 port=${PORT:-$((10000 + $$ % 20000))}

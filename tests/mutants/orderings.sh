@@ -7,10 +7,7 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
-cargo=${CARGO:-cargo}
-target=${CARGO_TARGET_DIR:-target}
-mkdir -p "$target/mutants/loom"
-kept=$(cd "$target/mutants/loom" && pwd)
+kept=$(keep mutants/loom)
 ordering='Ordering::(Acquire|Release|AcqRel|SeqCst)'
 
 [ $# -gt 0 ] || set -- src/core/issue/*.rs src/core/segment/*.rs src/core/sync/*.rs

@@ -9,21 +9,9 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
-cargo=${CARGO:-cargo}
 jobs=${JOBS:-2}
-target=${CARGO_TARGET_DIR:-target}
-mkdir -p "$target/mutants"
-kept=$(cd "$target/mutants" && pwd)
-
-version=27.1.0
-
-mutants=$(command -v cargo-mutants || echo "$kept/$version/bin/cargo-mutants")
-if [ ! -x "$mutants" ]; then
-  echo "building cargo-mutants $version; some minutes, once" >&2
-  CARGO_TARGET_DIR=$kept/build CARGO_PROFILE_DEV_DEBUG=0 $cargo install --quiet --debug --locked \
-    --root "$kept/$version" "cargo-mutants@$version" || fail "cargo-mutants cannot be built"
-  rm -rf "$kept/build"
-fi
+kept=$(keep mutants)
+mutants=$(cargo_install cargo-mutants 27.1.0 "$kept")
 
 [ $# -gt 0 ] ||
   set -- 'src/core/lease/**' 'src/core/issue/**' 'src/core/segment/**' 'src/keeper/**'

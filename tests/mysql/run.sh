@@ -5,9 +5,7 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
-target=${CARGO_TARGET_DIR:-target}
-mkdir -p "$target/mysql"
-kept=$(cd "$target/mysql" && pwd)
+kept=$(keep mysql)
 root=$kept/root
 
 # Downloads the server and everything that it needs, from the mirror that this machine uses.
@@ -81,4 +79,4 @@ grep -q 'ready for connections' "$data/log" || fail "mysqld does not start: $(ca
 grep -o 'mysqld.*starting' "$data/log" | head -n 1 || true
 
 RAINDROP_TEST_MYSQL_URL=mysql://root@127.0.0.1:$port \
-  ${CARGO:-cargo} test --locked --test store mariadb
+  $cargo test --locked --test store mariadb

@@ -1,5 +1,6 @@
-# Asks the service at $URL for two IDs, parses the second, and expects a bad count to be refused.
-# Where requests need a token, which the test has not, $TOKENS is `needed`: that is tested instead.
+# Requests two IDs from the service at $URL, parses the second, and expects the service to refuse a
+# wrong count. If ID requests need a token, $TOKENS is `needed`. The test has no token and expects to
+# be refused.
 ask() {
   curl -sS --max-time 10 --retry 10 --retry-delay 1 --retry-connrefused "$@"
 }

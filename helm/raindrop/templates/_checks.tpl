@@ -1,4 +1,4 @@
-{{/* What the schema cannot say, and what matters enough to be said where the schema is skipped. */}}
+{{/* Checks that the schema cannot express, and those that must also hold if the schema is skipped. */}}
 {{- define "raindrop.check" -}}
 {{- include "raindrop.check.store" . -}}
 {{- include "raindrop.check.workers" . -}}
@@ -22,18 +22,18 @@
 {{- end -}}
 {{- range list "url" "url_file" -}}
 {{- if hasKey (default dict $.Values.config.store) . -}}
-{{- fail (printf "config.store.%s: left out; set store.existingSecret, store.url or store.sqlite.enabled" .) -}}
+{{- fail (printf "config.store.%s: must not be set; set store.existingSecret, store.url or store.sqlite.enabled" .) -}}
 {{- end -}}
 {{- end -}}
 {{- if hasPrefix "sqlite:" $store.url -}}
-{{- fail "store.url: a file in the pod is lost with it; set store.sqlite.enabled=true, which keeps it on a volume" -}}
+{{- fail "store.url: a SQLite file in the pod is lost with the pod; set store.sqlite.enabled=true, which keeps it on a volume" -}}
 {{- end -}}
 {{- if $store.sqlite.enabled -}}
 {{- if ne .Values.kind "StatefulSet" -}}
 {{- fail (printf "store.sqlite.enabled needs kind=StatefulSet, not %s" .Values.kind) -}}
 {{- end -}}
 {{- if include "raindrop.several" . -}}
-{{- fail "store.sqlite.enabled is for one replica: each would have a file of its own and issue the same IDs; set replicaCount=1 and autoscaling.enabled=false, or use a database" -}}
+{{- fail "store.sqlite.enabled needs exactly one replica, because replicas with separate files issue the same IDs; set replicaCount=1 and autoscaling.enabled=false, or use a database" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -49,10 +49,10 @@
 {{- end -}}
 {{- range $section, $worker := $sections -}}
 {{- if and (not (kindIs "invalid" $worker.id)) (or (not $isStateful) (include "raindrop.several" $)) -}}
-{{- fail (printf "%s.id is one node's: it needs kind=StatefulSet and one replica, so that no two pods have it at a time" $section) -}}
+{{- fail (printf "%s.id needs kind=StatefulSet and one replica, so that no two pods have the same id" $section) -}}
 {{- end -}}
 {{- if and (eq (toString $worker.source) "hostname") (not $isStateful) -}}
-{{- fail (printf "%s.source = \"hostname\" needs kind=StatefulSet, whose pods have names that end in a number" $section) -}}
+{{- fail (printf "%s.source = \"hostname\" needs kind=StatefulSet, whose pod names end in a number" $section) -}}
 {{- end -}}
 {{- end -}}
 {{- $worker := get $sections "config.worker" -}}
@@ -61,7 +61,7 @@
 {{- if eq .name "RAINDROP__WORKER__ID" -}}{{- $isGiven = true -}}{{- end -}}
 {{- end -}}
 {{- if and (eq .Values.store.url "memory:") (not (and $isStateful $isGiven)) -}}
-{{- fail "store.url = memory: forgets which worker ids were used: it needs kind=StatefulSet, and config.worker.id, config.worker.source=hostname or RAINDROP__WORKER__ID in extraEnv" -}}
+{{- fail "store.url = memory: does not lease worker ids; set kind=StatefulSet, and config.worker.id, config.worker.source=hostname or RAINDROP__WORKER__ID in extraEnv" -}}
 {{- end -}}
 {{- end -}}
 
@@ -73,25 +73,25 @@
 {{- $drain := include "raindrop.milliseconds" (dict "key" "http.drain_delay" "value" $http.drain_delay) -}}
 {{- $shutdown := include "raindrop.milliseconds" (dict "key" "http.shutdown_timeout" "value" $http.shutdown_timeout) -}}
 {{- if le (mul 1000 (int64 .Values.terminationGracePeriodSeconds)) (add (int64 $drain) (int64 $shutdown)) -}}
-{{- fail (printf "terminationGracePeriodSeconds = %d: must be more than config.http.drain_delay (%v) + config.http.shutdown_timeout (%v), or pods are killed before they gave their worker ids back" (int64 .Values.terminationGracePeriodSeconds) $http.drain_delay $http.shutdown_timeout) -}}
+{{- fail (printf "terminationGracePeriodSeconds = %d: must be more than config.http.drain_delay (%v) + config.http.shutdown_timeout (%v), or Kubernetes kills pods before they release their worker ids" (int64 .Values.terminationGracePeriodSeconds) $http.drain_delay $http.shutdown_timeout) -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "raindrop.check.listeners" -}}
 {{- if hasKey .Values.config.http "admin_listen" -}}
-{{- fail "config.http.admin_listen: left out; set admin.enabled and admin.port" -}}
+{{- fail "config.http.admin_listen: must not be set; set admin.enabled and admin.port" -}}
 {{- end -}}
 {{- if hasKey (default dict .Values.config.auth) "tokens_file" -}}
-{{- fail "config.auth.tokens_file: left out; set auth.existingSecret" -}}
+{{- fail "config.auth.tokens_file: must not be set; set auth.existingSecret" -}}
 {{- end -}}
 {{- if and .Values.admin.enabled (eq (toString .Values.admin.port) (include "raindrop.portOf" .Values.config.http.listen)) -}}
-{{- fail (printf "admin.port = %v: must be another port than that of config.http.listen (%s)" .Values.admin.port .Values.config.http.listen) -}}
+{{- fail (printf "admin.port = %v: must differ from the port of config.http.listen (%s)" .Values.admin.port .Values.config.http.listen) -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "raindrop.check.monitoring" -}}
 {{- if and .Values.serviceMonitor.enabled .Values.auth.existingSecret (not .Values.admin.enabled) -}}
-{{- fail "serviceMonitor.enabled with auth.existingSecret needs admin.enabled: elsewhere /metrics needs a token" -}}
+{{- fail "serviceMonitor.enabled with auth.existingSecret needs admin.enabled, because /metrics on the other port needs a token" -}}
 {{- end -}}
 {{- end -}}
 
@@ -102,7 +102,7 @@
 {{- fail (printf "autoscaling.minReplicas = %d: must be at most autoscaling.maxReplicas (%d)" (int .minReplicas) (int .maxReplicas)) -}}
 {{- end -}}
 {{- if not (dig "requests" "cpu" "" $.Values.resources) -}}
-{{- fail "autoscaling.enabled needs resources.requests.cpu, which its target is a share of" -}}
+{{- fail "autoscaling.enabled needs resources.requests.cpu, because its target is a percentage of that" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

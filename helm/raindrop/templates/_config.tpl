@@ -1,4 +1,4 @@
-{{/* The user's configuration, and what follows from other values. */}}
+{{/* The user's configuration, with the keys that other values determine. */}}
 {{- define "raindrop.config" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $store := default dict $config.store -}}
@@ -47,7 +47,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Whether this is a list of tables; empty if not. */}}
+{{/* "yes" if this is a list of tables; otherwise empty. */}}
 {{- define "raindrop.isTables" -}}
 {{- if kindIs "slice" . -}}
 {{- if . -}}
@@ -60,7 +60,7 @@
 {{- ternary . (toJson .) (regexMatch "^[A-Za-z0-9_-]+$" .) -}}
 {{- end -}}
 
-{{/* Values arrive with every number a float; a whole one is written without a point. */}}
+{{/* Helm passes every number as a float; whole numbers are written without a decimal point. */}}
 {{- define "raindrop.value" -}}
 {{- if kindIs "slice" . -}}
 [{{ range $index, $item := . }}{{ if $index }}, {{ end }}{{ include "raindrop.value" $item }}{{ end }}]
@@ -71,13 +71,13 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A duration such as 1m30s or 500ms, in ms. */}}
+{{/* Converts a duration such as 1m30s or 500ms to milliseconds. */}}
 {{- define "raindrop.milliseconds" -}}
 {{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 -}}
 {{- $total := 0 -}}
 {{- $text := toString .value -}}
 {{- if not (regexMatch "^(0|([0-9]+(ms|s|m|h))+)$" $text) -}}
-{{- fail (printf "config.%s = %q: must be a duration with its unit such as 500ms, 5m or 1h30m" .key $text) -}}
+{{- fail (printf "config.%s = %q: must be a duration with a unit, such as 500ms, 5m or 1h30m" .key $text) -}}
 {{- end -}}
 {{- range regexFindAll "[0-9]+(ms|s|m|h)" $text -1 -}}
 {{- $total = add $total (mul (int64 (regexFind "[0-9]+" .)) (get $units (regexFind "[a-z]+" .))) -}}

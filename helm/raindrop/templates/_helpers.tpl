@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Leaves room for a StatefulSet's revision and the longest suffix used here. */}}
+{{/* Short enough for a StatefulSet's revision and the longest suffix used in this chart. */}}
 {{- define "raindrop.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
@@ -29,7 +29,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "raindrop.commonLabels" . }}
 {{- end -}}
 
-{{/* The test pod is none of the Service's. */}}
+{{/* Labels of the test pod, which the Service must not select. */}}
 {{- define "raindrop.testSelectorLabels" -}}
 app.kubernetes.io/name: {{ include "raindrop.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -63,12 +63,12 @@ app.kubernetes.io/component: test
 {{- regexFind "[0-9]+$" . -}}
 {{- end -}}
 
-{{/* The port with the metrics, by name; probes ask there, too. */}}
+{{/* The name of the port that serves metrics and probes. */}}
 {{- define "raindrop.adminPort" -}}
 {{- ternary "admin" "http" .Values.admin.enabled -}}
 {{- end -}}
 
-{{/* Whether there is more than one node; empty if not. */}}
+{{/* "yes" if there is more than one node; otherwise empty. */}}
 {{- define "raindrop.several" -}}
 {{- if .Values.autoscaling.enabled -}}
 {{- if gt (int .Values.autoscaling.maxReplicas) 1 -}}yes{{- end -}}

@@ -1,4 +1,4 @@
-{{/* The pod, the same for a Deployment and a StatefulSet. */}}
+{{/* The pod template of the Deployment and the StatefulSet. */}}
 {{- define "raindrop.pod" -}}
 metadata:
   annotations:
@@ -39,7 +39,7 @@ spec:
         - name: RAINDROP_CONFIG
           value: /etc/raindrop/raindrop.toml
         {{- if kindIs "invalid" (dig "worker" "holder" nil .Values.config) }}
-        # How people recognise the node in the store; a StatefulSet's pod is found by it again.
+        # The node's label in the store. A StatefulSet's pod finds its previous worker id by it.
         - name: POD_NAME
           valueFrom:
             fieldRef:
@@ -113,7 +113,7 @@ spec:
     - name: store
       secret:
         secretName: {{ include "raindrop.storeSecretName" . }}
-        # Readable by the pod's group alone.
+        # Only the pod's group may read it.
         defaultMode: 0440
         items:
           - key: {{ ternary .Values.store.existingSecretKey "url" (not (empty .Values.store.existingSecret)) }}

@@ -1,24 +1,16 @@
-//! Who sends a request, and what that one may use.
+//! Who sends a request, and what that client may use.
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{FromRequestParts, Request, State},
-    http::request::Parts,
-    middleware::Next,
-    response::{IntoResponse, Response},
-};
+use axum::http::header;
 
 use super::tokens::Rights;
 use crate::{
     core::namespace::DEFAULT_NAMESPACE,
-    server::{
-        problem::{Problem, ProblemCode},
-        state::AppState,
-    },
+    server::problem::{Problem, ProblemCode},
 };
 
-/// What the bearer of a token that may not do this is told (RFC 6750).
+/// The challenge to a token that may not do this (RFC 6750).
 const FORBIDDEN: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#;
 
 /// Who sends a request.
@@ -26,8 +18,8 @@ const FORBIDDEN: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#
 pub(in crate::server) struct Caller(Option<Arc<Rights>>);
 
 impl Caller {
-    /// Of a service that needs no tokens.
-    pub(super) const fn anybody() -> Self {
+    /// The caller of a service, or a route, that needs no token.
+    pub(in crate::server) const fn unrestricted() -> Self {
         Self(None)
     }
 
@@ -35,85 +27,47 @@ impl Caller {
         Self(Some(rights))
     }
 
-    /// Refuses a code that this one may not use.
-    pub(in crate::server) fn check_code(
-        &self,
-        code: &str,
-        state: &AppState,
-    ) -> Result<(), Problem> {
+    /// Refuses a code that the caller may not use.
+    pub(in crate::server) fn check_code(&self, code: &str) -> Result<(), Problem> {
         match &self.0 {
             Some(rights) if !rights.has_code(code) => {
-                Err(refuse(rights, &format!("code {code:?}"), rights.codes.as_ref(), state))
+                Err(forbidden(rights, &format!("code {code:?}"), rights.codes.as_ref()))
             }
             _ => Ok(()),
         }
     }
 
-    /// Refuses what belongs to a namespace that this one may not use, without telling which one it
-    /// is, unless that was asked for.
+    /// Refuses what belongs to a namespace that the caller may not use. The namespace is named only
+    /// if the caller named it.
     pub(in crate::server) fn check_namespace(
         &self,
         own: &str,
-        asked: Option<&str>,
-        state: &AppState,
+        requested: Option<&str>,
     ) -> Result<(), Problem> {
         match &self.0 {
             Some(rights) if !rights.has_namespace(own) => {
-                let is_told = asked == Some(own) || own == DEFAULT_NAMESPACE;
-                let told = match is_told {
+                let is_named = requested == Some(own) || own == DEFAULT_NAMESPACE;
+                let what = match is_named {
                     true => format!("namespace {own:?}"),
                     false => "what is asked for".into(),
                 };
-                Err(refuse(rights, &told, rights.namespaces.as_ref(), state))
+                Err(forbidden(rights, &what, rights.namespaces.as_ref()))
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether this one may use a namespace.
+    /// Whether the caller may use a namespace.
     pub(in crate::server) fn may_use(&self, namespace: &str) -> bool {
         self.0.as_ref().is_none_or(|rights| rights.has_namespace(namespace))
     }
 }
 
-fn refuse(rights: &Rights, what: &str, allowed: Option<&Vec<String>>, state: &AppState) -> Problem {
-    state.metrics.auth.forbidden.inc();
+fn forbidden(rights: &Rights, what: &str, allowed: Option<&Vec<String>>) -> Problem {
     let token = &rights.name;
-    tracing::debug!(token, what, "a request was refused");
+    tracing::debug!(token, what, "request forbidden");
     let allowed = allowed.filter(|allowed| !allowed.is_empty());
     let allowed = allowed.map_or_else(|| "none".into(), |allowed| allowed.join(", "));
     let detail = format!("the token {token:?} may not use {what}, but: {allowed}");
-    Problem::challenging(ProblemCode::Forbidden, detail, FORBIDDEN)
-}
-
-/// Marks the answer to a request of somebody whose token is known.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct Known;
-
-/// Lets only those in who are known, and tells the handlers who it is.
-pub(in crate::server) async fn authenticate(
-    State(state): State<Arc<AppState>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    match state.admit(request.headers()) {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
-            let mut response = next.run(request).await;
-            response.extensions_mut().insert(Known);
-            response
-        }
-        Err(refused) => refused.into_response(),
-    }
-}
-
-impl FromRequestParts<Arc<AppState>> for Caller {
-    type Rejection = Problem;
-
-    async fn from_request_parts(head: &mut Parts, state: &Arc<AppState>) -> Result<Self, Problem> {
-        match head.extensions.get::<Self>() {
-            Some(caller) => Ok(caller.clone()),
-            None => state.admit(&head.headers),
-        }
-    }
+    Problem::new(ProblemCode::Forbidden, detail).with_header(header::WWW_AUTHENTICATE, FORBIDDEN)
 }

@@ -1,4 +1,4 @@
-//! Who may ask: bearer tokens (RFC 6750), of which only hashes are known.
+//! Authentication by bearer tokens (RFC 6750), of which only hashes are stored.
 
 mod bearer;
 mod caller;
@@ -11,24 +11,18 @@ mod tokens;
 use std::path::{Path, PathBuf};
 
 use arc_swap::ArcSwap;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 
 pub(crate) use self::tokens::{TokenHash, is_code_or_beginning};
 use self::{bearer::Carried, tokens::Tokens};
-pub(super) use self::{
-    caller::{Caller, Known, authenticate},
-    reload::Hangups,
-};
-use super::{
-    problem::{Problem, ProblemCode},
-    state::AppState,
-};
+pub(super) use self::{caller::Caller, reload::Hangups};
+use super::problem::{Problem, ProblemCode};
 use crate::config::{Config, ConfigError};
 
-/// What a request without a token is told (RFC 6750).
-const MISSING: &str = r#"Bearer realm="raindrop""#;
-/// What a request with a token that is not known is told.
-const INVALID: &str = r#"Bearer realm="raindrop", error="invalid_token""#;
+/// The challenge to a request without a token (RFC 6750).
+const MISSING_TOKEN: &str = r#"Bearer realm="raindrop""#;
+/// The challenge to a request with an unknown token. The metrics tell the two apart by it.
+pub(super) const INVALID_TOKEN: &str = r#"Bearer realm="raindrop", error="invalid_token""#;
 
 /// The tokens that requests need, as a file lists them.
 #[derive(Debug)]
@@ -90,33 +84,27 @@ impl Auth {
     pub(super) fn file(&self) -> &Path {
         &self.file
     }
-}
 
-impl AppState {
     /// Who sends a request with these headers.
-    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let Some(auth) = &self.auth else { return Ok(Caller::anybody()) };
-        let refused = &self.metrics.auth;
-        let (reason, count, challenge, detail) = match bearer::read(headers) {
-            Carried::Token(token) => match auth.tokens.load().find(token) {
+    pub(super) fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let (reason, challenge, detail) = match bearer::read(headers) {
+            Carried::Token(token) => match self.tokens.load().find(token) {
                 Some(rights) => return Ok(Caller::with(rights)),
-                None => ("unknown", &refused.invalid, INVALID, "the token is not known"),
+                None => ("unknown", INVALID_TOKEN, "the token is not known"),
             },
             Carried::Nothing => (
                 "missing",
-                &refused.missing,
-                MISSING,
+                MISSING_TOKEN,
                 "send a token in the header Authorization: Bearer <token>",
             ),
             Carried::Unusable => (
                 "unusable",
-                &refused.invalid,
-                INVALID,
+                INVALID_TOKEN,
                 "send one header Authorization: Bearer <token>, with a token of at most 512 bytes",
             ),
         };
-        count.inc();
-        tracing::debug!(token = reason, "a request was refused");
-        Err(Problem::challenging(ProblemCode::Unauthorized, detail, challenge))
+        tracing::debug!(token = reason, "request unauthorized");
+        let problem = Problem::new(ProblemCode::Unauthorized, detail);
+        Err(problem.with_header(header::WWW_AUTHENTICATE, challenge))
     }
 }

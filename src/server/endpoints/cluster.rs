@@ -1,19 +1,35 @@
 //! `/cluster`: who holds which worker id, in every namespace.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use axum::{
-    extract::State,
-    http::{HeaderValue, header},
-    response::{IntoResponse, Response},
-};
+use axum::http::StatusCode;
 use serde::Serialize;
 
 use super::health::NamespaceHealth;
 use crate::{
     core::{instant::format_unix_ms, layout::Layout},
-    server::{problem::Problem, state::AppState},
+    server::{
+        body,
+        route::{Call, Handler, Kind, Listener, Route, Waiting},
+    },
     store::ListedRow,
+};
+
+pub(in crate::server) static ROUTE: Route = Route {
+    path: "/cluster",
+    name: "cluster",
+    summary: "Who holds which worker id",
+    description: "Every worker id that is held, in every namespace, as the store has it now.",
+    kind: Kind::Read,
+    listener: Listener::OperatorsOnly,
+    needs_token: false,
+    is_for_clients: false,
+    parameters: &[],
+    formats: &[],
+    content: &[],
+    schemas: std::convert::identity,
+    problems: &[],
+    handler: Handler::Waiting(cluster),
 };
 
 #[derive(Serialize)]
@@ -41,28 +57,22 @@ struct Worker {
     expires: String,
 }
 
-/// Every worker id that is held, as the store has it now.
-pub(in crate::server) async fn cluster(
-    State(state): State<Arc<AppState>>,
-) -> Result<Response, Problem> {
-    let rows = state.list_rows().await?;
-    let draining = state.is_draining();
-    let namespaces = state.issuers().map(|issuer| {
-        let layout = issuer.layout();
-        let namespace = Namespace {
-            node: NamespaceHealth::of(issuer, draining),
-            layout: layout.map(Layout::words),
-            workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
-        };
-        (issuer.namespace(), namespace)
-    });
-    let cluster = Cluster { namespaces: namespaces.collect() };
-    let body = serde_json::to_string(&cluster).expect("texts and numbers are always JSON");
-    let mut response = body.into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+fn cluster(call: Call<'_>) -> Waiting<'_> {
+    Box::pin(async move {
+        let rows = call.state.list_rows().await?;
+        let draining = call.state.is_draining();
+        let namespaces = call.state.issuers().map(|issuer| {
+            let layout = issuer.layout();
+            let namespace = Namespace {
+                node: NamespaceHealth::of(issuer, draining),
+                layout: layout.map(Layout::words),
+                workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
+            };
+            (issuer.namespace(), namespace)
+        });
+        let cluster = Cluster { namespaces: namespaces.collect() };
+        Ok(body::uncached_json(StatusCode::OK, &cluster))
+    })
 }
 
 fn held(rows: &[ListedRow], namespace: &str, layout: &Layout) -> Vec<Worker> {

@@ -1,12 +1,8 @@
 //! `/health`, `/readyz` and `/livez`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use axum::{
-    extract::State,
-    http::{HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
-};
+use axum::http::{Response, StatusCode, header};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -14,37 +10,52 @@ use crate::{
     core::instant::format_unix_ms,
     keeper::{SegmentStatus, Trouble},
     server::{
+        body::{self, ResponseBody},
         issuer::NamespaceIssuer,
-        openapi::{About, Kind, shared, with},
         problem::{Problem, ProblemCode, RETRY_UNKNOWN, retry_after_seconds},
+        route::{Call, Handler, Kind, Listener, Route, schema_ref, with_schema},
         state::AppState,
     },
 };
 
-const READINESS: About = About {
+pub(in crate::server) static READY: Route = Route {
+    path: "/readyz",
     name: "readyz",
     summary: "Whether traffic is welcome",
     description: "200 when every namespace issues IDs and the service is not stopping, else 503. \
                   Neither exhaustion nor the store's reachability counts.",
+    kind: Kind::Health,
+    listener: Listener::Both,
+    // Orchestrators have none.
+    needs_token: false,
+    is_for_clients: false,
     parameters: &[],
     formats: &[],
-    answers: &[("application/json", shared::<Health<'_>>)],
-    schemas: with::<Health<'_>>,
-    kind: Kind::Judges,
+    content: &[("application/json", schema_ref::<Health<'_>>)],
+    schemas: with_schema::<Health<'_>>,
+    problems: &[],
+    handler: Handler::Ready(ready),
 };
 
-pub(in crate::server) static READY: About = READINESS;
+pub(in crate::server) static HEALTH: Route = Route {
+    path: "/health",
+    name: "health",
+    summary: "How each namespace is doing",
+    needs_token: true,
+    handler: Handler::Ready(health),
+    ..READY
+};
 
-pub(in crate::server) static HEALTH: About =
-    About { name: "health", summary: "How each namespace is doing", ..READINESS };
-
-pub(in crate::server) static LIVE: About = About {
+pub(in crate::server) static LIVE: Route = Route {
+    path: "/livez",
     name: "livez",
     summary: "Whether the process answers",
     description: "200, whatever the state of leases and store; 503 when a background task failed \
                   that cannot be restarted, and the process is ending.",
-    kind: Kind::Lives,
-    ..READINESS
+    kind: Kind::Liveness,
+    problems: &[ProblemCode::ShuttingDown],
+    handler: Handler::Ready(live),
+    ..READY
 };
 
 /// How the service is doing.
@@ -118,25 +129,30 @@ impl NamespaceHealth {
     }
 }
 
-/// Whether IDs are issued, namespace by namespace.
-pub(in crate::server) async fn health(State(state): State<Arc<AppState>>) -> Response {
+/// Whether IDs are issued, namespace by namespace; where operators have a listener of their own,
+/// clients are told the sum of it only.
+fn health(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
+    if call.state.http.admin_listen.is_some() && !call.is_operator {
+        return ready(call);
+    }
+    let state = call.state;
     let of = |issuer| NamespaceHealth::of(issuer, state.is_draining());
     let namespaces = state.issuers().map(|issuer| (issuer.namespace(), of(issuer))).collect();
-    answer(readiness(&state), namespaces)
+    Ok(answer(readiness(state), namespaces))
 }
 
 /// Whether traffic is welcome.
-pub(in crate::server) async fn ready(State(state): State<Arc<AppState>>) -> Response {
-    answer(readiness(&state), BTreeMap::new())
+fn ready(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
+    Ok(answer(readiness(call.state), BTreeMap::new()))
 }
 
 /// Whether the process answers at all, and can still do its work.
-pub(in crate::server) async fn live(State(state): State<Arc<AppState>>) -> Response {
-    if state.has_failed() {
+fn live(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
+    if call.state.has_failed() {
         let detail = "a background task failed, which was logged: the process is ending";
-        return Problem::passing(ProblemCode::ShuttingDown, detail, RETRY_UNKNOWN).into_response();
+        return Err(Problem::passing(ProblemCode::ShuttingDown, detail, RETRY_UNKNOWN));
     }
-    answer(Readiness::Ok, BTreeMap::new())
+    Ok(answer(Readiness::Ok, BTreeMap::new()))
 }
 
 fn readiness(state: &AppState) -> Readiness {
@@ -149,17 +165,16 @@ fn readiness(state: &AppState) -> Readiness {
     }
 }
 
-fn answer(status: Readiness, namespaces: BTreeMap<&str, NamespaceHealth>) -> Response {
-    let is_ok = status == Readiness::Ok;
+fn answer(
+    status: Readiness,
+    namespaces: BTreeMap<&str, NamespaceHealth>,
+) -> Response<ResponseBody> {
     let health = Health { status, namespaces };
-    let body = serde_json::to_string(&health).expect("texts and numbers are always JSON");
-    let code = if is_ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let mut response = (code, body).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if !is_ok {
-        headers.insert(header::RETRY_AFTER, retry_after_seconds(RETRY_UNKNOWN).into());
+    if status == Readiness::Ok {
+        return body::uncached_json(StatusCode::OK, &health);
     }
+    let mut response = body::uncached_json(StatusCode::SERVICE_UNAVAILABLE, &health);
+    let retry_after = retry_after_seconds(RETRY_UNKNOWN).into();
+    response.headers_mut().insert(header::RETRY_AFTER, retry_after);
     response
 }

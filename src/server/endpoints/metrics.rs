@@ -1,31 +1,32 @@
 //! `/metrics`: the Prometheus text.
 
-use std::sync::Arc;
-
-use axum::{
-    extract::State,
-    http::header,
-    response::{IntoResponse, Response},
-};
+use axum::http::Response;
 
 use crate::server::{
-    openapi::{About, Kind, PLAIN_TEXT},
-    state::AppState,
+    body::{self, ResponseBody},
+    problem::Problem,
+    route::{Call, Handler, Kind, Listener, PLAIN_TEXT, Route},
 };
 
-pub(in crate::server) static ABOUT: About = About {
+pub(in crate::server) static ROUTE: Route = Route {
+    path: "/metrics",
     name: "metrics",
     summary: "Metrics as Prometheus text",
     description: "In the text format 0.0.4.",
+    kind: Kind::Read,
+    listener: Listener::OperatorsFirst,
+    needs_token: true,
+    is_for_clients: false,
     parameters: &[],
     formats: &[],
-    answers: &[PLAIN_TEXT],
+    content: &[PLAIN_TEXT],
     schemas: std::convert::identity,
-    kind: Kind::Tells,
+    problems: &[],
+    handler: Handler::Ready(metrics),
 };
 
 /// Answers every metric.
-pub(in crate::server) async fn metrics(State(state): State<Arc<AppState>>) -> Response {
-    let text = state.metrics.encode(state.issuers());
-    ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response()
+fn metrics(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
+    let text = call.state.metrics.encode(call.state.issuers());
+    Ok(body::response(prometheus::TEXT_FORMAT, text))
 }

@@ -1,15 +1,10 @@
 //! `/parse/{id}`: the fields of an ID.
 
-use std::sync::Arc;
-
-use axum::{
-    extract::{Path, State, rejection::PathRejection},
-    http::{Uri, header},
-    response::{IntoResponse, Response},
-};
+use axum::http::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::ids::read_encoding;
 use crate::{
     config::{LocatedText, WrongNamespace},
     core::{
@@ -20,28 +15,38 @@ use crate::{
         preset::NamedLayout,
     },
     server::{
-        auth::Caller,
-        endpoints::asked::read_encoding,
-        openapi::{About, Kind, shared, with},
+        body::{self, ResponseBody},
         params::{Params, invalid},
-        problem::{Problem, ProblemCode},
-        state::AppState,
+        problem::{Problem, ProblemCode as P},
+        route::{Call, Handler, Kind, Listener, Route, schema_ref, with_schema},
     },
 };
 
-pub(in crate::server) static ABOUT: About = About {
+pub(in crate::server) static ROUTE: Route = Route {
+    path: "/parse/{id}",
     name: "parse",
     summary: "The fields of an ID",
     description: "Takes an ID apart by the layout of a namespace, or by `layout`: one of the two. \
                   An ID whose code has a prefix may be given with it.",
-    parameters: PARAMETERS,
+    kind: Kind::Read,
+    listener: Listener::Public,
+    needs_token: true,
+    is_for_clients: true,
+    parameters: &PARAMETERS,
     formats: &[],
-    answers: &[("application/json", shared::<ParsedId>)],
-    schemas: with::<ParsedId>,
-    kind: Kind::Tells,
+    content: &[("application/json", schema_ref::<ParsedId>)],
+    schemas: with_schema::<ParsedId>,
+    problems: &[
+        P::InvalidId,
+        P::InvalidParameter,
+        P::Forbidden,
+        P::UnknownNamespace,
+        P::NotDecodable,
+    ],
+    handler: Handler::Ready(parse_id),
 };
 
-const PARAMETERS: &[&str] = &["encoding", "layout", "namespace"];
+const PARAMETERS: [&str; 3] = ["encoding", "layout", "namespace"];
 
 /// The fields of an ID.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -132,31 +137,27 @@ impl ParsedId {
 pub struct NoFields<'a>(pub &'a str);
 
 /// Answers the fields of an ID.
-pub(in crate::server) async fn parse_id(
-    State(state): State<Arc<AppState>>,
-    caller: Caller,
-    id: Result<Path<String>, PathRejection>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let params = Params::read(&uri, PARAMETERS)?;
+fn parse_id(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
+    let state = call.state;
+    let params = Params::read(&call.head.uri, &PARAMETERS)?;
     let encoding = read_encoding(params.get("encoding"))?;
     let named = params.get("layout").map(read_layout).transpose()?;
     let asked = params.get("namespace");
     if named.is_some() && asked.is_some() {
         return Err(invalid("parameters namespace and layout exclude each other"));
     }
-    let Path(text) =
-        id.map_err(|_| Problem::new(ProblemCode::InvalidId, "the ID must be UTF-8"))?;
-    let located = state.codes.locate_text(&text, asked);
+    let text = call.parameter.as_deref();
+    let text = text.ok_or_else(|| Problem::new(P::InvalidId, "the ID must be UTF-8"))?;
+    let located = state.codes.locate_text(text, asked);
     let own = located.as_ref().map_or_else(WrongNamespace::own, |located| located.namespace);
     let LocatedText { namespace, prefix, text } = match named {
         // Another system's IDs are of no namespace, and have no prefix of a foreign one.
-        Some(_) if !caller.may_use(own) => {
-            LocatedText { namespace: DEFAULT_NAMESPACE, prefix: "", text: &text }
+        Some(_) if !call.caller.may_use(own) => {
+            LocatedText { namespace: DEFAULT_NAMESPACE, prefix: "", text }
         }
         Some(_) => located?,
         None => {
-            caller.check_namespace(own, asked, &state)?;
+            call.caller.check_namespace(own, asked)?;
             located?
         }
     };
@@ -169,15 +170,13 @@ pub(in crate::server) async fn parse_id(
         (None, Some(layout)) => ParsedId::of_namespace(id, layout, namespace, now_ms),
         (None, None) => return Err(no_fields(namespace)),
     };
-    let parsed =
-        parsed.map_err(|error| Problem::new(ProblemCode::NotDecodable, error.to_string()))?;
-    let body = serde_json::to_string(&parsed).expect("texts and numbers are always JSON");
-    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+    let parsed = parsed.map_err(|error| Problem::new(P::NotDecodable, error.to_string()))?;
+    Ok(body::json(&parsed))
 }
 
 /// What stands instead of fields or instants for a segment namespace.
 pub(super) fn no_fields(namespace: &str) -> Problem {
-    Problem::new(ProblemCode::NotDecodable, NoFields(namespace).to_string())
+    Problem::new(P::NotDecodable, NoFields(namespace).to_string())
 }
 
 fn read_layout(name: &str) -> Result<NamedLayout, Problem> {

@@ -1,17 +1,18 @@
-//! Counts requests that were refused for who sent them.
+//! Counts requests that were refused for their token.
 
 use prometheus::{IntCounter, Registry};
 
 use super::counters;
+use crate::server::{
+    auth::INVALID_TOKEN,
+    problem::{Problem, ProblemCode},
+};
 
-/// Requests that were refused for who sent them, by reason.
+/// Requests that were refused for their token.
 pub(in crate::server) struct AuthMetrics {
-    /// Without a token.
-    pub(in crate::server) missing: IntCounter,
-    /// With one that is not known.
-    pub(in crate::server) invalid: IntCounter,
-    /// With one that may not use the namespace or code.
-    pub(in crate::server) forbidden: IntCounter,
+    missing: IntCounter,
+    invalid: IntCounter,
+    forbidden: IntCounter,
 }
 
 impl AuthMetrics {
@@ -24,5 +25,15 @@ impl AuthMetrics {
         );
         let of = |reason| refused.with_label_values(&[reason]);
         Self { missing: of("missing"), invalid: of("invalid"), forbidden: of("forbidden") }
+    }
+
+    /// Counts a problem if a token, or the lack of one, is its reason.
+    pub(in crate::server) fn count(&self, problem: &Problem) {
+        match problem.code() {
+            ProblemCode::Forbidden => self.forbidden.inc(),
+            ProblemCode::Unauthorized if problem.has_header(INVALID_TOKEN) => self.invalid.inc(),
+            ProblemCode::Unauthorized => self.missing.inc(),
+            _ => {}
+        }
     }
 }

@@ -3,7 +3,7 @@
 use prometheus::{IntCounter, IntGauge, Registry};
 
 use super::{counters, gauge};
-use crate::server::pace::TooSlow;
+use crate::server::connections::activity::TooSlow;
 
 /// The metrics of connections; cheap to clone.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub(in crate::server) struct Connections {
     open: IntGauge,
     head: IntCounter,
     stalled: IntCounter,
-    room: IntCounter,
+    evicted: IntCounter,
 }
 
 impl Connections {
@@ -28,7 +28,7 @@ impl Connections {
             open: gauge(registry, "raindrop_http_connections", "Open connections of clients."),
             head: dropped("head"),
             stalled: dropped("stalled"),
-            room: dropped("room"),
+            evicted: dropped("room"),
         }
     }
 
@@ -43,7 +43,7 @@ impl Connections {
         Open(&self.open)
     }
 
-    /// A connection ended because its client was too slow. That idle ones end is no news.
+    /// A connection was cut off because its client was too slow. Idle ones are not counted.
     pub(in crate::server) fn cut_off(&self, slow: TooSlow) {
         match slow {
             TooSlow::Idle => {}
@@ -52,9 +52,9 @@ impl Connections {
         }
     }
 
-    /// A connection made room for another.
-    pub(in crate::server) fn made_room(&self) {
-        self.room.inc();
+    /// A connection was evicted.
+    pub(in crate::server) fn evicted(&self) {
+        self.evicted.inc();
     }
 }
 

@@ -1,18 +1,12 @@
 //! Counts and times requests.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use axum::{
-    extract::{MatchedPath, Request, State},
-    http::{Method, StatusCode},
-    middleware::Next,
-    response::Response,
-};
-use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry};
+use axum::http::{Method, StatusCode};
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 use tokio::time::Instant;
 
 use super::{Connections, counters, gauge, histograms};
-use crate::server::{router::ROUTES, state::AppState};
 
 /// One ID takes tens of microseconds, a batch under a millisecond, a wait up to a second.
 const BUCKETS: [f64; 12] =
@@ -34,15 +28,15 @@ const STATUSES: [u16; 13] = [200, 400, 401, 403, 404, 405, 408, 413, 414, 422, 4
 /// The metrics of requests.
 pub(in crate::server) struct HttpMetrics {
     requests: IntCounterVec,
+    durations: HistogramVec,
     in_flight: IntGauge,
     pub(in crate::server) connections: Connections,
-    /// In the order of [`ROUTES`], then those that match none.
-    routes: Vec<RouteMetrics>,
 }
 
-/// The children of one route, looked up once.
-struct RouteMetrics {
+/// The metrics of one route, looked up once.
+pub(in crate::server) struct RouteMetrics {
     route: &'static str,
+    all_requests: IntCounterVec,
     duration: Histogram,
     requests: [[OnceLock<IntCounter>; STATUSES.len()]; METHODS.len()],
 }
@@ -68,14 +62,28 @@ impl HttpMetrics {
             "Requests that are being answered.",
         );
         let connections = Connections::new(registry);
-        let routes = ROUTES.into_iter().chain([UNMATCHED]).map(|route| {
-            let usual = if route == UNMATCHED { "404" } else { "200" };
-            requests.with_label_values(&[route, "GET", usual]);
-            let duration = durations.with_label_values(&[route]);
-            RouteMetrics { route, duration, requests: Default::default() }
-        });
-        let routes = routes.collect();
-        Self { requests, in_flight, connections, routes }
+        Self { requests, durations, in_flight, connections }
+    }
+
+    /// The metrics of a route, by its path.
+    pub(in crate::server) fn route(&self, path: &'static str) -> RouteMetrics {
+        self.of(path, "200")
+    }
+
+    /// The metrics of requests that match no route.
+    pub(in crate::server) fn unmatched(&self) -> RouteMetrics {
+        self.of(UNMATCHED, "404")
+    }
+
+    /// `usual` is the status that is exported from the start.
+    fn of(&self, route: &'static str, usual: &str) -> RouteMetrics {
+        self.requests.with_label_values(&[route, "GET", usual]);
+        RouteMetrics {
+            route,
+            all_requests: self.requests.clone(),
+            duration: self.durations.with_label_values(&[route]),
+            requests: Default::default(),
+        }
     }
 
     /// Begins to time a request.
@@ -83,34 +91,37 @@ impl HttpMetrics {
         self.in_flight.inc();
         Tracked { http: self, started: Instant::now() }
     }
+}
 
-    fn count(&self, route: &RouteMetrics, method: &Method, status: StatusCode) {
+impl RouteMetrics {
+    fn count(&self, method: &Method, status: StatusCode) {
         let method_index = METHODS.iter().position(|known| known == method);
         let status_index = STATUSES.iter().position(|known| *known == status.as_u16());
         let method = method_index.map_or("other", |index| METHODS[index].as_str());
-        let count = || self.requests.with_label_values(&[route.route, method, status.as_str()]);
+        let count = || self.all_requests.with_label_values(&[self.route, method, status.as_str()]);
         match (method_index, status_index) {
-            (Some(method), Some(status)) => {
-                route.requests[method][status].get_or_init(count).inc();
-            }
+            (Some(method), Some(status)) => self.requests[method][status].get_or_init(count).inc(),
             _ => count().inc(),
         }
     }
 }
 
-/// A request that is being answered, counted down when its answer is there or its client is gone.
+/// A request in flight, until it is answered or its client is gone.
 pub(in crate::server) struct Tracked<'a> {
     http: &'a HttpMetrics,
     started: Instant,
 }
 
 impl Tracked<'_> {
-    /// Counts and times the answer; `route` is an index into [`ROUTES`], and what matches none
-    /// comes after the last.
-    pub(in crate::server) fn answered(self, route: usize, method: &Method, status: StatusCode) {
-        let route = &self.http.routes[route];
+    /// Counts and times the response.
+    pub(in crate::server) fn answered(
+        self,
+        route: &RouteMetrics,
+        method: &Method,
+        status: StatusCode,
+    ) {
         route.duration.observe(self.started.elapsed().as_secs_f64());
-        self.http.count(route, method, status);
+        route.count(method, status);
     }
 }
 
@@ -118,19 +129,4 @@ impl Drop for Tracked<'_> {
     fn drop(&mut self) {
         self.http.in_flight.dec();
     }
-}
-
-/// Counts and times every request by its route's template.
-pub(in crate::server) async fn track(
-    State(state): State<Arc<AppState>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let tracked = state.metrics.http.begin();
-    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let route = ROUTES.iter().position(|known| Some(*known) == route).unwrap_or(ROUTES.len());
-    let method = request.method().clone();
-    let response = next.run(request).await;
-    tracked.answered(route, &method, response.status());
-    response
 }

@@ -16,7 +16,7 @@ use prometheus::{
 };
 
 use self::{auth::AuthMetrics, http::HttpMetrics, keeper::KeeperMetrics};
-pub(super) use self::{connections::Connections, http::track, tasks::TaskFailures};
+pub(super) use self::{connections::Connections, http::RouteMetrics, tasks::TaskFailures};
 use super::{issuer::NamespaceIssuer, telemetry};
 use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
 

@@ -3,7 +3,7 @@
 use prometheus::{IntCounterVec, Registry};
 
 use super::counters;
-use crate::server::supervisor::Task;
+use crate::server::task::Task;
 
 /// Failures by task; cheap to clone.
 #[derive(Clone, Debug)]

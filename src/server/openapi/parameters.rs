@@ -6,12 +6,14 @@ use utoipa::openapi::{
     path::{Parameter, ParameterBuilder, ParameterIn},
 };
 
-use super::{About, about::text};
-use crate::core::{
-    code::CODE_PATTERN,
-    encoding::Encoding,
-    namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN},
-    preset::NamedLayout,
+use crate::{
+    core::{
+        code::CODE_PATTERN,
+        encoding::Encoding,
+        namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN},
+        preset::NamedLayout,
+    },
+    server::route::{Route, text_schema},
 };
 
 /// What the parameters of a service depend on.
@@ -25,11 +27,11 @@ impl Parameters {
         let (description, schema) = match name {
             "code" => (
                 "The caller's name for a sequence.",
-                text().pattern(Some(whole(CODE_PATTERN))).max_length(Some(64)).build(),
+                text_schema().pattern(Some(whole(CODE_PATTERN))).max_length(Some(64)).build(),
             ),
             "id" => (
                 "An ID in its encoding, with the prefix of its code if that has one.",
-                text().pattern(Some("^[A-Za-z0-9._:=-]+$")).build(),
+                text_schema().pattern(Some("^[A-Za-z0-9._:=-]+$")).build(),
             ),
             other => unreachable!("no path has {other}"),
         };
@@ -44,7 +46,7 @@ impl Parameters {
     }
 
     /// A query parameter of this route.
-    pub(super) fn in_query(&self, name: &str, about: &About) -> Parameter {
+    pub(super) fn in_query(&self, name: &str, route: &Route) -> Parameter {
         let (description, schema): (_, ObjectBuilder) = match name {
             "n" => (
                 "How many IDs, at most `http.max_batch`.",
@@ -58,7 +60,7 @@ impl Parameters {
                 "JSON strings or numbers, or ranges of IDs. A number is never rounded: above \
                  2^53 - 1 the answer is 422 `unsafe_number`. Number and range go with neither \
                  `encoding`, `padded` nor a code with a prefix, range not with `text/plain`.",
-                one_of(about.formats.iter().copied()).default(Some("string".into())),
+                one_of(route.formats.iter().copied()).default(Some("string".into())),
             ),
             "encoding" => (
                 "How IDs are written. `friendly` needs a layout whose time does not wrap.",
@@ -73,7 +75,7 @@ impl Parameters {
             "namespace" => (
                 "Whose IDs. A code or prefix that is bound to a namespace needs none, and refuses \
                  another.",
-                text()
+                text_schema()
                     .pattern(Some(whole(NAMESPACE_PATTERN)))
                     .default(Some(DEFAULT_NAMESPACE.into())),
             ),
@@ -107,11 +109,11 @@ fn whole(pattern: &str) -> String {
 }
 
 fn one_of(names: impl Iterator<Item = &'static str>) -> ObjectBuilder {
-    text().enum_values(Some(names))
+    text_schema().enum_values(Some(names))
 }
 
 fn instant() -> ObjectBuilder {
-    text()
+    text_schema()
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
         .examples([Value::from("2026-11-20T00:00:00Z")])
 }

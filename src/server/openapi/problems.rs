@@ -1,30 +1,17 @@
-//! Which problems each route answers: all of them stand here.
+//! Which problems each route answers.
 
 use ProblemCode as P;
 use utoipa::openapi::HttpMethod;
 
 use crate::server::{
     problem::ProblemCode,
-    router::{MANY, ONE, ROUTES},
+    route::{Handler, Kind, Route},
 };
 
-/// What keeps a request in bounds surrounds every route.
+/// Problems of every route.
 const EVERY: &[P] = &[P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::Internal];
 
-/// Routes that need a token where tokens are configured.
-const PROTECTED: &[P] = &[P::Unauthorized];
-
-/// Reading a request for IDs.
-const CHECK: &[P] = &[
-    P::InvalidCode,
-    P::InvalidParameter,
-    P::Forbidden,
-    P::UnknownNamespace,
-    P::UnsafeNumber,
-    P::Overloaded,
-];
-
-/// Claiming them.
+/// Problems of claiming IDs.
 const CLAIM: &[P] = &[
     P::UnknownCode,
     P::TooManyCodes,
@@ -37,45 +24,20 @@ const CLAIM: &[P] = &[
     P::ShuttingDown,
 ];
 
-const PARSE: &[P] = &[
-    P::InvalidId,
-    P::InvalidParameter,
-    P::Forbidden,
-    P::UnknownNamespace,
-    P::NotDecodable,
-    P::Overloaded,
-];
-
-const BOUNDS: &[P] = &[
-    P::InvalidParameter,
-    P::Forbidden,
-    P::UnknownNamespace,
-    P::NotDecodable,
-    P::OutOfRange,
-    P::Overloaded,
-];
-
-/// Whether a route needs a token where tokens are configured: orchestrators have none.
-pub(super) fn is_protected(route: &str) -> bool {
-    route != "/livez" && route != "/readyz"
-}
-
 /// The problems that a route answers to a method.
-pub(super) fn of(route: &str, method: &HttpMethod) -> Vec<ProblemCode> {
-    let issues = route == ROUTES[ONE] || route == ROUTES[MANY];
-    let claims = issues && *method != HttpMethod::Head;
-    // Only POST asks for a past time.
-    let for_past = issues && *method == HttpMethod::Post;
+pub(super) fn problems_of(route: &Route, method: &HttpMethod) -> Vec<ProblemCode> {
+    let claims = route.kind == Kind::Claim && *method != HttpMethod::Head;
+    // Only POST claims IDs for a past time.
+    let may_backfill = claims && *method == HttpMethod::Post;
+    let is_batch = matches!(route.handler, Handler::Claim { is_batch: true });
     [
         (true, EVERY),
-        (is_protected(route), PROTECTED),
-        (issues, CHECK),
-        (route == ROUTES[MANY], &[P::InvalidCount]),
+        (true, route.problems),
+        (route.needs_token, &[P::Unauthorized]),
+        (route.is_for_clients, &[P::Overloaded]),
+        (is_batch, &[P::InvalidCount]),
         (claims, CLAIM),
-        (for_past, &[P::OutOfRange]),
-        (route == "/parse/{id}", PARSE),
-        (route == "/bounds", BOUNDS),
-        (route == "/livez", &[P::ShuttingDown]),
+        (may_backfill, &[P::OutOfRange]),
     ]
     .into_iter()
     .filter(|(applies, _)| *applies)
@@ -91,7 +53,10 @@ mod tests {
     use crate::{
         core::{issue::ClaimError, layout::BoundsError},
         keeper::{BackfillError, IssueError, Trouble},
-        server::problem::Problem,
+        server::{
+            endpoints::{bounds, ids},
+            problem::Problem,
+        },
         store::StoreError,
     };
 
@@ -162,19 +127,19 @@ mod tests {
         let around = names(read.into_iter().chain(around));
         let claimed = names(refusals().iter().map(Problem::code));
         let past = names(refusals_for_a_past_time().iter().map(Problem::code));
-        let of = |route, method| names(super::of(ROUTES[route], &method));
+        let of = |route, method| names(problems_of(route, &method));
 
         let many = &around | &claimed;
-        assert_eq!(of(MANY, HttpMethod::Get), many);
-        assert_eq!(of(MANY, HttpMethod::Post), &many | &past);
+        assert_eq!(of(&ids::MANY, HttpMethod::Get), many);
+        assert_eq!(of(&ids::MANY, HttpMethod::Post), &many | &past);
         let one = &many - &names([P::InvalidCount]);
-        assert_eq!(of(ONE, HttpMethod::Get), one);
-        assert_eq!(of(ONE, HttpMethod::Post), &one | &past);
+        assert_eq!(of(&ids::ONE, HttpMethod::Get), one);
+        assert_eq!(of(&ids::ONE, HttpMethod::Post), &one | &past);
     }
 
     #[test]
     fn spans_end_in_what_is_documented() {
-        let bounds = names(super::of("/bounds", &HttpMethod::Get));
+        let bounds = names(problems_of(&bounds::ROUTE, &HttpMethod::Get));
         for error in [
             BoundsError::Reversed { from_ms: 1, to_ms: 0 },
             BoundsError::OutOfRange { end: "to", instant_ms: 9, first_ms: 0, last_ms: 1 },

@@ -8,23 +8,22 @@ use utoipa::openapi::{
     ResponseBuilder, Responses, ResponsesBuilder, Schema, Type,
 };
 
-use super::{
-    About, Kind,
-    about::{shared, text},
-    problems,
+use super::problems::problems_of;
+use crate::server::{
+    problem::{Document, ProblemCode},
+    route::{Kind, Route, schema_ref, text_schema},
 };
-use crate::server::problem::{Document, ProblemCode};
 
-pub(super) fn responses(route: &str, about: &About, method: &HttpMethod) -> Responses {
+pub(super) fn responses(route: &Route, method: &HttpMethod) -> Responses {
     let mut problems: BTreeMap<u16, Vec<ProblemCode>> = BTreeMap::new();
-    for problem in problems::of(route, method) {
+    for problem in problems_of(route, method) {
         problems.entry(problem.status().as_u16()).or_default().push(problem);
     }
     let has_body = *method != HttpMethod::Head;
     let mut responses = ResponsesBuilder::new();
-    responses = responses.response("200", answer(about, has_body));
-    if about.kind == Kind::Judges {
-        let answer = with_header(answer(about, has_body), RETRY_AFTER);
+    responses = responses.response("200", answer(route, has_body));
+    if route.kind == Kind::Health {
+        let answer = with_header(answer(route, has_body), RETRY_AFTER);
         responses = responses.response("503", answer);
     }
     for (status, codes) in problems {
@@ -33,13 +32,13 @@ pub(super) fn responses(route: &str, about: &About, method: &HttpMethod) -> Resp
     responses.build()
 }
 
-fn answer(about: &About, has_body: bool) -> ResponseBuilder {
-    let mut response = ResponseBuilder::new().description(about.summary);
-    for (media_type, schema) in about.answers.iter().filter(|_| has_body) {
+fn answer(route: &Route, has_body: bool) -> ResponseBuilder {
+    let mut response = ResponseBuilder::new().description(route.summary);
+    for (media_type, schema) in route.content.iter().filter(|_| has_body) {
         response =
             response.content(*media_type, ContentBuilder::new().schema(Some(schema())).build());
     }
-    if about.kind.is_fresh() { with_header(response, CACHE_CONTROL) } else { response }
+    if route.kind != Kind::Read { with_header(response, CACHE_CONTROL) } else { response }
 }
 
 /// The answer of one status, which tells these problems apart.
@@ -48,8 +47,8 @@ fn problem(status: u16, codes: &[ProblemCode], has_body: bool) -> ResponseBuilde
     let mut response = ResponseBuilder::new().description(Vec::from_iter(lines).join("\n"));
     if has_body {
         let names = codes.iter().map(|code| code.name());
-        let these = ObjectBuilder::new().property("code", text().enum_values(Some(names)));
-        let schema = AllOfBuilder::new().item(shared::<Document<'_>>()).item(these);
+        let these = ObjectBuilder::new().property("code", text_schema().enum_values(Some(names)));
+        let schema = AllOfBuilder::new().item(schema_ref::<Document<'_>>()).item(these);
         let content = ContentBuilder::new().schema(Some(Schema::AllOf(schema.build())));
         response = response.content("application/problem+json", content.build());
     }
@@ -75,10 +74,13 @@ fn with_header(response: ResponseBuilder, name: &str) -> ResponseBuilder {
 pub(super) fn shared_parts(components: ComponentsBuilder) -> ComponentsBuilder {
     let seconds = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
     components
-        .header(ALLOW, always("The methods that the path has.", text()))
-        .header(CACHE_CONTROL, always("No cache keeps it.", text().enum_values(Some(["no-store"]))))
+        .header(ALLOW, always("The methods that the path has.", text_schema()))
+        .header(
+            CACHE_CONTROL,
+            always("No cache keeps it.", text_schema().enum_values(Some(["no-store"]))),
+        )
         .header(RETRY_AFTER, always("Seconds after which it is worth trying again.", seconds))
-        .header(WWW_AUTHENTICATE, always("What would be let in (RFC 6750).", text()))
+        .header(WWW_AUTHENTICATE, always("What would be let in (RFC 6750).", text_schema()))
         .response("NotFound", problem(404, &[ProblemCode::NotFound], true).build())
         .response("MethodNotAllowed", problem(405, &[ProblemCode::MethodNotAllowed], true).build())
 }

@@ -1,23 +1,21 @@
-//! What keeps a request in bounds, whichever way it goes.
+//! Bounds of a request: its size, and how long it may take.
 
 use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
-use axum::{
-    body::{Body, HttpBody},
-    http::Uri,
-};
+use axum::{BoxError, body::HttpBody, http::Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::timeout;
 
 use super::problem::{Problem, ProblemCode};
 use crate::keeper::catch_panic;
 
-/// Longer addresses than this are refused; the longest useful one has a few hundred bytes.
+/// The longest address in bytes; the longest useful one has a few hundred.
 const LONGEST_URI: usize = 4096;
 
-/// Larger bodies are refused; no request needs one.
+/// The largest body in bytes; no request needs one.
 const LARGEST_BODY: usize = 64 * 1024;
 
+/// Refuses an address that is too long.
 pub(super) fn check_length(uri: &Uri) -> Result<(), Problem> {
     let length = uri.path_and_query().map_or(0, |uri| uri.as_str().len());
     if length <= LONGEST_URI {
@@ -27,8 +25,12 @@ pub(super) fn check_length(uri: &Uri) -> Result<(), Problem> {
     Err(Problem::new(ProblemCode::UriTooLong, detail))
 }
 
-/// Reads a body to its end, since the answer may have to wait for that; nobody needs what it says.
-pub(super) async fn drain(body: Body) -> Result<(), Problem> {
+/// Reads a body to its end and discards it: the response may have to wait for that.
+pub(super) async fn drain<B>(body: B) -> Result<(), Problem>
+where
+    B: HttpBody + Unpin,
+    B::Error: Into<BoxError>,
+{
     let too_large = || {
         let detail = format!("no body is needed: it must have at most {LARGEST_BODY} bytes");
         Problem::new(ProblemCode::PayloadTooLarge, detail)
@@ -49,14 +51,14 @@ pub(super) async fn drain(body: Body) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Ends an answer that takes longer than `limit`, or that panics.
-pub(super) async fn guarded<T>(
+/// Ends a response that takes longer than `limit`, and one that panics.
+pub(super) async fn within<T>(
     limit: Duration,
     answer: impl Future<Output = T>,
 ) -> Result<T, Problem> {
     let answer = async { catch_panic(answer).await.map_err(panicked) };
     let mut answer = pin!(answer);
-    // Most answers are there at once, and a timer costs more than many of them.
+    // Most responses are ready at once, and a timer costs more than many of them.
     let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
     if let Poll::Ready(answer) = first {
         return answer;

@@ -1,5 +1,8 @@
 //! Accepts connections and ends them: gracefully first, and all of them at a deadline.
 
+pub(super) mod activity;
+mod eviction;
+
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use hyper::{
@@ -16,19 +19,17 @@ use tokio::{
     time::{Instant, interval_at, timeout},
 };
 
-use super::{
-    front::Front,
-    metrics::Connections,
-    pace::{BEAT, Heart, Pace, Paced, TooSlow},
-    places::Places,
-    state::AppState,
+use self::{
+    activity::{CoarseClock, ConnectionActivity, TICK, TimedStream, TooSlow},
+    eviction::OpenConnections,
 };
+use super::{metrics::Connections, pipeline::Pipeline, state::AppState};
 
 /// The longest head of a request; a longer one is answered 431.
 const LARGEST_HEAD: usize = 16 * 1024;
 
-/// When every place is taken: after which time it is looked again who gives way.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How long to wait between attempts to evict a connection.
+const EVICT_AGAIN: Duration = Duration::from_millis(10);
 
 /// Enough for probes, scrapes and people.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -36,56 +37,56 @@ const ADMIN_CONNECTIONS: usize = 64;
 /// Serves this state on this listener until `stop` turns true, then lets open requests end.
 /// Dropping the future ends every connection at once.
 ///
-/// It answers as [`router`](super::router()) does, and issues IDs for a part of what that takes.
+/// Same responses as [`router`](super::router()), without the cost of a router.
 /// [`Service::run`](super::Service::run) is this and everything around it.
 pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Receiver<bool>) {
     let metrics = state.metrics.http.connections.clone();
     let max_connections = state.http.max_connections;
-    Server { front: Front::new(state), max_connections, metrics }.run(listener, stop).await;
+    let pipeline = Arc::new(Pipeline::public(state));
+    Server { pipeline, max_connections, metrics }.run(listener, stop).await;
 }
 
-/// Serves what operators ask for on a listener of its own, with a bound of its own, until it is
-/// dropped.
+/// Serves operators on a listener of their own, with a limit of its own, until it is dropped.
 pub(super) async fn serve_admin(listener: TcpListener, state: Arc<AppState>) {
     let (_running, never) = watch::channel(false);
     let metrics = Connections::unregistered();
-    let front = Front::admin(state);
-    Server { front, max_connections: ADMIN_CONNECTIONS, metrics }.run(listener, never).await;
+    let pipeline = Arc::new(Pipeline::operators(state));
+    Server { pipeline, max_connections: ADMIN_CONNECTIONS, metrics }.run(listener, never).await;
 }
 
 struct Server {
-    front: Front,
+    pipeline: Arc<Pipeline>,
     max_connections: usize,
     metrics: Connections,
 }
 
 impl Server {
     async fn run(&self, listener: TcpListener, mut stop: watch::Receiver<bool>) {
-        let beats = Heart::default();
-        // Told at every beat; true from the stop on.
-        let (heart, _) = watch::channel(false);
+        let clock = CoarseClock::default();
+        // Changes at every tick; true from the stop on.
+        let (ticks, _) = watch::channel(false);
         let serving = async {
             let mut connections = JoinSet::new();
             tokio::select! {
                 biased;
                 () = stopped(&mut stop) => {}
-                () = self.accept_all(&listener, &mut connections, &beats, &heart) => {}
+                () = self.accept_all(&listener, &mut connections, &clock, &ticks) => {}
             }
             drop(listener);
-            heart.send_replace(true);
+            ticks.send_replace(true);
             while connections.join_next().await.is_some() {}
         };
-        let beating = async {
-            let mut beat = interval_at(Instant::now() + BEAT, BEAT);
+        let ticking = async {
+            let mut interval = interval_at(Instant::now() + TICK, TICK);
             loop {
-                beat.tick().await;
-                beats.beat();
-                heart.send_modify(|_| {});
+                interval.tick().await;
+                clock.tick();
+                ticks.send_modify(|_| {});
             }
         };
         tokio::select! {
             () = serving => {}
-            () = beating => {}
+            () = ticking => {}
         }
     }
 
@@ -93,46 +94,51 @@ impl Server {
         &self,
         listener: &TcpListener,
         connections: &mut JoinSet<()>,
-        beats: &Heart,
-        heart: &watch::Sender<bool>,
+        clock: &CoarseClock,
+        ticks: &watch::Sender<bool>,
     ) {
         let permits = Arc::new(Semaphore::new(self.max_connections));
-        let mut places = Places::default();
+        let mut open = OpenConnections::default();
         loop {
-            let stream = self.accept(listener, &mut places).await;
-            let permit = self.place(&permits, &mut places).await;
+            let stream = self.accept(listener, &mut open).await;
+            let permit = self.permit(&permits, &mut open).await;
             while connections.try_join_next().is_some() {}
-            let pace = Arc::new(Pace::new(beats.clone()));
-            let (front, metrics) = (self.front.clone(), self.metrics.clone());
-            let (shared, told) = (Arc::clone(&pace), heart.subscribe());
+            let activity = Arc::new(ConnectionActivity::new(clock.clone()));
+            let (pipeline, metrics) = (Arc::clone(&self.pipeline), self.metrics.clone());
+            let (shared, ticks) = (Arc::clone(&activity), ticks.subscribe());
             let task = connections.spawn(async move {
                 let _permit = permit;
                 let _open = metrics.open();
-                if let Some(slow) = connection(stream, front, shared, told).await {
+                if let Some(slow) = connection(stream, pipeline, shared, ticks).await {
                     metrics.cut_off(slow);
                 }
             });
-            places.take(pace, task);
+            open.add(activity, task);
         }
     }
 
-    /// A place for a connection; the others wait in the kernel's queue meanwhile.
-    async fn place(&self, permits: &Arc<Semaphore>, places: &mut Places) -> OwnedSemaphorePermit {
+    /// Waits until a connection may be open; further ones wait in the kernel's queue.
+    async fn permit(
+        &self,
+        permits: &Arc<Semaphore>,
+        open: &mut OpenConnections,
+    ) -> OwnedSemaphorePermit {
         loop {
             if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
                 return permit;
             }
-            if places.make_room() {
-                self.metrics.made_room();
+            if open.evict_one() {
+                self.metrics.evicted();
             }
-            // Who is at work now may be idle then, and the semaphore is never closed.
-            if let Ok(Ok(permit)) = timeout(LOOK_AGAIN, Arc::clone(permits).acquire_owned()).await {
+            // Connections that are busy now may be idle then; the semaphore is never closed.
+            if let Ok(Ok(permit)) = timeout(EVICT_AGAIN, Arc::clone(permits).acquire_owned()).await
+            {
                 return permit;
             }
         }
     }
 
-    async fn accept(&self, listener: &TcpListener, places: &mut Places) -> TcpStream {
+    async fn accept(&self, listener: &TcpListener, open: &mut OpenConnections) -> TcpStream {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
@@ -145,8 +151,8 @@ impl Server {
                 Err(error) => {
                     tracing::error!(%error, "no connection can be accepted");
                     // Most likely no file descriptor is free; trying at once would spin.
-                    if places.make_room() {
-                        self.metrics.made_room();
+                    if open.evict_one() {
+                        self.metrics.evicted();
                     }
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
@@ -156,7 +162,7 @@ impl Server {
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A dropped sender means that nobody can stop the service any more but by dropping it.
+    // Without a sender, only dropping the service stops it.
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -167,37 +173,36 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Serves a connection to its end: says so if it had to be cut off.
+/// Serves a connection to its end; says why if it had to be cut off.
 async fn connection(
     stream: TcpStream,
-    front: Front,
-    pace: Arc<Pace>,
-    mut beats: watch::Receiver<bool>,
+    pipeline: Arc<Pipeline>,
+    activity: Arc<ConnectionActivity>,
+    mut ticks: watch::Receiver<bool>,
 ) -> Option<TooSlow> {
-    // Requests count their references to it in memory that no other connection touches.
-    let shared = Arc::new((front, Arc::clone(&pace)));
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    // Each connection has a reference count of its own, which no other core touches.
+    let shared = Arc::new((pipeline, Arc::clone(&activity)));
+    let service = service_fn(move |request: Request<Incoming>| {
         let shared = Arc::clone(&shared);
         async move {
-            let (front, pace) = &*shared;
+            let (pipeline, activity) = &*shared;
             if request.body().is_end_stream() {
-                pace.answering();
+                activity.answering();
             } else {
-                pace.reading_body();
-                request.extensions_mut().insert(Arc::clone(pace));
+                activity.reading_body();
             }
-            let answer = front.answer(request).await;
-            if front.is_for_client(&answer) {
-                pace.asked();
+            let answer = pipeline.answer(request, || activity.answering()).await;
+            if answer.is_authorised {
+                activity.had_client_request();
             }
-            pace.sending();
-            Ok::<_, Infallible>(answer)
+            activity.sending();
+            Ok::<_, Infallible>(answer.response)
         }
     });
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_header_size(LARGEST_HEAD)
-        .serve_connection(TokioIo::new(Paced::new(stream, Arc::clone(&pace))), service);
+        .serve_connection(TokioIo::new(TimedStream::new(stream, Arc::clone(&activity))), service);
     tokio::pin!(connection);
     loop {
         tokio::select! {
@@ -209,11 +214,11 @@ async fn connection(
                 return None;
             }
             // The sender outlives every connection.
-            Ok(()) = beats.changed() => {
-                if *beats.borrow_and_update() {
+            Ok(()) = ticks.changed() => {
+                if *ticks.borrow_and_update() {
                     connection.as_mut().graceful_shutdown();
                 }
-                if let Some(slow) = pace.too_slow() {
+                if let Some(slow) = activity.too_slow() {
                     return Some(slow);
                 }
             }

@@ -1,0 +1,76 @@
+//! Which connection is evicted when the limit is reached and another client connects.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use tokio::{task::AbortHandle, time::Instant};
+
+use super::activity::ConnectionActivity;
+
+/// How long a new connection is safe from eviction before its first request.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The open connections, in two queues.
+#[derive(Debug, Default)]
+pub(super) struct OpenConnections {
+    /// Connections that had no authorised request yet, as far as is known; the oldest first.
+    newcomers: VecDeque<Entry>,
+    /// Connections of clients.
+    clients: VecDeque<Entry>,
+}
+
+/// An open connection.
+#[derive(Debug)]
+struct Entry {
+    activity: Arc<ConnectionActivity>,
+    task: AbortHandle,
+    since: Instant,
+}
+
+impl OpenConnections {
+    /// Adds a new connection.
+    pub(super) fn add(&mut self, activity: Arc<ConnectionActivity>, task: AbortHandle) {
+        push(&mut self.newcomers, Entry { activity, task, since: Instant::now() });
+    }
+
+    /// Ends one connection that waits for its client: a newcomer if possible, or else a client's
+    /// that is idle. Returns `false` when every client is being answered or has just connected.
+    pub(super) fn evict_one(&mut self) -> bool {
+        for _ in 0..self.newcomers.len() {
+            let Some(entry) = self.newcomers.pop_front() else { break };
+            if entry.task.is_finished() {
+                continue;
+            }
+            if entry.activity.is_of_client() {
+                push(&mut self.clients, entry);
+            } else if entry.activity.is_answering() {
+                self.newcomers.push_back(entry);
+            } else if entry.activity.had_empty_read() && entry.since.elapsed() >= GRACE {
+                entry.task.abort();
+                return true;
+            } else {
+                self.newcomers.push_front(entry);
+                break;
+            }
+        }
+        for _ in 0..self.clients.len() {
+            let Some(entry) = self.clients.pop_front() else { break };
+            if entry.task.is_finished() {
+                continue;
+            }
+            if entry.activity.waits_for_client() {
+                entry.task.abort();
+                return true;
+            }
+            self.clients.push_back(entry);
+        }
+        false
+    }
+}
+
+/// Drops the ended ones before a queue grows, so that each costs little on average.
+fn push(entries: &mut VecDeque<Entry>, entry: Entry) {
+    if entries.len() == entries.capacity() {
+        entries.retain(|entry| !entry.task.is_finished());
+    }
+    entries.push_back(entry);
+}

@@ -1,0 +1,65 @@
+//! Which browsers may call the routes for clients.
+
+use std::{convert::Infallible, future::ready, time::Duration};
+
+use axum::http::{HeaderName, Method, Request, Response, header, request::Parts};
+use tower::{Layer, Service, service_fn};
+use tower_http::cors::{AllowOrigin, CorsLayer};
+
+use super::{
+    body::ResponseBody,
+    route::{Kind, Route},
+};
+use crate::config::CorsOrigins;
+
+/// The origins whose pages may call the service.
+#[derive(Clone, Debug)]
+pub(super) struct Cors(CorsLayer);
+
+impl Cors {
+    /// None when no origin is allowed.
+    pub(super) fn new(origins: &CorsOrigins) -> Option<Self> {
+        let origin = match origins {
+            CorsOrigins::Any => AllowOrigin::any(),
+            CorsOrigins::List(origins) if origins.is_empty() => return None,
+            CorsOrigins::List(origins) => AllowOrigin::list(origins.clone()),
+        };
+        let layer = CorsLayer::new()
+            .allow_origin(origin)
+            .allow_methods([Method::GET, Method::HEAD, Method::POST])
+            // Every header, and the one that * leaves out.
+            .allow_headers([HeaderName::from_static("*"), header::AUTHORIZATION])
+            .expose_headers([header::RETRY_AFTER])
+            .max_age(Duration::from_hours(1));
+        Some(Self(layer))
+    }
+
+    /// Whether a response gets headers for browsers. Caches keep no IDs, so those get them only
+    /// for browsers; the other responses may be kept, and then be used for a browser, too.
+    pub(super) fn applies(route: &Route, head: &Parts) -> bool {
+        let is_cached = route.kind != Kind::Claim;
+        let by_browser = is_cached || head.headers.contains_key(header::ORIGIN);
+        let is_option = head.method == Method::OPTIONS;
+        route.is_for_clients && (is_preflight(head) || by_browser && !is_option)
+    }
+
+    /// Adds the headers to a response; answers a preflight itself.
+    pub(super) async fn add_headers(
+        &self,
+        head: Parts,
+        response: Response<ResponseBody>,
+    ) -> Response<ResponseBody> {
+        let mut response = Some(response);
+        let respond = service_fn(move |_| {
+            ready(Ok::<_, Infallible>(response.take().expect("one response for one request")))
+        });
+        let Ok(response) = self.0.layer(respond).call(Request::from_parts(head, ())).await;
+        response
+    }
+}
+
+/// Whether a browser asks if it may send a request. Every other OPTIONS is just another method.
+pub(super) fn is_preflight(head: &Parts) -> bool {
+    head.method == Method::OPTIONS
+        && head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}

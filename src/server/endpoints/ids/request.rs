@@ -1,0 +1,217 @@
+//! Reads and checks a request for IDs.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+
+use crate::{
+    config::WrongNamespace,
+    core::{
+        code::{CODE_PATTERN, is_valid_code},
+        encoding::{Encoder, Encoding},
+        id::Id,
+        layout::{Fields, Layout},
+    },
+    keeper::Backfill,
+    server::{
+        content_negotiation::prefers_text,
+        issuer::NamespaceIssuer,
+        params::{Params, invalid, read_instant},
+        problem::{Problem, ProblemCode},
+        route::Call,
+        state::AppState,
+    },
+};
+
+/// The query parameters of a request for one ID.
+pub(super) const ONE: [&str; 5] = ["format", "encoding", "padded", "namespace", "at"];
+/// The query parameters of a request for a batch.
+pub(super) const MANY: [&str; 6] = ["n", "format", "encoding", "padded", "namespace", "at"];
+
+/// What the body of a response looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyFormat {
+    /// JSON strings.
+    Strings,
+    /// JSON numbers.
+    Numbers,
+    /// JSON ranges.
+    Ranges,
+    /// One ID per line.
+    Lines,
+}
+
+/// A checked request for IDs. Reading it claims nothing.
+#[derive(Debug)]
+pub(super) struct IdRequest<'a> {
+    pub(super) issuer: &'a NamespaceIssuer,
+    pub(super) code: &'a str,
+    pub(super) is_batch: bool,
+    pub(super) count: u32,
+    pub(super) format: BodyFormat,
+    /// Stands before each ID.
+    pub(super) prefix: &'a str,
+    /// Writes each ID; none writes plain decimal.
+    pub(super) encoder: Option<Encoder<'a>>,
+    /// Issues the IDs if they are for a past instant.
+    pub(super) backfill: Option<PastInstant>,
+}
+
+impl<'a> IdRequest<'a> {
+    pub(super) fn read(call: &'a Call<'a>, is_batch: bool) -> Result<Self, Problem> {
+        let state = call.state;
+        let code = call.parameter.as_deref().ok_or_else(|| invalid_code("that is not UTF-8"))?;
+        if !is_valid_code(code) {
+            return Err(invalid_code(&format!("{code:?}")));
+        }
+        let known = if is_batch { &MANY[..] } else { &ONE };
+        let params = Params::read(&call.head.uri, known)?;
+        call.caller.check_code(code)?;
+        let requested = params.get("namespace");
+        let located = state.codes.locate(code, requested);
+        let own = located.as_ref().map_or_else(WrongNamespace::own, |(namespace, _)| namespace);
+        call.caller.check_namespace(own, requested)?;
+        let (namespace, prefix) = located?;
+        let issuer = state.issuer(namespace)?;
+        let count = params.get("n").map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
+        let requested_format = params.get("format");
+        let format = read_format(requested_format, is_batch, prefers_text(&call.head.headers))?;
+        let encoding = read_encoding(params.get("encoding"))?;
+        let is_padded = read_boolean("padded", params.get("padded"))?;
+        let encoder = (encoding != Encoding::Decimal || is_padded)
+            .then(|| Encoder::new(encoding, is_padded, issuer.layout()))
+            .transpose()
+            .map_err(|error| invalid(error.to_string()))?;
+        if let Some(format @ ("number" | "range")) = requested_format {
+            let because = match (prefix, encoder) {
+                (Some(prefix), _) => format!("for code {code:?}, whose IDs begin with {prefix:?}"),
+                (None, Some(_)) => "with encoding or padded, which write texts".into(),
+                (None, None) => String::new(),
+            };
+            if !because.is_empty() {
+                return Err(invalid(format!("format = {format:?}: must be string {because}")));
+            }
+        }
+        let read_past = |at| PastInstant::read(at, &call.head.method, state, issuer);
+        let backfill = params.get("at").map(read_past).transpose()?;
+        // Refused before a claim that would be thrown away: IDs only grow.
+        if format == BodyFormat::Numbers {
+            let at_ms =
+                || backfill.as_ref().map_or_else(|| state.clock.now_ms(), |past| past.at_ms);
+            let at_least = match issuer {
+                NamespaceIssuer::Snowflake(issuer) => smallest_at(issuer.layout(), at_ms()),
+                NamespaceIssuer::Segment(issuer) => issuer.last_at_least(code, count),
+            };
+            at_least.map_or(Ok(()), refuse_unsafe)?;
+        }
+        let prefix = prefix.map(|prefix| &**prefix).unwrap_or_default();
+        Ok(Self { issuer, code, is_batch, count, format, prefix, encoder, backfill })
+    }
+}
+
+/// A past instant, and what issues its IDs.
+#[derive(Debug)]
+pub(super) struct PastInstant {
+    backfill: Arc<Backfill>,
+    /// Unix ms.
+    at_ms: i64,
+}
+
+impl PastInstant {
+    fn read(
+        at: &str,
+        method: &Method,
+        state: &AppState,
+        issuer: &NamespaceIssuer,
+    ) -> Result<Self, Problem> {
+        // Each response costs a durable write of the store, and its IDs are gone for good.
+        if method != Method::POST {
+            return Err(invalid(format!("at = {at:?}: must be asked for with POST, not {method}")));
+        }
+        let at_ms = read_instant("at", at)?;
+        let namespace = issuer.namespace();
+        let backfill = state.backfill(namespace).ok_or_else(|| {
+            let detail = format!(
+                "namespace {namespace:?} has no IDs for a past time: it counts, or its store is memory:"
+            );
+            Problem::new(ProblemCode::OutOfRange, detail)
+        })?;
+        Ok(Self { backfill, at_ms })
+    }
+
+    /// All of the IDs, or none.
+    pub(super) async fn ids(&self, code: &str, count: u32) -> Result<Vec<Id>, Problem> {
+        Ok(self.backfill.ids(code, count, self.at_ms).await?)
+    }
+}
+
+fn invalid_code(found: &str) -> Problem {
+    let detail = format!("code {found} must match {CODE_PATTERN}");
+    Problem::new(ProblemCode::InvalidCode, detail)
+}
+
+fn read_count(text: &str, max_batch: u32) -> Result<u32, Problem> {
+    let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let count = text.parse().ok().filter(|count| digits_only && (1..=max_batch).contains(count));
+    count.ok_or_else(|| {
+        let detail = format!("n = {text:?}: must be 1 to {max_batch}");
+        Problem::new(ProblemCode::InvalidCount, detail)
+    })
+}
+
+fn read_format(
+    format: Option<&str>,
+    is_batch: bool,
+    prefers_text: bool,
+) -> Result<BodyFormat, Problem> {
+    match format {
+        Some("range") if is_batch && prefers_text => {
+            Err(invalid("format = \"range\": must be left out with Accept: text/plain"))
+        }
+        Some("range") if is_batch => Ok(BodyFormat::Ranges),
+        None | Some("string" | "number") if prefers_text => Ok(BodyFormat::Lines),
+        None | Some("string") => Ok(BodyFormat::Strings),
+        Some("number") => Ok(BodyFormat::Numbers),
+        Some(other) => {
+            let allowed = if is_batch { "string, number or range" } else { "string or number" };
+            Err(invalid(format!("format = {other:?}: must be {allowed}")))
+        }
+    }
+}
+
+/// Reads the parameter `encoding`; decimal when it is missing.
+pub(in crate::server::endpoints) fn read_encoding(name: Option<&str>) -> Result<Encoding, Problem> {
+    let Some(name) = name else { return Ok(Encoding::default()) };
+    Encoding::by_name(name).ok_or_else(|| {
+        let names = Encoding::ALL.map(Encoding::name).join(", ");
+        invalid(format!("encoding = {name:?}: must be one of {names}"))
+    })
+}
+
+fn read_boolean(name: &str, value: Option<&str>) -> Result<bool, Problem> {
+    match value {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => Err(invalid(format!("{name} = {other:?}: must be true or false"))),
+    }
+}
+
+/// The smallest ID that can be issued at this instant.
+fn smallest_at(layout: &Layout, now_ms: i64) -> Option<Id> {
+    let tick = layout.tick_in_range(now_ms)?;
+    let sequence = layout.min_sequence();
+    let fields = Fields { tick, data_center: 0, worker: 0, lane: 0, sequence, reserved: 0 };
+    layout.compose(&fields).ok()
+}
+
+/// Refuses to write an ID as a JSON number that JavaScript would round.
+pub(super) fn refuse_unsafe(id: Id) -> Result<(), Problem> {
+    if id.is_js_safe() {
+        return Ok(());
+    }
+    let detail = format!(
+        "IDs are above {} now, so JSON numbers would lose digits; ask for format=string",
+        Id::MAX_JS_SAFE
+    );
+    Err(Problem::new(ProblemCode::UnsafeNumber, detail))
+}

@@ -1,0 +1,225 @@
+//! Answers every request: one function applies the checks, whichever route the request is for.
+
+use std::{
+    mem,
+    sync::{Arc, OnceLock},
+};
+
+use axum::{
+    BoxError, Router,
+    body::{Body, Bytes, HttpBody},
+    extract::Request as AxumRequest,
+    http::{HeaderMap, Method, Request, Response, header, request::Parts},
+    routing::any,
+};
+use percent_encoding::percent_decode_str;
+
+use super::{
+    auth::{Auth, Caller},
+    body::{self, ResponseBody},
+    checks::{check_length, drain, within},
+    cors::{Cors, is_preflight},
+    endpoints::ids::{IdResponse, claim},
+    metrics::RouteMetrics,
+    openapi,
+    problem::{Problem, ProblemCode},
+    route::{Call, Handler, Listener, Route},
+    routes::ROUTES,
+    state::AppState,
+};
+
+/// The whole service as a router, to be nested in one of your own. [`serve`](super::serve()) sends
+/// requests through the same pipeline without a router.
+pub fn router(state: Arc<AppState>) -> Router {
+    let pipeline = Arc::new(Pipeline::public(state));
+    let paths: Vec<_> = pipeline.routes.iter().map(|served| served.route.path).collect();
+    let answer = any(move |request: AxumRequest| {
+        let pipeline = Arc::clone(&pipeline);
+        async move { pipeline.answer(request, || ()).await.response.map(Body::new) }
+    });
+    let router = Router::new().fallback_service(answer.clone());
+    paths.into_iter().fold(router, |router, path| router.route(path, answer.clone()))
+}
+
+/// The routes of a listener, and the checks around them.
+pub(super) struct Pipeline {
+    state: Arc<AppState>,
+    routes: Vec<Served>,
+    /// The metrics of requests that match no route.
+    unmatched: RouteMetrics,
+    auth: Option<Arc<Auth>>,
+    cors: Option<Cors>,
+    is_operators: bool,
+    api_document: OnceLock<Bytes>,
+}
+
+/// A route and its metrics.
+struct Served {
+    route: &'static Route,
+    metrics: RouteMetrics,
+}
+
+/// The answer to a request.
+pub(super) struct Answer {
+    pub(super) response: Response<ResponseBody>,
+    /// Whether the client showed a token that is known, or needed none.
+    pub(super) is_authorised: bool,
+}
+
+/// What a handler made.
+enum Reply {
+    Ids(IdResponse),
+    Other(Response<ResponseBody>),
+}
+
+impl Pipeline {
+    /// The pipeline of the public listener.
+    pub(super) fn public(state: Arc<AppState>) -> Self {
+        let has_admin_listener = state.http.admin_listen.is_some();
+        let (auth, cors) = (state.auth.clone(), Cors::new(&state.http.cors_origins));
+        let routes = |listener| match listener {
+            Listener::Public | Listener::Both => true,
+            Listener::OperatorsFirst => !has_admin_listener,
+            Listener::OperatorsOnly => false,
+        };
+        Self { auth, cors, ..Self::new(state, routes) }
+    }
+
+    /// The pipeline of the operators' listener: no IDs, and no tokens.
+    pub(super) fn operators(state: Arc<AppState>) -> Self {
+        let pipeline = Self::new(state, |listener| listener != Listener::Public);
+        Self { is_operators: true, ..pipeline }
+    }
+
+    fn new(state: Arc<AppState>, is_served: impl Fn(Listener) -> bool) -> Self {
+        let metrics = &state.metrics.http;
+        let served = |route: &'static Route| Served { route, metrics: metrics.route(route.path) };
+        let routes = ROUTES.into_iter().filter(|route| is_served(route.listener));
+        Self {
+            routes: routes.map(served).collect(),
+            unmatched: metrics.unmatched(),
+            auth: None,
+            cors: None,
+            is_operators: false,
+            api_document: OnceLock::new(),
+            state,
+        }
+    }
+
+    /// Answers a request; calls `body_was_read` once its body is read, if it has one.
+    pub(super) async fn answer<B>(
+        &self,
+        request: Request<B>,
+        body_was_read: impl FnOnce() + Send,
+    ) -> Answer
+    where
+        B: HttpBody<Error: Into<BoxError>> + Send + Unpin,
+    {
+        let tracked = self.state.metrics.http.begin();
+        let (mut head, body) = request.into_parts();
+        let path = head.uri.path();
+        let served = self.routes.iter().find_map(|served| {
+            let parameter = served.route.parameter_in(path)?;
+            Some((served, parameter))
+        });
+        let mut is_authorised = self.auth.is_none();
+        let reply = self.check(served, &head, body, body_was_read, &mut is_authorised).await;
+        let served = served.map(|(served, _)| served);
+        let for_browsers = |route| Cors::applies(route, &head);
+        let cors = self.cors.as_ref().filter(|_| served.is_some_and(|of| for_browsers(of.route)));
+        let mut response = match reply {
+            // The request's header map becomes the response's.
+            Ok(Reply::Ids(ids)) if cors.is_none() => {
+                ids.into_response(mem::take(&mut head.headers))
+            }
+            Ok(Reply::Ids(ids)) => ids.into_response(HeaderMap::new()),
+            Ok(Reply::Other(response)) => response,
+            Err(problem) => {
+                self.state.metrics.auth.count(&problem);
+                problem.response()
+            }
+        };
+        if head.method == Method::HEAD {
+            remove_body(&mut response);
+        }
+        let metrics = served.map_or(&self.unmatched, |served| &served.metrics);
+        tracked.answered(metrics, &head.method, response.status());
+        if let Some(cors) = cors {
+            response = Box::pin(cors.add_headers(head, response)).await;
+        }
+        Answer { response, is_authorised }
+    }
+
+    async fn check<B>(
+        &self,
+        served: Option<(&Served, &str)>,
+        head: &Parts,
+        body: B,
+        body_was_read: impl FnOnce() + Send,
+        is_authorised: &mut bool,
+    ) -> Result<Reply, Problem>
+    where
+        B: HttpBody<Error: Into<BoxError>> + Send + Unpin,
+    {
+        check_length(&head.uri)?;
+        let time_limit = self.state.http.request_timeout;
+        if !body.is_end_stream() {
+            let drained = Box::pin(within(time_limit, drain(body))).await;
+            body_was_read();
+            drained??;
+        }
+        let is_for_clients = served.is_some_and(|(served, _)| served.route.is_for_clients);
+        if is_for_clients && self.cors.is_some() && is_preflight(head) {
+            return Ok(Reply::Other(Response::default()));
+        }
+        let needs_token = served.is_none_or(|(served, _)| served.route.needs_token);
+        let caller = match self.auth.as_ref().filter(|_| needs_token) {
+            Some(auth) => auth.authenticate(&head.headers)?,
+            None => Caller::unrestricted(),
+        };
+        *is_authorised |= needs_token;
+        let Some((Served { route, .. }, parameter)) = served else {
+            let detail = format!("there is no route {:?}", head.uri.path());
+            return Err(Problem::new(ProblemCode::NotFound, detail));
+        };
+        let _in_flight = if is_for_clients { Some(self.state.enter()?) } else { None };
+        within(time_limit, self.handle(route, head, caller, parameter)).await?
+    }
+
+    async fn handle(
+        &self,
+        route: &Route,
+        head: &Parts,
+        caller: Caller,
+        parameter: &str,
+    ) -> Result<Reply, Problem> {
+        if !route.allows(&head.method) {
+            let detail = format!("{} is not allowed on {:?}", head.method, head.uri.path());
+            let problem = Problem::new(ProblemCode::MethodNotAllowed, detail);
+            return Err(problem.with_header(header::ALLOW, route.allowed()));
+        }
+        let parameter = percent_decode_str(parameter).decode_utf8().ok();
+        let is_operator = self.is_operators;
+        let call = Call { state: &self.state, head, caller, is_operator, parameter };
+        match route.handler {
+            Handler::Claim { is_batch } => claim(&call, is_batch).await.map(Reply::Ids),
+            Handler::Ready(handler) => handler(&call).map(Reply::Other),
+            Handler::Waiting(handler) => handler(call).await.map(Reply::Other),
+            Handler::ApiDocument => {
+                // Made when it is first needed: that takes more memory than much of the rest.
+                let document = || openapi::document(&self.state, &ROUTES);
+                let document = self.api_document.get_or_init(document).clone();
+                Ok(Reply::Other(body::response("application/json", document)))
+            }
+        }
+    }
+}
+
+/// Replaces the body of a response to HEAD by its length, if that is known.
+fn remove_body(response: &mut Response<ResponseBody>) {
+    if let ResponseBody::Full(bytes) = response.body() {
+        let length = bytes.len().into();
+        response.headers_mut().insert(header::CONTENT_LENGTH, length);
+        *response.body_mut() = ResponseBody::default();
+    }
+}

@@ -1,0 +1,159 @@
+//! What a route is: one declaration, beside its handler, from which the pipeline, the metrics, the
+//! permissions and the API document are made.
+
+use std::{borrow::Cow, future::Future, pin::Pin, sync::Arc};
+
+use axum::http::{Method, Response, request::Parts};
+use utoipa::{
+    ToSchema,
+    openapi::{ComponentsBuilder, ObjectBuilder, Ref, RefOr, Schema, Type},
+};
+
+use super::{
+    auth::Caller,
+    body::ResponseBody,
+    problem::{Problem, ProblemCode},
+    state::AppState,
+};
+
+/// A route of the service.
+#[derive(Debug)]
+pub(super) struct Route {
+    /// Its path, with at most one parameter, which is the last segment: `/parse/{id}`.
+    pub(super) path: &'static str,
+    /// Names its operations in the API document: `get_<name>`.
+    pub(super) name: &'static str,
+    /// What it is for, in a few words.
+    pub(super) summary: &'static str,
+    /// What it does.
+    pub(super) description: &'static str,
+    /// Which requests it answers, and how.
+    pub(super) kind: Kind,
+    /// Where it is served.
+    pub(super) listener: Listener,
+    /// Whether it needs a token where tokens are configured.
+    pub(super) needs_token: bool,
+    /// Whether it is for clients: counts towards `http.max_in_flight`, and may be called by
+    /// browsers.
+    pub(super) is_for_clients: bool,
+    /// The query parameters that it reads.
+    pub(super) parameters: &'static [&'static str],
+    /// The values of the parameter `format`.
+    pub(super) formats: &'static [&'static str],
+    /// Its successful responses by media type.
+    pub(super) content: &'static [Content],
+    /// Adds the schemas of its responses.
+    pub(super) schemas: fn(ComponentsBuilder) -> ComponentsBuilder,
+    /// Its problems, beside those of every route.
+    pub(super) problems: &'static [ProblemCode],
+    /// What answers it.
+    pub(super) handler: Handler,
+}
+
+/// Which requests a route answers, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// GET and POST claim IDs; HEAD checks the request.
+    Claim,
+    /// GET answers 200, or 503 in the same form.
+    Health,
+    /// GET answers 200, never cached, or a problem.
+    Liveness,
+    /// GET answers 200.
+    Read,
+}
+
+/// Where a route is served: everything is on the public listener unless `http.admin_listen` gives
+/// operators one of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listener {
+    /// The public listener.
+    Public,
+    /// Both listeners.
+    Both,
+    /// The operators' listener; the public one where there is no other.
+    OperatorsFirst,
+    /// The operators' listener alone.
+    OperatorsOnly,
+}
+
+/// What answers the requests of a route.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Handler {
+    /// Claims one ID, or a batch.
+    Claim { is_batch: bool },
+    /// Answers without waiting.
+    Ready(for<'a> fn(&Call<'a>) -> Result<Response<ResponseBody>, Problem>),
+    /// May wait.
+    Waiting(for<'a> fn(Call<'a>) -> Waiting<'a>),
+    /// Answers the API document, which is made from the table of routes.
+    ApiDocument,
+}
+
+/// A response that may have to be waited for.
+pub(super) type Waiting<'a> =
+    Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Problem>> + Send + 'a>>;
+
+/// A request that has passed every check, as a handler reads it.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) state: &'a Arc<AppState>,
+    pub(super) head: &'a Parts,
+    pub(super) caller: Caller,
+    /// Whether it came by the operators' listener.
+    pub(super) is_operator: bool,
+    /// The path's parameter, decoded; none when it is not UTF-8.
+    pub(super) parameter: Option<Cow<'a, str>>,
+}
+
+impl Route {
+    /// The path's parameter as it stands in a path; empty for a route without one. None when the
+    /// path is another route's.
+    pub(super) fn parameter_in<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let (prefix, has_parameter) = match self.path.split_once('{') {
+            Some((prefix, _)) => (prefix, true),
+            None => (self.path, false),
+        };
+        let parameter = path.strip_prefix(prefix)?;
+        let fits = !parameter.is_empty() && !parameter.contains('/');
+        (fits == has_parameter && (fits || parameter.is_empty())).then_some(parameter)
+    }
+
+    /// The methods that it answers, as the header `Allow` names them.
+    pub(super) const fn allowed(&self) -> &'static str {
+        match self.kind {
+            Kind::Claim => "GET,HEAD,POST",
+            Kind::Health | Kind::Liveness | Kind::Read => "GET,HEAD",
+        }
+    }
+
+    /// Whether it answers a method.
+    pub(super) fn allows(&self, method: &Method) -> bool {
+        *method == Method::GET
+            || *method == Method::HEAD
+            || *method == Method::POST && self.kind == Kind::Claim
+    }
+}
+
+/// A media type, and the schema of what is written in it.
+pub(super) type Content = (&'static str, fn() -> RefOr<Schema>);
+
+/// A response that is not JSON.
+pub(super) const PLAIN_TEXT: Content = ("text/plain", || text_schema().into());
+
+/// Adds the schema of a type, and those that it refers to.
+pub(super) fn with_schema<T: ToSchema>(components: ComponentsBuilder) -> ComponentsBuilder {
+    let mut schemas = Vec::new();
+    T::schemas(&mut schemas);
+    components.schemas_from_iter(schemas).schema_from::<T>()
+}
+
+/// A reference to the schema of a type that was added.
+pub(super) fn schema_ref<T: ToSchema>() -> RefOr<Schema> {
+    Ref::from_schema_name(T::name()).into()
+}
+
+/// The schema of a text.
+pub(super) fn text_schema() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
