@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::server::telemetry::write_at_end;
 
 /// Writes to standard output.
@@ -16,10 +16,14 @@ pub(super) fn print(text: &str) -> io::Result<()> {
     }
 }
 
+/// Writes a line to standard output.
+pub(super) fn say(line: &str) -> Result<(), Failure> {
+    Ok(print(&format!("{line}\n"))?)
+}
+
 /// Writes JSON to standard output, for people and programs.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(value).expect("texts and numbers are always JSON");
-    Ok(print(&(json + "\n"))?)
+    say(&serde_json::to_string_pretty(value).expect("texts and numbers are always JSON"))
 }
 
 /// Writes to standard error what a person alone should see.

@@ -2,9 +2,13 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::{Failure, keeper_of, output};
+use super::{
+    arguments::encodings,
+    failure::Failure,
+    load::{Overrides, keeper_of},
+    output,
+};
 use crate::{
-    config::{Config, ConfigError},
     core::{
         clock::{Clock, SystemClock},
         encoding::Encoding,
@@ -28,20 +32,12 @@ pub(super) struct ParseArguments {
     encoding: Encoding,
 }
 
-pub(super) fn encodings() -> impl TypedValueParser<Value = Encoding> {
-    PossibleValuesParser::new(Encoding::ALL.map(Encoding::name))
-        .map(|name| Encoding::by_name(&name).expect("a possible value"))
-}
-
 fn layouts() -> impl TypedValueParser<Value = NamedLayout> {
     PossibleValuesParser::new(NamedLayout::names())
         .map(|name| NamedLayout::by_name(&name).expect("a possible value"))
 }
 
-pub(super) fn run(
-    load: impl FnOnce() -> Result<Config, ConfigError>,
-    arguments: &ParseArguments,
-) -> Result<(), Failure> {
+pub(super) fn run(overrides: Overrides, arguments: &ParseArguments) -> Result<(), Failure> {
     let now_ms = SystemClock::default().now_ms();
     let read = |text: &str, layout| {
         let as_usage = |error| Failure::Usage(format!("ID {text:?}: {error}"));
@@ -50,14 +46,14 @@ pub(super) fn run(
     let parsed = match &arguments.layout {
         Some(named) => ParsedId::of_named(read(&arguments.id, named.layout())?, named, now_ms),
         None => {
-            let config = load()?;
+            let config = overrides.load()?;
             let located = config.codes.locate_text(&arguments.id, arguments.namespace.as_deref());
-            let located = located.map_err(|error| Failure::Usage(error.to_string()))?;
+            let located = located.map_err(Failure::usage)?;
             let layout = &keeper_of(&config, located.namespace)?.layout;
             let id = read(located.text, Some(layout))?;
             ParsedId::of_namespace(id, layout, located.namespace, now_ms)
         }
     };
-    let parsed = parsed.map_err(|error| Failure::Failed(error.to_string()))?;
+    let parsed = parsed.map_err(Failure::failed)?;
     output::print_json(&parsed)
 }

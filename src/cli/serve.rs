@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use tokio::net::TcpListener;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::{
     config::Config,
     core::clock::SystemClock,
@@ -39,7 +39,7 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
     let store = store::connect(&config.store, clock.clone()).await?;
     let service = Service { config, listener, admin_listener, store, clock };
     service.run(shutdown).await.map_err(|error| match error {
-        error @ ServeError::Keepers(_) => Failure::Usage(error.to_string()),
+        error @ ServeError::Keepers(_) => Failure::usage(error),
         ServeError::Tokens(error) => error.into(),
         error => Failure::Failed(with_sources(&error)),
     })

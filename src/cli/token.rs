@@ -2,7 +2,7 @@
 
 use rand::{TryRng, rngs::SysRng};
 
-use super::{Failure, output};
+use super::{failure::Failure, output};
 use crate::{
     core::{
         code::{CODE_PATTERN, is_valid_code},

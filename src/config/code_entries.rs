@@ -6,10 +6,11 @@ use std::{
 };
 
 use super::{
-    CodeConfig, Codes, Mode, Source,
+    codes::{CodeConfig, Codes},
     keys::SEGMENT_CODE_FIELDS,
-    namespace::NamespaceRead,
+    namespace::{Mode, NamespaceRead},
     reader::{Place, Reader},
+    source::Source,
 };
 use crate::core::{id::Id, segment::SegmentSpec};
 
@@ -21,7 +22,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
     let known: Vec<String> = namespaces.iter().map(|read| read.config.name.clone()).collect();
     let mut owners: HashMap<Arc<str>, CodeConfig> = HashMap::new();
     let mut codes = Vec::new();
-    for place in reader.codes() {
+    for place in std::mem::take(&mut reader.codes) {
         reader.enter(place);
         let name = reader.text("name");
         let namespace = if reader.is_given("namespace") {

@@ -1,5 +1,7 @@
 //! Every key with its default: the one list behind loading, `raindrop config` and `.env.example`.
 
+/// What the names of keys' environment variables begin with.
+pub(super) const KEY_PREFIX: &str = "RAINDROP__";
 /// The table of namespaces: `namespaces.orders.lease.ttl` is `lease.ttl` of `orders`.
 pub(super) const NAMESPACES: &str = "namespaces";
 /// The list of codes.
@@ -91,7 +93,7 @@ pub(super) fn is_section(name: &str) -> bool {
 
 /// The environment variable of a dotted name.
 pub(super) fn variable(name: &str) -> String {
-    format!("RAINDROP__{}", name.replace('.', "__").to_uppercase())
+    format!("{KEY_PREFIX}{}", name.replace('.', "__").to_uppercase())
 }
 
 const fn key(name: &'static str, default: &'static str, help: &'static str) -> Key {

@@ -1,21 +1,23 @@
 //! Collects what each layer gives: file < `.env` < environment < flags.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    fs,
-    path::{Path, PathBuf},
+    collections::{HashMap, HashSet},
+    path::PathBuf,
 };
 
-use config::{Environment, File, FileFormat, Map, Source as _, Value, ValueKind};
+use config::{Map, Value, ValueKind};
 
 use super::{
-    ConfigProblem, Host, Source,
+    files::{display, read_dot_env, read_toml, text_of},
+    host::Host,
     keys::{
-        CODE_FIELDS, CODES, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, Scope, is_section,
-        section_of, split_namespace, variable,
+        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, Scope,
+        is_section, section_of, split_namespace,
     },
-    reader::Place,
-    spelling::{FILE_VARIABLE, corrected, has_prefix},
+    problem::ConfigProblem,
+    reader::{Given, Place, Reader},
+    source::Source,
+    spelling::{FILE_VARIABLE, PREFIX, corrected, without_prefix},
 };
 use crate::core::{
     code::{CODE_PATTERN, is_valid_code},
@@ -52,7 +54,8 @@ impl Inputs {
     /// Returns this process's environment, the `.env` file of the working folder, and this machine.
     pub fn of_process() -> Self {
         let environment = std::env::vars_os().filter_map(|(name, value)| {
-            let name = name.into_string().ok().filter(|name| has_prefix(name))?;
+            let name = name.into_string().ok()?;
+            without_prefix(&name, PREFIX)?;
             Some((name, value.to_string_lossy().into_owned()))
         });
         Self {
@@ -64,103 +67,57 @@ impl Inputs {
     }
 }
 
-/// A value as it was given.
-#[derive(Clone, Debug)]
-pub(super) struct Given {
-    pub(super) value: ValueKind,
-    pub(super) source: Source,
-}
-
-/// What was given for each known key, and what is wrong with the layers themselves.
-#[derive(Debug, Default)]
-pub(super) struct Layers {
-    /// By the whole name, `namespaces.orders.lease.ttl` or `[[code]] order: prefix` for example.
-    pub(super) given: BTreeMap<String, Given>,
-    /// Every namespace that is named, and whether its name is valid.
-    pub(super) namespaces: BTreeMap<String, bool>,
-    /// The entries of `[[code]]`.
-    pub(super) codes: Vec<Place>,
-    pub(super) problems: Vec<ConfigProblem>,
-}
-
-impl Layers {
-    pub(super) fn collect(inputs: &Inputs) -> Self {
-        let mut layers = Self::default();
-        let dot_env = layers.dot_env(inputs.dot_env.as_deref());
+impl Reader {
+    /// Collects what the layers give; a later layer overrides an earlier one key by key.
+    pub(super) fn of(inputs: &Inputs) -> Self {
+        let mut reader = Self::default();
+        let dot_env = inputs.dot_env.as_deref().filter(|path| path.exists()).map(read_dot_env);
+        let dot_env = reader.usable(dot_env.unwrap_or_else(|| Ok(HashMap::new())));
         let named = [&inputs.environment, &dot_env].into_iter().find_map(|environment| {
             environment.get(FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
         });
         if let Some(path) = inputs.file.clone().or(named) {
-            match read_toml(&path) {
-                Ok(table) => layers.table("", table, &|_| Source::File(path.clone())),
-                Err(problem) => layers.problems.push(problem),
-            }
+            let table = reader.usable(read_toml(&path));
+            reader.table("", table, &Source::File(path));
         }
-        layers.environment(dot_env, &Source::DotEnv);
-        layers.environment(inputs.environment.clone(), &Source::Environment);
+        reader.environment(&dot_env, Source::DotEnv);
+        reader.environment(&inputs.environment, Source::Environment);
         for FlagValue { flag, key, value } in &inputs.flags {
-            layers.set(key, value.clone().into(), Source::Flag(flag));
+            reader.set(key, value.clone().into(), Source::Flag(flag));
         }
-        layers
+        reader
     }
 
-    fn dot_env(&mut self, path: Option<&Path>) -> HashMap<String, String> {
-        let Some(path) = path.filter(|path| path.exists()) else { return HashMap::new() };
-        let read = fs::read_to_string(path).map_err(|error| error.to_string()).and_then(|text| {
-            let pairs: Result<_, _> = dotenvy::from_read_iter(text.as_bytes()).collect();
-            pairs.map_err(|error| {
-                // The library's text quotes the line, which may hold a secret.
-                let is_bad = |line: &str| match &error {
-                    dotenvy::Error::LineParse(bad, _) => {
-                        bad.contains(line.trim()) && !line.is_empty()
-                    }
-                    _ => false,
-                };
-                let number = text.lines().position(is_bad);
-                let place = number.map_or(String::new(), |index| format!("line {}: ", index + 1));
-                format!("{place}not of the form NAME=value")
-            })
-        });
-        read.unwrap_or_else(|reason| {
-            self.problems.push(ConfigProblem::File { path: path.to_owned(), reason });
-            HashMap::new()
+    fn usable<T: Default>(&mut self, read: Result<T, ConfigProblem>) -> T {
+        read.unwrap_or_else(|problem| {
+            self.problems.push(problem);
+            T::default()
         })
     }
 
-    fn environment(
-        &mut self,
-        mut pairs: HashMap<String, String>,
-        source: &dyn Fn(String) -> Source,
-    ) {
-        // The library folds case: of two spellings of one key, either might win.
-        pairs.retain(|name, value| {
-            let right = corrected(name).filter(|_| !value.is_empty());
-            right.is_none_or(|right| {
-                let source = source(name.clone());
+    fn environment(&mut self, pairs: &HashMap<String, String>, source: fn(String) -> Source) {
+        for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
+            let source = source(name.clone());
+            if let Some(right) = corrected(name) {
                 self.problems.push(ConfigProblem::Misspelled { source, right });
-                false
-            })
-        });
-        let environment = Environment::with_prefix("RAINDROP")
-            .prefix_separator("__")
-            .separator("__")
-            .ignore_empty(true)
-            .source(Some(pairs));
-        let table = environment.collect().expect("a map of strings is always collected");
-        self.table("", table, &|name| source(variable(name)));
+            } else if let Some(key) = without_prefix(name, KEY_PREFIX) {
+                let key = key.to_lowercase().replace("__", ".");
+                self.set(&key, value.clone().into(), source);
+            }
+        }
     }
 
-    fn table(&mut self, prefix: &str, table: Map<String, Value>, source: &dyn Fn(&str) -> Source) {
+    fn table(&mut self, prefix: &str, table: Map<String, Value>, source: &Source) {
         for (name, Value { kind, .. }) in table {
             let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
             match kind {
                 ValueKind::Table(table) if is_section(&name) => {
-                    if self.is_usable(split_namespace(&name).0, &source(&name)) {
+                    if self.is_usable(split_namespace(&name).0, source) {
                         self.table(&name, table, source);
                     }
                 }
-                ValueKind::Array(entries) if name == CODES => self.codes(entries, &source(CODES)),
-                kind => self.set(&name, kind, source(&name)),
+                ValueKind::Array(entries) if name == CODES => self.code_entries(entries, source),
+                kind => self.set(&name, kind, source.clone()),
             }
         }
     }
@@ -178,7 +135,7 @@ impl Layers {
                 CODES => "[[code]] entries in the configuration file",
                 _ => "a table of keys, such as [namespaces.orders]",
             };
-            self.reject(name.to_owned(), display(&value), source, allowed.into());
+            self.push(name.to_owned(), display(&value), source, allowed.into());
         } else {
             // The keys of its section; or else every section.
             let keys = || KEYS.iter().filter(belongs);
@@ -208,18 +165,18 @@ impl Layers {
             } else {
                 format!("renamed to match {NAMESPACE_PATTERN}")
             };
-            self.reject(format!("{NAMESPACES}.{name}"), "{…}".into(), source.clone(), allowed);
+            self.push(format!("{NAMESPACES}.{name}"), "{…}".into(), source.clone(), allowed);
         }
         self.namespaces.insert(name.to_owned(), is_valid);
         is_valid
     }
 
-    fn codes(&mut self, entries: Vec<Value>, source: &Source) {
+    fn code_entries(&mut self, entries: Vec<Value>, source: &Source) {
         let mut names = HashSet::new();
         for (index, Value { kind, .. }) in entries.into_iter().enumerate() {
             let ValueKind::Table(table) = kind else {
                 let key = format!("{CODES}[{index}]");
-                self.reject(key, display(&kind), source.clone(), "a table of keys".into());
+                self.push(key, display(&kind), source.clone(), "a table of keys".into());
                 continue;
             };
             let name = table.get("name").map(|name| text_of(&name.kind).trim().to_owned());
@@ -234,7 +191,7 @@ impl Layers {
             let label = if allowed.is_empty() { name.clone() } else { format!("#{}", index + 1) };
             let entry = format!("[[{CODES}]] {label}: ");
             if !allowed.is_empty() {
-                self.reject(format!("{entry}name"), name, source.clone(), allowed);
+                self.push(format!("{entry}name"), name, source.clone(), allowed);
             }
             for (field, Value { kind: value, .. }) in table {
                 let (key, source) = (format!("{entry}{field}"), source.clone());
@@ -248,45 +205,5 @@ impl Layers {
             }
             self.codes.push(Place::Code(entry, source.clone()));
         }
-    }
-
-    pub(super) fn reject(&mut self, key: String, value: String, source: Source, allowed: String) {
-        let value = if value.is_empty() { "nothing".into() } else { value };
-        self.problems.push(ConfigProblem::Value { key, value, source, allowed });
-    }
-}
-
-/// Reads a TOML file. Errors name the line and never quote the file's content.
-pub(crate) fn read_toml(path: &Path) -> Result<Map<String, Value>, ConfigProblem> {
-    let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
-    let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
-    File::from_str(&text, FileFormat::Toml).collect().map_err(|error| {
-        // Lines with a bar quote the file, which may hold a secret.
-        let text = error.to_string();
-        let said: Vec<&str> =
-            text.lines().filter(|line| !line.contains('|')).map(str::trim).collect();
-        problem(said.join("; "))
-    })
-}
-
-/// The text of a value; of lists and tables only that they are one.
-pub(crate) fn text_of(kind: &ValueKind) -> String {
-    match kind {
-        // Keeps the point of 3.0, which is no whole number.
-        ValueKind::Float(number) => format!("{number:?}"),
-        ValueKind::Table(_) => "{…}".into(),
-        ValueKind::Array(_) => "[…]".into(),
-        kind => kind.to_string(),
-    }
-}
-
-/// The text of a value, with the items of a list.
-pub(super) fn display(kind: &ValueKind) -> String {
-    match kind {
-        ValueKind::Array(items) => {
-            let items: Vec<String> = items.iter().map(|item| text_of(&item.kind)).collect();
-            format!("[{}]", items.join(", "))
-        }
-        kind => text_of(kind),
     }
 }

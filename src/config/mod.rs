@@ -8,6 +8,7 @@ mod auth;
 mod code_entries;
 mod codes;
 mod duration;
+mod files;
 mod host;
 mod http;
 mod issue;
@@ -28,6 +29,7 @@ mod store;
 mod tests;
 mod worker;
 
+use self::reader::Reader;
 pub use self::{
     auth::AuthConfig,
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
@@ -39,14 +41,13 @@ pub use self::{
     namespace::{Mode, NamespaceConfig},
     problem::{ConfigError, ConfigProblem},
     secret::hide_password,
-    source::Source,
+    source::{EffectiveSetting, Source},
 };
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},
-    layers::{read_toml, text_of},
+    files::{read_toml, text_of},
     secret::percent_encode,
 };
-use self::{layers::Layers, reader::Reader};
 use crate::{
     keeper::{KeeperSettings, SegmentSettings},
     store::StoreSettings,
@@ -70,17 +71,6 @@ pub struct Config {
     effective: Vec<EffectiveSetting>,
 }
 
-/// One key of a checked configuration as it may be shown.
-#[derive(Clone, Debug)]
-pub struct EffectiveSetting {
-    /// The key, `namespaces.orders.lease.ttl` for example.
-    pub key: String,
-    /// Its value without secrets; empty when it is unset.
-    pub value: String,
-    /// Where it came from.
-    pub source: Source,
-}
-
 impl Config {
     /// Loads and checks a configuration.
     ///
@@ -88,11 +78,11 @@ impl Config {
     ///
     /// Everything that is wrong, at once.
     pub fn load(inputs: &Inputs) -> Result<Self, ConfigError> {
-        let mut reader = Reader::new(Layers::collect(inputs));
+        let mut reader = Reader::of(inputs);
         let http = http::read(&mut reader);
         let auth = auth::read(&mut reader);
         let log = log::read(&mut reader);
-        let names = reader.namespaces();
+        let names = reader.namespace_names();
         let read = |name: &String| namespace::read(&mut reader, name, &inputs.host, &http);
         let mut namespaces: Vec<_> = names.iter().map(read).collect();
         let codes = code_entries::read(&mut reader, &mut namespaces);

@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Host, HttpConfig, Source, issue,
+    host::Host,
+    http::HttpConfig,
+    issue,
     keys::{KEYS, Key, Scope},
     layout::{self, LayoutChoice},
     lease,
     reader::{Place, Reader},
-    segment, worker,
+    segment,
+    source::Source,
+    worker,
 };
 use crate::{
     core::{

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-use super::Source;
+use super::source::Source;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]

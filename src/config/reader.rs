@@ -5,10 +5,12 @@ use std::{collections::BTreeMap, fmt::Display, ops::RangeInclusive, str::FromStr
 use config::ValueKind;
 
 use super::{
-    ConfigError, ConfigProblem, EffectiveSetting, Source, duration,
+    duration,
+    files::{display, text_of},
     keys::{Key, NAMESPACES, Scope},
-    layers::{Given, Layers, display, text_of},
+    problem::{ConfigError, ConfigProblem},
     secret::hide_password,
+    source::{EffectiveSetting, Source},
 };
 use crate::core::{
     namespace::DEFAULT_NAMESPACE,
@@ -18,19 +20,33 @@ use crate::core::{
 /// Reads typed values. A bad value is noted and replaced by the default, so that reading goes on.
 ///
 /// Keys are named as in the key table, relative to the place that is read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Reader {
-    layers: Layers,
+    /// By the whole name, `namespaces.orders.lease.ttl` or `[[code]] order: prefix` for example.
+    pub(super) given: BTreeMap<String, Given>,
+    /// Every namespace that is named, and whether its name is valid.
+    pub(super) namespaces: BTreeMap<String, bool>,
+    /// The entries of `[[code]]`.
+    pub(super) codes: Vec<Place>,
+    pub(super) problems: Vec<ConfigProblem>,
     place: Place,
     /// Values by their whole names where a default depends on other keys.
     resolved: BTreeMap<String, String>,
     effective: Vec<EffectiveSetting>,
 }
 
-/// Where keys are looked up.
+/// A value as it was given.
 #[derive(Clone, Debug)]
+pub(super) struct Given {
+    pub(super) value: ValueKind,
+    pub(super) source: Source,
+}
+
+/// Where keys are looked up.
+#[derive(Clone, Debug, Default)]
 pub(super) enum Place {
     /// The top level: the service, and the namespace `default`.
+    #[default]
     Top,
     /// A namespace: its own keys, and those that it inherits from the top level.
     Namespace(String),
@@ -46,20 +62,11 @@ impl Place {
 }
 
 impl Reader {
-    pub(super) fn new(layers: Layers) -> Self {
-        Self { layers, place: Place::Top, resolved: BTreeMap::new(), effective: Vec::new() }
-    }
-
     /// Returns the names of the namespaces, `default` first.
-    pub(super) fn namespaces(&self) -> Vec<String> {
-        let usable = self.layers.namespaces.iter().filter(|(_, usable)| **usable);
+    pub(super) fn namespace_names(&self) -> Vec<String> {
+        let usable = self.namespaces.iter().filter(|(_, usable)| **usable);
         let usable = usable.map(|(name, _)| name.clone());
         std::iter::once(DEFAULT_NAMESPACE.to_owned()).chain(usable).collect()
-    }
-
-    /// Returns the places of the `[[code]]` entries.
-    pub(super) fn codes(&mut self) -> Vec<Place> {
-        std::mem::take(&mut self.layers.codes)
     }
 
     /// Looks keys up in this place from now on.
@@ -69,8 +76,7 @@ impl Reader {
 
     /// Returns what was shown, or every problem.
     pub(super) fn finish(self) -> Result<Vec<EffectiveSetting>, ConfigError> {
-        let problems = self.layers.problems;
-        if problems.is_empty() { Ok(self.effective) } else { Err(ConfigError(problems)) }
+        if self.problems.is_empty() { Ok(self.effective) } else { Err(ConfigError(self.problems)) }
     }
 
     /// Whether another namespace than `default` is read.
@@ -90,8 +96,8 @@ impl Reader {
     }
 
     fn find(&self, key: &str) -> Option<&Given> {
-        let given = self.layers.given.get(&self.full_name(key));
-        given.or_else(|| self.layers.given.get(key).filter(|_| self.may_inherit(key)))
+        let given = self.given.get(&self.full_name(key));
+        given.or_else(|| self.given.get(key).filter(|_| self.may_inherit(key)))
     }
 
     fn may_inherit(&self, key: &str) -> bool {
@@ -104,7 +110,7 @@ impl Reader {
 
     /// Whether the place that is read gives this key by itself.
     pub(super) fn is_own(&self, key: &str) -> bool {
-        self.layers.given.contains_key(&self.full_name(key))
+        self.given.contains_key(&self.full_name(key))
     }
 
     /// Returns the value of a key as it may be shown, and its source.
@@ -145,7 +151,7 @@ impl Reader {
         let is_meant = |bad: &str, name: &str| {
             bad.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        self.layers.problems.iter().any(|problem| {
+        self.problems.iter().any(|problem| {
             let ConfigProblem::Value { key: bad, .. } = problem else { return false };
             let is_inherited = || self.may_inherit(bad) && !self.is_own(bad);
             is_meant(bad, &own) || (is_meant(bad, key) && is_inherited())
@@ -202,7 +208,13 @@ impl Reader {
             Place::Code(_, entry) => entry.clone(),
             _ => source,
         };
-        self.layers.reject(self.full_name(key), value, source, allowed);
+        self.push(self.full_name(key), value, source, allowed);
+    }
+
+    /// Notes a problem of the key of this whole name.
+    pub(super) fn push(&mut self, key: String, value: String, source: Source, allowed: String) {
+        let value = if value.is_empty() { "nothing".into() } else { value };
+        self.problems.push(ConfigProblem::Value { key, value, source, allowed });
     }
 
     /// Returns a key's value if it was given and can be used.

@@ -1,6 +1,17 @@
-//! Where a setting came from.
+//! A setting as it may be shown, and where it came from.
 
 use std::{fmt, path::PathBuf};
+
+/// One key of a checked configuration as it may be shown.
+#[derive(Clone, Debug)]
+pub struct EffectiveSetting {
+    /// The key, `namespaces.orders.lease.ttl` for example.
+    pub key: String,
+    /// Its value without secrets; empty when it is unset.
+    pub value: String,
+    /// Where it came from.
+    pub source: Source,
+}
 
 /// Where a setting came from.
 #[derive(Clone, Debug, PartialEq, Eq)]

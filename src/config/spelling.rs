@@ -9,19 +9,19 @@ use super::keys::{KEYS, Key, NAMESPACES, variable};
 /// Names the configuration file in the environment.
 pub(super) const FILE_VARIABLE: &str = "RAINDROP_CONFIG";
 
-/// Whether a variable is Raindrop's if anybody's.
-pub(super) fn has_prefix(name: &str) -> bool {
-    const PREFIX: &str = "RAINDROP_";
-    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+/// What the names of Raindrop's variables begin with, in any case.
+pub(super) const PREFIX: &str = "RAINDROP_";
+
+/// Returns the rest of a name that begins with this prefix, in any case.
+pub(super) fn without_prefix<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
+    let (start, rest) = name.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
 /// The right spelling of a variable that differs from a known one in underscores or case only.
 pub(super) fn corrected(name: &str) -> Option<String> {
-    if !has_prefix(name) {
-        return None;
-    }
-    let words = name.split('_').filter(|word| !word.is_empty()).map(str::to_lowercase).skip(1);
-    let words: Vec<String> = words.collect();
+    let words = without_prefix(name, PREFIX)?.split('_').filter(|word| !word.is_empty());
+    let words: Vec<String> = words.map(str::to_lowercase).collect();
     let known = if words == ["config"] {
         FILE_VARIABLE.to_owned()
     } else if let Some(key) = key_of(&words) {

@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use super::{
-    Mode, NamespaceConfig,
+    namespace::{Mode, NamespaceConfig},
     reader::Reader,
     secret::{hide_password, with_password},
 };

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, ops::RangeInclusive};
 
-use super::{Host, reader::Reader};
+use super::{host::Host, reader::Reader};
 use crate::core::{
     layout::Layout,
     worker_id::{FixedWorkerId, Ipv4LowBits, TrailingOrdinal, WorkerIdError, WorkerIdSource},

@@ -5,14 +5,14 @@ mod raise;
 
 use std::time::Duration;
 
-use super::{Failure, listed, output, parse_duration, table::table, with_store};
+use super::{arguments::duration, failure::Failure, store::with_store};
 use crate::config::Config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CodesArguments {
     /// Read twice, so far apart, and tell how many numbers a second were reserved meanwhile. Nodes
     /// reserve about once in segment.target_duration: ask for several times that.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     rate_over: Option<Duration>,
     #[command(subcommand)]
     command: Option<Command>,

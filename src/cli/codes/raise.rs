@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Failure, list, output};
+use super::list;
 use crate::{
+    cli::{failure::Failure, output::say},
     core::segment::SegmentSpec,
-    keeper::{RaiseError, raise_code},
+    keeper::raise_code,
     store::Store,
 };
 
@@ -44,16 +45,7 @@ pub(super) async fn run(store: &dyn Store, arguments: &RaiseArguments) -> Result
     }
     for code in if codes.is_empty() { &known } else { codes } {
         let next = raise_code(store, namespace, code, *by).await?;
-        output::print(&format!("{namespace} {code}: the next number is {next}\n"))?;
+        say(&format!("{namespace} {code}: the next number is {next}"))?;
     }
     Ok(())
-}
-
-impl From<RaiseError> for Failure {
-    fn from(error: RaiseError) -> Self {
-        match error {
-            RaiseError::Store(error) => error.into(),
-            error => Self::Failed(error.to_string()),
-        }
-    }
 }

@@ -4,8 +4,11 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use super::facts::Plan;
 use crate::{
-    cli::{Failure, keeper_of},
-    config::{Config, ConfigError, FlagValue, Inputs, Key},
+    cli::{
+        failure::Failure,
+        load::{Overrides, keeper_of},
+    },
+    config::{Config, FlagValue, Inputs, Key},
     core::{instant::format_unix_ms_short, namespace::DEFAULT_NAMESPACE, preset::Preset},
 };
 
@@ -60,13 +63,10 @@ impl Args for LayoutFlags {
 
 impl LayoutFlags {
     /// Plans the layout of these flags, or else the configured one.
-    pub(super) fn plan(
-        self,
-        load: impl FnOnce() -> Result<Config, ConfigError>,
-    ) -> Result<Plan, Failure> {
+    pub(super) fn plan(self, overrides: Overrides) -> Result<Plan, Failure> {
         let Self(mut flags) = self;
         if flags.is_empty() {
-            let config = load()?;
+            let config = overrides.load()?;
             let preset = config.effective().iter().find(|setting| setting.key == PRESET);
             let preset = preset.and_then(|setting| Preset::by_name(&setting.value));
             let keeper = keeper_of(&config, DEFAULT_NAMESPACE)?.clone();

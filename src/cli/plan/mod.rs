@@ -10,11 +10,8 @@ mod text;
 use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 
 use self::flags::LayoutFlags;
-use super::{Failure, output};
-use crate::{
-    config::{Config, ConfigError},
-    core::clock::{Clock, SystemClock},
-};
+use super::{failure::Failure, load::Overrides, output};
+use crate::core::clock::{Clock, SystemClock};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct PlanArguments {
@@ -25,11 +22,8 @@ pub(super) struct PlanArguments {
     json: bool,
 }
 
-pub(super) fn run(
-    load: impl FnOnce() -> Result<Config, ConfigError>,
-    arguments: PlanArguments,
-) -> Result<(), Failure> {
-    let plan = arguments.layout.plan(load)?;
+pub(super) fn run(overrides: Overrides, arguments: PlanArguments) -> Result<(), Failure> {
+    let plan = arguments.layout.plan(overrides)?;
     if arguments.json {
         return output::print_json(&plan);
     }

@@ -15,7 +15,7 @@ fn read(flags: &[&str]) -> PlanArguments {
 }
 
 fn planned(flags: &[&str]) -> Result<Plan, Failure> {
-    read(flags).layout.plan(|| panic!("flags need no configuration"))
+    read(flags).layout.plan(Overrides::default())
 }
 
 fn plan(flags: &[&str]) -> Plan {

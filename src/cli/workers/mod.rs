@@ -5,12 +5,8 @@ mod raise;
 mod relayout;
 mod release;
 
-use super::{Failure, keeper_of, listed, output, parse_duration, with_store};
-use crate::{
-    config::Config,
-    core::namespace::DEFAULT_NAMESPACE,
-    keeper::{Operator, OperatorError},
-};
+use super::{failure::Failure, load::keeper_of, store::with_store};
+use crate::{config::Config, core::namespace::DEFAULT_NAMESPACE, keeper::Operator};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct WorkersArguments {
@@ -75,21 +71,4 @@ pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), F
             Command::Relayout => relayout::run(&settings.layout, &mut operator).await,
         }
     })
-}
-
-impl From<OperatorError> for Failure {
-    fn from(error: OperatorError) -> Self {
-        match error {
-            OperatorError::Store(error) => error.into(),
-            error @ (OperatorError::WorkerOutOfRange { .. }
-            | OperatorError::LayoutConflict { .. }
-            | OperatorError::Moving { .. }) => Self::Usage(error.to_string()),
-            error => Self::Failed(error.to_string()),
-        }
-    }
-}
-
-/// Prints a line.
-fn say(line: &str) -> Result<(), Failure> {
-    Ok(output::print(&format!("{line}\n"))?)
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Failure, parse_duration, say};
 use crate::{
+    cli::{arguments::duration, failure::Failure, output::say},
     core::instant::format_unix_ms,
     keeper::{LeaseTimes, Operator},
 };
@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_hours(24);
 pub(super) struct RaiseArguments {
     /// The largest lease.window of any node that used the store, such as 5m; the configured one
     /// by default.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     window: Option<Duration>,
 }
 

@@ -1,7 +1,7 @@
 //! `raindrop workers relayout`.
 
-use super::{Failure, say};
 use crate::{
+    cli::{failure::Failure, output::say},
     core::layout::Layout,
     keeper::{Moved, Operator, Relaid},
 };

@@ -1,7 +1,7 @@
 //! `raindrop workers release`.
 
-use super::{Failure, say};
 use crate::{
+    cli::{failure::Failure, output::say},
     core::instant::format_unix_ms,
     keeper::{Freed, Operator},
 };
