@@ -36,7 +36,7 @@ pub(super) fn read_dot_env(path: &Path) -> Result<HashMap<String, String>, Confi
     })
 }
 
-/// The text of a value; of lists and tables only that they are one.
+/// Returns the text of a value; `[…]` and `{…}` for lists and tables.
 pub(crate) fn text_of(kind: &ValueKind) -> String {
     match kind {
         // Keeps the point of 3.0, which is no whole number.
@@ -47,7 +47,7 @@ pub(crate) fn text_of(kind: &ValueKind) -> String {
     }
 }
 
-/// The text of a value, with the items of a list.
+/// Returns the text of a value, with the items of a list.
 pub(super) fn display(kind: &ValueKind) -> String {
     match kind {
         ValueKind::Array(items) => {

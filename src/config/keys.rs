@@ -39,7 +39,7 @@ impl Scope {
 pub struct Key {
     /// Its dotted name, `http.listen` for example.
     pub name: &'static str,
-    /// Its default; `None` when it is unset unless given.
+    /// Its default; `None` when it is unset by default.
     pub default: Option<&'static str>,
     /// What it means, in one line.
     pub help: &'static str,

@@ -1,8 +1,8 @@
 //! The configuration: defaults < file < `.env` < environment < flags.
 //!
-//! [`Config::load`] reads each key by itself and goes on after a bad one, so that every problem
-//! is reported together. A new key is one line in the key table and one in its section's file.
-//! Each namespace is read by the same sections, from its own keys and those it inherits.
+//! [`Config::load`] reads each key separately and continues after a bad one, so that all problems
+//! are reported together. A new key is one line in the key table and one in its section's file.
+//! Every namespace is read by the same sections, from its own keys and those that it inherits.
 
 mod auth;
 mod code_entries;
@@ -60,13 +60,13 @@ pub struct Config {
     pub namespaces: Vec<NamespaceConfig>,
     /// The codes that are bound to a namespace or have a prefix.
     pub codes: Codes,
-    /// Where worker ids are leased.
+    /// The store of worker ids and segments.
     pub store: StoreSettings,
-    /// How requests are served.
+    /// The HTTP service.
     pub http: HttpConfig,
-    /// Who may send requests.
+    /// Authentication.
     pub auth: AuthConfig,
-    /// How much is logged.
+    /// Logging.
     pub log: LogConfig,
     effective: Vec<EffectiveSetting>,
 }
@@ -76,7 +76,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong, at once.
+    /// Every problem at once.
     pub fn load(inputs: &Inputs) -> Result<Self, ConfigError> {
         let mut reader = Reader::of(inputs);
         let http = http::read(&mut reader);

@@ -1,12 +1,12 @@
 //! Misspelled environment variables.
 //!
 //! `RAINDROP_STORE_URL` must not be ignored: a node without `store.url` leases from a file of its
-//! own and issues the IDs of another one. Kubernetes and Docker set variables such as
-//! `RAINDROP_PORT` for a service of that name; they resemble no key.
+//! own and repeats the IDs of another node. The variables that Kubernetes and Docker set for a
+//! service named raindrop, such as `RAINDROP_PORT`, resemble no key.
 
 use super::keys::{KEYS, Key, NAMESPACES, variable};
 
-/// Names the configuration file in the environment.
+/// The variable that names the configuration file.
 pub(super) const FILE_VARIABLE: &str = "RAINDROP_CONFIG";
 
 /// What the names of Raindrop's variables begin with, in any case.
@@ -18,7 +18,8 @@ pub(super) fn without_prefix<'a>(name: &'a str, prefix: &str) -> Option<&'a str>
     start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// The right spelling of a variable that differs from a known one in underscores or case only.
+/// Returns the right spelling of a variable that differs from a known one in underscores or case
+/// only.
 pub(super) fn corrected(name: &str) -> Option<String> {
     let words = without_prefix(name, PREFIX)?.split('_').filter(|word| !word.is_empty());
     let words: Vec<String> = words.map(str::to_lowercase).collect();
@@ -32,13 +33,13 @@ pub(super) fn corrected(name: &str) -> Option<String> {
     (known != name).then_some(known)
 }
 
-/// The key whose name consists of these words.
+/// Returns the key whose name consists of these words.
 fn key_of(words: &[String]) -> Option<&'static Key> {
     let letters = words.concat();
     KEYS.iter().find(|key| key.name.chars().filter(|c| !".-_".contains(*c)).eq(letters.chars()))
 }
 
-/// `namespaces.my_web.lease.ttl` of `namespaces`, `my`, `web`, `lease` and `ttl`.
+/// Returns `namespaces.my_web.lease.ttl` for `namespaces`, `my`, `web`, `lease` and `ttl`.
 fn name_in_namespace(words: &[String]) -> Option<String> {
     let (first, rest) = words.split_first().filter(|(first, _)| *first == NAMESPACES)?;
     (1..rest.len()).find_map(|at| {
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_spellings_of_known_variables_are_corrected() {
+    fn misspelled_variables_are_corrected() {
         for (name, right) in [
             ("RAINDROP_STORE_URL", "RAINDROP__STORE__URL"),
             ("RAINDROP__STORE_URL", "RAINDROP__STORE__URL"),
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_others_are_left_alone() {
+    fn foreign_variables_are_ignored() {
         for name in [
             // Kubernetes and Docker links, of services named raindrop, raindrop-http and so on.
             "RAINDROP_PORT",

@@ -45,11 +45,14 @@ fn reject_memory(reader: &mut Reader, key: &str, namespaces: &[NamespaceConfig])
     let counting = names(|mode| matches!(mode, Mode::Segment { .. }));
     let leasing = names(|mode| matches!(mode, Mode::Snowflake { premise: None, .. }));
     let allowed = if !counting.is_empty() {
-        format!("persistent with mode = segment for {counting}: memory: forgets used numbers")
+        format!(
+            "a persistent store with mode = segment for {counting}: memory: forgets which numbers \
+             were used"
+        )
     } else if !leasing.is_empty() {
         format!(
-            "persistent, unless worker.id or worker.source is set for every namespace (none is \
-             for {leasing}): memory: forgets which worker ids and times were used"
+            "a persistent store, unless worker.id or worker.source is set for every namespace \
+             (none is for {leasing}): memory: forgets which worker ids and times were used"
         )
     } else {
         return;

@@ -1,4 +1,4 @@
-//! `raindrop codes`: the codes of segment mode.
+//! `raindrop codes`: lists the codes of segment mode, or raises them.
 
 mod list;
 mod raise;
@@ -10,8 +10,8 @@ use crate::config::Config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CodesArguments {
-    /// Read twice, so far apart, and tell how many numbers a second were reserved meanwhile. Nodes
-    /// reserve about once in segment.target_duration: ask for several times that.
+    /// Read twice, this far apart, and show how many numbers a second were reserved in between.
+    /// Nodes reserve about once in segment.target_duration: choose several times that.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     rate_over: Option<Duration>,
     #[command(subcommand)]
@@ -20,14 +20,13 @@ pub(super) struct CodesArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Raise the next numbers of codes: for a store restored from a backup, before any node uses
-    /// it.
+    /// Raise the next numbers of codes, before any node uses a restored backup.
     ///
-    /// A backup has old next numbers: nodes that begin there would issue again what was issued
-    /// since. The numbers that are passed over are a gap, and nothing else.
+    /// A backup has old next numbers: nodes that started from them would repeat numbers that were
+    /// issued since. Skipped numbers are only a gap.
     ///
-    /// Needs, to be safe: no node has reserved from the restored store before, and --by is more
-    /// than was reserved of any code since the backup.
+    /// Safe if no node has reserved from the restored store before, and --by is more than any code
+    /// reserved since the backup.
     Raise(raise::RaiseArguments),
 }
 

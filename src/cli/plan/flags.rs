@@ -50,7 +50,7 @@ impl FromArgMatches for LayoutFlags {
 impl Args for LayoutFlags {
     fn augment_args(command: Command) -> Command {
         command.args(FLAGS.map(|(flag, key)| {
-            let help = Key::by_name(key).map_or("", |key| key.help);
+            let help = Key::by_name(key).map_or("", |key| key.help.trim_end_matches('.'));
             let flag = Arg::new(key).long(flag.trim_start_matches('-')).help(help);
             flag.value_name("VALUE").allow_hyphen_values(true)
         }))

@@ -1,4 +1,4 @@
-//! `raindrop workers`: who holds which worker id, and what a person can do about it.
+//! `raindrop workers`: lists worker ids, or changes what the store records of them.
 
 mod list;
 mod raise;
@@ -10,10 +10,10 @@ use crate::{config::Config, core::namespace::DEFAULT_NAMESPACE, keeper::Operator
 
 #[derive(Debug, clap::Args)]
 pub(super) struct WorkersArguments {
-    /// The namespace to release, raise or move; all are listed.
+    /// The namespace to release, raise or move; the list shows every namespace.
     #[arg(long, global = true, value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
-    /// List the worker ids that were never used one by one, too.
+    /// Also list each worker id that was never used.
     #[arg(long)]
     all: bool,
     #[command(subcommand)]
@@ -22,29 +22,29 @@ pub(super) struct WorkersArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Free worker ids before their time, such as those of a machine that burned down.
+    /// Free worker ids early, for example those of a machine that burned down.
     ///
-    /// Needs nothing to be safe: a holder that still runs uses up what it had leased, which the
-    /// next one never issues, and then leases another worker id.
+    /// Always safe: a holder that still runs uses up its lease, whose IDs the next holder never
+    /// issues, and then leases another worker id.
     Release(release::ReleaseArguments),
-    /// Raise every mark beyond everything that was ever leased: for a store restored from a
-    /// backup, before any node uses it.
+    /// Raise every mark above everything that was ever leased, before any node uses a restored
+    /// backup.
     ///
-    /// A backup has old marks: nodes that begin there would issue again what was issued since.
-    /// Raised marks are beyond the store's clock by the largest lease.window of any node that
-    /// used the store, and lease.max_clock_skew; IDs flow again when that time is over.
+    /// A backup has old marks: nodes that started from them would repeat IDs that were issued
+    /// since. Raised marks are ahead of the store's clock by --window and lease.max_clock_skew;
+    /// nodes issue IDs again when that time has passed.
     ///
-    /// Needs, to be safe: no node has written to the restored store before; the store's clock is
-    /// right; --window is the largest of any node. Nodes that still run on what they had leased do
-    /// no harm. Repeating it is safe, and so is running it at any other time: it only costs time.
+    /// Safe if no node has written to the restored store before, the store's clock is right, and
+    /// --window is the largest lease.window of any node. Nodes that still run on their old leases
+    /// do no harm. Repeating the command, or running it at any other time, only costs time.
     Raise(raise::RaiseArguments),
     /// Move the namespace from its recorded layout to the configured one.
     ///
-    /// Needs, to be safe, that every ID of the new layout is above every ID that the old marks
-    /// allow: both are printed, and it is refused otherwise. Nodes of the old layout do no harm:
-    /// they stop when their leases end, and must be started again with the new configuration.
+    /// Safe only if every ID of the new layout is above every ID that the old marks allow: the
+    /// command prints both, and refuses otherwise. Nodes of the old layout do no harm: they stop
+    /// when their leases end, and must be restarted with the new configuration.
     ///
-    /// When it was cut short, repeat it. Until it is finished no node can join.
+    /// If the command is interrupted, run it again: no node can join until it has finished.
     Relayout,
 }
 

@@ -8,13 +8,13 @@ use crate::{
     keeper::{LeaseTimes, Operator},
 };
 
-/// No lease has a longer window.
+/// The longest window of a lease.
 const LONGEST: Duration = Duration::from_hours(24);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RaiseArguments {
-    /// The largest lease.window of any node that used the store, such as 5m; the configured one
-    /// by default.
+    /// The largest lease.window of any node that used the store, such as 5m; by default the
+    /// configured one.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     window: Option<Duration>,
 }
@@ -47,8 +47,8 @@ pub(super) async fn run(
     ))?;
     let raised = operator.raise(window).await?;
     say(&format!(
-        "{} worker ids are free and begin above everything that was ever leased; IDs are issued \
-         from them from {} on",
+        "{} worker ids are free and start above everything that was ever leased; they issue IDs \
+         from {} on",
         raised.rows,
         format_unix_ms(raised.due_ms)
     ))

@@ -11,13 +11,13 @@ pub(super) async fn run(layout: &Layout, operator: &mut Operator) -> Result<(), 
     match operator.relayout().await? {
         Relaid::NothingToDo => say(&format!("nothing to do: the layout is `{ours}` already")),
         Relaid::TakenBack { to } => say(&format!(
-            "the move to `{to}`, which had been begun, was taken back: the layout is `{ours}`. \
-             Restart the nodes that ran meanwhile"
+            "the unfinished move to `{to}` was undone: the layout is `{ours}`. Restart the nodes \
+             that ran meanwhile"
         )),
         Relaid::Moved(Moved { from, largest_old, smallest_new, resumed }) => {
             let largest = match largest_old {
                 Some(largest) => format!("the largest ID that the old marks allow is {largest}"),
-                None if resumed => "a move that had been cut short was finished".to_owned(),
+                None if resumed => "an interrupted move was finished".to_owned(),
                 None => "the old marks allow no ID at all".to_owned(),
             };
             say(&format!(
