@@ -170,13 +170,10 @@ fn read_snowflake(
     if let Err(mut violations) = keeper.check() {
         // The default that takes the place of a bad value must not be held against other keys.
         violations.0.retain(|Violation { key, .. }| {
-            let [layout, worker, lease] =
-                ["layout", "worker", "lease"].map(|section| reader.is_bad(section));
-            match key.split('.').next() {
-                Some("layout") => !layout,
-                Some("worker") => !layout && !worker,
-                _ => !lease,
-            }
+            !reader.is_bad(match key.split('.').next() {
+                Some("layout" | "worker") => "layout",
+                _ => "lease",
+            })
         });
         reader.violations(violations);
     }

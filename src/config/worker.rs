@@ -61,7 +61,7 @@ pub(super) fn read(
             if let Some(Err(error)) = refused {
                 reject(reader, alternative, &error);
             }
-            (0..=0, Some(String::new()))
+            (layout.smallest_worker()..=layout.smallest_worker(), Some(String::new()))
         }
     };
     let prefer_previous = reader.boolean("worker.prefer_previous");
