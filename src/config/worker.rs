@@ -15,9 +15,6 @@ const SOURCE: &str = "worker.source";
 const MIN_ID: &str = "worker.min_id";
 const MAX_ID: &str = "worker.max_id";
 
-/// A source, or why the machine has none.
-type FoundSource = Result<Box<dyn WorkerIdSource>, WorkerIdError>;
-
 /// The settings of the `worker` section.
 #[derive(Debug)]
 pub(super) struct WorkerConfig {
@@ -35,21 +32,18 @@ pub(super) fn read(
     listen: SocketAddr,
 ) -> WorkerConfig {
     let alternative = read_alternative(reader);
-    let source: Option<FoundSource> = match alternative {
-        ID => reader.given_number(ID).map(|id| Ok(Box::new(FixedWorkerId(id)) as _)),
+    let given = match alternative {
+        ID => reader.given_number(ID).map(|id| found(&FixedWorkerId(id), layout)),
         SOURCE => reader.given(SOURCE, "ip or hostname", |text| match text {
-            "ip" => Some(Ipv4LowBits::of(host.ip).map(|source| Box::new(source) as _)),
+            "ip" => Some(Ipv4LowBits::of(host.ip).and_then(|source| found(&source, layout))),
             "hostname" => {
-                Some(TrailingOrdinal::of(host.name.clone()).map(|source| Box::new(source) as _))
+                let source = TrailingOrdinal::of(host.name.clone());
+                Some(source.and_then(|source| found(&source, layout)))
             }
             _ => None,
         }),
         _ => None,
     };
-    let given = source.map(|source| {
-        let source = source?;
-        Ok((source.worker_id(layout)?, source.premise()))
-    });
     let (ids, premise) = match given {
         Some(Ok((id, premise))) => (id..=id, Some(premise)),
         None if alternative == MIN_ID => {
@@ -74,6 +68,11 @@ pub(super) fn read(
     reader.resolve(MAX_ID, ids.end());
     reader.resolve("worker.holder", &holder);
     WorkerConfig { ids, premise, prefer_previous, holder }
+}
+
+/// Returns the worker id of a source, and what it rests on.
+fn found(source: &impl WorkerIdSource, layout: &Layout) -> Result<(u64, String), WorkerIdError> {
+    Ok((source.worker_id(layout)?, source.premise()))
 }
 
 /// Returns the first key of the alternative that is used. A namespace's own takes the place of an

@@ -50,7 +50,7 @@ fn show(config: &Config) -> Result<(), Failure> {
 
 fn convert(path: &Path) -> Result<(), Failure> {
     let usage = |reason: &str| Failure::Usage(format!("{}: {reason}", path.display()));
-    let text = fs::read_to_string(&path).map_err(|error| usage(&error.to_string()))?;
+    let text = fs::read_to_string(path).map_err(|error| usage(&error.to_string()))?;
     let converted = raindrop_go::convert(&text, SystemClock::default().now_ms())
         .map_err(|problems| usage(&format!("cannot be converted:\n{}", problems.join("\n"))))?;
     for warning in converted.warnings {
