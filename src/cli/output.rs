@@ -1,4 +1,4 @@
-//! Writing to the standard streams. A reader that went away (`| head`) is no failure.
+//! Writes to the standard streams. A closed standard output (`| head`) is no failure.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -26,8 +26,8 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     say(&serde_json::to_string_pretty(value).expect("texts and numbers are always JSON"))
 }
 
-/// Writes to standard error what a person alone should see.
-pub(super) fn tell(text: &str) -> io::Result<()> {
+/// Writes to standard error what must not end up in a file.
+pub(super) fn eprint(text: &str) -> io::Result<()> {
     io::stderr().lock().write_all(text.as_bytes())
 }
 

@@ -1,4 +1,4 @@
-//! Runs a command's work, with the store.
+//! Runs a command's work with the store.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::{
     store::{self, Store, StoreError},
 };
 
-/// Runs a command's work to its end, and nothing beyond: a frozen store must not hold up the end
-/// of the process.
+/// Runs a command's work, and then drops what is left in the background: a frozen store must not
+/// delay the end of the process.
 pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(work);
@@ -32,8 +32,8 @@ pub(super) fn with_store(
     })
 }
 
-/// Returns what the store lists: nothing where nobody used it yet, since a list must not be what
-/// creates its tables.
+/// Returns what the store lists: nothing for a store that was never used, since listing must not
+/// create its tables.
 pub(super) fn listed<T>(listed: Result<Vec<T>, StoreError>) -> Result<Vec<T>, Failure> {
     match listed {
         Err(StoreError::Vanished(what)) => {

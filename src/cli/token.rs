@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
     let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let token = format!("{PREFIX}{digits}");
     output::print(&entry(arguments, TokenHash::of(token.as_bytes())))?;
-    Ok(output::tell(&format!("{token}\n"))?)
+    Ok(output::eprint(&format!("{token}\n"))?)
 }
 
 fn entry(arguments: &TokenArguments, hash: TokenHash) -> String {

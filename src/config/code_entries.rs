@@ -41,7 +41,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
         let code = CodeConfig { name, namespace: config.name.clone(), prefix };
         if let Some(prefix) = &code.prefix {
             let first = owners.entry(prefix.clone()).or_insert_with(|| code.clone());
-            // A prefix tells the namespace of an ID.
+            // A prefix identifies the namespace of an ID.
             if first.namespace != code.namespace {
                 let CodeConfig { name, namespace, .. } = first;
                 let taken = format!("another one: code {name:?} of namespace {namespace:?} has it");

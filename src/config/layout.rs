@@ -5,6 +5,7 @@ use crate::core::{
     instant::{format_unix_ms_short, parse_unix_ms},
     layout::{Layout, LayoutSpec, TimeUnit},
     preset::Preset,
+    violation::Violations,
 };
 
 /// The keys of custom layouts, which a preset excludes.
@@ -59,7 +60,7 @@ pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
     if let Some(epoch_ms) = reader.given("layout.epoch", INSTANT, parse_unix_ms) {
         spec.epoch_ms = epoch_ms;
     } else if let Some(Err(violation)) = preset.map(Preset::check_own_epoch) {
-        reader.violation(violation);
+        reader.violations(Violations(vec![violation]));
     }
     let layout = spec.build().unwrap_or_else(|violations| {
         reader.violations(violations);

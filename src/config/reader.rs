@@ -17,7 +17,7 @@ use crate::core::{
     violation::{Violation, Violations},
 };
 
-/// Reads typed values. A bad value is noted and replaced by the default, so that reading goes on.
+/// Reads typed values. A bad value is noted and replaced by the default, so that reading continues.
 ///
 /// Keys are named as in the key table, relative to the place that is read.
 #[derive(Debug, Default)]
@@ -181,21 +181,16 @@ impl Reader {
         }
     }
 
-    /// Notes violations that the core found.
+    /// Notes violations that the core found, except of keys that are bad already.
     pub(super) fn violations(&mut self, violations: Violations) {
-        for violation in violations.0 {
-            self.violation(violation);
-        }
-    }
-
-    /// Notes a violation that the core found, unless the key is bad already.
-    pub(super) fn violation(&mut self, violation: Violation) {
-        if !self.is_bad(&violation.key) {
-            // As it was written, where it was; a preset has other defaults than the key table.
-            let (shown, source) = self.shown(&violation.key);
-            let is_of_preset = source == Source::Default && violation.key.starts_with("layout.");
-            let value = if shown.is_empty() || is_of_preset { violation.value } else { shown };
-            self.note(&violation.key, value, source, violation.allowed);
+        for Violation { key, value, allowed } in violations.0 {
+            if !self.is_bad(&key) {
+                // The value as it was written; a preset has other defaults than the key table.
+                let (shown, source) = self.shown(&key);
+                let is_of_preset = source == Source::Default && key.starts_with("layout.");
+                let value = if shown.is_empty() || is_of_preset { value } else { shown };
+                self.note(&key, value, source, allowed);
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use crate::{
     core::{encoding::Encoder, id::Id},
 };
 
-/// How many IDs are claimed at a time; every layout of practical use gives as many.
+/// How many IDs to claim at a time; a layout with fewer is asked for fewer.
 pub(super) const CLAIM: u32 = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -34,7 +34,7 @@ impl<'a> Printer<'a> {
         Self { prefix, encoder, left: count, separator, between, end }
     }
 
-    /// Prints IDs that are claimed so many at a time at most.
+    /// Prints IDs; claims at most `at_a_time` of them at once.
     pub(super) async fn print<Ids: ExactSizeIterator<Item = Id>>(
         mut self,
         at_a_time: u32,

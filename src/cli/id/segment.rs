@@ -1,4 +1,4 @@
-//! Numbers of a segment code: a block is reserved, and what is unused is given back.
+//! Numbers of a segment code, from a block of the command's own; gives the unused ones back.
 
 use std::{sync::Arc, time::Duration};
 

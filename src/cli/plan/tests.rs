@@ -35,7 +35,7 @@ fn json(flags: &[&str]) -> String {
     serde_json::to_string_pretty(&plan(flags)).expect("JSON") + "\n"
 }
 
-/// Compares with a file of `golden/`; `GOLDEN=write` writes it anew, to be read before it is kept.
+/// Compares with a file of `golden/`; `GOLDEN=write` writes the file, for review.
 fn assert_golden(name: &str, text: &str) {
     let path =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/plan/golden").join(name);
