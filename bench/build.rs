@@ -1,4 +1,4 @@
-//! Tells the report which compiler built what was measured.
+//! Passes the version of the compiler to the report.
 
 use std::process::Command;
 

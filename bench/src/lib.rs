@@ -1,7 +1,8 @@
-//! What both benchmarks share: rounds that alternate, a report with targets, and plots.
+//! What both benchmarks share: alternating rounds, a report with targets, and plots.
 
-pub mod constants;
+pub mod bare_server;
 pub mod machine;
+pub mod number;
 pub mod plot;
 pub mod report;
 pub mod rounds;

@@ -1,8 +1,8 @@
-//! What the figures were taken on and with.
+//! The machine, the compiler and the versions behind the figures.
 
-use std::{fs, thread::available_parallelism};
+use std::{fs, io, thread::available_parallelism};
 
-/// The processor, the number of its cores that this process may use, and the compiler.
+/// Returns the processor, the number of cores that this process may use, and the compiler.
 pub fn describe() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info
@@ -13,11 +13,11 @@ pub fn describe() -> String {
     format!("{model}, {cores} cores, {}, {}", std::env::consts::ARCH, env!("RUSTC_VERSION"))
 }
 
-/// The version of a crate that was built in, from the lock file.
+/// Returns the version of a crate in this build, from the lock file.
 ///
 /// # Panics
 ///
-/// If it is not there exactly once.
+/// If the lock file does not have exactly one version of it.
 pub fn version_of(name: &str) -> &'static str {
     const LOCK: &str = include_str!("../Cargo.lock");
     let entry = format!("name = \"{name}\"\nversion = \"");
@@ -25,4 +25,21 @@ pub fn version_of(name: &str) -> &'static str {
     let version = found.next().unwrap_or_else(|| panic!("{name} is not in Cargo.lock"));
     assert!(found.next().is_none(), "Cargo.lock has several versions of {name}");
     version
+}
+
+/// Formats a number of bytes as MiB.
+pub fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Returns the resident memory of a process in bytes; `process` is its number or `self`.
+///
+/// # Errors
+///
+/// If the kernel does not report it.
+pub fn resident_memory(process: &str) -> io::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other("no VmRSS in /proc"))
 }

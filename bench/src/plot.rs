@@ -1,110 +1,193 @@
-//! Plots as SVG: text stays text, and colours follow the reader's light or dark theme.
+//! Plots as SVG: text stays text, and its colour follows the reader's light or dark theme.
 
-mod drawing;
-mod scale;
+use std::io;
 
-use self::{
-    drawing::{Drawing, WIDTH, colour, width_of},
-    scale::{Scale, figure, label},
+use plotters::{
+    coord::{
+        Shift,
+        ranged1d::{AsRangedCoord, ValueFormatter},
+    },
+    drawing::DrawingAreaErrorKind,
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
 };
 
-/// One bar.
+use crate::number::{grouped, significant};
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
+
+/// In pixels.
+const WIDTH: u32 = 760;
+const HEADER_HEIGHT: u32 = 60;
+const BAR_HEIGHT: u32 = 24;
+const LINES_HEIGHT: u32 = 366;
+
+/// Told apart by readers with colour vision deficiencies, on light and on dark ground.
+const COLOURS: [RGBColor; 5] = [
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0x8c, 0x95, 0x9f),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+];
+const TEXT: RGBColor = RGBColor(0x6e, 0x77, 0x81);
+/// Takes precedence over the attributes that plotters writes.
+const STYLE: &str = "<style>text{font-family:system-ui,sans-serif}\
+    @media (prefers-color-scheme:dark){text{fill:#b1bac4}}</style>";
+
+/// One bar of [`bars`].
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What it stands for.
+    /// Its name.
     pub label: String,
-    /// Its length.
+    /// Its length, not negative.
     pub value: f64,
-    /// The entry of the legend that it belongs to.
+    /// The index of its legend entry.
     pub kind: usize,
 }
 
-/// Horizontal bars, each with its value at the end. `legend` names the kinds of bars.
+/// Draws horizontal bars, each with its value at the end. `legend` names the kinds of bars.
 pub fn bars(title: &str, unit: &str, legend: &[&str], bars: &[Bar]) -> String {
-    const RIGHT: f64 = 90.0;
-    const STEP: f64 = 24.0;
-    let left = bars.iter().map(|bar| width_of(&bar.label)).fold(0.0, f64::max) + 20.0;
-    let top = 64.0;
-    let most = bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
-    let mut drawing = Drawing::new(title, top + STEP * bars.len() as f64 + 12.0);
-    drawing.legend(legend, 46.0);
-    for (at, bar) in bars.iter().enumerate() {
-        let y = top + STEP * at as f64;
-        let width = (WIDTH - left - RIGHT) * bar.value / most;
-        drawing.text(left - 8.0, y + 14.0, "end", &bar.label);
-        drawing.put(&format!(
-            r#"<rect x="{left:.1}" y="{y:.1}" width="{:.1}" height="18" rx="2" fill="{}"/>"#,
-            width.max(1.0),
-            colour(bar.kind)
-        ));
-        let value = format!("{} {unit}", figure(bar.value));
-        drawing.text(left + width + 6.0, y + 14.0, "start", &value);
-    }
-    drawing.finish()
+    let height = BAR_HEIGHT * bars.len() as u32 + 10;
+    draw(title, legend, height, |area| {
+        let widths = bars.iter().map(|bar| area.estimate_text_size(&bar.label, &text()));
+        let labels = widths.map(|size| size.map_or(0, |(width, _)| width)).max().unwrap_or(0);
+        let longest = bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
+        let mut chart = ChartBuilder::on(area)
+            .margin_right(90)
+            .margin_bottom(10)
+            .y_label_area_size(labels + 16)
+            .build_cartesian_2d(0.0..longest, bars.len() as f64..0.0)?;
+        let rows = || bars.iter().zip(0..).map(|(bar, row)| (bar, f64::from(row)));
+        chart.draw_series(rows().map(|(bar, row)| {
+            let corners = [(0.0, row + 0.125), (bar.value, row + 0.875)];
+            Rectangle::new(corners, colour(bar.kind).filled())
+        }))?;
+        chart.draw_series(rows().map(|(bar, row)| {
+            let label = Text::new(bar.label.clone(), (-8, 0), text_at(HPos::Right));
+            EmptyElement::at((0.0, row + 0.5)) + label
+        }))?;
+        chart.draw_series(rows().map(|(bar, row)| {
+            let value = format!("{} {unit}", significant(bar.value));
+            EmptyElement::at((bar.value, row + 0.5)) + Text::new(value, (6, 0), text_at(HPos::Left))
+        }))?;
+        Ok(())
+    })
 }
 
-/// A line through points (x, y).
+/// One line of [`lines`].
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Its name in the legend.
     pub name: String,
-    /// Its points, by ascending x.
+    /// Its points (x, y), by ascending x.
     pub points: Vec<(f64, f64)>,
 }
 
-/// One axis of a chart of lines.
+/// The vertical axis of [`lines`].
 #[derive(Clone, Copy, Debug)]
-pub struct Axis<'a> {
-    /// What it shows, with the unit.
-    pub label: &'a str,
-    /// Whether it is logarithmic; otherwise it begins at 0.
-    pub logarithmic: bool,
+pub enum Axis<'a> {
+    /// Begins at 0. Its text names what it shows, with the unit.
+    Linear(&'a str),
+    /// Begins and ends at a power of ten.
+    Logarithmic(&'a str),
 }
 
-/// Lines over one pair of axes, with a legend.
-pub fn lines(title: &str, x: Axis<'_>, y: Axis<'_>, lines: &[Line]) -> String {
-    const LEFT: f64 = 70.0;
-    const BOTTOM: f64 = 370.0;
-    const TOP: f64 = 70.0;
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let across = Scale::new(x, points().map(|point| point.0), LEFT, WIDTH - 30.0);
-    let up = Scale::new(y, points().map(|point| point.1), BOTTOM, TOP);
-    let mut drawing = Drawing::new(title, BOTTOM + 56.0);
+/// Draws lines over a logarithmic horizontal axis, with a legend. Values on a logarithmic axis have
+/// to be positive.
+pub fn lines(title: &str, x: &str, y: Axis<'_>, lines: &[Line]) -> String {
     let names: Vec<_> = lines.iter().map(|line| line.name.as_str()).collect();
-    drawing.legend(&names, 46.0);
-    for tick in up.ticks() {
-        let at = up.at(tick);
-        drawing.rule(LEFT, at, WIDTH - 30.0, at);
-        drawing.text(LEFT - 8.0, at + 4.0, "end", &label(tick));
-    }
-    for tick in across.ticks() {
-        let at = across.at(tick);
-        drawing.rule(at, TOP, at, BOTTOM);
-        drawing.text(at, BOTTOM + 20.0, "middle", &label(tick));
-    }
-    drawing.text(f64::midpoint(LEFT, WIDTH - 30.0), BOTTOM + 44.0, "middle", x.label);
-    drawing.put(&format!(
-        r#"<text class="middle" transform="translate(16 {}) rotate(-90)">{}</text>"#,
-        f64::midpoint(TOP, BOTTOM),
-        drawing::escaped(y.label)
-    ));
-    for (kind, line) in lines.iter().enumerate() {
-        let places: Vec<_> =
-            line.points.iter().map(|point| (across.at(point.0), up.at(point.1))).collect();
-        let path: Vec<_> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        drawing.put(&format!(
-            r#"<polyline class="line" stroke="{}" points="{}"/>"#,
-            colour(kind),
-            path.join(" ")
-        ));
-        for (x, y) in places {
-            drawing.put(&format!(
-                r#"<circle cx="{x:.1}" cy="{y:.1}" r="3" fill="{}"/>"#,
-                colour(kind)
-            ));
+    let values = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let (least, most) = (values.clone().fold(f64::MAX, f64::min), values.fold(0.0, f64::max));
+    draw(title, &names, LINES_HEIGHT, |area| match y {
+        Axis::Linear(y) => draw_lines(area, x, y, 0.0..most * 1.05, lines),
+        Axis::Logarithmic(y) => {
+            let exponents = least.log10().floor() as i32..=most.log10().ceil() as i32;
+            let decades: Vec<_> = exponents.map(|exponent| 10_f64.powi(exponent)).collect();
+            draw_lines(area, x, y, logarithmic(decades), lines)
         }
+    })
+}
+
+fn draw_lines<Y>(area: &Area<'_>, x_label: &str, y_label: &str, y: Y, lines: &[Line]) -> Drawn
+where
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
+    let mut x: Vec<_> = lines.iter().flat_map(|line| &line.points).map(|point| point.0).collect();
+    x.sort_by(f64::total_cmp);
+    x.dedup();
+    let mut chart = ChartBuilder::on(area)
+        .margin(10)
+        .margin_right(30)
+        .x_label_area_size(46)
+        .y_label_area_size(64)
+        .build_cartesian_2d(logarithmic(x), y)?;
+    let grid = TEXT.mix(0.3);
+    chart
+        .configure_mesh()
+        .x_desc(x_label)
+        .y_desc(y_label)
+        .x_label_formatter(&|value| tick(*value))
+        .y_label_formatter(&|value| tick(*value))
+        .label_style(text())
+        .axis_style(grid)
+        .bold_line_style(grid)
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    for (line, kind) in lines.iter().zip(0..) {
+        let style = colour(kind).filled().stroke_width(2);
+        chart.draw_series(LineSeries::new(line.points.iter().copied(), style).point_size(3))?;
     }
-    drawing.finish()
+    Ok(())
+}
+
+/// Returns a logarithmic axis from the first to the last of these ticks, which ascend.
+fn logarithmic(
+    ticks: Vec<f64>,
+) -> impl AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>> {
+    let (first, last) = (ticks.first().copied(), ticks.last().copied());
+    (first.unwrap_or(1.0)..last.unwrap_or(1.0)).log_scale().with_key_points(ticks)
+}
+
+/// Formats a value on an axis.
+fn tick(value: f64) -> String {
+    if value.fract() == 0.0 { grouped(value) } else { value.to_string() }
+}
+
+/// Draws the title, the legend and, below them, a plot of this height.
+fn draw(title: &str, legend: &[&str], height: u32, plot: impl Fn(&Area<'_>) -> Drawn) -> String {
+    let mut svg = String::new();
+    let mut drawn = || -> Drawn {
+        let size = (WIDTH, HEADER_HEIGHT + height);
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let (header, below) = root.split_vertically(HEADER_HEIGHT);
+        let style = ("sans-serif", 19, FontStyle::Bold, &TEXT).into_text_style(&header);
+        header.draw_text(title, &style, (12, 10))?;
+        let mut x = 12;
+        for (name, kind) in legend.iter().zip(0..) {
+            header.draw(&Rectangle::new([(x, 36), (x + 12, 48)], colour(kind).filled()))?;
+            header.draw_text(name, &text_at(HPos::Left), (x + 18, 42))?;
+            x += 38 + header.estimate_text_size(name, &text())?.0 as i32;
+        }
+        plot(&below)?;
+        root.present()
+    };
+    drawn().expect("a string can be written");
+    svg.replacen('\n', &format!("\n{STYLE}\n"), 1)
+}
+
+fn colour(kind: usize) -> RGBColor {
+    COLOURS[kind % COLOURS.len()]
+}
+
+fn text() -> TextStyle<'static> {
+    ("sans-serif", 16).into_font().color(&TEXT)
+}
+
+fn text_at(anchor: HPos) -> TextStyle<'static> {
+    text().pos(Pos::new(anchor, VPos::Center))
 }
 
 #[cfg(test)]
@@ -112,9 +195,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_break_the_drawing() {
+    fn labels_are_escaped() {
         let bar = Bar { label: "a < b & c".to_owned(), value: 1.0, kind: 0 };
         let drawn = bars("t", "ns", &["kind"], &[bar]);
         assert!(drawn.contains("a &lt; b &amp; c"), "{drawn}");
+    }
+
+    #[test]
+    fn plots_may_lack_points() {
+        for points in [vec![], vec![(8.0, 5.0)]] {
+            for axis in [Axis::Linear("y"), Axis::Logarithmic("y")] {
+                let line = Line { name: "line".to_owned(), points: points.clone() };
+                assert!(lines("t", "x", axis, &[line]).ends_with("</svg>\n"));
+            }
+        }
+        assert!(bars("t", "ns", &["kind"], &[]).ends_with("</svg>\n"));
     }
 }

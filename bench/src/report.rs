@@ -1,14 +1,14 @@
-//! Tables, conditions and targets: printed, and kept in `target/bench/report.md`.
+//! Tables and targets: printed, and kept in `target/bench/report.md`.
 //!
-//! Each benchmark owns one part of that file and replaces it alone.
+//! Each benchmark owns one part of that file and replaces only that part.
 
 use std::{
-    fmt::Write as _,
+    fmt::{self, Write as _},
     fs, io,
     path::{Path, PathBuf},
 };
 
-use crate::machine;
+use crate::{machine, number::significant};
 
 /// The parts of the report, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +22,10 @@ pub enum Part {
 impl Part {
     const ALL: [Self; 2] = [Self::InProcess, Self::Http];
 
-    const fn title(self) -> &'static str {
+    const fn heading(self) -> &'static str {
         match self {
-            Self::InProcess => "In the process",
-            Self::Http => "Over HTTP",
-        }
-    }
-
-    const fn command(self) -> &'static str {
-        match self {
-            Self::InProcess => "make bench",
-            Self::Http => "make bench-http",
+            Self::InProcess => "# In process (`make bench`)\n",
+            Self::Http => "# Over HTTP (`make bench-http`)\n",
         }
     }
 
@@ -42,31 +35,52 @@ impl Part {
             Self::Http => "http.md",
         }
     }
+}
 
-    fn heading(self) -> String {
-        format!("# {} (`{}`)\n", self.title(), self.command())
+/// What a target allows.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// Anything smaller.
+    Below(f64),
+    /// This or less.
+    AtMost(f64),
+    /// This or more.
+    AtLeast(f64),
+}
+
+impl Limit {
+    fn allows(self, figure: f64) -> bool {
+        match self {
+            Self::Below(limit) => figure < limit,
+            Self::AtMost(limit) => figure <= limit,
+            Self::AtLeast(limit) => figure >= limit,
+        }
     }
 }
 
-/// What one benchmark found.
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Below(limit) => write!(f, "below {limit}"),
+            Self::AtMost(limit) => write!(f, "at most {limit}"),
+            Self::AtLeast(limit) => write!(f, "at least {limit}"),
+        }
+    }
+}
+
+/// The results of one benchmark.
 #[derive(Debug)]
 pub struct Report {
     part: Part,
     text: String,
     targets: String,
-    copy: Option<PathBuf>,
 }
 
 impl Report {
-    /// An empty report, which names the machine.
+    /// Starts a report with the description of the machine.
     pub fn new(part: Part) -> Self {
         let text = format!("{}\n{}.\n", part.heading(), machine::describe());
-        Self { part, text, targets: String::new(), copy: None }
-    }
-
-    /// Writes a copy of this part into a folder too, as `in-process.md` or `http.md`.
-    pub fn copy_into(&mut self, folder: &Path) {
-        self.copy = Some(folder.join(self.part.file_name()));
+        Self { part, text, targets: String::new() }
     }
 
     /// Adds a table: `conditions` say how its rows were measured, `head` names its columns.
@@ -77,84 +91,79 @@ impl Report {
     pub fn section(&mut self, title: &str, conditions: &str, head: &[&str], rows: &[Vec<String>]) {
         let width = head.len();
         assert!(rows.iter().all(|row| row.len() == width), "{title}: every row has {width} cells");
-        let mut text = format!("\n## {title}\n\n{conditions}\n\n");
-        let line = |cells: &[&str]| format!("| {} |\n", cells.join(" | "));
-        text.push_str(&line(head));
-        // Words to the left, figures to the right.
+        // Text to the left, figures to the right.
         let is_figure =
             |cell: &str| cell.starts_with(|first: char| first.is_ascii_digit() || first == '–');
-        let is_figures = |at: &usize| rows.iter().all(|row| is_figure(&row[*at]));
-        let rule: Vec<_> =
-            (0..width).map(|at| if is_figures(&at) { "---:" } else { "---" }).collect();
-        text.push_str(&line(&rule));
-        for row in rows {
-            text.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+        let rule = (0..width).map(|at| {
+            if rows.iter().all(|row| is_figure(&row[at])) { "---:" } else { "---" }.to_owned()
+        });
+        let head = head.iter().map(|&cell| cell.to_owned());
+        let mut text = format!("\n## {title}\n\n{conditions}\n\n");
+        for cells in [head.collect(), rule.collect()].iter().chain(rows) {
+            writeln!(text, "| {} |", cells.join(" | ")).expect("a string can be written");
         }
-        show(&text);
-        self.text.push_str(&text);
+        self.add(&text);
     }
 
-    /// Adds the line of a target: what it demands, the figure that was found, and whether that
-    /// meets it.
-    pub fn target(&mut self, what: &str, figure: &str, met: bool) {
+    /// Adds a target: what is measured, the figure, and the limit for it. A target without a
+    /// figure is not met.
+    pub fn target(&mut self, what: &str, figure: Option<f64>, limit: Limit, unit: &str) {
+        let shown = figure.map_or_else(
+            || "no figure: requests failed".to_owned(),
+            |figure| format!("{}{unit}", significant(figure)),
+        );
+        let met = figure.is_some_and(|figure| limit.allows(figure));
         let met = if met { "met" } else { "not met" };
-        writeln!(self.targets, "target: {what} | {figure} | {met}").expect("a string takes it");
+        writeln!(self.targets, "target: {what}: {limit}{unit} | {shown} | {met}")
+            .expect("a string can be written");
     }
 
-    /// Adds the line of a target that allows a ratio of at most `most`.
-    pub fn target_at_most(&mut self, what: &str, ratio: f64, most: f64) {
-        self.target(&format!("{what}: at most {most}x"), &format!("{ratio:.2}x"), ratio <= most);
-    }
-
-    /// Adds the line of a target that demands a ratio of at least `least`.
-    pub fn target_at_least(&mut self, what: &str, ratio: f64, least: f64) {
-        self.target(&format!("{what}: at least {least}x"), &format!("{ratio:.2}x"), ratio >= least);
-    }
-
-    /// Prints the targets and writes this part of `target/bench/report.md`.
+    /// Prints the targets and writes this part of `target/bench/report.md`, with a copy into the
+    /// folder `copy` as `in-process.md` or `http.md`.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or written.
-    pub fn finish(mut self) -> io::Result<()> {
-        let targets = format!("\n## Targets\n\n```text\n{}```\n", self.targets);
-        show(&targets);
-        self.text.push_str(&targets);
-
-        if let Some(copy) = self.copy {
-            fs::create_dir_all(copy.parent().expect("the file is in a folder"))?;
-            fs::write(copy, &self.text)?;
+    /// If a file cannot be read or written.
+    pub fn finish(mut self, copy: Option<&Path>) -> io::Result<()> {
+        self.add(&format!("\n## Targets\n\n```text\n{}```\n", self.targets));
+        if let Some(folder) = copy {
+            fs::create_dir_all(folder)?;
+            fs::write(folder.join(self.part.file_name()), &self.text)?;
         }
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/bench/report.md");
-        fs::create_dir_all(path.parent().expect("the file is in a folder"))?;
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/bench");
+        fs::create_dir_all(&folder)?;
+        let path = folder.join("report.md");
         let present = match fs::read_to_string(&path) {
-            Ok(present) => present,
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error),
+            present => present?,
         };
-        fs::write(&path, replaced(&present, self.part, &self.text))?;
+        fs::write(&path, replace(&present, self.part, &self.text))?;
         show("\nWritten to target/bench/report.md.\n");
         Ok(())
     }
+
+    fn add(&mut self, text: &str) {
+        show(text);
+        self.text.push_str(text);
+    }
 }
 
-/// The report with one part replaced, in the order of [`Part::ALL`].
-fn replaced(present: &str, part: Part, text: &str) -> String {
-    let parts = Part::ALL.map(|each| {
-        if each == part { Some(text.trim()) } else { part_of(present, each).map(str::trim) }
-    });
-    let parts: Vec<_> = parts.into_iter().flatten().collect();
+/// Returns the report `present` with one part replaced, in the order of [`Part::ALL`].
+fn replace(present: &str, part: Part, text: &str) -> String {
+    let parts =
+        Part::ALL.map(|each| if each == part { Some(text) } else { part_of(present, each) });
+    let parts: Vec<_> = parts.into_iter().flatten().map(str::trim).collect();
     format!("{}\n", parts.join("\n\n"))
 }
 
 fn part_of(present: &str, part: Part) -> Option<&str> {
-    let from = present.find(&part.heading())?;
+    let from = present.find(part.heading())?;
     let others = Part::ALL.into_iter().filter(|each| *each != part);
-    let until = others.filter_map(|each| present.find(&each.heading())).filter(|at| *at > from);
+    let until = others.filter_map(|each| present.find(each.heading())).filter(|at| *at > from);
     Some(&present[from..until.min().unwrap_or(present.len())])
 }
 
-#[expect(clippy::print_stdout, reason = "the figures are the result")]
+#[expect(clippy::print_stdout, reason = "the report goes to standard output")]
 fn show(text: &str) {
     print!("{text}");
 }
@@ -168,9 +177,21 @@ mod tests {
         let of = |part: Part, text: &str| format!("{}\n{text}\n", part.heading());
         let mut report = String::new();
         for (part, text) in [(Part::Http, "a"), (Part::InProcess, "b"), (Part::Http, "c")] {
-            report = replaced(&report, part, &of(part, text));
+            report = replace(&report, part, &of(part, text));
         }
         let expected = [of(Part::InProcess, "b"), of(Part::Http, "c")].join("\n");
         assert_eq!(report, expected);
+    }
+
+    #[test]
+    fn a_target_shows_its_figure_and_limit() {
+        let mut report = Report::new(Part::Http);
+        report.target("a", Some(0.5), Limit::AtMost(0.5), "x");
+        report.target("b", Some(30.0), Limit::Below(30.0), " MiB");
+        report.target("c", None, Limit::AtLeast(8.0), "x");
+        let expected = "target: a: at most 0.5x | 0.50x | met\n\
+                        target: b: below 30 MiB | 30.0 MiB | not met\n\
+                        target: c: at least 8x | no figure: requests failed | not met\n";
+        assert_eq!(report.targets, expected);
     }
 }

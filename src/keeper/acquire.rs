@@ -169,15 +169,13 @@ impl Search {
         now_ms: i64,
     ) -> Result<Result<Row, Vec<Row>>, StoreError> {
         if context.settings.prefer_previous {
-            let question = context.store.free_row_of(&context.scope, &context.settings.holder);
-            let previous = context.ask(StoreOperation::Read, question).await?;
-            let previous = previous.filter(|row| has_our_lanes(context, row));
-            if let Ok(row) = choose_among(context, previous.into_iter().collect(), now_ms, 0) {
+            let previous = free_rows(context, Some(&context.settings.holder), 1).await?;
+            if let Ok(row) = choose_among(context, previous, now_ms, 0) {
                 return Ok(Ok(row));
             }
         }
         let few = FIRST_ROWS << self.conflicts.min(16);
-        let rows = free_rows(context, few).await?;
+        let rows = free_rows(context, None, few).await?;
         let complete = rows.len() < few as usize;
         // All rows that were never written are equal.
         let may_be_fresher = !complete && rows.iter().all(Row::was_never_written);
@@ -185,7 +183,7 @@ impl Search {
             Ok(row) if !may_be_fresher => Ok(Ok(row)),
             // The longest unused rows may all have marks ahead while younger ones do not.
             _ if !complete => {
-                let rows = free_rows(context, u32::MAX).await?;
+                let rows = free_rows(context, None, u32::MAX).await?;
                 Ok(choose_among(context, rows, now_ms, self.conflicts))
             }
             chosen => Ok(chosen),
@@ -205,9 +203,13 @@ fn none_free(context: &Context, surveyed: &Surveyed, not_due: &[Row]) -> Acquire
     Acquired::NoneFree(Duration::from_millis(wait_ms.unsigned_abs()))
 }
 
-async fn free_rows(context: &Context, limit: u32) -> Result<Vec<Row>, StoreError> {
+async fn free_rows(
+    context: &Context,
+    holder: Option<&str>,
+    limit: u32,
+) -> Result<Vec<Row>, StoreError> {
     let limit = limit.min(u32::try_from(context.scope.workers()).unwrap_or(u32::MAX));
-    let question = context.store.free_rows(&context.scope, limit);
+    let question = context.store.free_rows(&context.scope, holder, limit);
     let mut rows = context.ask(StoreOperation::Read, question).await?;
     rows.retain(|row| has_our_lanes(context, row));
     Ok(rows)

@@ -21,7 +21,7 @@ pub(super) fn check_length(uri: &Uri) -> Result<(), Problem> {
     if length <= LONGEST_URI {
         return Ok(());
     }
-    let detail = format!("the address has {length} bytes: must be at most {LONGEST_URI}");
+    let detail = format!("the request target has {length} bytes: must be at most {LONGEST_URI}");
     Err(Problem::new(ProblemCode::UriTooLong, detail))
 }
 
@@ -32,7 +32,8 @@ where
     B::Error: Into<BoxError>,
 {
     let too_large = || {
-        let detail = format!("no body is needed: it must have at most {LARGEST_BODY} bytes");
+        let detail =
+            format!("the body must have at most {LARGEST_BODY} bytes; the service ignores it");
         Problem::new(ProblemCode::PayloadTooLarge, detail)
     };
     if body.size_hint().lower() > LARGEST_BODY as u64 {
@@ -44,7 +45,7 @@ where
             if error.is::<LengthLimitError>() {
                 return too_large();
             }
-            let detail = format!("the body cannot be read: {error}");
+            let detail = format!("cannot read the body: {error}");
             Problem::new(ProblemCode::InvalidParameter, detail)
         })?;
     }
@@ -70,7 +71,7 @@ pub(super) async fn within<T>(
 }
 
 fn panicked(panic: String) -> Problem {
-    tracing::error!(panic, "a handler panicked");
-    let detail = "the request met a defect of the service, which was logged";
+    tracing::error!(panic, "handler panicked");
+    let detail = "internal error; see the service's log";
     Problem::new(ProblemCode::Internal, detail)
 }

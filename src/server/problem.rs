@@ -45,27 +45,27 @@ macro_rules! problem_codes {
 
 problem_codes! {
     /// The code is no name for a sequence.
-    InvalidCode: BAD_REQUEST, "invalid_code", "The code is not valid";
+    InvalidCode: BAD_REQUEST, "invalid_code", "Invalid code";
     /// The number of IDs is not possible.
-    InvalidCount: BAD_REQUEST, "invalid_count", "The count is not possible";
+    InvalidCount: BAD_REQUEST, "invalid_count", "Invalid count";
     /// The text is not an ID.
-    InvalidId: BAD_REQUEST, "invalid_id", "The ID is not valid";
+    InvalidId: BAD_REQUEST, "invalid_id", "Invalid ID";
     /// A query parameter is unknown, repeated or unusable.
-    InvalidParameter: BAD_REQUEST, "invalid_parameter", "A parameter is not valid";
+    InvalidParameter: BAD_REQUEST, "invalid_parameter", "Invalid parameter";
     /// A token is needed, and none of those that are known came.
-    Unauthorized: UNAUTHORIZED, "unauthorized", "A token is needed";
+    Unauthorized: UNAUTHORIZED, "unauthorized", "Authentication required";
     /// The token may not use this namespace or code.
     Forbidden: FORBIDDEN, "forbidden", "The token may not do this";
     /// There is no such route.
-    NotFound: NOT_FOUND, "not_found", "There is no such route";
+    NotFound: NOT_FOUND, "not_found", "Route not found";
     /// There is no such namespace.
-    UnknownNamespace: NOT_FOUND, "unknown_namespace", "There is no such namespace";
+    UnknownNamespace: NOT_FOUND, "unknown_namespace", "Namespace not found";
     /// The code is not among those that are served.
     UnknownCode: NOT_FOUND, "unknown_code", "The code is not served";
     /// The route does not know the method.
     MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "The method is not allowed";
     /// The answer took too long.
-    RequestTimeout: REQUEST_TIMEOUT, "request_timeout", "The answer took too long";
+    RequestTimeout: REQUEST_TIMEOUT, "request_timeout", "Request timed out";
     /// The body is too large.
     PayloadTooLarge: PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large";
     /// The address is too long.
@@ -73,17 +73,17 @@ problem_codes! {
     /// A JSON number would lose digits.
     UnsafeNumber: UNPROCESSABLE_ENTITY, "unsafe_number", "A JSON number would lose digits";
     /// The layout has no such ID, or the namespace has plain numbers.
-    NotDecodable: UNPROCESSABLE_ENTITY, "not_decodable", "The layout has no such ID";
+    NotDecodable: UNPROCESSABLE_ENTITY, "not_decodable", "Not an ID of this layout";
     /// The layout has no IDs of these instants.
-    OutOfRange: UNPROCESSABLE_ENTITY, "out_of_range", "The layout has no such instants";
+    OutOfRange: UNPROCESSABLE_ENTITY, "out_of_range", "Time outside the allowed range";
     /// Every cursor is in use.
     TooManyCodes: TOO_MANY_REQUESTS, "too_many_codes", "Too many codes are in use";
     /// A defect of the service.
-    Internal: INTERNAL_SERVER_ERROR, "internal", "The service has a defect";
+    Internal: INTERNAL_SERVER_ERROR, "internal", "Internal error";
     /// The sequence is used up.
-    SequenceExhausted: SERVICE_UNAVAILABLE, "sequence_exhausted", "The sequence is used up";
+    SequenceExhausted: SERVICE_UNAVAILABLE, "sequence_exhausted", "Sequence exhausted";
     /// The clock went back.
-    ClockRollback: SERVICE_UNAVAILABLE, "clock_rollback", "The clock went back";
+    ClockRollback: SERVICE_UNAVAILABLE, "clock_rollback", "The clock stepped back";
     /// The clock is outside the layout's time.
     ClockOutOfRange: SERVICE_UNAVAILABLE, "clock_out_of_range", "The clock is out of range";
     /// No lease with range left.
@@ -91,9 +91,9 @@ problem_codes! {
     /// The store fails, and no lease or block is left.
     StoreUnavailable: SERVICE_UNAVAILABLE, "store_unavailable", "The store is unavailable";
     /// The store lost this node's row, or a code.
-    StoreLost: SERVICE_UNAVAILABLE, "store_lost", "The store lost what this node had";
+    StoreLost: SERVICE_UNAVAILABLE, "store_lost", "Rows or records are missing from the store";
     /// Too many requests at a time.
-    Overloaded: SERVICE_UNAVAILABLE, "overloaded", "Too many requests at a time";
+    Overloaded: SERVICE_UNAVAILABLE, "overloaded", "Too many requests in flight";
     /// The service is stopping.
     ShuttingDown: SERVICE_UNAVAILABLE, "shutting_down", "The service is shutting down";
 }

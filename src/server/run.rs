@@ -24,32 +24,32 @@ use crate::{
     store::Store,
 };
 
-/// Without a lease for this long, a log line says why.
+/// After this time without a lease, a log line says why.
 const LEASE_EXPECTED_WITHIN: Duration = Duration::from_secs(3);
 
-/// How many codes the start names.
+/// The most codes that the start line names.
 const CODES_NAMED: usize = 10;
 
 /// The parts of a service.
 #[derive(Debug)]
 pub struct Service {
-    /// What to serve, and how.
+    /// The checked configuration.
     pub config: Config,
-    /// Where; bound before any lease is taken, so that a taken port burns none.
+    /// The public listener, bound before any lease is acquired, so that a port in use costs none.
     pub listener: TcpListener,
-    /// Where operators ask, when `http.admin_listen` is set; bound as early.
+    /// The operators' listener, if `http.admin_listen` is set; bound as early.
     pub admin_listener: Option<TcpListener>,
-    /// Where worker ids are leased and numbers are reserved.
+    /// The store of worker ids and segments.
     pub store: Arc<dyn Store>,
     /// The node's clock.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Service {
-    /// Serves until `shutdown` resolves; then drains, gives the leases back and returns within
+    /// Serves until `shutdown` resolves; then drains, releases the leases and returns within
     /// `http.drain_delay` and `http.shutdown_timeout`.
     ///
-    /// With `auth.tokens_file`, SIGHUP reads that file again.
+    /// With `auth.tokens_file`, SIGHUP reloads that file.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Service {
         let codes = config.codes.clone();
         let backfills: Vec<Backfill> = config
             .keepers()
-            // What forgets which IDs were handed out would hand them out again.
+            // A store that forgets which IDs were issued would issue them again.
             .filter(|_| config.store.url != "memory:")
             .map(|settings| {
                 let observer = metrics.observer(&settings.namespace);
@@ -86,15 +86,15 @@ impl Service {
             None => state,
         });
 
-        // A listener that failed has lost its connections and its socket: neither is restarted.
+        // A listener that fails loses its socket and its connections, so it cannot be restarted.
         let serving = serve(listener, Arc::clone(&state), tasks.stopping());
         let serving = tasks.essential(Task::PublicListener, serving);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
         if let Some(auth) = &state.auth {
             let (file, tokens) = (auth.file().display(), auth.count());
-            tracing::info!(%file, tokens, "requests need a token");
+            tracing::info!(%file, tokens, "authentication required");
         }
-        // Ends last: what happens at the end is seen, too.
+        // Ends last, so that operators can watch the shutdown.
         let mut operations = None;
         if let Some(listener) = admin_listener {
             let address = listener.local_addr().map_err(ServeError::Listener)?;
@@ -102,8 +102,8 @@ impl Service {
             let serving = serve_admin(listener, Arc::clone(&state));
             operations = Some(tasks.essential(Task::AdminListener, serving));
         }
-        warn_of_given_workers(&config);
-        let announcing = announce_all(&tasks, issuers, address, &store_words(&config.store.url));
+        warn_of_assigned_workers(&config);
+        let announcing = announce_all(&tasks, issuers, address, &describe_store(&config.store.url));
         let ended = tokio::select! {
             errors = keepers.failed(LEASE_EXPECTED_WITHIN) => Err(report(&tasks, errors).await),
             failure = tasks.failed() => Err(failure),
@@ -130,19 +130,19 @@ impl Service {
         tokio::time::sleep(config.http.drain_delay).await;
         let deadline = Instant::now() + config.http.shutdown_timeout;
         tasks.stop();
-        let for_requests = config.http.shutdown_timeout - for_release(&config);
+        let for_requests = config.http.shutdown_timeout - release_timeout(&config);
         if !serving.end_within(for_requests).await {
-            tracing::warn!(after = ?for_requests, "requests are still open and are cut off");
+            tracing::warn!(after = ?for_requests, "shutdown deadline reached, aborting open requests");
         }
         let released = keepers.release(deadline.saturating_duration_since(Instant::now())).await;
         let _ = tokio::time::timeout_at(deadline, store.close()).await;
-        released.iter().for_each(tell);
+        released.iter().for_each(log_end);
         drop(operations);
         ended
     }
 }
 
-/// Reads the tokens again at SIGHUP. It keeps nothing but the signals, so it may begin again.
+/// Reloads the tokens at SIGHUP. The task has no state but the signals, so it can be restarted.
 fn reload(tasks: &Supervisor, auth: Arc<Auth>) -> std::io::Result<Supervised> {
     let hangups = Arc::new(Hangups::listen()?);
     Ok(tasks.restarted(Task::TokenReload, move || {
@@ -151,7 +151,7 @@ fn reload(tasks: &Supervisor, auth: Arc<Auth>) -> std::io::Result<Supervised> {
     }))
 }
 
-/// Says when each namespace issues. It only looks and logs, so it may begin again.
+/// Logs when each namespace is ready. The tasks only read and log, so they can be restarted.
 fn announce_all(
     tasks: &Supervisor,
     issuers: Vec<NamespaceIssuer>,
@@ -166,8 +166,8 @@ fn announce_all(
     announcing.collect()
 }
 
-/// Counts and logs the keepers' tasks that failed; keepers that gave up need another configuration
-/// instead.
+/// Counts and logs the keepers' tasks that failed. A keeper that gave up needs another
+/// configuration instead.
 async fn report(tasks: &Supervisor, errors: Vec<KeeperError>) -> ServeError {
     let mut has_failed = false;
     for error in &errors {
@@ -179,30 +179,30 @@ async fn report(tasks: &Supervisor, errors: Vec<KeeperError>) -> ServeError {
     if has_failed { tasks.failed().await } else { ServeError::Keepers(errors) }
 }
 
-fn tell(ended: &Ended) {
+fn log_end(ended: &Ended) {
     match ended {
         Ended::Lease(namespace, Released::Done) => {
-            tracing::info!(namespace, "stopped; the worker id is free");
+            tracing::info!(namespace, "stopped, worker id released");
         }
         Ended::Lease(namespace, Released::NothingHeld) => {
-            tracing::info!(namespace, "stopped; no worker id was held");
+            tracing::info!(namespace, "stopped without a worker id");
         }
         Ended::Lease(namespace, Released::GaveUp) => {
-            tracing::warn!(namespace, "stopped; the worker id comes free after its ttl");
+            tracing::warn!(namespace, "stopped, worker id not released; it is free after its ttl");
         }
         Ended::Segments(GivenBack { returned, lost }) => {
-            tracing::info!(returned, lost, "stopped; unused numbers of segments were given back");
+            tracing::info!(returned, lost, "stopped, unused segment numbers returned");
         }
     }
 }
 
-/// The part of the shutdown time-out that is kept for giving the leases back.
-fn for_release(config: &Config) -> Duration {
+/// The part of the shutdown time-out that is reserved for releasing the leases.
+fn release_timeout(config: &Config) -> Duration {
     config.store.timeout.min(config.http.shutdown_timeout / 3)
 }
 
-/// Says what the worker ids rest on that were given.
-fn warn_of_given_workers(config: &Config) {
+/// Logs the premise of each worker id that is assigned by the configuration.
+fn warn_of_assigned_workers(config: &Config) {
     for namespace in &config.namespaces {
         let Mode::Snowflake { keeper, premise } = &namespace.mode else { continue };
         let (namespace, worker) = (&namespace.name, keeper.min_worker);
@@ -210,31 +210,31 @@ fn warn_of_given_workers(config: &Config) {
             Some(premise) if config.store.url == "memory:" => tracing::warn!(
                 namespace,
                 worker,
-                "the worker id is given and nobody leases it: IDs are unique only while {premise}, \
-                 and while no restart finds the clock behind"
+                "the worker id is assigned and not leased: IDs are unique only while {premise}, \
+                 and if no restart finds the clock behind"
             ),
             Some(_) => tracing::info!(
                 namespace,
                 worker,
-                "the worker id is given: exactly its row is leased, and waited for while it is held"
+                "the worker id is assigned: leasing exactly its row, waiting while another holds it"
             ),
             None => {}
         }
     }
 }
 
-/// Says when a namespace issues, or why it does not yet.
+/// Logs that a namespace is ready, or first why it is not yet.
 async fn announce(issuer: NamespaceIssuer, address: SocketAddr, store: String) {
-    let words = match issuer {
-        NamespaceIssuer::Snowflake(issuer) => lease_words(&issuer).await,
-        NamespaceIssuer::Segment(issuer) => Some(segment_words(&issuer).await),
+    let described = match issuer {
+        NamespaceIssuer::Snowflake(issuer) => describe_lease(&issuer).await,
+        NamespaceIssuer::Segment(issuer) => Some(describe_segments(&issuer).await),
     };
-    if let Some(words) = words {
-        tracing::info!("serving IDs on http://{address} · store {store} · {words}");
+    if let Some(described) = described {
+        tracing::info!("serving IDs on http://{address} · store {store} · {described}");
     }
 }
 
-async fn lease_words(issuer: &Issuer) -> Option<String> {
+async fn describe_lease(issuer: &Issuer) -> Option<String> {
     let namespace = issuer.namespace();
     let status = match tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.leased()).await {
         Ok(status) => status,
@@ -253,7 +253,7 @@ async fn lease_words(issuer: &Issuer) -> Option<String> {
     ))
 }
 
-async fn segment_words(issuer: &SegmentIssuer) -> String {
+async fn describe_segments(issuer: &SegmentIssuer) -> String {
     let namespace = issuer.namespace();
     if tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.prepared()).await.is_err() {
         warn_of_delay(namespace, issuer.status().trouble.as_ref());
@@ -273,16 +273,16 @@ async fn segment_words(issuer: &SegmentIssuer) -> String {
 
 fn warn_of_delay(namespace: &str, trouble: Option<&Trouble>) {
     let reason = trouble.map_or_else(|| "no lease or block yet".into(), ToString::to_string);
-    tracing::warn!(namespace, "not ready, and trying on: {reason}");
+    tracing::warn!(namespace, "not ready, retrying: {reason}");
 }
 
-/// The store's address without secrets, with the reach of its promise.
-fn store_words(url: &str) -> String {
+/// The store's URL without secrets, and the scope of its guarantee.
+fn describe_store(url: &str) -> String {
     let shown = hide_password(url);
     if url.starts_with("sqlite:") {
         format!("{shown} (unique within this file)")
     } else if url == "memory:" {
-        format!("{shown} (unique only while nobody else uses this worker id)")
+        format!("{shown} (unique only if no other process uses this worker id)")
     } else {
         shown
     }

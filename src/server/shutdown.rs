@@ -64,7 +64,7 @@ async fn watch(
     while tokio::time::timeout_at(echo, next()).await.is_ok() {}
     let signal = next().await;
     log_safely(|| {
-        tracing::warn!(signal, "stopped at once; the worker id comes free after its ttl");
+        tracing::warn!(signal, "stopped at once, worker id not released; it is free after its ttl");
     });
     flush();
     exit();

@@ -24,10 +24,10 @@ use crate::{
     store::{ListedRow, Store, StoreError, with_sources},
 };
 
-/// Says which namespaces there are instead.
+/// The error for a namespace that does not exist.
 pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
     let known: Vec<&str> = known.map(String::as_str).collect();
-    format!("namespace {name:?} does not exist; there are: {}", known.join(", "))
+    format!("namespace {name:?} does not exist; existing namespaces: {}", known.join(", "))
 }
 
 /// What every request shares; behind one `Arc`.
@@ -46,19 +46,19 @@ pub struct AppState {
     cluster: Option<Cluster>,
 }
 
-/// Where the worker ids of every node are recorded; asked one question at a time.
+/// The store of every node's worker ids; one query at a time.
 #[derive(Debug)]
 struct Cluster {
     store: Arc<dyn Store>,
     timeout: Duration,
-    asking: Mutex<()>,
+    query: Mutex<()>,
 }
 
-/// A place among the requests in flight.
+/// A request in flight, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place<'a>(&'a AtomicUsize);
+pub(super) struct InFlight<'a>(&'a AtomicUsize);
 
-impl Drop for Place<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -89,7 +89,7 @@ impl AppState {
         }
     }
 
-    /// Lets these hand out IDs for a past time in their namespaces.
+    /// Enables backfill in these namespaces.
     #[must_use]
     pub fn with_backfills(mut self, backfills: impl IntoIterator<Item = Backfill>) -> Self {
         let by_name = |backfill: Backfill| (backfill.namespace().to_owned(), Arc::new(backfill));
@@ -97,34 +97,34 @@ impl AppState {
         self
     }
 
-    /// Lets operators be told what this store has recorded; an answer of its may take so long.
+    /// Enables `/cluster`; each store query is bounded by `timeout`.
     #[must_use]
     pub fn with_cluster(mut self, store: Arc<dyn Store>, timeout: Duration) -> Self {
-        self.cluster = Some(Cluster { store, timeout, asking: Mutex::default() });
+        self.cluster = Some(Cluster { store, timeout, query: Mutex::default() });
         self
     }
 
     /// Every worker row of the store.
     pub(super) async fn list_rows(&self) -> Result<Vec<ListedRow>, Problem> {
-        let Some(Cluster { store, timeout, asking }) = &self.cluster else {
-            let detail = "this service was not told where its cluster is recorded";
+        let Some(Cluster { store, timeout, query }) = &self.cluster else {
+            let detail = "this service has no store to query";
             return Err(Problem::new(ProblemCode::NotFound, detail));
         };
-        let _one_at_a_time = asking.lock().await;
+        let _one_at_a_time = query.lock().await;
         match tokio::time::timeout(*timeout, store.list()).await {
             Ok(rows) => rows.map_err(|error| store_problem(&error)),
             Err(_) => Err(store_problem(&StoreError::TimedOut { after: *timeout })),
         }
     }
 
-    /// Lets in only requests with one of these tokens.
+    /// Requires one of these tokens.
     #[must_use]
     pub fn with_auth(mut self, auth: Arc<Auth>) -> Self {
         self.auth = Some(auth);
         self
     }
 
-    /// What hands out IDs for a past time in a namespace, if it has such.
+    /// The backfill of a namespace, if it has one.
     pub(super) fn backfill(&self, namespace: &str) -> Option<Arc<Backfill>> {
         self.backfills.get(namespace).cloned()
     }
@@ -137,11 +137,11 @@ impl AppState {
         })
     }
 
-    /// A place among the requests in flight, until it is dropped.
-    pub(super) fn enter(&self) -> Result<Place<'_>, Problem> {
-        let place = Place(&self.in_flight);
+    /// Counts a request in flight until the result is dropped.
+    pub(super) fn enter(&self) -> Result<InFlight<'_>, Problem> {
+        let request = InFlight(&self.in_flight);
         if self.in_flight.fetch_add(1, Ordering::Relaxed) < self.http.max_in_flight {
-            return Ok(place);
+            return Ok(request);
         }
         let detail = format!("{} requests are in flight", self.http.max_in_flight);
         Err(Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1)))
@@ -152,12 +152,12 @@ impl AppState {
         self.issuers.values()
     }
 
-    /// From now on the service is not ready, though it still answers.
+    /// Makes `/readyz` answer 503 from now on; requests are still answered.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
     }
 
-    /// From now on `/livez` answers 503: a background task failed that cannot be restarted.
+    /// Makes `/livez` answer 503 from now on: a background task that cannot be restarted failed.
     pub fn fail(&self) {
         self.failed.store(true, Ordering::SeqCst);
     }
@@ -166,7 +166,7 @@ impl AppState {
         self.failed.load(Ordering::SeqCst)
     }
 
-    /// Whether the service is about to stop.
+    /// Whether the service is shutting down.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }

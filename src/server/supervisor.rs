@@ -1,4 +1,4 @@
-//! Background tasks of the service: none ends unnoticed.
+//! Supervises background tasks: none ends unnoticed.
 //!
 //! Keepers watch over their own tasks ([`Keepers::failed`](super::keepers::Keepers::failed)); a
 //! connection that panics ends alone, and the panic is logged.
@@ -79,7 +79,7 @@ impl Supervisor {
 
     fn report(&self, task: Task, reason: &str) {
         self.failures.count(task);
-        log_safely(|| tracing::error!(task = task.name(), reason, "a background task failed"));
+        log_safely(|| tracing::error!(task = task.name(), reason, "background task failed"));
     }
 
     /// Resolves at the first fatal failure.

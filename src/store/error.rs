@@ -1,10 +1,15 @@
-//! What can go wrong in a store.
+//! Errors of stores.
 
 use std::{error::Error, time::Duration};
 
-/// A store's failure.
+/// What warnings and refusals say about a store that does not keep its writes.
+#[cfg(any(feature = "redis", feature = "sql"))]
+pub(super) const LOSES_WRITES: &str =
+    "may lose acknowledged writes, and with them the promise that no ID is issued twice";
+
+/// An error of a store.
 ///
-/// [`Self::is_permanent`] tells whether trying again can help.
+/// [`Self::is_permanent`] tells whether retrying can help.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -19,7 +24,7 @@ pub enum StoreError {
         after: Duration,
     },
 
-    /// What was there before is gone: the file, a table. It is never made anew under a live node.
+    /// The file or a table that was there before is gone. A live node never creates it again.
     #[error("{0}")]
     Vanished(String),
 
@@ -42,9 +47,9 @@ pub enum StoreError {
         reason: String,
     },
 
-    /// A table of our name has other columns: somebody else's table, which is left alone.
+    /// A table of the configured name has other columns: it belongs to somebody else.
     #[error(
-        "table {table} is not Raindrop's: {difference}; choose another store.worker_table, the table was not changed"
+        "table {table} is not Raindrop's: {difference}; it was not changed; choose another name in store.worker_table or store.segment_table"
     )]
     ForeignTable {
         /// The table.
@@ -59,14 +64,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether trying again cannot help: the configuration or the tables must change first.
+    /// Whether retrying cannot help: the configuration or the tables must change first.
     pub const fn is_permanent(&self) -> bool {
         matches!(self, Self::ForeignTable { .. } | Self::Unusable(_))
     }
 }
 
-/// The error and what caused it, in one line. A source that is already part of the text, as with
-/// errors that repeat theirs, is left out.
+/// Returns the error and its sources in one line, without those that an error repeats itself.
 pub(crate) fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,137 +1,124 @@
 //! A few connections to one server, opened when needed and closed when unused.
 //!
-//! Not a pool of the drivers': sqlx's waits without a bound for a ping when a connection is given
-//! back, so a database that freezes, or a host that vanishes, would keep its places taken for as
-//! long as the operating system goes on trying; and it answers a refused connection only after
-//! the whole time-out. Whoever uses this one sets a time-out around everything.
+//! It sets no time-outs: callers set one around the whole call.
+//!
+//! Why not another pool:
+//! - sqlx's waits for a ping without a bound when a connection is returned, so a database that
+//!   freezes keeps its permits until the operating system gives up; and it reports a refused
+//!   connection only after the whole time-out.
+//! - deadpool bounds a checkout, but takes back the connection of a cancelled call, whose next
+//!   answer nobody can know, closes nothing that is idle, and drops connections instead of closing
+//!   them. With these three added it took as many lines as this file, and two more crates.
 
 use std::{
-    fmt, mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak},
     time::Duration,
 };
 
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::StoreError;
 
-/// An unused connection is closed after this time: nodes talk to the store every half minute.
-const KEEP_IDLE: Duration = Duration::from_secs(10);
-/// A polite closing may take this long.
-const CLOSING: Duration = Duration::from_secs(1);
+/// An idle connection is closed after this time: nodes talk to the store every half minute.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+/// How often the pool looks for such connections.
+const IDLE_CHECK: Duration = Duration::from_secs(1);
+/// How long closing a connection may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A connection that can be kept.
-pub(super) trait Pooled: Send + 'static {
-    /// Whether the server still answers on it.
-    fn is_alive(&mut self) -> impl Future<Output = bool> + Send;
+/// Opens and closes the connections to one server.
+pub(super) trait Connector: Send + Sync + 'static {
+    /// A connection.
+    type Connection: Send + 'static;
+    /// Why a connection cannot be opened.
+    type Error: From<StoreError> + Send;
 
-    /// Takes leave of the server.
-    fn close(self) -> impl Future<Output = ()> + Send;
+    /// Opens a connection.
+    fn open(&self) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
+
+    /// Whether the server still answers on a connection.
+    fn is_alive(connection: &mut Self::Connection) -> impl Future<Output = bool> + Send;
+
+    /// Closes a connection and tells the server so.
+    fn close(connection: Self::Connection) -> impl Future<Output = ()> + Send;
 }
 
-/// Connections, at most so many at once.
-pub(super) struct Pool<C> {
-    places: Semaphore,
-    idle: Arc<Mutex<Idle<C>>>,
+/// At most a fixed number of connections.
+pub(super) struct Pool<C: Connector> {
+    pub(super) connector: C,
+    permits: Semaphore,
+    idle: Arc<Idle<C>>,
+    reaper: Once,
 }
 
-struct Idle<C> {
-    unused: Vec<(Instant, C)>,
-    /// Whether a task is there that closes them in time.
-    watched: bool,
+/// The idle connections, each with the time when it was put back.
+type Idle<C> = Mutex<Vec<(Instant, <C as Connector>::Connection)>>;
+
+/// A connection in use. It is dropped unless it is put back: after a time-out, an error or a
+/// cancelled call nobody knows what it would answer next.
+pub(super) struct Checkout<'a, C: Connector> {
+    pub(super) connection: C::Connection,
+    idle: &'a Idle<C>,
+    _permit: SemaphorePermit<'a>,
 }
 
-/// A connection in use. It is closed for good unless it is given back: after a time-out, an
-/// error or a cancelled call nobody knows what it would answer next.
-pub(super) struct Lent<'a, C> {
-    pub(super) connection: C,
-    idle: &'a Arc<Mutex<Idle<C>>>,
-    _place: SemaphorePermit<'a>,
-}
-
-impl<C> fmt::Debug for Pool<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("unused", &lock(&self.idle).unused.len()).finish()
+impl<C: Connector> Checkout<'_, C> {
+    /// Returns the connection to the pool.
+    pub(super) fn put_back(self) {
+        lock(self.idle).push((Instant::now(), self.connection));
     }
 }
 
-impl<C: Pooled> Lent<'_, C> {
-    pub(super) fn give_back(self) {
-        let mut idle = lock(self.idle);
-        idle.unused.push((Instant::now(), self.connection));
-        if !mem::replace(&mut idle.watched, true) {
-            tokio::spawn(close_unused(Arc::downgrade(self.idle)));
-        }
-    }
-}
-
-impl<C: Pooled> Pool<C> {
-    pub(super) fn new(most: u32) -> Self {
-        Self {
-            places: Semaphore::new(most as usize),
-            idle: Arc::new(Mutex::new(Idle { unused: Vec::new(), watched: false })),
-        }
+impl<C: Connector> Pool<C> {
+    pub(super) fn new(connector: C, max_connections: u32) -> Self {
+        let permits = Semaphore::new(max_connections as usize);
+        Self { connector, permits, idle: Arc::default(), reaper: Once::new() }
     }
 
-    /// A connection that was kept, or a new one; waits while all are in use.
-    pub(super) async fn lend<E, F>(&self, open: impl FnOnce() -> F) -> Result<Lent<'_, C>, E>
-    where
-        E: From<StoreError>,
-        F: Future<Output = Result<C, E>>,
-    {
-        let place = self.places.acquire().await;
-        let place = place.map_err(|_| StoreError::Unavailable("the store was closed".into()))?;
+    /// Takes an idle connection or opens one; waits while all are in use.
+    pub(super) async fn checkout(&self) -> Result<Checkout<'_, C>, C::Error> {
+        self.reaper.call_once(|| drop(tokio::spawn(close_idle::<C>(Arc::downgrade(&self.idle)))));
+        let permit = self.permits.acquire().await;
+        let permit = permit.map_err(|_| StoreError::Unavailable("the store was closed".into()))?;
         let connection = loop {
-            let unused = lock(&self.idle).unused.pop();
-            match unused {
+            let idle = lock(&self.idle).pop();
+            match idle {
                 // The server may have closed it meanwhile.
                 Some((_, mut connection)) => {
-                    if connection.is_alive().await {
+                    if C::is_alive(&mut connection).await {
                         break connection;
                     }
                 }
-                None => break open().await?,
+                None => break self.connector.open().await?,
             }
         };
-        Ok(Lent { connection, idle: &self.idle, _place: place })
+        Ok(Checkout { connection, idle: &self.idle, _permit: permit })
     }
 
-    /// Closes what is idle; what is in use is closed when it comes back.
+    /// Closes the idle connections and hands out no more.
     pub(super) async fn close(&self) {
-        self.places.close();
-        let unused = mem::take(&mut lock(&self.idle).unused);
-        for (_, connection) in unused {
-            let _ = timeout(CLOSING, connection.close()).await;
+        self.permits.close();
+        let idle = mem::take(&mut *lock(&self.idle));
+        for (_, connection) in idle {
+            let _ = timeout(CLOSE_TIMEOUT, C::close(connection)).await;
         }
     }
 }
 
-/// Closes connections that nobody used for a while; ends when none is left.
-async fn close_unused<C: Pooled>(idle: Weak<Mutex<Idle<C>>>) {
-    let mut next = Instant::now() + KEEP_IDLE;
+/// Closes connections that nobody used for a while; ends with the pool.
+async fn close_idle<C: Connector>(idle: Weak<Idle<C>>) {
     loop {
-        sleep_until(next).await;
+        sleep(IDLE_CHECK).await;
         let Some(idle) = idle.upgrade() else { return };
-        let now = Instant::now();
-        let (due, is_watched) = {
-            let mut idle = lock(&idle);
-            let is_due = |(since, _): &(Instant, C)| *since + KEEP_IDLE <= now;
-            let (due, kept): (Vec<_>, Vec<_>) =
-                mem::take(&mut idle.unused).into_iter().partition(is_due);
-            next = kept.iter().map(|(since, _)| *since + KEEP_IDLE).min().unwrap_or(next);
-            idle.watched = !kept.is_empty();
-            idle.unused = kept;
-            (due, idle.watched)
-        };
-        for (_, connection) in due {
-            // A task of its own, so that a panic of the driver does not end this one.
-            let _ = tokio::spawn(timeout(CLOSING, connection.close())).await;
-        }
-        if !is_watched {
-            return;
+        let is_unused = |(since, _): &mut (Instant, _)| since.elapsed() >= IDLE_MAX;
+        let unused: Vec<_> = lock(&idle).extract_if(.., is_unused).collect();
+        for (_, connection) in unused {
+            // In a task of its own, so that a panic of the driver does not end this one.
+            tokio::spawn(timeout(CLOSE_TIMEOUT, C::close(connection)));
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What stores answer beside rows.
+//! What stores take and return beside rows.
 
 use crate::core::{
     layout::Layout,
     lease::{Marks, Row, Token},
 };
 
-/// Which rows a node may use: those of one namespace and reserved value, inside its range of
+/// The rows that a node may use: those of one namespace and reserved value, inside its range of
 /// worker ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
@@ -20,7 +20,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The scope of a layout and a range of worker ids, both ends included.
+    /// Creates the scope of a layout and a range of worker ids, both ends included.
     pub fn new(namespace: &str, layout: &Layout, min_worker: u64, max_worker: u64) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -30,7 +30,7 @@ impl Scope {
         }
     }
 
-    /// How many rows the scope has when it is complete.
+    /// Returns how many rows the scope has when it is complete.
     pub const fn workers(&self) -> u64 {
         self.max_worker - self.min_worker + 1
     }
@@ -41,13 +41,13 @@ impl Scope {
 pub struct LayoutRecord {
     /// Fresh and random at every write of the record.
     pub token: Token,
-    /// The layout in words.
+    /// The canonical text of the layout.
     pub words: String,
-    /// The reserved keys whose rows are complete; rows missing under such a key may have been in
-    /// use, so they are born with marks ahead.
+    /// The reserved keys whose rows are complete. A row that is missing under such a key may have
+    /// been in use, so it is created with marks ahead of every lease.
     pub complete: Vec<String>,
-    /// The tick from which on there are IDs for a past time, whatever is configured: since the
-    /// namespace was moved to this layout, or since its store was restored from a backup; 0 for a
+    /// The first tick that IDs for a past time may have, whatever is configured: the tick when the
+    /// namespace was moved to this layout, or when its store was restored from a backup; 0 for a
     /// first layout. Before it, Raindrop may have issued equal IDs.
     pub since_tick: u64,
     /// The first tick that began after the record was created; 0 where an earlier version created
@@ -56,8 +56,8 @@ pub struct LayoutRecord {
     pub first_tick: u64,
 }
 
-/// Rows that are created where they are missing, and what they were decided on. Whoever decided
-/// may have slept since: meanwhile the row may have been there, in use, and lost again.
+/// Rows to create where they are missing, and what that decision rests on. A process that slept
+/// since it decided must not create them: meanwhile a row may have been created, used and lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRows {
     /// Their marks.
@@ -71,7 +71,7 @@ pub struct NewRows {
 }
 
 impl LayoutRecord {
-    /// The record of a namespace that nothing was issued in yet.
+    /// Creates the record of a namespace that has issued nothing yet.
     pub fn new(words: impl Into<String>, token: Token, first_tick: u64) -> Self {
         let (words, complete) = (words.into(), Vec::new());
         Self { token, words, complete, since_tick: 0, first_tick }
@@ -83,7 +83,7 @@ impl LayoutRecord {
 pub struct Survey {
     /// The store's clock, Unix ms.
     pub now_ms: i64,
-    /// The words of the namespace's layout record; `None` when it is not there.
+    /// The canonical text in the namespace's layout record; `None` when there is no record.
     pub record: Option<String>,
     /// How many rows are held.
     pub held: u64,

@@ -1,4 +1,4 @@
-//! Where the next numbers of segment codes are kept.
+//! Stores of the next numbers of segment codes.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::StoreError;
 use crate::core::lease::Token;
 
-/// A code that is to exist.
+/// A code to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSegment {
     /// Its name; any text of at most [`Self::LONGEST`] bytes.
@@ -21,7 +21,7 @@ impl NewSegment {
     pub const LONGEST: usize = 96;
 }
 
-/// Numbers that are asked for.
+/// A request for numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
     /// By how much the next number rises; with 0, the answer only tells where it stands.
@@ -30,25 +30,25 @@ pub struct Reservation {
     pub end: u64,
     /// A fresh random token.
     pub token: Token,
-    /// Where the code begins if it is not there: then it is made by the same statement.
+    /// The first number of the code if it is missing: the same statement then creates it.
     pub or_begin_at: Option<u64>,
 }
 
-/// What a reservation gave.
+/// The outcome of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
-    /// The numbers from here on, as many as were asked for.
+    /// The numbers from here on, as many as were requested.
     From(u64),
     /// The next number is this one, too close to the end. Nothing changed.
     Refused {
         /// The next number.
         next: u64,
     },
-    /// There is no such code, and it was not to be made.
+    /// There is no such code, and the request does not create one.
     NoSuchCode,
 }
 
-/// A code with its next number: for people.
+/// A code with its next number, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedSegment {
     /// Its namespace.
@@ -57,18 +57,18 @@ pub struct ListedSegment {
     pub code: String,
     /// The number that the next reservation begins with.
     pub next: u64,
-    /// By how much the last reservation raised it.
+    /// How many numbers the last reservation took.
     pub step: u64,
-    /// When that was, Unix ms of the store's clock.
+    /// The time of that reservation, Unix ms of the store's clock.
     pub updated_ms: i64,
 }
 
 /// Keeps the next number of each segment code.
 ///
-/// After an error of [`Self::reserve`] the numbers may have been reserved: they are a gap then.
+/// When [`Self::reserve`] fails, the numbers may still have been reserved. They are a gap then.
 #[async_trait]
 pub trait SegmentStore: Debug + Send + Sync {
-    /// What names the table of segments: with another one, numbers would begin anew.
+    /// Returns the name of the segment table. In another table, numbers would start again.
     fn segment_table(&self) -> &str;
 
     /// Creates or checks the table of segments, after [`Store::prepare`](super::Store::prepare).
@@ -82,7 +82,7 @@ pub trait SegmentStore: Debug + Send + Sync {
         codes: &[NewSegment],
     ) -> Result<(), StoreError>;
 
-    /// Raises the next number of a code, in one atomic statement.
+    /// Reserves numbers: raises the next number of a code in one atomic statement.
     async fn reserve(
         &self,
         namespace: &str,
@@ -90,8 +90,9 @@ pub trait SegmentStore: Debug + Send + Sync {
         reservation: &Reservation,
     ) -> Result<Reserved, StoreError>;
 
-    /// Lowers the next number of a code to `from` if its token is still `reserved`, which the
-    /// reservation that `from` belongs to wrote, and writes a fresh token; `false` when it is not.
+    /// Returns unused numbers: lowers the next number of a code to `from` and writes a fresh token,
+    /// if its token is still `reserved`, which the reservation of `from` wrote. Returns `false`
+    /// when it is not.
     async fn give_back(
         &self,
         namespace: &str,
@@ -101,6 +102,6 @@ pub trait SegmentStore: Debug + Send + Sync {
         token: Token,
     ) -> Result<bool, StoreError>;
 
-    /// Every code, by namespace and name: for people.
+    /// Lists every code for people, by namespace and name.
     async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError>;
 }

@@ -1,30 +1,41 @@
-//! Values on their way into a database and out of it; what cannot be read is said exactly.
+//! Values on their way into a database and out of it. A value that cannot be read is reported
+//! with its place.
 
-use std::{fmt::Display, str::FromStr, time::Duration, vec};
+use std::{time::Duration, vec};
 
 use super::{LayoutRecord, StoreError};
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 use super::{ListedRow, ListedSegment};
-use crate::core::lease::Row;
+use crate::core::lease::{Marks, Row, RowExpiry, RowWrite, Token};
 
-/// The most characters of a holder that are kept.
-const LONGEST_HOLDER: usize = 255;
-/// No lease is longer than this, so that adding it to the present stays inside every engine's
-/// times.
-const LONGEST_TTL: Duration = Duration::from_hours(24 * 365 * 100);
+/// The longest holder that is kept, in characters.
+const HOLDER_MAX: usize = 255;
+/// The longest lease, so that adding it to the present stays inside every engine's times.
+const TTL_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 
-/// As much of a holder as is kept: it is only a label.
+/// Cuts a holder to the length that is kept: it is only a label.
 pub(super) fn shortened(holder: &str) -> &str {
-    holder.char_indices().nth(LONGEST_HOLDER).map_or(holder, |(end, _)| &holder[..end])
+    holder.char_indices().nth(HOLDER_MAX).map_or(holder, |(end, _)| &holder[..end])
 }
 
-/// A lease's time in milliseconds.
-pub(super) fn whole_ms(ttl: Duration) -> i64 {
-    let ms = ttl.min(LONGEST_TTL).as_millis();
-    i64::try_from(ms).expect("a hundred years of milliseconds fit")
+/// The time that a write holds its row for, in milliseconds; `None` when it releases the row.
+pub(super) fn ttl_ms(write: &RowWrite) -> Option<i64> {
+    match write.expiry {
+        RowExpiry::Released => None,
+        RowExpiry::After(ttl) => {
+            let ms = ttl.min(TTL_MAX).as_millis();
+            Some(i64::try_from(ms).expect("a hundred years of milliseconds fit"))
+        }
+    }
 }
 
-/// A value that a database answers.
+/// A layout record's columns: token, words, complete, since tick, first tick.
+pub(super) fn record_values(record: &LayoutRecord) -> [Value; 5] {
+    let LayoutRecord { token, words, complete, since_tick, first_tick } = record;
+    values![*token, words, complete.join(","), *since_tick, *first_tick]
+}
+
+/// A value that a database takes or answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Null,
@@ -33,7 +44,92 @@ pub(super) enum Value {
     Text(String),
 }
 
-/// One row's values in the order of its statement, with the names for complaints.
+/// An array of [`Value`]s.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => { [$($crate::store::value::Value::from($value)),*] };
+}
+pub(super) use values;
+
+macro_rules! from_text {
+    ($($type:ty),*) => {$(
+        impl From<$type> for Value {
+            fn from(text: $type) -> Self {
+                Self::Text(text.to_string())
+            }
+        }
+    )*};
+}
+from_text!(&str, &String, String, Token, &Marks);
+
+impl From<i64> for Value {
+    fn from(integer: i64) -> Self {
+        Self::Integer(integer)
+    }
+}
+
+impl From<u64> for Value {
+    /// No worker id, lane or number is beyond the end of the range.
+    fn from(number: u64) -> Self {
+        Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<Option<i64>> for Value {
+    fn from(integer: Option<i64>) -> Self {
+        integer.map_or(Self::Null, Self::Integer)
+    }
+}
+
+/// A type that a value can be read as; the error says why it cannot.
+pub(super) trait FromValue: Sized {
+    fn from_value(value: &Value) -> Result<Self, String>;
+}
+
+impl FromValue for String {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Text(text) => Ok(text.clone()),
+            _ => Err("not a text".to_owned()),
+        }
+    }
+}
+
+impl FromValue for i64 {
+    /// Some engines answer integers as text.
+    fn from_value(value: &Value) -> Result<Self, String> {
+        let integer = match value {
+            Value::Integer(integer) => Some(*integer),
+            Value::Text(text) => text.parse().ok(),
+            Value::Null => None,
+        };
+        integer.ok_or_else(|| "not an integer".to_owned())
+    }
+}
+
+impl FromValue for u64 {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        Self::try_from(i64::from_value(value)?).map_err(|_| "negative".to_owned())
+    }
+}
+
+macro_rules! parsed_from_text {
+    ($($type:ty),*) => {$(
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Result<Self, String> {
+                String::from_value(value)?.parse().map_err(|reason| format!("{reason}"))
+            }
+        }
+    )*};
+}
+parsed_from_text!(Token, Marks);
+
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        if *value == Value::Null { Ok(None) } else { T::from_value(value).map(Some) }
+    }
+}
+
+/// Reads one row's values, in the order of its statement.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     table: &'a str,
@@ -42,67 +138,22 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// `row` names the row in errors.
     pub(super) fn new(table: &'a str, row: impl Into<String>, values: Vec<Value>) -> Self {
         Self { table, row: row.into(), values: values.into_iter() }
     }
 
-    pub(super) fn text(&mut self, column: &'static str) -> Result<String, StoreError> {
-        match self.next() {
-            Value::Text(text) => Ok(text),
-            other => Err(self.corrupt(column, &other, "not a text")),
-        }
+    /// Reads the next value. `column` names it in errors.
+    pub(super) fn get<T: FromValue>(&mut self, column: &'static str) -> Result<T, StoreError> {
+        // A column that the statement does not answer reads as null.
+        let value = self.values.next().unwrap_or(Value::Null);
+        T::from_value(&value).map_err(|reason| self.corrupt(column, value, reason))
     }
 
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-    pub(super) fn optional_text(
-        &mut self,
-        column: &'static str,
-    ) -> Result<Option<String>, StoreError> {
-        match self.next() {
-            Value::Null => Ok(None),
-            Value::Text(text) => Ok(Some(text)),
-            other => Err(self.corrupt(column, &other, "not a text")),
-        }
-    }
-
-    pub(super) fn parsed<T>(&mut self, column: &'static str) -> Result<T, StoreError>
-    where
-        T: FromStr<Err: Display>,
-    {
-        let text = self.text(column)?;
-        text.parse().map_err(|reason| self.corrupt(column, &Value::Text(text.clone()), reason))
-    }
-
-    pub(super) fn integer(&mut self, column: &'static str) -> Result<i64, StoreError> {
-        match self.next() {
-            Value::Integer(integer) => Ok(integer),
-            other => Err(self.corrupt(column, &other, "not an integer")),
-        }
-    }
-
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-    pub(super) fn optional_integer(
-        &mut self,
-        column: &'static str,
-    ) -> Result<Option<i64>, StoreError> {
-        match self.next() {
-            Value::Null => Ok(None),
-            Value::Integer(integer) => Ok(Some(integer)),
-            other => Err(self.corrupt(column, &other, "not an integer")),
-        }
-    }
-
-    pub(super) fn count(&mut self, column: &'static str) -> Result<u64, StoreError> {
-        let integer = self.integer(column)?;
-        let negative = |_| self.corrupt(column, &Value::Integer(integer), "negative");
-        u64::try_from(integer).map_err(negative)
-    }
-
-    /// A layout record, whose columns come next.
+    /// Reads a layout record.
     pub(super) fn layout_record(&mut self) -> Result<LayoutRecord, StoreError> {
-        let token = self.parsed("token")?;
-        let words = self.text("words")?;
-        let complete = self.text("complete")?;
+        let (token, words) = (self.get("token")?, self.get("words")?);
+        let complete: String = self.get("complete")?;
         let keys: Vec<String> = complete.split_terminator(',').map(str::to_owned).collect();
         let is_number =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -111,27 +162,25 @@ impl<'a> Reader<'a> {
         };
         // It is compared with what stands there when it is changed.
         if keys.join(",") != complete || !keys.iter().all(is_key) {
-            let reason = "reserved keys such as 0/0 are joined by commas";
-            return Err(self.corrupt("complete", &Value::Text(complete), reason));
+            let reason = "reserved keys such as 0/0 are joined by commas".to_owned();
+            return Err(self.corrupt("complete", complete.into(), reason));
         }
-        let since_tick = self.count("since_tick")?;
-        let first_tick = self.count("first_tick")?;
+        let (since_tick, first_tick) = (self.get("since_tick")?, self.get("first_tick")?);
         Ok(LayoutRecord { token, words, complete: keys, since_tick, first_tick })
     }
 
-    /// A worker's row, whose columns come next; `key` is its namespace and reserved key.
+    /// Reads a worker's row; `key` is its namespace and reserved key.
     pub(super) fn worker_row(&mut self, key: &str) -> Result<Row, StoreError> {
         self.row = key.to_owned();
-        let worker = self.count("worker_id")?;
+        let worker = self.get("worker_id")?;
         self.row = format!("{key} {worker}");
-        let token = self.parsed("token")?;
-        let holder = self.text("holder")?;
-        let lane = self.count("lane")?;
-        let marks: crate::core::lease::Marks = self.parsed("marks")?;
+        let (token, holder) = (self.get("token")?, self.get("holder")?);
+        let lane: u64 = self.get("lane")?;
+        let marks: Marks = self.get("marks")?;
         let known_lane = usize::try_from(lane).ok().filter(|lane| *lane < marks.lanes());
         let lane = known_lane.ok_or_else(|| {
             let reason = format!("there are {} lanes", marks.lanes());
-            self.corrupt("lane", &Value::Text(lane.to_string()), reason)
+            self.corrupt("lane", lane.into(), reason)
         })?;
         Ok(Row {
             worker,
@@ -139,9 +188,9 @@ impl<'a> Reader<'a> {
             holder,
             lane,
             marks,
-            free: self.integer("expires_at")? != 0,
-            heartbeat_ms: self.integer("heartbeat_at")?,
-            expires_ms: self.integer("expires_at")?,
+            free: self.get::<i64>("expires_at")? != 0,
+            heartbeat_ms: self.get("heartbeat_at")?,
+            expires_ms: self.get("expires_at")?,
         })
     }
 
@@ -151,46 +200,35 @@ impl<'a> Reader<'a> {
         rows.into_iter().filter_map(|row| row.inspect_err(report).ok()).collect()
     }
 
-    /// A worker's row after its namespace and reserved key.
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    /// Reads a worker's row after its namespace and reserved key.
+    #[cfg(feature = "sql")]
     pub(super) fn listed_row(&mut self) -> Result<ListedRow, StoreError> {
-        let namespace = self.text("namespace")?;
-        let reserved_key = self.text("reserved_key")?;
+        let (namespace, reserved_key) = (self.get("namespace")?, self.get("reserved_key")?);
         let row = self.worker_row(&format!("{namespace} {reserved_key}"))?;
         Ok(ListedRow { namespace, reserved_key, row })
     }
 
-    /// A segment code that is listed.
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    /// Reads a segment code that is listed.
+    #[cfg(feature = "sql")]
     pub(super) fn listed_segment(&mut self) -> Result<ListedSegment, StoreError> {
-        let namespace = self.text("namespace")?;
-        let code = self.text("code")?;
+        let (namespace, code) = (self.get("namespace")?, self.get("code")?);
         self.row = format!("{namespace} {code}");
         Ok(ListedSegment {
             namespace,
             code,
-            next: self.count("next_number")?,
-            step: self.count("step")?,
-            updated_ms: self.integer("updated_at")?,
+            next: self.get("next_number")?,
+            step: self.get("step")?,
+            updated_ms: self.get("updated_at")?,
         })
     }
 
-    /// A column that the statement does not answer reads as null.
-    fn next(&mut self) -> Value {
-        self.values.next().unwrap_or(Value::Null)
-    }
-
-    fn corrupt(&self, column: &'static str, value: &Value, reason: impl ToString) -> StoreError {
-        StoreError::Corrupt {
-            table: self.table.to_owned(),
-            row: self.row.clone(),
-            column,
-            value: match value {
-                Value::Null => "null".to_owned(),
-                Value::Integer(integer) => integer.to_string(),
-                Value::Text(text) => text.clone(),
-            },
-            reason: reason.to_string(),
-        }
+    fn corrupt(&self, column: &'static str, value: Value, reason: String) -> StoreError {
+        let value = match value {
+            Value::Null => "null".to_owned(),
+            Value::Integer(integer) => integer.to_string(),
+            Value::Text(text) => text,
+        };
+        let (table, row) = (self.table.to_owned(), self.row.clone());
+        StoreError::Corrupt { table, row, column, value, reason }
     }
 }

@@ -135,7 +135,7 @@ async fn the_last_lines_are_written_before_it_ends() {
     node.signal(Signal::TERM);
     assert!(node.ended().await.success());
     let log = node.log();
-    for line in ["stopping", "stopped; the worker id is free"] {
+    for line in ["stopping", "stopped, worker id released"] {
         assert!(log.contains(line), "{line:?} is missing in\n{log}");
     }
 }

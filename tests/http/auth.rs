@@ -47,7 +47,7 @@ const PROTECTED: [(&str, &str, u16); 19] = [
     ("GET", "/", 404),
 ];
 
-const UNTOLD: &str = r#"the token "plain" may not use what is asked for, but: default"#;
+const UNTOLD: &str = r#"the token "plain" may not use what is requested; allowed: default"#;
 
 struct Guarded {
     reached: Reached,
@@ -218,7 +218,7 @@ async fn a_limited_token_is_refused_elsewhere_and_told_why() {
             SHOP,
             "GET",
             "/id/user",
-            r#"the token "shop" may not use code "user", but: order, invoice:*"#,
+            r#"the token "shop" may not use code "user"; allowed: order, invoice:*"#,
         ),
         (SHOP, "POST", "/id/user", "\"user\""),
         (SHOP, "HEAD", "/id/user", ""),
@@ -229,11 +229,11 @@ async fn a_limited_token_is_refused_elsewhere_and_told_why() {
         (SHOP, "HEAD", "/ids/user?n=5", ""),
         (SHOP, "POST", "/id/user?at=2026-01-01T00:00:00Z", "\"user\""),
         (SHOP, "GET", "/id/page", "\"page\""),
-        (SHOP, "GET", "/id/order?namespace=web", r#"namespace "web", but: default"#),
+        (SHOP, "GET", "/id/order?namespace=web", r#"namespace "web"; allowed: default"#),
         (SHOP, "POST", "/id/order?namespace=web&at=2026-01-01T00:00:00Z", "\"web\""),
-        (SHOP, "GET", "/id/order?namespace=missing", r#"namespace "missing", but: default"#),
+        (SHOP, "GET", "/id/order?namespace=missing", r#"namespace "missing"; allowed: default"#),
         (SHOP, "GET", "/parse/1?namespace=web", "\"web\""),
-        (WEB, "GET", "/id/order", r#"namespace "default", but: web"#),
+        (WEB, "GET", "/id/order", r#"namespace "default"; allowed: web"#),
         (WEB, "GET", "/parse/1", "\"default\""),
         (WEB, "GET", BOUNDS, "\"default\""),
         // Nothing is told of codes and prefixes of other namespaces.
@@ -241,8 +241,8 @@ async fn a_limited_token_is_refused_elsewhere_and_told_why() {
         (PLAIN, "GET", "/id/secret?namespace=default", UNTOLD),
         (PLAIN, "GET", "/parse/SEC-1", UNTOLD),
         (PLAIN, "GET", "/parse/SEC-1?namespace=default", UNTOLD),
-        (SCRAPER, "GET", "/id/order", r#"code "order", but: none"#),
-        (SCRAPER, "GET", "/parse/1", r#"namespace "default", but: none"#),
+        (SCRAPER, "GET", "/id/order", r#"code "order"; allowed: none"#),
+        (SCRAPER, "GET", "/parse/1", r#"namespace "default"; allowed: none"#),
     ] {
         let answer = guarded.call(method, uri, &[token]).await;
         assert_eq!(answer.status, 403, "{method} {uri}: {answer:?}");

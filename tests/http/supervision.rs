@@ -242,7 +242,7 @@ async fn assert_fatal(task: &str, parts: impl Fn() -> Parts) {
 
 #[tokio::test]
 async fn a_public_listener_that_panics_ends_the_service() {
-    let (_, _planted) = PlantedLog::plant("no connection can be accepted");
+    let (_, _planted) = PlantedLog::plant("accept failed");
     let parts = || Parts { listener_is_broken: true, ..Parts::new(&[]) };
     let running = parts().start(&[]).await;
     let admin = running.admin;
@@ -250,7 +250,7 @@ async fn a_public_listener_that_panics_ends_the_service() {
     assert!(matches!(ended, Err(ServeError::Task { task: "public_listener", .. })), "{ended:?}");
     assert_eq!(get(admin, "/livez").await, None);
 
-    let (_, _planted) = PlantedLog::plant("no connection can be accepted");
+    let (_, _planted) = PlantedLog::plant("accept failed");
     let running = parts().start(&[DRAINING]).await;
     until_failures(running.admin, "public_listener", 1).await;
     until_not_alive(running.admin).await;
@@ -258,12 +258,12 @@ async fn a_public_listener_that_panics_ends_the_service() {
 
 #[tokio::test]
 async fn an_admin_listener_that_panics_ends_the_service() {
-    let (_, _planted) = PlantedLog::plant("no connection can be accepted");
+    let (_, _planted) = PlantedLog::plant("accept failed");
     let parts = || Parts { admin_is_broken: true, ..Parts::new(&[]) };
     let ended = parts().start(&[]).await.ended().await;
     assert!(matches!(ended, Err(ServeError::Task { task: "admin_listener", .. })), "{ended:?}");
 
-    let (_, _planted) = PlantedLog::plant("no connection can be accepted");
+    let (_, _planted) = PlantedLog::plant("accept failed");
     let running = parts().start(&[DRAINING]).await;
     until_not_alive(running.address).await;
 }
@@ -344,7 +344,7 @@ async fn a_reload_of_tokens_that_panics_does_not_end_later_ones() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("tokens.toml");
     std::fs::write(&path, token_entry("shop", "secret")).expect("written");
-    let (seen, _planted) = PlantedLog::plant("the tokens were read again");
+    let (seen, _planted) = PlantedLog::plant("tokens reloaded");
     let parts = Parts::new(&[]);
     let config = config(&[("auth.tokens_file", path.to_str().expect("UTF-8"))]);
     let running = parts.start_with(config).await;

@@ -14,8 +14,8 @@ use raindrop::{
         lease::{Row, RowExpiry, RowWrite, Token},
     },
     store::{
-        LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewRows, NewSegment, Reservation,
-        Reserved, Scope, SegmentStore, Snapshot, Store, StoreError, Survey,
+        Call, Intercept, LayoutRecord, ListedRow, MemoryStore, Reply, Scope, Snapshot, Store as _,
+        StoreError, Survey,
     },
 };
 use tokio::time::sleep;
@@ -562,189 +562,78 @@ impl Connection {
         }
         state.unknown.remove(&(generation, worker));
     }
-}
 
-/// Segments are simulated by themselves.
-#[async_trait]
-impl SegmentStore for Connection {
-    fn segment_table(&self) -> &str {
-        self.cluster.memory.segment_table()
-    }
-
-    async fn prepare_segments(&self) -> Result<(), StoreError> {
-        self.cluster.memory.prepare_segments().await
-    }
-
-    async fn create_segments(
-        &self,
-        namespace: &str,
-        codes: &[NewSegment],
-    ) -> Result<(), StoreError> {
-        self.cluster.memory.create_segments(namespace, codes).await
-    }
-
-    async fn reserve(
-        &self,
-        namespace: &str,
-        code: &str,
-        reservation: &Reservation,
-    ) -> Result<Reserved, StoreError> {
-        self.cluster.memory.reserve(namespace, code, reservation).await
-    }
-
-    async fn give_back(
-        &self,
-        namespace: &str,
-        code: &str,
-        reserved: Token,
-        from: u64,
-        token: Token,
-    ) -> Result<bool, StoreError> {
-        self.cluster.memory.give_back(namespace, code, reserved, from, token).await
-    }
-
-    async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
-        self.cluster.memory.segments().await
-    }
-}
-
-#[async_trait]
-impl Store for Connection {
-    fn clock_is_local(&self) -> bool {
-        self.cluster.memory.clock_is_local()
-    }
-
-    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
+    /// Sends a swap of a row or of the record.
+    async fn send(&self, swap: LateWrite) -> Result<bool, StoreError> {
         let way = self.go().await?;
-        let answer = self.cluster.memory.prepare().await?;
-        self.come_back(&way, answer).await
-    }
-
-    async fn create_record(
-        &self,
-        namespace: &str,
-        record: &LayoutRecord,
-    ) -> Result<LayoutRecord, StoreError> {
-        let way = self.go().await?;
-        self.cluster.before_write();
-        let answer = self.cluster.memory.create_record(namespace, record).await?;
-        self.acknowledge(&way, self.applied(), answer).await
-    }
-
-    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
-        let way = self.go().await?;
-        let answer = self.cluster.memory.read_record(namespace).await?;
-        self.come_back(&way, answer).await
-    }
-
-    async fn swap_record(
-        &self,
-        namespace: &str,
-        expected: Token,
-        record: &LayoutRecord,
-    ) -> Result<bool, StoreError> {
-        let way = self.go().await?;
-        let fault = self.next_fault();
-        let late = LateWrite {
-            writer: self.writer.clone(),
-            change: Change::Record(namespace.to_owned(), expected, record.clone()),
-        };
-        match fault {
+        match self.next_fault() {
             None => {
-                let took_place = self.cluster.arrive(&late).await;
-                self.answer_swap(&way, took_place).await
+                let took_place = self.cluster.arrive(&swap).await;
+                return self.answer_swap(&way, took_place).await;
             }
-            Some(Fault::NeverArrives) => Err(unavailable()),
-            Some(Fault::LostReply) => {
-                self.cluster.arrive(&late).await;
-                Err(unavailable())
-            }
-            Some(Fault::Late) => {
-                self.cluster.state().late.push(late);
-                Err(unavailable())
-            }
+            Some(Fault::NeverArrives) => {}
+            Some(Fault::LostReply) => drop(self.cluster.arrive(&swap).await),
+            Some(Fault::Late) => self.cluster.state().late.push(swap),
         }
+        Err(unavailable())
+    }
+}
+
+#[async_trait]
+impl Intercept for Connection {
+    fn memory(&self) -> &MemoryStore {
+        &self.cluster.memory
     }
 
-    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
-        let way = self.go().await?;
-        let there = self.cluster.memory.list().await?;
-        self.cluster.before_write();
-        let is_filled = self.cluster.memory.create_rows(scope, new).await?;
-        self.made(&there);
-        self.acknowledge(&way, self.applied(), is_filled).await
-    }
-
-    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
-        let way = self.go().await?;
-        let answer = self.cluster.memory.survey(scope).await?;
-        let answer = self.come_back(&way, answer).await?;
-        let surveyed = Surveyed { wall_ms: self.writer.clock.peek_ms(), store_ms: answer.now_ms };
-        self.cluster.state().surveyed.insert(self.writer.generation, surveyed);
-        Ok(answer)
-    }
-
-    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
-        let way = self.go().await?;
-        let answer = self.cluster.memory.free_rows(scope, limit).await?;
-        self.come_back(&way, answer).await
-    }
-
-    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
-        let way = self.go().await?;
-        let answer = self.cluster.memory.free_row_of(scope, holder).await?;
-        self.come_back(&way, answer).await
-    }
-
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
-        let way = self.go().await?;
-        let answer = self.cluster.memory.row(scope, worker).await?;
-        let row = self.come_back(&way, answer).await?;
-        row.iter().for_each(|row| self.resolved(row));
-        Ok(row)
-    }
-
-    async fn swap(
-        &self,
-        scope: &Scope,
-        worker: u64,
-        expected: Token,
-        write: &RowWrite,
-    ) -> Result<bool, StoreError> {
-        self.sent(worker, expected, write.token);
-        let surveyed = self.cluster.state().surveyed.get(&self.writer.generation).copied();
-        let (write, surveyed) = (write.clone(), surveyed.unwrap_or_default());
-        let swap = Swap { worker, expected, write, surveyed };
-        let way = self.go().await?;
-        let fault = self.next_fault();
-        let apply = self.cluster.apply(&self.writer, scope, &swap);
-        match fault {
-            None => {
-                let took_place = apply.await;
-                let took_place = self.answer_swap(&way, took_place).await?;
-                self.answered(worker, &swap.write, took_place);
-                Ok(took_place)
-            }
-            Some(Fault::NeverArrives) => Err(unavailable()),
-            Some(Fault::LostReply) => {
-                apply.await;
-                Err(unavailable())
-            }
-            Some(Fault::Late) => {
-                drop(apply);
-                let (writer, scope) = (self.writer.clone(), scope.clone());
+    async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
+        let memory = &self.cluster.memory;
+        match call {
+            // Segments are simulated by themselves.
+            Call::PrepareSegments
+            | Call::CreateSegments(..)
+            | Call::Reserve(..)
+            | Call::GiveBack(..)
+            | Call::Segments => call.run(memory).await,
+            Call::Swap(scope, worker, expected, write) => {
+                self.sent(worker, expected, write.token);
+                let surveyed = self.cluster.state().surveyed.get(&self.writer.generation).copied();
+                let (surveyed, sent) = (surveyed.unwrap_or_default(), write.clone());
+                let swap = Swap { worker, expected, write, surveyed };
+                let writer = self.writer.clone();
                 let change = Change::Row(scope, swap);
-                self.cluster.state().late.push(LateWrite { writer, change });
-                Err(unavailable())
+                let took_place = self.send(LateWrite { writer, change }).await?;
+                self.answered(worker, &sent, took_place);
+                Ok(Box::new(took_place))
+            }
+            Call::SwapRecord(namespace, expected, record) => {
+                let writer = self.writer.clone();
+                let change = Change::Record(namespace, expected, record);
+                Ok(Box::new(self.send(LateWrite { writer, change }).await?))
+            }
+            Call::CreateRecord(..) | Call::CreateRows(..) => {
+                let way = self.go().await?;
+                let there = memory.list().await?;
+                self.cluster.before_write();
+                let answer = call.run(memory).await?;
+                if let Call::CreateRows(..) = call {
+                    self.made(&there);
+                }
+                self.acknowledge(&way, self.applied(), answer).await
+            }
+            _ => {
+                let way = self.go().await?;
+                let answer = call.run(memory).await?;
+                let answer = self.come_back(&way, answer).await?;
+                if let Some(survey) = answer.downcast_ref::<Survey>() {
+                    let (wall_ms, store_ms) = (self.writer.clock.peek_ms(), survey.now_ms);
+                    let surveyed = Surveyed { wall_ms, store_ms };
+                    self.cluster.state().surveyed.insert(self.writer.generation, surveyed);
+                }
+                if let Some(Some(row)) = answer.downcast_ref::<Option<Row>>() {
+                    self.resolved(row);
+                }
+                Ok(answer)
             }
         }
     }
-
-    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
-        let way = self.go().await?;
-        let answer = self.cluster.memory.list().await?;
-        self.come_back(&way, answer).await
-    }
-
-    async fn close(&self) {}
 }

@@ -93,7 +93,7 @@ async fn rows_are_born_free_with_their_marks(site: &Site) {
     let scope = scope(0, 1200);
     let store = site.store().await;
     create_rows(&store, &scope, &Marks::all_at(42, 8)).await.expect("rows");
-    let rows = store.free_rows(&scope, 5000).await.expect("an answer");
+    let rows = store.free_rows(&scope, None, 5000).await.expect("an answer");
     assert_eq!(workers(&rows), (0..=1200).collect::<Vec<_>>());
     let born = Row {
         worker: 1200,
@@ -236,7 +236,7 @@ async fn a_row_is_free_after_its_time_by_the_stores_clock(site: &Site) {
         row.free.then_some(())
     })
     .await;
-    assert_eq!(store.free_rows(&scope, 1).await.expect("an answer").len(), 1);
+    assert_eq!(store.free_rows(&scope, None, 1).await.expect("an answer").len(), 1);
 }
 
 async fn no_time_is_too_long(site: &Site) {
@@ -251,10 +251,10 @@ async fn a_release_frees_at_once(site: &Site) {
     let store = with_rows(site, &scope).await;
     assert!(swap(&store, 1, birth(1), &write(1)).await);
     assert!(!read(&store, &scope, 1).await.free);
-    assert!(store.free_rows(&scope, 9).await.expect("an answer").is_empty());
+    assert!(store.free_rows(&scope, None, 9).await.expect("an answer").is_empty());
     assert!(swap(&store, 1, token(1), &release(2)).await);
     assert!(read(&store, &scope, 1).await.free);
-    assert_eq!(workers(&store.free_rows(&scope, 9).await.expect("an answer")), [1]);
+    assert_eq!(workers(&store.free_rows(&scope, None, 9).await.expect("an answer")), [1]);
 }
 
 async fn free_rows_come_longest_unused_first(site: &Site) {
@@ -264,7 +264,8 @@ async fn free_rows_come_longest_unused_first(site: &Site) {
         a_tick(&store).await;
     }
     assert!(swap(&store, 4, birth(4), &write(4)).await);
-    let free = async |scope, limit| workers(&store.free_rows(&scope, limit).await.expect("rows"));
+    let free =
+        async |scope, limit| workers(&store.free_rows(&scope, None, limit).await.expect("rows"));
     assert_eq!(free(scope(1, 6), 9).await, [2, 5, 3, 6, 1]);
     assert_eq!(free(scope(1, 6), 3).await, [2, 5, 3]);
     assert_eq!(free(scope(3, 5), 9).await, [5, 3]);
@@ -280,12 +281,14 @@ async fn the_holders_latest_free_row_is_found(site: &Site) {
     }
     assert!(swap(&store, 1, birth(1), &by("me", write(4))).await);
     let found = async |scope, holder: &str| {
-        store.free_row_of(&scope, holder).await.expect("an answer").map(|row| row.worker)
+        workers(&store.free_rows(&scope, Some(holder), 9).await.expect("an answer"))
     };
-    assert_eq!(found(scope(1, 6), "me").await, Some(2));
-    assert_eq!(found(scope(3, 6), "me").await, Some(5));
-    assert_eq!(found(scope(1, 6), "Me").await, None);
-    assert_eq!(found(scope(4, 4), "me").await, None);
+    assert_eq!(found(scope(1, 6), "me").await, [2, 5]);
+    assert_eq!(found(scope(3, 6), "me").await, [5]);
+    assert_eq!(found(scope(1, 6), "Me").await, Vec::<u64>::new());
+    assert_eq!(found(scope(4, 4), "me").await, Vec::<u64>::new());
+    let latest = store.free_rows(&scope(1, 6), Some("me"), 1).await.expect("an answer");
+    assert_eq!(workers(&latest), [2]);
 }
 
 async fn a_survey_counts(site: &Site) {
@@ -506,7 +509,7 @@ async fn fifty_nodes_start_on_an_empty_store(site: &Site) {
             create_rows(&store, &scope(1, 20), &Marks::all_at(0, 2)).await.expect("rows");
             complete(&store, "0/0", tokens_of(number)).await;
             // One of twenty, as a node would take it.
-            for row in store.free_rows(&scope(1, 20), 20).await.expect("rows") {
+            for row in store.free_rows(&scope(1, 20), None, 20).await.expect("rows") {
                 let write = write(1000 + u128::from(number));
                 if swap(&store, row.worker, row.token, &write).await {
                     return (record.words, Some(row.worker));
@@ -531,13 +534,13 @@ async fn many_rows_are_read_in_order(site: &Site) {
     for (bits, worker) in [(1, 0), (2, 1), (3, 9), (4, 32_767)] {
         assert!(store.swap(&scope, worker, birth(worker), &write(bits)).await.expect("an answer"));
     }
-    let free = store.free_rows(&scope, 32).await.expect("rows");
+    let free = store.free_rows(&scope, None, 32).await.expect("rows");
     assert_eq!(workers(&free), (2..9).chain(10..35).collect::<Vec<_>>());
     let survey = store.survey(&scope).await.expect("a survey");
     assert_eq!((survey.held, survey.free), (4, 32_764));
-    assert_eq!(store.free_row_of(&scope, "nobody").await.expect("an answer"), None);
+    assert!(store.free_rows(&scope, Some("nobody"), 1).await.expect("an answer").is_empty());
     let last = Scope { min_worker: 32_766, ..scope };
-    assert_eq!(workers(&store.free_rows(&last, 32).await.expect("rows")), [32_766]);
+    assert_eq!(workers(&store.free_rows(&last, None, 32).await.expect("rows")), [32_766]);
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
 }
 
@@ -577,8 +580,8 @@ async fn holders_are_any_text(site: &Site) {
         assert!(stored == holder || stored == holder.chars().take(255).collect::<String>());
     }
     for (worker, holder) in (1..).zip(holders) {
-        let found = store.free_row_of(&scope(1, 6), holder).await.expect("an answer");
-        assert_eq!(found.map(|row| row.worker), Some(worker), "{holder:?}");
+        let found = store.free_rows(&scope(1, 6), Some(holder), 9).await.expect("an answer");
+        assert_eq!(workers(&found), [worker], "{holder:?}");
     }
 }
 

@@ -191,8 +191,8 @@ fn every_value_is_read_or_named_with_its_place() {
             };
             vec![
                 store.survey(&scope).await.err(),
-                store.free_rows(&scope, 9).await.err(),
-                store.free_row_of(&scope, "somebody").await.err(),
+                store.free_rows(&scope, None, 9).await.err(),
+                store.free_rows(&scope, Some("somebody"), 1).await.err(),
                 store.row(&scope, 5).await.err(),
                 store.list().await.err(),
                 store.read_record("default").await.err(),

@@ -50,7 +50,7 @@ async fn what_the_operator_should_know() {
     assert!(!format!("{store:?}").contains("p@ss"), "{store:?}");
     let warnings = store.prepare().await.expect("a store");
     assert_eq!(warnings.len(), 4, "{warnings:?}");
-    assert!(warnings[1].contains("does not tell its maxmemory-policy"), "{warnings:?}");
+    assert!(warnings[1].contains("does not report its maxmemory-policy"), "{warnings:?}");
     let error = open(&patient(plain("wrong"))).await.prepare().await.expect_err("no entry");
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
 
@@ -93,7 +93,7 @@ async fn garbage_is_named() {
         let error = store.row(&scope, 5).await.expect_err("garbage");
         assert_eq!(error.to_string(), expected);
         // One row that cannot be read does not keep nodes from the others.
-        assert_eq!(workers(&store.free_rows(&scope, 9).await.expect("the others")), [4]);
+        assert_eq!(workers(&store.free_rows(&scope, None, 9).await.expect("the others")), [4]);
         assert_eq!(store.list().await.expect_err("garbage").to_string(), expected);
         assert!(store.row(&scope, 4).await.expect("another row").is_some());
         run::<()>(&url, &["HSET", ROW, field, &good]).await;
@@ -104,7 +104,7 @@ async fn garbage_is_named() {
     // A row that is gone is gone.
     run::<()>(&url, &["DEL", ROW]).await;
     assert_eq!(store.row(&scope(4, 5), 5).await.expect("an answer"), None);
-    assert_eq!(store.free_rows(&scope(4, 5), 9).await.expect("rows").len(), 1);
+    assert_eq!(store.free_rows(&scope(4, 5), None, 9).await.expect("rows").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

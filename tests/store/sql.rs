@@ -79,7 +79,8 @@ async fn a_foreign_table_is_left_alone(site: &Site) {
             "table soc_raindrop_worker is not Raindrop's: it lacks namespace, reserved_key, \
              worker_id, holder, token, lane, marks, heartbeat_at, expires_at, created_at, \
              updated_at and it has code, create_time, del_flag, heartbeat_time, id, time_unit, \
-             update_time, version; choose another store.worker_table, the table was not changed"
+             update_time, version; it was not changed; choose another name in store.worker_table or \
+             store.segment_table"
         );
         assert_eq!(site.tables().await, ["soc_raindrop_worker"]);
         assert_eq!(site.texts("SELECT code FROM soc_raindrop_worker").await, ["theirs"]);
@@ -225,7 +226,7 @@ async fn an_older_versions_tables_are_upgraded(site: &Site) {
     };
     assert_eq!(read().await, older_record());
     assert_eq!((read().await.token, read().await.first_tick), (Token::UNUSED, 0));
-    let rows = store.free_rows(&scope(1, 9), 9).await.expect("rows");
+    let rows = store.free_rows(&scope(1, 9), None, 9).await.expect("rows");
     assert_eq!(workers(&rows), [1, 2, 3]);
     assert!(rows.iter().all(|row| row.marks.to_string() == "5,6" && row.was_never_written()));
     assert!(store.swap(&scope(1, 9), 2, Token::UNUSED, &write(1)).await.expect("an answer"));
@@ -309,7 +310,7 @@ async fn garbage_is_named(site: &Site) {
         let error = store.row(&scope, 5).await.expect_err("garbage");
         assert_eq!(error.to_string(), expected);
         // One row that cannot be read does not keep nodes from the others.
-        assert_eq!(workers(&store.free_rows(&scope, 9).await.expect("the others")), [4]);
+        assert_eq!(workers(&store.free_rows(&scope, None, 9).await.expect("the others")), [4]);
         assert_eq!(store.list().await.expect_err("garbage").to_string(), expected);
         assert!(store.row(&scope, 4).await.expect("another row").is_some());
         site.run(&set(&good)).await;

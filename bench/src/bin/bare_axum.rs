@@ -1,4 +1,4 @@
-//! A service of axum that answers constants: what HTTP costs without Raindrop.
+//! An axum service that responds with constants: the cost of HTTP without Raindrop.
 
 use std::{env::args, error::Error};
 
@@ -9,13 +9,13 @@ use axum::{
     routing::get,
     serve::{self, ListenerExt as _},
 };
-use raindrop_bench::constants::of_arguments;
+use raindrop_bench::bare_server::parse;
 use tokio::net::TcpListener;
 
-/// Like Raindrop: the runtime of many threads, TCP_NODELAY, and answers without a copy.
+/// As in Raindrop: a multi-threaded runtime, TCP_NODELAY, and responses without a copy.
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let (address, constants) = of_arguments(args())?;
+    let (address, constants) = parse(args())?;
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let listener = TcpListener::bind(address).await?;
     let listener = listener.tap_io(|stream| {
-        // Without it answers would wait for the client's acknowledgements.
+        // Otherwise responses can wait for the client's acknowledgements.
         let _ = stream.set_nodelay(true);
     });
     Ok(serve::serve(listener, router).await?)

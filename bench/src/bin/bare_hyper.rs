@@ -1,4 +1,4 @@
-//! A service of hyper alone that answers constants: what HTTP costs without axum.
+//! A service of hyper alone that responds with constants: the cost of HTTP without axum.
 
 use std::{collections::BTreeMap, convert::Infallible, env::args, error::Error, sync::Arc};
 
@@ -11,15 +11,15 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use raindrop_bench::constants::of_arguments;
+use raindrop_bench::bare_server::parse;
 use tokio::net::TcpListener;
 
 type Bodies = BTreeMap<String, Bytes>;
 
-/// Like Raindrop: the runtime of many threads, TCP_NODELAY, and answers without a copy.
+/// As in Raindrop: a multi-threaded runtime, TCP_NODELAY, and responses without a copy.
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let (address, constants) = of_arguments(args())?;
+    let (address, constants) = parse(args())?;
     let bodies = constants.into_iter().map(|(path, body)| (path, Bytes::from(body)));
     let bodies: Arc<Bodies> = Arc::new(bodies.collect());
     let listener = TcpListener::bind(address).await?;
@@ -29,16 +29,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let bodies = Arc::clone(&bodies);
         tokio::spawn(async move {
             let service = service_fn(|request| {
-                let response = answer(&bodies, &request);
+                let response = respond(&bodies, &request);
                 async { Ok::<_, Infallible>(response) }
             });
-            // The load generator closes connections whenever it is done.
+            // The load generator closes its connections at the end of a round.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
 
-fn answer(bodies: &Bodies, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+fn respond(bodies: &Bodies, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let Some(body) = bodies.get(request.uri().path()) else {
         let mut response = Response::new(Full::default());
         *response.status_mut() = hyper::StatusCode::NOT_FOUND;

@@ -15,12 +15,9 @@ use tokio::sync::Notify;
 use crate::{
     core::{
         clock::ManualClock,
-        lease::{Row, RowWrite, Token},
+        lease::{Row, RowWrite},
     },
-    store::{
-        LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewRows, NewSegment, Reservation,
-        Reserved, Scope, SegmentStore, Snapshot, Store, StoreError, Survey,
-    },
+    store::{Call, Intercept, MemoryStore, Reply, Scope, Snapshot, StoreError, Survey},
 };
 
 /// What becomes of the next swap.
@@ -36,9 +33,6 @@ pub(super) enum Fault {
     AfterLate,
 }
 
-/// Namespace, code, the reservation's token, the first unused number, the fresh token.
-type LateGiveBack = (String, String, Token, u64, Token);
-
 /// Decides what becomes of each swap.
 type Decide = Box<dyn FnMut(&RowWrite) -> Option<Fault> + Send>;
 
@@ -48,8 +42,7 @@ pub(super) struct FaultyStore {
     decide: Mutex<Option<Decide>>,
     /// The worker ids and writes of the swaps that were acknowledged, while somebody decides.
     pub(super) acknowledged: Mutex<Vec<(u64, RowWrite)>>,
-    late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
-    late_give_backs: Mutex<Vec<LateGiveBack>>,
+    late: Mutex<Vec<Call>>,
     /// What a crash falls back to, while something is visible that was not acknowledged.
     durable: Mutex<Option<Snapshot>>,
     down: AtomicBool,
@@ -77,7 +70,6 @@ impl FaultyStore {
             decide: Mutex::default(),
             acknowledged: Mutex::default(),
             late: Mutex::default(),
-            late_give_backs: Mutex::default(),
             durable: Mutex::default(),
             down: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
@@ -173,30 +165,25 @@ impl FaultyStore {
         }
     }
 
-    /// A write that others can see, and that nobody is told of.
-    async fn visible(&self, scope: &Scope, worker: u64, expected: Token, write: &RowWrite) -> bool {
+    /// A write that others can see, and that nobody is told of; whether it took place.
+    async fn visible(&self, write: &Call) -> bool {
         let before = self.inner.snapshot();
         self.durable.lock().expect("unpoisoned").get_or_insert(before);
-        let swapped = self.inner.swap(scope, worker, expected, write).await;
-        swapped.expect("memory does not fail")
+        write.takes_place(&self.inner).await.expect("memory does not fail")
     }
 
     /// A write that is durable, and with it everything before it.
-    async fn acknowledged(
-        &self,
-        scope: &Scope,
-        worker: u64,
-        expected: Token,
-        write: &RowWrite,
-    ) -> Result<bool, StoreError> {
-        let swapped = self.inner.swap(scope, worker, expected, write).await?;
-        if swapped {
+    async fn acknowledged(&self, swap: &Call) -> Result<Reply, StoreError> {
+        let took_place = swap.takes_place(&self.inner).await?;
+        if took_place {
             *self.durable.lock().expect("unpoisoned") = None;
-            if self.decide.lock().expect("unpoisoned").is_some() {
-                self.acknowledged.lock().expect("unpoisoned").push((worker, write.clone()));
+            if self.decide.lock().expect("unpoisoned").is_some()
+                && let Call::Swap(_, worker, _, write) = swap
+            {
+                self.acknowledged.lock().expect("unpoisoned").push((*worker, write.clone()));
             }
         }
-        Ok(swapped)
+        Ok(Box::new(took_place))
     }
 
     /// Segment codes are gone.
@@ -208,28 +195,34 @@ impl FaultyStore {
     pub(super) async fn deliver(&self) -> usize {
         let late = std::mem::take(&mut *self.late.lock().expect("unpoisoned"));
         let mut took_place = 0;
-        for (scope, worker, expected, write) in late {
-            took_place += usize::from(self.visible(&scope, worker, expected, &write).await);
+        for write in late {
+            took_place += usize::from(self.visible(&write).await);
         }
         took_place
     }
 
-    /// Applies the give-backs that were kept back; how many took place.
-    pub(super) async fn deliver_give_backs(&self) -> usize {
-        let late = std::mem::take(&mut *self.late_give_backs.lock().expect("unpoisoned"));
-        let mut took_place = 0;
-        for (namespace, code, reserved, from, token) in late {
-            let given = self.inner.give_back(&namespace, &code, reserved, from, token).await;
-            took_place += usize::from(given.expect("memory does not fail"));
-        }
-        took_place
+    fn next_fault(&self) -> Option<Fault> {
+        self.faults.lock().expect("unpoisoned").pop()
     }
 
-    async fn answer(&self) -> Result<(), StoreError> {
-        if !self.latency.is_zero() {
-            tokio::time::sleep(self.latency).await;
+    fn keep_back(&self, write: Call) {
+        self.late.lock().expect("unpoisoned").push(write);
+    }
+
+    async fn swap(&self, swap: Call, write: &RowWrite) -> Result<Reply, StoreError> {
+        self.swaps.fetch_add(1, Ordering::SeqCst);
+        let decided = self.decide.lock().expect("unpoisoned").as_mut().map(|decide| decide(write));
+        match decided.unwrap_or_else(|| self.next_fault()) {
+            None => return self.acknowledged(&swap).await,
+            Some(Fault::AfterLate) => {
+                self.deliver().await;
+                return self.acknowledged(&swap).await;
+            }
+            Some(Fault::NeverArrives) => {}
+            Some(Fault::LostReply) => drop(self.visible(&swap).await),
+            Some(Fault::Late) => self.keep_back(swap),
         }
-        if self.down.load(Ordering::SeqCst) { Err(unavailable()) } else { Ok(()) }
+        Err(unavailable())
     }
 }
 
@@ -238,172 +231,58 @@ fn unavailable() -> StoreError {
 }
 
 #[async_trait]
-impl Store for FaultyStore {
-    fn clock_is_local(&self) -> bool {
-        self.inner.clock_is_local()
+impl Intercept for FaultyStore {
+    fn memory(&self) -> &MemoryStore {
+        &self.inner
     }
 
-    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
-        self.answer().await?;
-        self.inner.prepare().await
-    }
-
-    async fn create_record(
-        &self,
-        namespace: &str,
-        record: &LayoutRecord,
-    ) -> Result<LayoutRecord, StoreError> {
-        self.answer().await?;
-        self.inner.create_record(namespace, record).await
-    }
-
-    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
-        self.answer().await?;
-        self.inner.read_record(namespace).await
-    }
-
-    async fn swap_record(
-        &self,
-        namespace: &str,
-        expected: Token,
-        record: &LayoutRecord,
-    ) -> Result<bool, StoreError> {
-        self.answer().await?;
-        self.inner.swap_record(namespace, expected, record).await
-    }
-
-    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
-        self.answer().await?;
-        self.inner.create_rows(scope, new).await
-    }
-
-    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
-        self.answer().await?;
-        let mut survey = self.inner.survey(scope).await?;
-        if let Some((clock, by_ms)) = self.step.lock().expect("unpoisoned").take() {
-            clock.step(by_ms);
-        }
-        survey.record = survey.record.filter(|_| !self.wiped.load(Ordering::SeqCst));
-        Ok(survey)
-    }
-
-    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
-        self.answer().await?;
-        if self.wipes_after_rows.swap(false, Ordering::SeqCst) {
-            self.wipe(true);
-        }
-        self.inner.free_rows(scope, limit).await
-    }
-
-    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
-        self.answer().await?;
-        self.inner.free_row_of(scope, holder).await
-    }
-
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
-        self.answer().await?;
-        let row = self.inner.row(scope, worker).await?;
-        Ok(row.filter(|_| !self.wiped.load(Ordering::SeqCst)))
-    }
-
-    async fn swap(
-        &self,
-        scope: &Scope,
-        worker: u64,
-        expected: Token,
-        write: &RowWrite,
-    ) -> Result<bool, StoreError> {
-        self.answer().await?;
-        self.swaps.fetch_add(1, Ordering::SeqCst);
-        let decided = self.decide.lock().expect("unpoisoned").as_mut().map(|decide| decide(write));
-        let fault = match decided {
-            Some(fault) => fault,
-            None => self.faults.lock().expect("unpoisoned").pop(),
-        };
-        match fault {
-            None => self.acknowledged(scope, worker, expected, write).await,
-            Some(Fault::AfterLate) => {
-                self.deliver().await;
-                self.acknowledged(scope, worker, expected, write).await
-            }
-            Some(Fault::NeverArrives) => Err(unavailable()),
-            Some(Fault::LostReply) => {
-                self.visible(scope, worker, expected, write).await;
-                Err(unavailable())
-            }
-            Some(Fault::Late) => {
-                let kept_back = (scope.clone(), worker, expected, write.clone());
-                self.late.lock().expect("unpoisoned").push(kept_back);
-                Err(unavailable())
-            }
-        }
-    }
-
-    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
-        if let Some(go_on) = self.waits_for() {
+    async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
+        if let Call::List = call
+            && let Some(go_on) = self.waits_for()
+        {
             go_on.notified().await;
         }
-        self.answer().await?;
-        self.inner.list().await
-    }
-
-    async fn close(&self) {}
-}
-
-#[async_trait]
-impl SegmentStore for FaultyStore {
-    fn segment_table(&self) -> &str {
-        self.inner.segment_table()
-    }
-
-    async fn prepare_segments(&self) -> Result<(), StoreError> {
-        self.answer().await?;
-        self.inner.prepare_segments().await
-    }
-
-    async fn create_segments(
-        &self,
-        namespace: &str,
-        codes: &[NewSegment],
-    ) -> Result<(), StoreError> {
-        self.answer().await?;
-        self.inner.create_segments(namespace, codes).await
-    }
-
-    async fn reserve(
-        &self,
-        namespace: &str,
-        code: &str,
-        reservation: &Reservation,
-    ) -> Result<Reserved, StoreError> {
-        self.answer().await?;
-        let fault = self.faults.lock().expect("unpoisoned").pop();
-        if fault == Some(Fault::NeverArrives) {
+        if !self.latency.is_zero() {
+            tokio::time::sleep(self.latency).await;
+        }
+        if self.down.load(Ordering::SeqCst) {
             return Err(unavailable());
         }
-        let reserved = self.inner.reserve(namespace, code, reservation).await?;
-        if fault.is_some() { Err(unavailable()) } else { Ok(reserved) }
-    }
-
-    async fn give_back(
-        &self,
-        namespace: &str,
-        code: &str,
-        reserved: Token,
-        from: u64,
-        token: Token,
-    ) -> Result<bool, StoreError> {
-        self.answer().await?;
-        if self.faults.lock().expect("unpoisoned").pop().is_some() {
-            let kept_back = (namespace.to_owned(), code.to_owned(), reserved, from, token);
-            self.late_give_backs.lock().expect("unpoisoned").push(kept_back);
-            return Err(unavailable());
+        match &call {
+            Call::Swap(_, _, _, write) => {
+                let write = write.clone();
+                return self.swap(call, &write).await;
+            }
+            Call::Reserve(..) => {
+                let fault = self.next_fault();
+                if fault != Some(Fault::NeverArrives) {
+                    let reserved = call.run(&self.inner).await?;
+                    if fault.is_none() {
+                        return Ok(reserved);
+                    }
+                }
+                return Err(unavailable());
+            }
+            Call::GiveBack(..) if self.next_fault().is_some() => {
+                self.keep_back(call);
+                return Err(unavailable());
+            }
+            Call::FreeRows(..) if self.wipes_after_rows.swap(false, Ordering::SeqCst) => {
+                self.wipe(true);
+            }
+            _ => {}
         }
-        self.inner.give_back(namespace, code, reserved, from, token).await
-    }
-
-    async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
-        self.answer().await?;
-        self.inner.segments().await
+        let mut reply = call.run(&self.inner).await?;
+        let wiped = self.wiped.load(Ordering::SeqCst);
+        if let Some(survey) = reply.downcast_mut::<Survey>() {
+            if let Some((clock, by_ms)) = self.step.lock().expect("unpoisoned").take() {
+                clock.step(by_ms);
+            }
+            survey.record.take_if(|_| wiped);
+        }
+        if let Some(row) = reply.downcast_mut::<Option<Row>>() {
+            row.take_if(|_| wiped);
+        }
+        Ok(reply)
     }
 }

@@ -202,7 +202,7 @@ async fn a_give_back_that_arrives_late_is_refused() {
     let two = world.node(orders()).await;
     world.issue(&two, "order", 5).await;
     assert_eq!(two.keeper.release(LONG).await.lost, 0);
-    assert_eq!(world.store.deliver_give_backs().await, 0, "another token stands there");
+    assert_eq!(world.store.deliver().await, 0, "another token stands there");
     let three = world.node(orders()).await;
     world.issue(&three, "order", 50).await;
 }

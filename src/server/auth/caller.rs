@@ -49,7 +49,7 @@ impl Caller {
                 let is_named = requested == Some(own) || own == DEFAULT_NAMESPACE;
                 let what = match is_named {
                     true => format!("namespace {own:?}"),
-                    false => "what is asked for".into(),
+                    false => "what is requested".into(),
                 };
                 Err(forbidden(rights, &what, rights.namespaces.as_ref()))
             }
@@ -68,6 +68,6 @@ fn forbidden(rights: &Rights, what: &str, allowed: Option<&Vec<String>>) -> Prob
     tracing::debug!(token, what, "request forbidden");
     let allowed = allowed.filter(|allowed| !allowed.is_empty());
     let allowed = allowed.map_or_else(|| "none".into(), |allowed| allowed.join(", "));
-    let detail = format!("the token {token:?} may not use {what}, but: {allowed}");
+    let detail = format!("the token {token:?} may not use {what}; allowed: {allowed}");
     Problem::new(ProblemCode::Forbidden, detail).with_header(header::WWW_AUTHENTICATE, FORBIDDEN)
 }

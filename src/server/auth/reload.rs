@@ -1,4 +1,4 @@
-//! Reads the tokens again when the process is told to.
+//! Reloads the tokens at SIGHUP.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -10,16 +10,16 @@ use tokio::{
 
 use super::Auth;
 
-/// How long reading the file may take: it may be far away, and no file at all.
+/// How long reading the file may take: it may be on a network, or not a file at all.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Every SIGHUP, also those that come while nobody waits.
+/// The stream of SIGHUPs; none is lost while no task waits.
 #[derive(Debug)]
 pub(in crate::server) struct Hangups(#[cfg(unix)] Mutex<Signal>);
 
 #[cfg(unix)]
 impl Hangups {
-    /// Listens from now on.
+    /// Begins to listen.
     ///
     /// # Errors
     ///
@@ -28,25 +28,28 @@ impl Hangups {
         Ok(Self(Mutex::new(signal(SignalKind::hangup())?)))
     }
 
-    /// Reads the tokens again at each, as long as it is polled.
+    /// Reloads the tokens at each signal.
     pub(in crate::server) async fn reload(&self, auth: &Arc<Auth>) {
         let mut hangups = self.0.lock().await;
         while hangups.recv().await.is_some() {
             let reading = Arc::clone(auth);
             let read = tokio::task::spawn_blocking(move || reading.read());
-            // What is read too late is dropped: a later reading may have brought newer tokens.
+            // A result that comes too late is dropped: a later reload may have brought newer tokens.
             match tokio::time::timeout(PATIENCE, read).await {
                 Ok(Ok(Ok(tokens))) => {
                     auth.replace(tokens);
-                    tracing::info!(tokens = auth.count(), "the tokens were read again");
+                    tracing::info!(tokens = auth.count(), "tokens reloaded");
                 }
                 Ok(Ok(Err(error))) => {
                     let problems = error.to_string().replace('\n', "; ");
-                    tracing::error!("the tokens stay as they were: {problems}");
+                    tracing::error!("token reload failed, keeping the previous tokens: {problems}");
                 }
-                Ok(Err(error)) => tracing::error!(%error, "the tokens stay as they were"),
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "token reload failed, keeping the previous tokens")
+                }
                 Err(_) => tracing::error!(
-                    "the tokens stay as they were: {} was not read within {PATIENCE:?}",
+                    "token reload failed, keeping the previous tokens: {} was not read within \
+                     {PATIENCE:?}",
                     auth.file().display()
                 ),
             }
@@ -54,7 +57,7 @@ impl Hangups {
     }
 }
 
-/// Nothing tells this system's processes to read again.
+/// Other systems have no such signal.
 #[cfg(not(unix))]
 impl Hangups {
     pub(in crate::server) fn listen() -> io::Result<Self> {

@@ -143,13 +143,13 @@ impl Server {
             match listener.accept().await {
                 Ok((stream, _)) => {
                     if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%error, "TCP_NODELAY cannot be set");
+                        tracing::debug!(%error, "cannot set TCP_NODELAY");
                     }
                     return stream;
                 }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
-                    tracing::error!(%error, "no connection can be accepted");
+                    tracing::error!(%error, "accept failed");
                     // Most likely no file descriptor is free; trying at once would spin.
                     if open.evict_one() {
                         self.metrics.evicted();
@@ -209,7 +209,7 @@ async fn connection(
             biased;
             ended = &mut connection => {
                 if let Err(error) = ended {
-                    tracing::debug!(%error, "a connection ended with an error");
+                    tracing::debug!(%error, "connection failed");
                 }
                 return None;
             }

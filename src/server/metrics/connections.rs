@@ -19,8 +19,8 @@ impl Connections {
         let dropped = counters(
             registry,
             "raindrop_http_connections_dropped_total",
-            "Connections that were closed for their clients' slowness: head, the request's head \
-             took too long; stalled, the answer was not taken; room, it was idle and made room.",
+            "Connections closed by reason: head (request head too slow), stalled (response not \
+             read), room (evicted for a new client).",
             &["reason"],
         );
         let dropped = |reason| dropped.with_label_values(&[reason]);

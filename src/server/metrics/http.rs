@@ -46,21 +46,18 @@ impl HttpMetrics {
         let requests = counters(
             registry,
             "raindrop_http_requests_total",
-            "Requests answered.",
+            "HTTP requests by route, method and status.",
             &["route", "method", "status"],
         );
         let durations = histograms(
             registry,
             "raindrop_http_request_duration_seconds",
-            "How long requests took.",
+            "Duration of HTTP requests.",
             "route",
             &BUCKETS,
         );
-        let in_flight = gauge(
-            registry,
-            "raindrop_http_requests_in_flight",
-            "Requests that are being answered.",
-        );
+        let in_flight =
+            gauge(registry, "raindrop_http_requests_in_flight", "HTTP requests in flight.");
         let connections = Connections::new(registry);
         Self { requests, durations, in_flight, connections }
     }

@@ -35,32 +35,32 @@ impl KeeperMetrics {
     pub(super) fn new(registry: &Registry, tasks: TaskFailures) -> Self {
         let counters = |name, help, labels: &[&str]| counters(registry, name, help, labels);
         Self {
-            ids_issued: counters("raindrop_ids_issued_total", "IDs answered.", &["namespace"]),
+            ids_issued: counters("raindrop_ids_issued_total", "IDs issued.", &["namespace"]),
             exhausted: counters(
                 "raindrop_sequence_exhausted_total",
-                "Claims that did not fit the present tick.",
+                "Claims that did not fit into the present tick.",
                 &["namespace", "outcome"],
             ),
             rollbacks: counters(
                 "raindrop_clock_rollbacks_total",
-                "Times that the clock went back, by what was done about it.",
+                "Clock steps back, by the action taken.",
                 &["namespace", "action"],
             ),
             lease_operations: counters(
                 "raindrop_lease_operations_total",
-                "Writes of worker rows.",
+                "Writes of worker rows, by outcome.",
                 &["namespace", "operation", "outcome"],
             ),
             store_operations: histograms(
                 registry,
                 "raindrop_store_operation_duration_seconds",
-                "How long the store took.",
+                "Duration of store operations.",
                 "operation",
                 &STORE_BUCKETS,
             ),
             refills: counters(
                 "raindrop_segment_refills_total",
-                "Blocks of numbers that were to be reserved.",
+                "Attempts to reserve a block of numbers, by outcome.",
                 &["namespace", "outcome"],
             ),
             tasks,

@@ -98,7 +98,7 @@ impl Metrics {
         }
         self.gauges.clock_skew.set(seconds(clock_ahead_ms));
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_else(|error| {
-            tracing::error!(%error, "metrics cannot be written");
+            tracing::error!(%error, "cannot write metrics");
             String::new()
         })
     }
@@ -137,11 +137,11 @@ impl Gauges {
             lane: ints("raindrop_lane", "The leased lane; -1 without a lease.", &["namespace"]),
             lease_valid_until: floats(
                 "raindrop_lease_valid_until_timestamp_seconds",
-                "Up to when IDs are issued without the store; 0 without a lease.",
+                "When the lease ends unless it is renewed; 0 without a lease.",
             ),
             workers: ints(
                 "raindrop_workers",
-                "Worker ids that are held and free, as last seen.",
+                "Worker ids that are held and free, as last read.",
                 &["namespace", "state"],
             ),
             ids_valid_until: floats(
@@ -151,13 +151,13 @@ impl Gauges {
             codes: ints("raindrop_codes", "Codes that have a cursor.", &["namespace"]),
             segment_remaining: ints(
                 "raindrop_segment_remaining",
-                "Numbers in hand, in all codes.",
+                "Reserved and unused numbers, over all codes.",
                 &["namespace"],
             ),
             segment_unreserved: floats(
                 "raindrop_segment_unreserved_ratio",
-                "The part of a code's numbers that nobody has reserved yet, from 1 down to 0: of \
-                 the code where it is least.",
+                "The share of a code's numbers that is not reserved yet, from 1 to 0: the smallest of \
+                 all codes.",
             ),
         }
     }

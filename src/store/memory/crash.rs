@@ -1,4 +1,4 @@
-//! What a store does that crashes or breaks its promise: for tests and simulations.
+//! Crashes and broken promises of a store, for tests and simulations.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ impl fmt::Debug for Snapshot {
 }
 
 impl MemoryStore {
-    /// What it holds now.
+    /// Copies everything that the store holds now.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.tables().clone())
     }
 
-    /// Holds again what it held then.
+    /// Goes back to what the store held then.
     pub fn restore(&self, snapshot: Snapshot) {
         *self.tables() = snapshot.0;
     }

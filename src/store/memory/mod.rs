@@ -13,11 +13,10 @@ use async_trait::async_trait;
 
 #[cfg(any(test, raindrop_planted))]
 pub use self::crash::Snapshot;
-use self::segments::StoredSegment;
-use super::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, Survey};
+use super::{LayoutRecord, ListedRow, ListedSegment, NewRows, Scope, Store, StoreError, Survey};
 use crate::core::{
     clock::Clock,
-    lease::{Marks, Row, RowExpiry, RowWrite, Token},
+    lease::{Row, RowExpiry, RowWrite, Token},
     planted::{Bug, planted},
 };
 
@@ -37,34 +36,10 @@ pub struct MemoryStore {
 #[derive(Clone, Debug, Default)]
 struct Tables {
     records: BTreeMap<String, LayoutRecord>,
-    rows: BTreeMap<RowKey, StoredRow>,
-    /// By namespace and code.
-    segments: BTreeMap<(String, String), StoredSegment>,
-}
-
-#[derive(Clone, Debug)]
-struct StoredRow {
-    token: Token,
-    holder: String,
-    lane: usize,
-    marks: Marks,
-    heartbeat_ms: i64,
-    expires_ms: i64,
-}
-
-impl StoredRow {
-    fn read(&self, worker: u64, now_ms: i64) -> Row {
-        Row {
-            worker,
-            token: self.token,
-            holder: self.holder.clone(),
-            lane: self.lane,
-            marks: self.marks.clone(),
-            free: self.expires_ms <= now_ms,
-            heartbeat_ms: self.heartbeat_ms,
-            expires_ms: self.expires_ms,
-        }
-    }
+    /// Whether a row is free is known when it is read.
+    rows: BTreeMap<RowKey, Row>,
+    /// By namespace and code, each with its token.
+    segments: BTreeMap<(String, String), (ListedSegment, Token)>,
 }
 
 impl MemoryStore {
@@ -88,15 +63,12 @@ impl MemoryStore {
         let tables = self.tables();
         let key = |worker| (scope.namespace.clone(), scope.reserved_key.clone(), worker);
         let range = tables.rows.range(key(scope.min_worker)..=key(scope.max_worker));
-        (now_ms, range.map(|((_, _, worker), row)| row.read(*worker, now_ms)).collect())
+        (now_ms, range.map(|(_, row)| read(row, now_ms)).collect())
     }
+}
 
-    fn free(&self, scope: &Scope) -> Vec<Row> {
-        let (_, mut rows) = self.rows(scope);
-        rows.retain(|row| row.free);
-        rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
-        rows
-    }
+fn read(row: &Row, now_ms: i64) -> Row {
+    Row { free: row.expires_ms <= now_ms, ..row.clone() }
 }
 
 fn key(scope: &Scope, worker: u64) -> RowKey {
@@ -148,11 +120,13 @@ impl Store for MemoryStore {
             if !holds && !tables.rows.contains_key(&key(scope, worker)) {
                 return Ok(false);
             }
-            tables.rows.entry(key(scope, worker)).or_insert_with(|| StoredRow {
+            tables.rows.entry(key(scope, worker)).or_insert_with(|| Row {
+                worker,
                 token: *token,
                 holder: String::new(),
                 lane: 0,
                 marks: new.marks.clone(),
+                free: true,
                 heartbeat_ms: 0,
                 expires_ms: 0,
             });
@@ -172,19 +146,25 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
-        let mut free = self.free(scope);
-        free.truncate(limit as usize);
-        Ok(free)
-    }
-
-    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
-        Ok(self.free(scope).into_iter().rfind(|row| row.holder == holder))
+    async fn free_rows(
+        &self,
+        scope: &Scope,
+        holder: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Row>, StoreError> {
+        let (_, mut rows) = self.rows(scope);
+        rows.retain(|row| row.free && holder.is_none_or(|holder| row.holder == holder));
+        rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
+        if holder.is_some() {
+            rows.reverse();
+        }
+        rows.truncate(limit as usize);
+        Ok(rows)
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
         let now_ms = self.clock.now_ms();
-        Ok(self.tables().rows.get(&key(scope, worker)).map(|row| row.read(worker, now_ms)))
+        Ok(self.tables().rows.get(&key(scope, worker)).map(|row| read(row, now_ms)))
     }
 
     async fn swap(
@@ -207,11 +187,13 @@ impl Store for MemoryStore {
                 now_ms.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
             }
         };
-        *row = StoredRow {
+        *row = Row {
+            worker,
             token: write.token,
             holder: write.holder.clone(),
             lane: write.lane,
             marks: write.marks.clone(),
+            free: false,
             heartbeat_ms: now_ms,
             expires_ms,
         };
@@ -221,10 +203,10 @@ impl Store for MemoryStore {
     async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
         let now_ms = self.clock.now_ms();
         let tables = self.tables();
-        let listed = |((namespace, reserved_key, worker), row): (&RowKey, &StoredRow)| ListedRow {
+        let listed = |((namespace, reserved_key, _), row): (&RowKey, &Row)| ListedRow {
             namespace: namespace.clone(),
             reserved_key: reserved_key.clone(),
-            row: row.read(*worker, now_ms),
+            row: read(row, now_ms),
         };
         Ok(tables.rows.iter().map(listed).collect())
     }

@@ -8,14 +8,6 @@ use crate::{
     store::{ListedSegment, NewSegment, Reservation, Reserved, SegmentStore, StoreError},
 };
 
-#[derive(Clone, Debug)]
-pub(super) struct StoredSegment {
-    next: u64,
-    step: u64,
-    token: Token,
-    updated_ms: i64,
-}
-
 #[async_trait]
 impl SegmentStore for MemoryStore {
     fn segment_table(&self) -> &str {
@@ -34,12 +26,10 @@ impl SegmentStore for MemoryStore {
         let updated_ms = self.clock.now_ms();
         let mut tables = self.tables();
         for NewSegment { code, first } in codes {
-            let key = (namespace.to_owned(), code.clone());
-            tables.segments.entry(key).or_insert_with(|| StoredSegment {
-                next: *first,
-                step: 0,
-                token: Token::UNUSED,
-                updated_ms,
+            let (namespace, code) = (namespace.to_owned(), code.clone());
+            tables.segments.entry((namespace.clone(), code.clone())).or_insert_with(|| {
+                let next = *first;
+                (ListedSegment { namespace, code, next, step: 0, updated_ms }, Token::UNUSED)
             });
         }
         Ok(())
@@ -54,14 +44,15 @@ impl SegmentStore for MemoryStore {
         let Reservation { by, end, token, or_begin_at } = *reservation;
         let updated_ms = self.clock.now_ms();
         let mut tables = self.tables();
-        let key = (namespace.to_owned(), code.to_owned());
-        let present = tables.segments.get(&key).map(|segment| segment.next);
+        let (namespace, code) = (namespace.to_owned(), code.to_owned());
+        let key = (namespace.clone(), code.clone());
+        let present = tables.segments.get(&key).map(|(segment, _)| segment.next);
         let Some(from) = present.or(or_begin_at) else { return Ok(Reserved::NoSuchCode) };
         match from.checked_add(by).filter(|next| *next <= end) {
             None => Ok(Reserved::Refused { next: from }),
             Some(next) => {
-                let reserved = StoredSegment { next, step: by, token, updated_ms };
-                tables.segments.insert(key, reserved);
+                let reserved = ListedSegment { namespace, code, next, step: by, updated_ms };
+                tables.segments.insert(key, (reserved, token));
                 Ok(Reserved::From(from))
             }
         }
@@ -79,22 +70,14 @@ impl SegmentStore for MemoryStore {
         let key = (namespace.to_owned(), code.to_owned());
         let mut tables = self.tables();
         let segment = tables.segments.get_mut(&key);
-        let Some(segment) = segment.filter(|segment| segment.token == reserved) else {
-            return Ok(false);
-        };
-        *segment = StoredSegment { next: from, step: segment.step, token, updated_ms };
-        Ok(true)
+        let segment = segment.filter(|(_, present)| *present == reserved);
+        let given = segment.map(|(segment, present)| {
+            (segment.next, segment.updated_ms, *present) = (from, updated_ms, token);
+        });
+        Ok(given.is_some())
     }
 
     async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
-        let listed =
-            |((namespace, code), segment): (&(String, String), &StoredSegment)| ListedSegment {
-                namespace: namespace.clone(),
-                code: code.clone(),
-                next: segment.next,
-                step: segment.step,
-                updated_ms: segment.updated_ms,
-            };
-        Ok(self.tables().segments.iter().map(listed).collect())
+        Ok(self.tables().segments.values().map(|(segment, _)| segment.clone()).collect())
     }
 }

@@ -1,6 +1,6 @@
 //! The names of the keys: all of one namespace share a hash tag.
 
-use crate::store::Scope;
+use crate::store::{Scope, StoreSettings};
 
 /// A key and what it must hold.
 #[derive(Clone, Debug)]
@@ -9,35 +9,37 @@ pub(super) struct Key {
     pub(super) kind: &'static str,
 }
 
-/// The keys under one worker table's name.
+/// The keys under the names of the worker table and the segment table.
 #[derive(Debug)]
 pub(super) struct Keys {
-    table: String,
+    worker: String,
+    segment: String,
 }
 
 impl Keys {
-    pub(super) fn new(table: &str) -> Self {
-        Self { table: table.to_owned() }
+    pub(super) fn new(settings: &StoreSettings) -> Self {
+        let StoreSettings { worker_table, segment_table, .. } = settings;
+        Self { worker: worker_table.clone(), segment: segment_table.clone() }
     }
 
     /// Every scope that has rows, each as its reserved key, a blank and its namespace.
     pub(super) fn scopes(&self) -> Key {
-        Key { name: format!("{}:scopes", self.table), kind: "set" }
+        Key { name: format!("{}:scopes", self.worker), kind: "set" }
     }
 
     /// The layout record of a namespace.
     pub(super) fn layout(&self, namespace: &str) -> Key {
-        Key { name: format!("{}:{{{namespace}}}:layout", self.table), kind: "hash" }
+        Key { name: format!("{}:{{{namespace}}}:layout", self.worker), kind: "hash" }
     }
 
     /// What the names of a scope's rows begin with.
-    pub(super) fn rows(&self, scope: &Scope) -> String {
+    pub(super) fn row_prefix(&self, scope: &Scope) -> String {
         self.of_scope(scope, "row") + ":"
     }
 
     /// A row.
     pub(super) fn row(&self, scope: &Scope, worker: u64) -> Key {
-        Key { name: self.rows(scope) + &worker_id(worker), kind: "hash" }
+        Key { name: self.row_prefix(scope) + &worker_id(worker), kind: "hash" }
     }
 
     /// The scope's worker ids.
@@ -56,34 +58,22 @@ impl Keys {
     }
 
     fn of_scope(&self, scope: &Scope, what: &str) -> String {
-        format!("{}:{{{}}}:{what}:{}", self.table, scope.namespace, scope.reserved_key)
-    }
-}
-
-/// The keys under one segment table's name.
-#[derive(Debug)]
-pub(super) struct SegmentKeys {
-    table: String,
-}
-
-impl SegmentKeys {
-    pub(super) fn new(table: &str) -> Self {
-        Self { table: table.to_owned() }
+        format!("{}:{{{}}}:{what}:{}", self.worker, scope.namespace, scope.reserved_key)
     }
 
     /// Every code as its namespace, a blank and its name.
-    pub(super) fn names(&self) -> Key {
-        Key { name: format!("{}:codes", self.table), kind: "set" }
+    pub(super) fn code_names(&self) -> Key {
+        Key { name: format!("{}:codes", self.segment), kind: "set" }
     }
 
     /// What the names of a namespace's codes begin with.
-    pub(super) fn codes(&self, namespace: &str) -> String {
-        format!("{}:{{{namespace}}}:code:", self.table)
+    pub(super) fn code_prefix(&self, namespace: &str) -> String {
+        format!("{}:{{{namespace}}}:code:", self.segment)
     }
 
     /// A code.
     pub(super) fn code(&self, namespace: &str, code: &str) -> Key {
-        Key { name: self.codes(namespace) + code, kind: "hash" }
+        Key { name: self.code_prefix(namespace) + code, kind: "hash" }
     }
 }
 

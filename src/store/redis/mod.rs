@@ -1,7 +1,7 @@
 //! One Redis 6.2+ primary.
 //!
-//! A row is a hash, so is a layout record; sorted sets beside them find what is free. Every
-//! operation is one script, so that a row is never read and written later.
+//! Rows and layout records are hashes; sorted sets beside them find the free rows. Every operation
+//! is one script, so that nothing changes between a read and the write that rests on it.
 //!
 //! # What must be set so that an acknowledged write is not lost
 //!
@@ -18,59 +18,47 @@ mod segments;
 mod server;
 mod trust;
 
-use std::sync::Arc;
+use std::fmt;
 
 use async_trait::async_trait;
+use redis::{FromRedisValue, ParsingError, RedisWrite, ToRedisArgs};
 
 use self::{
-    keys::{Key, Keys, SegmentKeys, worker_id},
+    keys::{Keys, worker_id},
     server::Server,
 };
 use super::{
     LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, StoreSettings, Survey,
-    value::{Reader, Value, shortened, whole_ms},
+    value::{Reader, Value, record_values, shortened, ttl_ms, values},
 };
-use crate::core::lease::{Row, RowExpiry, RowWrite, Token};
+use crate::core::lease::{Row, RowWrite, Token};
 
 /// How many rows one script creates: it keeps others waiting.
 const ROWS_AT_ONCE: usize = 500;
 
-/// The server's clock, and rows: worker id, token, holder, lane, marks, heartbeat, expiry.
-type Rows = (i64, Vec<Vec<Option<Vec<u8>>>>);
-
-pub(super) fn store(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(Arc::new(RedisStore {
-        server: Server::new(settings)?,
-        keys: Keys::new(&settings.worker_table),
-        segments: SegmentKeys::new(&settings.segment_table),
-        worker_table: settings.worker_table.clone(),
-        segment_table: settings.segment_table.clone(),
-    }))
-}
-
-/// Worker rows and layout records in Redis.
-#[derive(Debug)]
-struct RedisStore {
+/// Worker rows, layout records and segment codes in Redis.
+pub(super) struct RedisStore {
+    settings: StoreSettings,
     server: Server,
     keys: Keys,
-    segments: SegmentKeys,
-    worker_table: String,
-    segment_table: String,
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore").field("settings", &self.settings).finish_non_exhaustive()
+    }
 }
 
 impl RedisStore {
-    fn free_keys(&self, scope: &Scope) -> [Key; 2] {
-        [self.keys.unused(scope), self.keys.expiry(scope)]
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+        let (server, keys) = (Server::new(settings)?, Keys::new(settings));
+        Ok(Self { settings: settings.clone(), server, keys })
     }
 
-    fn read(&self, scope: &Scope, (now_ms, rows): Rows) -> Vec<Result<Row, StoreError>> {
+    fn read(&self, scope: &Scope, rows: Vec<Vec<Value>>) -> Vec<Result<Row, StoreError>> {
         let key = format!("{} {}", scope.namespace, scope.reserved_key);
-        rows.into_iter()
-            .map(|row| {
-                let values = columns(now_ms, row);
-                Reader::new(&self.worker_table, key.as_str(), values).worker_row(&key)
-            })
-            .collect()
+        let read = |row| Reader::new(&self.settings.worker_table, "", row).worker_row(&key);
+        rows.into_iter().map(read).collect()
     }
 }
 
@@ -93,21 +81,18 @@ impl Store for RedisStore {
         record: &LayoutRecord,
     ) -> Result<LayoutRecord, StoreError> {
         let keys = [self.keys.layout(namespace)];
-        let fields = fields_of(record);
-        let args = fields.each_ref().map(String::as_str);
-        let stored: Vec<Option<Vec<u8>>> =
-            self.server.run(&scripts::CREATE_RECORD, &keys, &args).await?;
-        record_of(&keys[0], namespace, stored)
+        let args = record_values(record);
+        let stored = self.server.run(&scripts::CREATE_RECORD, &keys, &args).await?;
+        Reader::new(&keys[0].name, namespace, stored).layout_record()
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
         let keys = [self.keys.layout(namespace)];
-        let record: Vec<Option<Vec<u8>>> =
-            self.server.run(&scripts::READ_RECORD, &keys, &[]).await?;
-        if record.is_empty() {
+        let stored: Vec<Value> = self.server.run(&scripts::READ_RECORD, &keys, &[]).await?;
+        if stored.is_empty() {
             return Ok(None);
         }
-        record_of(&keys[0], namespace, record).map(Some)
+        Reader::new(&keys[0].name, namespace, stored).layout_record().map(Some)
     }
 
     async fn swap_record(
@@ -117,9 +102,7 @@ impl Store for RedisStore {
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
         let keys = [self.keys.layout(namespace)];
-        let (expected, fields) = (expected.to_string(), fields_of(record));
-        let mut args = vec![expected.as_str()];
-        args.extend(fields.iter().map(String::as_str));
+        let args = [&values![expected][..], &record_values(record)].concat();
         self.server.run(&scripts::SWAP_RECORD, &keys, &args).await
     }
 
@@ -132,15 +115,13 @@ impl Store for RedisStore {
             self.keys.expiry(scope),
         ];
         let name = format!("{} {}", scope.reserved_key, scope.namespace);
-        let (rows, marks) = (self.keys.rows(scope), new.marks.to_string());
-        let (record, until_ms) = (new.record.to_string(), new.until_ms.to_string());
-        let born: Vec<[String; 2]> = (scope.min_worker..=scope.max_worker)
-            .zip(&new.tokens)
-            .map(|(worker, token)| [worker_id(worker), token.to_string()])
-            .collect();
-        for born in born.chunks(ROWS_AT_ONCE) {
-            let mut args = vec![rows.as_str(), &name, &marks, &record, &until_ms];
-            args.extend(born.iter().flatten().map(String::as_str));
+        let rows: Vec<_> = (scope.min_worker..=scope.max_worker).zip(&new.tokens).collect();
+        for rows in rows.chunks(ROWS_AT_ONCE) {
+            let prefix = self.keys.row_prefix(scope);
+            let mut args = values![prefix, &name, &new.marks, new.record, new.until_ms].to_vec();
+            args.extend(
+                rows.iter().flat_map(|(worker, token)| values![worker_id(*worker), **token]),
+            );
             if !self.server.run(&scripts::CREATE_ROWS, &keys, &args).await? {
                 return Ok(false);
             }
@@ -151,8 +132,7 @@ impl Store for RedisStore {
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
         let keys =
             [self.keys.layout(&scope.namespace), self.keys.workers(scope), self.keys.expiry(scope)];
-        let range = [worker_id(scope.min_worker), worker_id(scope.max_worker)];
-        let args = [range[0].as_str(), &range[1]];
+        let args = values![worker_id(scope.min_worker), worker_id(scope.max_worker)];
         let (now_ms, words, held, free, next_expiry): (i64, String, u64, i64, String) =
             self.server.run(&scripts::SURVEY, &keys, &args).await?;
         Ok(Survey {
@@ -165,25 +145,28 @@ impl Store for RedisStore {
         })
     }
 
-    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
-        let (rows, limit) = (self.keys.rows(scope), limit.to_string());
-        let range = [worker_id(scope.min_worker), worker_id(scope.max_worker)];
-        let args = [rows.as_str(), &range[0], &range[1], &limit];
-        let found = self.server.run(&scripts::FREE_ROWS, &self.free_keys(scope), &args).await?;
-        Ok(Reader::readable(self.read(scope, found)))
-    }
-
-    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
-        let rows = self.keys.rows(scope);
-        let range = [worker_id(scope.min_worker), worker_id(scope.max_worker)];
-        let args = [rows.as_str(), &range[0], &range[1], shortened(holder)];
-        let found = self.server.run(&scripts::FREE_ROW_OF, &self.free_keys(scope), &args).await?;
-        self.read(scope, found).into_iter().next().transpose()
+    async fn free_rows(
+        &self,
+        scope: &Scope,
+        holder: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut args = values![
+            self.keys.row_prefix(scope),
+            worker_id(scope.min_worker),
+            worker_id(scope.max_worker),
+            i64::from(limit),
+        ]
+        .to_vec();
+        args.extend(holder.map(|holder| shortened(holder).into()));
+        let keys = [self.keys.unused(scope), self.keys.expiry(scope)];
+        let rows = self.server.run(&scripts::FREE_ROWS, &keys, &args).await?;
+        Ok(Reader::readable(self.read(scope, rows)))
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
         let keys = [self.keys.row(scope, worker)];
-        let found = self.server.run(&scripts::ROW, &keys, &[&worker_id(worker)]).await?;
+        let found = self.server.run(&scripts::ROW, &keys, &values![worker_id(worker)]).await?;
         self.read(scope, found).into_iter().next().transpose()
     }
 
@@ -195,20 +178,16 @@ impl Store for RedisStore {
         write: &RowWrite,
     ) -> Result<bool, StoreError> {
         let keys = [self.keys.row(scope, worker), self.keys.unused(scope), self.keys.expiry(scope)];
-        let expiry = match write.expiry {
-            RowExpiry::Released => String::new(),
-            RowExpiry::After(ttl) => whole_ms(ttl).to_string(),
-        };
-        let args = [
+        let args = values![
             worker_id(worker),
-            expected.to_string(),
-            write.token.to_string(),
-            shortened(&write.holder).to_owned(),
-            write.lane.to_string(),
-            write.marks.to_string(),
-            expiry,
+            expected,
+            write.token,
+            shortened(&write.holder),
+            write.lane as u64,
+            &write.marks,
+            ttl_ms(write),
         ];
-        self.server.run(&scripts::SWAP, &keys, &args.each_ref().map(String::as_str)).await
+        self.server.run(&scripts::SWAP, &keys, &args).await
     }
 
     async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
@@ -228,7 +207,8 @@ impl Store for RedisStore {
                 max_worker: u64::MAX,
             };
             let keys = [self.keys.workers(&scope)];
-            let rows = self.server.run(&scripts::LIST, &keys, &[&self.keys.rows(&scope)]).await?;
+            let args = values![self.keys.row_prefix(&scope)];
+            let rows = self.server.run(&scripts::LIST, &keys, &args).await?;
             for row in self.read(&scope, rows) {
                 let (namespace, reserved_key) =
                     (scope.namespace.clone(), scope.reserved_key.clone());
@@ -243,49 +223,22 @@ impl Store for RedisStore {
     }
 }
 
-fn record_of(
-    key: &Key,
-    namespace: &str,
-    record: Vec<Option<Vec<u8>>>,
-) -> Result<LayoutRecord, StoreError> {
-    let mut fields = record.into_iter().map(text);
-    let mut next = || fields.next().unwrap_or(Value::Null);
-    let values = vec![next(), next(), next(), integer(next()), integer(next())];
-    Reader::new(&key.name, namespace, values).layout_record()
+impl FromRedisValue for Value {
+    fn from_redis_value(value: redis::Value) -> Result<Self, ParsingError> {
+        Ok(match value {
+            redis::Value::Nil => Self::Null,
+            redis::Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).as_ref().into(),
+            other => Self::Integer(i64::from_redis_value(other)?),
+        })
+    }
 }
 
-/// A record's fields in the scripts' order.
-fn fields_of(record: &LayoutRecord) -> [String; 5] {
-    [
-        record.token.to_string(),
-        record.words.clone(),
-        record.complete.join(","),
-        record.since_tick.to_string(),
-        record.first_tick.to_string(),
-    ]
-}
-
-/// A row's values in the reader's order.
-fn columns(now_ms: i64, row: Vec<Option<Vec<u8>>>) -> Vec<Value> {
-    let mut fields = row.into_iter().map(text);
-    let mut next = || fields.next().unwrap_or(Value::Null);
-    let (worker, token, holder, lane) = (integer(next()), next(), next(), integer(next()));
-    let (marks, heartbeat, expires) = (next(), integer(next()), integer(next()));
-    let free = match expires {
-        Value::Integer(expires_ms) => Value::Integer((expires_ms <= now_ms).into()),
-        ref unreadable => unreadable.clone(),
-    };
-    vec![worker, token, holder, lane, marks, free, heartbeat, expires]
-}
-
-fn text(bytes: Option<Vec<u8>>) -> Value {
-    bytes.map_or(Value::Null, |bytes| Value::Text(String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-/// What is no integer stays as it is, for the reader to complain about.
-fn integer(value: Value) -> Value {
-    match &value {
-        Value::Text(text) => text.parse().map_or(value, Value::Integer),
-        _ => value,
+impl ToRedisArgs for Value {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        match self {
+            Self::Null => out.write_arg(b""),
+            Self::Integer(integer) => out.write_arg_fmt(integer),
+            Self::Text(text) => out.write_arg(text.as_bytes()),
+        }
     }
 }

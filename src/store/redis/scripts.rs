@@ -1,7 +1,7 @@
-//! The scripts: each is one whole operation, so that nothing is read and written later.
+//! The scripts. Each is one whole operation.
 //!
-//! Marks and tokens pass through them as text only. Worker ids are written with leading zeros, so
-//! that their order as text is their order as numbers.
+//! Marks and tokens pass through them as text only. Worker ids have leading zeros, so that their
+//! order as text is their order as numbers.
 
 use std::sync::LazyLock;
 
@@ -11,8 +11,7 @@ macro_rules! scripts {
     ($($name:ident $file:literal)*) => {$(
         pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
             Script::new(concat!(
-                include_str!("scripts/now.lua"),
-                include_str!("scripts/record.lua"),
+                include_str!("scripts/common.lua"),
                 include_str!(concat!("scripts/", $file))
             ))
         });
@@ -26,7 +25,6 @@ scripts! {
     CREATE_ROWS "create_rows.lua"
     SURVEY "survey.lua"
     FREE_ROWS "free_rows.lua"
-    FREE_ROW_OF "free_row_of.lua"
     ROW "row.lua"
     LIST "list.lua"
     SWAP "swap.lua"

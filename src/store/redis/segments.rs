@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 
-use super::{RedisStore, integer, scripts, text};
+use super::{RedisStore, scripts};
 use crate::{
     core::lease::Token,
     store::{
         ListedSegment, NewSegment, Reservation, Reserved, SegmentStore, StoreError,
-        value::{Reader, Value},
+        value::{Reader, Value, values},
     },
 };
 
@@ -19,12 +19,12 @@ const CODES_AT_ONCE: usize = 500;
 #[async_trait]
 impl SegmentStore for RedisStore {
     fn segment_table(&self) -> &str {
-        &self.segment_table
+        &self.settings.segment_table
     }
 
     async fn prepare_segments(&self) -> Result<(), StoreError> {
         // Fails when the name is somebody else's.
-        self.server.command::<u64>("SCARD", &self.segments.names()).await?;
+        self.server.command::<u64>("SCARD", &self.keys.code_names()).await?;
         Ok(())
     }
 
@@ -33,15 +33,11 @@ impl SegmentStore for RedisStore {
         namespace: &str,
         codes: &[NewSegment],
     ) -> Result<(), StoreError> {
-        let (prefix, names) = (self.segments.codes(namespace), format!("{namespace} "));
-        let token = Token::UNUSED.to_string();
+        let (prefix, names) = (self.keys.code_prefix(namespace), format!("{namespace} "));
         for codes in codes.chunks(CODES_AT_ONCE) {
-            let numbers: Vec<String> = codes.iter().map(|new| new.first.to_string()).collect();
-            let mut args = vec![prefix.as_str(), &names, &token];
-            for (new, first) in codes.iter().zip(&numbers) {
-                args.extend([new.code.as_str(), first]);
-            }
-            let keys = [self.segments.names()];
+            let mut args = values![&prefix, &names, Token::UNUSED].to_vec();
+            args.extend(codes.iter().flat_map(|new| values![&new.code, new.first]));
+            let keys = [self.keys.code_names()];
             self.server.run::<()>(&scripts::CREATE_SEGMENTS, &keys, &args).await?;
         }
         Ok(())
@@ -54,25 +50,17 @@ impl SegmentStore for RedisStore {
         reservation: &Reservation,
     ) -> Result<Reserved, StoreError> {
         let Reservation { by, end, token, or_begin_at } = *reservation;
-        let args = [
-            by.to_string(),
-            end.to_string(),
-            token.to_string(),
-            or_begin_at.map(|first| first.to_string()).unwrap_or_default(),
-            format!("{namespace} {code}"),
-        ];
-        let args = args.each_ref().map(String::as_str);
-        let keys = [self.segments.code(namespace, code), self.segments.names()];
-        let answer: Vec<Option<Vec<u8>>> = self.server.run(&scripts::RESERVE, &keys, &args).await?;
-        let mut answer = answer.into_iter().map(text);
-        let Some(outcome) = answer.next() else { return Ok(Reserved::NoSuchCode) };
-        let values = answer.map(integer).collect();
-        let next = Reader::new(&self.segment_table, format!("{namespace} {code}"), values)
-            .count("next")?;
-        Ok(match outcome {
-            Value::Text(raised) if raised == "1" => Reserved::From(next),
-            _ => Reserved::Refused { next },
-        })
+        let row = format!("{namespace} {code}");
+        let or_begin_at = or_begin_at.map_or(Value::Null, Value::from);
+        let args = values![by, end, token, or_begin_at, &row];
+        let keys = [self.keys.code(namespace, code), self.keys.code_names()];
+        let mut answer: Vec<Value> = self.server.run(&scripts::RESERVE, &keys, &args).await?;
+        if answer.is_empty() {
+            return Ok(Reserved::NoSuchCode);
+        }
+        let is_raised = answer.remove(0) == Value::from("1");
+        let next = Reader::new(&self.settings.segment_table, row, answer).get("next")?;
+        Ok(if is_raised { Reserved::From(next) } else { Reserved::Refused { next } })
     }
 
     async fn give_back(
@@ -83,34 +71,32 @@ impl SegmentStore for RedisStore {
         from: u64,
         token: Token,
     ) -> Result<bool, StoreError> {
-        let args = [reserved.to_string(), from.to_string(), token.to_string()];
-        let args = args.each_ref().map(String::as_str);
-        let keys = [self.segments.code(namespace, code)];
-        self.server.run(&scripts::GIVE_BACK, &keys, &args).await
+        let keys = [self.keys.code(namespace, code)];
+        self.server.run(&scripts::GIVE_BACK, &keys, &values![reserved, from, token]).await
     }
 
     async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
         let mut names: Vec<String> =
-            self.server.command("SMEMBERS", &self.segments.names()).await?;
+            self.server.command("SMEMBERS", &self.keys.code_names()).await?;
         names.sort_unstable();
         let mut listed = Vec::new();
         for (namespace, code) in names.iter().filter_map(|name| name.split_once(' ')) {
-            let key = self.segments.code(namespace, code);
-            let fields: HashMap<String, Vec<u8>> = self.server.command("HGETALL", &key).await?;
+            let key = self.keys.code(namespace, code);
+            let fields: HashMap<String, Value> = self.server.command("HGETALL", &key).await?;
             // Somebody deleted it.
             if fields.is_empty() {
                 continue;
             }
-            let field = |name: &str| integer(text(fields.get(name).cloned()));
+            let field = |name: &str| fields.get(name).cloned().unwrap_or(Value::Null);
             let values = ["next", "step", "updated_at"].map(field).to_vec();
             let row = format!("{namespace} {code}");
-            let mut reader = Reader::new(&self.segment_table, row, values);
+            let mut reader = Reader::new(&self.settings.segment_table, row, values);
             listed.push(ListedSegment {
                 namespace: namespace.to_owned(),
                 code: code.to_owned(),
-                next: reader.count("next")?,
-                step: reader.count("step")?,
-                updated_ms: reader.integer("updated_at")?,
+                next: reader.get("next")?,
+                step: reader.get("step")?,
+                updated_ms: reader.get("updated_at")?,
             });
         }
         Ok(listed)

@@ -1,18 +1,18 @@
-//! Whether the server keeps what it acknowledges.
+//! Checks whether the server keeps what it acknowledges.
 
 use std::collections::HashMap;
 
 use super::server::Server;
-use crate::store::StoreError;
+use crate::store::{LOSES_WRITES, StoreError};
 
-/// Refuses servers that lose writes or lack commands; returns warnings about the others.
+/// Refuses servers that lose writes or lack commands. Returns warnings about the others.
 pub(super) async fn check(server: &Server) -> Result<Vec<String>, StoreError> {
     let mut warnings = Vec::new();
-    match server.ask::<String>(&["INFO"]).await? {
+    match server.command_if_allowed::<String>(&["INFO"]).await? {
         Some(info) => check_info(&info, &mut warnings)?,
         None => warnings.push(
-            "the server does not tell its version and role, because INFO is not allowed: it must \
-             be one Redis 6.2+ primary, neither a cluster nor a replica"
+            "the server does not report its version and role, because INFO is not allowed: it \
+             must be one Redis 6.2+ primary, neither a cluster nor a replica"
                 .to_owned(),
         ),
     }
@@ -20,7 +20,7 @@ pub(super) async fn check(server: &Server) -> Result<Vec<String>, StoreError> {
         [("maxmemory-policy", "noeviction"), ("appendonly", "yes"), ("appendfsync", "always")]
     {
         let found: Option<HashMap<String, String>> =
-            server.ask(&["CONFIG", "GET", setting]).await?;
+            server.command_if_allowed(&["CONFIG", "GET", setting]).await?;
         let value = found.as_ref().and_then(|found| found.get(setting));
         warnings.extend(check_setting(setting, wanted, value.map(String::as_str))?);
     }
@@ -40,11 +40,9 @@ fn check_info(info: &str, warnings: &mut Vec<String>) -> Result<(), StoreError> 
     }
     let mode = value("redis_mode");
     if value("cluster_enabled") == "1" || ["cluster", "sentinel"].contains(&mode) {
-        return Err(StoreError::Unusable(
-            "the store is a Redis cluster or sentinel: a fail-over loses acknowledged writes, and \
-             with them the promise that no ID is issued twice; use one primary"
-                .to_owned(),
-        ));
+        return Err(StoreError::Unusable(format!(
+            "the store is a Redis cluster or sentinel: a fail-over {LOSES_WRITES}; use one primary"
+        )));
     }
     if value("role") == "slave" {
         return Err(StoreError::Unusable(
@@ -52,11 +50,7 @@ fn check_info(info: &str, warnings: &mut Vec<String>) -> Result<(), StoreError> 
         ));
     }
     if !["", "0"].contains(&value("connected_slaves")) {
-        warnings.push(
-            "the store has replicas: a fail-over to one of them loses acknowledged writes, and \
-             with them the promise that no ID is issued twice"
-                .to_owned(),
-        );
+        warnings.push(format!("the store has replicas: a fail-over to one of them {LOSES_WRITES}"));
     }
     Ok(())
 }
@@ -72,13 +66,11 @@ fn check_setting(
             "{setting} is {value}, not {wanted}: the store would delete rows when its memory is \
              full, and IDs would be issued twice"
         ))),
-        Some(value) => Ok(Some(format!(
-            "{setting} is {value}, not {wanted}: a failure of the store may lose acknowledged \
-             writes, and with them the promise that no ID is issued twice"
-        ))),
+        Some(value) => {
+            Ok(Some(format!("{setting} is {value}, not {wanted}: the store {LOSES_WRITES}")))
+        }
         None => Ok(Some(format!(
-            "the store does not tell its {setting}: unless it is {wanted}, acknowledged writes \
-             may be lost, and with them the promise that no ID is issued twice"
+            "the store does not report its {setting}: unless it is {wanted}, it {LOSES_WRITES}"
         ))),
     }
 }

@@ -2,82 +2,64 @@
 
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
+use sqlx::{Connection as _, migrate::Migrator};
 use tokio::time::{sleep, timeout};
 
-use super::engine::{Arg, Class, Engine, Failure, Statements as _, classify};
+use super::engine::{Answer, Class, Engine, Failure, Session as _, classify};
 use crate::store::{
-    StoreError,
-    pool::{Lent, Pool, Pooled},
+    StoreError, StoreSettings,
+    pool::{Checkout, Connector, Pool},
     value::Value,
     with_sources,
 };
 
-/// How often a statement is tried that others' work made fail.
-const MOST_TRIES: u32 = 12;
+/// How often a statement is tried that fails because of concurrent work.
+const TRIES_MAX: u32 = 12;
 
-/// Connections that are opened when needed.
-#[derive(Debug)]
+/// The connections to one database.
 pub(super) struct Connections<E: Engine> {
-    engine: E,
-    pool: Pool<E::Connection>,
+    pool: Pool<E>,
     timeout: Duration,
 }
 
-impl<C: sqlx::Connection + Send + 'static> Pooled for C {
-    async fn is_alive(&mut self) -> bool {
-        self.ping().await.is_ok()
+impl<E: Engine> Connector for E {
+    type Connection = E::Connection;
+    type Error = Failure;
+
+    async fn open(&self) -> Result<E::Connection, Failure> {
+        Engine::open(self).await
     }
 
-    async fn close(self) {
-        // It is over in either case.
-        let _ = sqlx::Connection::close(self).await;
+    async fn is_alive(connection: &mut E::Connection) -> bool {
+        connection.ping().await.is_ok()
+    }
+
+    async fn close(connection: E::Connection) {
+        // It is closed in either case.
+        let _ = connection.close().await;
     }
 }
 
 impl<E: Engine> Connections<E> {
-    pub(super) fn new(engine: E, most: u32, timeout: Duration) -> Self {
-        Self { engine, pool: Pool::new(most), timeout }
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+        let pool = Pool::new(E::new(settings)?, settings.max_connections);
+        Ok(Self { pool, timeout: settings.timeout })
     }
 
     pub(super) const fn engine(&self) -> &E {
-        &self.engine
+        &self.pool.connector
     }
 
-    /// Runs a statement; how many rows it matched.
-    pub(super) async fn execute(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, StoreError> {
-        self.trying(self.timeout, || async {
-            let mut lent = self.lend().await?;
-            let answer = lent.connection.run(sql, args).await;
-            settle::<E, _>(lent, answer)
-        })
-        .await
-    }
-
-    /// Runs a query; its rows.
-    pub(super) async fn fetch(
-        &self,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<Vec<Vec<Value>>, StoreError> {
-        self.trying(self.timeout, || async {
-            let mut lent = self.lend().await?;
-            let answer = lent.connection.rows(sql, args).await;
-            settle::<E, _>(lent, answer)
-        })
-        .await
-    }
-
-    /// Runs a statement that raises a number; the number afterwards, if a row matched.
-    pub(super) async fn raise(
-        &self,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<Option<i64>, StoreError> {
-        self.trying(self.timeout, || async {
-            let mut lent = self.lend().await?;
-            let answer = E::raise(&mut lent.connection, sql, args).await;
-            settle::<E, _>(lent, answer)
+    /// Runs a statement.
+    pub(super) async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer, StoreError> {
+        self.retry(self.timeout, || async {
+            let mut checkout = self.checkout().await?;
+            let answer = checkout.connection.run(sql, args).await;
+            let error = answer.as_ref().err();
+            if error.is_none_or(|error| classify::<E>(error) == Class::Retry) {
+                checkout.put_back();
+            }
+            Ok(answer?)
         })
         .await
     }
@@ -89,38 +71,28 @@ impl<E: Engine> Connections<E> {
         bookkeeping: &str,
     ) -> Result<(), StoreError> {
         // Several statements, and other nodes that go first.
-        self.trying(self.timeout * 10, || async {
-            let mut lent = self.lend().await?;
-            self.engine.migrate(&mut lent.connection, migrator, bookkeeping).await
+        self.retry(self.timeout * 10, || async {
+            let mut checkout = self.checkout().await?;
+            self.engine().migrate(&mut checkout.connection, migrator, bookkeeping).await
         })
         .await
     }
 
-    /// Settings under which acknowledged writes may be lost.
-    pub(super) async fn durability_warnings(&self) -> Result<Vec<String>, StoreError> {
-        self.trying(self.timeout, || async {
-            let mut lent = self.lend().await?;
-            let answer = E::durability_warnings(&mut lent.connection).await;
-            settle::<E, _>(lent, answer)
-        })
-        .await
-    }
-
-    /// Closes what is idle; what is in use is closed when it comes back.
+    /// Closes the idle connections and opens no more.
     pub(super) async fn close(&self) {
         self.pool.close().await;
     }
 
-    /// Tries until the work is done, cannot be done, or the time is over. Cancelled work drops
-    /// its connection.
-    async fn trying<T, F>(&self, limit: Duration, work: impl Fn() -> F) -> Result<T, StoreError>
+    /// Retries work that failed because of concurrent work, until the time is over. Cancelled work
+    /// drops its connection.
+    async fn retry<T, F>(&self, limit: Duration, work: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, Failure>>,
     {
         let tries = async {
-            for attempt in 1..MOST_TRIES {
+            for attempt in 1..TRIES_MAX {
                 match work().await {
-                    Err(Failure::Sql(error)) if classify::<E>(&error) == Class::Again => {
+                    Err(Failure::Sql(error)) if classify::<E>(&error) == Class::Retry => {
                         let most = 4_u64 << attempt.min(6);
                         sleep(Duration::from_millis(rand::random_range(1..=most))).await;
                     }
@@ -135,21 +107,10 @@ impl<E: Engine> Connections<E> {
         }
     }
 
-    async fn lend(&self) -> Result<Lent<'_, E::Connection>, Failure> {
-        self.engine.check_place()?;
-        self.pool.lend(|| self.engine.open()).await
+    async fn checkout(&self) -> Result<Checkout<'_, E>, Failure> {
+        self.engine().check_file()?;
+        self.pool.checkout().await
     }
-}
-
-/// Gives the connection back if it can be used further.
-fn settle<E: Engine, T>(
-    lent: Lent<'_, E::Connection>,
-    answer: Result<T, sqlx::Error>,
-) -> Result<T, Failure> {
-    if answer.as_ref().err().is_none_or(|error| classify::<E>(error) == Class::Again) {
-        lent.give_back();
-    }
-    Ok(answer?)
 }
 
 fn store_error<E: Engine>(failure: Failure) -> StoreError {
@@ -161,7 +122,7 @@ fn store_error<E: Engine>(failure: Failure) -> StoreError {
                 "a table is not in the store: {}",
                 with_sources(&error)
             )),
-            Class::Again | Class::Refused => StoreError::Refused(Box::new(error)),
+            Class::Retry | Class::Refused => StoreError::Refused(Box::new(error)),
         },
     }
 }

@@ -1,53 +1,35 @@
 //! What a SQL engine adds to the shared logic.
 
-use std::fmt::Debug;
-
-use async_trait::async_trait;
+use futures_util::TryStreamExt as _;
+use sqlx::Arguments as _;
 use sqlx::{
+    AssertSqlSafe, ColumnIndex, Database, Decode, Either, Encode, Executor, IntoArguments, Row,
+    Type, TypeInfo as _, ValueRef as _,
     error::DatabaseError,
-    migrate::{MigrateError, Migrator},
+    migrate::{Migrate, MigrateError, Migrator},
 };
 
-use crate::store::{StoreError, value::Value};
-
-/// A value that a statement is given.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Arg<'a> {
-    Null,
-    Integer(i64),
-    Text(&'a str),
-}
+use crate::store::{StoreError, StoreSettings, value::Value};
 
 /// What a database's error means for the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    /// It certainly did not take place, because of others at work: try again.
-    Again,
-    /// The server is not there for us now.
+pub(in crate::store) enum Class {
+    /// The statement certainly did not take place, because of concurrent work.
+    Retry,
+    /// The server cannot serve us now.
     Unavailable,
-    /// A table is not there.
+    /// A table is missing.
     Vanished,
     /// Anything else.
     Refused,
 }
 
 /// Why a connection or a statement failed.
-#[derive(Debug)]
-pub(super) enum Failure {
-    Sql(sqlx::Error),
-    Store(StoreError),
-}
-
-impl From<sqlx::Error> for Failure {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::store) enum Failure {
+    Sql(#[from] sqlx::Error),
+    Store(#[from] StoreError),
 }
 
 impl From<MigrateError> for Failure {
@@ -64,10 +46,12 @@ impl From<MigrateError> for Failure {
 
 /// The few expressions in which the engines' SQL differs.
 #[derive(Debug)]
-pub(super) struct Dialect {
+pub(in crate::store) struct Dialect {
     /// Around identifiers.
     pub(super) quote: char,
-    /// What begins every statement that has `now`, `now_plus` or `unix_ms` of the present in it.
+    /// Whether arguments are written `$1`, `$2` and so on, and not `?`.
+    pub(super) numbered: bool,
+    /// Begins every statement that contains `now` or `now_plus`.
     pub(super) clock: &'static str,
     /// The present time, in the columns' type.
     pub(super) now: &'static str,
@@ -79,156 +63,102 @@ pub(super) struct Dialect {
     pub(super) unix_ms: &'static str,
     /// A text compared byte for byte, trailing blanks included, around `{}`.
     pub(super) exact: &'static str,
-    /// What keeps a row that a query reads as it is until the statement ends, where statements do
-    /// not wait for each other.
+    /// Locks a row that a query reads until the statement ends, where statements do not wait for
+    /// each other.
     pub(super) for_share: &'static str,
-    /// What ends an insert that leaves existing rows alone.
+    /// Ends an insert that leaves existing rows alone.
     pub(super) or_keep: &'static str,
-    /// A number that a statement raises and then tells, around `{}`.
+    /// A number that a statement raises and then returns, around `{}`.
     pub(super) raised: &'static str,
-    /// What ends a statement that tells `next_number`.
+    /// Ends a statement that returns `next_number`.
     pub(super) returning: &'static str,
-    /// What an insert of a segment that is there already does instead: raises `next_number` by
-    /// `{by}`, if it is between 0 and `{highest}`, with the step and token of the insert, and tells
-    /// it. `{now}` and `{segment}` stand for the present time and the table.
+    /// Ends an insert of a segment that may exist: then it raises `next_number` by `{by}`, if it is
+    /// between 0 and `{highest}`, takes step and token from the insert, and returns the number.
+    /// `{now}` and `{segment}` stand for the present time and the table.
     pub(super) or_raise: &'static str,
-    /// Lists the columns of the table named `?`; no rows when there is no such table.
+    /// Lists the columns of the table that its argument names; returns no rows if there is none.
     pub(super) columns: &'static str,
+    /// Lists the server's settings without which acknowledged writes may be lost: name, value,
+    /// and the value that keeps them.
+    pub(super) durability: Option<&'static str>,
 }
 
-/// A step of the tables' making: what it is about, and its SQL.
-pub(super) type MigrationFile = (&'static str, &'static str);
+/// [`Dialect::or_raise`] of the engines that have ON CONFLICT.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(super) const ON_CONFLICT_RAISE: &str = "ON CONFLICT (namespace, code) DO UPDATE \
+     SET next_number = {segment}.next_number + {by}, step = excluded.step, \
+     token = excluded.token, updated_at = {now} \
+     WHERE {segment}.next_number BETWEEN 0 AND {highest} RETURNING next_number";
 
-/// A connection that runs our statements; [`runs_statements`] makes a driver's one of them.
-#[async_trait]
-pub(super) trait Statements: sqlx::Connection + Debug + Send + 'static {
-    /// Runs a statement; how many rows it matched.
-    async fn run(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<u64, sqlx::Error>;
+/// A migration: its description and its SQL.
+pub(in crate::store) type MigrationFile = (&'static str, &'static str);
 
-    /// Runs a query; its rows.
-    async fn rows(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<Vec<Vec<Value>>, sqlx::Error>;
-}
-
-/// Implements [`Statements`] for a driver's connection. `$sql` makes its SQL of ours, `$value`
-/// reads a value that is not null, whose type has the name that it is given.
-macro_rules! runs_statements {
-    ($connection:ty, $row:ty, $sql:path, $value:path) => {
-        #[async_trait::async_trait]
-        impl $crate::store::sql::engine::Statements for $connection {
-            async fn run(
-                &mut self,
-                sql: &str,
-                args: &[$crate::store::sql::engine::Arg<'_>],
-            ) -> Result<u64, sqlx::Error> {
-                let query = $crate::store::sql::engine::bound!($sql(sql), args);
-                Ok(query.execute(self).await?.rows_affected())
-            }
-
-            async fn rows(
-                &mut self,
-                sql: &str,
-                args: &[$crate::store::sql::engine::Arg<'_>],
-            ) -> Result<Vec<Vec<$crate::store::value::Value>>, sqlx::Error> {
-                use sqlx::{Row as _, TypeInfo as _, ValueRef as _};
-                let query = $crate::store::sql::engine::bound!($sql(sql), args);
-                let rows = query.fetch_all(self).await?;
-                let value = |row: &$row, column| {
-                    let raw = sqlx::Row::try_get_raw(row, column)?;
-                    if raw.is_null() {
-                        return Ok($crate::store::value::Value::Null);
-                    }
-                    $value(row, column, raw.type_info().name())
-                };
-                rows.iter()
-                    .map(|row| (0..row.len()).map(|column| value(row, column)).collect())
-                    .collect()
-            }
-        }
+/// Defines the constants with an engine's migrations.
+macro_rules! migrations {
+    ($engine:literal) => {
+        const MIGRATIONS: &'static [crate::store::sql::engine::MigrationFile] = &[
+    ("worker", migrations!(@ $engine "/0001_worker.sql")),
+    ("layout", migrations!(@ $engine "/0002_layout.sql")),
+    ("record", migrations!(@ $engine "/0003_record.sql")),
+        ];
+        const SEGMENT_MIGRATIONS: &'static [crate::store::sql::engine::MigrationFile] =
+    &[("segment", migrations!(@ $engine "/0001_segment.sql"))];
+    };
+    (@ $engine:literal $file:literal) => {
+        include_str!(concat!("../../../migrations/", $engine, $file))
     };
 }
-pub(super) use runs_statements;
-
-/// A query with its arguments.
-macro_rules! bound {
-    ($sql:expr, $args:expr) => {{
-        let mut query = sqlx::query(sqlx::AssertSqlSafe($sql));
-        for arg in $args {
-            query = match arg {
-                $crate::store::sql::engine::Arg::Null => query.bind(None::<i64>),
-                $crate::store::sql::engine::Arg::Integer(integer) => query.bind(*integer),
-                $crate::store::sql::engine::Arg::Text(text) => query.bind((*text).to_owned()),
-            };
-        }
-        query
-    }};
-}
-pub(super) use bound;
+pub(super) use migrations;
 
 /// One kind of SQL database.
-#[async_trait]
-pub(super) trait Engine: Debug + Send + Sync + 'static {
-    /// Its connection.
-    type Connection: Statements;
+pub(in crate::store) trait Engine: Sized + Send + Sync + 'static {
+    /// The driver's connection.
+    type Connection: Session + Migrate;
 
-    /// Its expressions.
+    /// The engine's expressions.
     const DIALECT: Dialect;
-    /// Its migrations in order; `{table}` stands for the table's name. Each must be
-    /// harmless when it is repeated, and one statement where DDL is not transactional.
+    /// The migrations in order; `{table}` stands for the table's name. Each must be harmless when it
+    /// is repeated, and one statement where DDL is not transactional.
     const MIGRATIONS: &'static [MigrationFile];
-    /// The same for the table of segments.
+    /// The migrations of the segment table.
     const SEGMENT_MIGRATIONS: &'static [MigrationFile];
-    /// Whether its clock is the node's own.
+    /// Whether the engine's clock is the node's own.
     const CLOCK_IS_LOCAL: bool;
 
-    /// From now on an embedded database may be created where there is none.
+    /// Reads the address, without connecting.
+    fn new(settings: &StoreSettings) -> Result<Self, StoreError>;
+
+    /// Allows connections to create a missing embedded database.
     fn allow_creation(&self) {}
 
     /// Checks that an embedded database is still the one that was opened before.
-    fn check_place(&self) -> Result<(), StoreError> {
+    fn check_file(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
     /// Opens a connection and makes it durable and independent of the server's defaults.
-    async fn open(&self) -> Result<Self::Connection, Failure>;
+    fn open(&self) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
 
     /// Runs the migrations one node at a time; `bookkeeping` is the quoted name of their table.
-    async fn migrate(
+    fn migrate(
         &self,
         connection: &mut Self::Connection,
         migrator: &Migrator,
         bookkeeping: &str,
-    ) -> Result<(), Failure>;
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Runs a statement that raises a number; the number afterwards, if a row matched.
-    async fn raise(
-        connection: &mut Self::Connection,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<Option<i64>, sqlx::Error> {
-        let rows = connection.rows(sql, args).await?;
-        Ok(rows.first().and_then(|row| match row.first() {
-            Some(Value::Integer(number)) => Some(*number),
-            _ => None,
-        }))
-    }
-
-    /// What an error of the database means.
+    /// Classifies an error of the database.
     fn class(error: &dyn DatabaseError) -> Class;
-
-    /// Settings under which acknowledged writes may be lost, in words.
-    async fn durability_warnings(
-        connection: &mut Self::Connection,
-    ) -> Result<Vec<String>, sqlx::Error>;
 }
 
-/// What any error means.
+/// Classifies any error.
 pub(super) fn classify<E: Engine>(error: &sqlx::Error) -> Class {
     match error {
         // Nodes that create tables or bookkeeping rows at the same moment collide like this.
-        sqlx::Error::Database(error) if error.is_unique_violation() => Class::Again,
+        sqlx::Error::Database(error) if error.is_unique_violation() => Class::Retry,
         sqlx::Error::Database(error) => E::class(error.as_ref()),
         // Another node is at it, or was cut short meanwhile.
-        sqlx::Error::Migrate(_) => Class::Again,
+        sqlx::Error::Migrate(_) => Class::Retry,
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)
         | sqlx::Error::Protocol(_)
@@ -237,14 +167,109 @@ pub(super) fn classify<E: Engine>(error: &sqlx::Error) -> Class {
     }
 }
 
-/// Statements as they are written here, with question marks for arguments.
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub(super) fn as_written(sql: &str) -> String {
-    sql.to_owned()
+/// What a statement did and returned.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Answer {
+    /// How many rows it matched, changed or not.
+    pub(super) matched: u64,
+    /// The rows that it returned.
+    pub(super) rows: Vec<Vec<Value>>,
+    /// The number that it raised, where the driver returns that without a row.
+    raised: Option<i64>,
 }
 
-/// The value that a driver has read as bytes.
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub(super) fn text(bytes: &[u8]) -> Value {
-    Value::Text(String::from_utf8_lossy(bytes).into_owned())
+impl Answer {
+    /// Returns the first row, or one without values.
+    pub(super) fn into_row(self) -> Vec<Value> {
+        self.rows.into_iter().next().unwrap_or_default()
+    }
+
+    /// Returns the number that the statement raised, if a row matched.
+    pub(super) fn raised(&self) -> Option<i64> {
+        match self.rows.first().map(Vec::as_slice) {
+            Some([Value::Integer(number)]) => Some(*number),
+            _ => self.raised,
+        }
+    }
+}
+
+/// A driver's summary of a statement.
+pub(in crate::store) trait Summary {
+    /// Returns how many rows the statement matched.
+    fn matched(&self) -> u64;
+
+    /// Returns the number that the statement raised, where no row has it.
+    fn raised(&self) -> Option<i64> {
+        None
+    }
+}
+
+/// A connection that runs our statements.
+pub(in crate::store) trait Session: sqlx::Connection + 'static {
+    /// Runs one statement.
+    fn run(
+        &mut self,
+        sql: &str,
+        args: &[Value],
+    ) -> impl Future<Output = Result<Answer, sqlx::Error>> + Send;
+}
+
+impl<C, D> Session for C
+where
+    C: sqlx::Connection<Database = D> + 'static,
+    D: Database<Connection = C, QueryResult: Summary, Arguments: IntoArguments<D>>,
+    for<'c> &'c mut C: Executor<'c, Database = D>,
+    usize: ColumnIndex<D::Row>,
+    i64: Type<D> + for<'v> Encode<'v, D> + for<'v> Decode<'v, D>,
+    Option<i64>: for<'v> Encode<'v, D>,
+    String: Type<D> + for<'v> Encode<'v, D>,
+    Vec<u8>: for<'v> Decode<'v, D>,
+{
+    async fn run(&mut self, sql: &str, args: &[Value]) -> Result<Answer, sqlx::Error> {
+        let mut bound = D::Arguments::default();
+        for arg in args {
+            match arg {
+                Value::Null => bound.add(None::<i64>),
+                Value::Integer(integer) => bound.add(*integer),
+                Value::Text(text) => bound.add(text.clone()),
+            }
+            .map_err(sqlx::Error::Encode)?;
+        }
+        let query = sqlx::query_with(AssertSqlSafe(sql.to_owned()), bound);
+        let mut steps = self.fetch_many(query);
+        let mut answer = Answer::default();
+        while let Some(step) = steps.try_next().await? {
+            match step {
+                Either::Left(summary) => {
+                    answer.matched += summary.matched();
+                    answer.raised = summary.raised();
+                }
+                Either::Right(row) => {
+                    let values = (0..row.len()).map(|column| value(&row, column));
+                    answer.rows.push(values.collect::<Result<_, _>>()?);
+                }
+            }
+        }
+        Ok(answer)
+    }
+}
+
+/// Reads one value of a row.
+fn value<D>(row: &D::Row, column: usize) -> Result<Value, sqlx::Error>
+where
+    D: Database,
+    usize: ColumnIndex<D::Row>,
+    i64: for<'v> Decode<'v, D>,
+    Vec<u8>: for<'v> Decode<'v, D>,
+{
+    let raw = row.try_get_raw(column)?;
+    if raw.is_null() {
+        return Ok(Value::Null);
+    }
+    let kind = raw.type_info().name().to_owned();
+    if kind.contains("INT") || kind.starts_with("BOOL") {
+        return row.try_get_unchecked(column).map(Value::Integer);
+    }
+    let bytes: Vec<u8> = row.try_get_unchecked(column)?;
+    Ok(Value::Text(String::from_utf8_lossy(&bytes).into_owned()))
 }

@@ -1,98 +1,87 @@
-//! SQL databases as stores: the logic stands here once.
+//! SQL databases as stores: the logic that they share.
 //!
-//! An engine is one file: its connection, a few expressions, its migrations and what its errors
-//! mean. See [`engine::Engine`].
+//! An engine is one file: its connection, a few expressions, its migrations and the classes of its
+//! errors. See [`engine::Engine`].
 
 mod connections;
 mod engine;
 #[cfg(feature = "mysql")]
-mod mysql;
+pub(super) mod mysql;
 #[cfg(feature = "postgres")]
-mod postgres;
+pub(super) mod postgres;
 mod schema;
 mod segments;
 #[cfg(feature = "sqlite")]
-mod sqlite;
+pub(super) mod sqlite;
 mod statements;
 
-use std::sync::Arc;
+use std::fmt;
 
 use async_trait::async_trait;
 
 use self::{
     connections::Connections,
-    engine::{Arg, Engine},
-    schema::Schema,
-    segments::SegmentStatements,
+    engine::{Answer, Engine},
     statements::{LAYOUT_COLUMNS, Statements, WORKER_COLUMNS},
 };
 use super::{
-    LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, StoreSettings, Survey,
-    value::{Reader, Value, shortened, whole_ms},
+    LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, StoreSettings,
+    Survey,
+    value::{Reader, Value, record_values, shortened, ttl_ms, values},
 };
-use crate::core::lease::{Row, RowExpiry, RowWrite, Token};
+use crate::core::lease::{Row, RowWrite, Token};
 
 /// How many rows one statement inserts: SQLite joins at most 500 queries.
 const ROWS_AT_ONCE: usize = 250;
 
-#[cfg(feature = "mysql")]
-pub(super) fn mysql(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(Arc::new(SqlStore::new(mysql::MySqlEngine::new(settings)?, settings)))
-}
-
-#[cfg(feature = "postgres")]
-pub(super) fn postgres(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(Arc::new(SqlStore::new(postgres::PostgresEngine::new(settings)?, settings)))
-}
-
-#[cfg(feature = "sqlite")]
-pub(super) fn sqlite(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(Arc::new(SqlStore::new(sqlite::SqliteEngine::new(settings)?, settings)))
-}
-
-/// Worker rows and layout records in a SQL database.
-#[derive(Debug)]
-struct SqlStore<E: Engine> {
+/// Worker rows, layout records and segment codes in a SQL database.
+pub(super) struct SqlStore<E: Engine> {
+    settings: StoreSettings,
     connections: Connections<E>,
     statements: Statements,
-    segments: SegmentStatements,
-    worker_table: String,
-    segment_table: String,
+}
+
+impl<E: Engine> fmt::Debug for SqlStore<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlStore").field("settings", &self.settings).finish_non_exhaustive()
+    }
 }
 
 impl<E: Engine> SqlStore<E> {
-    fn new(engine: E, settings: &StoreSettings) -> Self {
-        Self {
-            connections: Connections::new(engine, settings.max_connections, settings.timeout),
-            statements: Statements::new(&E::DIALECT, &settings.worker_table),
-            segments: SegmentStatements::new(&E::DIALECT, &settings.segment_table),
-            worker_table: settings.worker_table.clone(),
-            segment_table: settings.segment_table.clone(),
-        }
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+        Ok(Self {
+            settings: settings.clone(),
+            connections: Connections::new(settings)?,
+            statements: Statements::new(&E::DIALECT, settings),
+        })
     }
 
-    /// The rows that a query answers.
+    /// Fills the placeholders of a statement and runs it.
+    async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer, StoreError> {
+        self.connections.run(&self.statements.fill(sql), args).await
+    }
+
+    /// Runs a query that returns rows of a scope.
     async fn rows(
         &self,
         scope: &Scope,
         sql: &str,
-        args: &[Arg<'_>],
+        args: &[Value],
     ) -> Result<Vec<Result<Row, StoreError>>, StoreError> {
         let key = format!("{} {}", scope.namespace, scope.reserved_key);
-        let rows = self.connections.fetch(sql, args).await?;
-        Ok(rows.into_iter().map(|row| self.reader(&key, row).worker_row(&key)).collect())
+        let rows = self.run(sql, args).await?.rows;
+        Ok(rows.into_iter().map(|row| self.reader(row).worker_row(&key)).collect())
     }
 
     /// Whether every row of a scope is there.
     async fn is_complete(&self, scope: &Scope) -> Result<bool, StoreError> {
-        let sql = &self.statements.count_rows;
-        let rows = self.connections.fetch(sql, &in_scope(scope)).await?;
-        let present = rows.into_iter().next().unwrap_or_default();
-        Ok(self.reader("", present).count("worker_id")? >= scope.workers())
+        let sql = "SELECT COUNT(*) FROM {worker} WHERE {in_scope}";
+        let row = self.run(sql, &in_scope(scope)).await?.into_row();
+        Ok(self.reader(row).get::<u64>("worker_id")? >= scope.workers())
     }
 
-    fn reader(&self, row: &str, values: Vec<Value>) -> Reader<'_> {
-        Reader::new(&self.worker_table, row, values)
+    fn reader(&self, row: Vec<Value>) -> Reader<'_> {
+        Reader::new(&self.settings.worker_table, "", row)
     }
 }
 
@@ -103,12 +92,12 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn prepare(&self) -> Result<Vec<String>, StoreError> {
-        let Self { connections, worker_table, .. } = self;
+        let Self { connections, settings: StoreSettings { worker_table, .. }, .. } = self;
         connections.engine().allow_creation();
         let layout_table = format!("{worker_table}_layout");
-        let tables = vec![(worker_table.clone(), WORKER_COLUMNS), (layout_table, LAYOUT_COLUMNS)];
-        Schema::new(connections, worker_table, tables, E::MIGRATIONS).prepare().await?;
-        connections.durability_warnings().await
+        let tables = [(worker_table.as_str(), WORKER_COLUMNS), (&layout_table, LAYOUT_COLUMNS)];
+        schema::prepare(connections, worker_table, &tables, E::MIGRATIONS).await?;
+        durability_warnings(connections).await
     }
 
     async fn create_record(
@@ -118,10 +107,10 @@ impl<E: Engine> Store for SqlStore<E> {
     ) -> Result<LayoutRecord, StoreError> {
         let mut stored = self.read_record(namespace).await?;
         if stored.is_none() {
-            let (token, complete) = (record.token.to_string(), record.complete.join(","));
-            let mut args = record_args(record, &token, &complete).to_vec();
-            args.push(Arg::Text(namespace));
-            self.connections.execute(&self.statements.insert_layout, &args).await?;
+            let sql = "{clock}INSERT INTO {layout} (token, words, complete, since_tick, \
+                 first_tick, namespace, created_at) VALUES (?, ?, ?, ?, ?, ?, {now}) {or_keep}";
+            let args = [&record_values(record)[..], &values![namespace]].concat();
+            self.run(sql, &args).await?;
             stored = self.read_record(namespace).await?;
         }
         stored.ok_or_else(|| {
@@ -130,10 +119,11 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
-        let sql = &self.statements.layout_of;
-        let rows = self.connections.fetch(sql, &[Arg::Text(namespace)]).await?;
+        let sql = "SELECT token, words, complete, since_tick, first_tick FROM {layout} \
+             WHERE namespace = ?";
+        let rows = self.run(sql, &values![namespace]).await?.rows;
         let Some(row) = rows.into_iter().next() else { return Ok(None) };
-        let table = format!("{}_layout", self.worker_table);
+        let table = format!("{}_layout", self.settings.worker_table);
         Reader::new(&table, namespace, row).layout_record().map(Some)
     }
 
@@ -143,36 +133,38 @@ impl<E: Engine> Store for SqlStore<E> {
         expected: Token,
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
-        let (token, complete) = (record.token.to_string(), record.complete.join(","));
-        let expected = expected.to_string();
-        let mut args = record_args(record, &token, &complete).to_vec();
-        args.extend([Arg::Text(namespace), Arg::Text(&expected)]);
-        Ok(self.connections.execute(&self.statements.swap_layout, &args).await? == 1)
+        let sql = "UPDATE {layout} SET token = ?, words = ?, complete = ?, since_tick = ?, \
+             first_tick = ? WHERE namespace = ? AND token = ?";
+        let args = [&record_values(record)[..], &values![namespace, expected]].concat();
+        Ok(self.run(sql, &args).await?.matched == 1)
     }
 
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
-        let Statements { insert_rows, inserted_row, if_recorded, .. } = &self.statements;
-        let (marks, record) = (new.marks.to_string(), new.record.to_string());
-        let born: Vec<(u64, String)> = (scope.min_worker..=scope.max_worker)
-            .zip(new.tokens.iter().map(Token::to_string))
-            .collect();
-        for born in born.chunks(ROWS_AT_ONCE) {
-            let (min_worker, max_worker) = (born[0].0, born[born.len() - 1].0);
+        let rows: Vec<_> = (scope.min_worker..=scope.max_worker).zip(&new.tokens).collect();
+        for rows in rows.chunks(ROWS_AT_ONCE) {
+            let (min_worker, max_worker) = (rows[0].0, rows[rows.len() - 1].0);
             let chunk = Scope { min_worker, max_worker, ..scope.clone() };
             // Nodes that start together insert the same rows: most find them there.
             if self.is_complete(&chunk).await? {
                 continue;
             }
-            let mut args = Vec::new();
-            for (worker, token) in born {
-                args.extend([Arg::Text(&scope.namespace), Arg::Text(&scope.reserved_key)]);
-                args.extend([integer(*worker), Arg::Text(&marks), Arg::Text(token)]);
-            }
-            let until = Arg::Integer(new.until_ms);
-            args.extend([Arg::Text(&scope.namespace), Arg::Text(&record), until]);
-            let rows = vec![*inserted_row; born.len()].join(" UNION ALL ");
-            let sql = format!("{insert_rows}{rows}{if_recorded}");
-            self.connections.execute(&sql, &args).await?;
+            let Scope { namespace, reserved_key, .. } = scope;
+            let row = |(worker, token): &(u64, &Token)| {
+                values![namespace, reserved_key, *worker, &new.marks, **token]
+            };
+            let mut args: Vec<Value> = rows.iter().flat_map(row).collect();
+            args.extend(values![namespace, new.record, new.until_ms]);
+            // The names of the new values must not be those of columns.
+            let new_rows = vec!["SELECT ? AS a, ? AS b, ? AS c, ? AS d, ? AS e"; rows.len()];
+            let sql = format!(
+                "{{clock}}INSERT INTO {{worker}} \
+                 (namespace, reserved_key, worker_id, marks, token, created_at, updated_at) \
+                 SELECT a, b, c, d, e, {{now}}, {{now}} FROM ({}) AS new_rows WHERE EXISTS \
+                 (SELECT 1 FROM {{layout}} WHERE namespace = ? AND token = ?{{for_share}}) \
+                 AND {{now_ms}} <= ? {{or_keep}}",
+                new_rows.join(" UNION ALL ")
+            );
+            self.run(&sql, &args).await?;
             if !self.is_complete(&chunk).await? {
                 return Ok(false);
             }
@@ -181,36 +173,44 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
-        let mut args = vec![Arg::Text(&scope.namespace)];
-        args.extend(in_scope(scope));
-        let rows = self.connections.fetch(&self.statements.survey, &args).await?;
-        let mut reader = self.reader("", rows.into_iter().next().unwrap_or_default());
+        let sql = "{clock}SELECT {now_ms}, (SELECT words FROM {layout} WHERE namespace = ?), \
+             COUNT(CASE WHEN expires_at > {now} THEN 1 END), \
+             COUNT(CASE WHEN expires_at <= {now} THEN 1 END), {next_expiry_ms} \
+             FROM {worker} WHERE {in_scope}";
+        let args = [&values![&scope.namespace][..], &in_scope(scope)].concat();
+        let mut reader = self.reader(self.run(sql, &args).await?.into_row());
         Ok(Survey {
-            now_ms: reader.integer("now")?,
-            record: reader.optional_text("words")?,
-            held: reader.count("held")?,
-            free: reader.count("free")?,
-            next_expiry_ms: reader.optional_integer("expires_at")?,
+            now_ms: reader.get("now")?,
+            record: reader.get("words")?,
+            held: reader.get("held")?,
+            free: reader.get("free")?,
+            next_expiry_ms: reader.get("expires_at")?,
         })
     }
 
-    async fn free_rows(&self, scope: &Scope, limit: u32) -> Result<Vec<Row>, StoreError> {
+    async fn free_rows(
+        &self,
+        scope: &Scope,
+        holder: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Row>, StoreError> {
         let mut args = in_scope(scope).to_vec();
-        args.push(Arg::Integer(i64::from(limit)));
-        Ok(Reader::readable(self.rows(scope, &self.statements.free_rows, &args).await?))
-    }
-
-    async fn free_row_of(&self, scope: &Scope, holder: &str) -> Result<Option<Row>, StoreError> {
-        let mut args = in_scope(scope).to_vec();
-        args.push(Arg::Text(shortened(holder)));
-        let rows = self.rows(scope, &self.statements.free_row_of, &args).await?;
-        rows.into_iter().next().transpose()
+        args.extend(holder.map(|holder| shortened(holder).into()));
+        args.push(i64::from(limit).into());
+        let order = match holder {
+            None => "ORDER BY heartbeat_at, worker_id",
+            Some(_) => "AND {exact_holder} = ? ORDER BY heartbeat_at DESC, worker_id DESC",
+        };
+        let sql = "{clock}SELECT {row} FROM {worker} WHERE {in_scope} AND expires_at <= {now}";
+        let rows = self.rows(scope, &format!("{sql} {order} LIMIT ?"), &args).await?;
+        Ok(Reader::readable(rows))
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
-        let key = [Arg::Text(&scope.namespace), Arg::Text(&scope.reserved_key), integer(worker)];
-        let rows = self.rows(scope, &self.statements.row, &key).await?;
-        rows.into_iter().next().transpose()
+        let sql = "{clock}SELECT {row} FROM {worker} \
+             WHERE namespace = ? AND reserved_key = ? AND worker_id = ?";
+        let args = values![&scope.namespace, &scope.reserved_key, worker];
+        self.rows(scope, sql, &args).await?.into_iter().next().transpose()
     }
 
     async fn swap(
@@ -220,29 +220,29 @@ impl<E: Engine> Store for SqlStore<E> {
         expected: Token,
         write: &RowWrite,
     ) -> Result<bool, StoreError> {
-        let token = write.token.to_string();
-        let marks = write.marks.to_string();
-        let expected = expected.to_string();
-        let args = [
-            Arg::Text(&token),
-            Arg::Text(shortened(&write.holder)),
-            integer(write.lane as u64),
-            Arg::Text(&marks),
-            match write.expiry {
-                RowExpiry::Released => Arg::Null,
-                RowExpiry::After(ttl) => Arg::Integer(whole_ms(ttl)),
-            },
-            Arg::Text(&scope.namespace),
-            Arg::Text(&scope.reserved_key),
-            integer(worker),
-            Arg::Text(&expected),
+        let sql = "{clock}UPDATE {worker} SET token = ?, holder = ?, lane = ?, marks = ?, \
+             heartbeat_at = {now}, expires_at = COALESCE({now_plus}, {epoch}), \
+             updated_at = {now} \
+             WHERE namespace = ? AND reserved_key = ? AND worker_id = ? AND token = ?";
+        let args = values![
+            write.token,
+            shortened(&write.holder),
+            write.lane as u64,
+            &write.marks,
+            ttl_ms(write),
+            &scope.namespace,
+            &scope.reserved_key,
+            worker,
+            expected,
         ];
-        Ok(self.connections.execute(&self.statements.swap, &args).await? == 1)
+        Ok(self.run(sql, &args).await?.matched == 1)
     }
 
     async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
-        let rows = self.connections.fetch(&self.statements.list, &[]).await?;
-        rows.into_iter().map(|row| self.reader("", row).listed_row()).collect()
+        let sql = "{clock}SELECT namespace, reserved_key, {row} FROM {worker} \
+             ORDER BY namespace, reserved_key, worker_id";
+        let rows = self.run(sql, &[]).await?.rows;
+        rows.into_iter().map(|row| self.reader(row).listed_row()).collect()
     }
 
     async fn close(&self) {
@@ -250,27 +250,29 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 }
 
-/// A record's columns in the statements' order.
-fn record_args<'a>(record: &'a LayoutRecord, token: &'a str, complete: &'a str) -> [Arg<'a>; 5] {
-    [
-        Arg::Text(token),
-        Arg::Text(&record.words),
-        Arg::Text(complete),
-        integer(record.since_tick),
-        integer(record.first_tick),
-    ]
+/// Returns the arguments of `{in_scope}`.
+fn in_scope(scope: &Scope) -> [Value; 4] {
+    values![&scope.namespace, &scope.reserved_key, scope.min_worker, scope.max_worker]
 }
 
-fn in_scope(scope: &Scope) -> [Arg<'_>; 4] {
-    [
-        Arg::Text(&scope.namespace),
-        Arg::Text(&scope.reserved_key),
-        integer(scope.min_worker),
-        integer(scope.max_worker),
-    ]
-}
-
-/// No worker id, lane or number is beyond the end of the range.
-fn integer(number: u64) -> Arg<'static> {
-    Arg::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+/// Warns about settings under which acknowledged writes may be lost.
+async fn durability_warnings<E: Engine>(
+    connections: &Connections<E>,
+) -> Result<Vec<String>, StoreError> {
+    let Some(sql) = E::DIALECT.durability else { return Ok(Vec::new()) };
+    let rows = match connections.run(sql, &[]).await {
+        Ok(answer) => answer.rows,
+        // A relative of the engine without these settings.
+        Err(StoreError::Refused(_)) => {
+            return Ok(vec!["the database does not report its durability settings".to_owned()]);
+        }
+        Err(error) => return Err(error),
+    };
+    let warning = |row: Vec<Value>| match row.as_slice() {
+        [Value::Text(name), Value::Text(value), Value::Text(wanted)] if value != wanted => {
+            Some(format!("{name} is {value}, not {wanted}: the database {LOSES_WRITES}"))
+        }
+        _ => None,
+    };
+    Ok(rows.into_iter().filter_map(warning).collect())
 }

@@ -1,65 +1,32 @@
 //! MySQL 8+ and MariaDB 10.6+.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-use async_trait::async_trait;
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Executor as _, Row as _,
+    AssertSqlSafe, ConnectOptions as _, Executor as _,
     error::DatabaseError,
     migrate::Migrator,
-    mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlRow},
+    mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlQueryResult},
 };
 
 use super::{
-    engine::{
-        Arg, Class, Dialect, Engine, Failure, MigrationFile, Statements as _, as_written, bound,
-        runs_statements, text,
-    },
+    engine::{Class, Dialect, Engine, Failure, Session as _, Summary, migrations},
     schema,
 };
-use crate::store::{StoreError, StoreSettings, describe, value::Value};
+use crate::store::{StoreError, StoreSettings, value::values};
 
 /// How to connect to one database.
-pub(super) struct MySqlEngine {
+pub(in crate::store) struct MySql {
     options: MySqlConnectOptions,
     timeout: Duration,
 }
 
-impl fmt::Debug for MySqlEngine {
-    /// The options would show the password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MySqlEngine")
-            .field("host", &self.options.get_host())
-            .field("port", &self.options.get_port())
-            .field("database", &self.options.get_database())
-            .finish_non_exhaustive()
-    }
-}
-
-impl MySqlEngine {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
-        let unusable = |reason: &dyn fmt::Display| {
-            let address = describe(&settings.url);
-            StoreError::Unusable(format!("the store's address {address} cannot be used: {reason}"))
-        };
-        let url = match settings.url.strip_prefix("mariadb://") {
-            Some(rest) => format!("mysql://{rest}"),
-            None => settings.url.clone(),
-        };
-        let options: MySqlConnectOptions = url.parse().map_err(|error| unusable(&error))?;
-        if options.get_database().is_none() {
-            return Err(unusable(&"it names no database, as in mysql://user@host/database"));
-        }
-        Ok(Self { options: options.charset("utf8mb4"), timeout: settings.timeout })
-    }
-}
-
-#[async_trait]
-impl Engine for MySqlEngine {
+impl Engine for MySql {
     type Connection = MySqlConnection;
 
     const DIALECT: Dialect = Dialect {
         quote: '`',
+        numbered: false,
         clock: "",
         now: "UTC_TIMESTAMP(6)",
         now_plus: "UTC_TIMESTAMP(6) + INTERVAL (? * 1000) MICROSECOND",
@@ -84,15 +51,28 @@ impl Engine for MySqlEngine {
                    LAST_INSERT_ID(next_number + {by}), next_number + LAST_INSERT_ID(0))",
         columns: "SELECT column_name FROM information_schema.columns \
                   WHERE table_schema = DATABASE() AND table_name = ?",
+        durability: Some(
+            "SELECT 'innodb_flush_log_at_trx_commit', \
+             CAST(@@GLOBAL.innodb_flush_log_at_trx_commit AS CHAR), '1' \
+             UNION ALL SELECT 'sync_binlog', CAST(@@GLOBAL.sync_binlog AS CHAR), '1' \
+             FROM DUAL WHERE @@GLOBAL.log_bin <> 0",
+        ),
     };
-    const MIGRATIONS: &'static [MigrationFile] = &[
-        ("worker", include_str!("../../../migrations/mysql/0001_worker.sql")),
-        ("layout", include_str!("../../../migrations/mysql/0002_layout.sql")),
-        ("record", include_str!("../../../migrations/mysql/0003_record.sql")),
-    ];
-    const SEGMENT_MIGRATIONS: &'static [MigrationFile] =
-        &[("segment", include_str!("../../../migrations/mysql/0001_segment.sql"))];
     const CLOCK_IS_LOCAL: bool = false;
+    migrations!("mysql");
+
+    fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+        let url = match settings.url.strip_prefix("mariadb://") {
+            Some(rest) => format!("mysql://{rest}"),
+            None => settings.url.clone(),
+        };
+        let options: MySqlConnectOptions = url.parse().map_err(|error| settings.unusable(error))?;
+        if options.get_database().is_none() {
+            let reason = "it names no database, as in mysql://user@host/database";
+            return Err(settings.unusable(reason));
+        }
+        Ok(Self { options: options.charset("utf8mb4"), timeout: settings.timeout })
+    }
 
     async fn open(&self) -> Result<MySqlConnection, Failure> {
         let mut connection = self.options.connect().await?;
@@ -119,25 +99,13 @@ impl Engine for MySqlEngine {
     ) -> Result<(), Failure> {
         // One node after the other, so that they do not all try to create the tables. Only a
         // courtesy: clusters refuse the function, and without it races are tried again.
-        let seconds = i64::try_from(self.timeout.as_secs().max(1)).unwrap_or(i64::MAX);
         let lock = "SELECT GET_LOCK(CONCAT('raindrop ', CRC32(CONCAT(DATABASE(), ' ', ?))), ?)";
-        let args = [Arg::Text(bookkeeping), Arg::Integer(seconds)];
-        match connection.rows(lock, &args).await {
+        let args = values![bookkeeping, self.timeout.as_secs().max(1)];
+        match connection.run(lock, &args).await {
             Ok(_) | Err(sqlx::Error::Database(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        schema::apply::<Self>(connection, migrator, bookkeeping).await
-    }
-
-    async fn raise(
-        connection: &mut MySqlConnection,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<Option<i64>, sqlx::Error> {
-        let done = bound!(as_written(sql), args).execute(connection).await?;
-        let number = i64::try_from(done.last_insert_id()).ok();
-        // A raised number is above 0.
-        Ok(number.filter(|number| *number > 0 && done.rows_affected() > 0))
+        schema::apply(connection, migrator, bookkeeping).await
     }
 
     fn class(error: &dyn DatabaseError) -> Class {
@@ -145,59 +113,27 @@ impl Engine for MySqlEngine {
         match number {
             // Deadlock, lock wait, changed since the snapshot, table or column created by another
             // node, table definition changed.
-            Some(1213 | 1205 | 1020 | 1050 | 1060 | 1412) => Class::Again,
+            Some(1213 | 1205 | 1020 | 1050 | 1060 | 1412) => Class::Retry,
             // Too many connections (of the server, of the user), shutting down, a cluster's node
             // that is not ready, blocked host, statement interrupted, killed.
             Some(1040 | 1203 | 1053 | 1047 | 1129 | 1317 | 1927 | 3169) => Class::Unavailable,
             // No such table.
             Some(1146) => Class::Vanished,
-            _ if error.code().as_deref() == Some("40001") => Class::Again,
+            _ if error.code().as_deref() == Some("40001") => Class::Retry,
             _ => Class::Refused,
         }
     }
-
-    async fn durability_warnings(
-        connection: &mut MySqlConnection,
-    ) -> Result<Vec<String>, sqlx::Error> {
-        let sql = "SELECT CAST(@@GLOBAL.innodb_flush_log_at_trx_commit AS SIGNED), \
-                   CAST(@@GLOBAL.log_bin AS SIGNED), CAST(@@GLOBAL.sync_binlog AS SIGNED)";
-        let rows = match connection.rows(sql, &[]).await {
-            Ok(rows) => rows,
-            // A relative of MySQL without these settings.
-            Err(sqlx::Error::Database(_)) => {
-                return Ok(vec!["the database does not tell its durability settings".to_owned()]);
-            }
-            Err(error) => return Err(error),
-        };
-        let mut warnings = Vec::new();
-        let [flush, log_bin, sync] = rows.first().map_or(&[][..], Vec::as_slice) else {
-            return Ok(warnings);
-        };
-        let mut expect_one = |name: &str, value: &Value| {
-            if let Value::Integer(value) = value
-                && *value != 1
-            {
-                warnings.push(format!(
-                    "{name} is {value}, not 1: a power failure of the database may lose \
-                     acknowledged writes, and with them the promise that no ID is issued twice"
-                ));
-            }
-        };
-        expect_one("innodb_flush_log_at_trx_commit", flush);
-        if *log_bin != Value::Integer(0) {
-            expect_one("sync_binlog", sync);
-        }
-        Ok(warnings)
-    }
 }
 
-// sqlx asks the server to count matched rows, not changed ones.
-runs_statements!(MySqlConnection, MySqlRow, as_written, value);
+impl Summary for MySqlQueryResult {
+    /// sqlx asks the server to count matched rows, not changed ones.
+    fn matched(&self) -> u64 {
+        self.rows_affected()
+    }
 
-fn value(row: &MySqlRow, column: usize, kind: &str) -> Result<Value, sqlx::Error> {
-    Ok(if kind.contains("INT") || kind == "BOOLEAN" {
-        Value::Integer(row.try_get_unchecked(column)?)
-    } else {
-        text(row.try_get_unchecked(column)?)
-    })
+    /// A raised number is above 0.
+    fn raised(&self) -> Option<i64> {
+        let number = i64::try_from(self.last_insert_id()).ok();
+        number.filter(|number| *number > 0 && self.rows_affected() > 0)
+    }
 }

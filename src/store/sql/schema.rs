@@ -1,4 +1,4 @@
-//! Creating the tables, and leaving other people's alone.
+//! Creates the tables, and leaves other people's alone.
 
 use std::collections::BTreeSet;
 
@@ -9,123 +9,100 @@ use sqlx::{
 
 use super::{
     connections::Connections,
-    engine::{Arg, Engine, Failure, MigrationFile, Statements as _},
+    engine::{Engine, Failure, MigrationFile, Session},
 };
 use crate::store::{
     StoreError,
-    value::{Reader, Value},
+    value::{Reader, values},
 };
 
 /// sqlx's.
 const BOOKKEEPING_COLUMNS: &[&str] =
     &["version", "description", "installed_on", "success", "checksum", "execution_time"];
 
-/// Tables that are made together: their names with their columns.
-pub(super) struct Schema<'a, E: Engine> {
-    connections: &'a Connections<E>,
-    tables: Vec<(String, &'static [&'static str])>,
-    migrator: Migrator,
-    /// The name of the migrations' bookkeeping table, and the same quoted.
-    bookkeeping: String,
-    quoted: String,
+/// Creates tables that belong together, each given with its columns, or checks them. `name` begins
+/// the name of the migrations' bookkeeping table. Nothing is written before it is certain that no
+/// table is somebody else's.
+pub(super) async fn prepare<E: Engine>(
+    connections: &Connections<E>,
+    name: &str,
+    tables: &[(&str, &[&str])],
+    migrations: &[MigrationFile],
+) -> Result<(), StoreError> {
+    let bookkeeping = &format!("{name}_migrations");
+    let quoted = &format!("{0}{bookkeeping}{0}", E::DIALECT.quote);
+    let applied = applied_versions(connections, bookkeeping, quoted).await?;
+    if applied.is_empty() {
+        for (table, columns) in tables {
+            let checked = check(connections, table, columns, Strictness::Exact).await;
+            // Another node may be making them just now, one step after the other.
+            if checked.is_err()
+                && applied_versions(connections, bookkeeping, quoted).await?.is_empty()
+            {
+                return checked.map(drop);
+            }
+        }
+    }
+    let migrator = migrator(migrations, name, quoted);
+    if !migrator.iter().all(|migration| applied.contains(&migration.version)) {
+        connections.migrate(&migrator, quoted).await?;
+    }
+    for (table, columns) in tables {
+        // A newer version of Raindrop may have added columns.
+        if !check(connections, table, columns, Strictness::AtLeast).await? {
+            let names: Vec<&str> = tables.iter().map(|(name, _)| *name).collect();
+            return Err(StoreError::Unusable(format!(
+                "table {table} is gone although {bookkeeping} says that it was created: restore \
+                 it, or drop the rest of {} and {bookkeeping} to begin anew",
+                names.join(", ")
+            )));
+        }
+    }
+    Ok(())
 }
 
-impl<'a, E: Engine> Schema<'a, E> {
-    pub(super) fn new(
-        connections: &'a Connections<E>,
-        name: &'a str,
-        tables: Vec<(String, &'static [&'static str])>,
-        migrations: &[MigrationFile],
-    ) -> Self {
-        let bookkeeping = format!("{name}_migrations");
-        let quote = E::DIALECT.quote;
-        let quoted = format!("{quote}{bookkeeping}{quote}");
-        let migrator = migrator(migrations, name, &quoted);
-        Self { connections, tables, migrator, bookkeeping, quoted }
+/// Whether a table is there. An error when it has other columns.
+async fn check<E: Engine>(
+    connections: &Connections<E>,
+    table: &str,
+    expected: &[&str],
+    strictness: Strictness,
+) -> Result<bool, StoreError> {
+    let rows = connections.run(E::DIALECT.columns, &values![table]).await?.rows;
+    let name = |row| Reader::new("columns", table, row).get("name");
+    let found = rows.into_iter().map(name).collect::<Result<BTreeSet<String>, _>>()?;
+    if found.is_empty() {
+        return Ok(false);
     }
+    let missing: Vec<_> =
+        expected.iter().copied().filter(|column| !found.contains(*column)).collect();
+    let unexpected: Vec<_> =
+        found.iter().map(String::as_str).filter(|name| !expected.contains(name)).collect();
+    if missing.is_empty() && (unexpected.is_empty() || strictness == Strictness::AtLeast) {
+        return Ok(true);
+    }
+    let difference = [("it lacks", missing), ("it has", unexpected)]
+        .into_iter()
+        .filter(|(_, columns)| !columns.is_empty())
+        .map(|(what, columns)| format!("{what} {}", columns.join(", ")));
+    Err(StoreError::ForeignTable {
+        table: table.to_owned(),
+        difference: difference.collect::<Vec<_>>().join(" and "),
+    })
+}
 
-    /// Creates the tables or checks them. Nothing is written before it is certain that no table
-    /// is somebody else's.
-    pub(super) async fn prepare(&self) -> Result<(), StoreError> {
-        let Self { connections, tables, migrator, bookkeeping, quoted } = self;
-        let applied = self.applied().await?;
-        if applied.is_empty() {
-            for (table, columns) in tables {
-                let checked = self.check(table, columns, Strictness::Exact).await;
-                // Another node may be making them just now, one step after the other.
-                if checked.is_err() && !self.is_begun().await? {
-                    return checked.map(drop);
-                }
-            }
-        }
-        if !migrator.iter().all(|migration| applied.contains(&migration.version)) {
-            connections.migrate(migrator, quoted).await?;
-        }
-        for (table, columns) in tables {
-            // A newer version of Raindrop may have added columns.
-            if !self.check(table, columns, Strictness::AtLeast).await? {
-                let names: Vec<&str> = tables.iter().map(|(name, _)| name.as_str()).collect();
-                return Err(StoreError::Unusable(format!(
-                    "table {table} is gone although {bookkeeping} says that it was created: \
-                     restore it, or drop the rest of {} and {bookkeeping} to begin anew",
-                    names.join(", ")
-                )));
-            }
-        }
-        Ok(())
+/// The versions of the migrations that are done.
+async fn applied_versions<E: Engine>(
+    connections: &Connections<E>,
+    bookkeeping: &str,
+    quoted: &str,
+) -> Result<BTreeSet<i64>, StoreError> {
+    if !check(connections, bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
+        return Ok(BTreeSet::new());
     }
-
-    /// Whether the table is there. An error when it has other columns.
-    async fn check(
-        &self,
-        table: &str,
-        expected: &[&str],
-        strictness: Strictness,
-    ) -> Result<bool, StoreError> {
-        let rows = self.connections.fetch(E::DIALECT.columns, &[Arg::Text(table)]).await?;
-        let mut found = BTreeSet::new();
-        for row in rows {
-            found.insert(Reader::new("columns", table, row).text("name")?);
-        }
-        if found.is_empty() {
-            return Ok(false);
-        }
-        let missing: Vec<_> =
-            expected.iter().copied().filter(|column| !found.contains(*column)).collect();
-        let unexpected: Vec<_> =
-            found.iter().map(String::as_str).filter(|name| !expected.contains(name)).collect();
-        let is_ours =
-            missing.is_empty() && (unexpected.is_empty() || strictness == Strictness::AtLeast);
-        if is_ours {
-            return Ok(true);
-        }
-        let listed = |what: &str, columns: &[&str]| {
-            (!columns.is_empty()).then(|| format!("{what} {}", columns.join(", ")))
-        };
-        let difference =
-            [listed("it lacks", &missing), listed("it has", &unexpected)].into_iter().flatten();
-        Err(StoreError::ForeignTable {
-            table: table.to_owned(),
-            difference: difference.collect::<Vec<_>>().join(" and "),
-        })
-    }
-
-    /// Whether a migration is done.
-    async fn is_begun(&self) -> Result<bool, StoreError> {
-        Ok(!self.applied().await?.is_empty())
-    }
-
-    /// The versions of the migrations that are done.
-    async fn applied(&self) -> Result<BTreeSet<i64>, StoreError> {
-        if !self.check(&self.bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
-            return Ok(BTreeSet::new());
-        }
-        let sql = format!("SELECT version FROM {} WHERE success = TRUE", self.quoted);
-        let rows = self.connections.fetch(&sql, &[]).await?;
-        rows.into_iter()
-            .map(|row: Vec<Value>| Reader::new(&self.bookkeeping, "", row).integer("version"))
-            .collect()
-    }
+    let sql = format!("SELECT version FROM {quoted} WHERE success = TRUE");
+    let rows = connections.run(&sql, &[]).await?.rows;
+    rows.into_iter().map(|row| Reader::new(bookkeeping, "", row).get("version")).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,15 +129,11 @@ fn migrator(migrations: &[MigrationFile], table: &str, bookkeeping: &str) -> Mig
 
 /// Applies what is missing. A migration that was cut short is run again: each is harmless when
 /// it is repeated.
-pub(super) async fn apply<E>(
-    connection: &mut E::Connection,
+pub(super) async fn apply(
+    connection: &mut (impl Session + Migrate),
     migrator: &Migrator,
     bookkeeping: &str,
-) -> Result<(), Failure>
-where
-    E: Engine,
-    E::Connection: Migrate,
-{
+) -> Result<(), Failure> {
     connection.ensure_migrations_table(bookkeeping).await?;
     let cut_short = format!("DELETE FROM {bookkeeping} WHERE success = FALSE");
     connection.run(&cut_short, &[]).await?;

@@ -9,28 +9,26 @@ use std::{
     },
 };
 
-use async_trait::async_trait;
 use sqlx::{
-    ConnectOptions as _, Connection as _, Row as _,
+    ConnectOptions as _, Connection as _,
     error::DatabaseError,
     migrate::Migrator,
     sqlite::{
-        SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow, SqliteSynchronous,
+        SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteQueryResult,
+        SqliteSynchronous,
     },
 };
 
 use super::{
     engine::{
-        Class, Dialect, Engine, Failure, MigrationFile, Statements as _, as_written,
-        runs_statements, text,
+        Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, Summary, migrations,
     },
     schema,
 };
-use crate::store::{StoreError, StoreSettings, value::Value};
+use crate::store::{StoreError, StoreSettings, value::values};
 
 /// How to open one file.
-#[derive(Debug)]
-pub(super) struct SqliteEngine {
+pub(in crate::store) struct Sqlite {
     options: SqliteConnectOptions,
     may_create: AtomicBool,
     /// The file that was opened first; one that takes its place is another store.
@@ -52,48 +50,18 @@ fn identity(path: &Path) -> io::Result<FileIdentity> {
     std::fs::metadata(path).map(|_| (0, 0))
 }
 
-impl SqliteEngine {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
-        let url = &settings.url;
-        let unusable = |reason: &dyn std::fmt::Display| {
-            StoreError::Unusable(format!("the store's address {url} cannot be used: {reason}"))
-        };
-        let (path, query) = url.split_once('?').unwrap_or((url, ""));
-        let has = |option: &str| query.split('&').any(|given| given == option);
-        if path.ends_with(":memory:") || has("mode=memory") {
-            return Err(unusable(
-                &"a SQLite database in memory is gone with its connection; use memory: instead",
-            ));
-        }
-        if path.trim_start_matches("sqlite:").trim_start_matches('/').is_empty() {
-            return Err(unusable(&"it names no file, as in sqlite://raindrop.db"));
-        }
-        if has("mode=ro") || has("immutable=1") || has("immutable=true") {
-            return Err(unusable(&"the file must be writable"));
-        }
-        let options: SqliteConnectOptions = url.parse().map_err(|error| unusable(&error))?;
-        Ok(Self {
-            options: options
-                .journal_mode(SqliteJournalMode::Wal)
-                .synchronous(SqliteSynchronous::Full)
-                // Shorter than the whole time-out, so that the statement is over before it.
-                .busy_timeout(settings.timeout / 2),
-            may_create: AtomicBool::new(false),
-            opened: OnceLock::new(),
-        })
-    }
-
+impl Sqlite {
     fn path(&self) -> String {
         self.options.get_filename().display().to_string()
     }
 }
 
-#[async_trait]
-impl Engine for SqliteEngine {
+impl Engine for Sqlite {
     type Connection = SqliteConnection;
 
     const DIALECT: Dialect = Dialect {
         quote: '"',
+        numbered: false,
         clock: "",
         // SQLite's own clock, in whole milliseconds; one reading serves a whole statement.
         now: "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)",
@@ -105,26 +73,45 @@ impl Engine for SqliteEngine {
         or_keep: "ON CONFLICT DO NOTHING",
         raised: "{}",
         returning: " RETURNING next_number",
-        or_raise: "ON CONFLICT (namespace, code) DO UPDATE \
-                   SET next_number = {segment}.next_number + {by}, step = excluded.step, \
-                   token = excluded.token, updated_at = {now} \
-                   WHERE {segment}.next_number BETWEEN 0 AND {highest} RETURNING next_number",
+        or_raise: ON_CONFLICT_RAISE,
         columns: "SELECT name FROM pragma_table_info(?)",
+        // Every connection is checked when it is opened.
+        durability: None,
     };
-    const MIGRATIONS: &'static [MigrationFile] = &[
-        ("worker", include_str!("../../../migrations/sqlite/0001_worker.sql")),
-        ("layout", include_str!("../../../migrations/sqlite/0002_layout.sql")),
-        ("record", include_str!("../../../migrations/sqlite/0003_record.sql")),
-    ];
-    const SEGMENT_MIGRATIONS: &'static [MigrationFile] =
-        &[("segment", include_str!("../../../migrations/sqlite/0001_segment.sql"))];
     const CLOCK_IS_LOCAL: bool = true;
+    migrations!("sqlite");
+
+    fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+        let url = &settings.url;
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let has = |option: &str| query.split('&').any(|given| given == option);
+        let refused = if path.ends_with(":memory:") || has("mode=memory") {
+            "a SQLite database in memory is gone with its connection; use memory: instead"
+        } else if path.trim_start_matches("sqlite:").trim_start_matches('/').is_empty() {
+            "it names no file, as in sqlite://raindrop.db"
+        } else if has("mode=ro") || has("immutable=1") || has("immutable=true") {
+            "the file must be writable"
+        } else {
+            let options: SqliteConnectOptions =
+                url.parse().map_err(|error| settings.unusable(error))?;
+            return Ok(Self {
+                options: options
+                    .journal_mode(SqliteJournalMode::Wal)
+                    .synchronous(SqliteSynchronous::Full)
+                    // Shorter than the whole time-out, so that the statement is over before it.
+                    .busy_timeout(settings.timeout / 2),
+                may_create: AtomicBool::new(false),
+                opened: OnceLock::new(),
+            });
+        };
+        Err(settings.unusable(refused))
+    }
 
     fn allow_creation(&self) {
         self.may_create.store(true, Ordering::Relaxed);
     }
 
-    fn check_place(&self) -> Result<(), StoreError> {
+    fn check_file(&self) -> Result<(), StoreError> {
         let Some(opened) = self.opened.get() else { return Ok(()) };
         match identity(self.options.get_filename()) {
             Ok(present) if present == *opened => Ok(()),
@@ -157,9 +144,8 @@ impl Engine for SqliteEngine {
         })?;
         // SQLite answers a setting that it cannot take with the one that stays.
         let sql = "SELECT journal_mode, synchronous FROM pragma_journal_mode, pragma_synchronous";
-        let settings = connection.rows(sql, &[]).await?;
-        let wanted = vec![Value::Text("wal".to_owned()), Value::Integer(2)];
-        if settings.first() != Some(&wanted) {
+        let settings = connection.run(sql, &[]).await?.into_row();
+        if settings != values!["wal", 2_i64] {
             return Err(StoreError::Unusable(format!(
                 "{} cannot be made durable: journal_mode and synchronous should be WAL and FULL \
                  but are {settings:?}; it must be on a local file system",
@@ -181,22 +167,17 @@ impl Engine for SqliteEngine {
     ) -> Result<(), Failure> {
         // The write lock from the start: one node after the other, all or nothing.
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-        schema::apply::<Self>(&mut transaction, migrator, bookkeeping).await?;
+        schema::apply(&mut *transaction, migrator, bookkeeping).await?;
         Ok(transaction.commit().await?)
     }
 
     fn class(error: &dyn DatabaseError) -> Class {
         match primary_code(error) {
-            BUSY | LOCKED => Class::Again,
+            BUSY | LOCKED => Class::Retry,
             INPUT_OUTPUT | CANNOT_OPEN => Class::Unavailable,
             _ if error.message().starts_with("no such table") => Class::Vanished,
             _ => Class::Refused,
         }
-    }
-
-    async fn durability_warnings(_: &mut SqliteConnection) -> Result<Vec<String>, sqlx::Error> {
-        // Every connection is checked when it is opened.
-        Ok(Vec::new())
     }
 }
 
@@ -211,12 +192,8 @@ fn primary_code(error: &dyn DatabaseError) -> i32 {
     error.code().and_then(|code| code.parse::<i32>().ok()).map_or(0, |code| code & 0xff)
 }
 
-runs_statements!(SqliteConnection, SqliteRow, as_written, value);
-
-fn value(row: &SqliteRow, column: usize, kind: &str) -> Result<Value, sqlx::Error> {
-    Ok(if kind == "INTEGER" {
-        Value::Integer(row.try_get_unchecked(column)?)
-    } else {
-        text(row.try_get_unchecked(column)?)
-    })
+impl Summary for SqliteQueryResult {
+    fn matched(&self) -> u64 {
+        self.rows_affected()
+    }
 }

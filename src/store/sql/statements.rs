@@ -1,24 +1,7 @@
-//! The statements, for one engine and one table name.
+//! The statements' texts, for one engine and its tables' names.
 
 use super::engine::Dialect;
-
-/// Ready texts; the arguments' order is that of the question marks.
-#[derive(Debug)]
-pub(super) struct Statements {
-    pub(super) layout_of: String,
-    pub(super) insert_layout: String,
-    pub(super) swap_layout: String,
-    pub(super) count_rows: String,
-    pub(super) insert_rows: String,
-    pub(super) inserted_row: &'static str,
-    pub(super) if_recorded: String,
-    pub(super) survey: String,
-    pub(super) free_rows: String,
-    pub(super) free_row_of: String,
-    pub(super) row: String,
-    pub(super) swap: String,
-    pub(super) list: String,
-}
+use crate::store::StoreSettings;
 
 pub(super) const WORKER_COLUMNS: &[&str] = &[
     "namespace",
@@ -35,80 +18,67 @@ pub(super) const WORKER_COLUMNS: &[&str] = &[
 ];
 pub(super) const LAYOUT_COLUMNS: &[&str] =
     &["namespace", "words", "complete", "since_tick", "created_at", "token", "first_tick"];
+pub(super) const SEGMENT_COLUMNS: &[&str] =
+    &["namespace", "code", "next_number", "step", "token", "created_at", "updated_at"];
 
-/// Namespace, reserved key, smallest and largest worker id.
-const SCOPE: &str = "namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?";
+/// Fills the engine's expressions and the tables' names into statements.
+#[derive(Debug)]
+pub(super) struct Statements {
+    /// Placeholders with what stands for them; a text may have later placeholders in it.
+    placeholders: Vec<(&'static str, String)>,
+    numbered: bool,
+}
 
 impl Statements {
-    pub(super) fn new(dialect: &Dialect, worker_table: &str) -> Self {
-        let Dialect { quote, clock, now, now_plus, epoch, or_keep, .. } = dialect;
-        let worker = format!("{quote}{worker_table}{quote}");
-        let layout = format!("{quote}{worker_table}_layout{quote}");
+    pub(super) fn new(dialect: &Dialect, settings: &StoreSettings) -> Self {
+        let StoreSettings { worker_table, segment_table, .. } = settings;
+        let quoted = |name: &str| format!("{0}{name}{0}", dialect.quote);
         let unix_ms = |time: &str| dialect.unix_ms.replace("{}", time);
-        let is_holder = dialect.exact.replace("{}", "holder");
-        let row = format!(
-            "worker_id, token, holder, lane, marks, expires_at <= {now}, {}, {}",
-            unix_ms("heartbeat_at"),
-            unix_ms("expires_at"),
-        );
-        Self {
-            layout_of: format!(
-                "SELECT token, words, complete, since_tick, first_tick FROM {layout} \
-                 WHERE namespace = ?"
+        let raised = |number: &str| dialect.raised.replace("{}", number);
+        let placeholders = vec![
+            (
+                "{row}",
+                "worker_id, token, holder, lane, marks, expires_at <= {now}, {heartbeat_ms}, \
+                 {expires_ms}"
+                    .to_owned(),
             ),
-            insert_layout: format!(
-                "{clock}INSERT INTO {layout} (token, words, complete, since_tick, first_tick, \
-                 namespace, created_at) VALUES (?, ?, ?, ?, ?, ?, {now}) {or_keep}"
+            (
+                "{in_scope}",
+                "namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?".to_owned(),
             ),
-            swap_layout: format!(
-                "UPDATE {layout} SET token = ?, words = ?, complete = ?, since_tick = ?, \
-                 first_tick = ? WHERE namespace = ? AND token = ?"
-            ),
-            count_rows: format!("SELECT COUNT(*) FROM {worker} WHERE {SCOPE}"),
-            // The names of the new values must not be those of columns.
-            insert_rows: format!(
-                "{clock}INSERT INTO {worker} \
-                 (namespace, reserved_key, worker_id, marks, token, created_at, updated_at) \
-                 SELECT a, b, c, d, e, {now}, {now} FROM ("
-            ),
-            inserted_row: "SELECT ? AS a, ? AS b, ? AS c, ? AS d, ? AS e",
-            if_recorded: format!(
-                ") AS new_rows WHERE EXISTS \
-                 (SELECT 1 FROM {layout} WHERE namespace = ? AND token = ?{}) \
-                 AND {} <= ? {or_keep}",
-                dialect.for_share,
-                unix_ms(now),
-            ),
-            survey: format!(
-                "{clock}SELECT {}, (SELECT words FROM {layout} WHERE namespace = ?), \
-                 COUNT(CASE WHEN expires_at > {now} THEN 1 END), \
-                 COUNT(CASE WHEN expires_at <= {now} THEN 1 END), {} \
-                 FROM {worker} WHERE {SCOPE}",
-                unix_ms(now),
-                unix_ms(&format!("MIN(CASE WHEN expires_at > {now} THEN expires_at END)")),
-            ),
-            free_rows: format!(
-                "{clock}SELECT {row} FROM {worker} WHERE {SCOPE} AND expires_at <= {now} \
-                 ORDER BY heartbeat_at, worker_id LIMIT ?"
-            ),
-            free_row_of: format!(
-                "{clock}SELECT {row} FROM {worker} WHERE {SCOPE} AND expires_at <= {now} \
-                 AND {is_holder} = ? ORDER BY heartbeat_at DESC, worker_id DESC LIMIT 1"
-            ),
-            row: format!(
-                "{clock}SELECT {row} FROM {worker} \
-                 WHERE namespace = ? AND reserved_key = ? AND worker_id = ?"
-            ),
-            swap: format!(
-                "{clock}UPDATE {worker} SET token = ?, holder = ?, lane = ?, marks = ?, \
-                 heartbeat_at = {now}, expires_at = COALESCE({now_plus}, {epoch}), \
-                 updated_at = {now} \
-                 WHERE namespace = ? AND reserved_key = ? AND worker_id = ? AND token = ?"
-            ),
-            list: format!(
-                "{clock}SELECT namespace, reserved_key, {row} FROM {worker} \
-                 ORDER BY namespace, reserved_key, worker_id"
-            ),
+            ("{heartbeat_ms}", unix_ms("heartbeat_at")),
+            ("{expires_ms}", unix_ms("expires_at")),
+            ("{next_expiry_ms}", unix_ms("MIN(CASE WHEN expires_at > {now} THEN expires_at END)")),
+            ("{updated_ms}", unix_ms("updated_at")),
+            ("{now_ms}", unix_ms("{now}")),
+            ("{exact_holder}", dialect.exact.replace("{}", "holder")),
+            ("{raised_by}", raised("next_number + ?")),
+            ("{raised_to}", raised("{first}")),
+            ("{or_raise}", dialect.or_raise.to_owned()),
+            ("{or_keep}", dialect.or_keep.to_owned()),
+            ("{returning}", dialect.returning.to_owned()),
+            ("{for_share}", dialect.for_share.to_owned()),
+            ("{worker}", quoted(worker_table)),
+            ("{layout}", quoted(&format!("{worker_table}_layout"))),
+            ("{segment}", quoted(segment_table)),
+            ("{clock}", dialect.clock.to_owned()),
+            ("{now_plus}", dialect.now_plus.to_owned()),
+            ("{now}", dialect.now.to_owned()),
+            ("{epoch}", dialect.epoch.to_owned()),
+        ];
+        Self { placeholders, numbered: dialect.numbered }
+    }
+
+    /// A statement as the engine takes it.
+    pub(super) fn fill(&self, statement: &str) -> String {
+        let fill = |sql: String, (name, text): &(&str, String)| sql.replace(name, text);
+        let sql = self.placeholders.iter().fold(statement.to_owned(), fill);
+        if !self.numbered {
+            return sql;
         }
+        // The statements have no other question marks.
+        let mut parts = sql.split('?');
+        let first = parts.next().unwrap_or_default().to_owned();
+        (1..).zip(parts).fold(first, |sql, (number, part)| format!("{sql}${number}{part}"))
     }
 }

@@ -1,50 +1,29 @@
-//! A plain client: one connection, one request at a time.
+//! Single requests, outside of the measured load.
 
-use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
-use super::{answer::Head, tools::Result};
+use ureq::Agent;
 
-/// A connection to a server that is kept open.
+use super::support::{Result, context};
+
+/// A client of one server, which keeps its connection open.
 #[derive(Debug)]
 pub(crate) struct Client {
-    stream: TcpStream,
-    bytes: Vec<u8>,
+    agent: Agent,
+    address: SocketAddr,
 }
 
 impl Client {
-    pub(crate) fn connect(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        Ok(Self { stream, bytes: Vec::new() })
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        let timeout = Some(Duration::from_secs(5));
+        let config = Agent::config_builder().proxy(None).timeout_global(timeout).build();
+        Self { agent: config.new_agent(), address }
     }
 
-    /// The body of a good answer.
-    pub(crate) fn get(&mut self, path: &str) -> Result<&[u8]> {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
-        self.stream.write_all(request.as_bytes())?;
-        self.bytes.clear();
-        let mut piece = [0; 64 * 1024];
-        loop {
-            let read = self.stream.read(&mut piece)?;
-            if read == 0 {
-                return Err("the server closed the connection".into());
-            }
-            self.bytes.extend_from_slice(&piece[..read]);
-            let Some(head) = Head::read(&self.bytes)? else { continue };
-            if self.bytes.len() < head.length + head.body {
-                continue;
-            }
-            let body = &self.bytes[head.length..];
-            return if head.status == 200 {
-                Ok(body)
-            } else {
-                Err(format!("{path}: {} {}", head.status, String::from_utf8_lossy(body)).into())
-            };
-        }
+    /// Returns the body of a response that is not an error.
+    pub(crate) fn get(&self, path: &str) -> Result<String> {
+        let response = self.agent.get(format!("http://{}{path}", self.address)).call();
+        let body = response.and_then(|mut response| response.body_mut().read_to_string());
+        Ok(body.map_err(context(path))?)
     }
 }

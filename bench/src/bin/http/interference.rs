@@ -1,34 +1,34 @@
-//! How much the rest of the machine interfered.
+//! The interference of other work on the machine.
 
 use std::{fs, time::Duration};
 
 use rustix::process::setpriority_process;
 
 use super::{
-    load::own_time,
+    load::own_cpu_time,
     process::{Cores, Process},
-    tools::{Result, warn},
+    support::{Result, warn},
 };
 
-/// Has what is measured go before other work of the machine, as far as this user may say so.
+/// Gives this process and its servers priority over other work, as far as this user may.
 #[derive(Debug)]
 pub(crate) struct Priority {
-    /// What the session's group had before, where the kernel groups processes by session.
+    /// The former value of the session's group, if the kernel groups processes by session.
     group: Option<String>,
 }
 
-/// The lowest is the first.
-const FIRST: i32 = -20;
+/// The lowest value has the highest priority.
+const HIGHEST: i32 = -20;
 const GROUP: &str = "/proc/self/autogroup";
 
 impl Priority {
     pub(crate) fn raise() -> Self {
-        let raised = setpriority_process(None, FIRST);
+        let raised = setpriority_process(None, HIGHEST);
         let group = fs::read_to_string(GROUP).ok();
         let group = group.and_then(|line| Some(line.rsplit_once(' ')?.1.trim().to_owned()));
-        let group = group.filter(|_| fs::write(GROUP, FIRST.to_string()).is_ok());
+        let group = group.filter(|_| fs::write(GROUP, HIGHEST.to_string()).is_ok());
         if raised.is_err() {
-            warn("not root: other work of this machine interferes more");
+            warn("not root: other work on this machine interferes more");
         }
         Self { group }
     }
@@ -37,30 +37,29 @@ impl Priority {
 impl Drop for Priority {
     fn drop(&mut self) {
         if let Some(group) = &self.group {
-            // The session ends some day, and its group with it.
+            // If this fails, the group keeps its priority until the session ends.
             let _ = fs::write(GROUP, group);
         }
     }
 }
 
-/// Time that the two cores worked, and that the servers and the load generator took of it.
+/// The busy time of the two cores, and the share of the servers and the load generator.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Worked {
+pub(crate) struct BusyTime {
     all: Duration,
     ours: Duration,
 }
 
-impl Worked {
-    /// So far.
+impl BusyTime {
     pub(crate) fn so_far(cores: Cores, servers: &[&Process]) -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat")?;
         let of = |core: usize| {
             let name = format!("cpu{core} ");
             let fields = stat.lines().find_map(|line| line.strip_prefix(&name));
-            fields.ok_or_else(|| format!("/proc/stat does not tell of core {core}"))
+            fields.ok_or_else(|| format!("/proc/stat lacks core {core}"))
         };
-        let ticks = worked(of(cores.server)?) + worked(of(cores.generator)?);
-        let mut ours = own_time();
+        let ticks = busy_ticks(of(cores.server)?) + busy_ticks(of(cores.generator)?);
+        let mut ours = own_cpu_time();
         for server in servers {
             ours += server.cpu_time()?;
         }
@@ -68,20 +67,20 @@ impl Worked {
         Ok(Self { all: Duration::from_millis(ticks * 10), ours })
     }
 
-    /// What others took since then, in words.
+    /// Describes the share of other work since `before`.
     pub(crate) fn interference(self, before: Self) -> String {
         let all = self.all.saturating_sub(before.all);
         let others = all.saturating_sub(self.ours.saturating_sub(before.ours));
-        let part = 100.0 * others.as_secs_f64() / all.as_secs_f64().max(0.01);
-        format!("{part:.0} % of the work of the two cores was not ours")
+        let share = 100.0 * others.as_secs_f64() / all.as_secs_f64().max(0.01);
+        format!("Other work took {share:.0} % of the two cores' busy time.")
     }
 }
 
-/// The ticks that a core was neither idle nor waiting for a disk.
-fn worked(fields: &str) -> u64 {
+/// Returns the ticks in which a core was neither idle nor waiting for a disk.
+fn busy_ticks(fields: &str) -> u64 {
     let fields: Vec<u64> =
         fields.split_whitespace().map_while(|field| field.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal; what follows is contained in these.
+    // user, nice, system, idle, iowait, irq, softirq, steal; the fields after these are included in them.
     fields.iter().take(8).enumerate().filter(|(at, _)| !matches!(at, 3 | 4)).map(|(_, t)| t).sum()
 }
 
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_cores_do_not_work() {
-        assert_eq!(worked("1 2 3 1000 2000 4 5 6 7 8"), 21);
+    fn idle_time_is_not_busy_time() {
+        assert_eq!(busy_ticks("1 2 3 1000 2000 4 5 6 7 8"), 21);
     }
 }

@@ -1,5 +1,5 @@
-//! The load generator: one thread, keep-alive connections, each with a fixed number of requests
-//! under way.
+//! The load generator: one thread, and keep-alive connections with a fixed number of pending
+//! requests each.
 
 use std::{
     io::{self, Read, Write},
@@ -13,43 +13,69 @@ use mio::{Events, Interest, Poll, Token, net::TcpStream};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
-    answer::{Counter, Position},
     process::Process,
     requests::Requests,
-    tools::{Result, context, warn},
+    responses::{Position, ResponseCounter},
+    support::{Result, context, warn},
 };
 
-/// How long the last answers may take.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// How long the last responses may take.
+const LAST_RESPONSES: Duration = Duration::from_secs(5);
 
 /// A load on one server.
 #[derive(Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) server: &'a Process,
-    pub(crate) requests: &'a Requests,
+    /// What is requested, in words. Loads that are compared to each other share it.
+    pub(crate) what: String,
+    pub(crate) requests: Requests,
     pub(crate) connections: usize,
 }
 
-/// What one run of a load measured.
+/// The results of a load in one round.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// Good answers within `time`.
-    pub(crate) answers: u64,
-    /// Requests that were answered with an error, or not at all, in the whole run.
+    /// Good responses within `time`.
+    responses: u64,
+    /// Requests with an error response or none, in the whole run.
     pub(crate) failures: u64,
-    pub(crate) time: Duration,
-    /// Time of the processors that the server took within `time`, user and system.
-    pub(crate) server: Duration,
-    /// Time within `time` in which the load generator found nothing to do.
-    pub(crate) idle: Duration,
-    /// From sending a batch to each of its answers, in nanoseconds.
-    pub(crate) latency: Histogram<u64>,
+    time: Duration,
+    /// CPU time of the server within `time`, user and system.
+    server: Duration,
+    /// Time within `time` in which the load generator had nothing to do.
+    idle: Duration,
+    /// From sending a batch to each of its responses, in nanoseconds.
+    latency: Histogram<u64>,
 }
 
 impl Measured {
-    /// Whether every request was answered, and any within the time.
+    /// Whether there are responses within the time, and all requests succeeded.
     pub(crate) fn is_sound(&self) -> bool {
-        self.failures == 0 && self.answers > 0
+        self.failures == 0 && self.responses > 0
+    }
+
+    pub(crate) fn requests_per_second(&self) -> f64 {
+        self.responses as f64 / self.time.as_secs_f64()
+    }
+
+    /// Returns the server's CPU time per response in microseconds.
+    pub(crate) fn cpu_time(&self) -> f64 {
+        self.server.as_secs_f64() * 1e6 / self.responses as f64
+    }
+
+    /// Returns the share of the time in which the server ran.
+    pub(crate) fn server_busy(&self) -> f64 {
+        self.server.as_secs_f64() / self.time.as_secs_f64()
+    }
+
+    /// Returns the share of the time in which the load generator had something to do.
+    pub(crate) fn generator_busy(&self) -> f64 {
+        1.0 - self.idle.as_secs_f64() / self.time.as_secs_f64()
+    }
+
+    /// Returns a quantile of the latency in microseconds.
+    pub(crate) fn latency(&self, quantile: f64) -> f64 {
+        self.latency.value_at_quantile(quantile) as f64 / 1e3
     }
 }
 
@@ -57,71 +83,61 @@ impl Measured {
 struct Connection {
     stream: TcpStream,
     at: Position,
-    /// The number of the batch under way, and how much of it is written.
+    /// The number of the batch that is being sent, and how much of it is written.
     batch: usize,
     written: usize,
     sent: Instant,
-    /// Requests without an answer.
-    open: usize,
+    /// Requests without a response.
+    pending: usize,
     broken: bool,
-}
-
-/// When things were, and what had been used by then.
-struct Moment {
-    when: Instant,
-    server: Duration,
 }
 
 impl Load<'_> {
     /// Sends for `warm_up` and then for `time`, which alone is measured.
     pub(crate) fn run(&self, warm_up: Duration, time: Duration) -> Result<Measured> {
         let mut run = Run::new(self)?;
-        let counting_from = Instant::now() + warm_up;
-        run.until(counting_from, true)?;
-        let first = self.moment()?;
-        (run.answers, run.idle) = (0, Duration::ZERO);
+        run.until(Instant::now() + warm_up, true)?;
+        let (begin, server) = (Instant::now(), self.server.cpu_time()?);
+        (run.responses, run.idle) = (0, Duration::ZERO);
         run.latency.reset();
-        run.until(first.when + time, true)?;
-        let last = self.moment()?;
-        let (answers, idle, latency) = (run.answers, run.idle, run.latency.clone());
-        run.until(last.when + LAST_ANSWERS, false)?;
-        Ok(Measured {
-            answers,
-            failures: run.failures + run.open(),
-            time: last.when - first.when,
-            server: last.server.saturating_sub(first.server),
-            idle,
-            latency,
-        })
-    }
-
-    fn moment(&self) -> Result<Moment> {
-        Ok(Moment { when: Instant::now(), server: self.server.cpu_time()? })
+        run.until(begin + time, true)?;
+        let end = Instant::now();
+        let mut measured = Measured {
+            responses: run.responses,
+            failures: 0,
+            time: end - begin,
+            server: self.server.cpu_time()?.saturating_sub(server),
+            idle: run.idle,
+            latency: run.latency.clone(),
+        };
+        run.until(end + LAST_RESPONSES, false)?;
+        measured.failures = run.failures + run.pending();
+        Ok(measured)
     }
 }
 
-/// The processor time of this process.
-pub(crate) fn own_time() -> Duration {
+/// Returns the CPU time of this process so far.
+pub(crate) fn own_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::try_from(time).expect("time used is not negative")
+    Duration::try_from(time).expect("CPU time is not negative")
 }
 
 /// A load that is being sent.
 struct Run<'a> {
     requests: &'a Requests,
-    counter: Counter,
+    counter: ResponseCounter,
     poll: Poll,
     connections: Vec<Connection>,
     next_batch: usize,
     buffer: Vec<u8>,
-    answers: u64,
+    responses: u64,
     failures: u64,
     idle: Duration,
     latency: Histogram<u64>,
 }
 
 impl<'a> Run<'a> {
-    fn new(load: &Load<'a>) -> Result<Self> {
+    fn new(load: &'a Load<'_>) -> Result<Self> {
         let poll = Poll::new()?;
         let mut connections = Vec::with_capacity(load.connections);
         for number in 0..load.connections {
@@ -135,18 +151,18 @@ impl<'a> Run<'a> {
                 batch: number,
                 written: 0,
                 sent: Instant::now(),
-                open: 0,
+                pending: 0,
                 broken: false,
             });
         }
         let mut run = Self {
-            requests: load.requests,
-            counter: Counter::new(load.requests.protocol),
+            requests: &load.requests,
+            counter: ResponseCounter::new(load.requests.protocol),
             poll,
             connections,
             next_batch: 0,
             buffer: vec![0; 256 * 1024],
-            answers: 0,
+            responses: 0,
             failures: 0,
             idle: Duration::ZERO,
             latency: Histogram::new_with_bounds(100, 60_000_000_000, 3).expect("valid bounds"),
@@ -157,18 +173,18 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// Requests under way.
-    fn open(&self) -> u64 {
-        self.connections.iter().map(|connection| connection.open as u64).sum()
+    /// Returns the number of requests without a response.
+    fn pending(&self) -> u64 {
+        self.connections.iter().map(|connection| connection.pending as u64).sum()
     }
 
-    /// Answers are awaited until then; with `sending`, each batch is followed by the next, without,
-    /// it ends when nothing is under way.
+    /// Receives responses until `end`. With `sending`, the next batch follows each; otherwise it
+    /// returns as soon as no request is pending.
     fn until(&mut self, end: Instant, sending: bool) -> Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut now = Instant::now();
-        while now < end && self.open() > 0 {
-            // It never sleeps: else the slower a server is, the oftener it pays for waking it.
+        while now < end && self.pending() > 0 {
+            // It never sleeps: a server would pay for waking it, and a slower one more often.
             match self.poll.poll(&mut events, Some(Duration::ZERO)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 result => result?,
@@ -210,17 +226,18 @@ impl<'a> Run<'a> {
                 Err(error) => return self.fail(number, &error),
             };
             let all = counted.good + counted.bad;
-            let Some(open) = connection.open.checked_sub(usize::try_from(all).expect("few")) else {
-                return self.fail(number, &"more answers than requests");
+            let responses = usize::try_from(all).expect("few");
+            let Some(pending) = connection.pending.checked_sub(responses) else {
+                return self.fail(number, &"more responses than requests");
             };
-            connection.open = open;
-            self.answers += counted.good;
+            connection.pending = pending;
+            self.responses += counted.good;
             self.failures += counted.bad;
             if all > 0 {
                 let now = Instant::now();
                 let took = u64::try_from((now - connection.sent).as_nanos()).expect("seconds");
                 self.latency.saturating_record_n(took, all);
-                if open == 0 {
+                if pending == 0 {
                     // Nothing more can arrive before the next requests are sent.
                     if sending {
                         self.send_next(number, now);
@@ -241,7 +258,7 @@ impl<'a> Run<'a> {
         self.next_batch += 1;
         connection.written = 0;
         connection.sent = now;
-        connection.open = self.requests.depth;
+        connection.pending = self.requests.depth;
         self.write(number);
     }
 
@@ -249,7 +266,7 @@ impl<'a> Run<'a> {
         loop {
             let connection = &mut self.connections[number];
             let rest = &self.requests.batch(connection.batch)[connection.written..];
-            if rest.is_empty() || connection.open == 0 || connection.broken {
+            if rest.is_empty() || connection.pending == 0 || connection.broken {
                 return;
             }
             match connection.stream.write(rest) {
@@ -261,13 +278,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gives a connection up: what it had under way failed.
+    /// Abandons a connection, whose pending requests fail.
     fn fail(&mut self, number: usize, why: &dyn std::fmt::Display) {
         let connection = &mut self.connections[number];
         connection.broken = true;
-        self.failures += connection.open.max(1) as u64;
-        connection.open = 0;
-        warn(&format!("a connection was given up: {why}"));
+        self.failures += connection.pending.max(1) as u64;
+        connection.pending = 0;
+        warn(&format!("connection abandoned: {why}"));
     }
 }
 

@@ -1,11 +1,8 @@
-//! `make bench-http`: the service beside bare servers and other sources of numbers, each on one
-//! core, the load generator on another.
+//! `make bench-http`: the service beside bare servers, nginx and Redis, each on one core, with the
+//! load generator on another.
 
-mod answer;
 mod client;
 mod comparison;
-mod figures;
-mod growth;
 mod interference;
 mod load;
 mod mariadb;
@@ -13,45 +10,49 @@ mod memory;
 mod nodes;
 mod process;
 mod requests;
+mod responses;
+mod results;
+mod scaling;
 mod servers;
-mod tables;
-mod tools;
+mod support;
 
 use std::{fs, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Parser, ValueEnum};
-use raindrop_bench::report::{Part, Report};
+use raindrop_bench::{
+    report::{Part, Report},
+    rounds::Pace,
+};
 
-use comparison::{Comparison, Servers};
-use figures::Pace;
-use growth::Growth;
-use interference::Priority;
-use process::Cores;
-use servers::Lengths;
-use tools::{Result, warn};
+use self::{
+    comparison::Servers,
+    interference::Priority,
+    process::Cores,
+    support::{Result, warn},
+};
 
-/// Raindrop's HTTP service beside bare servers.
+/// Measures Raindrop's HTTP service beside bare servers.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Raindrop, built for release.
+    /// The release binary of Raindrop.
     #[arg(long, value_name = "FILE")]
     raindrop: PathBuf,
-    /// How often everything is compared.
+    /// The number of rounds of the comparison.
     #[arg(long, default_value_t = 11)]
     rounds: usize,
-    /// How often what grows is measured.
+    /// The number of rounds by connections, batch size and codes.
     #[arg(long, default_value_t = 3)]
     growth_rounds: usize,
-    /// For how many milliseconds a server is measured in a round.
+    /// The time for each load in a round, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 800)]
     time: u64,
-    /// For how many seconds the statements that a shared store gets are counted.
+    /// For how many seconds the statements at a shared store are counted.
     #[arg(long, value_name = "S", default_value_t = 60)]
     store_time: u64,
-    /// Only these parts, and none of the targets of others.
+    /// Measures only these parts, with their targets.
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Measure>,
-    /// The folder to draw plots into, and to put the tables into if they are all measured.
+    /// Draws the plots into this folder, and copies the tables there if all parts are measured.
     #[arg(long, value_name = "FOLDER")]
     plots: Option<PathBuf>,
 }
@@ -86,62 +87,56 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<()> {
     let wanted = |part| arguments.only.is_empty() || arguments.only.contains(&part);
     let mut report = Report::new(Part::Http);
-    if let Some(folder) = &arguments.plots
-        && arguments.only.is_empty()
-    {
-        report.copy_into(folder);
-    }
     let cores = Cores::take()?;
     let _priority = Priority::raise();
     let time = Duration::from_millis(arguments.time);
-    let pace = Pace { rounds: arguments.rounds, time };
-    let growth_pace = Pace { rounds: arguments.growth_rounds, time };
+    let pace = Pace { rounds: arguments.growth_rounds, time };
+    let binary = &arguments.raindrop;
 
-    let raindrop = servers::raindrop(&arguments.raindrop, &[], cores, &[cores.server])?;
-    let lengths = Lengths::of(&raindrop)?;
+    let raindrop = servers::raindrop(binary, &[], cores, &[cores.server])?;
+    let constants = servers::constants(&raindrop)?;
     let servers = Servers {
         raindrop,
-        axum: servers::bare("axum", "bare_axum", &lengths, cores)?,
-        hyper: servers::bare("hyper", "bare_hyper", &lengths, cores)?,
-        nginx: servers::nginx(&lengths, cores)?,
+        axum: servers::bare("axum", "bare_axum", &constants, cores)?,
+        hyper: servers::bare("hyper", "bare_hyper", &constants, cores)?,
+        nginx: servers::nginx(&constants, cores)?,
         redis: servers::redis(cores)?,
     };
-    let plot = |name: &str, drawing: String| -> Result<()> {
+    let Servers { raindrop, axum, .. } = &servers;
+    let draw = |name: &str, plot: String| -> Result<()> {
         let Some(folder) = &arguments.plots else { return Ok(()) };
         fs::create_dir_all(folder)?;
-        Ok(fs::write(folder.join(name), drawing)?)
+        Ok(fs::write(folder.join(name), plot)?)
     };
     if wanted(Measure::Comparison) {
-        let comparison = Comparison::run(&servers, pace, cores)?;
-        comparison.report(pace, &mut report)?;
-        comparison.judge(&mut report);
-        plot("latency.svg", comparison.plot())?;
+        let pace = Pace { rounds: arguments.rounds, time };
+        let plot = comparison::compare(&servers, pace, cores, &mut report)?;
+        draw("latency.svg", plot)?;
     }
     if wanted(Measure::Connections) {
-        let growth = Growth::by_connections(&servers, growth_pace, cores)?;
-        growth.report(&mut report);
-        plot("throughput-by-connections.svg", growth.plot_requests())?;
+        let plot = scaling::by_connections(raindrop, axum, pace, cores, &mut report)?;
+        draw("throughput-by-connections.svg", plot)?;
     }
     if wanted(Measure::Batches) {
         // With 12 bits of sequence a claim of 10 000 waits for its third millisecond.
         let settings = [("LAYOUT__WORKER_BITS", "3")];
-        let wide = servers::raindrop(&arguments.raindrop, &settings, cores, &[cores.server])?;
-        let growth = Growth::by_batch(&wide, &servers.axum, growth_pace, cores)?;
-        growth.report(&mut report);
-        plot("throughput-by-batch.svg", growth.plot_ids())?;
+        let wide = servers::raindrop(binary, &settings, cores, &[cores.server])?;
+        let plot = scaling::by_batch(&wide, axum, pace, cores, &mut report)?;
+        draw("throughput-by-batch.svg", plot)?;
     }
     if wanted(Measure::Codes) {
-        Growth::by_codes(&servers, growth_pace, cores)?.report(&mut report);
+        scaling::by_codes(raindrop, pace, cores, &mut report)?;
     }
-    // The rest has the machine for itself.
+    // The remaining parts run without them.
     drop(servers);
 
     if wanted(Measure::Memory) {
-        memory::memory(&arguments.raindrop, cores, &mut report)?;
+        memory::memory(binary, cores, &mut report)?;
     }
     if wanted(Measure::Nodes) {
         let time = Duration::from_secs(arguments.store_time);
-        nodes::nodes(&arguments.raindrop, cores, time, &mut report)?;
+        nodes::nodes(binary, cores, time, &mut report)?;
     }
-    Ok(report.finish()?)
+    let copy = arguments.plots.as_deref().filter(|_| arguments.only.is_empty());
+    Ok(report.finish(copy)?)
 }

@@ -2,12 +2,12 @@
 
 use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
 
-use nix::unistd::geteuid;
+use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use super::{
     process::{Cores, Process, Program},
-    tools::{Result, find_or_install, free_address, version_told},
+    support::{Result, find_or_install, printed_version},
 };
 
 /// The programs, and a data folder to copy.
@@ -41,56 +41,45 @@ impl Mariadb {
 
     /// Starts a server with an empty database, `raindrop`, on both cores.
     pub(crate) fn start(&self, cores: Cores) -> Result<Process> {
-        let (address, folder) = (free_address()?, tempfile::tempdir()?);
-        run(Command::new("cp")
-            .arg("-R")
-            .arg(self.template.path().join("data"))
-            .arg(folder.path()))?;
-        fs::create_dir(folder.path().join("data/raindrop"))?;
-        let mut arguments: Vec<String> = vec!["--no-defaults".to_owned()];
-        arguments.extend(as_root().map(str::to_owned));
-        arguments.push(format!("--datadir={}", folder.path().join("data").display()));
-        arguments.push(format!("--port={}", address.port()));
-        arguments.extend(
-            [
-                "--socket=server.sock",
-                "--pid-file=server.pid",
-                "--bind-address=127.0.0.1",
-                "--skip-networking=0",
-                "--skip-name-resolve",
-                "--innodb-flush-log-at-trx-commit=1",
-                "--innodb-flush-method=nosync",
-                "--skip-log-bin",
-                "--innodb-buffer-pool-size=32M",
-                "--performance-schema=0",
-                "--character-set-server=utf8mb4",
-            ]
-            .map(str::to_owned),
-        );
-        let program = Program {
-            name: "MariaDB",
-            version: version_told(&self.server, "--version")?,
-            path: self.server.clone(),
-            arguments,
-            folder,
-            address,
-        };
-        Process::start(program, cores, &[cores.server, cores.generator], |address| {
+        let version = printed_version(&self.server, "--version")?;
+        let program = Program::new("MariaDB", version, self.server.clone())?;
+        let (template, folder) = (self.template.path().join("data"), program.folder());
+        run(Command::new("cp").arg("-R").arg(template).arg(folder))?;
+        let data = folder.join("data");
+        fs::create_dir(data.join("raindrop"))?;
+        let own = [
+            format!("--datadir={}", data.display()),
+            format!("--port={}", program.address().port()),
+        ];
+        let program = program.args(["--no-defaults"]).args(as_root()).args(own).args([
+            "--socket=server.sock",
+            "--pid-file=server.pid",
+            "--bind-address=127.0.0.1",
+            "--skip-networking=0",
+            "--skip-name-resolve",
+            "--innodb-flush-log-at-trx-commit=1",
+            "--innodb-flush-method=nosync",
+            "--skip-log-bin",
+            "--innodb-buffer-pool-size=32M",
+            "--performance-schema=0",
+            "--character-set-server=utf8mb4",
+        ]);
+        program.start(cores, &[cores.server, cores.generator], |address| {
             self.query(address, "SELECT 1").map(drop)
         })
     }
 
-    /// The first row's last column of a statement's answer.
+    /// Returns the last column of a statement's first row.
     fn query(&self, address: SocketAddr, statement: &str) -> Result<String> {
         let mut command = Command::new(&self.client);
         command.args(["--no-defaults", "--host=127.0.0.1", "--user=root", "--batch"]);
         command.arg("--skip-column-names").arg(format!("--port={}", address.port()));
-        let answer = run(command.args(["--execute", statement]))?;
-        let line = answer.lines().next().unwrap_or_default();
+        let output = run(command.args(["--execute", statement]))?;
+        let line = output.lines().next().unwrap_or_default();
         Ok(line.rsplit('\t').next().unwrap_or_default().to_owned())
     }
 
-    /// How many statements a server got from its clients.
+    /// Returns how many statements a server has received from its clients.
     pub(crate) fn statements(&self, server: &Process) -> Result<u64> {
         Ok(self.query(server.address, "SHOW GLOBAL STATUS LIKE 'Questions'")?.parse()?)
     }
@@ -103,8 +92,8 @@ fn as_root() -> Option<&'static str> {
 fn run(command: &mut Command) -> Result<String> {
     let output = command.output()?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{command:?}: {}\n{said}", output.status).into());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{command:?}: {}\n{errors}", output.status).into());
     }
     Ok(String::from_utf8(output.stdout)?)
 }

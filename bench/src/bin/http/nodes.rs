@@ -1,4 +1,4 @@
-//! What nodes ask of the store that they share.
+//! The statements that nodes send to the store that they share.
 
 use std::{
     path::Path,
@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use raindrop_bench::report::Report;
+use raindrop_bench::{
+    number::{grouped, significant},
+    report::Report,
+};
 
 use super::{
     client::Client,
@@ -14,15 +17,14 @@ use super::{
     process::{Cores, Process},
     requests::code_name,
     servers::raindrop,
-    tables::{decimal, whole},
-    tools::Result,
+    support::Result,
 };
 
 const NODES: [usize; 4] = [1, 2, 4, 8];
-/// First renewals come 3 s after the lease, the regular ones follow.
+/// The first renewal follows 3 s after the lease begins, then come the regular ones.
 const SETTLING: Duration = Duration::from_secs(10);
-/// Each node is asked for a batch this often.
-const PAUSE: Duration = Duration::from_millis(10);
+/// The interval between two batches of a node.
+const INTERVAL: Duration = Duration::from_millis(10);
 const BATCH: usize = 1000;
 const CODES: usize = 64;
 
@@ -30,13 +32,13 @@ const CODES: usize = 64;
 struct Cluster {
     store: Process,
     nodes: Vec<(Process, Client)>,
-    /// Statements at the beginning.
+    /// The statement count at the beginning.
     before: u64,
     ids: u64,
 }
 
-/// Counts the statements that a store gets while its nodes issue IDs, for clusters of all sizes at
-/// the same time.
+/// Counts the statements that a store receives while its nodes issue IDs, for clusters of all sizes
+/// at the same time.
 pub(crate) fn nodes(
     binary: &Path,
     cores: Cores,
@@ -48,17 +50,17 @@ pub(crate) fn nodes(
     let mut clusters = Vec::new();
     for size in NODES {
         let store = mariadb.start(cores)?;
-        // Asking is a statement, too.
+        // Reading the count takes statements, too.
         let first = mariadb.statements(&store)?;
-        let asking = mariadb.statements(&store)? - first;
+        let reading = mariadb.statements(&store)? - first;
         let url = format!("mysql://root@{}/raindrop", store.address);
         let mut nodes = Vec::new();
         for _ in 0..size {
             let node = raindrop(binary, &[("STORE__URL", &url)], cores, &on)?;
-            let client = Client::connect(node.address)?;
+            let client = Client::new(node.address);
             nodes.push((node, client));
         }
-        clusters.push(Cluster { store, nodes, before: asking, ids: 0 });
+        clusters.push(Cluster { store, nodes, before: reading, ids: 0 });
     }
     issue(&mut clusters, SETTLING)?;
     for cluster in &mut clusters {
@@ -68,21 +70,21 @@ pub(crate) fn nodes(
     issue(&mut clusters, time)?;
     let mut rows = Vec::new();
     for cluster in &clusters {
-        let asked = mariadb.statements(&cluster.store)? - cluster.before;
+        let statements = mariadb.statements(&cluster.store)? - cluster.before;
         let node_minutes = cluster.nodes.len() as f64 * time.as_secs_f64() / 60.0;
         rows.push(vec![
             cluster.nodes.len().to_string(),
-            asked.to_string(),
-            decimal(Some(asked as f64 / node_minutes)),
-            whole(Some(cluster.ids as f64)),
+            statements.to_string(),
+            significant(statements as f64 / node_minutes),
+            grouped(cluster.ids as f64),
         ]);
     }
     let conditions = format!(
-        "One MariaDB {} for each row; default settings; {} s, while every node is asked for {BATCH} IDs \
-         every {} ms.",
+        "One MariaDB {} for each row; default settings; {} s, in which every node issues {BATCH} \
+         IDs every {} ms.",
         clusters[0].store.version,
         time.as_secs(),
-        PAUSE.as_millis()
+        INTERVAL.as_millis()
     );
     let head = ["nodes", "statements", "statements per node and minute", "IDs issued"];
     report.section("Nodes on one MariaDB", &conditions, &head, &rows);
@@ -103,7 +105,7 @@ fn issue(clusters: &mut [Cluster], time: Duration) -> Result<()> {
                 *ids += BATCH as u64;
             }
         }
-        thread::sleep(PAUSE.saturating_sub(began.elapsed()));
+        thread::sleep(INTERVAL.saturating_sub(began.elapsed()));
     }
     Ok(())
 }

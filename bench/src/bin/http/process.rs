@@ -1,4 +1,4 @@
-//! Processes of the benchmark's own, on a core of their own, gone with it.
+//! Server processes on cores of their own, which end with the benchmark.
 
 use std::{
     fs::{self, File},
@@ -9,13 +9,13 @@ use std::{
 };
 
 use nix::{time::clock_getcpuclockid, unistd::Pid};
-use raindrop_bench::rounds;
+use raindrop_bench::{machine, rounds};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tempfile::TempDir;
 
-use super::tools::{Result, context, find_or_install, patiently};
+use super::support::{Result, context, find_or_install, free_address, retry};
 
-/// The two cores: what is measured has one for itself.
+/// The two cores: the measured server has one for itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cores {
     pub(crate) server: usize,
@@ -26,7 +26,7 @@ impl Cores {
     /// Takes two cores, and moves this process, the load generator, to one of them.
     pub(crate) fn take() -> Result<Self> {
         let [server, generator, ..] = rounds::cores()[..] else {
-            return Err("a server and the load generator need a core each".into());
+            return Err("the server and the load generator need a core each".into());
         };
         pin(&[generator])?;
         Ok(Self { server, generator })
@@ -39,38 +39,48 @@ fn pin(cores: &[usize]) -> Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// A program to be started in a folder of its own.
+/// A server program to start in a folder of its own.
 #[derive(Debug)]
 pub(crate) struct Program {
-    pub(crate) name: &'static str,
-    pub(crate) version: String,
-    pub(crate) path: PathBuf,
-    pub(crate) arguments: Vec<String>,
-    pub(crate) folder: TempDir,
-    pub(crate) address: SocketAddr,
-}
-
-/// A running process; it and its folder go when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Process {
-    pub(crate) name: &'static str,
-    pub(crate) version: String,
-    pub(crate) address: SocketAddr,
-    child: Child,
+    name: &'static str,
+    version: String,
+    path: PathBuf,
+    arguments: Vec<String>,
     folder: TempDir,
+    address: SocketAddr,
 }
 
-impl Process {
-    /// Starts a program on the cores `on`, and waits until `is_ready`.
+impl Program {
+    /// Prepares a program with an empty folder and a free address.
+    pub(crate) fn new(name: &'static str, version: String, path: PathBuf) -> Result<Self> {
+        let (folder, address) = (tempfile::tempdir()?, free_address()?);
+        Ok(Self { name, version, path, arguments: Vec::new(), folder, address })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn args(mut self, arguments: impl IntoIterator<Item: Into<String>>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Starts it on the cores `on`, and waits until `is_ready` succeeds.
     pub(crate) fn start(
-        program: Program,
+        self,
         cores: Cores,
         on: &[usize],
         is_ready: impl Fn(SocketAddr) -> Result<()>,
-    ) -> Result<Self> {
-        let Program { name, version, path, arguments, folder, address } = program;
-        let log = File::create(folder.path().join("log"))?;
-        // The kernel ends it with this process, however this one ends.
+    ) -> Result<Process> {
+        let Self { name, version, path, arguments, folder, address } = self;
+        let log_path = folder.path().join("log");
+        let log = File::create(&log_path)?;
+        // The kernel kills it with this process, however this one ends.
         let mut command = Command::new(find_or_install(&["setpriv"], "util-linux")?);
         command
             .args(["--pdeathsig", "KILL"])
@@ -82,50 +92,52 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
-        // A child begins on the cores of the thread that starts it.
+        // A child inherits the cores of the thread that starts it.
         pin(on)?;
         let child = command.spawn();
         pin(&[cores.generator])?;
         let child = child.map_err(context(path.display().to_string()))?;
-        let mut process = Self { name, version, address, child, folder };
-        let ready = patiently(|| match process.child.try_wait()? {
+        let mut process = Process { name, version, address, child, _folder: folder };
+        let ready = retry(|| match process.child.try_wait()? {
             Some(status) => Ok(Err(format!("it ended: {status}"))),
             None => is_ready(address).map(Ok),
         });
-        match ready {
-            Ok(Ok(())) => Ok(process),
-            Ok(Err(error)) => Err(process.failed(&error)),
-            Err(error) => Err(process.failed(&error.to_string())),
-        }
+        let error = match ready {
+            Ok(Ok(())) => return Ok(process),
+            Ok(Err(ended)) => ended,
+            Err(error) => error.to_string(),
+        };
+        let log = fs::read_to_string(log_path).unwrap_or_default();
+        Err(format!("{name} did not start: {error}\n{log}").into())
     }
+}
 
-    fn failed(&self, error: &str) -> Box<dyn std::error::Error> {
-        let log = fs::read_to_string(self.folder().join("log")).unwrap_or_default();
-        format!("{} did not start: {error}\n{log}", self.name).into()
-    }
+/// A running process. Dropping it kills it and removes its folder.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) name: &'static str,
+    pub(crate) version: String,
+    pub(crate) address: SocketAddr,
+    child: Child,
+    _folder: TempDir,
+}
 
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// The processor time of all its threads so far, user and system.
+impl Process {
+    /// Returns the CPU time of all its threads so far, user and system.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
         let clock = clock_getcpuclockid(Pid::from_raw(self.child.id().try_into()?))?;
         Ok(Duration::from(clock.now()?))
     }
 
-    /// Its resident memory in bytes.
+    /// Returns its resident memory in bytes.
     pub(crate) fn memory(&self) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        kib.map(|kib| kib * 1024).ok_or_else(|| "/proc tells no VmRSS".into())
+        Ok(machine::resident_memory(&self.child.id().to_string())?)
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has ended already if this fails.
+        // These fail only if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,48 +1,48 @@
-//! The bytes that are sent, made before anything is measured.
+//! The bytes of the requests, composed before anything is measured.
 
-use super::answer::Protocol;
+use super::responses::Protocol;
 
-/// Codes are used in turn, so that no code's clock is the limit: at 12 bits of sequence one code
-/// has 4096 IDs a millisecond.
+/// Codes take turns so that the clock is no limit: with 12 bits of sequence a code has 4096 IDs a
+/// millisecond.
 const CODES: usize = 64;
 /// For large batches: one of 1000 uses a quarter of a code's millisecond.
 const CODES_FOR_BATCHES: usize = 1024;
 
-/// Requests in the batches in which a connection sends them.
+/// Requests, in the batches in which a connection sends them.
 #[derive(Debug)]
 pub(crate) struct Requests {
     pub(crate) protocol: Protocol,
-    /// How many requests a batch has; the next is sent when all of them are answered.
+    /// The requests of a batch; the next batch follows when all of them have a response.
     pub(crate) depth: usize,
-    /// IDs in an answer.
+    /// The IDs in a response.
     pub(crate) ids: usize,
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Requests {
-    /// `/id`, with so many codes in turn.
+    /// `/id`, with this many codes in turn.
     pub(crate) fn one(depth: usize, codes: usize) -> Self {
         Self::http(depth, 1, codes, |code| format!("/id/{}", code_name(code)))
     }
 
-    /// `/ids` with `n`.
+    /// `/ids` with this `n`.
     pub(crate) fn many(depth: usize, n: usize) -> Self {
         let codes = if n < 1000 { CODES } else { CODES_FOR_BATCHES };
         Self::http(depth, n, codes, |code| format!("/ids/{}?n={n}", code_name(code)))
     }
 
-    /// `/id`, with so many codes that their number is no limit.
+    /// `/id`, with enough codes that the clock is no limit.
     pub(crate) fn id(depth: usize) -> Self {
         Self::one(depth, CODES)
     }
 
-    /// Always the same path, whose answer is as long as one of `ids` IDs.
+    /// Always the same path, whose response is as long as one with this many IDs.
     pub(crate) fn constant(depth: usize, ids: usize, path: &str) -> Self {
         Self::http(depth, ids, 1, |_| path.to_owned())
     }
 
-    /// `INCR` of so many keys as there are codes.
+    /// `INCR` of one key for each code.
     pub(crate) fn increments(depth: usize) -> Self {
         Self::new(Protocol::Redis, depth, 1, CODES, |key| {
             let key = code_name(key);
@@ -63,7 +63,7 @@ impl Requests {
         codes: usize,
         request: impl Fn(usize) -> String,
     ) -> Self {
-        // The codes go on from batch to batch; the last batch ends with the last code.
+        // The turns continue from batch to batch; the last batch ends with the last code.
         let batches = if codes.is_multiple_of(depth) { codes / depth } else { codes };
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for batch in 0..batches {
@@ -75,7 +75,7 @@ impl Requests {
         Self { protocol, depth, ids, bytes, ends }
     }
 
-    /// The batch of this number; they come round again.
+    /// Returns a batch by its number, which wraps around.
     pub(crate) fn batch(&self, number: usize) -> &[u8] {
         let at = number % self.ends.len();
         let from = at.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -83,7 +83,7 @@ impl Requests {
     }
 }
 
-/// A code's name: all have one length.
+/// Returns the name of a code; all have the same length.
 pub(crate) fn code_name(number: usize) -> String {
     format!("code-{number:06}")
 }
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn batches_use_every_code_equally() {
-        for (codes, depth) in [(1, 1), (1, 16), (10, 16), (64, 16), (1000, 16)] {
+        for (codes, depth) in [(1, 1), (1, 16), (10, 16), (64, 16), (100, 16)] {
             let requests = Requests::one(depth, codes);
             let sent: String = (0..requests.ends.len())
                 .map(|batch| str::from_utf8(requests.batch(batch)).expect("text").to_owned())

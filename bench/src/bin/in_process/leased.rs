@@ -1,4 +1,4 @@
-//! Raindrop with a keeper, whose store is in memory: issuing does not ask it.
+//! Raindrop with a keeper. Its store is in memory, since issuing does not use it.
 
 use std::{future::Future, sync::Arc};
 
@@ -19,13 +19,13 @@ fn store() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(Arc::new(SystemClock::default())))
 }
 
-/// Runs on one thread beside those that are measured, for as long as this process lives.
+/// Runs a task, and whatever it spawns for the rest of this process, on one background thread.
 fn in_background<T>(task: impl Future<Output = T>) -> T {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build();
     Box::leak(Box::new(runtime.expect("a runtime"))).block_on(task)
 }
 
-/// An issuer whose lease is kept.
+/// Returns an issuer whose lease is renewed.
 pub(crate) fn issuer(layout: Layout, clock: &Arc<dyn Clock>) -> Issuer {
     in_background(async {
         let settings = KeeperSettings::new(layout, "bench");
@@ -37,7 +37,7 @@ pub(crate) fn issuer(layout: Layout, clock: &Arc<dyn Clock>) -> Issuer {
     })
 }
 
-/// A segment code with the largest block in hand.
+/// Returns a handle of a segment code with the largest block in hand.
 pub(crate) fn segment() -> SegmentHandle {
     in_background(async {
         let step = SegmentSpec::LARGEST;

@@ -10,63 +10,28 @@ use ferroid::{
 };
 use idgenerator::{CoreIdGenerator, IdGeneratorOptions};
 use parking_lot::Mutex;
-use raindrop_bench::{
-    machine::version_of,
-    rounds::{Sample, alone, in_pairs},
-};
 use snowid::{SnowID, SnowIDConfig};
 
-use crate::snowdon_layouts::{Capped, Unthrottled};
+use crate::{
+    contestants::{Contestant, Threads},
+    snowdon_layouts::{TwelveBits, Unlimited},
+};
 
 /// How many IDs snowid reserves at a time.
 const BATCH: usize = 1000;
 
-pub(crate) type Measure = Box<dyn FnMut(u64) -> Sample>;
-
-/// One way to use a generator, on one thread and shared by two: with a layout whose clock never
-/// limits, and with 12 bits of sequence. `None` where it has no such thing.
-#[derive(Default)]
-pub(crate) struct Peer {
-    pub(crate) name: String,
-    /// What it promises to threads that share it.
-    pub(crate) promise: &'static str,
-    /// Whether it may be shared, keeps its promise, and hands out one ID at a time.
-    pub(crate) is_rival: bool,
-    pub(crate) unthrottled: Option<Measure>,
-    pub(crate) unthrottled_paired: Option<Measure>,
-    pub(crate) capped: Option<Measure>,
-    pub(crate) capped_paired: Option<Measure>,
-}
-
-impl Peer {
-    fn new(package: &str, how: &str, promise: &'static str) -> Self {
-        let name = format!("{package} {}, {how}", version_of(package));
-        Self { name, promise, ..Self::default() }
-    }
-
-    /// A thread-safe generator of single IDs.
-    fn shared(package: &str, how: &str, promise: &'static str) -> Self {
-        Self { is_rival: true, ..Self::new(package, how, promise) }
-    }
-
-    fn unthrottled<T: 'static>(
-        mut self,
-        next: impl Fn() -> T + Clone + Send + Sync + 'static,
-    ) -> Self {
-        self.unthrottled = Some(Box::new(alone(next.clone())));
-        self.unthrottled_paired = Some(Box::new(in_pairs(move |_| next.clone())));
-        self
-    }
-
-    fn capped<T: 'static>(mut self, next: impl Fn() -> T + Clone + Send + Sync + 'static) -> Self {
-        self.capped = Some(Box::new(alone(next.clone())));
-        self.capped_paired = Some(Box::new(in_pairs(move |_| next.clone())));
-        self
-    }
-}
-
 fn forever<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
+}
+
+/// Retries until there is an ID.
+fn spin<T, E>(mut next: impl FnMut() -> Result<T, E>) -> T {
+    loop {
+        match next() {
+            Ok(id) => return id,
+            Err(_) => spin_loop(),
+        }
+    }
 }
 
 define_snowflake_id!(
@@ -78,8 +43,8 @@ define_snowflake_id!(
     sequence: 22
 );
 
-/// Every peer, in the order of the report.
-pub(crate) fn all() -> Vec<Peer> {
+/// Returns every peer, in the order of the report.
+pub(crate) fn contestants() -> Vec<Contestant> {
     let mut peers = Vec::from(ferroid());
     peers.extend(snowid());
     peers.extend([snowdon(), snowflaked()]);
@@ -89,36 +54,45 @@ pub(crate) fn all() -> Vec<Peer> {
     peers
 }
 
-fn ferroid() -> [Peer; 3] {
+fn ferroid() -> [Contestant; 3] {
+    type Twelve = SnowflakeTwitterId;
     let clock = MonotonicClock::<1>::with_epoch(TWITTER_EPOCH);
     let atomic = forever(AtomicSnowflakeGenerator::<WideId, _>::new(0, clock.clone()));
-    let atomic_capped =
-        forever(AtomicSnowflakeGenerator::<SnowflakeTwitterId, _>::new(0, clock.clone()));
+    let atomic_twelve = forever(AtomicSnowflakeGenerator::<Twelve, _>::new(0, clock.clone()));
     let lock = forever(LockSnowflakeGenerator::<WideId, _>::new(0, clock.clone()));
-    let lock_capped =
-        forever(LockSnowflakeGenerator::<SnowflakeTwitterId, _>::new(0, clock.clone()));
+    let lock_twelve = forever(LockSnowflakeGenerator::<Twelve, _>::new(0, clock.clone()));
     let basic = BasicSnowflakeGenerator::<WideId, _>::new(0, clock.clone());
-    let basic_capped = BasicSnowflakeGenerator::<SnowflakeTwitterId, _>::new(0, clock);
+    let basic_twelve = BasicSnowflakeGenerator::<Twelve, _>::new(0, clock);
     [
-        Peer::shared("ferroid", "atomic, its own ticker", "unique")
-            .unthrottled(move || atomic.next_id(|_| yield_now()))
-            .capped(move || atomic_capped.next_id(|_| yield_now())),
-        Peer::shared("ferroid", "lock, its own ticker", "unique")
-            .unthrottled(move || lock.next_id(|_| yield_now()))
-            .capped(move || lock_capped.next_id(|_| yield_now())),
-        Peer {
-            unthrottled: Some(Box::new(alone(move || basic.next_id(|_| yield_now())))),
-            capped: Some(Box::new(alone(move || basic_capped.next_id(|_| yield_now())))),
-            ..Peer::new("ferroid", "basic, its own ticker", "one thread")
+        Contestant {
+            unlimited: Threads::shared(move || atomic.next_id(|_| yield_now())),
+            twelve_bits: Threads::shared(move || atomic_twelve.next_id(|_| yield_now())),
+            ..Contestant::rival("ferroid", "atomic, its own ticker", "unique")
+        },
+        Contestant {
+            unlimited: Threads::shared(move || lock.next_id(|_| yield_now())),
+            twelve_bits: Threads::shared(move || lock_twelve.next_id(|_| yield_now())),
+            ..Contestant::rival("ferroid", "lock, its own ticker", "unique")
+        },
+        Contestant {
+            unlimited: Threads::one(move || basic.next_id(|_| yield_now())),
+            twelve_bits: Threads::one(move || basic_twelve.next_id(|_| yield_now())),
+            ..Contestant::peer("ferroid", "basic, its own ticker", "one thread")
         },
     ]
 }
 
-fn snowid() -> [Peer; 2] {
-    let wide = SnowIDConfig::builder().node_bits(6).expect("6 to 16 bits").build();
-    let wide = forever(SnowID::with_config(1, wide).expect("node 1 of 64"));
-    let capped = forever(SnowID::new(1).expect("node 1 of 1024"));
-    let batch = move || {
+/// Returns a snowid generator with 16 bits of sequence.
+pub(crate) fn wide_snowid() -> &'static SnowID {
+    let config = SnowIDConfig::builder().node_bits(6).expect("6 to 16 bits").build();
+    forever(SnowID::with_config(1, config).expect("node 1 of 64"))
+}
+
+fn snowid() -> [Contestant; 2] {
+    const GUARANTEE: &str = "unique; runs ahead of the clock";
+    let wide = wide_snowid();
+    let twelve = forever(SnowID::new(1).expect("node 1 of 1024"));
+    let batch = move |_| {
         let (mut ids, mut next) = ([0; BATCH], BATCH);
         move || {
             if next == BATCH {
@@ -130,62 +104,53 @@ fn snowid() -> [Peer; 2] {
         }
     };
     [
-        Peer::shared("snowid", "`generate`, 16 bits", "unique; runs ahead of the clock")
-            .unthrottled(move || wide.generate())
-            .capped(move || {
-                loop {
-                    match capped.try_generate() {
-                        Ok(id) => return id,
-                        Err(_) => spin_loop(),
-                    }
-                }
-            }),
-        Peer {
-            unthrottled: Some(Box::new(alone(batch()))),
-            unthrottled_paired: Some(Box::new(in_pairs(move |_| batch()))),
-            ..Peer::new("snowid", "batches of 1000, 16 bits", "unique; runs ahead of the clock")
+        Contestant {
+            unlimited: Threads::shared(move || wide.generate()),
+            twelve_bits: Threads::shared(move || spin(|| twelve.try_generate())),
+            ..Contestant::rival("snowid", "`generate`, 16 bits", GUARANTEE)
+        },
+        Contestant {
+            unlimited: Threads::both(batch),
+            ..Contestant::peer("snowid", "batches of 1000, 16 bits", GUARANTEE)
         },
     ]
 }
 
-fn snowdon() -> Peer {
-    let wide = forever(snowdon::Generator::<Unthrottled, Unthrottled>::default());
-    let capped = forever(snowdon::Generator::<Capped, Capped>::default());
-    Peer::shared("snowdon", "lock-free", "unique")
-        .unthrottled(move || wide.generate().expect("an unthrottled layout"))
-        .capped(move || {
-            loop {
-                match capped.generate() {
-                    Ok(id) => return id,
-                    Err(_) => spin_loop(),
-                }
-            }
-        })
+fn snowdon() -> Contestant {
+    let wide = forever(snowdon::Generator::<Unlimited, Unlimited>::default());
+    let twelve = forever(snowdon::Generator::<TwelveBits, TwelveBits>::default());
+    Contestant {
+        unlimited: Threads::shared(move || wide.generate().expect("an unlimited layout")),
+        twelve_bits: Threads::shared(move || spin(|| twelve.generate())),
+        ..Contestant::rival("snowdon", "lock-free", "unique")
+    }
 }
 
-fn snowflaked() -> Peer {
+fn snowflaked() -> Contestant {
     let generator = forever(snowflaked::sync::Generator::new(1));
-    Peer::shared("snowflaked", "sync; 12 bits only", "unique")
-        .capped(move || generator.generate::<u64>())
+    Contestant {
+        twelve_bits: Threads::shared(move || generator.generate::<u64>()),
+        ..Contestant::rival("snowflaked", "sync; 12 bits only", "unique")
+    }
 }
 
-fn rs_snowflake() -> [Peer; 2] {
+fn rs_snowflake() -> [Contestant; 2] {
     let mut generator = snowflake::SnowflakeIdGenerator::new(1, 1);
     let mut bucket = snowflake::SnowflakeIdBucket::new(1, 1);
     [
-        Peer {
-            capped: Some(Box::new(alone(move || generator.real_time_generate()))),
-            ..Peer::new("rs-snowflake", "real time; 12 bits only", "one thread")
+        Contestant {
+            twelve_bits: Threads::one(move || generator.real_time_generate()),
+            ..Contestant::peer("rs-snowflake", "real time; 12 bits only", "one thread")
         },
-        Peer {
-            unthrottled: Some(Box::new(alone(move || bucket.get_id()))),
-            ..Peer::new("rs-snowflake", "bucket; reads no clock", "one thread")
+        Contestant {
+            unlimited: Threads::one(move || bucket.get_id()),
+            ..Contestant::peer("rs-snowflake", "bucket; reads no clock", "one thread")
         },
     ]
 }
 
-/// The algorithm of yitter.
-fn idgenerator() -> Peer {
+/// Yitter's algorithm.
+fn idgenerator() -> Contestant {
     let with = |worker_bits, sequence_bits| {
         let mut generator = CoreIdGenerator::default();
         let options = IdGeneratorOptions::new()
@@ -195,23 +160,32 @@ fn idgenerator() -> Peer {
         generator.init(options).expect("22 bits at most");
         forever(Mutex::new(generator))
     };
-    let (wide, capped) = (with(1, 21), with(10, 12));
-    Peer::shared("idgenerator", "in its lock", "unique; drifts ahead")
-        .unthrottled(move || wide.lock().next_id())
-        .capped(move || capped.lock().next_id())
+    let (wide, twelve) = (with(1, 21), with(10, 12));
+    Contestant {
+        unlimited: Threads::shared(move || wide.lock().next_id()),
+        twelve_bits: Threads::shared(move || twelve.lock().next_id()),
+        ..Contestant::rival("idgenerator", "in its lock", "unique; runs ahead of the clock")
+    }
 }
 
-fn sonyflake() -> Peer {
-    let machine = || Ok(1);
-    let generator = sonyflake::Sonyflake::builder().machine_id(&machine).finalize();
+fn sonyflake() -> Contestant {
+    let generator = sonyflake::Sonyflake::builder().machine_id(&|| Ok(1)).finalize();
     let generator = forever(generator.expect("machine 1"));
-    Peer::shared("sonyflake", "8 bits per 10 ms only", "unique")
-        .capped(move || generator.next_id().expect("before 2188"))
+    Contestant {
+        twelve_bits: Threads::shared(move || generator.next_id().expect("before 2188")),
+        ..Contestant::rival("sonyflake", "8 bits per 10 ms only", "unique")
+    }
 }
 
-fn random() -> [Peer; 2] {
+fn random() -> [Contestant; 2] {
     [
-        Peer::new("uuid", "v7, 128 bits, fast-rng", "random").unthrottled(uuid::Uuid::now_v7),
-        Peer::new("ulid", "128 bits", "random").unthrottled(ulid::Ulid::generate),
+        Contestant {
+            unlimited: Threads::shared(uuid::Uuid::now_v7),
+            ..Contestant::peer("uuid", "v7, 128 bits, fast-rng", "random")
+        },
+        Contestant {
+            unlimited: Threads::shared(ulid::Ulid::generate),
+            ..Contestant::peer("ulid", "128 bits", "random")
+        },
     ]
 }

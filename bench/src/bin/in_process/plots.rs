@@ -1,65 +1,39 @@
-//! What was found, drawn.
+//! The results as plots.
 
 use std::{fs, io, path::Path};
 
-use raindrop_bench::{
-    plot::{Axis, Bar, Line, bars, lines},
-    rounds::Figures,
-};
+use raindrop_bench::plot::{Axis, Bar, bars, lines};
 
-use crate::{
-    Found,
-    growth::{self, BATCH, BATCHES, CODES, HANDLE, NAMED, at},
-    limits, ours,
-};
+use crate::{Found, contestants::Group, machine};
 
 pub(crate) fn draw(folder: &Path, found: &Found) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::write(folder.join("one-id.svg"), one_id(found))?;
-    fs::write(folder.join("batches.svg"), batches(&found.batches))?;
-    fs::write(folder.join("codes.svg"), codes(&found.codes))
+    let drawn = found.codes.lines();
+    let codes =
+        lines("One ID by number of codes", "codes in use", Axis::Linear("ns per ID"), &drawn);
+    fs::write(folder.join("codes.svg"), codes)?;
+    let drawn = found.batches.lines();
+    let y = Axis::Logarithmic("ns per ID");
+    let batches = lines("Claims of several IDs", "IDs per claim", y, &drawn);
+    fs::write(folder.join("batches.svg"), batches)
 }
 
 fn one_id(found: &Found) -> String {
-    const LIMITS: [&str; 6] = [
-        limits::INCREMENT,
-        limits::FETCH_ADD,
-        limits::LOOP,
-        limits::LOOP_CACHED,
-        limits::SYSTEM_CLOCK,
-        limits::LOOP_SYSTEM,
-    ];
-    let figures = &found.alone;
-    let of = |kind, name: &str, label: &str| {
-        let label = label.replace('`', "");
-        figures.find(name).map(|value| Bar { label, value, kind })
-    };
-    let ours = ours::ALONE.iter().filter_map(|name| of(0, name, name));
-    let peers = found.peers.iter().filter_map(|peer| of(1, &peer.name, &peer.name));
-    let limits = LIMITS.iter().filter_map(|name| of(2, name, name));
-    let mut drawn: Vec<_> = ours.chain(peers).chain(limits).collect();
+    let is_drawn =
+        |name| ![machine::COPY, machine::CACHED_CLOCK, machine::COARSE_CLOCK].contains(&name);
+    let contestants = found.contestants.iter().filter(|each| is_drawn(each.name.as_str()));
+    let bar = contestants.filter_map(|each| {
+        let kind = match each.group {
+            Group::Raindrop => 0,
+            Group::Peer => 1,
+            Group::Machine => 2,
+        };
+        let value = found.one_thread.find(&each.name)?;
+        Some(Bar { label: each.name.replace('`', ""), value, kind })
+    });
+    let mut drawn: Vec<_> = bar.collect();
     drawn.sort_by(|one, other| one.value.total_cmp(&other.value));
     let legend = ["Raindrop", "peers", "limits of the machine"];
     bars("One ID on one thread", "ns", &legend, &drawn)
-}
-
-/// A line for each of these over these sizes.
-fn grown(figures: &Figures, names: &[&str], sizes: &[u32]) -> Vec<Line> {
-    let line = |name: &&str| {
-        let points = sizes.iter().map(|size| (f64::from(*size), figures.nanos(&at(name, *size))));
-        Line { name: name.replace('`', ""), points: points.collect() }
-    };
-    names.iter().map(line).collect()
-}
-
-fn batches(figures: &Figures) -> String {
-    let x = Axis { label: "IDs in a claim", logarithmic: true };
-    let y = Axis { label: "ns for each ID", logarithmic: true };
-    lines("Claims of several IDs", x, y, &grown(figures, &[BATCH, &growth::batch_peer()], &BATCHES))
-}
-
-fn codes(figures: &Figures) -> String {
-    let x = Axis { label: "codes in use", logarithmic: true };
-    let y = Axis { label: "ns for one ID", logarithmic: false };
-    lines("One ID by the number of codes", x, y, &grown(figures, &[HANDLE, NAMED], &CODES))
 }

@@ -1,12 +1,12 @@
-//! snowdon takes its layouts as types.
+//! Layouts for snowdon, which takes them as types.
 
 use snowdon::{Epoch, Layout};
 
 /// 4 million IDs a millisecond.
-pub(crate) struct Unthrottled;
+pub(crate) struct Unlimited;
 
-/// Twitter's 12 bits.
-pub(crate) struct Capped;
+/// As Twitter's: 4096 IDs a millisecond.
+pub(crate) struct TwelveBits;
 
 macro_rules! layout {
     ($name:ty, $machine_bits:literal, $sequence_bits:literal) => {
@@ -45,5 +45,5 @@ macro_rules! layout {
     };
 }
 
-layout!(Unthrottled, 0, 22);
-layout!(Capped, 10, 12);
+layout!(Unlimited, 0, 22);
+layout!(TwelveBits, 10, 12);

@@ -1,224 +1,184 @@
-//! What was found, as tables and targets.
+//! The results as tables and targets.
 
-use raindrop_bench::{report::Report, rounds::Figures};
+use raindrop_bench::{
+    machine::mebibytes,
+    number::{grouped, significant},
+    report::{
+        Limit::{AtLeast, AtMost, Below},
+        Report,
+    },
+    rounds::Figures,
+};
 
 use crate::{
-    ALONE, CAPPED, Found, PAIRED, Pace,
-    growth::{self, BATCH, BATCHES, CODES, HANDLE, NAMED, at},
-    limits, ours, writing,
+    Found, TWELVE_BITS,
+    contestants::{Contestant, Group},
+    embedded::{BLOCK, BLOCKS, HANDLE_CACHED, HANDLE_SYSTEM, SEGMENT},
+    json_array,
+    machine::{FETCH_ADD, INCREMENT, LOOP, LOOP_CACHED, LOOP_SYSTEM},
+    scaling::MOST_CODES,
 };
 
 pub(crate) fn write(report: &mut Report, found: &Found) {
-    one_id(report, found);
+    single_ids(report, found);
     peers(report, found);
-    two_threads(report, found);
-    writing(report, &found.writing);
-    growth(report, found);
+    json_arrays(report, &found.json_arrays);
+    scaling(report, found);
     targets(report, found);
 }
 
-fn nanos(nanos: f64) -> String {
-    if nanos < 10.0 { format!("{nanos:.2}") } else { format!("{nanos:.1}") }
+fn figure_or_dash(figure: Option<f64>) -> String {
+    figure.map_or_else(|| "–".to_owned(), significant)
 }
 
-fn found_or_dash(figures: &Figures, name: &str) -> String {
-    figures.find(name).map_or_else(|| "–".to_owned(), nanos)
+/// Returns a row for each contestant that took part: its name, its median, and its ratio to `base`.
+fn rows<'a>(
+    figures: &Figures,
+    names: impl Iterator<Item = &'a str>,
+    base: &str,
+) -> Vec<Vec<String>> {
+    let row = |name: &'a str| {
+        let (nanos, ratio) = (figures.find(name)?, figures.ratio(name, base)?);
+        Some(vec![name.to_owned(), significant(nanos), format!("{}x", significant(ratio))])
+    };
+    names.filter_map(row).collect()
 }
 
-fn ratio(ratio: f64) -> String {
-    format!("{ratio:.2}x")
-}
-
-/// The name, the median and the ratio to another contestant.
-fn compared(figures: &Figures, name: &str, to: &str) -> Vec<String> {
-    vec![name.to_owned(), nanos(figures.nanos(name)), ratio(figures.ratio(name, to))]
-}
-
-fn conditions(what: &str, pace: Pace, figures: &Figures) -> String {
-    format!(
-        "{what} Medians of {} rounds of about {} ms each, in alternating order; ratios are \
-         medians of each round's. {}",
-        pace.rounds,
-        pace.sample.as_millis(),
-        figures.disturbance()
-    )
-}
-
-const COMPARED: &str = "beside the bare loop";
-
-fn one_id(report: &mut Report, found: &Found) {
-    let figures = &found.alone;
-    let row = |name: &&str| compared(figures, name, limits::LOOP);
-    let head = ["one thread", "ns", COMPARED];
-    report.section(
-        "What the machine costs",
-        &conditions(
-            "A compare-and-swap loop with a clock is the least that a generator does.",
-            ALONE,
-            figures,
-        ),
-        &head,
-        &limits::ALONE.iter().map(row).collect::<Vec<_>>(),
-    );
-    report.section(
-        "One ID of Raindrop",
+fn single_ids(report: &mut Report, found: &Found) {
+    let names = |group| {
+        let members = found.contestants.iter().filter(move |each| each.group == group);
+        members.map(|each| each.name.as_str())
+    };
+    let mut section = |title: &str, conditions: &str, rows: &[Vec<String>]| {
+        report.section(title, conditions, &["operation", "ns", "÷ bare loop"], rows);
+    };
+    let figures = &found.one_thread;
+    section(
+        "Limits of the machine, one thread",
         &format!(
-            "In the same rounds; a layout whose clock never limits (30 bits of sequence a \
-             millisecond). The block iterator claims {} at a time; its IDs are up to 10 ms old.",
-            ours::BLOCK
+            "The least that a shared generator does is a compare-and-swap loop with a clock. {}",
+            figures.conditions()
         ),
-        &head,
-        &ours::ALONE.iter().map(row).collect::<Vec<_>>(),
+        &rows(figures, names(Group::Machine), LOOP),
+    );
+    section(
+        "One ID of Raindrop, one thread",
+        &format!(
+            "In the same rounds, with 30 bits of sequence in each millisecond: the clock never \
+             limits. The block iterator claims {BLOCK} IDs at a time, which are up to 10 ms old."
+        ),
+        &rows(figures, names(Group::Raindrop), LOOP),
+    );
+    let figures = &found.two_threads;
+    section(
+        "Two threads",
+        &format!("Each has a core; their IDs count together. {}", figures.conditions()),
+        &rows(figures, names(Group::Machine).chain(names(Group::Raindrop)), LOOP),
     );
 }
 
 fn peers(report: &mut Report, found: &Found) {
-    let cells = |name: &str, promise: &str| {
-        vec![
-            name.to_owned(),
-            promise.to_owned(),
-            found_or_dash(&found.alone, name),
-            found_or_dash(&found.paired, name),
-            found_or_dash(&found.capped, name),
-            found_or_dash(&found.capped_paired, name),
-        ]
+    let ours = found.contestants.iter().filter(|each| each.name == HANDLE_CACHED);
+    let peers = found.contestants.iter().filter(|each| each.group == Group::Peer);
+    let columns =
+        [&found.one_thread, &found.two_threads, &found.one_thread_12, &found.two_threads_12];
+    let row = |each: &Contestant| {
+        let ours = if each.group == Group::Raindrop { "Raindrop, " } else { "" };
+        let mut row = vec![format!("{ours}{}", each.name), each.guarantee.to_owned()];
+        row.extend(columns.map(|figures| figure_or_dash(figures.find(&each.name))));
+        row
     };
-    let mut rows = vec![cells(ours::HANDLE_CACHED, "unique")];
-    rows[0][0] = format!("Raindrop, {}", rows[0][0]);
-    rows.extend(found.peers.iter().map(|peer| cells(&peer.name, peer.promise)));
     report.section(
-        "Peers, ns for each ID",
+        "Peers, ns per ID",
         &format!(
-            "In the same rounds. 'Wide' are layouts whose clock does not limit; at 12 bits of \
-             sequence a millisecond has 4096 IDs, which makes 244 ns for each the least ({} \
-             rounds). Two threads share one generator. A dash: there is no such layout, or it \
-             cannot be shared. What is promised is what the documentation says.",
-            CAPPED.rounds
+            "In the same rounds. Unlimited: a layout whose clock never limits. With 12 bits of \
+             sequence a millisecond has 4096 IDs, so 244 ns per ID is the least ({} rounds). Two \
+             threads share one generator. A dash: the generator has no such layout or cannot be \
+             shared. Guarantees are those of its documentation.",
+            TWELVE_BITS.rounds
         ),
-        &["generator", "promise", "wide", "wide, 2 threads", "12 bits", "12 bits, 2 threads"],
-        &rows,
+        &[
+            "generator",
+            "guarantee",
+            "unlimited",
+            "unlimited, 2 threads",
+            "12 bits",
+            "12 bits, 2 threads",
+        ],
+        &ours.chain(peers).map(row).collect::<Vec<_>>(),
     );
 }
 
-fn two_threads(report: &mut Report, found: &Found) {
-    let figures = &found.paired;
-    let names = limits::PAIRED.iter().chain(&ours::PAIRED);
+fn json_arrays(report: &mut Report, figures: &Figures) {
     report.section(
-        "Two threads",
-        &conditions("Each on a core of its own; their IDs count together.", PAIRED, figures),
-        &["two threads", "ns", COMPARED],
-        &names.map(|name| compared(figures, name, limits::LOOP)).collect::<Vec<_>>(),
+        "1000 consecutive IDs as a JSON array of strings, ns per ID",
+        &format!("IDs of 18 digits, written into a reused buffer. {}", figures.conditions()),
+        &["writer", "ns", "÷ Raindrop's range"],
+        &rows(figures, figures.names(), json_array::RANGE),
     );
 }
 
-fn writing(report: &mut Report, figures: &Figures) {
+fn scaling(report: &mut Report, found: &Found) {
+    let [one, other] = &found.codes.names;
     report.section(
-        "1000 consecutive IDs as a JSON array of strings, ns for each ID",
-        &conditions(
-            "Of the default layout, 18 digits; written into one buffer that is used again.",
-            ALONE,
-            figures,
+        "One ID by number of codes, ns",
+        &format!(
+            "The codes take turns in an order without a pattern; cached clock. {}",
+            found.codes.conditions()
         ),
-        &["writer", "ns", "beside Raindrop's range"],
-        &writing::names().map(|name| compared(figures, &name, writing::OURS)),
+        &["codes", one, other],
+        &found.codes.rows(),
     );
-}
-
-fn growth(report: &mut Report, found: &Found) {
-    let rows = CODES.map(|count| {
-        let cost = |name| nanos(found.codes.nanos(&at(name, count)));
-        vec![count.to_string(), cost(HANDLE), cost(NAMED)]
-    });
+    let [one, other] = &found.batches.names;
     report.section(
-        "One ID by the number of codes in use, ns",
-        &conditions(
-            "Codes take turns in an order without a pattern; cached clock.",
-            ALONE,
-            &found.codes,
+        "Claims of several IDs, ns per ID",
+        &format!(
+            "Composed and written into an array of numbers; cached clock. {}",
+            found.batches.conditions()
         ),
-        &["codes", HANDLE, NAMED],
-        &rows,
+        &["IDs per claim", one, other],
+        &found.batches.rows(),
     );
-    let peer = growth::batch_peer();
-    let rows = BATCHES.map(|count| {
-        let cost = |name| nanos(found.batches.nanos(&at(name, count)));
-        vec![count.to_string(), cost(BATCH), cost(&peer)]
-    });
-    report.section(
-        "Claims of several IDs, ns for each ID",
-        &conditions(
-            "Composed and written into an array of numbers; cached clock.",
-            ALONE,
-            &found.batches,
-        ),
-        &["IDs in a claim", BATCH, &peer],
-        &rows,
-    );
-    let codes = CODES[CODES.len() - 1];
     report.section(
         "Memory of codes",
-        "What this process has more of resident after one ID for each code.",
-        &["codes", "MiB", "bytes for each"],
+        "How much the resident memory of this process grows by issuing one ID of each code.",
+        &["codes", "MiB", "bytes per code"],
         &[vec![
-            codes.to_string(),
-            format!("{:.1}", mebibytes(found.memory)),
-            (found.memory / u64::from(codes)).to_string(),
+            grouped(MOST_CODES.into()),
+            significant(mebibytes(found.memory)),
+            (found.memory / u64::from(MOST_CODES)).to_string(),
         ]],
     );
 }
 
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
-}
-
 fn targets(report: &mut Report, found: &Found) {
-    let Found { alone, paired, .. } = found;
-    for (ours, limit) in
-        [(ours::HANDLE_SYSTEM, limits::LOOP_SYSTEM), (ours::HANDLE_CACHED, limits::LOOP_CACHED)]
-    {
-        let ratio = alone.ratio(ours, limit);
-        report.target_at_most(&format!("one ID, {ours}, beside a {limit}"), ratio, 1.15);
+    let Found { one_thread: one, two_threads: two, json_arrays: json, .. } = found;
+    let rivals = found.contestants.iter().filter(|each| each.is_rival);
+    let (rival, _) = rivals
+        .filter_map(|each| Some((each.name.as_str(), one.find(&each.name)?)))
+        .min_by(|(_, one), (_, other)| one.total_cmp(other))
+        .expect("a rival took part");
+    let (itoa, serde_json) = (&*json_array::itoa(), &*json_array::serde_json());
+    for (what, figures, dividend, divisor, limit) in [
+        ("one ID", one, HANDLE_SYSTEM, LOOP_SYSTEM, AtMost(1.15)),
+        ("one ID", one, HANDLE_CACHED, LOOP_CACHED, AtMost(1.15)),
+        ("one ID, against the best thread-safe peer", one, HANDLE_CACHED, rival, Below(1.0)),
+        ("two threads on one code", two, HANDLE_SYSTEM, LOOP_SYSTEM, AtMost(1.2)),
+        ("two threads on one code", two, HANDLE_CACHED, LOOP_CACHED, AtMost(1.2)),
+        ("one ID of a block", one, BLOCKS, INCREMENT, AtMost(2.0)),
+        ("one ID of a block, against the best thread-safe peer", one, rival, BLOCKS, AtLeast(8.0)),
+        ("1000 IDs as JSON", json, itoa, json_array::RANGE, AtLeast(8.0)),
+        ("1000 IDs as JSON", json, serde_json, json_array::RANGE, AtLeast(30.0)),
+        ("one segment number", one, SEGMENT, FETCH_ADD, AtMost(1.3)),
+    ] {
+        let what = format!("{what}: {dividend} ÷ {divisor}");
+        report.target(&what, figures.ratio(dividend, divisor), limit, "x");
     }
-    let rivals = found.peers.iter().filter(|peer| peer.is_rival);
-    let rivals = rivals.filter(|peer| alone.find(&peer.name).is_some());
-    let best = rivals
-        .min_by(|one, other| alone.nanos(&one.name).total_cmp(&alone.nanos(&other.name)))
-        .expect("there are rivals");
-    let cheaper = alone.ratio(ours::HANDLE_CACHED, &best.name);
+    let memory = Some(mebibytes(found.memory));
     report.target(
-        &format!(
-            "one ID, {}, beside the best thread-safe peer ({}): below 1x",
-            ours::HANDLE_CACHED,
-            best.name
-        ),
-        &format!("{cheaper:.2}x"),
-        cheaper < 1.0,
-    );
-    for (ours, limit) in
-        [(ours::HANDLE_SYSTEM, limits::LOOP_SYSTEM), (ours::HANDLE_CACHED, limits::LOOP_CACHED)]
-    {
-        let ratio = paired.ratio(ours, limit);
-        let what = format!("two threads on one code, {ours}, beside two on one {limit}");
-        report.target_at_most(&what, ratio, 1.2);
-    }
-    let ratio = alone.ratio(ours::BLOCKS, limits::INCREMENT);
-    report.target_at_most("block iterator beside a plain `u64 += 1` in memory", ratio, 2.0);
-    let ratio = alone.ratio(&best.name, ours::BLOCKS);
-    report.target_at_least(
-        &format!("block iterator cheaper than the best thread-safe peer ({})", best.name),
-        ratio,
-        8.0,
-    );
-    let [itoa, serde_json] = writing::others();
-    for (name, least) in [(itoa, 8.0), (serde_json, 30.0)] {
-        let ratio = found.writing.ratio(&name, writing::OURS);
-        report.target_at_least(&format!("writing cheaper than {name}"), ratio, least);
-    }
-    let ratio = alone.ratio(ours::SEGMENT, limits::FETCH_ADD);
-    report.target_at_most("a segment's number through its handle beside `fetch_add`", ratio, 1.3);
-    report.target(
-        "resident memory of 100000 codes: below 30 MiB",
-        &format!("{:.1} MiB", mebibytes(found.memory)),
-        mebibytes(found.memory) < 30.0,
+        &format!("memory of {} codes", grouped(MOST_CODES.into())),
+        memory,
+        Below(30.0),
+        " MiB",
     );
 }

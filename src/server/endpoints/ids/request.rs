@@ -126,13 +126,14 @@ impl PastInstant {
     ) -> Result<Self, Problem> {
         // Each response costs a durable write of the store, and its IDs are gone for good.
         if method != Method::POST {
-            return Err(invalid(format!("at = {at:?}: must be asked for with POST, not {method}")));
+            return Err(invalid(format!("at = {at:?}: requires POST, not {method}")));
         }
         let at_ms = read_instant("at", at)?;
         let namespace = issuer.namespace();
         let backfill = state.backfill(namespace).ok_or_else(|| {
             let detail = format!(
-                "namespace {namespace:?} has no IDs for a past time: it counts, or its store is memory:"
+                "namespace {namespace:?} does not support backfill: it is in segment mode, or its store \
+                 is memory:"
             );
             Problem::new(ProblemCode::OutOfRange, detail)
         })?;
@@ -166,7 +167,7 @@ fn read_format(
 ) -> Result<BodyFormat, Problem> {
     match format {
         Some("range") if is_batch && prefers_text => {
-            Err(invalid("format = \"range\": must be left out with Accept: text/plain"))
+            Err(invalid("format = \"range\": not possible with Accept: text/plain"))
         }
         Some("range") if is_batch => Ok(BodyFormat::Ranges),
         None | Some("string" | "number") if prefers_text => Ok(BodyFormat::Lines),

@@ -1,4 +1,4 @@
-//! What every part uses: errors in words, programs, free ports.
+//! Errors, programs and addresses.
 
 use std::{
     env,
@@ -15,15 +15,15 @@ use std::{
 pub(crate) type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// How long a server may take to start.
-const STARTING: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[expect(clippy::print_stderr, reason = "for the person who runs the benchmark")]
 pub(crate) fn warn(text: &str) {
     eprintln!("{text}");
 }
 
-/// The first of these programs on the path or in the usual folders.
-pub(crate) fn find(names: &[&str]) -> Option<PathBuf> {
+/// Finds the first of these programs on the path or in the usual folders.
+fn find(names: &[&str]) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
     env::split_paths(&path)
@@ -32,12 +32,12 @@ pub(crate) fn find(names: &[&str]) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// A program, installed where that is possible: as root, on Debian or Ubuntu.
+/// Finds a program, or installs its package, which takes root on Debian or Ubuntu.
 pub(crate) fn find_or_install(names: &[&str], package: &str) -> Result<PathBuf> {
     if let Some(program) = find(names) {
         return Ok(program);
     }
-    warn(&format!("{package} is being installed"));
+    warn(&format!("installing {package}"));
     let apt_get = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         command.args(["-o", "DPkg::Lock::Timeout=300"]).args(arguments);
@@ -46,29 +46,29 @@ pub(crate) fn find_or_install(names: &[&str], package: &str) -> Result<PathBuf> 
     };
     let install = ["install", "-y", "--no-install-recommends", package];
     let installed = apt_get(&["update"]) && apt_get(&install);
-    find(names).filter(|_| installed).ok_or_else(|| {
-        format!("{} was not found, and {package} could not be installed", names[0]).into()
-    })
+    find(names)
+        .filter(|_| installed)
+        .ok_or_else(|| format!("{} not found, and {package} not installed", names[0]).into())
 }
 
-/// What a program tells of its version: the first number with dots.
-pub(crate) fn version_told(program: &Path, argument: &str) -> Result<String> {
+/// Returns the version that a program prints: the first number with dots.
+pub(crate) fn printed_version(program: &Path, argument: &str) -> Result<String> {
     let output = Command::new(program).arg(argument).output()?;
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
     let is_part = |character: char| character.is_ascii_digit() || character == '.';
-    let version = said.split(|character| !is_part(character)).find(|word| word.contains('.'));
+    let version = text.split(|character| !is_part(character)).find(|word| word.contains('.'));
     Ok(version.unwrap_or("unknown").to_owned())
 }
 
-/// An address on this machine that nobody listens at.
+/// Returns a local address on which nobody listens.
 pub(crate) fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-/// Tries until it succeeds; the last error when it does not.
-pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-    let end = Instant::now() + STARTING;
+/// Retries until it succeeds, or returns the last error after [`START_TIMEOUT`].
+pub(crate) fn retry<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let end = Instant::now() + START_TIMEOUT;
     loop {
         match attempt() {
             Err(_) if Instant::now() < end => thread::sleep(Duration::from_millis(20)),
@@ -77,7 +77,7 @@ pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> 
     }
 }
 
-/// Says what failed.
+/// Prefixes an error with what failed.
 pub(crate) fn context<E: Error>(what: impl Into<String>) -> impl FnOnce(E) -> io::Error {
     let what = what.into();
     move |error| io::Error::other(format!("{what}: {error}"))

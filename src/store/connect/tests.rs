@@ -1,0 +1,125 @@
+//! Addresses and settings that are accepted, refused and shown.
+
+use super::*;
+
+async fn refusal(url: &str) -> String {
+    let clock = Arc::new(ManualClock::new(0));
+    let error = connect(&StoreSettings::new(url), clock).await.expect_err("unusable");
+    assert!(error.is_permanent());
+    error.to_string()
+}
+
+#[test]
+fn table_names_are_plain() {
+    for name in ["soc_raindrop_worker", "_", "T1", &"a".repeat(48)] {
+        assert!(is_valid_table_name(name), "{name:?}");
+    }
+    for name in ["", "1a", "a b", "a.b", "a`b", "a\"b", "a-b", "\u{e9}", &"a".repeat(49)] {
+        assert!(!is_valid_table_name(name), "{name:?}");
+    }
+}
+
+#[test]
+fn described_addresses_show_no_passwords() {
+    let cases = [
+        ("mysql://u:secret@host:1/db?ssl-mode=REQUIRED", "mysql://u@host:1/db?ssl-mode=REQUIRED"),
+        ("mysql://u:sec@ret/?@host/db", "mysql://u@host/db"),
+        ("mysql://u@host/db", "mysql://u@host/db"),
+        ("mysql://host/db", "mysql://host/db"),
+        ("redis://:secret@host", "redis://@host"),
+        ("rediss://u:secret@host:1/2", "rediss://u@host:1/2"),
+        ("postgres://u:secret@host:1/db", "postgres://u@host:1/db"),
+        ("postgresql://host/db?user=u&password=secret", "postgresql://host/db?user=u"),
+        ("postgres://u@host/db?Password=secret", "postgres://u@host/db"),
+        ("sqlite:///data/a:b@c.db", "sqlite:///data/a:b@c.db"),
+        ("memory:", "memory:"),
+    ];
+    for (url, expected) in cases {
+        assert_eq!(describe(url), expected);
+        assert!(!format!("{:?}", StoreSettings::new(url)).contains("sec"), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn memory_is_a_store_with_the_clock_that_it_is_given() {
+    let clock = Arc::new(ManualClock::new(7));
+    let store = connect(&StoreSettings::new("memory:"), clock).await.expect("a store");
+    assert!(store.clock_is_local());
+}
+
+#[tokio::test]
+async fn unusable_settings_are_refused() {
+    for url in ["", "host/db", "oracle://u:secret@host/db", "memory:x", "mysql:"] {
+        let said = refusal(url).await;
+        assert!(said.contains("cannot be used"), "{url}: {said}");
+        assert!(!said.contains("secret"), "{said}");
+    }
+    assert!(refusal("oracle://host/db").await.contains("it must begin with memory:"));
+    let clock = Arc::new(ManualClock::new(0));
+    for (worker_table, max_connections) in [("a b", 2), ("a", 0)] {
+        let worker_table = worker_table.to_owned();
+        let settings =
+            StoreSettings { worker_table, max_connections, ..StoreSettings::new("memory:") };
+        connect(&settings, clock.clone()).await.expect_err("unusable");
+    }
+}
+
+#[cfg(feature = "mysql")]
+#[tokio::test]
+async fn mysql_address_without_a_database_is_refused() {
+    assert!(refusal("mysql://u:secret@host").await.contains("it names no database"));
+    assert!(refusal("mysql://u:secret@host:port/db").await.contains("invalid port"));
+    for url in ["mysql://u:p@host/db?ssl-mode=VERIFY_CA", "mariadb://host/db"] {
+        let clock = Arc::new(ManualClock::new(0));
+        let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+        assert!(!store.clock_is_local());
+    }
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn postgres_address_without_a_database_is_refused() {
+    assert!(refusal("postgres://u:secret@host").await.contains("it names no database"));
+    let said = refusal("postgres://u:secret@host:port/db").await;
+    assert!(said.contains("invalid port") && !said.contains("secret"), "{said}");
+    for url in ["postgres://u:secret@host/db?sslmode=verify-full", "postgresql://host/db"] {
+        let clock = Arc::new(ManualClock::new(0));
+        let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+        assert!(!store.clock_is_local());
+        assert!(!format!("{store:?}").contains("secret"), "{store:?}");
+    }
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn redis_address_without_a_host_is_refused() {
+    for url in ["redis://", "redis://u:secret@host:port", "redis://u:secret@host/words"] {
+        let said = refusal(url).await;
+        assert!(said.contains("cannot be used") && !said.contains("secret"), "{said}");
+    }
+    for url in ["redis://host", "rediss://u:secret@host:1/2", "redis://:secret@host/0"] {
+        let clock = Arc::new(ManualClock::new(0));
+        let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+        assert!(!store.clock_is_local());
+        assert!(!format!("{store:?}").contains("secret"), "{store:?}");
+    }
+}
+
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn sqlite_address_must_name_a_writable_file() {
+    for url in ["sqlite::memory:", "sqlite://:memory:", "sqlite://a.db?mode=memory"] {
+        assert!(refusal(url).await.contains("use memory: instead"), "{url}");
+    }
+    for url in ["sqlite://", "sqlite:", "sqlite:///", "sqlite://?cache=shared"] {
+        assert!(refusal(url).await.contains("it names no file"), "{url}");
+    }
+    for url in ["sqlite://a.db?mode=ro", "sqlite://a.db?cache=shared&immutable=1"] {
+        assert!(refusal(url).await.contains("must be writable"), "{url}");
+    }
+    for url in ["sqlite://raindrop.db", "sqlite:raindrop.db", "sqlite:///data/a.db?mode=rwc"] {
+        let clock = Arc::new(ManualClock::new(0));
+        let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+        assert!(store.clock_is_local());
+    }
+}
