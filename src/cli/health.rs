@@ -1,6 +1,7 @@
 //! `raindrop health`: a probe for images that have no other program.
 
 use std::{
+    error::Error,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
@@ -11,47 +12,41 @@ use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::{Failure, output};
-use crate::{
-    config::{Config, ConfigError},
-    store::with_sources,
-};
+use super::{failure::Failure, load::Overrides, output, store::block_on};
+use crate::store::with_sources;
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct HealthArguments {
-    /// Ask whether it is ready, not only alive.
+    /// Ask whether the service is ready, not only alive.
     #[arg(long)]
     ready: bool,
-    /// Where it is, such as http://127.0.0.1:8080; the configured http.admin_listen or else http.listen
-    /// by default.
+    /// The service's address, such as http://127.0.0.1:8080; by default the configured
+    /// http.admin_listen, or else http.listen.
     #[arg(long)]
     url: Option<Uri>,
 }
 
-pub(super) fn run(
-    load: impl FnOnce() -> Result<Config, ConfigError>,
-    arguments: HealthArguments,
-) -> Result<(), Failure> {
-    let authority = match arguments.url {
-        Some(url) => authority_of(&url)?,
+pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(), Failure> {
+    let authority = match &arguments.url {
+        Some(url) => authority_of(url)?,
         None => {
-            let http = load()?.http;
+            let http = overrides.load()?.http;
             reachable(http.admin_listen.unwrap_or(http.listen)).to_string()
         }
     };
     let path = if arguments.ready { "/readyz" } else { "/livez" };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let probe = async { tokio::time::timeout(ANSWER_WITHIN, probe(&authority, path)).await };
-    let (status, body) = runtime
-        .block_on(probe)
-        .unwrap_or_else(|_| Err(format!("no answer within {ANSWER_WITHIN:?}")))
-        .map_err(|reason| Failure::Failed(format!("http://{authority}{path}: {reason}")))?;
-    if status == StatusCode::OK {
-        return Ok(output::print(&format!("{body}\n"))?);
-    }
-    Err(Failure::Failed(format!("http://{authority}{path}: {status}: {body}")))
+    let failed = |reason: String| Failure::Failed(format!("http://{authority}{path}: {reason}"));
+    block_on(async {
+        let answer = tokio::time::timeout(TIMEOUT, probe(&authority, path)).await;
+        let answer = answer.map_err(|_| failed(format!("no answer within {TIMEOUT:?}")))?;
+        let (status, body) = answer.map_err(|error| failed(with_sources(&*error)))?;
+        match status {
+            StatusCode::OK => Ok(output::print(&format!("{body}\n"))?),
+            status => Err(failed(format!("{status}: {body}"))),
+        }
+    })
 }
 
 fn authority_of(url: &Uri) -> Result<String, Failure> {
@@ -62,7 +57,7 @@ fn authority_of(url: &Uri) -> Result<String, Failure> {
     Ok(if url.port().is_some() { authority } else { format!("{authority}:80") })
 }
 
-/// An address that listens everywhere is asked on the loopback.
+/// Returns the loopback address for a service that listens everywhere.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -72,19 +67,14 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-async fn probe(authority: &str, path: &str) -> Result<(StatusCode, String), String> {
-    let text = |error: &dyn std::error::Error| with_sources(error);
-    let stream = TcpStream::connect(authority).await.map_err(|error| text(&error))?;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| text(&error))?;
+async fn probe(authority: &str, path: &str) -> Result<(StatusCode, String), Box<dyn Error>> {
+    let stream = TcpStream::connect(authority).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let request = Request::get(path)
-        .header(header::HOST, authority)
-        .body(Empty::<Bytes>::new())
-        .map_err(|error| text(&error))?;
-    let response = sender.send_request(request).await.map_err(|error| text(&error))?;
+    let request = Request::get(path).header(header::HOST, authority).body(Empty::<Bytes>::new())?;
+    let response = sender.send_request(request).await?;
     let status = response.status();
-    let body = response.into_body().collect().await.map_err(|error| text(&error))?.to_bytes();
+    let body = response.into_body().collect().await?.to_bytes();
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
@@ -93,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wildcard_addresses_are_asked_on_the_loopback() {
+    fn wildcard_addresses_are_reached_on_the_loopback() {
         for (listen, asked) in [
             ("0.0.0.0:8080", "127.0.0.1:8080"),
             ("[::]:8080", "[::1]:8080"),

@@ -2,28 +2,27 @@
 //!
 //! Exit codes: 0 fine, 1 failed, 2 usage or configuration.
 
+mod arguments;
 mod codes;
 mod config;
+mod failure;
 mod health;
 mod id;
+mod load;
 mod output;
 mod parse;
 mod plan;
 mod serve;
+mod store;
 mod table;
 mod token;
 mod workers;
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use crate::{
-    config::{Config, ConfigError, FlagValue, Inputs, Mode, NamespaceConfig},
-    keeper::{KeeperError, KeeperSettings},
-    server::{NoFields, unknown_namespace},
-    store::{StoreError, with_sources},
-};
+use self::{failure::Failure, load::Overrides};
 
 /// Unique, time-ordered 64-bit IDs over HTTP/JSON.
 #[derive(Debug, Parser)]
@@ -35,87 +34,29 @@ struct Cli {
     command: Option<Command>,
 }
 
-/// Apart from a command's own options in its help.
-const GLOBAL: &str = "Global options";
-
-/// Flags that every command knows, since each reads the configuration.
-#[derive(Debug, clap::Args)]
-struct Overrides {
-    /// The configuration file (TOML).
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Address and port of the service.
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "ADDRESS:PORT")]
-    listen: Option<String>,
-    /// Where worker ids are leased and numbers reserved.
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
-    store_url: Option<String>,
-}
-
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve IDs over HTTP; the default command.
     Serve,
-    /// Print IDs, one per line, issued with a lease or a block of this command's own.
+    /// Print IDs, issued with a lease or a block of the command's own.
     Id(id::IdArguments),
     /// Print the fields of an ID.
     Parse(parse::ParseArguments),
-    /// Draw the bits of a layout, and tell when each field is used up.
+    /// Draw the bits of a layout, and show when each field is used up.
     Plan(plan::PlanArguments),
-    /// Check the configuration and print every value with its source.
+    /// Check the configuration, and print every value with its source.
     Config(config::ConfigArguments),
-    /// Ask a running service whether it is alive, or ready.
+    /// Ask a running service whether it is alive or ready.
     Health(health::HealthArguments),
-    /// Make a token for requests, and its entry for auth.tokens_file.
+    /// Create a token for requests, and its entry for auth.tokens_file.
     ///
-    /// The entry, which has only the token's hash, goes to standard output, and the token itself,
-    /// which is shown this once, to standard error: raindrop token shop >> tokens.toml
+    /// Prints the entry, which has only the token's hash, to standard output, and the token itself
+    /// to standard error. The token is shown this once: raindrop token shop >> tokens.toml
     Token(token::TokenArguments),
-    /// List worker ids: who holds what, and until when; or change what the store says of them.
+    /// List worker ids with their holders and leases, or change what the store records of them.
     Workers(workers::WorkersArguments),
-    /// List the codes of segment mode: their next numbers, steps and what is left; or raise them.
+    /// List the codes of segment mode with their next numbers and steps, or raise them.
     Codes(codes::CodesArguments),
-}
-
-/// Why a command failed.
-#[derive(Debug)]
-enum Failure {
-    /// Exit code 1.
-    Failed(String),
-    /// Exit code 2: the usage, configuration or tables must change first.
-    Usage(String),
-}
-
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
-        Self::Usage(format!("the configuration cannot be used:\n{error}"))
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        let is_permanent = error.is_permanent();
-        let text = with_sources(&error);
-        if is_permanent { Self::Usage(text) } else { Self::Failed(text) }
-    }
-}
-
-impl From<KeeperError> for Failure {
-    fn from(error: KeeperError) -> Self {
-        match error {
-            KeeperError::Store(error) => error.into(),
-            error @ KeeperError::TaskFailed { .. } => Self::Failed(error.to_string()),
-            error @ (KeeperError::Layout(_) | KeeperError::Settings(_)) => {
-                Self::Usage(error.to_string())
-            }
-        }
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::Failed(error.to_string())
-    }
 }
 
 /// Runs the command that these arguments name, the program's name first.
@@ -128,67 +69,26 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    match dispatch(cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Failed(text)) => fail(1, &text),
-        Err(Failure::Usage(text)) => fail(2, &text),
-    }
-}
-
-fn fail(code: u8, text: &str) -> ExitCode {
-    output::error(text);
+    let (code, text) = match dispatch(cli) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Failed(text)) => (1, text),
+        Err(Failure::Usage(text)) => (2, text),
+    };
+    output::error(&text);
     ExitCode::from(code)
 }
 
-fn dispatch(cli: Cli) -> Result<(), Failure> {
-    let load = || Config::load(&inputs(cli.overrides));
-    match cli.command.unwrap_or(Command::Serve) {
-        Command::Serve => serve::run(load()?),
-        Command::Id(arguments) => id::run(&load()?, &arguments),
-        Command::Parse(arguments) => parse::run(load, &arguments),
-        Command::Plan(arguments) => plan::run(load, arguments),
-        Command::Config(arguments) => config::run(load, arguments),
-        Command::Health(arguments) => health::run(load, arguments),
+fn dispatch(Cli { overrides, command }: Cli) -> Result<(), Failure> {
+    match command.unwrap_or(Command::Serve) {
+        Command::Serve => serve::run(overrides.load()?),
+        Command::Id(arguments) => id::run(&overrides.load()?, &arguments),
+        Command::Parse(arguments) => parse::run(overrides, &arguments),
+        Command::Plan(arguments) => plan::run(overrides, arguments),
+        Command::Config(arguments) => config::run(overrides, &arguments),
+        Command::Health(arguments) => health::run(overrides, &arguments),
         Command::Token(arguments) => token::run(&arguments),
-        Command::Workers(arguments) => workers::run(load()?, arguments),
-        Command::Codes(arguments) => codes::run(&load()?, &arguments),
-    }
-}
-
-fn inputs(overrides: Overrides) -> Inputs {
-    let flag = |flag, key, value: Option<String>| value.map(|value| FlagValue { flag, key, value });
-    let flags = [
-        flag("--listen", "http.listen", overrides.listen),
-        flag("--store-url", "store.url", overrides.store_url),
-    ];
-    Inputs {
-        file: overrides.config,
-        flags: flags.into_iter().flatten().collect(),
-        ..Inputs::of_process()
-    }
-}
-
-fn namespace_of<'a>(config: &'a Config, name: &str) -> Result<&'a NamespaceConfig, Failure> {
-    config.namespace(name).ok_or_else(|| {
-        let known = config.namespaces.iter().map(|namespace| &namespace.name);
-        Failure::Usage(unknown_namespace(name, known))
-    })
-}
-
-/// What a namespace leases.
-/// Runs a command's work to its end, and nothing beyond: a frozen store must not hold up the end
-/// of the process.
-fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(work);
-    runtime.shutdown_background();
-    result
-}
-
-fn keeper_of<'a>(config: &'a Config, namespace: &str) -> Result<&'a KeeperSettings, Failure> {
-    match &namespace_of(config, namespace)?.mode {
-        Mode::Snowflake { keeper, .. } => Ok(keeper),
-        Mode::Segment { .. } => Err(Failure::Usage(NoFields(namespace).to_string())),
+        Command::Workers(arguments) => workers::run(&overrides.load()?, &arguments),
+        Command::Codes(arguments) => codes::run(&overrides.load()?, &arguments),
     }
 }
 
@@ -204,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commands_help_has_its_own_options_apart_from_the_global_ones() {
+    fn help_lists_a_commands_own_options_apart_from_the_global_ones() {
         let mut cli = Cli::command();
         cli.build();
         let command = cli.find_subcommand_mut("id").expect("a command");
@@ -217,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_the_service_is_meant() {
+    fn serve_is_the_default_command() {
         let cli = Cli::try_parse_from(["raindrop", "--listen", "[::]:80"]).expect("valid");
         assert!(cli.command.is_none() && cli.overrides.listen.as_deref() == Some("[::]:80"));
         let cli = Cli::try_parse_from(["raindrop", "serve", "--store-url", "memory:"]);

@@ -1,10 +1,10 @@
-//! `raindrop serve`.
+//! `raindrop serve`: runs the service.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use tokio::net::TcpListener;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::{
     config::Config,
     core::clock::SystemClock,
@@ -13,12 +13,12 @@ use crate::{
     store::with_sources,
 };
 
-/// Open files beside clients' connections: the store's, the listeners, the runtime's.
+/// Open files that are not client connections: the store's, the listeners', the runtime's.
 #[cfg(unix)]
 const OTHER_FILES: u64 = 128;
 
 pub(super) fn run(config: Config) -> Result<(), Failure> {
-    // Dropped last, when every line of the end is queued.
+    // Dropped last, when the last lines are queued.
     let _logging = telemetry::start(&config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(serve(config));
@@ -39,7 +39,7 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
     let store = store::connect(&config.store, clock.clone()).await?;
     let service = Service { config, listener, admin_listener, store, clock };
     service.run(shutdown).await.map_err(|error| match error {
-        error @ ServeError::Keepers(_) => Failure::Usage(error.to_string()),
+        error @ ServeError::Keepers(_) => Failure::usage(error),
         ServeError::Tokens(error) => error.into(),
         error => Failure::Failed(with_sources(&error)),
     })
@@ -50,9 +50,8 @@ async fn bind(key: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
     bound.map_err(|error| Failure::Failed(format!("{key} = {address}: {error}")))
 }
 
-/// Every connection is an open file, and many systems allow 1024 unless a process asks for more.
-/// How many connections there may be: fewer than asked for where files for the store, which the
-/// lease depends on, and for operators would be missing.
+/// Raises the limit of open files, which is 1024 on many systems, and returns how many connections
+/// fit: fewer than configured where no files would be left for the store and for operators.
 #[cfg(unix)]
 fn raise_open_files(max_connections: usize) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -69,8 +68,8 @@ fn raise_open_files(max_connections: usize) -> usize {
         allowed,
         needed,
         connections,
-        "fewer open files are allowed (ulimit -n) than http.max_connections needs: only so many \
-         connections are taken"
+        "the limit of open files (ulimit -n) is below what http.max_connections needs: accepting \
+         fewer connections"
     );
     usize::try_from(connections).unwrap_or(max_connections)
 }

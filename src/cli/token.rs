@@ -1,8 +1,8 @@
-//! `raindrop token`: makes a token.
+//! `raindrop token`: creates a token.
 
 use rand::{TryRng, rngs::SysRng};
 
-use super::{Failure, output};
+use super::{failure::Failure, output};
 use crate::{
     core::{
         code::{CODE_PATTERN, is_valid_code},
@@ -11,12 +11,12 @@ use crate::{
     server::{TokenHash, is_code_or_beginning},
 };
 
-/// What every token begins with, so that it is known for one where it should not be.
-const BEGINNING: &str = "raindrop_";
+/// What every token begins with, so that secret scanners find leaked ones.
+const PREFIX: &str = "raindrop_";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct TokenArguments {
-    /// Whose token it is, for people and logs.
+    /// The token's name, for people and logs.
     #[arg(value_parser = name)]
     name: String,
     /// The namespaces that it may use, comma-separated; all by default, none when empty.
@@ -38,7 +38,11 @@ fn namespace(text: &str) -> Result<String, String> {
 
 fn codes(text: &str) -> Result<String, String> {
     let is_valid = text.is_empty() || is_code_or_beginning(text);
-    checked(text, is_valid, &format!("{CODE_PATTERN}, with a * behind for all that begin so"))
+    checked(
+        text,
+        is_valid,
+        &format!("{CODE_PATTERN}, with a * at the end for all codes that begin so"),
+    )
 }
 
 fn checked(text: &str, is_valid: bool, allowed: &str) -> Result<String, String> {
@@ -51,9 +55,9 @@ pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
         .try_fill_bytes(&mut random)
         .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
     let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let token = format!("{BEGINNING}{digits}");
+    let token = format!("{PREFIX}{digits}");
     output::print(&entry(arguments, TokenHash::of(token.as_bytes())))?;
-    Ok(output::tell(&format!("{token}\n"))?)
+    Ok(output::eprint(&format!("{token}\n"))?)
 }
 
 fn entry(arguments: &TokenArguments, hash: TokenHash) -> String {

@@ -1,4 +1,4 @@
-//! The codes that are configured: bound to a namespace, written with a prefix.
+//! The configured codes: bound to a namespace, or with a prefix.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,12 +11,11 @@ pub struct CodeConfig {
     pub name: String,
     /// The only namespace that issues for it.
     pub namespace: String,
-    /// What stands before its IDs as texts.
+    /// The text before its IDs.
     pub prefix: Option<Arc<str>>,
 }
 
-/// The codes that are configured. Others need no configuration: they may be used in every
-/// namespace, and have no prefix.
+/// The configured codes. Any other code may be used in every namespace and has no prefix.
 #[derive(Clone, Debug, Default)]
 pub struct Codes {
     by_name: HashMap<String, CodeConfig>,
@@ -24,7 +23,7 @@ pub struct Codes {
     by_prefix: Vec<CodeConfig>,
 }
 
-/// A code was asked for in another namespace than its own.
+/// A code was requested in another namespace than its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("code {code:?} belongs to namespace {own:?}, not to {asked:?}")]
 pub struct WrongNamespace {
@@ -34,14 +33,14 @@ pub struct WrongNamespace {
 }
 
 impl WrongNamespace {
-    /// The only namespace that issues for the code.
+    /// Returns the only namespace that issues for the code.
     pub fn own(&self) -> &str {
         &self.own
     }
 }
 
 impl Codes {
-    /// These codes, of distinct names.
+    /// Creates the table of these codes, whose names are distinct.
     pub fn new(codes: impl IntoIterator<Item = CodeConfig>) -> Self {
         let by_name: HashMap<String, CodeConfig> =
             codes.into_iter().map(|code| (code.name.clone(), code)).collect();
@@ -51,17 +50,17 @@ impl Codes {
         Self { by_name, by_prefix }
     }
 
-    /// The namespace that issues for a code, and the prefix of its IDs.
+    /// Returns the namespace that issues for a code, and the prefix of its IDs.
     ///
     /// # Errors
     ///
-    /// When the code is bound to another namespace than the one that is asked for.
+    /// When the code is bound to another namespace than the requested one.
     pub fn locate<'a: 'b, 'b>(
         &'a self,
         code: &str,
         asked: Option<&'b str>,
     ) -> Result<(&'b str, Option<&'a Arc<str>>), WrongNamespace> {
-        // Most services configure none, and then nothing is looked up.
+        // Most services configure no codes, and then skip the look-up.
         let found = if self.by_name.is_empty() { None } else { self.by_name.get(code) };
         match found {
             Some(code) => Ok((code.namespace_for(asked)?, code.prefix.as_ref())),
@@ -69,12 +68,12 @@ impl Codes {
         }
     }
 
-    /// What an ID's text is without the prefix of a configured code, the longest that it begins
-    /// with, and whose it is then.
+    /// Splits an ID's text into the longest configured prefix that it begins with and the rest,
+    /// and returns the namespace of the prefix.
     ///
     /// # Errors
     ///
-    /// When the prefix is that of another namespace than the one that is asked for.
+    /// When the prefix belongs to another namespace than the requested one.
     pub fn locate_text<'a>(
         &'a self,
         text: &'a str,
@@ -101,18 +100,14 @@ impl Codes {
 pub struct LocatedText<'a> {
     /// The namespace of the ID.
     pub namespace: &'a str,
-    /// The prefix that stood before it; empty when there was none.
+    /// The removed prefix; empty when there was none.
     pub prefix: &'a str,
-    /// The rest, in whatever encoding.
+    /// The rest, in any encoding.
     pub text: &'a str,
 }
 
 impl CodeConfig {
-    /// Its namespace, unless another one is asked for.
-    ///
-    /// # Errors
-    ///
-    /// When another one is asked for.
+    /// Returns its namespace, or an error when another one is requested.
     fn namespace_for(&self, asked: Option<&str>) -> Result<&str, WrongNamespace> {
         match asked {
             Some(asked) if asked != self.namespace => Err(WrongNamespace {
@@ -134,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_code_needs_no_namespace_and_refuses_another() {
+    fn a_bound_code_needs_no_namespace_and_refuses_others() {
         let codes = Codes::new([code("a", "A-")]);
         let prefix: Arc<str> = "A-".into();
         assert_eq!(codes.locate("a", None), Ok(("n", Some(&prefix))));

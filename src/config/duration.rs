@@ -1,14 +1,14 @@
-//! Durations as people write them: `5m`, `500ms`, `1h30m`.
+//! Durations such as `5m`, `500ms` and `1h30m`.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// What a duration looks like, for error messages.
+/// The form of a duration, for error messages.
 pub(crate) const FORM: &str = "a duration with its unit such as 500ms, 5m or 1h30m";
 
-/// Reads a duration. `0` needs no unit; any other bare number is refused, since seconds and
-/// milliseconds would be equally likely.
+/// Parses a duration. `0` needs no unit; any other bare number is refused, since it could mean
+/// seconds or milliseconds.
 pub(crate) fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     if text == "0" {
@@ -21,7 +21,7 @@ pub(crate) fn parse(text: &str) -> Option<Duration> {
     Duration::try_from(duration).ok()
 }
 
-/// Writes a duration so that [`parse`] reads it back.
+/// Formats a duration so that [`parse`] reads it back.
 pub(super) fn format(duration: Duration) -> String {
     match SignedDuration::try_from(duration) {
         Ok(SignedDuration::ZERO) => "0s".into(),
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_carry_units() {
+    fn durations_need_units() {
         for (text, millis) in [
             ("0", 0),
             ("0s", 0),
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_written_as_they_are_read() {
+    fn formatted_durations_can_be_parsed() {
         for text in ["0s", "500ms", "5m", "1h30m", "1m30s"] {
             assert_eq!(format(parse(text).expect("a duration")), text);
         }

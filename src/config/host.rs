@@ -1,4 +1,4 @@
-//! What is known of the machine: for the holder's label and for worker ids taken from it.
+//! The machine: for the holder's label, and for worker ids taken from it.
 
 use std::{
     fs,
@@ -7,10 +7,10 @@ use std::{
 
 use crate::core::host;
 
-/// What is known of the machine.
+/// The machine as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// The address that it speaks from.
+    /// The address of its outward traffic.
     pub ip: Option<IpAddr>,
     /// The hardware address of an interface.
     pub mac: Option<String>,
@@ -19,12 +19,12 @@ pub struct Host {
 }
 
 impl Host {
-    /// Asks the operating system; what it does not tell stays unknown.
+    /// Asks the operating system; what it does not report stays unknown.
     pub fn detect() -> Self {
         Self { ip: host::outward_ip(), mac: first_mac(), name: host::name() }
     }
 
-    /// The default holder: `{ip}:{port}#{mac}`.
+    /// Returns the default holder: `{ip}:{port}#{mac}`.
     pub fn holder(&self, listen: SocketAddr) -> String {
         let ip = Some(listen.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
         let ip = ip.or(self.ip).unwrap_or(listen.ip());
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_holder_names_address_port_and_hardware() {
+    fn the_default_holder_has_address_port_and_mac() {
         let host = Host {
             ip: Some([10, 0, 0, 7].into()),
             mac: Some("02:42:ac:11:00:02".into()),

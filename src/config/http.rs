@@ -11,19 +11,19 @@ use super::reader::Reader;
 pub struct HttpConfig {
     /// The address to listen on.
     pub listen: SocketAddr,
-    /// Where operators ask, apart from the others.
+    /// A separate address for operators.
     pub admin_listen: Option<SocketAddr>,
-    /// The largest n of `/ids`.
+    /// The largest n for `/ids`.
     pub max_batch: u32,
     /// The origins that browsers may call from.
     pub cors_origins: CorsOrigins,
-    /// After which time a request is answered 408.
+    /// How long a request may take before it gets 408.
     pub request_timeout: Duration,
-    /// Open connections at a time.
+    /// The most open connections.
     pub max_connections: usize,
-    /// Requests for IDs at a time.
+    /// The most ID requests in flight.
     pub max_in_flight: usize,
-    /// How long a stopping node serves on after it is not ready.
+    /// How long a stopping node keeps serving after it turns unready.
     pub drain_delay: Duration,
     /// How long open requests and the release of the lease may then take.
     pub shutdown_timeout: Duration,
@@ -34,7 +34,7 @@ pub struct HttpConfig {
 pub enum CorsOrigins {
     /// Every origin.
     Any,
-    /// These; none switches CORS off.
+    /// These; an empty list disables CORS.
     List(Vec<HeaderValue>),
 }
 
@@ -44,7 +44,7 @@ pub(super) fn read(reader: &mut Reader) -> HttpConfig {
     let address = "an address and port such as 127.0.0.1:8080 or [::]:8080";
     let listen: SocketAddr = reader.value("http.listen", address, |text| text.parse().ok());
     let admin_listen = reader.given("http.admin_listen", address, |text| text.parse().ok());
-    // Port 0 is a free one each time.
+    // Each port 0 is another free port.
     let is_another = admin_listen != Some(listen) || listen.port() == 0;
     reader.relate("http.admin_listen", "http.listen", is_another, "another address or port than");
     HttpConfig {

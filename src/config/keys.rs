@@ -1,13 +1,25 @@
 //! Every key with its default: the one list behind loading, `raindrop config` and `.env.example`.
 
-/// Whom a key is for.
+/// What the names of keys' environment variables begin with.
+pub(super) const KEY_PREFIX: &str = "RAINDROP__";
+/// The table of namespaces: `namespaces.orders.lease.ttl` is `lease.ttl` of `orders`.
+pub(super) const NAMESPACES: &str = "namespaces";
+/// The list of codes.
+pub(super) const CODES: &str = "code";
+/// The fields of an entry of that list.
+pub(super) const CODE_FIELDS: [&str; 3] = ["name", "namespace", "prefix"];
+/// The fields of an entry for a code of a segment namespace.
+pub(super) const SEGMENT_CODE_FIELDS: [&str; 6] =
+    ["start", "min_step", "max_step", "increment", "remainder", "js_safe"];
+
+/// What a key applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The whole service.
     Service,
-    /// Each namespace; the value at the top is the default of all.
+    /// Each namespace; the top-level value is the default of all.
     Inherited,
-    /// Each namespace; the value at the top is that of the namespace `default`.
+    /// Each namespace; the top-level value is that of the namespace `default` alone.
     Own,
 }
 
@@ -22,16 +34,12 @@ impl Scope {
     }
 }
 
-fn section_of(key: &str) -> &str {
-    key.split_once('.').map_or(key, |(section, _)| section)
-}
-
 /// One configuration key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// Its dotted name, `http.listen` for example.
     pub name: &'static str,
-    /// Its default; `None` when it is unset unless given.
+    /// Its default; `None` when it is unset by default.
     pub default: Option<&'static str>,
     /// What it means, in one line.
     pub help: &'static str,
@@ -43,7 +51,7 @@ impl Key {
         variable(self.name)
     }
 
-    /// Whom this key is for.
+    /// What this key applies to.
     pub fn scope(&self) -> Scope {
         Scope::of(self.name)
     }
@@ -59,9 +67,33 @@ impl Key {
     }
 }
 
+/// The first part of a dotted name.
+pub(super) fn section_of(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(section, _)| section)
+}
+
+/// Splits `namespaces.orders.lease.ttl` into `orders` and `lease.ttl`; other names are unchanged.
+pub(super) fn split_namespace(name: &str) -> (Option<&str>, &str) {
+    match name.strip_prefix(NAMESPACES).and_then(|rest| rest.strip_prefix('.')) {
+        Some(inner) => {
+            let (namespace, rest) = inner.split_once('.').unwrap_or((inner, ""));
+            (Some(namespace), rest)
+        }
+        None => (None, name),
+    }
+}
+
+/// Whether a table of this name holds keys, rather than being a value itself.
+pub(super) fn is_section(name: &str) -> bool {
+    let (namespace, rest) = split_namespace(name);
+    let is_namespace = namespace.is_some() && rest.is_empty();
+    let has_keys = |key: &Key| key.section() == rest && key.name != rest;
+    name == NAMESPACES || is_namespace || KEYS.iter().any(has_keys)
+}
+
 /// The environment variable of a dotted name.
 pub(super) fn variable(name: &str) -> String {
-    format!("RAINDROP__{}", name.replace('.', "__").to_uppercase())
+    format!("{KEY_PREFIX}{}", name.replace('.', "__").to_uppercase())
 }
 
 const fn key(name: &'static str, default: &'static str, help: &'static str) -> Key {
@@ -74,11 +106,7 @@ const fn unset(name: &'static str, help: &'static str) -> Key {
 
 /// Every key, in the order of [`Config`](super::Config).
 pub const KEYS: &[Key] = &[
-    key(
-        "mode",
-        "snowflake",
-        "snowflake, or segment for plain increasing numbers (docs/segments.md).",
-    ),
+    key("mode", "snowflake", "snowflake, or segment: plain increasing numbers (docs/segments.md)."),
     key(
         "layout.preset",
         "raindrop",
@@ -86,20 +114,16 @@ pub const KEYS: &[Key] = &[
     ),
     key("layout.time_unit", "millisecond", "millisecond, second, minute, hour or day (or 1 to 5)."),
     key("layout.epoch", "2025-01-01T00:00:00Z", "Start of the layout's time, RFC 3339."),
-    key("layout.timestamp_bits", "41", "By default the unit's smallest: 41, 31, 25, 19 or 15."),
-    key("layout.worker_bits", "9", "3 to 10."),
-    key("layout.data_center_bits", "0", "0 to 10."),
+    key("layout.timestamp_bits", "41", "Width; by default the unit's least: 41, 31, 25, 19 or 15."),
+    key("layout.worker_bits", "9", "Width, 3 to 10."),
+    key("layout.data_center_bits", "0", "Width, 0 to 10."),
     key("layout.data_center", "0", "The data centre of this node."),
-    key("layout.rollback_bits", "1", "0 to 3: r bits give 2^r lanes for clocks that step back."),
+    key("layout.rollback_bits", "1", "Width, 0 to 3: r bits give 2^r lanes after clock rollbacks."),
     key("layout.rollback_initial", "0", "The lane that new worker ids use first."),
-    key("layout.reserved_bits", "0", "0 to 5 constant low bits."),
+    key("layout.reserved_bits", "0", "Width, 0 to 5, of the constant low bits."),
     key("layout.reserved_value", "0", "The constant in the reserved bits."),
     key("layout.min_sequence", "0", "The first sequence number of a tick."),
-    key(
-        "layout.max_sequence",
-        "4095",
-        "The last sequence number; by default the largest that fits.",
-    ),
+    key("layout.max_sequence", "4095", "The last one; by default the largest that fits."),
     unset(
         "layout.backfill_from",
         "The earliest time for ?at=, RFC 3339; by default the first start (docs/layouts.md).",
@@ -108,11 +132,7 @@ pub const KEYS: &[Key] = &[
     unset("worker.source", "Where the worker id comes from: ip, or hostname (trailing digits)."),
     key("worker.min_id", "1", "The smallest worker id that this node may lease."),
     key("worker.max_id", "511", "The largest worker id; by default the layout's largest."),
-    key(
-        "worker.prefer_previous",
-        "false",
-        "Whether to prefer the worker id that this holder had last.",
-    ),
+    key("worker.prefer_previous", "false", "Whether to prefer this holder's last worker id."),
     unset("worker.holder", "The node's label in the store; {ip}:{port}#{mac} by default."),
     key(
         "store.url",
@@ -130,7 +150,7 @@ pub const KEYS: &[Key] = &[
     key(
         "issue.sequence_spread_bits",
         "3",
-        "Low sequence bits that continue from tick to tick at low rates.",
+        "Low bits that continue from tick to tick at low rates.",
     ),
     key("lease.window", "5m", "How long a node can issue without the store."),
     key("lease.ttl", "90s", "How long a crashed node's worker id stays held."),
@@ -141,11 +161,7 @@ pub const KEYS: &[Key] = &[
     key("segment.min_step", "1000", "The fewest numbers that a code reserves at a time."),
     key("segment.max_step", "1000000", "The most numbers that a code reserves at a time."),
     key("segment.target_duration", "60s", "How long a reserved block should last."),
-    key(
-        "segment.auto_create",
-        "false",
-        "Whether the first request for an unknown code creates it.",
-    ),
+    key("segment.auto_create", "false", "Whether a first request creates an unknown code."),
     key("codes.max", "100000", "Maximum number of codes that have a cursor at a time."),
     key("codes.shared", "false", "Whether IDs are also unique across codes."),
     unset("codes.allow", "The codes that are served, comma-separated; all by default."),
@@ -157,11 +173,7 @@ pub const KEYS: &[Key] = &[
     key("http.max_connections", "10000", "Maximum number of open connections."),
     key("http.max_in_flight", "4096", "Maximum number of ID requests in flight; others get 503."),
     key("http.drain_delay", "0s", "How long a stopping node keeps serving after it turns unready."),
-    key(
-        "http.shutdown_timeout",
-        "10s",
-        "How long open requests and the release may take after that.",
-    ),
+    key("http.shutdown_timeout", "10s", "How long open requests and the release may then take."),
     unset("auth.tokens_file", "A file of tokens that requests need (docs/security.md)."),
     key("log.level", "info", "off, error, warn, info, debug or trace."),
     key("log.format", "text", "text or json."),

@@ -1,27 +1,35 @@
-//! Collects what was given, layer by layer: file < `.env` < environment < flags.
+//! Collects what each layer gives: file < `.env` < environment < flags.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    fmt, fs,
-    path::{Path, PathBuf},
+    collections::{HashMap, HashSet},
+    path::PathBuf,
 };
 
-use config::{Environment, File, FileFormat, Map, Source as _, Value, ValueKind};
+use config::{Map, Value, ValueKind};
 
 use super::{
-    ConfigProblem, Host, Source,
-    keys::{Key, Scope, variable},
-    names::{CODES, NAMESPACES, is_section, known_beside, split},
-    spelling::{FILE_VARIABLE, corrected, has_prefix},
+    files::{display, read_dot_env, read_toml, text_of},
+    host::Host,
+    keys::{
+        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, Scope,
+        is_section, section_of, split_namespace,
+    },
+    problem::ConfigProblem,
+    reader::{Given, Place, Reader},
+    source::Source,
+    spelling::{FILE_VARIABLE, PREFIX, corrected, without_prefix},
 };
-use crate::core::namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace};
+use crate::core::{
+    code::{CODE_PATTERN, is_valid_code},
+    namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace},
+};
 
-/// Everything that a configuration is made of, so that loading touches nothing else.
+/// Everything that a configuration is made of: loading reads no other state.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// The configuration file of `--config`.
     pub file: Option<PathBuf>,
-    /// Where the `.env` file is if there is one.
+    /// The path of the `.env` file, which may be missing.
     pub dot_env: Option<PathBuf>,
     /// The environment.
     pub environment: HashMap<String, String>,
@@ -43,10 +51,11 @@ pub struct FlagValue {
 }
 
 impl Inputs {
-    /// This process's environment, the `.env` file of the working folder, and this machine.
+    /// Returns this process's environment, the `.env` file of the working folder, and this machine.
     pub fn of_process() -> Self {
         let environment = std::env::vars_os().filter_map(|(name, value)| {
-            let name = name.into_string().ok().filter(|name| has_prefix(name))?;
+            let name = name.into_string().ok()?;
+            without_prefix(&name, PREFIX)?;
             Some((name, value.to_string_lossy().into_owned()))
         });
         Self {
@@ -58,222 +67,143 @@ impl Inputs {
     }
 }
 
-/// A value as it was given.
-#[derive(Clone, Debug)]
-pub(super) struct Given {
-    pub(super) value: GivenValue,
-    pub(super) source: Source,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum GivenValue {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl fmt::Display for GivenValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One(text) => f.write_str(text),
-            Self::Many(items) => write!(f, "[{}]", items.join(", ")),
-        }
-    }
-}
-
-/// An entry of `[[code]]`.
-#[derive(Clone, Debug)]
-pub(super) struct CodeEntry {
-    pub(super) values: BTreeMap<String, String>,
-    pub(super) source: Source,
-}
-
-/// What was given for each known key, and what is wrong with the layers themselves.
-#[derive(Debug, Default)]
-pub(super) struct Layers {
-    /// By the whole name, `namespaces.orders.lease.ttl` for example.
-    pub(super) given: BTreeMap<String, Given>,
-    /// Every namespace that is named, and whether it can be one.
-    pub(super) namespaces: BTreeMap<String, bool>,
-    pub(super) codes: Vec<CodeEntry>,
-    pub(super) problems: Vec<ConfigProblem>,
-}
-
-impl Layers {
-    pub(super) fn collect(inputs: &Inputs) -> Self {
-        let mut layers = Self::default();
-        let dot_env = layers.dot_env(inputs.dot_env.as_deref());
+impl Reader {
+    /// Collects what the layers give; a later layer overrides an earlier one key by key.
+    pub(super) fn of(inputs: &Inputs) -> Self {
+        let mut reader = Self::default();
+        let dot_env = inputs.dot_env.as_deref().filter(|path| path.exists()).map(read_dot_env);
+        let dot_env = reader.usable(dot_env.unwrap_or_else(|| Ok(HashMap::new())));
         let named = [&inputs.environment, &dot_env].into_iter().find_map(|environment| {
             environment.get(FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
         });
         if let Some(path) = inputs.file.clone().or(named) {
-            layers.file(&path);
+            let table = reader.usable(read_toml(&path));
+            reader.table("", table, &Source::File(path));
         }
-        layers.environment(dot_env, &Source::DotEnv);
-        layers.environment(inputs.environment.clone(), &Source::Environment);
+        reader.environment(&dot_env, Source::DotEnv);
+        reader.environment(&inputs.environment, Source::Environment);
         for FlagValue { flag, key, value } in &inputs.flags {
-            layers.set(key, GivenValue::One(value.clone()), Source::Flag(flag));
+            reader.set(key, value.clone().into(), Source::Flag(flag));
         }
-        layers
+        reader
     }
 
-    fn dot_env(&mut self, path: Option<&Path>) -> HashMap<String, String> {
-        let Some(path) = path.filter(|path| path.exists()) else { return HashMap::new() };
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => {
-                self.file_problem(path, error.to_string());
-                return HashMap::new();
-            }
-        };
-        let pairs: Result<_, _> = dotenvy::from_read_iter(text.as_bytes()).collect();
-        pairs.unwrap_or_else(|error| {
-            // The library's text quotes the line, which may hold a secret.
-            let number = match &error {
-                dotenvy::Error::LineParse(bad, _) => {
-                    text.lines().position(|line| bad.contains(line.trim()) && !line.is_empty())
-                }
-                _ => None,
-            };
-            let place = number.map_or(String::new(), |index| format!("line {}: ", index + 1));
-            self.file_problem(path, format!("{place}not of the form NAME=value"));
-            HashMap::new()
+    fn usable<T: Default>(&mut self, read: Result<T, ConfigProblem>) -> T {
+        read.unwrap_or_else(|problem| {
+            self.problems.push(problem);
+            T::default()
         })
     }
 
-    fn file(&mut self, path: &Path) {
-        match read_toml(path) {
-            Ok(table) => self.table("", table, &|_| Source::File(path.to_owned())),
-            Err(problem) => self.problems.push(problem),
-        }
-    }
-
-    fn environment(
-        &mut self,
-        mut pairs: HashMap<String, String>,
-        source: &dyn Fn(String) -> Source,
-    ) {
-        // The library folds case: of two spellings of one key, either might win.
-        pairs.retain(|name, value| {
-            let right = corrected(name).filter(|_| !value.is_empty());
-            right.is_none_or(|right| {
-                let source = source(name.clone());
+    fn environment(&mut self, pairs: &HashMap<String, String>, source: fn(String) -> Source) {
+        for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
+            let source = source(name.clone());
+            if let Some(right) = corrected(name) {
                 self.problems.push(ConfigProblem::Misspelled { source, right });
-                false
-            })
-        });
-        let environment = Environment::with_prefix("RAINDROP")
-            .prefix_separator("__")
-            .separator("__")
-            .ignore_empty(true)
-            .source(Some(pairs));
-        let table = environment.collect().expect("a map of strings is always collected");
-        self.table("", table, &|name| source(variable(name)));
-    }
-
-    fn table(&mut self, prefix: &str, table: Map<String, Value>, source: &dyn Fn(&str) -> Source) {
-        for (name, value) in table {
-            let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
-            match value.kind {
-                ValueKind::Table(table) if is_section(&name) => {
-                    if let (Some(namespace), _) = split(&name)
-                        && !self.namespace(namespace, source(&name))
-                    {
-                        continue;
-                    }
-                    self.table(&name, table, source);
-                }
-                ValueKind::Array(values) if name == CODES => self.codes(values, &source(CODES)),
-                ValueKind::Array(values) => {
-                    let texts = values.iter().map(|value| text_of(&value.kind)).collect();
-                    self.set(&name, GivenValue::Many(texts), source(&name));
-                }
-                kind => self.set(&name, GivenValue::One(text_of(&kind)), source(&name)),
+            } else if let Some(key) = without_prefix(name, KEY_PREFIX) {
+                let key = key.to_lowercase().replace("__", ".");
+                self.set(&key, value.clone().into(), source);
             }
         }
     }
 
-    fn set(&mut self, name: &str, value: GivenValue, source: Source) {
-        let (namespace, rest) = split(name);
-        if let Some(namespace) = namespace
-            && !self.namespace(namespace, source.clone())
-        {
+    fn table(&mut self, prefix: &str, table: Map<String, Value>, source: &Source) {
+        for (name, Value { kind, .. }) in table {
+            let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
+            match kind {
+                ValueKind::Table(table) if is_section(&name) => {
+                    if self.is_usable(split_namespace(&name).0, source) {
+                        self.table(&name, table, source);
+                    }
+                }
+                ValueKind::Array(entries) if name == CODES => self.code_entries(entries, source),
+                kind => self.set(&name, kind, source.clone()),
+            }
+        }
+    }
+
+    fn set(&mut self, name: &str, value: ValueKind, source: Source) {
+        let (namespace, key) = split_namespace(name);
+        if !self.is_usable(namespace, &source) {
             return;
         }
-        let belongs = |key: &Key| namespace.is_none() || key.scope() != Scope::Service;
-        if Key::by_name(rest).is_some_and(&belongs) {
+        let belongs = |key: &&Key| namespace.is_none() || key.scope() != Scope::Service;
+        if Key::by_name(key).is_some_and(|key| belongs(&key)) {
             self.given.insert(name.to_owned(), Given { value, source });
-        } else if name == NAMESPACES || name == CODES || (namespace.is_some() && rest.is_empty()) {
+        } else if name == NAMESPACES || name == CODES || (namespace.is_some() && key.is_empty()) {
             let allowed = match name {
-                CODES => "entries of the configuration file that begin with [[code]]",
+                CODES => "[[code]] entries in the configuration file",
                 _ => "a table of keys, such as [namespaces.orders]",
             };
-            self.value_problem(name, value.to_string(), source, allowed.into());
+            self.push(name.to_owned(), display(&value), source, allowed.into());
         } else {
-            let known = known_beside(rest, namespace, belongs);
+            // The keys of its section; or else every section.
+            let keys = || KEYS.iter().filter(belongs);
+            let beside = keys().filter(|known| known.section() == section_of(key));
+            let mut known: Vec<&str> =
+                beside.map(|key| key.name).filter(|name| name.contains('.')).collect();
+            if known.is_empty() {
+                known = keys().map(Key::section).collect();
+                known.dedup();
+                known.extend([NAMESPACES, CODES].iter().filter(|_| namespace.is_none()));
+            }
+            let known = known.into_iter().map(str::to_owned).collect();
             self.problems.push(ConfigProblem::UnknownKey { key: name.to_owned(), source, known });
         }
     }
 
-    /// Notes that this namespace is there, and whether it may be.
-    fn namespace(&mut self, name: &str, source: Source) -> bool {
-        if let Some(known) = self.namespaces.get(name) {
-            return *known;
+    /// Notes a namespace, and returns whether its keys can be used; the top level's always can.
+    fn is_usable(&mut self, namespace: Option<&str>, source: &Source) -> bool {
+        let Some(name) = namespace else { return true };
+        if let Some(is_valid) = self.namespaces.get(name) {
+            return *is_valid;
         }
-        let allowed = if name == DEFAULT_NAMESPACE {
-            "left out, since the keys at the top are its own".into()
-        } else {
-            format!("named by a text that matches {NAMESPACE_PATTERN}")
-        };
         let is_valid = name != DEFAULT_NAMESPACE && is_valid_namespace(name);
         if !is_valid {
-            self.value_problem(&format!("{NAMESPACES}.{name}"), "{…}".into(), source, allowed);
+            let allowed = if name == DEFAULT_NAMESPACE {
+                "left out: the keys at the top level are those of default".into()
+            } else {
+                format!("renamed to match {NAMESPACE_PATTERN}")
+            };
+            self.push(format!("{NAMESPACES}.{name}"), "{…}".into(), source.clone(), allowed);
         }
         self.namespaces.insert(name.to_owned(), is_valid);
         is_valid
     }
 
-    fn codes(&mut self, entries: Vec<Value>, source: &Source) {
-        for (index, entry) in entries.into_iter().enumerate() {
-            let ValueKind::Table(table) = entry.kind else {
-                let (key, value) = (format!("{CODES}[{index}]"), text_of(&entry.kind));
-                self.value_problem(&key, value, source.clone(), "a table of keys".into());
+    fn code_entries(&mut self, entries: Vec<Value>, source: &Source) {
+        let mut names = HashSet::new();
+        for (index, Value { kind, .. }) in entries.into_iter().enumerate() {
+            let ValueKind::Table(table) = kind else {
+                let key = format!("{CODES}[{index}]");
+                self.push(key, display(&kind), source.clone(), "a table of keys".into());
                 continue;
             };
-            let values = table.into_iter().map(|(name, value)| (name, text_of(&value.kind)));
-            self.codes.push(CodeEntry { values: values.collect(), source: source.clone() });
+            let name = table.get("name").map(|name| text_of(&name.kind).trim().to_owned());
+            let name = name.unwrap_or_default();
+            let allowed = if !is_valid_code(&name) {
+                format!("a code that matches {CODE_PATTERN}")
+            } else if !names.insert(name.clone()) {
+                "used by one entry only".into()
+            } else {
+                String::new()
+            };
+            let label = if allowed.is_empty() { name.clone() } else { format!("#{}", index + 1) };
+            let entry = format!("[[{CODES}]] {label}: ");
+            if !allowed.is_empty() {
+                self.push(format!("{entry}name"), name, source.clone(), allowed);
+            }
+            for (field, Value { kind: value, .. }) in table {
+                let (key, source) = (format!("{entry}{field}"), source.clone());
+                let known = CODE_FIELDS.iter().chain(&SEGMENT_CODE_FIELDS);
+                if known.clone().any(|known| *known == field) {
+                    self.given.insert(key, Given { value, source });
+                } else {
+                    let known = known.map(|known| (*known).to_owned()).collect();
+                    self.problems.push(ConfigProblem::UnknownKey { key, source, known });
+                }
+            }
+            self.codes.push(Place::Code(entry, source.clone()));
         }
-    }
-
-    fn value_problem(&mut self, key: &str, value: String, source: Source, allowed: String) {
-        let key = key.to_owned();
-        self.problems.push(ConfigProblem::Value { key, value, source, allowed });
-    }
-
-    fn file_problem(&mut self, path: &Path, reason: String) {
-        self.problems.push(ConfigProblem::File { path: path.to_owned(), reason });
-    }
-}
-
-/// Reads a file of keys; nothing of what it says is told when it cannot be read.
-pub(crate) fn read_toml(path: &Path) -> Result<Map<String, Value>, ConfigProblem> {
-    let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
-    let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
-    File::from_str(&text, FileFormat::Toml).collect().map_err(|error| {
-        // Lines with a bar quote the file, which may hold a secret.
-        let text = error.to_string();
-        let said: Vec<&str> =
-            text.lines().filter(|line| !line.contains('|')).map(str::trim).collect();
-        problem(said.join("; "))
-    })
-}
-
-/// The text of a value; lists and tables in short.
-pub(crate) fn text_of(kind: &ValueKind) -> String {
-    match kind {
-        // Keeps the point of 3.0, which is no whole number.
-        ValueKind::Float(number) => format!("{number:?}"),
-        ValueKind::Table(_) => "{…}".into(),
-        ValueKind::Array(_) => "[…]".into(),
-        kind => kind.to_string(),
     }
 }

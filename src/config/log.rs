@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 
-/// How much is logged, and how.
+/// What is logged, and in which format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogConfig {
     /// `off`, `error`, `warn`, `info`, `debug` or `trace`.
@@ -11,10 +11,10 @@ pub struct LogConfig {
     pub format: LogFormat,
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
     /// One JSON object per line.
     Json,

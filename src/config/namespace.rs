@@ -1,19 +1,25 @@
-//! What belongs to one namespace: its mode, and what its mode is told.
+//! A namespace: its mode and settings.
+
+use std::collections::BTreeSet;
 
 use super::{
-    EffectiveSetting, Host, HttpConfig, Source, issue,
+    host::Host,
+    http::HttpConfig,
+    issue,
     keys::{KEYS, Key, Scope},
     layout::{self, LayoutChoice},
     lease,
-    reader::Reader,
-    segment::{self, SegmentCodes, SegmentRead},
+    reader::{Place, Reader},
+    segment,
+    source::Source,
     worker,
 };
 use crate::{
     core::{
-        instant::format_unix_ms_short, namespace::DEFAULT_NAMESPACE, worker_id::WorkerIdSource,
+        issue::IssueSettings, namespace::DEFAULT_NAMESPACE, preset::Preset, segment::SegmentSpec,
+        violation::Violation,
     },
-    keeper::{KeeperSettings, SegmentSettings},
+    keeper::{KeeperSettings, LeaseTimes, SegmentSettings},
 };
 
 /// One namespace.
@@ -25,26 +31,26 @@ pub struct NamespaceConfig {
     pub mode: Mode,
 }
 
-/// How IDs are made, and with what.
+/// How IDs are made, and the settings for it.
 #[derive(Clone, Debug)]
 pub enum Mode {
-    /// By time and a worker id.
+    /// By time and worker id.
     Snowflake {
-        /// What the keeper leases, and how IDs are issued.
+        /// The lease, and how IDs are issued.
         keeper: KeeperSettings,
-        /// What a given worker id rests on without a store, continuing "unique only while"; none
-        /// when any free one is leased.
+        /// The condition under which a given worker id is unique without a store, continuing
+        /// "unique only while"; `None` when any free one is leased.
         premise: Option<String>,
     },
     /// By counting.
     Segment {
-        /// Which codes there are, and how their numbers are reserved.
+        /// The codes, and how their numbers are reserved.
         keeper: SegmentSettings,
     },
 }
 
 impl Mode {
-    /// Its name in configuration.
+    /// Returns its name in the configuration.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Snowflake { .. } => SNOWFLAKE,
@@ -56,88 +62,101 @@ impl Mode {
 const SNOWFLAKE: &str = "snowflake";
 const SEGMENT: &str = "segment";
 
-/// A namespace as it was read, with what its keys came to.
+/// The keys that segment mode uses beside the `segment` section.
+const USED_BY_SEGMENT: [&str; 5] =
+    ["mode", "issue.max_wait", "codes.max", "codes.shared", "codes.allow"];
+
+/// Whether a mode uses a key of namespaces.
+fn uses(mode: &str, key: &Key) -> bool {
+    let is_of_segment = key.section() == "segment";
+    if mode == SEGMENT {
+        is_of_segment || USED_BY_SEGMENT.contains(&key.name)
+    } else {
+        !is_of_segment
+    }
+}
+
+/// A namespace whose `[[code]]` entries are not read yet.
 #[derive(Debug)]
 pub(super) struct NamespaceRead {
     pub(super) config: NamespaceConfig,
-    pub(super) effective: Vec<EffectiveSetting>,
-    /// Whether its worker id is given by hand or by source.
-    pub(super) worker_is_given: bool,
-    /// What codes it has, in segment mode.
-    pub(super) segment: Option<SegmentCodes>,
+    /// The only codes that it serves, if they are listed.
+    pub(super) allow: Option<BTreeSet<String>>,
+    /// What a code is in segment mode unless its entry says otherwise, and the sources of its
+    /// smallest and largest step.
+    pub(super) spec: SegmentSpec,
+    pub(super) step_sources: [Source; 2],
 }
 
-/// Reads a namespace; none means `default`.
 pub(super) fn read(
     reader: &mut Reader,
-    name: Option<&str>,
+    name: &str,
     host: &Host,
     http: &HttpConfig,
 ) -> NamespaceRead {
-    reader.enter(name);
-    let names = [SNOWFLAKE, SEGMENT];
+    reader.enter(Place::of_namespace(name));
+    let modes = [SNOWFLAKE, SEGMENT];
     let mode = reader
-        .value("mode", names.join(" or "), |text| names.into_iter().find(|name| *name == text));
-    let name = name.unwrap_or(DEFAULT_NAMESPACE);
-    let read = if mode == SEGMENT {
-        read_segment(reader, name)
+        .value("mode", modes.join(" or "), |text| modes.into_iter().find(|mode| *mode == text));
+    if !reader.is_bad("mode") {
+        reject_unused(reader, mode);
+    }
+    // Each section in each mode: other namespaces inherit what stands at the top level.
+    let issue = issue::read(reader);
+    let lease = lease::read(reader);
+    let segment = segment::read(reader);
+    let (allow, max_wait) = (issue.codes_allow.clone(), issue.max_wait);
+    let mode = if mode == SEGMENT {
+        if issue.codes_shared {
+            let allowed = "false with mode = segment: each code has numbers of its own";
+            reader.reject("codes.shared", allowed);
+        }
+        let keeper = SegmentSettings {
+            auto_create: (segment.auto_create && allow.is_none()).then_some(segment.spec),
+            codes_max: issue.codes_max,
+            target_duration: segment.target_duration,
+            max_wait,
+            ..SegmentSettings::new(name)
+        };
+        show(reader, name, SEGMENT, None);
+        Mode::Segment { keeper }
     } else {
-        read_snowflake(reader, name, host, http)
+        read_snowflake(reader, name, issue, lease, host, http)
     };
     // A claim may wait for the lease, and then for its tick; or for a block.
-    let max_wait = match &read.config.mode {
-        Mode::Snowflake { keeper, .. } => keeper.issue.max_wait,
-        Mode::Segment { keeper } => keeper.max_wait,
-    };
     let answered = max_wait * 2 < http.request_timeout;
     reader.relate("issue.max_wait", "http.request_timeout", answered, "less than half of");
-    reader.enter(None);
-    read
+    let step_sources = ["segment.min_step", "segment.max_step"].map(|key| reader.shown(key).1);
+    reader.enter(Place::Top);
+    let config = NamespaceConfig { name: name.to_owned(), mode };
+    NamespaceRead { config, allow, spec: segment.spec, step_sources }
 }
 
-fn read_segment(reader: &mut Reader, name: &str) -> NamespaceRead {
-    let SegmentRead { settings, codes } = segment::read(reader, name);
-    if name == DEFAULT_NAMESPACE {
-        // What others inherit is checked where it stands.
-        lease::read(reader);
-    }
-    // What stands at the top is the default of others, too.
-    let is_shown =
-        |key: &Key| segment::uses(key) || (name == DEFAULT_NAMESPACE && key.scope() != Scope::Own);
-    let setting = |key: &Key| {
-        let (value, source) = reader.shown(key.name);
-        EffectiveSetting { key: reader.full_name(key.name), value, source }
-    };
-    NamespaceRead {
-        effective: KEYS.iter().filter(|key| is_shown(key)).map(setting).collect(),
-        config: NamespaceConfig { name: name.to_owned(), mode: Mode::Segment { keeper: settings } },
-        worker_is_given: false,
-        segment: Some(codes),
+/// Notes the keys that the namespace itself gives and its mode does not use. What stands at the
+/// top level for every namespace may be meant for others.
+fn reject_unused(reader: &mut Reader, mode: &str) {
+    for key in KEYS.iter().filter(|key| !uses(mode, key)) {
+        let is_its_own = match key.scope() {
+            Scope::Service => false,
+            Scope::Inherited => reader.is_in_namespace(),
+            Scope::Own => true,
+        };
+        if is_its_own && reader.is_own(key.name) {
+            reader.reject(key.name, format!("left out: mode = {mode} does not use it"));
+        }
     }
 }
 
 fn read_snowflake(
     reader: &mut Reader,
     name: &str,
+    issue: IssueSettings,
+    lease: LeaseTimes,
     host: &Host,
     http: &HttpConfig,
-) -> NamespaceRead {
-    // With a mode that cannot be read, nobody knows.
-    let mode_is_known = !reader.is_bad("mode");
-    let is_other = |key: &Key| key.section() == "segment" && mode_is_known;
-    segment::reject_own(
-        reader,
-        is_other,
-        "left out with mode = snowflake, which has no use for it",
-    );
-    let choice = layout::read(reader);
-    let worker = worker::read(reader, &choice.layout, host);
-    let issue = issue::read(reader);
-    let lease = lease::read(reader);
-    if name == DEFAULT_NAMESPACE {
-        // What others inherit is checked where it stands.
-        segment::read_section(reader);
-    }
+) -> Mode {
+    let LayoutChoice { layout, preset, backfill_from_ms } = layout::read(reader);
+    let worker = worker::read(reader, &layout, host, http.listen);
     let keeper = KeeperSettings {
         namespace: name.to_owned(),
         min_worker: *worker.ids.start(),
@@ -145,78 +164,38 @@ fn read_snowflake(
         prefer_previous: worker.prefer_previous,
         issue,
         lease,
-        backfill_from_ms: choice.backfill_from_ms,
-        ..KeeperSettings::new(
-            choice.layout.clone(),
-            worker.holder.unwrap_or_else(|| host.holder(http.listen)),
-        )
+        backfill_from_ms,
+        ..KeeperSettings::new(layout, worker.holder)
     };
-    // What takes the place of a bad value must not be held against others.
-    let is_bad = ["lease.", "worker."].iter().any(|section| reader.is_bad(section));
-    if let (false, Err(violations)) = (is_bad, keeper.check()) {
-        for violation in violations.0 {
-            reader.violation(violation);
-        }
+    if let Err(mut violations) = keeper.check() {
+        // The default that takes the place of a bad value must not be held against other keys.
+        violations.0.retain(|Violation { key, .. }| {
+            !reader.is_bad(match key.split('.').next() {
+                Some("layout" | "worker") => "layout",
+                _ => "lease",
+            })
+        });
+        reader.violations(violations);
     }
-    let premise = worker.source.map(|source| WorkerIdSource::premise(&*source));
-    NamespaceRead {
-        effective: effective(reader, name, &choice, &keeper),
-        config: NamespaceConfig {
-            name: name.to_owned(),
-            mode: Mode::Snowflake { keeper, premise },
-        },
-        worker_is_given: worker.is_given,
-        segment: None,
-    }
+    show(reader, name, SNOWFLAKE, preset);
+    Mode::Snowflake { keeper, premise: worker.premise }
 }
 
-fn effective(
-    reader: &Reader,
-    name: &str,
-    choice: &LayoutChoice,
-    keeper: &KeeperSettings,
-) -> Vec<EffectiveSetting> {
-    let setting = |key: &Key| {
-        let (mut value, mut source) = reader.shown(key.name);
-        if let Some(resolved) = resolved(key.name, choice, keeper) {
-            value = resolved;
-            let preset = choice.preset.filter(|_| key.name.starts_with("layout."));
-            if let (Source::Default, Some(preset)) = (&source, preset)
-                && reader.is_given("layout.preset")
-            {
-                source = Source::Preset(preset.name());
-            }
+/// Shows the keys of a namespace: those that its mode uses; at the top level also those of the
+/// service and those that others inherit.
+fn show(reader: &mut Reader, name: &str, mode: &str, preset: Option<Preset>) {
+    let is_top = name == DEFAULT_NAMESPACE;
+    for key in KEYS {
+        let is_shown = match key.scope() {
+            Scope::Service => is_top,
+            Scope::Inherited => is_top || uses(mode, key),
+            Scope::Own => uses(mode, key),
+        };
+        if is_shown {
+            let is_of_preset = key.section() == "layout" && key.default.is_some();
+            let preset = preset.filter(|_| is_of_preset && reader.is_given("layout.preset"));
+            let default = preset.map_or(Source::Default, |preset| Source::Preset(preset.name()));
+            reader.show(key.name, default);
         }
-        EffectiveSetting { key: reader.full_name(key.name), value, source }
-    };
-    // The service's keys are listed once, in their place among those of `default`.
-    let is_own = |key: &Key| key.scope() != Scope::Service && key.section() != "segment";
-    let is_shown = |key: &&Key| name == DEFAULT_NAMESPACE || is_own(key);
-    KEYS.iter().filter(is_shown).map(setting).collect()
-}
-
-/// The value of a key whose default depends on others.
-fn resolved(key: &str, choice: &LayoutChoice, keeper: &KeeperSettings) -> Option<String> {
-    let layout = &choice.layout;
-    let widths = layout.widths();
-    let number = match key {
-        "layout.preset" => return Some(choice.preset.map(|p| p.name().into()).unwrap_or_default()),
-        "layout.time_unit" => return Some(layout.unit().name().into()),
-        "layout.epoch" => return Some(format_unix_ms_short(layout.epoch_ms())),
-        "worker.holder" => return Some(keeper.holder.clone()),
-        "layout.timestamp_bits" => widths.timestamp.into(),
-        "layout.worker_bits" => widths.worker.into(),
-        "layout.data_center_bits" => widths.data_center.into(),
-        "layout.data_center" => layout.data_center(),
-        "layout.rollback_bits" => widths.rollback.into(),
-        "layout.rollback_initial" => layout.rollback_initial().into(),
-        "layout.reserved_bits" => widths.reserved.into(),
-        "layout.reserved_value" => layout.reserved(),
-        "layout.min_sequence" => layout.min_sequence(),
-        "layout.max_sequence" => layout.max_sequence(),
-        "worker.min_id" => keeper.min_worker,
-        "worker.max_id" => keeper.max_worker,
-        _ => return None,
-    };
-    Some(number.to_string())
+    }
 }

@@ -1,10 +1,10 @@
-//! What is wrong with a configuration.
+//! Problems of a configuration.
 
 use std::{fmt, path::PathBuf};
 
-use super::Source;
+use super::source::Source;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigProblem {
     /// A value that cannot be used.
@@ -13,22 +13,22 @@ pub enum ConfigProblem {
         key: String,
         /// The value as it was given, without secrets.
         value: String,
-        /// Where it came from.
+        /// Its source.
         source: Source,
-        /// What is allowed, as a phrase that follows "must be".
+        /// What is allowed, as a phrase after "must be".
         allowed: String,
     },
-    /// A key that does not exist. Its value may be a misplaced secret and is not kept.
+    /// An unknown key. Its value is not kept: it may be a misplaced secret.
     UnknownKey {
         /// The key.
         key: String,
-        /// Where it came from.
+        /// Its source.
         source: Source,
-        /// The keys beside it.
+        /// The known keys of its section.
         known: Vec<String>,
     },
     /// An environment variable that differs from a known one in underscores or case only. Its
-    /// value may be a secret and is not kept.
+    /// value is not kept: it may be a secret.
     Misspelled {
         /// The variable.
         source: Source,
@@ -61,7 +61,7 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// Everything that is wrong with a configuration; never empty.
+/// Every problem of a configuration; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError(pub Vec<ConfigProblem>);
 

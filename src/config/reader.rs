@@ -1,114 +1,176 @@
 //! Reads typed values from what was given, and notes every problem.
 
-use std::{fmt::Display, ops::RangeInclusive, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, ops::RangeInclusive, str::FromStr, time::Duration};
+
+use config::ValueKind;
 
 use super::{
-    ConfigProblem, Source, duration,
-    keys::{Key, Scope},
-    layers::{CodeEntry, Given, GivenValue, Layers},
+    duration,
+    files::{display, text_of},
+    keys::{Key, NAMESPACES, Scope},
+    problem::{ConfigError, ConfigProblem},
     secret::hide_password,
+    source::{EffectiveSetting, Source},
 };
-use crate::core::{namespace::DEFAULT_NAMESPACE, violation::Violation};
+use crate::core::{
+    namespace::DEFAULT_NAMESPACE,
+    violation::{Violation, Violations},
+};
 
-/// Reads typed values. A bad value is noted and replaced by the default, so that reading goes on.
+/// Reads typed values. A bad value is noted and replaced by the default, so that reading continues.
 ///
-/// Keys are named as in the key table. While a namespace is read they are that namespace's: given
-/// by itself, or else at the top where the top is every namespace's default.
-#[derive(Debug)]
+/// Keys are named as in the key table, relative to the place that is read.
+#[derive(Debug, Default)]
 pub(super) struct Reader {
-    layers: Layers,
-    namespace: Option<String>,
+    /// By the whole name, `namespaces.orders.lease.ttl` or `[[code]] order: prefix` for example.
+    pub(super) given: BTreeMap<String, Given>,
+    /// Every namespace that is named, and whether its name is valid.
+    pub(super) namespaces: BTreeMap<String, bool>,
+    /// The entries of `[[code]]`.
+    pub(super) codes: Vec<Place>,
+    pub(super) problems: Vec<ConfigProblem>,
+    place: Place,
+    /// Values by their whole names where a default depends on other keys.
+    resolved: BTreeMap<String, String>,
+    effective: Vec<EffectiveSetting>,
+}
+
+/// A value as it was given.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    pub(super) value: ValueKind,
+    pub(super) source: Source,
+}
+
+/// Where keys are looked up.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Place {
+    /// The top level: the service, and the namespace `default`.
+    #[default]
+    Top,
+    /// A namespace: its own keys, and those that it inherits from the top level.
+    Namespace(String),
+    /// An entry of `[[code]]`: the beginning of its keys, and its source.
+    Code(String, Source),
+}
+
+impl Place {
+    /// Returns the place of a namespace's keys.
+    pub(super) fn of_namespace(name: &str) -> Self {
+        if name == DEFAULT_NAMESPACE { Self::Top } else { Self::Namespace(name.to_owned()) }
+    }
 }
 
 impl Reader {
-    pub(super) fn new(layers: Layers) -> Self {
-        Self { layers, namespace: None }
+    /// Returns the names of the namespaces, `default` first.
+    pub(super) fn namespace_names(&self) -> Vec<String> {
+        let usable = self.namespaces.iter().filter(|(_, usable)| **usable);
+        let usable = usable.map(|(name, _)| name.clone());
+        std::iter::once(DEFAULT_NAMESPACE.to_owned()).chain(usable).collect()
     }
 
-    /// The names of the namespaces beside `default`.
-    pub(super) fn namespaces(&self) -> Vec<String> {
-        let usable = self.layers.namespaces.iter().filter(|(_, usable)| **usable);
-        usable.map(|(name, _)| name.clone()).collect()
+    /// Looks keys up in this place from now on.
+    pub(super) fn enter(&mut self, place: Place) {
+        self.place = place;
     }
 
-    /// The entries of `[[code]]`.
-    pub(super) fn codes(&mut self) -> Vec<CodeEntry> {
-        std::mem::take(&mut self.layers.codes)
-    }
-
-    /// Reads this namespace from now on; none means the service, and `default`.
-    pub(super) fn enter(&mut self, namespace: Option<&str>) {
-        self.namespace = namespace.filter(|name| *name != DEFAULT_NAMESPACE).map(str::to_owned);
-    }
-
-    pub(super) fn into_problems(self) -> Vec<ConfigProblem> {
-        self.layers.problems
+    /// Returns what was shown, or every problem.
+    pub(super) fn finish(self) -> Result<Vec<EffectiveSetting>, ConfigError> {
+        if self.problems.is_empty() { Ok(self.effective) } else { Err(ConfigError(self.problems)) }
     }
 
     /// Whether another namespace than `default` is read.
     pub(super) fn is_in_namespace(&self) -> bool {
-        self.namespace.is_some()
+        matches!(self.place, Place::Namespace(_))
     }
 
-    /// The whole name of a key, with the namespace that is read.
-    pub(super) fn full_name(&self, key: &str) -> String {
-        match &self.namespace {
-            Some(namespace) if Scope::of(key) != Scope::Service => {
-                format!("namespaces.{namespace}.{key}")
+    /// Returns the whole name of a key, with the place that is read.
+    fn full_name(&self, key: &str) -> String {
+        match &self.place {
+            Place::Namespace(name) if Scope::of(key) != Scope::Service => {
+                format!("{NAMESPACES}.{name}.{key}")
             }
+            Place::Code(keys, _) => format!("{keys}{key}"),
             _ => key.to_owned(),
         }
     }
 
     fn find(&self, key: &str) -> Option<&Given> {
-        let given = self.layers.given.get(&self.full_name(key));
-        given.or_else(|| self.layers.given.get(key).filter(|_| self.may_inherit(key)))
+        let given = self.given.get(&self.full_name(key));
+        given.or_else(|| self.given.get(key).filter(|_| self.may_inherit(key)))
     }
 
     fn may_inherit(&self, key: &str) -> bool {
-        self.namespace.is_some() && Scope::of(key) == Scope::Inherited
+        self.is_in_namespace() && Scope::of(key) == Scope::Inherited
     }
 
     pub(super) fn is_given(&self, key: &str) -> bool {
         self.find(key).is_some()
     }
 
-    /// Whether the namespace that is read gives this key by itself.
+    /// Whether the place that is read gives this key by itself.
     pub(super) fn is_own(&self, key: &str) -> bool {
-        self.layers.given.contains_key(&self.full_name(key))
+        self.given.contains_key(&self.full_name(key))
     }
 
-    /// The source of a key and its value as it may be shown.
+    /// Returns the value of a key as it may be shown, and its source.
     pub(super) fn shown(&self, key: &str) -> (String, Source) {
         match self.find(key) {
-            Some(given) => (show(key, &given.value), given.source.clone()),
+            Some(Given { value, source }) => {
+                let shown = match value {
+                    ValueKind::Array(items) if key == "store.url" => {
+                        format!("a list of {}", items.len())
+                    }
+                    value if key == "store.url" => hide_password(&text_of(value)),
+                    value => display(value),
+                };
+                (shown, source.clone())
+            }
             None => (default_of(key).unwrap_or_default().to_owned(), Source::Default),
         }
     }
 
-    /// Whether a problem was noted for this key, or for a key of this section (`layout.`), in the
-    /// namespace that is read or where it inherits from.
-    pub(super) fn is_bad(&self, key_or_section: &str) -> bool {
-        let asked = |key: &str| {
-            key == key_or_section
-                || (key_or_section.ends_with('.') && format!("{key}.").starts_with(key_or_section))
+    /// Notes the value in effect of a key whose default depends on other keys.
+    pub(super) fn resolve(&mut self, key: &str, value: impl ToString) {
+        self.resolved.insert(self.full_name(key), value.to_string());
+    }
+
+    /// Adds a key to those that `raindrop config` prints; `default` is the source of its default.
+    pub(super) fn show(&mut self, key: &str, default: Source) {
+        let (value, source) = self.shown(key);
+        let source = if source == Source::Default { default } else { source };
+        let key = self.full_name(key);
+        let value = self.resolved.remove(&key).unwrap_or(value);
+        self.effective.push(EffectiveSetting { key, value, source });
+    }
+
+    /// Whether a problem was noted for this key, or for a key of this section, in the place that
+    /// is read or where it inherits from.
+    pub(super) fn is_bad(&self, key: &str) -> bool {
+        let own = self.full_name(key);
+        let is_meant = |bad: &str, name: &str| {
+            bad.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        let own = self.full_name(key_or_section);
-        let prefix = own.strip_suffix(key_or_section).unwrap_or_default();
-        self.layers.problems.iter().any(|problem| {
+        self.problems.iter().any(|problem| {
             let ConfigProblem::Value { key: bad, .. } = problem else { return false };
-            match bad.strip_prefix(prefix) {
-                Some(key) => asked(key),
-                None => asked(bad) && self.may_inherit(bad) && !self.is_own(bad),
-            }
+            let is_inherited = || self.may_inherit(bad) && !self.is_own(bad);
+            is_meant(bad, &own) || (is_meant(bad, key) && is_inherited())
         })
     }
 
     /// Notes that the value of this key cannot be used.
     pub(super) fn reject(&mut self, key: &str, allowed: impl Into<String>) {
         let (value, source) = self.shown(key);
-        let value = if value.is_empty() { "nothing".into() } else { value };
         self.note(key, value, source, allowed.into());
+    }
+
+    /// Notes each of these keys that is given.
+    pub(super) fn reject_given(&mut self, keys: &[&str], allowed: &str) {
+        for key in keys {
+            if self.is_given(key) {
+                self.reject(key, allowed);
+            }
+        }
     }
 
     /// Checks a relation between two keys, unless one of them is bad by itself.
@@ -119,49 +181,58 @@ impl Reader {
         }
     }
 
-    /// Notes a violation that the core found.
-    pub(super) fn violation(&mut self, violation: Violation) {
-        if !self.is_bad(&violation.key) {
-            // As it was written, where it was; a preset has other defaults than the key table.
-            let (shown, source) = self.shown(&violation.key);
-            let is_presets = source == Source::Default && violation.key.starts_with("layout.");
-            let value = if shown.is_empty() || is_presets { violation.value } else { shown };
-            self.note(&violation.key, value, source, violation.allowed);
+    /// Notes violations that the core found, except of keys that are bad already.
+    pub(super) fn violations(&mut self, violations: Violations) {
+        for Violation { key, value, allowed } in violations.0 {
+            if !self.is_bad(&key) {
+                // The value as it was written; a preset has other defaults than the key table.
+                let (shown, source) = self.shown(&key);
+                let is_of_preset = source == Source::Default && key.starts_with("layout.");
+                let value = if shown.is_empty() || is_of_preset { value } else { shown };
+                self.note(&key, value, source, allowed);
+            }
         }
     }
 
     fn note(&mut self, key: &str, value: String, source: Source, allowed: String) {
-        // What is wrong at the top was said there.
+        // A problem of an inherited value was noted at the top level.
         if self.may_inherit(key) && !self.is_own(key) && self.is_bad(key) {
             return;
         }
-        let key = self.full_name(key);
-        self.push(ConfigProblem::Value { key, value, source, allowed });
+        let source = match &self.place {
+            Place::Code(_, entry) => entry.clone(),
+            _ => source,
+        };
+        self.push(self.full_name(key), value, source, allowed);
     }
 
-    pub(super) fn push(&mut self, problem: ConfigProblem) {
-        self.layers.problems.push(problem);
+    /// Notes a problem of the key of this whole name.
+    pub(super) fn push(&mut self, key: String, value: String, source: Source, allowed: String) {
+        let value = if value.is_empty() { "nothing".into() } else { value };
+        self.problems.push(ConfigProblem::Value { key, value, source, allowed });
     }
 
-    /// A key's value if it was given and can be used.
+    /// Returns a key's value if it was given and can be used.
     pub(super) fn given<T>(
         &mut self,
         key: &str,
         allowed: impl Display,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Option<T> {
-        let value = match self.find(key) {
-            Some(Given { value: GivenValue::One(text), .. }) => parse(text.trim()),
-            Some(Given { value: GivenValue::Many(_), .. }) => None,
-            None => return None,
+        let value = match &self.find(key)?.value {
+            ValueKind::Array(_) => None,
+            kind => parse(text_of(kind).trim()),
         };
+        if self.is_bad(key) {
+            return None;
+        }
         if value.is_none() {
             self.reject(key, allowed.to_string());
         }
         value
     }
 
-    /// A key's value, or its default.
+    /// Returns a key's value, or its default.
     pub(super) fn value<T>(
         &mut self,
         key: &str,
@@ -174,7 +245,7 @@ impl Reader {
     }
 
     pub(super) fn text(&mut self, key: &str) -> Option<String> {
-        self.given(key, "a text", |text| Some(text.to_owned()))
+        self.given(key, "a string", |text| Some(text.to_owned()))
     }
 
     pub(super) fn boolean(&mut self, key: &str) -> bool {
@@ -189,7 +260,7 @@ impl Reader {
         self.value(key, allowed, |text| whole_number(text).filter(|number| range.contains(number)))
     }
 
-    /// A whole number whose range is checked elsewhere.
+    /// Returns a whole number whose range is checked elsewhere.
     pub(super) fn given_number<T: FromStr>(&mut self, key: &str) -> Option<T> {
         self.given(key, "a whole number", whole_number)
     }
@@ -200,17 +271,17 @@ impl Reader {
         self.value(key, allowed, |text| duration::parse(text).filter(|value| range.contains(value)))
     }
 
-    /// A list, or one text of comma-separated items, as the environment gives it.
+    /// Returns a list: an array, or one string of comma-separated items.
     pub(super) fn list(&self, key: &str) -> Option<Vec<String>> {
-        let split = |text: &str| {
-            let items = text.split(',').map(|item| item.trim().to_owned());
-            items.filter(|item| !item.is_empty()).collect()
+        let text = match self.find(key) {
+            Some(Given { value: ValueKind::Array(items), .. }) => {
+                return Some(items.iter().map(|item| text_of(&item.kind)).collect());
+            }
+            Some(given) => text_of(&given.value),
+            None => default_of(key)?.to_owned(),
         };
-        match self.find(key).map(|given| &given.value) {
-            Some(GivenValue::Many(items)) => Some(items.clone()),
-            Some(GivenValue::One(text)) => Some(split(text)),
-            None => default_of(key).map(split),
-        }
+        let items = text.split(',').map(|item| item.trim().to_owned());
+        Some(items.filter(|item| !item.is_empty()).collect())
     }
 }
 
@@ -218,15 +289,7 @@ fn default_of(key: &str) -> Option<&'static str> {
     Key::by_name(key).and_then(|key| key.default)
 }
 
-pub(super) fn whole_number<T: FromStr>(text: &str) -> Option<T> {
+fn whole_number<T: FromStr>(text: &str) -> Option<T> {
     // `parse` alone would take "+5".
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
-}
-
-fn show(key: &str, value: &GivenValue) -> String {
-    match value {
-        GivenValue::One(text) if key == "store.url" => hide_password(text),
-        GivenValue::Many(items) if key == "store.url" => format!("a list of {}", items.len()),
-        value => value.to_string(),
-    }
 }

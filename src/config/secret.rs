@@ -1,14 +1,14 @@
-//! Passwords in store addresses: hidden, found and put in.
+//! Passwords in store addresses.
 
-/// The address with its password, and secrets among its parameters, replaced by `***`.
+/// Returns the address with its password, and secrets among its parameters, replaced by `***`.
 ///
-/// Errs on the side of hiding: everything between the first `:` and the last `@` of what follows
-/// the scheme, since an unescaped password may hold any character. Of what is no address, but may
-/// be another system's way to write one, nothing is shown.
+/// Hides too much rather than too little: everything between the first `:` and the last `@` after
+/// the scheme, since an unescaped password may hold any character; and the whole text where it may
+/// be an address in another system's format.
 pub fn hide_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
-        let may_tell = url.contains('@') || is_secret(url);
-        return if may_tell { "***".into() } else { url.to_owned() };
+        let may_leak = url.contains('@') || is_secret(url);
+        return if may_leak { "***".into() } else { url.to_owned() };
     };
     let shown = match rest.rsplit_once('@') {
         Some((user_info, address)) => {
@@ -31,13 +31,13 @@ fn hide_parameters(url: &str) -> String {
     format!("{address}?{}", pairs.join("&"))
 }
 
-/// Whether something is named here as secrets are.
+/// Whether the text contains a usual name of a secret.
 fn is_secret(text: &str) -> bool {
     let text = text.to_lowercase();
     ["pass", "pwd", "secret"].iter().any(|name| text.contains(name))
 }
 
-/// The address with this password; `None` when it has one already, or no place for one.
+/// Puts a password into an address; `None` when it has one already, or no user.
 pub(super) fn with_password(url: &str, password: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let (user, address) = rest.split_once('@')?;
@@ -47,7 +47,7 @@ pub(super) fn with_password(url: &str, password: &str) -> Option<String> {
     Some(format!("{scheme}://{user}:{}@{address}", percent_encode(password)))
 }
 
-/// Text as a part of an address: everything but letters, digits and `-._~` is escaped.
+/// Escapes a part of an address: every byte except letters, digits and `-._~`.
 pub(crate) fn percent_encode(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_hidden_wherever_they_stand() {
+    fn passwords_are_hidden_in_every_format() {
         for (url, shown) in [
             ("sqlite://raindrop.db", "sqlite://raindrop.db"),
             ("memory:", "memory:"),
@@ -78,7 +78,7 @@ mod tests {
             ),
             ("raindrop.db", "raindrop.db"),
             ("sqlite:raindrop.db?mode=rwc", "sqlite:raindrop.db?mode=rwc"),
-            // As Go's driver, ADO.NET and libpq write it, and with typing errors.
+            // The formats of Go's driver, ADO.NET and libpq, and typing errors.
             ("u:s3cret@tcp(h:3306)/db", "***"),
             ("Server=h;Uid=u;Pwd=s3cret;", "***"),
             ("host=h user=u password=s3cret", "***"),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_escaped_and_never_replaces_another() {
+    fn an_inserted_password_is_escaped() {
         assert_eq!(
             with_password("mysql://root@db/ids", "p@ss:w/rd").as_deref(),
             Some("mysql://root:p%40ss%3Aw%2Frd@db/ids")

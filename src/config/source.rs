@@ -1,13 +1,24 @@
-//! Where a setting came from.
+//! A setting as it may be shown, and where it came from.
 
 use std::{fmt, path::PathBuf};
+
+/// A key of a checked configuration as it may be shown.
+#[derive(Clone, Debug)]
+pub struct EffectiveSetting {
+    /// The key, `namespaces.orders.lease.ttl` for example.
+    pub key: String,
+    /// Its value without secrets; empty when it is unset.
+    pub value: String,
+    /// Its source.
+    pub source: Source,
+}
 
 /// Where a setting came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody gave it.
+    /// The built-in default.
     Default,
-    /// It belongs to this layout preset.
+    /// This layout preset.
     Preset(&'static str),
     /// The configuration file.
     File(PathBuf),

@@ -1,30 +1,28 @@
 //! Misspelled environment variables.
 //!
 //! `RAINDROP_STORE_URL` must not be ignored: a node without `store.url` leases from a file of its
-//! own and issues the IDs of another one. Kubernetes and Docker set variables such as
-//! `RAINDROP_PORT` for a service of that name; they resemble no key.
+//! own and repeats the IDs of another node. The variables that Kubernetes and Docker set for a
+//! service named raindrop, such as `RAINDROP_PORT`, resemble no key.
 
-use super::{
-    keys::{KEYS, Key, variable},
-    names::NAMESPACES,
-};
+use super::keys::{KEYS, Key, NAMESPACES, variable};
 
-/// Names the configuration file in the environment.
+/// The variable that names the configuration file.
 pub(super) const FILE_VARIABLE: &str = "RAINDROP_CONFIG";
 
-/// Whether a variable is Raindrop's if anybody's.
-pub(super) fn has_prefix(name: &str) -> bool {
-    const PREFIX: &str = "RAINDROP_";
-    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+/// What the names of Raindrop's variables begin with, in any case.
+pub(super) const PREFIX: &str = "RAINDROP_";
+
+/// Returns the rest of a name that begins with this prefix, in any case.
+pub(super) fn without_prefix<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
+    let (start, rest) = name.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// The right spelling of a variable that differs from a known one in underscores or case only.
+/// Returns the right spelling of a variable that differs from a known one in underscores or case
+/// only.
 pub(super) fn corrected(name: &str) -> Option<String> {
-    if !has_prefix(name) {
-        return None;
-    }
-    let words = name.split('_').filter(|word| !word.is_empty()).map(str::to_lowercase).skip(1);
-    let words: Vec<String> = words.collect();
+    let words = without_prefix(name, PREFIX)?.split('_').filter(|word| !word.is_empty());
+    let words: Vec<String> = words.map(str::to_lowercase).collect();
     let known = if words == ["config"] {
         FILE_VARIABLE.to_owned()
     } else if let Some(key) = key_of(&words) {
@@ -35,13 +33,13 @@ pub(super) fn corrected(name: &str) -> Option<String> {
     (known != name).then_some(known)
 }
 
-/// The key whose name consists of these words.
+/// Returns the key whose name consists of these words.
 fn key_of(words: &[String]) -> Option<&'static Key> {
     let letters = words.concat();
     KEYS.iter().find(|key| key.name.chars().filter(|c| !".-_".contains(*c)).eq(letters.chars()))
 }
 
-/// `namespaces.my_web.lease.ttl` of `namespaces`, `my`, `web`, `lease` and `ttl`.
+/// Returns `namespaces.my_web.lease.ttl` for `namespaces`, `my`, `web`, `lease` and `ttl`.
 fn name_in_namespace(words: &[String]) -> Option<String> {
     let (first, rest) = words.split_first().filter(|(first, _)| *first == NAMESPACES)?;
     (1..rest.len()).find_map(|at| {
@@ -55,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_spellings_of_known_variables_are_corrected() {
+    fn misspelled_variables_are_corrected() {
         for (name, right) in [
             ("RAINDROP_STORE_URL", "RAINDROP__STORE__URL"),
             ("RAINDROP__STORE_URL", "RAINDROP__STORE__URL"),
@@ -100,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_others_are_left_alone() {
+    fn foreign_variables_are_ignored() {
         for name in [
             // Kubernetes and Docker links, of services named raindrop, raindrop-http and so on.
             "RAINDROP_PORT",

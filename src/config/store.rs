@@ -1,15 +1,19 @@
-//! The `store` section: where worker ids are leased.
+//! The `store` section: where worker ids are leased and numbers reserved.
 
 use std::{fs, time::Duration};
 
 use super::{
-    namespace::NamespaceRead,
+    namespace::{Mode, NamespaceConfig},
     reader::Reader,
     secret::{hide_password, with_password},
 };
 use crate::store::{self, StoreSettings, is_valid_table_name};
 
-pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceRead]) -> StoreSettings {
+const URL: &str = "store.url";
+const URL_FILE: &str = "store.url_file";
+const PASSWORD_FILE: &str = "store.password_file";
+
+pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> StoreSettings {
     let table = "a name that matches [A-Za-z_][A-Za-z0-9_]{0,47}";
     let name = |text: &str| is_valid_table_name(text).then(|| text.to_owned());
     let worker_table = reader.value("store.worker_table", table, name);
@@ -20,83 +24,69 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceRead]) -> StoreSe
     let max_connections = reader.number("store.max_connections", 1..=100);
     let timeout =
         reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_secs(10));
-    let url = read_url(reader);
+    let (key, url) = read_url(reader);
     if url == "memory:" {
-        refuse_forgetting(reader, namespaces);
+        reject_memory(reader, key, namespaces);
     }
     let settings = StoreSettings { url, worker_table, segment_table, max_connections, timeout };
-    let is_bad = reader.is_bad("store.");
+    let is_bad = reader.is_bad("store");
     if let (false, Err(reason)) = (is_bad, store::check(&settings)) {
-        reader.reject(url_key(reader), format!("an address that can be used: {reason}"));
+        reader.reject(key, format!("an address that can be used: {reason}"));
     }
     settings
 }
 
-/// The key that the address is from.
-fn url_key(reader: &Reader) -> &'static str {
-    if reader.is_given("store.url_file") { "store.url_file" } else { "store.url" }
-}
-
-/// `memory:` is for worker ids that are given.
-fn refuse_forgetting(reader: &mut Reader, namespaces: &[NamespaceRead]) {
-    let key = url_key(reader);
-    let names = |is_meant: &dyn Fn(&NamespaceRead) -> bool| {
-        let meant = namespaces.iter().filter(|namespace| is_meant(namespace));
-        meant.map(|namespace| namespace.config.name.as_str()).collect::<Vec<_>>().join(", ")
+/// Refuses `memory:` where the store must remember something: it is for given worker ids.
+fn reject_memory(reader: &mut Reader, key: &str, namespaces: &[NamespaceConfig]) {
+    let names = |needs_store: fn(&Mode) -> bool| {
+        let those = namespaces.iter().filter(|namespace| needs_store(&namespace.mode));
+        those.map(|namespace| namespace.name.as_str()).collect::<Vec<_>>().join(", ")
     };
-    let counted = names(&|namespace| namespace.segment.is_some());
-    let leased = names(&|namespace| namespace.segment.is_none() && !namespace.worker_is_given);
-    if !counted.is_empty() {
-        let because = "memory: forgets which numbers were used";
-        reader.reject(
-            key,
-            format!(
-                "a store that outlives the process, since mode = segment for {counted}: {because}"
-            ),
-        );
-    } else if !leased.is_empty() {
-        reader.reject(
-            key,
-            format!(
-                "a store that outlives the process, unless worker.id or worker.source is set for \
-                 every namespace (none is for {leased}): memory: forgets which worker ids and \
-                 times were used"
-            ),
-        );
-    }
+    let counting = names(|mode| matches!(mode, Mode::Segment { .. }));
+    let leasing = names(|mode| matches!(mode, Mode::Snowflake { premise: None, .. }));
+    let allowed = if !counting.is_empty() {
+        format!(
+            "a persistent store with mode = segment for {counting}: memory: forgets which numbers \
+             were used"
+        )
+    } else if !leasing.is_empty() {
+        format!(
+            "a persistent store, unless worker.id or worker.source is set for every namespace \
+             (none is for {leasing}): memory: forgets which worker ids and times were used"
+        )
+    } else {
+        return;
+    };
+    reader.reject(key, allowed);
 }
 
-fn read_url(reader: &mut Reader) -> String {
-    let mut key = "store.url";
-    let mut url = reader.value(key, "an address", |text| Some(text.to_owned()));
-    if let Some(path) = reader.text("store.url_file") {
-        if reader.is_given("store.url") {
-            reader.reject("store.url_file", "left out beside store.url");
+/// Returns the address and the key that it is from.
+fn read_url(reader: &mut Reader) -> (&'static str, String) {
+    let mut key = URL;
+    let mut url = reader.value(URL, "an address", |text| Some(text.to_owned()));
+    if let Some(path) = reader.text(URL_FILE) {
+        if reader.is_given(URL) {
+            reader.reject(URL_FILE, "left out beside store.url");
         }
-        key = "store.url_file";
+        key = URL_FILE;
         match read_secret(&path) {
             Ok(text) => url = text,
             Err(reason) => reader.reject(key, format!("a readable file with an address: {reason}")),
         }
     }
     check_scheme(reader, key, &url);
-    if let Some(path) = reader.text("store.password_file") {
-        let with = read_secret(&path).map(|password| with_password(&url, &password));
-        match with {
-            Ok(Some(with)) => url = with,
-            Ok(None) => reader.reject(
-                "store.password_file",
-                format!(
-                    "left out, or the address must name a user and no password: {}",
-                    hide_password(&url)
-                ),
-            ),
-            Err(reason) => {
-                reader.reject("store.password_file", format!("a readable file: {reason}"));
+    if let Some(path) = reader.text(PASSWORD_FILE) {
+        match read_secret(&path).map(|password| with_password(&url, &password)) {
+            Ok(Some(with_password)) => url = with_password,
+            Ok(None) => {
+                let address = hide_password(&url);
+                let needed = "the address must name a user and no password";
+                reader.reject(PASSWORD_FILE, format!("left out, or {needed}: {address}"));
             }
+            Err(reason) => reader.reject(PASSWORD_FILE, format!("a readable file: {reason}")),
         }
     }
-    url
+    (key, url)
 }
 
 fn check_scheme(reader: &mut Reader, key: &str, url: &str) {

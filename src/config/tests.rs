@@ -3,8 +3,8 @@ use std::{fs, time::Duration};
 use super::*;
 use crate::core::issue::RollbackPolicy;
 
-mod anything;
 mod namespaces;
+mod properties;
 mod segments;
 
 fn environment(pairs: &[(&str, &str)]) -> Inputs {
@@ -34,7 +34,7 @@ fn file(text: &str) -> (tempfile::TempDir, Inputs) {
 }
 
 #[test]
-fn no_configuration_at_all_gives_the_published_defaults() {
+fn an_empty_configuration_has_the_published_defaults() {
     let config = Config::load(&Inputs::default()).expect("valid");
     let expected = KeeperSettings::new(
         crate::core::preset::Preset::Raindrop.spec().build().expect("valid"),
@@ -113,7 +113,7 @@ fn later_layers_win_and_are_named() {
 }
 
 #[test]
-fn the_file_may_be_named_by_the_environment_and_must_then_be_there() {
+fn the_environment_may_name_the_file_which_must_then_exist() {
     let (_folder, mut inputs) = file("log.level = 'debug'");
     let path = inputs.file.take().expect("a file").display().to_string();
     inputs.environment.insert("RAINDROP_CONFIG".into(), path);
@@ -126,7 +126,7 @@ fn the_file_may_be_named_by_the_environment_and_must_then_be_there() {
 }
 
 #[test]
-fn misspelled_variables_are_refused_wherever_they_stand() {
+fn misspelled_variables_are_refused_in_every_layer() {
     let (folder, mut inputs) = file("");
     let dot_env = folder.path().join(".env");
     fs::write(&dot_env, "raindrop__store__url=mysql://u:hunter2@db/ids\nRAINDROP_LOG_LEVEL=\n")
@@ -157,7 +157,7 @@ fn misspelled_variables_are_refused_wherever_they_stand() {
 }
 
 #[test]
-fn variables_of_services_named_raindrop_are_left_alone() {
+fn variables_of_a_service_named_raindrop_are_ignored() {
     let pairs = [("RAINDROP_PORT", "tcp://10.0.0.1:8080"), ("RAINDROP_HTTP_PORT", "80")];
     let environment = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     Config::load(&Inputs { environment, ..Inputs::default() }).expect("valid");
@@ -226,7 +226,7 @@ fn relations_between_keys_are_checked() {
 }
 
 #[test]
-fn short_times_are_possible() {
+fn short_durations_are_valid() {
     let inputs = environment(&[
         ("lease.ttl", "1s"),
         ("lease.renew", "200ms"),
@@ -240,7 +240,7 @@ fn short_times_are_possible() {
 }
 
 #[test]
-fn layouts_come_from_presets_or_widths() {
+fn a_layout_is_a_preset_or_custom() {
     let words = |pairs: &[(&str, &str)]| {
         keeper(&Config::load(&environment(pairs)).expect("valid")).layout.canonical()
     };
@@ -263,7 +263,7 @@ fn layouts_come_from_presets_or_widths() {
 }
 
 #[test]
-fn past_ticks_are_opened_where_the_layout_reserves_ids_for_them() {
+fn backfill_needs_a_layout_that_reserves_ids_for_it() {
     let (_folder, inputs) = file(
         "layout.preset = 'yitter'\nlayout.backfill_from = 2024-02-29T00:00:00Z\n\
          [namespaces.later.layout]\nmin_sequence = 1\nbackfill_from = '2025-01-01T01:00:00+01:00'\n\
@@ -304,14 +304,14 @@ fn past_ticks_are_opened_where_the_layout_reserves_ids_for_them() {
              2025-01-01T00:00:00Z"
         )]
     );
-    // What is wrong with the layout is said alone; another section's problem hides nothing.
+    // A bad layout hides problems that follow from it; a bad lease does not.
     let bad_layout = [from("2026-01-01T00:00:00Z"), ("layout.min_sequence", "x")];
     assert_eq!(refusal(&bad_layout), [""; 0]);
     assert_eq!(refusal(&[from("2026-01-01T00:00:00Z"), ("lease.ttl", "x")]).len(), 1);
 }
 
 #[test]
-fn worker_ids_may_come_from_the_machine() {
+fn a_worker_id_may_come_from_the_machine() {
     let with_host = |source: &str, name: &str| {
         let host = Host { ip: Some([10, 0, 3, 7].into()), mac: None, name: Some(name.into()) };
         Config::load(&Inputs { host, ..environment(&[("worker.source", source)]) })
@@ -359,7 +359,7 @@ fn secrets_are_read_from_files_and_never_shown() {
 }
 
 #[test]
-fn every_kind_of_store_has_its_addresses() {
+fn addresses_of_every_store_are_checked() {
     for (url, is_built_in) in [
         ("sqlite://a.db", cfg!(feature = "sqlite")),
         ("mysql://u@db/ids", cfg!(feature = "mysql")),
@@ -381,7 +381,7 @@ fn every_kind_of_store_has_its_addresses() {
 }
 
 #[test]
-fn unreadable_files_are_named_without_quoting_them() {
+fn unreadable_files_are_named_and_never_quoted() {
     let (folder, mut inputs) = file("[store]\nurl = \"mysql://root:hunter2@db\n");
     let dot_env = folder.path().join(".env");
     fs::write(&dot_env, "# comment\n\nRAINDROP__STORE__URL mysql://root:hunter2@db\n")

@@ -108,8 +108,8 @@ fn ids_are_parsed_as_they_are_written_and_by_any_layout() {
     assert!(code == Some(0) && out.contains("2021-12-28T12:23:01.948Z"), "{out}");
     for (arguments, said) in [
         (&["1U", "--encoding", "base32"][..], "position 1: 'U' is not a base32 digit"),
-        (&["1", "--encoding", "base58"], "must be one of decimal, hex"),
-        (&["1", "--layout", "snowflake"], "must be one of raindrop, js-safe"),
+        (&["1", "--encoding", "base58"], "possible values: decimal, hex"),
+        (&["1", "--layout", "snowflake"], "possible values: raindrop, js-safe"),
         (
             &["x", "--layout", "discord", "--encoding", "friendly"],
             "a layout that Raindrop issues by",

@@ -297,6 +297,6 @@ async fn a_move_that_was_begun_keeps_services_out_and_names_the_way_out() {
     let (code, _, err) = place.workers(&["raise"], &[]);
     assert!(code == Some(2) && err.contains("raindrop workers relayout"), "{err}");
     let (code, out, err) = place.workers(&["relayout"], &[]);
-    assert!(code == Some(0) && out.contains("was taken back"), "{out}{err}");
+    assert!(code == Some(0) && out.contains("was undone"), "{out}{err}");
     place.setup().start_leased().await.stop().await;
 }

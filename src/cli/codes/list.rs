@@ -1,15 +1,15 @@
-//! `raindrop codes`: which there are.
+//! `raindrop codes`: lists the codes of segment mode.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Failure, output, table};
 use crate::{
+    cli::{failure::Failure, output, store::listed, table::table},
     config::Config,
     core::{code::is_valid_code, instant::format_unix_ms, segment::SegmentSpec},
     keeper::SegmentSettings,
-    store::{ListedSegment, Store, StoreError},
+    store::{ListedSegment, Store},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "CODE", "NEXT", "LEFT", "STEP", "WRITTEN", "RATE"];
@@ -20,55 +20,44 @@ pub(super) async fn run(
     rate_over: Option<Duration>,
 ) -> Result<(), Failure> {
     let mut codes = read(store).await?;
-    let mut rates = BTreeMap::new();
-    if let Some(apart) = rate_over {
-        let (first, before) = (Instant::now(), codes);
-        tokio::time::sleep(apart).await;
+    let (mut before, mut elapsed) = (BTreeMap::new(), Duration::ZERO);
+    if let Some(pause) = rate_over {
+        let start = Instant::now();
+        tokio::time::sleep(pause).await;
+        before = codes.iter().map(|code| (key(code), code.next)).collect();
         codes = read(store).await?;
-        rates = rates_between(&before, &codes, first.elapsed());
+        elapsed = start.elapsed();
     }
-    let lines: Vec<[String; 7]> = codes
-        .iter()
-        .map(|listed| line(listed, spec_of(config, listed), rates.get(&key(listed)).copied()))
-        .collect();
+    let line =
+        |code: &ListedSegment| line(code, spec_of(config, code), rate_of(code, &before, elapsed));
+    let lines: Vec<[String; 7]> = codes.iter().map(line).collect();
     Ok(output::print(&table(HEADINGS, &lines))?)
 }
 
 pub(super) async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
-    let mut listed = match store.segments().await {
-        // Nobody used this store yet; a list must not be what creates it.
-        Err(StoreError::Vanished(what)) => {
-            output::error(&format!("nobody used this store yet: {what}"));
-            Vec::new()
-        }
-        listed => listed?,
-    };
+    let mut codes = listed(store.segments().await)?;
     // What was issued for past ticks is kept in the same table, as `code@tick`.
-    listed.retain(|listed| is_valid_code(&listed.code));
-    Ok(listed)
+    codes.retain(|listed| is_valid_code(&listed.code));
+    Ok(codes)
 }
 
 fn key(listed: &ListedSegment) -> (String, String) {
     (listed.namespace.clone(), listed.code.clone())
 }
 
-/// Numbers reserved a second; none for a code whose next number went back, since some of its
-/// numbers were given back.
+/// Returns the numbers reserved a second; `None` for a code whose next number went back, since
+/// some of its numbers were given back.
 #[expect(clippy::cast_precision_loss, reason = "a rate needs no digits")]
-fn rates_between(
-    before: &[ListedSegment],
-    after: &[ListedSegment],
-    apart: Duration,
-) -> BTreeMap<(String, String), f64> {
-    let before: BTreeMap<_, u64> = before.iter().map(|code| (key(code), code.next)).collect();
-    let rate = |listed: &ListedSegment| {
-        let reserved = listed.next.checked_sub(*before.get(&key(listed))?)?;
-        Some((key(listed), reserved as f64 / apart.as_secs_f64()))
-    };
-    after.iter().filter_map(rate).collect()
+fn rate_of(
+    listed: &ListedSegment,
+    before: &BTreeMap<(String, String), u64>,
+    elapsed: Duration,
+) -> Option<f64> {
+    let reserved = listed.next.checked_sub(*before.get(&key(listed))?)?;
+    Some(reserved as f64 / elapsed.as_secs_f64())
 }
 
-/// What the code is, where this configuration says so.
+/// Returns the settings of the code, if this configuration has it.
 fn spec_of<'a>(config: &'a Config, listed: &ListedSegment) -> Option<&'a SegmentSpec> {
     let is_its = |settings: &&SegmentSettings| settings.namespace == listed.namespace;
     let settings = config.segments().find(is_its)?;
@@ -123,13 +112,13 @@ mod tests {
     fn codes_are_shown_with_what_is_left_and_their_rate() {
         let odd = SegmentSpec { increment: 2, remainder: 1, max: 10_000, ..SegmentSpec::default() };
         let before = [listed("order", 1_001, 1_000), listed("user", 500, 100)];
+        let before = before.iter().map(|code| (key(code), code.next)).collect();
         let after = [listed("order", 3_001, 2_000), listed("user", 400, 100), listed("x", 1, 0)];
-        let rates = rates_between(&before, &after, Duration::from_secs(4));
         let lines: Vec<_> = after
             .iter()
             .map(|code| {
                 let spec = (code.code == "order").then_some(&odd);
-                line(code, spec, rates.get(&key(code)).copied())
+                line(code, spec, rate_of(code, &before, Duration::from_secs(4)))
             })
             .collect();
         assert_eq!(

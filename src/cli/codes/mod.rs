@@ -1,21 +1,17 @@
-//! `raindrop codes`: the codes of segment mode.
+//! `raindrop codes`: lists the codes of segment mode, or raises them.
 
 mod list;
 mod raise;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use super::{Failure, block_on, output, table::table};
-use crate::{
-    config::{Config, DURATION_FORM, parse_duration},
-    core::clock::SystemClock,
-    store,
-};
+use super::{arguments::duration, failure::Failure, store::with_store};
+use crate::config::Config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CodesArguments {
-    /// Read twice, so far apart, and tell how many numbers a second were reserved meanwhile. Nodes
-    /// reserve about once in segment.target_duration: ask for several times that.
+    /// Read twice, this far apart, and show how many numbers a second were reserved in between.
+    /// Nodes reserve about once in segment.target_duration: choose several times that.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     rate_over: Option<Duration>,
     #[command(subcommand)]
@@ -24,30 +20,19 @@ pub(super) struct CodesArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Raise the next numbers of codes: for a store restored from a backup, before any node uses
-    /// it.
+    /// Raise the next numbers of codes, before any node uses a restored backup.
     ///
-    /// A backup has old next numbers: nodes that begin there would issue again what was issued
-    /// since. The numbers that are passed over are a gap, and nothing else.
+    /// A backup has old next numbers: nodes that started from them would repeat numbers that were
+    /// issued since. Skipped numbers are only a gap.
     ///
-    /// Needs, to be safe: no node has reserved from the restored store before, and --by is more
-    /// than was reserved of any code since the backup.
+    /// Safe if no node has reserved from the restored store before, and --by is more than any code
+    /// reserved since the backup.
     Raise(raise::RaiseArguments),
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration = parse_duration(text).filter(|duration| !duration.is_zero());
-    duration.ok_or_else(|| format!("must be {DURATION_FORM}"))
-}
-
 pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
-    block_on(async {
-        let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
-        let result = match &arguments.command {
-            None => list::run(config, store.as_ref(), arguments.rate_over).await,
-            Some(Command::Raise(arguments)) => raise::run(store.as_ref(), arguments).await,
-        };
-        store.close().await;
-        result
+    with_store(config, async |store, _| match &arguments.command {
+        None => list::run(config, &*store, arguments.rate_over).await,
+        Some(Command::Raise(arguments)) => raise::run(&*store, arguments).await,
     })
 }

@@ -2,22 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use super::{Failure, list, output};
+use super::list;
 use crate::{
+    cli::{failure::Failure, output::say},
     core::segment::SegmentSpec,
-    keeper::{RaiseError, raise_code},
+    keeper::raise_code,
     store::Store,
 };
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RaiseArguments {
-    /// By how much.
+    /// How much to add to each next number.
     #[arg(long, value_name = "NUMBERS", value_parser = clap::value_parser!(u64).range(1..=SegmentSpec::LARGEST_NUMBER))]
     by: u64,
     /// The namespace.
     #[arg(long, value_name = "NAME")]
     namespace: String,
-    /// The codes; all of the namespace when none is named.
+    /// The codes; by default all of the namespace.
     #[arg(value_name = "CODE")]
     codes: Vec<String>,
 }
@@ -32,10 +33,10 @@ pub(super) async fn run(store: &dyn Store, arguments: &RaiseArguments) -> Result
             listed.iter().map(|listed| listed.namespace.as_str()).collect();
         let namespaces = Vec::from_iter(namespaces).join(", ");
         return Err(Failure::Usage(format!(
-            "namespace {namespace:?} has no codes in the store; those that have some: {namespaces}"
+            "namespace {namespace:?} has no codes in the store; namespaces with codes: {namespaces}"
         )));
     }
-    // Before the first one is touched.
+    // Refuses a bad one before any is changed.
     if let Some(unknown) = codes.iter().find(|code| !known.contains(code)) {
         let known = known.join(", ");
         let text =
@@ -44,16 +45,7 @@ pub(super) async fn run(store: &dyn Store, arguments: &RaiseArguments) -> Result
     }
     for code in if codes.is_empty() { &known } else { codes } {
         let next = raise_code(store, namespace, code, *by).await?;
-        output::print(&format!("{namespace} {code}: the next number is {next}\n"))?;
+        say(&format!("{namespace} {code}: the next number is {next}"))?;
     }
     Ok(())
-}
-
-impl From<RaiseError> for Failure {
-    fn from(error: RaiseError) -> Self {
-        match error {
-            RaiseError::Store(error) => error.into(),
-            error => Self::Failed(error.to_string()),
-        }
-    }
 }

@@ -2,34 +2,35 @@
 
 mod raindrop_go;
 
-use std::{fmt::Write, fs, path::PathBuf};
+use std::{
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
 
-use super::{Failure, output};
+use super::{failure::Failure, load::Overrides, output};
 use crate::{
-    config::{Config, ConfigError},
+    config::Config,
     core::clock::{Clock, SystemClock},
     server::Auth,
 };
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ConfigArguments {
-    /// Print the TOML configuration that makes the IDs of this one of raindrop-Go, instead.
+    /// Convert a configuration of raindrop-Go to TOML for the same IDs, and print that instead.
     ///
     /// FILE is its RainDropConfig as JSON, which it logs when it starts ("raindrop init. config:"),
-    /// or as TOML, under the names of the struct or of its JSON tags. What differs is told on
+    /// or as TOML, under the names of the struct or of its JSON tags. Differences are reported on
     /// standard error.
     #[arg(long, value_name = "FILE")]
     from_raindrop: Option<PathBuf>,
 }
 
-pub(super) fn run(
-    load: impl FnOnce() -> Result<Config, ConfigError>,
-    arguments: ConfigArguments,
-) -> Result<(), Failure> {
-    match arguments.from_raindrop {
+pub(super) fn run(overrides: Overrides, arguments: &ConfigArguments) -> Result<(), Failure> {
+    match &arguments.from_raindrop {
         Some(path) => convert(path),
         None => {
-            let config = load()?;
+            let config = overrides.load()?;
             Auth::of(&config)?;
             show(&config)
         }
@@ -47,9 +48,9 @@ fn show(config: &Config) -> Result<(), Failure> {
     Ok(output::print(&text)?)
 }
 
-fn convert(path: PathBuf) -> Result<(), Failure> {
+fn convert(path: &Path) -> Result<(), Failure> {
     let usage = |reason: &str| Failure::Usage(format!("{}: {reason}", path.display()));
-    let text = fs::read_to_string(&path).map_err(|error| usage(&error.to_string()))?;
+    let text = fs::read_to_string(path).map_err(|error| usage(&error.to_string()))?;
     let converted = raindrop_go::convert(&text, SystemClock::default().now_ms())
         .map_err(|problems| usage(&format!("cannot be converted:\n{}", problems.join("\n"))))?;
     for warning in converted.warnings {

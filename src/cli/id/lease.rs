@@ -2,50 +2,42 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{CLAIM, Printer, WITHIN};
+use super::printer::{CLAIM, Printer};
 use crate::{
-    cli::{Failure, output},
+    cli::{failure::Failure, output, store::with_store},
     config::Config,
-    core::{
-        clock::SystemClock,
-        issue::{ClaimError, Run},
-    },
+    core::issue::{ClaimError, Run},
     keeper::{IssueError, Issuer, Keeper, KeeperSettings, NoObserver, Released},
-    store::{self, with_sources},
+    store::with_sources,
 };
 
-pub(super) async fn issue(
+pub(super) fn issue(
     config: &Config,
-    settings: KeeperSettings,
+    settings: &KeeperSettings,
     code: &str,
+    patience: Duration,
     printer: Printer<'_>,
 ) -> Result<(), Failure> {
-    let clock = Arc::new(SystemClock::default());
-    let store = store::connect(&config.store, clock.clone()).await?;
-    let observer = Arc::new(NoObserver);
-    let (mut keeper, issuer) = Keeper::start(settings, store.clone(), clock, observer);
-    let printed = tokio::select! {
-        error = keeper.failed() => return Err(error.into()),
-        printed = print(&issuer, code, printer) => printed,
-    };
-    let released = keeper.release(config.store.timeout * 2).await;
-    store.close().await;
-    if released == Released::GaveUp {
-        output::error("the worker id could not be given back; it comes free after its ttl");
-    }
-    printed
-}
-
-async fn print(issuer: &Issuer, code: &str, mut printer: Printer<'_>) -> Result<(), Failure> {
-    if tokio::time::timeout(WITHIN, issuer.leased()).await.is_err() {
-        let reason = issuer.status().reason;
-        let why = reason.map_or_else(|| "nobody says why".into(), |why| why.to_string());
-        return Err(Failure::Failed(format!("no lease within {WITHIN:?}: {why}")));
-    }
-    while printer.left > 0 {
-        printer.print(claim(issuer, code, printer.left.min(CLAIM)).await?)?;
-    }
-    printer.close()
+    with_store(config, async |store, clock| {
+        let observer = Arc::new(NoObserver);
+        let (mut keeper, issuer) = Keeper::start(settings.clone(), store, clock, observer);
+        let print = async {
+            if tokio::time::timeout(patience, issuer.leased()).await.is_err() {
+                let reason = issuer.status().reason;
+                let reason = reason.map_or_else(|| "unknown".into(), |reason| reason.to_string());
+                return Err(Failure::Failed(format!("no lease within {patience:?}: {reason}")));
+            }
+            printer.print(CLAIM, async |count| claim(&issuer, code, count).await).await
+        };
+        let printed = tokio::select! {
+            error = keeper.failed() => return Err(error.into()),
+            printed = print => printed,
+        };
+        if keeper.release(config.store.timeout * 2).await == Released::GaveUp {
+            output::error("the worker id could not be released; it is free after its ttl");
+        }
+        printed
+    })
 }
 
 /// Claims, and tries again while there is no more than a pause to wait for.
@@ -61,9 +53,9 @@ async fn claim(issuer: &Issuer, code: &str, mut count: u32) -> Result<Run, Failu
                     tokio::time::sleep(retry_after.max(Duration::from_millis(1))).await;
                 }
                 ClaimError::InvalidCode(_) | ClaimError::UnknownCode(_) => {
-                    return Err(Failure::Usage(error.to_string()));
+                    return Err(Failure::usage(error));
                 }
-                error => return Err(Failure::Failed(error.to_string())),
+                error => return Err(Failure::failed(error)),
             },
             Err(error) => return Err(Failure::Failed(with_sources(&error))),
         }

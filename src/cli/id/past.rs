@@ -2,44 +2,30 @@
 
 use std::sync::Arc;
 
-use super::Printer;
+use super::printer::Printer;
 use crate::{
-    cli::Failure,
+    cli::{failure::Failure, store::with_store},
     config::Config,
-    core::clock::SystemClock,
-    keeper::{Backfill, BackfillError, KeeperSettings, NoObserver},
-    store,
+    keeper::{Backfill, KeeperSettings, NoObserver},
 };
 
-const FORGETS: &str = "--at: memory: forgets which IDs of a past time were handed out; use a store \
-                       that outlives the process";
+const FORGETS: &str = "--at: memory: forgets which IDs of a past time were issued; use a \
+                       persistent store";
 
-pub(super) async fn issue(
+pub(super) fn issue(
     config: &Config,
-    settings: KeeperSettings,
+    settings: &KeeperSettings,
     code: &str,
     at_ms: i64,
-    mut printer: Printer<'_>,
+    printer: Printer<'_>,
 ) -> Result<(), Failure> {
     if config.store.url == "memory:" {
-        return Err(Failure::Usage(FORGETS.into()));
+        return Err(Failure::usage(FORGETS));
     }
-    let store = store::connect(&config.store, Arc::new(SystemClock::default())).await?;
-    let backfill = Backfill::new(settings, Arc::clone(&store), Arc::new(NoObserver));
-    let ids = backfill.ids(code, printer.left, at_ms).await;
-    store.close().await;
-    printer.print(ids?.into_iter())?;
-    printer.close()
-}
-
-impl From<BackfillError> for Failure {
-    fn from(error: BackfillError) -> Self {
-        match error {
-            BackfillError::Store(error) => error.into(),
-            error @ (BackfillError::Refused(_)
-            | BackfillError::NotReserved { .. }
-            | BackfillError::CountedOtherwise { .. }) => Self::Usage(error.to_string()),
-            error => Self::Failed(error.to_string()),
-        }
-    }
+    with_store(config, async |store, _| {
+        let backfill = Backfill::new(settings.clone(), store, Arc::new(NoObserver));
+        // All at once: a request gets all that it asks for, or none.
+        let claim = async |count| Ok(backfill.ids(code, count, at_ms).await?.into_iter());
+        printer.print(u32::MAX, claim).await
+    })
 }

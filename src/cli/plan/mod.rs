@@ -1,43 +1,36 @@
-//! `raindrop plan`: what a layout gives, and for how long.
+//! `raindrop plan`: what a layout offers, and for how long.
 
-mod chosen;
 mod facts;
-mod json;
+mod flags;
 mod picture;
-mod style;
+#[cfg(test)]
+mod tests;
 mod text;
 
-use std::io::IsTerminal;
+use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 
-use self::{chosen::LayoutArguments, facts::Plan, style::Style};
-use super::{Failure, output};
-use crate::{
-    config::{Config, ConfigError},
-    core::clock::{Clock, SystemClock},
-};
+use self::flags::LayoutFlags;
+use super::{failure::Failure, load::Overrides, output};
+use crate::core::clock::{Clock, SystemClock};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct PlanArguments {
     #[command(flatten)]
-    layout: LayoutArguments,
+    layout: LayoutFlags,
     /// Print JSON; docs/layouts.md lists its keys.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(
-    load: impl FnOnce() -> Result<Config, ConfigError>,
-    arguments: PlanArguments,
-) -> Result<(), Failure> {
-    let plan = Plan::of(&arguments.layout.choose(load)?);
+pub(super) fn run(overrides: Overrides, arguments: PlanArguments) -> Result<(), Failure> {
+    let plan = arguments.layout.plan(overrides)?;
     if arguments.json {
-        return Ok(output::print(&json::render(&plan))?);
+        return output::print_json(&plan);
     }
-    let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-        && std::io::stdout().is_terminal();
-    let style = if has_colour { Style::Coloured } else { Style::Plain };
-    Ok(output::print(&text::render(&plan, style, SystemClock::default().now_ms()))?)
+    let text = text::render(&plan, SystemClock::default().now_ms());
+    match AutoStream::choice(&std::io::stdout()) {
+        ColorChoice::Never => output::print(&strip_str(&text).to_string())?,
+        _ => output::print(&text)?,
+    }
+    Ok(())
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,209 +1,169 @@
 //! The plan for people.
 
-use std::fmt::Write;
-
 use jiff::SignedDuration;
 
 use super::{
     facts::{Field, Part, Plan},
-    picture,
-    style::Style,
+    picture::{self, faint, paint},
 };
-use crate::core::{
-    instant::{YEAR_MS, far_year, format_unix_ms, format_unix_ms_short},
-    layout::TimeUnit,
+use crate::{
+    cli::table::table,
+    core::{
+        instant::{YEAR_MS, far_year, format_unix_ms},
+        layout::TimeUnit,
+    },
 };
 
 const HEADINGS: [&str; 5] = ["FIELD", "BITS", "PLACE", "VALUES", "USED UP"];
 const DAY_MS: i64 = 86_400_000;
+const BOLD: &str = "1";
+const ALARM: &str = "1;31";
 
-pub(super) fn render(plan: &Plan, style: Style, now_ms: i64) -> String {
-    let mut lines = vec![headline(plan, style), String::new()];
-    lines.extend(picture::lines(&plan.fields, style));
+/// Renders a plan, with colours.
+pub(super) fn render(plan: &Plan, now_ms: i64) -> String {
+    let fields: Vec<Field> =
+        std::iter::once(plan.unused()).chain(plan.fields.iter().copied()).collect();
+    let mut lines = headline(plan);
     lines.push(String::new());
-    lines.extend(table(plan, style, now_ms));
+    lines.extend(picture::lines(&fields));
+    lines.push(String::new());
+    let rows: Vec<[String; 5]> = fields.iter().map(|field| row(plan, field, now_ms)).collect();
+    let table = table(HEADINGS, &rows);
+    let mut rows = table.lines();
+    lines.extend(rows.next().map(faint));
+    lines.extend(rows.zip(&fields).map(|(row, field)| {
+        let (name, rest) = row.split_at(field.part.name().len());
+        field.part.paint(name) + rest
+    }));
     lines.push(String::new());
     for (name, fact) in facts(plan, now_ms) {
-        lines.push(format!("{} {fact}", style.heading(&format!("{name:<13}"))));
+        lines.push(format!("{} {fact}", paint(BOLD, &format!("{name:<13}"))));
     }
-    if let Some(warning) = warning(plan, now_ms) {
+    if let Some(ends) = plan.ends.as_ref().filter(|ends| ends.unix_ms < now_ms) {
+        let ended = format!("The timestamp ran out on {}: old IDs", format_unix_ms(ends.unix_ms));
         lines.push(String::new());
-        lines.push(style.alarm(&warning));
+        lines.push(paint(ALARM, &format!("{ended} can be parsed,")));
+        lines.push(paint(ALARM, "issuing needs another layout.epoch."));
     }
-    let mut text = String::new();
-    for line in lines {
-        writeln!(text, "{}", line.trim_end()).expect("a string takes any text");
-    }
-    text
+    lines.join("\n") + "\n"
 }
 
-fn headline(plan: &Plan, style: Style) -> String {
-    let layout = &plan.layout;
-    let name = style.heading(&format!("Layout {}", plan.title));
-    let bits = layout.widths().total();
-    let epoch = format_unix_ms_short(layout.epoch_ms());
-    let line = format!("{name}: {bits} bits, a tick each {} from {epoch}", layout.unit());
-    match plan.preset {
-        Some(preset) => format!("{line}\n{}", style.faint(&wrapped(preset.describe(), 78))),
-        None => line,
-    }
-}
-
-/// Breaks a text into lines of at most this many columns.
-fn wrapped(text: &str, columns: usize) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is always a line");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.len() + 1 + word.len() <= columns {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
+fn headline(plan: &Plan) -> Vec<String> {
+    let Plan { bits, epoch, keeper, .. } = plan;
+    let name = paint(BOLD, &format!("Layout {}", plan.title));
+    let unit = keeper.layout.unit();
+    let mut lines = vec![format!("{name}: {bits} bits, a tick each {unit} from {epoch}")];
+    let mut line = String::new();
+    for word in plan.promise.unwrap_or_default().split_whitespace() {
+        if line.len() + 1 + word.len() > 78 {
+            lines.push(faint(&std::mem::take(&mut line)));
         }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
     }
-    lines.join("\n")
-}
-
-fn table(plan: &Plan, style: Style, now_ms: i64) -> Vec<String> {
-    let row = |field: &Field| {
-        let place = if field.high == field.low {
-            field.high.to_string()
-        } else {
-            format!("{}-{}", field.high, field.low)
-        };
-        let [values, used_up] = told(plan, field, now_ms);
-        [field.part.name().to_owned(), field.bits.to_string(), place, values, used_up]
-    };
-    let rows: Vec<[String; 5]> = plan.fields.iter().map(row).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([HEADINGS[column].len()]).max().unwrap_or(0)
-    };
-    let widths: [usize; 5] = std::array::from_fn(width);
-    let padded = |[field, bits, place, values, used_up]: [&str; 5]| {
-        let [a, b, c, d, _] = widths;
-        (format!("{field:<a$}"), format!("  {bits:>b$}  {place:<c$}  {values:<d$}  {used_up}"))
-    };
-    let (first, rest) = padded(HEADINGS);
-    let mut lines = vec![style.faint(&(first + &rest))];
-    for (row, field) in rows.iter().zip(&plan.fields) {
-        let (first, rest) = padded(row.each_ref().map(String::as_str));
-        lines.push(style.part(field.part, &first) + &rest);
-    }
+    lines.extend(Some(line).filter(|line| !line.is_empty()).map(|line| faint(&line)));
     lines
 }
 
-/// A field's values, and what uses them up.
-fn told(plan: &Plan, field: &Field, now_ms: i64) -> [String; 2] {
-    let layout = &plan.layout;
-    let all = format!("0 to {}", field.max());
+fn row(plan: &Plan, field: &Field, now_ms: i64) -> [String; 5] {
+    let Field { part, bits, high_bit, low_bit, .. } = field;
+    let place = match bits {
+        1 => high_bit.to_string(),
+        _ => format!("{high_bit}-{low_bit}"),
+    };
+    let [values, used_up] = values(plan, field, now_ms);
+    [part.name().to_owned(), format!("{bits:>4}"), place, values, used_up]
+}
+
+/// Returns a field's values, and what uses them up.
+fn values(plan: &Plan, field: &Field, now_ms: i64) -> [String; 2] {
+    let layout = &plan.keeper.layout;
+    let all = format!("0 to {}", field.max);
     match field.part {
         Part::Unused => ["0".into(), "never".into()],
-        Part::Timestamp => [all, timestamp_used_up(plan, now_ms)],
+        Part::Timestamp => {
+            let wraps_after = duration(plan.wraps_after_ms.unwrap_or(0));
+            let ends = plan.ends.as_ref().map(|ends| instant(ends.unix_ms, now_ms));
+            let never = || format!("never: it starts again every {wraps_after}");
+            [all, ends.unwrap_or_else(never)]
+        }
         Part::DataCenter => [all, format!("by {} data centres", plan.data_centers)],
         Part::Worker => [
-            format!("{} to {}", plan.min_worker, plan.max_worker),
-            format!("by {} nodes at a time", grouped(plan.nodes())),
+            format!("{} to {}", plan.keeper.min_worker, plan.keeper.max_worker),
+            format!("by {} nodes at a time", grouped(plan.nodes)),
         ],
         Part::Rollback => {
-            let times = match layout.lanes() {
+            let times = match plan.lanes {
                 2 => "twice".into(),
                 lanes => format!("{lanes} times"),
             };
-            [all, format!("by a clock that goes back {times} in {}", duration(plan.window_ms))]
+            let window = duration(plan.crash.lane_rests_ms);
+            [all, format!("by a clock that goes back {times} in {window}")]
         }
         Part::Sequence => [
             format!("{} to {}", layout.min_sequence(), layout.max_sequence()),
-            format!(
-                "by {} IDs of a code in {}",
-                grouped(layout.positions_per_tick()),
-                a_unit(layout.unit())
-            ),
+            format!("by {} IDs of a code in {}", grouped(plan.ids_per_tick), a_unit(plan)),
         ],
         Part::Reserved => [layout.reserved().to_string(), "never".into()],
     }
 }
 
-fn timestamp_used_up(plan: &Plan, now_ms: i64) -> String {
-    match (plan.ends_ms(), plan.layout.wrap_ms()) {
-        (Some(ends_ms), _) => instant(ends_ms, now_ms),
-        (None, wrap_ms) => {
-            format!("never: it starts again every {}", duration(wrap_ms.unwrap_or(0)))
-        }
-    }
-}
-
 fn facts(plan: &Plan, now_ms: i64) -> Vec<(&'static str, String)> {
-    let js_safe = match plan.js_safe_until_ms {
+    let js_safe = match &plan.js_safe_until {
         None => "always: below 2^53".into(),
-        Some(until_ms) if until_ms < plan.layout.epoch_ms() => "never: above 2^53".into(),
-        Some(until_ms) => format!("until {}", instant(until_ms, now_ms)),
+        Some(until) if until.unix_ms < plan.keeper.layout.epoch_ms() => "never: above 2^53".into(),
+        Some(until) => format!("until {}", instant(until.unix_ms, now_ms)),
     };
     let centers = match plan.data_centers {
         1 => String::new(),
         centers => format!(" in each of {centers} data centres"),
     };
-    let (node, cluster) = (grouped(plan.per_second()), grouped(plan.per_second_of_cluster()));
-    let nodes = grouped(plan.nodes());
+    let rates = &plan.ids_per_second;
+    let (node, cluster) = (grouped(rates.code_and_node), grouped(rates.code_and_cluster));
+    let nodes = grouped(plan.nodes);
     let mut facts = vec![
         ("IDs a second", format!("{node} of a code on a node")),
         ("", format!("{cluster} of a code on {nodes} nodes{centers}")),
         ("JS-safe", js_safe),
     ];
-    facts.extend(["A crash costs", ""].into_iter().zip(crash(plan)));
+    let reach = duration(plan.crash.lane_rests_ms);
+    if plan.keeper.layout.unit().millis() <= plan.crash.lane_rests_ms {
+        let others = if plan.lanes > 1 { "other lanes and" } else { "other" };
+        let rests = format!("its lane rests for up to {reach}; {others} worker ids go on at once");
+        facts.push(("A crash costs", rests));
+    } else {
+        let (unit, lost) = (a_unit(plan), grouped(plan.crash.numbers_lost));
+        let lost = format!("each code 1/16 of what is left of {unit}: up to {lost} numbers");
+        let rests = format!("in the last {reach} of {unit} its lane rests until the next begins");
+        facts.extend([("A crash costs", lost), ("", rests)]);
+    }
     facts
 }
 
-fn crash(plan: &Plan) -> Vec<String> {
-    let reach = duration(plan.crash.lane_rests_ms);
-    let others = if plan.layout.lanes() > 1 { "other lanes and" } else { "other" };
-    let Some(lost) = plan.crash.lost else {
-        return vec![format!(
-            "its lane rests for up to {reach}; {others} worker ids go on at once"
-        )];
-    };
-    let (a_unit, lost) = (a_unit(plan.layout.unit()), grouped(lost));
-    vec![
-        format!("each code 1/16 of what is left of {a_unit}: up to {lost} numbers"),
-        format!("in the last {reach} of {a_unit} its lane rests until the next begins"),
-    ]
-}
-
-fn a_unit(unit: TimeUnit) -> &'static str {
-    match unit {
-        TimeUnit::Millisecond => "a millisecond",
-        TimeUnit::Second => "a second",
-        TimeUnit::Minute => "a minute",
-        TimeUnit::Hour => "an hour",
-        TimeUnit::Day => "a day",
+fn a_unit(plan: &Plan) -> String {
+    match plan.keeper.layout.unit() {
+        TimeUnit::Hour => "an hour".into(),
+        unit => format!("a {unit}"),
     }
 }
 
-fn warning(plan: &Plan, now_ms: i64) -> Option<String> {
-    let ends_ms = plan.ends_ms().filter(|ends_ms| *ends_ms < now_ms)?;
-    Some(format!(
-        "The timestamp ran out on {}: old IDs can be parsed,\nissuing needs another layout.epoch.",
-        format_unix_ms(ends_ms)
-    ))
-}
-
-/// An instant and how far away it is.
+/// Returns an instant and how far away it is.
 fn instant(unix_ms: i64, now_ms: i64) -> String {
-    let away_ms = unix_ms.saturating_sub(now_ms);
     if let Some(year) = far_year(unix_ms) {
         return year;
     }
-    let (count, what) = match away_ms.abs() {
+    let away_ms = unix_ms.saturating_sub(now_ms);
+    let (count, unit) = match away_ms.abs() {
         away_ms if away_ms >= 2 * YEAR_MS => (away_ms / YEAR_MS, "years"),
         away_ms => (away_ms / DAY_MS, "days"),
     };
     let date = format_unix_ms(unix_ms);
     if away_ms < 0 {
-        format!("{date}, {count} {what} ago")
+        format!("{date}, {count} {unit} ago")
     } else {
-        format!("{date}, in {count} {what}")
+        format!("{date}, in {count} {unit}")
     }
 }
 
@@ -211,7 +171,7 @@ fn duration(millis: i64) -> String {
     format!("{:#}", SignedDuration::from_millis(millis))
 }
 
-/// A number with its thousands apart.
+/// Returns a number with its thousands apart.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

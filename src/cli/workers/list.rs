@@ -1,27 +1,19 @@
-//! `raindrop workers`: who holds which worker id.
+//! `raindrop workers`: lists worker ids with their holders.
 
 use std::collections::BTreeMap;
 
-use super::{Failure, output};
 use crate::{
-    cli::table::table,
+    cli::{failure::Failure, output, store::listed, table::table},
     config::Config,
     core::{instant::format_unix_ms, layout::Layout},
     keeper::KeeperSettings,
-    store::{ListedRow, Scope, Store, StoreError},
+    store::{ListedRow, Scope, Store},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
 
 pub(super) async fn run(config: &Config, store: &dyn Store, all: bool) -> Result<(), Failure> {
-    let rows = match store.list().await {
-        // Nobody used this store yet; a list must not be what creates it.
-        Err(StoreError::Vanished(what)) => {
-            output::error(&format!("nobody used this store yet: {what}"));
-            Vec::new()
-        }
-        rows => rows?,
-    };
+    let rows = listed(store.list().await)?;
     let mut layouts: BTreeMap<&str, &Layout> = BTreeMap::new();
     for KeeperSettings { namespace, layout, .. } in config.keepers() {
         if !rows.is_empty() && is_recorded(store, namespace, layout).await? {
@@ -40,7 +32,7 @@ pub(super) async fn run(config: &Config, store: &dyn Store, all: bool) -> Result
     Ok(output::print(&text)?)
 }
 
-/// One line for each namespace.
+/// Returns a line for each namespace with worker ids that were never used.
 fn summary(unused: &[&ListedRow]) -> String {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for row in unused {
@@ -52,7 +44,7 @@ fn summary(unused: &[&ListedRow]) -> String {
     counts.into_iter().map(line).collect()
 }
 
-/// Whether the configured layout is the recorded one, so that marks can be told as instants.
+/// Whether the configured layout is the recorded one, so that its marks can be shown as instants.
 async fn is_recorded(store: &dyn Store, namespace: &str, layout: &Layout) -> Result<bool, Failure> {
     let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
     Ok(store.survey(&scope).await?.record.is_some_and(|words| words == layout.canonical()))
@@ -60,18 +52,12 @@ async fn is_recorded(store: &dyn Store, namespace: &str, layout: &Layout) -> Res
 
 fn line(listed: &ListedRow, layout: Option<&Layout>) -> [String; 7] {
     let row = &listed.row;
-    let instant_of = |layout: &Layout, mark| match mark {
-        0 => "unused".into(),
-        mark => format_unix_ms(layout.start_of_tick_ms(layout.tick_of(mark))),
+    let mark = |mark| match layout {
+        Some(_) if mark == 0 => "unused".into(),
+        Some(layout) => format_unix_ms(layout.start_of_tick_ms(layout.tick_of(mark))),
+        None => mark.to_string(),
     };
-    let marks = match layout {
-        Some(layout) => {
-            let marks: Vec<String> =
-                row.marks.iter().map(|mark| instant_of(layout, mark)).collect();
-            marks.join(",")
-        }
-        None => row.marks.to_string(),
-    };
+    let marks: Vec<String> = row.marks.iter().map(mark).collect();
     let expires = if row.free { "-".into() } else { format_unix_ms(row.expires_ms) };
     [
         listed.namespace.clone(),
@@ -79,7 +65,7 @@ fn line(listed: &ListedRow, layout: Option<&Layout>) -> [String; 7] {
         row.lane.to_string(),
         if row.free { "free" } else { "held" }.into(),
         expires,
-        marks,
+        marks.join(","),
         if row.holder.is_empty() { "-".into() } else { row.holder.clone() },
     ]
 }

@@ -1,26 +1,19 @@
-//! `raindrop workers`: who holds which worker id, and what a person can do about it.
+//! `raindrop workers`: lists worker ids, or changes what the store records of them.
 
 mod list;
 mod raise;
 mod relayout;
 mod release;
 
-use std::sync::Arc;
-
-use super::{Failure, block_on, keeper_of, output};
-use crate::{
-    config::Config,
-    core::{clock::SystemClock, namespace::DEFAULT_NAMESPACE},
-    keeper::{Operator, OperatorError},
-    store::{self, Store},
-};
+use super::{failure::Failure, load::keeper_of, store::with_store};
+use crate::{config::Config, core::namespace::DEFAULT_NAMESPACE, keeper::Operator};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct WorkersArguments {
-    /// The namespace to release, raise or move; all are listed.
+    /// The namespace to release, raise or move; the list shows every namespace.
     #[arg(long, global = true, value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
-    /// List the worker ids that were never used one by one, too.
+    /// Also list each worker id that was never used.
     #[arg(long)]
     all: bool,
     #[command(subcommand)]
@@ -29,75 +22,53 @@ pub(super) struct WorkersArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Free worker ids before their time, such as those of a machine that burned down.
+    /// Free worker ids early, for example those of a machine that burned down.
     ///
-    /// Needs nothing to be safe: a holder that still runs uses up what it had leased, which the
-    /// next one never issues, and then leases another worker id.
+    /// Always safe: a holder that still runs uses up its lease, whose IDs the next holder never
+    /// issues, and then leases another worker id.
     Release(release::ReleaseArguments),
-    /// Raise every mark beyond everything that was ever leased: for a store restored from a
-    /// backup, before any node uses it.
+    /// Raise every mark above everything that was ever leased, before any node uses a restored
+    /// backup.
     ///
-    /// A backup has old marks: nodes that begin there would issue again what was issued since.
-    /// Raised marks are beyond the store's clock by the largest lease.window of any node that
-    /// used the store, and lease.max_clock_skew; IDs flow again when that time is over.
+    /// A backup has old marks: nodes that started from them would repeat IDs that were issued
+    /// since. Raised marks are ahead of the store's clock by --window and lease.max_clock_skew;
+    /// nodes issue IDs again when that time has passed.
     ///
-    /// Needs, to be safe: no node has written to the restored store before; the store's clock is
-    /// right; --window is the largest of any node. Nodes that still run on what they had leased do
-    /// no harm. Repeating it is safe, and so is running it at any other time: it only costs time.
+    /// Safe if no node has written to the restored store before, the store's clock is right, and
+    /// --window is the largest lease.window of any node. Nodes that still run on their old leases
+    /// do no harm. Repeating the command, or running it at any other time, only costs time.
     Raise(raise::RaiseArguments),
     /// Move the namespace from its recorded layout to the configured one.
     ///
-    /// Needs, to be safe, that every ID of the new layout is above every ID that the old marks
-    /// allow: both are printed, and it is refused otherwise. Nodes of the old layout do no harm:
-    /// they stop when their leases end, and must be started again with the new configuration.
+    /// Safe only if every ID of the new layout is above every ID that the old marks allow: the
+    /// command prints both, and refuses otherwise. Nodes of the old layout do no harm: they stop
+    /// when their leases end, and must be restarted with the new configuration.
     ///
-    /// When it was cut short, repeat it. Until it is finished no node can join.
+    /// If the command is interrupted, run it again: no node can join until it has finished.
     Relayout,
 }
 
-pub(super) fn run(config: Config, arguments: WorkersArguments) -> Result<(), Failure> {
-    block_on(run_on_store(&config, arguments))
-}
-
-async fn run_on_store(config: &Config, arguments: WorkersArguments) -> Result<(), Failure> {
-    let clock = Arc::new(SystemClock::default());
-    let Some(command) = arguments.command else {
-        let store = store::connect(&config.store, clock).await?;
-        let listed = list::run(config, store.as_ref(), arguments.all).await;
-        store.close().await;
-        return listed;
+pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), Failure> {
+    let Some(command) = &arguments.command else {
+        return with_store(config, async |store, _| {
+            list::run(config, &*store, arguments.all).await
+        });
     };
     if arguments.all {
-        return Err(Failure::Usage("--all: must be left out but for the list".into()));
+        return Err(Failure::Usage("--all: must be left out with a subcommand".into()));
     }
-    let settings = keeper_of(config, &arguments.namespace)?.clone();
-    if let Command::Raise(arguments) = &command {
+    let settings = keeper_of(config, &arguments.namespace)?;
+    if let Command::Raise(arguments) = command {
         arguments.check(&settings.lease)?;
     }
-    let store: Arc<dyn Store> = store::connect(&config.store, clock.clone()).await?;
-    let mut operator = Operator::new(settings.clone(), Arc::clone(&store), clock);
-    let result = match command {
-        Command::Release(arguments) => release::run(&mut operator, &arguments).await,
-        Command::Raise(arguments) => raise::run(&settings.lease, &mut operator, &arguments).await,
-        Command::Relayout => relayout::run(&settings.layout, &mut operator).await,
-    };
-    store.close().await;
-    result
-}
-
-impl From<OperatorError> for Failure {
-    fn from(error: OperatorError) -> Self {
-        match error {
-            OperatorError::Store(error) => error.into(),
-            error @ (OperatorError::WorkerOutOfRange { .. } | OperatorError::Layout(_)) => {
-                Self::Usage(error.to_string())
+    with_store(config, async |store, clock| {
+        let mut operator = Operator::new(settings.clone(), store, clock);
+        match command {
+            Command::Release(arguments) => release::run(&mut operator, arguments).await,
+            Command::Raise(arguments) => {
+                raise::run(&settings.lease, &mut operator, arguments).await
             }
-            error => Self::Failed(error.to_string()),
+            Command::Relayout => relayout::run(&settings.layout, &mut operator).await,
         }
-    }
-}
-
-/// Prints a line.
-fn say(line: &str) -> Result<(), Failure> {
-    Ok(output::print(&format!("{line}\n"))?)
+    })
 }

@@ -2,26 +2,21 @@
 
 use std::time::Duration;
 
-use super::{Failure, say};
 use crate::{
-    config::{DURATION_FORM, parse_duration},
+    cli::{arguments::duration, failure::Failure, output::say},
     core::instant::format_unix_ms,
     keeper::{LeaseTimes, Operator},
 };
 
-/// No lease has a longer window.
+/// The longest window of a lease.
 const LONGEST: Duration = Duration::from_hours(24);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RaiseArguments {
-    /// The largest lease.window of any node that used the store, such as 5m; the configured one
-    /// by default.
+    /// The largest lease.window of any node that used the store, such as 5m; by default the
+    /// configured one.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     window: Option<Duration>,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| format!("must be {DURATION_FORM}"))
 }
 
 impl RaiseArguments {
@@ -52,8 +47,8 @@ pub(super) async fn run(
     ))?;
     let raised = operator.raise(window).await?;
     say(&format!(
-        "{} worker ids are free and begin above everything that was ever leased; IDs are issued \
-         from them from {} on",
+        "{} worker ids are free and start above everything that was ever leased; they issue IDs \
+         from {} on",
         raised.rows,
         format_unix_ms(raised.due_ms)
     ))

@@ -1,7 +1,7 @@
 //! `raindrop workers relayout`.
 
-use super::{Failure, say};
 use crate::{
+    cli::{failure::Failure, output::say},
     core::layout::Layout,
     keeper::{FinishedMove, Operator, RelayoutOutcome},
 };
@@ -13,13 +13,13 @@ pub(super) async fn run(layout: &Layout, operator: &mut Operator) -> Result<(), 
             say(&format!("nothing to do: the layout is `{ours}` already"))
         }
         RelayoutOutcome::Reverted { to } => say(&format!(
-            "the move to `{to}`, which had been begun, was taken back: the layout is `{ours}`. \
-             Restart the nodes that ran meanwhile"
+            "the unfinished move to `{to}` was undone: the layout is `{ours}`. Restart the nodes \
+             that ran meanwhile"
         )),
         RelayoutOutcome::Moved(FinishedMove { from, largest_old, smallest_new, resumed }) => {
             let largest = match largest_old {
                 Some(largest) => format!("the largest ID that the old marks allow is {largest}"),
-                None if resumed => "a move that had been cut short was finished".to_owned(),
+                None if resumed => "an interrupted move was finished".to_owned(),
                 None => "the old marks allow no ID at all".to_owned(),
             };
             say(&format!(

@@ -1,7 +1,7 @@
 //! `raindrop workers release`.
 
-use super::{Failure, say};
 use crate::{
+    cli::{failure::Failure, output::say},
     core::instant::format_unix_ms,
     keeper::{Operator, WorkerRelease},
 };
@@ -17,13 +17,13 @@ pub(super) async fn run(
     operator: &mut Operator,
     arguments: &ReleaseArguments,
 ) -> Result<(), Failure> {
-    // Before the first one is touched.
+    // Refuses a bad one before any is changed.
     arguments.workers.iter().try_for_each(|worker| operator.check_worker(*worker))?;
     for worker in &arguments.workers {
         say(&match operator.release(*worker).await? {
             WorkerRelease::Released(row) => format!(
-                "worker {worker} is free. It was held by {} until {}, who may go on up to its mark \
-                 and then finds it lost; the next lease begins above",
+                "worker {worker} is free. It was held by {} until {}; that holder may issue IDs up \
+                 to its mark, and then leases another worker id. The next lease starts above it",
                 row.holder,
                 format_unix_ms(row.expires_ms),
             ),

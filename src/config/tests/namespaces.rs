@@ -67,7 +67,7 @@ fn a_namespace_may_come_from_the_environment() {
 }
 
 #[test]
-fn problems_of_namespaces_are_told_together_and_once() {
+fn problems_of_namespaces_are_reported_together_and_once() {
     let found = refused(
         "[lease]\nttl = 'x'\nrenew = '30s'\n\
          [namespaces.a]\nfoo = 1\nlayout.preset = 'other'\nworker.min_id = 600\n\
@@ -81,15 +81,15 @@ fn problems_of_namespaces_are_told_together_and_once() {
         found,
         [
             "lease.ttl = x (file): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h",
-            "namespaces.Orders = {…} (file): must be named by a text that matches [a-z][a-z0-9_]{0,31}",
-            "namespaces.a-b = {…} (file): must be named by a text that matches [a-z][a-z0-9_]{0,31}",
+            "namespaces.Orders = {…} (file): must be renamed to match [a-z][a-z0-9_]{0,31}",
+            "namespaces.a-b = {…} (file): must be renamed to match [a-z][a-z0-9_]{0,31}",
             "namespaces.a.foo (file): unknown key; known are mode, layout, worker, issue, lease, rollback, segment, codes",
             &preset,
             "namespaces.b.http.listen (file): unknown key; known are mode, layout, worker, issue, lease, rollback, segment, codes",
             "namespaces.b.lease.tll (file): unknown key; known are lease.window, lease.ttl, lease.renew, lease.max_clock_skew",
             "namespaces.c.mode = counting (file): must be snowflake or segment",
             "namespaces.c.worker.max_id = 9 (file): must be left out beside worker.id",
-            "namespaces.default = {…} (file): must be left out, since the keys at the top are its own",
+            "namespaces.default = {…} (file): must be left out: the keys at the top level are those of default",
         ]
     );
     // Inherited values are held against a namespace where they do not fit it.
@@ -98,7 +98,7 @@ fn problems_of_namespaces_are_told_together_and_once() {
             "[lease]\nrenew = '1m'\nttl = '3m'\n[worker]\nmax_id = 100\n[namespaces.b]\nlayout.preset = 'js-safe'\n[namespaces.c]\nlease.ttl = '90s'\n"
         ),
         [
-            "namespaces.b.worker.max_id = 100 (file): must be worker.min_id to 31 (the layout's largest)",
+            "namespaces.b.worker.max_id = 100 (file): must be 0 to 31",
             "namespaces.c.lease.ttl = 90s (file): must be more than twice lease.renew (60s)",
         ]
     );
@@ -109,7 +109,7 @@ fn problems_of_namespaces_are_told_together_and_once() {
 }
 
 #[test]
-fn a_namespaces_worker_ids_replace_inherited_ones_of_another_kind() {
+fn a_namespaces_worker_ids_replace_inherited_ones() {
     let ids = |text: &str| {
         let config = load(text).expect("valid");
         let keeper = config.keeper("a").expect("a namespace");
@@ -134,7 +134,7 @@ fn a_namespaces_worker_ids_replace_inherited_ones_of_another_kind() {
 }
 
 #[test]
-fn given_worker_ids_say_what_they_rest_on() {
+fn a_given_worker_id_states_its_premise() {
     let config = load("[worker]\nid = 5\n[namespaces.a]\nworker.min_id = 1\n").expect("valid");
     let premise = |index: usize| {
         let Mode::Snowflake { premise, .. } = &config.namespaces[index].mode else {
@@ -167,7 +167,7 @@ fn codes_are_bound_and_prefixed() {
 }
 
 #[test]
-fn bad_codes_are_told_together() {
+fn problems_of_codes_are_reported_together() {
     let found = refused(
         "[codes]\nallow = ['a', 'b', 'c', 'd']\n[namespaces.x]\ncodes.allow = ['x']\n[namespaces.y]\n\
          [[code]]\nname = 'a'\nstart = 5\nstrat = 6\n[[code]]\nname = 'a'\n[[code]]\nprefix = 'P-'\n\
@@ -178,17 +178,17 @@ fn bad_codes_are_told_together() {
     let allowed_name = "must be a code that matches [A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
     let prefix = "must be 1 to 32 of A-Z a-z 0-9 . _ : -, a letter first and one of . _ : - last, such as ORD-";
     let mut expected = [
-        "[[code]] a: start = 5 (file): must be left out for a code of namespace \"default\", which is not in segment mode".to_owned(),
+        "[[code]] a: start = 5 (file): must be left out: namespace \"default\" is not in segment mode".to_owned(),
         "[[code]] a: strat (file): unknown key; known are name, namespace, prefix, start, min_step, max_step, increment, remainder, js_safe".into(),
-        "[[code]] 2: name = a (file): must be given by one entry only".into(),
-        format!("[[code]] 3: name = nothing (file): {allowed_name}"),
-        format!("[[code]] 4: name = b c (file): {allowed_name}"),
+        "[[code]] #2: name = a (file): must be used by one entry only".into(),
+        format!("[[code]] #3: name = nothing (file): {allowed_name}"),
+        format!("[[code]] #4: name = b c (file): {allowed_name}"),
         "[[code]] b: namespace = nowhere (file): must be default or x or y".into(),
         format!("[[code]] b: prefix = 1- (file): {prefix}"),
-        "[[code]] 6: name = c (file): must be among codes.allow of namespace \"x\"".into(),
+        "[[code]] c: name = c (file): must be one of codes.allow of namespace \"x\"".into(),
         format!("[[code]] d: prefix = ORD (file): {prefix}"),
-        "[[code]] 9: name = d2 (file): must be among codes.allow of namespace \"y\"".into(),
-        "[[code]] d2: prefix = Q- (file): must be another one: \"x\" of namespace \"x\" has this prefix".into(),
+        "[[code]] d2: name = d2 (file): must be one of codes.allow of namespace \"y\"".into(),
+        "[[code]] d2: prefix = Q- (file): must be another one: code \"x\" of namespace \"x\" has it".into(),
     ];
     expected.sort();
     assert_eq!(found, expected);

@@ -6,7 +6,7 @@ use super::{namespaces::refused, *};
 use crate::core::{id::Id, segment::SegmentSpec};
 
 #[test]
-fn a_namespace_counts_the_codes_that_are_bound_to_it() {
+fn a_segment_namespace_has_the_codes_bound_to_it() {
     let config = load(
         "[segment]\nmin_step = 50\ntarget_duration = '2m'\n[issue]\nmax_wait = '2s'\n\
          [namespaces.a]\nmode = 'segment'\nsegment.max_step = 5_000\n\
@@ -43,7 +43,7 @@ fn a_namespace_counts_the_codes_that_are_bound_to_it() {
 }
 
 #[test]
-fn default_may_count_and_need_no_file() {
+fn default_may_be_a_segment_namespace_without_a_file() {
     let config = Config::load(&environment(&[
         ("mode", "segment"),
         ("codes.allow", "order,user"),
@@ -67,7 +67,7 @@ fn default_may_count_and_need_no_file() {
 }
 
 #[test]
-fn allowed_codes_that_an_entry_binds_elsewhere_are_left_to_it() {
+fn an_entry_binds_an_allowed_code_to_its_namespace() {
     let config = load(
         "[codes]\nallow = ['a', 'b']\n[namespaces.n]\nmode = 'segment'\n\
          [[code]]\nname = 'a'\n[[code]]\nname = 'b'\nnamespace = 'n'\n",
@@ -78,8 +78,8 @@ fn allowed_codes_that_an_entry_binds_elsewhere_are_left_to_it() {
 }
 
 #[test]
-fn what_segment_mode_has_no_use_for_is_told() {
-    let unused = "must be left out with mode = segment, which has no use for it";
+fn keys_that_a_mode_does_not_use_are_refused() {
+    let unused = "must be left out: mode = segment does not use it";
     assert_eq!(
         refused(
             "[segment]\nmin_step = 0\ntarget_duration = 60\n[codes]\nshared = true\n\
@@ -91,16 +91,16 @@ fn what_segment_mode_has_no_use_for_is_told() {
              [namespaces.d]\nmode = 'segment'\ncodes.shared = false\n",
         ),
         [
-            "namespaces.a.codes.shared = true (file): must be false with mode = segment, where each code counts by itself".to_owned(),
+            "namespaces.a.codes.shared = true (file): must be false with mode = segment: each code has numbers of its own".to_owned(),
             format!("namespaces.a.issue.borrow_ahead = 1s (file): {unused}"),
             format!("namespaces.a.layout.preset = js-safe (file): {unused}"),
             format!("namespaces.a.lease.ttl = 2m (file): {unused}"),
             format!("namespaces.a.rollback.hold = 2s (file): {unused}"),
             format!("namespaces.a.worker.id = 1 (file): {unused}"),
-            "namespaces.b.segment.min_step = 5 (file): must be left out with mode = snowflake, which has no use for it".into(),
-            "namespaces.c.codes.max = 1 (file): must be at least 2, the codes given".into(),
+            "namespaces.b.segment.min_step = 5 (file): must be left out: mode = snowflake does not use it".into(),
+            "namespaces.c.codes.max = 1 (file): must be at least 2, the number of listed codes".into(),
             "namespaces.c.segment.max_step = 9 (file): must be at least segment.min_step (10, file)".into(),
-            "namespaces.d.segment.auto_create = false (default): must be true, unless codes.allow or [[code]] names codes of \"d\"".into(),
+            "namespaces.d.segment.auto_create = false (default): must be true, unless codes.allow or [[code]] lists codes of \"d\"".into(),
             "segment.min_step = 0 (file): must be 1 to 4294967296".into(),
             "segment.target_duration = 60 (file): must be a duration with its unit such as 500ms, 5m or 1h30m, 1s to 24h".into(),
         ]
@@ -116,7 +116,7 @@ fn what_segment_mode_has_no_use_for_is_told() {
         ("codes.allow", "a"),
         ("store.url", "memory:"),
     ]));
-    assert!(found.len() == 1 && found[0].contains("since mode = segment for default"), "{found:?}");
+    assert!(found.len() == 1 && found[0].contains("with mode = segment for default"), "{found:?}");
     let found = problems(&environment(&[
         ("mode", "segment"),
         ("codes.allow", "a"),
@@ -126,7 +126,7 @@ fn what_segment_mode_has_no_use_for_is_told() {
 }
 
 #[test]
-fn codes_that_cannot_count_are_told() {
+fn bad_settings_of_codes_are_refused() {
     assert_eq!(
         refused(
             "[namespaces.n]\nmode = 'segment'\n\
@@ -141,7 +141,7 @@ fn codes_that_cannot_count_are_told() {
             "[[code]] a: start = -1 (file): must be a whole number",
             "[[code]] b: remainder = 2 (file): must be below 2 (increment)",
             "[[code]] c: start = 9007199254740992 (file): must be 0 to 9007199254740991",
-            "[[code]] d: js_safe = true (file): must be left out for a code of namespace \"default\", which is not in segment mode",
+            "[[code]] d: js_safe = true (file): must be left out: namespace \"default\" is not in segment mode",
         ]
     );
 }

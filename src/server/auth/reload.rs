@@ -45,7 +45,7 @@ impl Hangups {
                     tracing::error!("token reload failed, keeping the previous tokens: {problems}");
                 }
                 Ok(Err(error)) => {
-                    tracing::error!(%error, "token reload failed, keeping the previous tokens")
+                    tracing::error!(%error, "token reload failed, keeping the previous tokens");
                 }
                 Err(_) => tracing::error!(
                     "token reload failed, keeping the previous tokens: {} was not read within \

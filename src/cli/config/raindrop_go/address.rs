@@ -81,15 +81,12 @@ pub(super) fn mysql(text: &str) -> Result<Address, String> {
     let database =
         if database.contains('%') { database.to_owned() } else { percent_encode(database) };
     let secret = password.map(|password| format!(":{}", percent_encode(password)));
-    let mut url = format!(
-        "mysql://{}{}@{host}/{database}",
-        percent_encode(user),
-        secret.as_deref().unwrap_or_default()
-    );
-    if !query.is_empty() {
-        url = format!("{url}?{}", query.join("&"));
-    }
-    Ok(Address { url, has_password: secret.is_some(), warnings })
+    let login = percent_encode(user) + secret.as_deref().unwrap_or_default();
+    Ok(Address {
+        url: format!("mysql://{login}@{host}/{database}{}", query_of(&query)),
+        has_password: secret.is_some(),
+        warnings,
+    })
 }
 
 /// Reads what raindrop-Go puts after `postgres://`; the scheme may stand there, too.
@@ -115,17 +112,20 @@ pub(super) fn postgres(text: &str) -> Result<Address, String> {
     for pair in parameters.split('&').filter(|pair| !pair.is_empty()) {
         let name = pair.split_once('=').map_or(pair, |(name, _)| name);
         if known.contains(&name) {
-            query.push(pair);
+            query.push(pair.to_owned());
         } else {
             warnings.push(left_out(name));
         }
     }
-    let mut url = format!("postgres://{login}@{host}/{database}");
-    if !query.is_empty() {
-        url = format!("{url}?{}", query.join("&"));
-    }
-    let has_password = login.split_once(':').is_some_and(|(_, password)| !password.is_empty());
-    Ok(Address { url, has_password, warnings })
+    Ok(Address {
+        url: format!("postgres://{login}@{host}/{database}{}", query_of(&query)),
+        has_password: login.split_once(':').is_some_and(|(_, password)| !password.is_empty()),
+        warnings,
+    })
+}
+
+fn query_of(pairs: &[String]) -> String {
+    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }
 
 fn left_out(name: &str) -> String {
@@ -134,14 +134,13 @@ fn left_out(name: &str) -> String {
 
 /// One host with or without a port; an IPv6 address in brackets.
 fn is_host(text: &str) -> bool {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some((host, port)) => (host, port),
-            None => return false,
-        },
-        None => text.find(':').map_or((text, ""), |colon| text.split_at(colon)),
-    };
     let is_bracketed = text.starts_with('[');
+    let split = if is_bracketed {
+        text[1..].split_once(']')
+    } else {
+        Some(text.find(':').map_or((text, ""), |colon| text.split_at(colon)))
+    };
+    let Some((host, port)) = split else { return false };
     let of_host = |byte: u8| {
         byte.is_ascii_alphanumeric() || b"-._".contains(&byte) || (is_bracketed && byte == b':')
     };

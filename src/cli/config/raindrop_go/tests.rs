@@ -60,7 +60,7 @@ fn warned(converted: &Converted, said: &str) -> bool {
 }
 
 #[test]
-fn a_whole_configuration_becomes_ours() {
+fn a_whole_configuration_is_converted() {
     let converted = converted(LOGGED);
     assert_eq!(
         converted.toml,
@@ -107,7 +107,7 @@ listen = "127.0.0.1:8081"
 }
 
 #[test]
-fn go_names_toml_and_missing_fields_are_read_as_go_would() {
+fn names_toml_and_missing_fields_are_read_as_in_go() {
     let converted = converted(SMALLEST);
     let config = loaded(&converted);
     let keeper = config.keeper("default").expect("it always exists");
@@ -123,7 +123,7 @@ fn go_names_toml_and_missing_fields_are_read_as_go_would() {
 }
 
 #[test]
-fn every_unit_and_width_of_raindrop_go_is_one_of_ours() {
+fn every_unit_and_width_can_be_converted() {
     for (unit, widths) in [(1, 41..=55), (2, 31..=55), (3, 25..=50), (4, 19..=45), (5, 15..=40)] {
         for (timestamp, worker, end) in widths
             .flat_map(|timestamp| [(3, 0), (10, 5)].map(|(worker, end)| (timestamp, worker, end)))
@@ -150,10 +150,10 @@ fn every_unit_and_width_of_raindrop_go_is_one_of_ours() {
 }
 
 #[test]
-fn what_behaves_differently_is_told() {
+fn differences_are_warned_about() {
     for (from, to, said) in [
-        ("\"Snowflake\"", "\"NumberSection\"", "raindrop-Go never built it"),
-        ("\"Snowflake\"", "\"snowfake\"", "makes Snowflake of it"),
+        ("\"Snowflake\"", "\"NumberSection\"", "raindrop-Go never implemented it"),
+        ("\"Snowflake\"", "\"snowfake\"", "treats it as Snowflake"),
         ("\"postgresql\"", "\"postgres\"", "everything but mysql"),
         ("TimeUnit = 1", "TimeUnit = 1\nEndBitsValue = 3", "since EndBitsLength is 0"),
         ("app@db/ids", "app@db/ids?TimeZone=UTC", "DbConfig.DbUrl: the parameter TimeZone"),
@@ -167,14 +167,14 @@ fn what_behaves_differently_is_told() {
     let minutes = SMALLEST
         .replace("TimeUnit = 1", "TimeUnit = 3\nPriorityEqualCodeWorkId = true")
         .replace("IdMode", "TimeBackBitValue = 0\nIdMode");
-    assert!(warned(&converted(&minutes), "holds with every unit"));
+    assert!(warned(&converted(&minutes), "applies with every unit"));
     let ours = SMALLEST.replace("DbType", "TableName = \"raindrop_worker\"\n    DbType");
     let converted = converted(&ours);
     assert_eq!(loaded(&converted).store.worker_table, "raindrop_lease");
 }
 
 #[test]
-fn a_value_that_cannot_be_read_is_told_once() {
+fn an_unreadable_value_is_reported_once() {
     for field in ["WorkIdLength = 9", "Length = 41"] {
         let (name, _) = field.split_once(" = ").expect("a value");
         let found = problems(&SMALLEST.replace(field, &format!("{name} = \"x\"")));
@@ -183,7 +183,7 @@ fn a_value_that_cannot_be_read_is_told_once() {
 }
 
 #[test]
-fn every_problem_is_told_under_the_originals_name() {
+fn every_problem_has_the_originals_name() {
     let text = LOGGED
         .replace("\"timeUnit\": 2", "\"timeUnit\": 6")
         .replace("2023-03-01T00:00:00+08:00", "2023-03-01")
@@ -240,7 +240,7 @@ fn values_inside_fields_have_the_ranges_of_their_widths() {
 }
 
 #[test]
-fn other_texts_are_no_configuration() {
+fn other_texts_are_refused() {
     for (text, said) in [
         ("{\"dbUrl\": \"secret\"", "not JSON: EOF"),
         ("password = secret", "neither JSON"),

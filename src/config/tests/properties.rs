@@ -1,4 +1,4 @@
-//! Whatever is given, it is a configuration, or every problem is told with its key or place.
+//! Any input is a valid configuration, or every problem is reported once with its key or place.
 
 use proptest::{
     collection::vec,
@@ -10,7 +10,7 @@ use proptest::{
 use super::*;
 use crate::store;
 
-/// Loads, and checks what came of it.
+/// Loads the inputs and checks the result.
 fn check(inputs: &Inputs) -> Result<(), TestCaseError> {
     match Config::load(inputs) {
         Ok(config) => {
@@ -39,7 +39,7 @@ fn check(inputs: &Inputs) -> Result<(), TestCaseError> {
                 };
                 prop_assert!(said && problem.to_string().contains(&place), "{:?}", problem);
                 let said = problems.iter().filter(|other| *other == problem).count();
-                prop_assert_eq!(said, 1, "told once: {}", problem);
+                prop_assert_eq!(said, 1, "reported once: {}", problem);
             }
         }
     }
@@ -109,7 +109,7 @@ fn key() -> impl Strategy<Value = String> {
     prop_oneof![8 => known, 3 => inner, 1 => "[a-z_.]{0,20}", 1 => any::<String>()]
 }
 
-/// Every valid file there is.
+/// The valid files of the documentation.
 fn valid_file() -> impl Strategy<Value = String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples");
     let paths = fs::read_dir(folder).expect(folder).map(|entry| entry.expect("an entry").path());
@@ -127,7 +127,7 @@ fn valid_file() -> impl Strategy<Value = String> {
     select(texts)
 }
 
-/// A change of a file: what stands in a span becomes something else.
+/// A change of a file: a span and its replacement.
 fn change() -> impl Strategy<Value = (Index, usize, Vec<u8>)> {
     let fragment = prop_oneof![
         value(),

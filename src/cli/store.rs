@@ -1,0 +1,45 @@
+//! Runs a command's work with the store.
+
+use std::sync::Arc;
+
+use super::{failure::Failure, output};
+use crate::{
+    config::Config,
+    core::clock::SystemClock,
+    store::{self, Store, StoreError},
+};
+
+/// Runs a command's work, and then drops what is left in the background: a frozen store must not
+/// delay the end of the process.
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    result
+}
+
+/// Runs a command's work with the configured store, and closes the store.
+pub(super) fn with_store(
+    config: &Config,
+    work: impl AsyncFnOnce(Arc<dyn Store>, Arc<SystemClock>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    block_on(async {
+        let clock = Arc::new(SystemClock::default());
+        let store = store::connect(&config.store, clock.clone()).await?;
+        let result = work(Arc::clone(&store), clock).await;
+        store.close().await;
+        result
+    })
+}
+
+/// Returns what the store lists: nothing for a store that was never used, since listing must not
+/// create its tables.
+pub(super) fn listed<T>(listed: Result<Vec<T>, StoreError>) -> Result<Vec<T>, Failure> {
+    match listed {
+        Err(StoreError::Vanished(what)) => {
+            output::error(&format!("the store has not been used yet: {what}"));
+            Ok(Vec::new())
+        }
+        listed => Ok(listed?),
+    }
+}
