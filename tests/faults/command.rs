@@ -112,7 +112,7 @@ fn ids_are_parsed_as_they_are_written_and_by_any_layout() {
         (&["1", "--layout", "snowflake"], "possible values: raindrop, js-safe"),
         (
             &["x", "--layout", "discord", "--encoding", "friendly"],
-            "a layout that Raindrop issues by",
+            "a layout that Raindrop can issue",
         ),
     ] {
         let (code, _, err) = parse(arguments);

@@ -145,6 +145,6 @@ async fn a_given_worker_id_says_what_it_rests_on() {
 
     let node = Setup::new().set("worker.id", 5).start_leased().await;
     let log = node.log();
-    assert!(log.contains("exactly its row is leased"), "{log}");
+    assert!(log.contains("leasing exactly its row"), "{log}");
     node.stop().await;
 }
