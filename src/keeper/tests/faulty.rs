@@ -49,6 +49,8 @@ pub(super) struct FaultyStore {
     /// The worker ids and writes of the swaps that were acknowledged, while somebody decides.
     pub(super) acknowledged: Mutex<Vec<(u64, RowWrite)>>,
     late: Mutex<Vec<(Scope, u64, Token, RowWrite)>>,
+    record_faults: Mutex<Vec<Fault>>,
+    late_records: Mutex<Vec<(String, Token, LayoutRecord)>>,
     late_give_backs: Mutex<Vec<LateGiveBack>>,
     /// What a crash falls back to, while something is visible that was not acknowledged.
     durable: Mutex<Option<Snapshot>>,
@@ -59,7 +61,7 @@ pub(super) struct FaultyStore {
     /// The list that waits, counted from 0, and until when.
     paused_list: Mutex<Option<(u32, Arc<Notify>)>>,
     latency: Duration,
-    step: Mutex<Option<(Arc<ManualClock>, i64)>>,
+    steps: Mutex<Vec<(Arc<ManualClock>, i64)>>,
     pub(super) swaps: AtomicU64,
 }
 
@@ -77,6 +79,8 @@ impl FaultyStore {
             decide: Mutex::default(),
             acknowledged: Mutex::default(),
             late: Mutex::default(),
+            record_faults: Mutex::default(),
+            late_records: Mutex::default(),
             late_give_backs: Mutex::default(),
             durable: Mutex::default(),
             down: AtomicBool::new(false),
@@ -84,7 +88,7 @@ impl FaultyStore {
             wipes_after_rows: AtomicBool::new(false),
             paused_list: Mutex::default(),
             latency: Duration::ZERO,
-            step: Mutex::default(),
+            steps: Mutex::default(),
             swaps: AtomicU64::new(0),
         }
     }
@@ -94,14 +98,19 @@ impl FaultyStore {
         Self { latency, ..self }
     }
 
-    /// While the next survey is answered, this clock steps by so many ms.
+    /// While a coming survey is answered, this clock steps by so many ms; the last one first.
     pub(super) fn step_during_survey(&self, clock: &Arc<ManualClock>, by_ms: i64) {
-        *self.step.lock().expect("unpoisoned") = Some((clock.clone(), by_ms));
+        self.steps.lock().expect("unpoisoned").push((clock.clone(), by_ms));
     }
 
     /// The coming swaps meet these faults, the last one first.
     pub(super) fn fail_next(&self, fault: Fault) {
         self.faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// The coming writes of records meet these faults, the last one first.
+    pub(super) fn fail_next_record(&self, fault: Fault) {
+        self.record_faults.lock().expect("unpoisoned").push(fault);
     }
 
     /// Holds the coming writes back in the store's memory: visible, and never acknowledged.
@@ -214,6 +223,17 @@ impl FaultyStore {
         took_place
     }
 
+    /// Applies the writes of records that were kept back; how many took place.
+    pub(super) async fn deliver_records(&self) -> usize {
+        let late = std::mem::take(&mut *self.late_records.lock().expect("unpoisoned"));
+        let mut took_place = 0;
+        for (namespace, expected, record) in late {
+            let swapped = self.inner.swap_record(&namespace, expected, &record).await;
+            took_place += usize::from(swapped.expect("memory does not fail"));
+        }
+        took_place
+    }
+
     /// Applies the give-backs that were kept back; how many took place.
     pub(super) async fn deliver_give_backs(&self) -> usize {
         let late = std::mem::take(&mut *self.late_give_backs.lock().expect("unpoisoned"));
@@ -269,6 +289,23 @@ impl Store for FaultyStore {
         record: &LayoutRecord,
     ) -> Result<bool, StoreError> {
         self.answer().await?;
+        let fault = self.record_faults.lock().expect("unpoisoned").pop();
+        match fault {
+            None => {}
+            Some(Fault::AfterLate) => {
+                self.deliver_records().await;
+            }
+            Some(Fault::NeverArrives) => return Err(unavailable()),
+            Some(Fault::LostReply) => {
+                self.inner.swap_record(namespace, expected, record).await?;
+                return Err(unavailable());
+            }
+            Some(Fault::Late) => {
+                let kept_back = (namespace.to_owned(), expected, record.clone());
+                self.late_records.lock().expect("unpoisoned").push(kept_back);
+                return Err(unavailable());
+            }
+        }
         self.inner.swap_record(namespace, expected, record).await
     }
 
@@ -280,7 +317,7 @@ impl Store for FaultyStore {
     async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
         self.answer().await?;
         let mut survey = self.inner.survey(scope).await?;
-        if let Some((clock, by_ms)) = self.step.lock().expect("unpoisoned").take() {
+        if let Some((clock, by_ms)) = self.steps.lock().expect("unpoisoned").pop() {
             clock.step(by_ms);
         }
         survey.record = survey.record.filter(|_| !self.wiped.load(Ordering::SeqCst));

@@ -1,0 +1,80 @@
+//! What issuers tell their callers and observers.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::world::{World, second, world};
+use crate::{
+    core::{
+        issue::ClaimError,
+        layout::{LayoutSpec, TimeUnit},
+    },
+    keeper::{Exhaustion, IssueError, KeeperTask, Trouble, running::Running},
+};
+
+/// Ten IDs in a millisecond.
+fn narrow() -> World {
+    World::new(LayoutSpec { max_sequence: Some(9), ..LayoutSpec::for_unit(TimeUnit::Millisecond) })
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_beyond_the_present_tick_waits_and_is_reported() {
+    let world = narrow();
+    let node = world.node().await;
+    let exhaustions = || node.events.exhaustions.lock().expect("unpoisoned").clone();
+    let began = Instant::now();
+    world.issue(&node, "order", 5).await;
+    assert_eq!((began.elapsed(), exhaustions()), (Duration::ZERO, vec![]));
+    world.issue(&node, "order", 25).await;
+    assert_eq!(exhaustions(), [Exhaustion::Waited]);
+    assert!(began.elapsed() >= Duration::from_millis(2), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_that_no_lease_changes_is_told_at_once() {
+    let world = narrow();
+    let node = world.node().await;
+    let began = Instant::now();
+    let refused = node.issuer.next_ids("order", u32::MAX).await.expect_err("too many");
+    assert!(matches!(refused, IssueError::Refused(ClaimError::InvalidCount { .. })), "{refused}");
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_is_told_when_a_worker_may_come_free() {
+    let world = world();
+    let _holder = world.start(world.only(5));
+    world.pass(second(1)).await;
+    let spare = world.start(world.only(5));
+    world.pass(second(5)).await;
+    let refused = spare.issuer.next_id("order").await.expect_err("the row is held");
+    let IssueError::NoLease { trouble: Trouble::NoFreeWorker { retry_after_seconds }, retry_after } =
+        refused
+    else {
+        panic!("{refused:?}")
+    };
+    assert!(retry_after_seconds > 60, "{retry_after_seconds}");
+    assert_eq!(retry_after, second(retry_after_seconds));
+}
+
+#[tokio::test(start_paused = true)]
+async fn issuer_names_its_namespace() {
+    let world = world();
+    let node = world.node().await;
+    assert_eq!(node.issuer.namespace(), "default");
+}
+
+#[test]
+fn tasks_have_names() {
+    let tasks = [KeeperTask::Lease, KeeperTask::Segments, KeeperTask::Refill];
+    assert_eq!(tasks.map(|task| task.to_string()), ["lease", "segment", "refill"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_has_at_most_a_year_to_stop() {
+    let task: Running<(), Instant> =
+        Running::start(|stop, _| async { stop.await.expect("a deadline") });
+    let deadline = task.stop(Duration::MAX).await.expect("it stops");
+    assert_eq!(deadline - Instant::now(), Duration::from_hours(365 * 24));
+}
