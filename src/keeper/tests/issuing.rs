@@ -1,16 +1,19 @@
 //! What issuers tell their callers and observers.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
-use super::world::{World, second, world};
+use super::world::{NOW, World, second, world};
 use crate::{
     core::{
         issue::ClaimError,
         layout::{LayoutSpec, TimeUnit},
     },
-    keeper::{Exhaustion, IssueError, KeeperTask, Trouble, running::Running},
+    keeper::{Exhaustion, IssueError, KeeperTask, Trouble, running::Running, shared::waker},
 };
 
 /// Ten IDs in a millisecond.
@@ -77,4 +80,55 @@ async fn task_has_at_most_a_year_to_stop() {
         Running::start(|stop, _| async { stop.await.expect("a deadline") });
     let deadline = task.stop(Duration::MAX).await.expect("it stops");
     assert_eq!(deadline - Instant::now(), Duration::from_hours(365 * 24));
+}
+
+/// 512 IDs in an hour, of which the first lease covers a sixteenth.
+#[tokio::test(start_paused = true)]
+async fn lease_whose_last_position_was_issued_has_no_range() {
+    let world = World::new(LayoutSpec {
+        timestamp_bits: Some(45),
+        worker_bits: 8,
+        ..LayoutSpec::for_unit(TimeUnit::Hour)
+    });
+    let node = world.node().await;
+    world.store.set_down(true);
+    let hour_ms = 3_600_000;
+    let lease = node.status().lease.expect("leased");
+    assert_eq!(lease.valid_until_ms, (NOW / hour_ms + 1) * hour_ms);
+    for left in (0..32).rev() {
+        assert!(node.status().is_issuing());
+        world.issue(&node, "order", 1).await;
+        assert_eq!(node.status().is_issuing(), left > 0, "{left}");
+    }
+    let refused = node.issuer.next_id("order").await.expect_err("used up");
+    assert!(matches!(refused, IssueError::NoLease { .. }), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waker_wakes_the_task() {
+    let bell = Arc::new(Notify::new());
+    waker(&bell).wake();
+    timeout(second(1), bell.notified()).await.expect("woken");
+    waker(&bell).wake_by_ref();
+    timeout(second(1), bell.notified()).await.expect("woken");
+}
+
+#[test]
+fn troubles_have_texts() {
+    let texts = [
+        (Trouble::Starting, "starting"),
+        (Trouble::NoFreeWorker { retry_after_seconds: 7 }, "no worker id is free"),
+        (Trouble::NoFreeWorker { retry_after_seconds: 7 }, "in 7 s"),
+        (Trouble::StoreUnavailable("down".into()), "the store fails: down"),
+        (Trouble::StoreLost, "put the store right"),
+        (Trouble::ClockAhead(250), "250 ms ahead"),
+        (Trouble::ClockWentBack, "the clock went back"),
+        (Trouble::ClockOutOfRange, "before the layout's epoch"),
+        (Trouble::LimitReached, "used up"),
+        (Trouble::NumbersUsedUp, "no numbers left"),
+        (Trouble::ShuttingDown, "shutting down"),
+    ];
+    for (trouble, part) in texts {
+        assert!(trouble.to_string().contains(part), "{trouble}");
+    }
 }

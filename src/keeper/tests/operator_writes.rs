@@ -200,3 +200,15 @@ async fn clock_ahead_by_the_tolerated_skew_may_raise() {
     let error = raise(10_001).await.expect_err("beyond");
     assert!(matches!(error, OperatorError::ClocksDisagree { ahead_ms: 10_001, .. }), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn rows_without_a_record_are_not_raised() {
+    let world = World::new(spec());
+    drop(world.node().await);
+    world.store.lose_record("default");
+    let before = rows(&world).await;
+    let error = world.operator(world.settings()).raise(WINDOW).await.expect_err("no record");
+    assert!(matches!(error, OperatorError::NoRecord { .. }), "{error}");
+    assert_eq!(rows(&world).await, before);
+    assert_eq!(world.store.read_record("default").await.expect("up"), None);
+}

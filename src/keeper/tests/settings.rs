@@ -43,3 +43,15 @@ fn what_reaches_ahead_takes_at_most_half_of_the_window() {
     assert_eq!(refused(31, 0), ["issue.borrow_ahead"]);
     assert_eq!(refused(0, 31), ["rollback.hold"]);
 }
+
+#[test]
+fn waits_and_tables_have_bounds() {
+    let nothing: [&str; 0] = [];
+    assert_eq!(refused(|settings| settings.issue.max_wait = second(30)), nothing);
+    assert_eq!(refused(|settings| settings.issue.max_wait = second(31)), ["issue.max_wait"]);
+    assert_eq!(refused(|settings| settings.issue.codes_max = 1), nothing);
+    assert_eq!(refused(|settings| settings.issue.codes_max = 0), ["codes.max"]);
+    assert_eq!(refused(|settings| settings.lease.max_clock_skew = second(86_400)), nothing);
+    let skew = second(86_400) + Duration::from_nanos(1);
+    assert_eq!(refused(|settings| settings.lease.max_clock_skew = skew), ["lease.max_clock_skew"]);
+}

@@ -65,6 +65,7 @@ pub(super) struct Events {
 
 impl Observer for Events {
     fn ids_issued(&self, count: u64) {
+        assert!(count > 0, "nothing is not reported");
         self.issued.fetch_add(count, Ordering::SeqCst);
     }
 
