@@ -130,21 +130,21 @@ impl Operator {
             let rows = self.rows_of(&layout).await?;
             // The marks that were read are this layout's, and a swap refuses what comes later.
             self.still_recorded(words).await?;
-            let mut left = 0;
+            let mut all_written = true;
             for listed in &rows {
                 let (key, row) = (&listed.reserved_key, &listed.row);
                 check_lanes(&layout, listed)?;
                 if raised.contains(&(key.clone(), row.worker)) {
                     continue;
                 }
-                left += 1;
+                all_written = false;
                 let scope = self.scope(&layout, key);
                 let marks = row.marks.at_least(floor);
                 if let Written::Done = self.write(&scope, row, row.lane, &marks).await? {
                     raised.insert((key.clone(), row.worker));
                 }
             }
-            if left == 0 {
+            if all_written {
                 let rows: Vec<Row> = rows.into_iter().map(|listed| listed.row).collect();
                 return Ok(first_due(&layout, &rows).unwrap_or(i64::MAX));
             }

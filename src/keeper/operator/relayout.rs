@@ -171,19 +171,19 @@ impl Operator {
         let mut fenced = HashSet::new();
         for _ in 0..ROUNDS {
             let rows = self.rows_of(old).await?;
-            let mut left = 0;
+            let mut all_written = true;
             for listed in &rows {
                 let (key, row) = (&listed.reserved_key, &listed.row);
                 if fenced.contains(&(key.clone(), row.worker)) {
                     continue;
                 }
-                left += 1;
+                all_written = false;
                 let scope = self.scope(old, key);
                 if let Written::Done = self.write(&scope, row, row.lane, &row.marks).await? {
                     fenced.insert((key.clone(), row.worker));
                 }
             }
-            if left == 0 {
+            if all_written {
                 return Ok(rows);
             }
         }

@@ -13,7 +13,7 @@ use crate::{
     core::{
         clock::ManualClock,
         layout::{LayoutSpec, TimeUnit},
-        lease::{Marks, Token},
+        lease::{Marks, Relayout, RelayoutStage, Token},
     },
     keeper::{KeeperSettings, Operator, OperatorError, Relaid},
     store::{ListedRow, NewRows, Scope, Store},
@@ -211,4 +211,22 @@ async fn rows_without_a_record_are_not_raised() {
     assert!(matches!(error, OperatorError::NoRecord { .. }), "{error}");
     assert_eq!(rows(&world).await, before);
     assert_eq!(world.store.read_record("default").await.expect("up"), None);
+}
+
+/// A record of a move that somebody wrote by hand.
+#[tokio::test(start_paused = true)]
+async fn move_beyond_the_end_of_the_layout_is_not_finished() {
+    let world = World::new(spec());
+    let settings = larger_by(&world, DAY_MS);
+    let last_tick = settings.layout.last_tick();
+    let (from, to) = (world.settings().layout.words(), settings.layout.words());
+    for (tick, is_finished) in [(last_tick + 1, false), (last_tick + 2, false), (last_tick, true)] {
+        let stage = RelayoutStage::Converting { tick };
+        let moving = Relayout { stage, from: from.clone(), to: to.clone() }.to_string();
+        world.store.lose_record("default");
+        world.record("default", &moving, &[]).await;
+        let moved = world.operator(settings.clone()).relayout().await;
+        assert_eq!(moved.is_ok(), is_finished, "{moved:?}");
+        assert_eq!(words(&world).await, if is_finished { &to } else { &moving }.clone());
+    }
 }
