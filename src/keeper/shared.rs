@@ -116,10 +116,6 @@ impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.0.notify_one();
     }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.notify_one();
-    }
 }
 
 pub(super) fn waker(notify: &Arc<Notify>) -> Waker {

@@ -1,11 +1,8 @@
 //! What issuers tell their callers and observers.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use tokio::{
-    sync::Notify,
-    time::{Instant, timeout},
-};
+use tokio::time::Instant;
 
 use super::world::{NOW, World, second, world};
 use crate::{
@@ -13,7 +10,7 @@ use crate::{
         issue::ClaimError,
         layout::{LayoutSpec, TimeUnit},
     },
-    keeper::{Exhaustion, IssueError, KeeperTask, Trouble, running::Running, shared::waker},
+    keeper::{Exhaustion, IssueError, KeeperTask, Trouble, running::Running},
 };
 
 /// Ten IDs in a millisecond.
@@ -102,15 +99,6 @@ async fn lease_whose_last_position_was_issued_has_no_range() {
     }
     let refused = node.issuer.next_id("order").await.expect_err("used up");
     assert!(matches!(refused, IssueError::NoLease { .. }), "{refused}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn waker_wakes_the_task() {
-    let bell = Arc::new(Notify::new());
-    waker(&bell).wake();
-    timeout(second(1), bell.notified()).await.expect("woken");
-    waker(&bell).wake_by_ref();
-    timeout(second(1), bell.notified()).await.expect("woken");
 }
 
 #[test]

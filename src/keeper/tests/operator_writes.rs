@@ -15,7 +15,7 @@ use crate::{
         layout::{LayoutSpec, TimeUnit},
         lease::{Marks, Relayout, RelayoutStage, Token},
     },
-    keeper::{KeeperSettings, Operator, OperatorError, Relaid},
+    keeper::{Freed, KeeperSettings, Operator, OperatorError, Relaid},
     store::{ListedRow, NewRows, Scope, Store},
 };
 
@@ -229,4 +229,52 @@ async fn move_beyond_the_end_of_the_layout_is_not_finished() {
         assert_eq!(moved.is_ok(), is_finished, "{moved:?}");
         assert_eq!(words(&world).await, if is_finished { &to } else { &moving }.clone());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn raise_adds_a_row_that_was_lost() {
+    let world = World::new(spec());
+    let node = world.node().await;
+    let lost = node.worker();
+    world.store.lose_row(&world.scope(), lost);
+    let raised = world.operator(world.settings()).raise(WINDOW).await.expect("raised");
+    assert_eq!((raised.rows, rows(&world).await.len()), (8, 8));
+    let layout = world.settings().layout;
+    let mark = world.row(lost).await.marks.iter().min().expect("two lanes");
+    assert!(layout.start_of_tick_ms(layout.tick_of(mark)) >= raised.due_ms);
+}
+
+/// IDs for a past time may have been handed out up to now, where no mark tells of them.
+#[tokio::test(start_paused = true)]
+async fn move_is_above_the_ids_of_past_times() {
+    for (min_sequence, is_allowed) in [(0, true), (5, false)] {
+        let spec = |earlier_ms| LayoutSpec {
+            epoch_ms: LayoutSpec::DEFAULT_EPOCH_MS - earlier_ms,
+            min_sequence,
+            ..spec()
+        };
+        let world = World::new(spec(0));
+        world.node().await.stop().await;
+        world.pass(second(400)).await;
+        // Every mark is past, and the new layout's IDs are those of 5 s later, within the skew.
+        let layout = spec(5_000).build().expect("valid");
+        let settings = KeeperSettings { layout, ..world.settings() };
+        let moved = world.operator(settings).relayout().await;
+        match moved {
+            Ok(Relaid::Moved(_)) => assert!(is_allowed),
+            Err(OperatorError::IdsTooSmall { .. }) => assert!(!is_allowed),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_worker_of_the_layout_can_be_released() {
+    let world = World::new(spec());
+    let holder = world.start(world.only(7));
+    holder.issuer.leased().await;
+    let mut operator = world.operator(world.settings());
+    assert!(matches!(operator.release(7).await, Ok(Freed::Released(_))));
+    let error = operator.release(8).await.expect_err("no such worker");
+    assert!(matches!(error, OperatorError::WorkerOutOfRange { largest: 7, .. }), "{error}");
 }

@@ -1,0 +1,162 @@
+//! What segment mode tells of itself, over a faulty memory store, under paused time.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::time::{sleep, timeout};
+
+use super::{faulty::FaultyStore, world::NOW};
+use crate::{
+    core::{clock::ManualClock, issue::ClaimError, segment::SegmentSpec},
+    keeper::{IssueError, Observer, SegmentIssuer, SegmentKeeper, SegmentSettings, StoreOperation},
+    store::MemoryStore,
+};
+
+const LONG: Duration = Duration::from_secs(10);
+
+/// How many numbers each report was about, and which questions the store was asked.
+#[derive(Debug, Default)]
+struct Seen {
+    issued: Mutex<Vec<u64>>,
+    asked: Mutex<Vec<StoreOperation>>,
+}
+
+impl Observer for Seen {
+    fn ids_issued(&self, count: u64) {
+        self.issued.lock().expect("unpoisoned").push(count);
+    }
+
+    fn store_operation(&self, operation: StoreOperation, _: Duration) {
+        self.asked.lock().expect("unpoisoned").push(operation);
+    }
+}
+
+struct Node {
+    store: Arc<FaultyStore>,
+    _keeper: SegmentKeeper,
+    issuer: SegmentIssuer,
+    seen: Arc<Seen>,
+}
+
+impl Node {
+    /// A node that has a block of every configured code.
+    async fn start(settings: SegmentSettings) -> Self {
+        let node = Self::over(store(), settings);
+        sleep(LONG).await;
+        node
+    }
+
+    fn over(store: Arc<FaultyStore>, settings: SegmentSettings) -> Self {
+        let seen = Arc::new(Seen::default());
+        let (keeper, mut issuers) =
+            SegmentKeeper::start(vec![(settings, seen.clone())], store.clone());
+        let issuer = issuers.pop().expect("one namespace has one issuer");
+        Self { store, _keeper: keeper, issuer, seen }
+    }
+
+    async fn issue(&self, code: &str, count: u32) {
+        self.issuer.next_ids(code, count).await.expect("issued");
+    }
+
+    fn issued(&self) -> Vec<u64> {
+        self.seen.issued.lock().expect("unpoisoned").clone()
+    }
+
+    /// How often the store was asked for numbers.
+    fn reservations(&self) -> usize {
+        let asked = self.seen.asked.lock().expect("unpoisoned");
+        asked.iter().filter(|operation| **operation == StoreOperation::Reserve).count()
+    }
+}
+
+fn store() -> Arc<FaultyStore> {
+    Arc::new(FaultyStore::new(MemoryStore::new(Arc::new(ManualClock::new(NOW)))))
+}
+
+fn spec() -> SegmentSpec {
+    SegmentSpec { min_step: 10, max_step: 1_000, ..SegmentSpec::default() }
+}
+
+fn orders() -> SegmentSettings {
+    SegmentSettings::new("numbers").with_code("order", spec())
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_are_reported_once_when_the_status_is_asked_for() {
+    let node = Node::start(orders()).await;
+    node.issuer.status();
+    assert_eq!(node.issued(), []);
+    node.issue("order", 14).await;
+    node.issuer.status();
+    node.issuer.status();
+    assert_eq!(node.issued(), [14]);
+    node.issue("order", 3).await;
+    node.issuer.status();
+    assert_eq!(node.issued(), [14, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreserved_part_counts_from_the_first_number_to_the_largest() {
+    let short = SegmentSpec { max: 25, ..spec() };
+    let node = Node::start(SegmentSettings::new("numbers").with_code("order", short)).await;
+    // Ten of 25 are reserved.
+    let unreserved = node.issuer.status().unreserved;
+    assert!((unreserved - 15.0 / 25.0).abs() < 1e-9, "{unreserved}");
+}
+
+/// Somebody uses the code, so requests for it had better go to another node.
+#[tokio::test(start_paused = true)]
+async fn code_that_was_made_on_demand_counts_once_it_had_a_block() {
+    let node = Node::start(SegmentSettings { auto_create: Some(spec()), ..orders() }).await;
+    node.issue("new", 1).await;
+    sleep(LONG).await;
+    node.store.set_down(true);
+    while node.issuer.next_id("new").await.is_ok() {}
+    let status = node.issuer.status();
+    assert!(!status.issuing && status.remaining > 0, "{status:?}");
+    node.store.set_down(false);
+    sleep(LONG).await;
+    assert!(node.issuer.status().issuing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn issuer_tells_what_it_issues() {
+    let node = Node::start(orders()).await;
+    let issuer = &node.issuer;
+    assert_eq!(issuer.namespace(), "numbers");
+    assert_eq!(issuer.codes().collect::<Vec<_>>(), ["order"]);
+    assert!(!issuer.makes_codes());
+    assert_eq!(issuer.last_at_least("order", 4).map(|id| id.get()), Some(4));
+    assert_eq!(issuer.last_at_least("other", 4), None);
+    let makes_codes = Node::start(SegmentSettings { auto_create: Some(spec()), ..orders() }).await;
+    assert!(makes_codes.issuer.makes_codes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn codes_are_prepared_once_the_store_is_up() {
+    let store = store();
+    store.set_down(true);
+    let node = Node::over(store, orders());
+    timeout(LONG, node.issuer.prepared()).await.expect_err("the store is down");
+    node.store.set_down(false);
+    timeout(LONG, node.issuer.prepared()).await.expect("prepared");
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_is_not_asked_for_numbers_of_a_code_that_has_none_left() {
+    let short = SegmentSpec { max: 25, ..spec() };
+    let node = Node::start(SegmentSettings::new("numbers").with_code("order", short)).await;
+    node.issue("order", 25).await;
+    let used_up = async || {
+        let error = node.issuer.next_id("order").await.expect_err("used up");
+        assert!(matches!(error, IssueError::Refused(ClaimError::SequenceExhausted { .. })));
+        sleep(LONG).await;
+    };
+    used_up().await;
+    let before = node.reservations();
+    used_up().await;
+    used_up().await;
+    assert_eq!(node.reservations(), before);
+}
