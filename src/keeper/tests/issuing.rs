@@ -59,6 +59,17 @@ async fn caller_is_told_when_a_worker_may_come_free() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn handle_that_issued_nothing_reports_nothing() {
+    let world = world();
+    let node = world.node().await;
+    let mut handle = node.issuer.handle("order").expect("a valid code");
+    drop(handle.clone());
+    handle.try_next_id().expect("leased");
+    drop(handle);
+    assert_eq!(node.events.issued(), [1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn issuer_names_its_namespace() {
     let world = world();
     let node = world.node().await;

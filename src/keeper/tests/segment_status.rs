@@ -5,13 +5,19 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{faulty::FaultyStore, world::NOW};
+use super::{
+    faulty::{Fault, FaultyStore},
+    world::NOW,
+};
 use crate::{
     core::{clock::ManualClock, issue::ClaimError, segment::SegmentSpec},
-    keeper::{IssueError, Observer, SegmentIssuer, SegmentKeeper, SegmentSettings, StoreOperation},
-    store::MemoryStore,
+    keeper::{
+        GivenBack, IssueError, Observer, SegmentIssuer, SegmentKeeper, SegmentSettings,
+        StoreOperation, Trouble,
+    },
+    store::{MemoryStore, SegmentStore},
 };
 
 const LONG: Duration = Duration::from_secs(10);
@@ -35,7 +41,7 @@ impl Observer for Seen {
 
 struct Node {
     store: Arc<FaultyStore>,
-    _keeper: SegmentKeeper,
+    keeper: SegmentKeeper,
     issuer: SegmentIssuer,
     seen: Arc<Seen>,
 }
@@ -53,7 +59,7 @@ impl Node {
         let (keeper, mut issuers) =
             SegmentKeeper::start(vec![(settings, seen.clone())], store.clone());
         let issuer = issuers.pop().expect("one namespace has one issuer");
-        Self { store, _keeper: keeper, issuer, seen }
+        Self { store, keeper, issuer, seen }
     }
 
     async fn issue(&self, code: &str, count: u32) {
@@ -159,4 +165,68 @@ async fn store_is_not_asked_for_numbers_of_a_code_that_has_none_left() {
     used_up().await;
     used_up().await;
     assert_eq!(node.reservations(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_without_a_block_is_not_served() {
+    let store = store();
+    (0..100).for_each(|_| store.fail_next(Fault::NeverArrives));
+    let node = Node::over(store, orders());
+    timeout(LONG, node.issuer.prepared()).await.expect("prepared");
+    sleep(Duration::from_secs(1)).await;
+    let status = node.issuer.status();
+    assert!(!status.issuing, "{status:?}");
+    assert!(matches!(status.trouble, Some(Trouble::StoreUnavailable(_))), "{status:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_waits_for_a_block_unless_others_waited_in_vain() {
+    let node = Node::start(orders()).await;
+    node.store.set_down(true);
+    let refused = async || {
+        let began = Instant::now();
+        let error = loop {
+            match node.issuer.next_id("order").await {
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        let IssueError::NoLease { trouble: Trouble::StoreUnavailable(how), .. } = error else {
+            panic!("{error}")
+        };
+        assert!(how.contains("planned by the test"), "{how}");
+        began.elapsed()
+    };
+    assert_eq!(refused().await, Duration::from_secs(1));
+    assert_eq!(refused().await, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn released_namespace_is_shutting_down_and_makes_no_codes() {
+    let node = Node::start(SegmentSettings { auto_create: Some(spec()), ..orders() }).await;
+    node.keeper.release(LONG).await;
+    let status = node.issuer.status();
+    assert_eq!((status.issuing, status.codes), (false, 1));
+    assert_eq!(status.trouble, Some(Trouble::ShuttingDown));
+    let error = node.issuer.next_id("new").await.expect_err("sealed");
+    assert!(matches!(error, IssueError::NoLease { trouble: Trouble::ShuttingDown, .. }), "{error}");
+    assert_eq!(node.issuer.status().codes, 1);
+}
+
+/// Numbers of another node lie between the blocks, so the first one cannot be given back.
+#[tokio::test(start_paused = true)]
+async fn release_counts_what_is_returned_and_what_is_lost() {
+    let node = Node::start(orders()).await;
+    let other = Node::over(node.store.clone(), orders());
+    sleep(LONG).await;
+    node.issue("order", 6).await;
+    sleep(LONG).await;
+    let remaining = node.issuer.status().remaining;
+    let next = node.store.segments().await.expect("up")[0].next;
+    let given_back = node.keeper.release(LONG).await;
+    let GivenBack { returned, lost } = given_back;
+    assert!(returned > 0 && lost > 0, "{given_back:?}");
+    assert_eq!(returned + lost, remaining);
+    assert_eq!(node.store.segments().await.expect("up")[0].next, next - returned);
+    other.keeper.release(LONG).await;
 }
