@@ -192,8 +192,9 @@ fn report_failing(shared: &Shared, how: String) {
 }
 
 fn pause(shared: &Shared, failures: &mut u32) -> Duration {
+    let pause = shared.pause_after(*failures);
     *failures += 1;
-    shared.pause_after(*failures - 1)
+    pause
 }
 
 /// Makes tables, records and codes, however often the store fails.

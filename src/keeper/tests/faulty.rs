@@ -55,6 +55,7 @@ pub(super) struct FaultyStore {
     /// What a crash falls back to, while something is visible that was not acknowledged.
     durable: Mutex<Option<Snapshot>>,
     down: AtomicBool,
+    unusable: AtomicBool,
     wiped: AtomicBool,
     /// The next look at the free rows is the last thing before they and the record are wiped.
     wipes_after_rows: AtomicBool,
@@ -84,6 +85,7 @@ impl FaultyStore {
             late_give_backs: Mutex::default(),
             durable: Mutex::default(),
             down: AtomicBool::new(false),
+            unusable: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
             wipes_after_rows: AtomicBool::new(false),
             paused_list: Mutex::default(),
@@ -163,6 +165,11 @@ impl FaultyStore {
 
     pub(super) fn set_down(&self, down: bool) {
         self.down.store(down, Ordering::SeqCst);
+    }
+
+    /// Every question fails, however often it is asked.
+    pub(super) fn set_unusable(&self) {
+        self.unusable.store(true, Ordering::SeqCst);
     }
 
     /// Rows and records seem to be gone, or are back.
@@ -248,6 +255,9 @@ impl FaultyStore {
     async fn answer(&self) -> Result<(), StoreError> {
         if !self.latency.is_zero() {
             tokio::time::sleep(self.latency).await;
+        }
+        if self.unusable.load(Ordering::SeqCst) {
+            return Err(StoreError::Unusable("planned by the test".to_owned()));
         }
         if self.down.load(Ordering::SeqCst) { Err(unavailable()) } else { Ok(()) }
     }

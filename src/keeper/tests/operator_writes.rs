@@ -194,7 +194,10 @@ async fn clock_ahead_by_the_tolerated_skew_may_raise() {
     drop(world.node().await);
     let raise = async |ahead_ms| {
         let clock = Arc::new(ManualClock::new(NOW + ahead_ms));
-        Operator::new(world.settings(), world.store.clone(), clock).raise(WINDOW).await
+        let random = Box::new(StdRng::seed_from_u64(8));
+        let mut operator =
+            Operator::with_random(world.settings(), world.store.clone(), clock, random);
+        operator.raise(WINDOW).await
     };
     raise(10_000).await.expect("tolerated");
     let error = raise(10_001).await.expect_err("beyond");

@@ -8,12 +8,11 @@ use std::{
     time::Duration,
 };
 
+use rand::{SeedableRng, rngs::StdRng};
+
 use super::world::{NOW, World, second};
 use crate::{
-    core::{
-        clock::ManualClock,
-        layout::{LayoutSpec, TimeUnit},
-    },
+    core::layout::{LayoutSpec, TimeUnit},
     keeper::{Keeper, KeeperError, Observer, StoreOperation},
     store::{LayoutRecord, Store, StoreError},
 };
@@ -40,11 +39,15 @@ impl Observer for Prepared {
 async fn start_with_complete_rows_creates_nothing() {
     let world = world();
     // Tables, record, rows, and that they are complete; then tables alone.
-    for questions in [4, 1] {
+    for (seed, questions) in [(1, 4), (2, 1)] {
         let prepared = Arc::new(Prepared::default());
-        let clock = Arc::new(ManualClock::new(NOW));
-        let (_keeper, issuer) =
-            Keeper::start(world.settings(), world.store.clone(), clock, prepared.clone());
+        let (_keeper, issuer) = Keeper::start_with(
+            world.settings(),
+            world.store.clone(),
+            world.store_clock.clone(),
+            prepared.clone(),
+            Box::new(StdRng::seed_from_u64(seed)),
+        );
         issuer.leased().await;
         assert_eq!(prepared.0.load(Ordering::SeqCst), questions);
     }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use rand::{SeedableRng, rngs::StdRng};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
@@ -14,10 +15,10 @@ use super::{
 use crate::{
     core::{clock::ManualClock, issue::ClaimError, segment::SegmentSpec},
     keeper::{
-        GivenBack, IssueError, Observer, SegmentIssuer, SegmentKeeper, SegmentSettings,
-        StoreOperation, Trouble,
+        GivenBack, IssueError, KeeperError, Observer, SegmentIssuer, SegmentKeeper,
+        SegmentSettings, StoreOperation, Trouble,
     },
-    store::{MemoryStore, SegmentStore},
+    store::{MemoryStore, SegmentStore, StoreError},
 };
 
 const LONG: Duration = Duration::from_secs(10);
@@ -55,9 +56,16 @@ impl Node {
     }
 
     fn over(store: Arc<FaultyStore>, settings: SegmentSettings) -> Self {
+        Self::with_seed(store, settings, 1)
+    }
+
+    fn with_seed(store: Arc<FaultyStore>, settings: SegmentSettings, seed: u64) -> Self {
         let seen = Arc::new(Seen::default());
-        let (keeper, mut issuers) =
-            SegmentKeeper::start(vec![(settings, seen.clone())], store.clone());
+        let (keeper, mut issuers) = SegmentKeeper::start_with(
+            vec![(settings, seen.clone())],
+            store.clone(),
+            Box::new(StdRng::seed_from_u64(seed)),
+        );
         let issuer = issuers.pop().expect("one namespace has one issuer");
         Self { store, keeper, issuer, seen }
     }
@@ -93,7 +101,7 @@ fn orders() -> SegmentSettings {
 async fn numbers_are_reported_once_when_the_status_is_asked_for() {
     let node = Node::start(orders()).await;
     node.issuer.status();
-    assert_eq!(node.issued(), []);
+    assert!(node.issued().is_empty());
     node.issue("order", 14).await;
     node.issuer.status();
     node.issuer.status();
@@ -217,7 +225,7 @@ async fn released_namespace_is_shutting_down_and_makes_no_codes() {
 #[tokio::test(start_paused = true)]
 async fn release_counts_what_is_returned_and_what_is_lost() {
     let node = Node::start(orders()).await;
-    let other = Node::over(node.store.clone(), orders());
+    let other = Node::with_seed(node.store.clone(), orders(), 2);
     sleep(LONG).await;
     node.issue("order", 6).await;
     sleep(LONG).await;
@@ -229,4 +237,60 @@ async fn release_counts_what_is_returned_and_what_is_lost() {
     assert_eq!(returned + lost, remaining);
     assert_eq!(node.store.segments().await.expect("up")[0].next, next - returned);
     other.keeper.release(LONG).await;
+}
+
+/// A store whose answers take so long, and a node that just asked it for a block.
+async fn node_that_waits_for_a_block(latency: Duration) -> Node {
+    let memory = MemoryStore::new(Arc::new(ManualClock::new(NOW)));
+    let node = Node::over(Arc::new(FaultyStore::new(memory).with_latency(latency)), orders());
+    sleep(10 * LONG).await;
+    node.issue("order", 6).await;
+    tokio::task::yield_now().await;
+    node
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_waits_for_a_reservation_that_is_under_way() {
+    let node = node_that_waits_for_a_block(Duration::from_secs(1)).await;
+    let in_hand = node.issuer.status().remaining;
+    let began = Instant::now();
+    let given_back = node.keeper.release(LONG).await;
+    assert_eq!(began.elapsed(), Duration::from_secs(2), "the reservation, and the give-back");
+    assert!(given_back.returned > in_hand && given_back.lost == 0, "{given_back:?} {in_hand}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_keeps_its_deadline_when_a_reservation_hangs() {
+    let node = node_that_waits_for_a_block(Duration::from_secs(9)).await;
+    let began = Instant::now();
+    let given_back = node.keeper.release(Duration::from_secs(4)).await;
+    assert_eq!(began.elapsed(), Duration::from_secs(4));
+    assert_eq!(given_back.returned, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_fails_is_asked_less_and_less_often() {
+    // While codes are made, and while they are served.
+    let store = store();
+    store.set_down(true);
+    let node = Node::over(store, orders());
+    sleep(6 * LONG).await;
+    let questions = node.seen.asked.lock().expect("unpoisoned").len();
+    assert!((15..40).contains(&questions), "{questions} in a minute");
+    let node = Node::start(orders()).await;
+    node.store.set_down(true);
+    let before = node.reservations();
+    while node.issuer.next_id("order").await.is_ok() {}
+    sleep(6 * LONG).await;
+    let questions = node.reservations() - before;
+    assert!((15..40).contains(&questions), "{questions} in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_can_never_be_used_ends_the_keeper() {
+    let store = store();
+    store.set_unusable();
+    let mut node = Node::over(store, orders());
+    let failed = timeout(LONG, node.keeper.failed()).await.expect("it gave up");
+    assert!(matches!(failed[..], [KeeperError::Store(StoreError::Unusable(_))]), "{failed:?}");
 }
