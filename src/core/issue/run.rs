@@ -82,3 +82,64 @@ impl Iterator for Run {
 
 impl ExactSizeIterator for Run {}
 impl std::iter::FusedIterator for Run {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::layout::{LayoutSpec, TimeUnit};
+
+    /// Ten positions in a tick, whose IDs are 4 apart.
+    fn run(first: u64, end: u64) -> Run {
+        let spec = LayoutSpec {
+            reserved_bits: 2,
+            reserved_value: 1,
+            max_sequence: Some(9),
+            ..LayoutSpec::for_unit(TimeUnit::Millisecond)
+        };
+        let composer = spec.build().expect("valid").composer(7, 1).expect("fits");
+        Run::new(composer, first, end)
+    }
+
+    #[test]
+    fn ranges_have_the_same_ids_as_the_run() {
+        for (first, end, counts) in [
+            (0, 1, vec![1]),
+            (3, 10, vec![7]),
+            (10, 20, vec![10]),
+            (7, 35, vec![3, 10, 10, 5]),
+            (5, 5, vec![]),
+        ] {
+            let ranges: Vec<IdRange> = run(first, end).ranges().collect();
+            assert_eq!(ranges.iter().map(|range| range.count).collect::<Vec<_>>(), counts);
+            let mut ids = Vec::new();
+            for range in &ranges {
+                assert_eq!(range.step, 4);
+                let of_range = |index| range.first.get() + index * range.step;
+                assert_eq!(of_range(range.count - 1), range.last.get());
+                ids.extend((0..range.count).map(of_range));
+            }
+            let run: Vec<u64> = run(first, end).map(Id::get).collect();
+            assert_eq!(ids, run);
+        }
+    }
+
+    #[test]
+    fn run_tells_how_many_ids_are_left() {
+        let mut run = run(7, 35);
+        for left in (0..28).rev() {
+            assert!(run.next().is_some());
+            assert_eq!((run.len(), run.size_hint()), (left, (left, Some(left))));
+        }
+        assert_eq!((run.next(), run.next()), (None, None));
+    }
+
+    #[test]
+    fn ids_go_on_after_a_range_was_taken() {
+        let mut run = run(7, 35);
+        run.next().expect("an ID");
+        let range = run.next_range().expect("a range");
+        assert_eq!(range.count, 2);
+        assert!(run.next().is_some_and(|id| id.get() > range.last.get() + range.step));
+        assert_eq!(run.len(), 24);
+    }
+}

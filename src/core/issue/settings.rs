@@ -69,3 +69,16 @@ impl Default for IssueSettings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_found_by_their_names() {
+        let names = RollbackPolicy::ALL.map(RollbackPolicy::name);
+        assert_eq!(names, ["rotate", "swap", "wait"]);
+        assert_eq!(names.map(RollbackPolicy::by_name), RollbackPolicy::ALL.map(Some));
+        assert_eq!(RollbackPolicy::by_name("Rotate"), None);
+    }
+}

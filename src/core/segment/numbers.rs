@@ -59,6 +59,7 @@ impl std::iter::FusedIterator for Numbers {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::segment::SegmentSpec;
 
     #[test]
     fn numbers_continue_from_block_to_block() {
@@ -69,5 +70,29 @@ mod tests {
         assert_eq!(ranges, [(3, 2), (9, 1), (12, 2)]);
         let numbers: Vec<u64> = numbers.map(Id::get).collect();
         assert_eq!(numbers, [3, 4, 9, 12, 13]);
+    }
+
+    #[test]
+    fn ranges_have_the_same_numbers() {
+        let odd = SegmentSpec { increment: 2, remainder: 1, ..SegmentSpec::default() };
+        let numbers = Numbers::new(odd.progression(), 3..5, vec![9..10, 12..14]);
+        let ranges = numbers.clone().ranges();
+        let of_range = |range: IdRange| {
+            assert_eq!(range.first.get() + (range.count - 1) * range.step, range.last.get());
+            (0..range.count).map(move |index| range.first.get() + index * range.step)
+        };
+        let of_ranges: Vec<u64> = ranges.flat_map(of_range).collect();
+        assert_eq!(of_ranges, [7, 9, 19, 25, 27]);
+        assert_eq!(numbers.map(Id::get).collect::<Vec<_>>(), of_ranges);
+    }
+
+    #[test]
+    fn numbers_tell_how_many_are_left() {
+        let mut numbers = Numbers::new(Progression::ALL, 3..5, vec![9..10, 12..14]);
+        for left in (0..5).rev() {
+            assert!(numbers.next().is_some());
+            assert_eq!((numbers.len(), numbers.size_hint()), (left, (left, Some(left))));
+        }
+        assert_eq!((numbers.next(), numbers.next()), (None, None));
     }
 }

@@ -167,4 +167,36 @@ mod tests {
         assert_eq!(SegmentSpec::default().check(), Ok(()));
         assert!(SegmentSpec { increment: 0, ..SegmentSpec::default() }.check().is_err());
     }
+
+    #[test]
+    fn every_bound_is_checked() {
+        let refused = |change: fn(&mut SegmentSpec)| {
+            let mut spec = SegmentSpec::default();
+            change(&mut spec);
+            let violations = spec.check().err().map_or_else(Vec::new, |violations| violations.0);
+            violations.into_iter().map(|violation| violation.key).collect::<Vec<String>>()
+        };
+        let nothing: [&str; 0] = [];
+        assert_eq!(SegmentSpec::LARGEST_NUMBER, (1 << 63) - 2);
+        assert_eq!(SegmentSpec::LARGEST, 4_294_967_296);
+        assert_eq!(refused(|spec| spec.max = SegmentSpec::LARGEST_NUMBER + 1), ["max"]);
+        assert_eq!(refused(|spec| (spec.max, spec.start) = (0, 0)), ["max"]);
+        assert_eq!(refused(|spec| (spec.max, spec.start) = (1, 1)), nothing);
+        assert_eq!(refused(|spec| (spec.max, spec.start) = (1, 2)), ["start"]);
+        assert_eq!(refused(|spec| spec.increment = SegmentSpec::LARGEST), nothing);
+        assert_eq!(refused(|spec| spec.increment = SegmentSpec::LARGEST + 1), ["increment"]);
+        assert_eq!(refused(|spec| spec.max_step = SegmentSpec::LARGEST), nothing);
+        assert_eq!(refused(|spec| spec.max_step = 999), ["max_step"]);
+        assert_eq!(refused(|spec| spec.max_step = 1_000), nothing);
+    }
+
+    #[test]
+    fn progression_tells_its_increment_and_remainder() {
+        let spec = SegmentSpec { increment: 7, remainder: 3, ..SegmentSpec::default() };
+        let progression = spec.progression();
+        assert_eq!((progression.increment(), progression.remainder()), (7, 3));
+        assert_eq!((0..3).map(|index| progression.number(index)).collect::<Vec<_>>(), [3, 10, 17]);
+        assert_eq!((progression.index_at(10), progression.index_at(11)), (1, 2));
+        assert_eq!(spec.first(), 3);
+    }
 }

@@ -231,21 +231,21 @@ impl Operator {
             if let Some(text) = text {
                 self.still_recorded(text).await?;
             }
-            let mut left = 0;
+            let mut all_written = true;
             for listed in &rows {
                 let (key, row) = (&listed.reserved_key, &listed.row);
                 let marks = marks(listed)?;
                 if written.contains(&(key.clone(), row.worker)) {
                     continue;
                 }
-                left += 1;
+                all_written = false;
                 let scope = self.scope(layout, key);
                 let outcome = self.write(&scope, row, row.lane, &marks).await?;
                 if let WriteOutcome::Acknowledged = outcome {
                     written.insert((key.clone(), row.worker));
                 }
             }
-            if left == 0 {
+            if all_written {
                 return Ok(rows);
             }
         }

@@ -134,10 +134,6 @@ struct RefillWaker {
 
 impl Wake for RefillWaker {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::SeqCst)
             && let Some(code) = self.code.upgrade()
         {

@@ -69,6 +69,11 @@ mod tests {
         assert_eq!(raise("order", 1_000).await.expect("raised"), 1_007);
         let error = raise("order", SegmentSpec::LARGEST_NUMBER).await.expect_err("too large");
         assert!(matches!(error, RaiseError::TooLarge { next: 1_007, .. }), "{error}");
+        // One past the largest number is the next one where all were handed out.
+        let end = SegmentSpec::LARGEST_NUMBER + 1;
+        assert_eq!(raise("order", end - 1_007).await.expect("raised"), end);
+        let error = raise("order", 1).await.expect_err("too large");
+        assert!(matches!(error, RaiseError::TooLarge { .. }), "{error}");
         let error = raise("other", 1).await.expect_err("not there");
         assert!(matches!(error, RaiseError::NoSuchCode(_)), "{error}");
     }

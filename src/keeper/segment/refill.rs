@@ -134,3 +134,6 @@ fn next_step(code: &Code, demand: &Demand, left: u64) -> u64 {
         Some(since) => rule.next(demand.step, demand.had.saturating_sub(left), since.elapsed()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -277,3 +277,28 @@ async fn record_without_first_tick_closes_past_ticks() {
     let ids = backfill(&world, settings).ids("order", 1, NOW - 86_400_000).await;
     assert!(ids.is_err(), "{ids:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn codes_that_are_not_allowed_have_no_past() {
+    let world = yitter();
+    let _node = world.node().await;
+    let mut settings = opened(&world);
+    settings.issue.codes_allow = Some(["order".to_owned()].into());
+    let backfill = backfill(&world, settings);
+    assert_eq!(backfill.namespace(), "default");
+    backfill.ids("order", 1, NOW - 1).await.expect("allowed");
+    let error = backfill.ids("user", 1, NOW - 1).await.expect_err("not allowed");
+    assert!(matches!(error, BackfillError::Refused(ClaimError::UnknownCode(_))), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn past_begins_after_the_present_where_the_record_has_no_first_tick() {
+    let world = yitter();
+    let settings = world.settings();
+    world.record("default", &settings.layout.canonical(), &[]).await;
+    for at_ms in [NOW - 2, NOW - 1, NOW] {
+        let error = backfill(&world, settings.clone()).ids("order", 1, at_ms).await;
+        let Err(BackfillError::OutOfRange { first_ms, .. }) = error else { panic!("{error:?}") };
+        assert_eq!(first_ms, NOW + 1);
+    }
+}

@@ -43,16 +43,19 @@ pub(super) struct FaultyStore {
     /// The worker ids and writes of the swaps that were acknowledged, while a decision is set.
     pub(super) acknowledged: Mutex<Vec<(u64, RowWrite)>>,
     late: Mutex<Vec<Call>>,
+    record_faults: Mutex<Vec<Fault>>,
+    late_records: Mutex<Vec<Call>>,
     /// What a crash falls back to, while something is visible that was not acknowledged.
     durable: Mutex<Option<Snapshot>>,
     down: AtomicBool,
+    unusable: AtomicBool,
     wiped: AtomicBool,
     /// The next look at the free rows is the last thing before they and the record are wiped.
     wipes_after_rows: AtomicBool,
     /// The list that waits, counted from 0, and until when.
     paused_list: Mutex<Option<(u32, Arc<Notify>)>>,
     latency: Duration,
-    step: Mutex<Option<(Arc<ManualClock>, i64)>>,
+    steps: Mutex<Vec<(Arc<ManualClock>, i64)>>,
     pub(super) swaps: AtomicU64,
 }
 
@@ -70,13 +73,16 @@ impl FaultyStore {
             decide: Mutex::default(),
             acknowledged: Mutex::default(),
             late: Mutex::default(),
+            record_faults: Mutex::default(),
+            late_records: Mutex::default(),
             durable: Mutex::default(),
             down: AtomicBool::new(false),
+            unusable: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
             wipes_after_rows: AtomicBool::new(false),
             paused_list: Mutex::default(),
             latency: Duration::ZERO,
-            step: Mutex::default(),
+            steps: Mutex::default(),
             swaps: AtomicU64::new(0),
         }
     }
@@ -86,14 +92,19 @@ impl FaultyStore {
         Self { latency, ..self }
     }
 
-    /// While the next survey is answered, this clock steps by so many ms.
+    /// While a coming survey is answered, this clock steps by so many ms; the last one first.
     pub(super) fn step_during_survey(&self, clock: &Arc<ManualClock>, by_ms: i64) {
-        *self.step.lock().expect("unpoisoned") = Some((clock.clone(), by_ms));
+        self.steps.lock().expect("unpoisoned").push((clock.clone(), by_ms));
     }
 
     /// The coming swaps meet these faults, the last one first.
     pub(super) fn fail_next(&self, fault: Fault) {
         self.faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// The coming writes of records meet these faults, the last one first.
+    pub(super) fn fail_next_record(&self, fault: Fault) {
+        self.record_faults.lock().expect("unpoisoned").push(fault);
     }
 
     /// Holds the coming writes back in the store's memory: visible, and never acknowledged.
@@ -146,6 +157,11 @@ impl FaultyStore {
 
     pub(super) fn set_down(&self, down: bool) {
         self.down.store(down, Ordering::SeqCst);
+    }
+
+    /// Every call fails, however often it is repeated.
+    pub(super) fn set_unusable(&self) {
+        self.unusable.store(true, Ordering::SeqCst);
     }
 
     /// Rows and records seem to be gone, or are back.
@@ -201,6 +217,17 @@ impl FaultyStore {
         took_place
     }
 
+    /// Applies the writes of records that were kept back; how many took place.
+    pub(super) async fn deliver_records(&self) -> usize {
+        let late = std::mem::take(&mut *self.late_records.lock().expect("unpoisoned"));
+        let mut took_place = 0;
+        for write in late {
+            let swapped = write.takes_place(&self.inner).await;
+            took_place += usize::from(swapped.expect("memory does not fail"));
+        }
+        took_place
+    }
+
     fn next_fault(&self) -> Option<Fault> {
         self.faults.lock().expect("unpoisoned").pop()
     }
@@ -221,6 +248,21 @@ impl FaultyStore {
             Some(Fault::NeverArrives) => {}
             Some(Fault::LostReply) => drop(self.visible(&swap).await),
             Some(Fault::Late) => self.keep_back(swap),
+        }
+        Err(unavailable())
+    }
+
+    async fn swap_record(&self, swap: Call) -> Result<Reply, StoreError> {
+        let fault = self.record_faults.lock().expect("unpoisoned").pop();
+        match fault {
+            None => return swap.run(&self.inner).await,
+            Some(Fault::AfterLate) => {
+                self.deliver_records().await;
+                return swap.run(&self.inner).await;
+            }
+            Some(Fault::NeverArrives) => {}
+            Some(Fault::LostReply) => drop(swap.run(&self.inner).await?),
+            Some(Fault::Late) => self.late_records.lock().expect("unpoisoned").push(swap),
         }
         Err(unavailable())
     }
@@ -245,6 +287,9 @@ impl Intercept for FaultyStore {
         if !self.latency.is_zero() {
             tokio::time::sleep(self.latency).await;
         }
+        if self.unusable.load(Ordering::SeqCst) {
+            return Err(StoreError::Unusable("planned by the test".to_owned()));
+        }
         if self.down.load(Ordering::SeqCst) {
             return Err(unavailable());
         }
@@ -253,6 +298,7 @@ impl Intercept for FaultyStore {
                 let write = write.clone();
                 return self.swap(call, &write).await;
             }
+            Call::SwapRecord(..) => return self.swap_record(call).await,
             Call::Reserve(..) => {
                 let fault = self.next_fault();
                 if fault != Some(Fault::NeverArrives) {
@@ -275,7 +321,7 @@ impl Intercept for FaultyStore {
         let mut reply = call.run(&self.inner).await?;
         let wiped = self.wiped.load(Ordering::SeqCst);
         if let Some(survey) = reply.downcast_mut::<Survey>() {
-            if let Some((clock, by_ms)) = self.step.lock().expect("unpoisoned").take() {
+            if let Some((clock, by_ms)) = self.steps.lock().expect("unpoisoned").pop() {
                 clock.step(by_ms);
             }
             survey.record.take_if(|_| wiped);

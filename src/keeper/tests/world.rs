@@ -59,13 +59,13 @@ pub(super) struct Events {
     pub(super) rollbacks: Mutex<Vec<RollbackAction>>,
     pub(super) operations: Mutex<Vec<(LeaseOperation, LeaseOutcome)>>,
     pub(super) exhaustions: Mutex<Vec<Exhaustion>>,
-    issued: AtomicU64,
+    issued: Mutex<Vec<u64>>,
     panics: AtomicU64,
 }
 
 impl Observer for Events {
     fn ids_issued(&self, count: u64) {
-        self.issued.fetch_add(count, Ordering::SeqCst);
+        self.issued.lock().expect("unpoisoned").push(count);
     }
 
     fn exhausted(&self, outcome: Exhaustion) {
@@ -91,9 +91,9 @@ impl Events {
         operations.iter().filter(|event| **event == (operation, outcome)).count()
     }
 
-    /// How many IDs were reported.
-    pub(super) fn issued(&self) -> u64 {
-        self.issued.load(Ordering::SeqCst)
+    /// How many IDs were reported, each time.
+    pub(super) fn issued(&self) -> Vec<u64> {
+        self.issued.lock().expect("unpoisoned").clone()
     }
 
     /// How many steps of the keeper panicked.

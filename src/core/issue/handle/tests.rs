@@ -286,3 +286,22 @@ fn blocks_span_ticks_and_report_exhaustion() {
         Err(ClaimError::InvalidCount { count: 0, .. })
     ));
 }
+
+#[test]
+fn handle_issues_what_the_name_issues_where_ids_are_not_neighbours() {
+    let spec = LayoutSpec { reserved_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
+    let generator = || {
+        let layout = spec.build().expect("valid");
+        let (settings, clock) = (IssueSettings::default(), Arc::new(ManualClock::new(NOW)));
+        Generator::with_worker(layout, 7, &settings, clock).expect("fits")
+    };
+    let (by_handle, by_name) = (generator(), generator());
+    let mut handle = by_handle.handle("order").expect("valid");
+    let ids: Vec<Id> = (0..20).map(|_| handle.try_next_id().expect("room")).collect();
+    let expected: Vec<Id> = by_name.claim("order", 20).expect("room").ids.collect();
+    assert_eq!(ids, expected);
+    let mut blocks = handle.into_blocks(7);
+    let ids: Vec<Id> = (0..20).map(|_| blocks.next_id().expect("room")).collect();
+    let expected: Vec<Id> = by_name.claim("order", 20).expect("room").ids.collect();
+    assert_eq!(ids, expected);
+}
