@@ -5,80 +5,109 @@ use std::{
     time::Duration,
 };
 
-/// The outcome of a claim that did not fit the present tick.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exhaustion {
-    /// Answered at once, from later ticks.
-    Borrowed,
-    /// Claimed in a later tick, which the caller waited for.
-    Waited,
-    /// Refused.
-    Refused,
+/// Defines an enum whose variants are the values of a metric's label.
+macro_rules! labels {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $label:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$of])* $variant,)*
+        }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: [Self; [$($label),*].len()] = [$(Self::$variant),*];
+
+            /// The label of its metric.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $label,)*
+                }
+            }
+        }
+    };
 }
 
-/// The response to a clock that went back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RollbackAction {
-    /// Issuing continued at the highest tick.
-    Held,
-    /// Another lane was leased.
-    Rotated,
-    /// Another worker was leased.
-    Swapped,
-    /// Issuing stopped until the clock catches up.
-    Refused,
+labels! {
+    /// The outcome of a claim that did not fit the present tick.
+    Exhaustion {
+        /// Answered at once, from later ticks.
+        Borrowed = "borrowed",
+        /// Claimed in a later tick, which the caller waited for.
+        Waited = "waited",
+        /// Refused.
+        Refused = "refused",
+    }
 }
 
-/// A write of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseOperation {
-    /// Takes a free row.
-    Acquire,
-    /// Raises the limit.
-    Renew,
-    /// Takes another lane of the row.
-    Rotate,
-    /// Frees the row.
-    Release,
+labels! {
+    /// The response to a clock that went back.
+    RollbackAction {
+        /// Issuing continued at the highest tick.
+        Held = "held",
+        /// Another lane was leased.
+        Rotated = "rotated",
+        /// Another worker was leased.
+        Swapped = "swapped",
+        /// Issuing stopped until the clock catches up.
+        Refused = "refused",
+    }
 }
 
-/// The outcome of a write of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseOutcome {
-    /// The store acknowledged it.
-    Done,
-    /// The row's token had changed.
-    Refused,
-    /// The store failed: the write may have taken effect, or still may.
-    Unknown,
-    /// Not tried: no row or lane is usable.
-    NoneFree,
-    /// Not tried: the node's clock is ahead.
-    ClockAhead,
+labels! {
+    /// A write of a row.
+    LeaseOperation {
+        /// Takes a free row.
+        Acquire = "acquire",
+        /// Raises the limit.
+        Renew = "renew",
+        /// Takes another lane of the row.
+        Rotate = "rotate",
+        /// Frees the row.
+        Release = "release",
+    }
 }
 
-/// A kind of call of the store, whose duration is reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreOperation {
-    /// Creates or checks tables and rows.
-    Prepare,
-    /// Reads rows or the clock.
-    Read,
-    /// Compares and swaps.
-    Swap,
-    /// Reserves numbers, or gives them back.
-    Reserve,
+labels! {
+    /// The outcome of a write of a row.
+    LeaseOutcome {
+        /// The store acknowledged it.
+        Done = "done",
+        /// The row's token had changed.
+        Refused = "refused",
+        /// The store failed: the write may have taken effect, or still may.
+        Unknown = "unknown",
+        /// Not tried: no row or lane is usable.
+        NoneFree = "none_free",
+        /// Not tried: the node's clock is ahead.
+        ClockAhead = "clock_ahead",
+    }
 }
 
-/// The outcome of reserving a block of numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefillOutcome {
-    /// Another block is in hand.
-    Done,
-    /// No numbers are left, or the code is gone.
-    Refused,
-    /// The store failed; the reservation is retried.
-    Failed,
+labels! {
+    /// A kind of call of the store, whose duration is reported.
+    StoreOperation {
+        /// Creates or checks tables and rows.
+        Prepare = "prepare",
+        /// Reads rows or the clock.
+        Read = "read",
+        /// Compares and swaps.
+        Swap = "swap",
+        /// Reserves numbers, or gives them back.
+        Reserve = "reserve",
+    }
+}
+
+labels! {
+    /// The outcome of reserving a block of numbers.
+    RefillOutcome {
+        /// Another block is in hand.
+        Done = "done",
+        /// No numbers are left, or the code is gone.
+        Refused = "refused",
+        /// The store failed; the reservation is retried.
+        Failed = "failed",
+    }
 }
 
 /// A background task.

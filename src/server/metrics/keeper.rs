@@ -13,13 +13,6 @@ use crate::keeper::{
 /// From a statement on the same machine to the store's time-out.
 const STORE_BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 3.0];
 
-const EXHAUSTIONS: [&str; 3] = ["borrowed", "waited", "refused"];
-const ACTIONS: [&str; 4] = ["held", "rotated", "swapped", "refused"];
-const OPERATIONS: [&str; 4] = ["acquire", "renew", "rotate", "release"];
-const OUTCOMES: [&str; 5] = ["done", "refused", "unknown", "none_free", "clock_ahead"];
-const STORE_OPERATIONS: [&str; 4] = ["prepare", "read", "swap", "reserve"];
-const REFILLS: [&str; 3] = ["done", "refused", "failed"];
-
 /// The counters of every namespace.
 pub(super) struct KeeperMetrics {
     ids_issued: IntCounterVec,
@@ -69,16 +62,20 @@ impl KeeperMetrics {
 
     /// Resolves every child, so that each is exported at 0 and counting needs no look-up.
     pub(super) fn of_namespace(&self, namespace: &str) -> NamespaceObserver {
-        let exhausted = |outcome| self.exhausted.with_label_values(&[namespace, outcome]);
-        let rollback = |action| self.rollbacks.with_label_values(&[namespace, action]);
+        let exhausted =
+            |outcome: Exhaustion| self.exhausted.with_label_values(&[namespace, outcome.name()]);
+        let rollback =
+            |action: RollbackAction| self.rollbacks.with_label_values(&[namespace, action.name()]);
+        let lease_operation = |operation: LeaseOperation, outcome: LeaseOutcome| {
+            let labels = [namespace, operation.name(), outcome.name()];
+            self.lease_operations.with_label_values(&labels)
+        };
         NamespaceObserver {
             ids_issued: self.ids_issued.with_label_values(&[namespace]),
-            exhausted: EXHAUSTIONS.map(exhausted),
-            rollbacks: ACTIONS.map(rollback),
-            lease_operations: OPERATIONS.map(|operation| {
-                OUTCOMES.map(|outcome| {
-                    self.lease_operations.with_label_values(&[namespace, operation, outcome])
-                })
+            exhausted: Exhaustion::ALL.map(exhausted),
+            rollbacks: RollbackAction::ALL.map(rollback),
+            lease_operations: LeaseOperation::ALL.map(|operation| {
+                LeaseOutcome::ALL.map(|outcome| lease_operation(operation, outcome))
             }),
             store: self.of_store(),
             tasks: self.tasks.clone(),
@@ -87,45 +84,32 @@ impl KeeperMetrics {
 
     /// The same for a segment namespace.
     pub(super) fn of_segments(&self, namespace: &str) -> SegmentObserver {
+        let refill =
+            |outcome: RefillOutcome| self.refills.with_label_values(&[namespace, outcome.name()]);
         SegmentObserver {
             ids_issued: self.ids_issued.with_label_values(&[namespace]),
-            refills: REFILLS.map(|outcome| self.refills.with_label_values(&[namespace, outcome])),
+            refills: RefillOutcome::ALL.map(refill),
             store: self.of_store(),
             tasks: self.tasks.clone(),
         }
     }
 
-    fn of_store(&self) -> StoreTimes {
-        StoreTimes(
-            STORE_OPERATIONS.map(|operation| self.store_operations.with_label_values(&[operation])),
-        )
-    }
-}
-
-/// How long each operation took.
-#[derive(Debug)]
-struct StoreTimes([Histogram; 4]);
-
-impl StoreTimes {
-    fn observe(&self, operation: StoreOperation, took: Duration) {
-        let index = match operation {
-            StoreOperation::Prepare => 0,
-            StoreOperation::Read => 1,
-            StoreOperation::Swap => 2,
-            StoreOperation::Reserve => 3,
+    fn of_store(&self) -> [Histogram; StoreOperation::ALL.len()] {
+        let duration = |operation: StoreOperation| {
+            self.store_operations.with_label_values(&[operation.name()])
         };
-        self.0[index].observe(took.as_secs_f64());
+        StoreOperation::ALL.map(duration)
     }
 }
 
-/// The counters of one namespace; arrays are in the order of the label lists above.
+/// The counters of one namespace; arrays are in the order of their enums.
 #[derive(Debug)]
 pub(super) struct NamespaceObserver {
     ids_issued: IntCounter,
-    exhausted: [IntCounter; 3],
-    rollbacks: [IntCounter; 4],
-    lease_operations: [[IntCounter; 5]; 4],
-    store: StoreTimes,
+    exhausted: [IntCounter; Exhaustion::ALL.len()],
+    rollbacks: [IntCounter; RollbackAction::ALL.len()],
+    lease_operations: [[IntCounter; LeaseOutcome::ALL.len()]; LeaseOperation::ALL.len()],
+    store: [Histogram; StoreOperation::ALL.len()],
     tasks: TaskFailures,
 }
 
@@ -135,39 +119,15 @@ impl Observer for NamespaceObserver {
     }
 
     fn exhausted(&self, outcome: Exhaustion) {
-        let index = match outcome {
-            Exhaustion::Borrowed => 0,
-            Exhaustion::Waited => 1,
-            Exhaustion::Refused => 2,
-        };
-        self.exhausted[index].inc();
+        self.exhausted[outcome as usize].inc();
     }
 
     fn clock_rolled_back(&self, action: RollbackAction) {
-        let index = match action {
-            RollbackAction::Held => 0,
-            RollbackAction::Rotated => 1,
-            RollbackAction::Swapped => 2,
-            RollbackAction::Refused => 3,
-        };
-        self.rollbacks[index].inc();
+        self.rollbacks[action as usize].inc();
     }
 
     fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
-        let operation = match operation {
-            LeaseOperation::Acquire => 0,
-            LeaseOperation::Renew => 1,
-            LeaseOperation::Rotate => 2,
-            LeaseOperation::Release => 3,
-        };
-        let outcome = match outcome {
-            LeaseOutcome::Done => 0,
-            LeaseOutcome::Refused => 1,
-            LeaseOutcome::Unknown => 2,
-            LeaseOutcome::NoneFree => 3,
-            LeaseOutcome::ClockAhead => 4,
-        };
-        self.lease_operations[operation][outcome].inc();
+        self.lease_operations[operation as usize][outcome as usize].inc();
     }
 
     fn step_panicked(&self, task: KeeperTask) {
@@ -175,7 +135,7 @@ impl Observer for NamespaceObserver {
     }
 
     fn store_operation(&self, operation: StoreOperation, took: Duration) {
-        self.store.observe(operation, took);
+        self.store[operation as usize].observe(took.as_secs_f64());
     }
 }
 
@@ -183,8 +143,8 @@ impl Observer for NamespaceObserver {
 #[derive(Debug)]
 pub(super) struct SegmentObserver {
     ids_issued: IntCounter,
-    refills: [IntCounter; 3],
-    store: StoreTimes,
+    refills: [IntCounter; RefillOutcome::ALL.len()],
+    store: [Histogram; StoreOperation::ALL.len()],
     tasks: TaskFailures,
 }
 
@@ -194,12 +154,7 @@ impl Observer for SegmentObserver {
     }
 
     fn segment_refilled(&self, outcome: RefillOutcome) {
-        let index = match outcome {
-            RefillOutcome::Done => 0,
-            RefillOutcome::Refused => 1,
-            RefillOutcome::Failed => 2,
-        };
-        self.refills[index].inc();
+        self.refills[outcome as usize].inc();
     }
 
     fn step_panicked(&self, task: KeeperTask) {
@@ -207,7 +162,7 @@ impl Observer for SegmentObserver {
     }
 
     fn store_operation(&self, operation: StoreOperation, took: Duration) {
-        self.store.observe(operation, took);
+        self.store[operation as usize].observe(took.as_secs_f64());
     }
 }
 
