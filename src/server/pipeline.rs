@@ -122,11 +122,11 @@ impl Pipeline {
             let parameter = served.route.parameter_in(path)?;
             Some((served, parameter))
         });
+        let for_browsers = |(served, _): (&Served, _)| Cors::applies(served.route, &head);
+        let cors = self.cors.as_ref().filter(|_| served.is_some_and(for_browsers));
         let mut is_authorised = self.auth.is_none();
-        let reply = self.check(served, &head, body, body_was_read, &mut is_authorised).await;
+        let reply = self.check(served, cors, &head, body, body_was_read, &mut is_authorised).await;
         let served = served.map(|(served, _)| served);
-        let for_browsers = |route| Cors::applies(route, &head);
-        let cors = self.cors.as_ref().filter(|_| served.is_some_and(|of| for_browsers(of.route)));
         let mut response = match reply {
             // The request's header map becomes the response's.
             Ok(Reply::Ids(ids)) if cors.is_none() => {
@@ -153,6 +153,7 @@ impl Pipeline {
     async fn check<B>(
         &self,
         served: Option<(&Served, &str)>,
+        cors: Option<&Cors>,
         head: &Parts,
         body: B,
         body_was_read: impl FnOnce() + Send,
@@ -168,8 +169,7 @@ impl Pipeline {
             body_was_read();
             drained??;
         }
-        let is_for_clients = served.is_some_and(|(served, _)| served.route.is_for_clients);
-        if is_for_clients && self.cors.is_some() && is_preflight(head) {
+        if cors.is_some() && is_preflight(head) {
             return Ok(Reply::Other(Response::default()));
         }
         let needs_token = served.is_none_or(|(served, _)| served.route.needs_token);
@@ -182,7 +182,7 @@ impl Pipeline {
             let detail = format!("there is no route {:?}", head.uri.path());
             return Err(Problem::new(ProblemCode::NotFound, detail));
         };
-        let _in_flight = if is_for_clients { Some(self.state.enter()?) } else { None };
+        let _in_flight = if route.is_for_clients { Some(self.state.enter()?) } else { None };
         within(time_limit, self.handle(route, head, caller, parameter)).await?
     }
 
@@ -207,7 +207,8 @@ impl Pipeline {
             Handler::Waiting(handler) => handler(call).await.map(Reply::Other),
             Handler::ApiDocument => {
                 // Made when it is first needed: that takes more memory than much of the rest.
-                let document = || openapi::document(&self.state, &ROUTES);
+                let routes = self.routes.iter().map(|served| served.route);
+                let document = || openapi::document(&self.state, &Vec::from_iter(routes));
                 let document = self.api_document.get_or_init(document).clone();
                 Ok(Reply::Other(body::response("application/json", document)))
             }

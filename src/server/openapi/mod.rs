@@ -15,7 +15,7 @@ use utoipa::openapi::{
 use self::{parameters::Parameters, responses::responses};
 use super::{
     problem::Document,
-    route::{Kind, Listener, Route, with_schema},
+    route::{Kind, Route, with_schema},
     state::AppState,
 };
 
@@ -31,7 +31,7 @@ Unique, time-ordered 64-bit IDs.
 described here.
 - Browsers may call `/id`, `/ids`, `/parse` and `/bounds` from the origins of `http.cors_origins`.";
 
-/// The document of this service, as JSON.
+/// The document of a service with these routes, as JSON.
 pub(super) fn document(state: &AppState, routes: &[&Route]) -> Bytes {
     let parameters = Parameters { max_batch: state.http.max_batch };
     let bearer = SecurityRequirement::new(BEARER, [""; 0]);
@@ -40,13 +40,7 @@ pub(super) fn document(state: &AppState, routes: &[&Route]) -> Bytes {
         None => vec![SecurityRequirement::default(), bearer],
     };
     let mut paths = PathsBuilder::new();
-    let has_admin_listener = state.http.admin_listen.is_some();
-    let described = |route: &&&Route| match route.listener {
-        Listener::Public | Listener::Both => true,
-        Listener::OperatorsFirst => !has_admin_listener,
-        Listener::OperatorsOnly => false,
-    };
-    for route in routes.iter().filter(described) {
+    for route in routes {
         paths = paths.path(route.path, path_item(route, &parameters));
     }
     let license = LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0"));
