@@ -6,6 +6,7 @@ use crate::core::{
     instant::{format_unix_ms_or_year, format_unix_ms_short},
     issue::IssueSettings,
     layout::Layout,
+    namespace::DEFAULT_NAMESPACE,
     violation::{Violation, Violations},
 };
 
@@ -65,7 +66,7 @@ impl KeeperSettings {
     /// Returns the defaults for a layout: namespace `default`, worker ids from 1 to the largest.
     pub fn new(layout: Layout, holder: impl Into<String>) -> Self {
         Self {
-            namespace: "default".into(),
+            namespace: DEFAULT_NAMESPACE.into(),
             min_worker: 1,
             max_worker: layout.largest_worker(),
             layout,
