@@ -1,10 +1,10 @@
 //! The state of a namespace, for health checks and people.
 
-/// Why no ID can be issued, or why soon none can.
+/// Why no ID can be issued, or why issuing will soon stop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnavailableReason {
     /// The first lease is being acquired, or the codes are being created.
-    #[error("starting: the store has not been asked for everything yet")]
+    #[error("starting: nothing is leased or reserved yet")]
     Starting,
     /// Every row is held, or its marks are ahead.
     #[error("no worker id is free; the first may come free in {retry_after_seconds} s")]
@@ -13,25 +13,25 @@ pub enum UnavailableReason {
         retry_after_seconds: u64,
     },
     /// The store fails; the text says how.
-    #[error("the store fails: {0}")]
+    #[error("the store is unavailable: {0}")]
     StoreUnavailable(String),
     /// The row, the code or the namespace's record vanished from the store, the code's next number
     /// went back, or the record names another layout. The keeper looks again every 5 s.
     #[error(
-        "what this process had in the store vanished, went back or says another layout now; put the store right"
+        "rows or records of this process are missing from the store, went back or name another layout: repair the store"
     )]
     StoreLost,
     /// The node's clock is ahead by this many ms.
-    #[error("the clock is {0} ms ahead; no lease is acquired or renewed with it")]
+    #[error("the clock is {0} ms ahead: no lease is acquired or renewed until it is corrected")]
     ClockAhead(i64),
     /// The clock went back further than `rollback.hold`, and no other lane or worker is free.
-    #[error("the clock went back and no other lane or worker is to be had")]
+    #[error("the clock went back, and no other lane or worker id is available")]
     ClockWentBack,
     /// The clock is before the layout's epoch or past the timestamp's end.
     #[error("the clock is before the layout's epoch or past its end")]
     ClockOutOfRange,
     /// The lease is used up to its limit, and its renewal is under way.
-    #[error("the lease is used up until it is renewed")]
+    #[error("the lease is used up; its renewal is under way")]
     LimitReached,
     /// A segment code has no numbers left. This is permanent.
     #[error("the code has no numbers left")]

@@ -45,7 +45,7 @@ pub enum ClaimError {
         retry_after: Duration,
     },
     /// The clock is before the layout's epoch or past its end.
-    #[error("the clock says {now}, and the layout's IDs reach from {from} to {until}")]
+    #[error("the clock reads {now}, and the layout's IDs reach from {from} to {until}")]
     ClockOutOfRange {
         /// The clock, RFC 3339.
         now: String,
@@ -55,7 +55,7 @@ pub enum ClaimError {
         until: String,
     },
     /// The claim reaches beyond the lease; it can succeed when the lease is renewed.
-    #[error("the lease is used up until it is renewed")]
+    #[error("the lease is used up; its renewal is under way")]
     LimitReached,
     /// No lease is held.
     #[error("no lease is held")]

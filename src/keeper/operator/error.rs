@@ -109,7 +109,7 @@ pub enum OperatorError {
     },
     /// This machine's clock and the store's disagree.
     #[error(
-        "this machine's clock is {} ms {} the store's, more than lease.max_clock_skew ({most:?}): correct the wrong clock first, because what is written now follows the store's",
+        "this machine's clock is {} ms {} the store's, more than lease.max_clock_skew ({most:?}): correct the wrong clock first: the new marks follow the store's clock and cannot be lowered",
         ahead_ms.unsigned_abs(),
         if *ahead_ms > 0 { "ahead of" } else { "behind" }
     )]

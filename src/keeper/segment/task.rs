@@ -192,7 +192,7 @@ async fn serve(code: Arc<Code>) {
                     panic,
                     "refill panicked"
                 );
-                shared.report_failing(format!("a defect, which was logged: {panic}"));
+                shared.report_failing(format!("internal error, see the log: {panic}"));
             }
         }
         let pause = shared.random().back_off(&mut failures);

@@ -203,7 +203,7 @@ fn clock_outside_the_timestamp_is_refused() {
     let refused = bench.generator.claim("order", 1).expect_err("before the epoch").to_string();
     assert_eq!(
         refused,
-        "the clock says 1970-01-01T00:00:00.000Z, and the layout's IDs reach from \
+        "the clock reads 1970-01-01T00:00:00.000Z, and the layout's IDs reach from \
          2025-01-01T00:00:00.000Z to 2094-09-07T15:47:35.552Z"
     );
 }
