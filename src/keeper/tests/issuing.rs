@@ -121,7 +121,7 @@ fn reasons_have_texts() {
         (UnavailableReason::NoFreeWorker { retry_after_seconds: 7 }, "no worker id is free"),
         (UnavailableReason::NoFreeWorker { retry_after_seconds: 7 }, "in 7 s"),
         (UnavailableReason::StoreUnavailable("down".into()), "the store is unavailable: down"),
-        (UnavailableReason::StoreLost, "put the store right"),
+        (UnavailableReason::StoreLost, "repair the store"),
         (UnavailableReason::ClockAhead(250), "250 ms ahead"),
         (UnavailableReason::ClockWentBack, "the clock went back"),
         (UnavailableReason::ClockOutOfRange, "before the layout's epoch"),
