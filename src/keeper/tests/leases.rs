@@ -1,8 +1,8 @@
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{ops::RangeInclusive, sync::atomic::Ordering, time::Duration};
 
 use tokio::time::Instant;
 
-use super::world::{NOW, World, second};
+use super::world::{NOW, Node, World, second};
 use crate::{
     core::{
         issue::ClaimError,
@@ -10,7 +10,8 @@ use crate::{
         lease::{HighWaterMarks, RowExpiry, RowWrite, Token},
     },
     keeper::{
-        IssueError, KeeperError, LayoutError, LeaseOperation, LeaseOutcome, UnavailableReason,
+        IssueError, KeeperError, KeeperSettings, LayoutError, LeaseOperation, LeaseOutcome,
+        UnavailableReason,
     },
     store::{NewRows, Scope, Store, StoreError},
 };
@@ -384,4 +385,46 @@ async fn process_that_held_a_lease_adds_no_rows() {
     assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     let rows = world.store.list().await.expect("up");
     assert!(rows.iter().all(|listed| listed.row.worker != lost), "it was added");
+}
+
+/// Creates the rows of these workers, all at this mark.
+async fn create_rows(world: &World, workers: RangeInclusive<u64>, mark: u64) {
+    let layout = world.settings().layout;
+    let new = NewRows {
+        marks: HighWaterMarks::all_at(mark, 2),
+        tokens: workers
+            .clone()
+            .map(|worker| Token::from_bits(1_000 + u128::from(worker)))
+            .collect(),
+        record: Token::from_bits(1),
+        until_ms: i64::MAX,
+    };
+    let scope = Scope::new("default", &layout, *workers.start(), *workers.end());
+    assert!(world.store.create_rows(&scope, &new).await.expect("up"));
+}
+
+/// A clock that was wrong left the marks of the rows that a search reads first in 2099.
+#[tokio::test(start_paused = true)]
+async fn row_behind_many_with_marks_ahead_is_found() {
+    let world = World::new(milliseconds());
+    let layout = world.settings().layout;
+    let ahead = layout.first_position(layout.tick_clamped(4_070_908_800_000));
+    world.record("default", &layout.canonical(), &[]).await;
+    create_rows(&world, 1..=100, ahead).await;
+    create_rows(&world, 101..=101, 0).await;
+    let node = world.start(KeeperSettings { max_worker: 101, ..world.settings() });
+    world.pass(second(1)).await;
+    assert_eq!(node.status().lease.map(|lease| lease.worker), Some(101));
+}
+
+/// Two stores by mistake collide less often when a first lease may be on any row.
+#[tokio::test(start_paused = true)]
+async fn first_leases_spread_over_all_rows() {
+    let world = World::new(milliseconds());
+    let mut nodes = Vec::new();
+    for _ in 0..8 {
+        nodes.push(world.node().await);
+    }
+    let workers: Vec<u64> = nodes.iter().map(Node::worker).collect();
+    assert!(workers.iter().any(|worker| *worker > 256), "{workers:?}");
 }
