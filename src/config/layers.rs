@@ -116,7 +116,10 @@ impl Reader {
                         self.table(&name, table, source);
                     }
                 }
-                ValueKind::Array(entries) if name == CODES => self.code_entries(entries, source),
+                ValueKind::Array(entries) if name == CODES => {
+                    let fields = [&CODE_FIELDS[..], &SEGMENT_CODE_FIELDS].concat();
+                    self.codes = self.entries(CODES, entries, &fields, source);
+                }
                 kind => self.set(&name, kind, source.clone()),
             }
         }
@@ -171,39 +174,48 @@ impl Reader {
         is_valid
     }
 
-    fn code_entries(&mut self, entries: Vec<Value>, source: &Source) {
+    /// Collects the entries of a list of tables, which have distinct names and these fields.
+    pub(crate) fn entries(
+        &mut self,
+        list: &str,
+        entries: Vec<Value>,
+        fields: &[&str],
+        source: &Source,
+    ) -> Vec<Place> {
+        let mut places = Vec::new();
         let mut names = HashSet::new();
         for (index, Value { kind, .. }) in entries.into_iter().enumerate() {
             let ValueKind::Table(table) = kind else {
-                let key = format!("{CODES}[{index}]");
-                self.push(key, display(&kind), source.clone(), "a table of keys".into());
+                let key = format!("{list}[{index}]");
+                // It may be a misplaced secret.
+                self.push(key, "…".into(), source.clone(), "a table of keys".into());
                 continue;
             };
             let name = table.get("name").map(|name| text_of(&name.kind).trim().to_owned());
             let name = name.unwrap_or_default();
             let allowed = if !is_valid_code(&name) {
-                format!("a code that matches {CODE_PATTERN}")
+                format!("a name that matches {CODE_PATTERN}")
             } else if !names.insert(name.clone()) {
                 "used by one entry only".into()
             } else {
                 String::new()
             };
             let label = if allowed.is_empty() { name.clone() } else { format!("#{}", index + 1) };
-            let entry = format!("[[{CODES}]] {label}: ");
+            let entry = format!("[[{list}]] {label}: ");
             if !allowed.is_empty() {
                 self.push(format!("{entry}name"), name, source.clone(), allowed);
             }
             for (field, Value { kind: value, .. }) in table {
                 let (key, source) = (format!("{entry}{field}"), source.clone());
-                let known = CODE_FIELDS.iter().chain(&SEGMENT_CODE_FIELDS);
-                if known.clone().any(|known| *known == field) {
+                if fields.contains(&field.as_str()) {
                     self.given.insert(key, Given { value, source });
                 } else {
-                    let known = known.map(|known| (*known).to_owned()).collect();
+                    let known = fields.iter().map(|known| (*known).to_owned()).collect();
                     self.problems.push(ConfigProblem::UnknownKey { key, source, known });
                 }
             }
-            self.codes.push(Place::Code(entry, source.clone()));
+            places.push(Place::Entry(entry, source.clone()));
         }
+        places
     }
 }

@@ -29,7 +29,6 @@ mod store;
 mod tests;
 mod worker;
 
-use self::reader::Reader;
 pub use self::{
     auth::AuthConfig,
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
@@ -45,7 +44,8 @@ pub use self::{
 };
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},
-    files::{read_toml, text_of},
+    files::read_toml,
+    reader::Reader,
     secret::percent_encode,
 };
 use crate::{

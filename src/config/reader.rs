@@ -21,14 +21,14 @@ use crate::core::{
 ///
 /// Keys are named as in the key table, relative to the place that is read.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     /// By the whole name, `namespaces.orders.lease.ttl` or `[[code]] order: prefix` for example.
     pub(super) given: BTreeMap<String, Given>,
     /// Every namespace that is named, and whether its name is valid.
     pub(super) namespaces: BTreeMap<String, bool>,
     /// The entries of `[[code]]`.
     pub(super) codes: Vec<Place>,
-    pub(super) problems: Vec<ConfigProblem>,
+    pub(crate) problems: Vec<ConfigProblem>,
     place: Place,
     /// Values by their whole names where a default depends on other keys.
     resolved: BTreeMap<String, String>,
@@ -44,14 +44,14 @@ pub(super) struct Given {
 
 /// Where keys are looked up.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// The top level: the service, and the namespace `default`.
     #[default]
     Top,
     /// A namespace: its own keys, and those that it inherits from the top level.
     Namespace(String),
-    /// An entry of `[[code]]`: the beginning of its keys, and its source.
-    Code(String, Source),
+    /// An entry of a list, such as `[[code]]`: the beginning of its keys, and its source.
+    Entry(String, Source),
 }
 
 impl Place {
@@ -70,12 +70,12 @@ impl Reader {
     }
 
     /// Looks keys up in this place from now on.
-    pub(super) fn enter(&mut self, place: Place) {
+    pub(crate) fn enter(&mut self, place: Place) {
         self.place = place;
     }
 
     /// Returns what was shown, or every problem.
-    pub(super) fn finish(self) -> Result<Vec<EffectiveSetting>, ConfigError> {
+    pub(crate) fn finish(self) -> Result<Vec<EffectiveSetting>, ConfigError> {
         if self.problems.is_empty() { Ok(self.effective) } else { Err(ConfigError(self.problems)) }
     }
 
@@ -90,7 +90,7 @@ impl Reader {
             Place::Namespace(name) if Scope::of(key) != Scope::Service => {
                 format!("{NAMESPACES}.{name}.{key}")
             }
-            Place::Code(keys, _) => format!("{keys}{key}"),
+            Place::Entry(keys, _) => format!("{keys}{key}"),
             _ => key.to_owned(),
         }
     }
@@ -104,7 +104,7 @@ impl Reader {
         self.is_in_namespace() && Scope::of(key) == Scope::Inherited
     }
 
-    pub(super) fn is_given(&self, key: &str) -> bool {
+    pub(crate) fn is_given(&self, key: &str) -> bool {
         self.find(key).is_some()
     }
 
@@ -122,6 +122,8 @@ impl Reader {
                         format!("a list of {}", items.len())
                     }
                     value if key == "store.url" => hide_password(&text_of(value)),
+                    // Of a token; somebody may have put the token itself there.
+                    _ if key == "hash" => "***".into(),
                     value => display(value),
                 };
                 (shown, source.clone())
@@ -159,7 +161,7 @@ impl Reader {
     }
 
     /// Notes that the value of this key cannot be used.
-    pub(super) fn reject(&mut self, key: &str, allowed: impl Into<String>) {
+    pub(crate) fn reject(&mut self, key: &str, allowed: impl Into<String>) {
         let (value, source) = self.shown(key);
         self.note(key, value, source, allowed.into());
     }
@@ -200,20 +202,20 @@ impl Reader {
             return;
         }
         let source = match &self.place {
-            Place::Code(_, entry) => entry.clone(),
+            Place::Entry(_, entry) => entry.clone(),
             _ => source,
         };
         self.push(self.full_name(key), value, source, allowed);
     }
 
     /// Notes a problem of the key of this whole name.
-    pub(super) fn push(&mut self, key: String, value: String, source: Source, allowed: String) {
+    pub(crate) fn push(&mut self, key: String, value: String, source: Source, allowed: String) {
         let value = if value.is_empty() { "nothing".into() } else { value };
         self.problems.push(ConfigProblem::Value { key, value, source, allowed });
     }
 
     /// Returns a key's value if it was given and can be used.
-    pub(super) fn given<T>(
+    pub(crate) fn given<T>(
         &mut self,
         key: &str,
         allowed: impl Display,
@@ -244,7 +246,7 @@ impl Reader {
             .expect("every default of the key table can be read")
     }
 
-    pub(super) fn text(&mut self, key: &str) -> Option<String> {
+    pub(crate) fn text(&mut self, key: &str) -> Option<String> {
         self.given(key, "a string", |text| Some(text.to_owned()))
     }
 
@@ -272,7 +274,7 @@ impl Reader {
     }
 
     /// Returns a list: an array, or one string of comma-separated items.
-    pub(super) fn list(&self, key: &str) -> Option<Vec<String>> {
+    pub(crate) fn list(&self, key: &str) -> Option<Vec<String>> {
         let text = match self.find(key) {
             Some(Given { value: ValueKind::Array(items), .. }) => {
                 return Some(items.iter().map(|item| text_of(&item.kind)).collect());
