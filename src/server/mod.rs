@@ -27,7 +27,6 @@ mod run;
 pub mod shutdown;
 mod state;
 mod supervisor;
-mod task;
 pub mod telemetry;
 
 pub use self::{

@@ -93,11 +93,12 @@ impl Pipeline {
 
     fn new(state: Arc<AppState>, is_served: impl Fn(Listener) -> bool) -> Self {
         let metrics = &state.metrics.http;
-        let served = |route: &'static Route| Served { route, metrics: metrics.route(route.path) };
+        let served =
+            |route: &'static Route| Served { route, metrics: metrics.route(route.path, "200") };
         let routes = ROUTES.into_iter().filter(|route| is_served(route.listener));
         Self {
             routes: routes.map(served).collect(),
-            unmatched: metrics.unmatched(),
+            unmatched: metrics.route("<unmatched>", "404"),
             auth: None,
             cors: None,
             is_operators: false,
@@ -135,7 +136,9 @@ impl Pipeline {
             Ok(Reply::Ids(ids)) => ids.into_response(HeaderMap::new()),
             Ok(Reply::Other(response)) => response,
             Err(problem) => {
-                self.state.metrics.auth.count(&problem);
+                if problem.code() == ProblemCode::Forbidden {
+                    self.state.metrics.auth_refused.with_label_values(&["forbidden"]).inc();
+                }
                 problem.response()
             }
         };
@@ -174,7 +177,7 @@ impl Pipeline {
         }
         let needs_token = served.is_none_or(|(served, _)| served.route.needs_token);
         let caller = match self.auth.as_ref().filter(|_| needs_token) {
-            Some(auth) => auth.authenticate(&head.headers)?,
+            Some(auth) => auth.authenticate(&head.headers, &self.state.metrics.auth_refused)?,
             None => Caller::unrestricted(),
         };
         *is_authorised |= needs_token;

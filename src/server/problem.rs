@@ -165,11 +165,6 @@ impl Problem {
         Self { header: Some((name, value)), ..self }
     }
 
-    /// Whether its one more header has this value.
-    pub(super) fn has_header(&self, value: &str) -> bool {
-        self.header.as_ref().is_some_and(|(_, own)| *own == value)
-    }
-
     /// The same problem, of what follows this prefix of the text that was given.
     pub(super) fn after(self, prefix: &str) -> Self {
         if prefix.is_empty() {

@@ -12,8 +12,7 @@ use super::{
     keepers::{Ended, Keepers},
     metrics::Metrics,
     state::AppState,
-    supervisor::{Supervised, Supervisor},
-    task::Task,
+    supervisor::{Supervised, Supervisor, Task},
 };
 use crate::{
     config::{Config, Mode, hide_password},
@@ -62,7 +61,7 @@ impl Service {
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let auth = Auth::of(&config).map_err(ServeError::Tokens)?.map(Arc::new);
         let metrics = Metrics::new();
-        let tasks = Supervisor::new(metrics.tasks.clone());
+        let tasks = Supervisor::new(metrics.task_failures.clone());
         let _reloading = match &auth {
             Some(auth) => Some(reload(&tasks, Arc::clone(auth)).map_err(ServeError::Hangup)?),
             None => None,

@@ -5,18 +5,61 @@
 
 use std::time::Duration;
 
+use prometheus::IntCounterVec;
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
-use super::{error::ServeError, metrics::TaskFailures, task::Task, telemetry::log_safely};
-use crate::keeper::catch_panic;
+use super::{error::ServeError, telemetry::log_safely};
+use crate::keeper::{KeeperTask, catch_panic};
 
 /// Between a panic and the next attempt: one that comes back does not fill the log.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
+/// A background task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    PublicListener,
+    AdminListener,
+    LeaseKeeper,
+    SegmentKeeper,
+    SegmentRefill,
+    TokenReload,
+    Announcement,
+    StopSignal,
+}
+
+impl Task {
+    /// Every task, in the order of declaration, and its name in log lines and metrics.
+    pub(super) const ALL: [(Self, &str); 8] = [
+        (Self::PublicListener, "public_listener"),
+        (Self::AdminListener, "admin_listener"),
+        (Self::LeaseKeeper, "lease_keeper"),
+        (Self::SegmentKeeper, "segment_keeper"),
+        (Self::SegmentRefill, "segment_refill"),
+        (Self::TokenReload, "token_reload"),
+        (Self::Announcement, "announcement"),
+        (Self::StopSignal, "stop_signal"),
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+}
+
+impl From<KeeperTask> for Task {
+    fn from(task: KeeperTask) -> Self {
+        match task {
+            KeeperTask::Lease => Self::LeaseKeeper,
+            KeeperTask::Segments => Self::SegmentKeeper,
+            KeeperTask::Refill => Self::SegmentRefill,
+        }
+    }
+}
+
 /// Starts tasks, and learns how they end; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Supervisor {
-    failures: TaskFailures,
+    /// By task.
+    failures: IntCounterVec,
     /// The first failure that the service cannot survive.
     fatal: watch::Sender<Option<(Task, String)>>,
     stopping: watch::Sender<bool>,
@@ -27,7 +70,7 @@ pub(super) struct Supervisor {
 pub(super) struct Supervised(JoinHandle<()>);
 
 impl Supervisor {
-    pub(super) fn new(failures: TaskFailures) -> Self {
+    pub(super) fn new(failures: IntCounterVec) -> Self {
         Self { failures, fatal: watch::Sender::new(None), stopping: watch::Sender::new(false) }
     }
 
@@ -78,7 +121,7 @@ impl Supervisor {
     }
 
     fn report(&self, task: Task, reason: &str) {
-        self.failures.count(task);
+        self.failures.with_label_values(&[task.name()]).inc();
         log_safely(|| tracing::error!(task = task.name(), reason, "background task failed"));
     }
 
@@ -136,6 +179,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::server::metrics::task_failures;
 
     struct World {
         supervisor: Supervisor,
@@ -145,7 +189,7 @@ mod tests {
     impl World {
         fn new() -> Self {
             let registry = Registry::new();
-            Self { supervisor: Supervisor::new(TaskFailures::new(&registry)), registry }
+            Self { supervisor: Supervisor::new(task_failures(&registry)), registry }
         }
 
         /// What becomes of the service, if it ends.
@@ -163,20 +207,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_task_is_exported_at_zero() {
+    async fn every_task_is_exported_at_zero_under_its_own_name() {
         let world = World::new();
-        for task in Task::ALL {
-            assert_eq!(world.failures(task), 0);
+        for (task, name) in Task::ALL {
+            assert_eq!((task.name(), world.failures(task)), (name, 0));
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_panic_of_an_essential_task_is_fatal_and_counted() {
-        for task in Task::ALL {
+        for (task, name) in Task::ALL {
             let world = World::new();
             let panics = async { panic!("planted by a test") };
             let _ended = world.supervisor.essential(task, panics);
-            let name = task.name();
             let expected =
                 format!("the background task {name} failed: it panicked: planted by a test");
             assert_eq!(world.fatal().await, Some(expected));

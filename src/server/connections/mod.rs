@@ -12,6 +12,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
+use prometheus::Registry;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -49,7 +50,8 @@ pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Rec
 /// Serves operators on a listener of their own, with a limit of its own, until it is dropped.
 pub(super) async fn serve_admin(listener: TcpListener, state: Arc<AppState>) {
     let (_running, never) = watch::channel(false);
-    let metrics = Connections::unregistered();
+    // Nobody counts them.
+    let metrics = Connections::new(&Registry::new());
     let pipeline = Arc::new(Pipeline::operators(state));
     Server { pipeline, max_connections: ADMIN_CONNECTIONS, metrics }.run(listener, never).await;
 }

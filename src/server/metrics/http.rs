@@ -12,7 +12,6 @@ use super::{Connections, counters, gauge, histograms};
 const BUCKETS: [f64; 12] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0];
 
-const UNMATCHED: &str = "<unmatched>";
 /// Anything else is `other`, so that clients cannot invent label values.
 const METHODS: [Method; 7] = [
     Method::GET,
@@ -26,6 +25,7 @@ const METHODS: [Method; 7] = [
 const STATUSES: [u16; 13] = [200, 400, 401, 403, 404, 405, 408, 413, 414, 422, 429, 500, 503];
 
 /// The metrics of requests.
+#[derive(Debug)]
 pub(in crate::server) struct HttpMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
@@ -62,18 +62,8 @@ impl HttpMetrics {
         Self { requests, durations, in_flight, connections }
     }
 
-    /// The metrics of a route, by its path.
-    pub(in crate::server) fn route(&self, path: &'static str) -> RouteMetrics {
-        self.of(path, "200")
-    }
-
-    /// The metrics of requests that match no route.
-    pub(in crate::server) fn unmatched(&self) -> RouteMetrics {
-        self.of(UNMATCHED, "404")
-    }
-
-    /// `usual` is the status that is exported from the start.
-    fn of(&self, route: &'static str, usual: &str) -> RouteMetrics {
+    /// The metrics of a route, by its path; `usual` is the status that is exported from the start.
+    pub(in crate::server) fn route(&self, route: &'static str, usual: &str) -> RouteMetrics {
         self.requests.with_label_values(&[route, "GET", usual]);
         RouteMetrics {
             route,
@@ -85,8 +75,7 @@ impl HttpMetrics {
 
     /// Begins to time a request.
     pub(in crate::server) fn begin(&self) -> Tracked<'_> {
-        self.in_flight.inc();
-        Tracked { http: self, started: Instant::now() }
+        Tracked { _in_flight: Counted::new(&self.in_flight), started: Instant::now() }
     }
 }
 
@@ -105,7 +94,7 @@ impl RouteMetrics {
 
 /// A request in flight, until it is answered or its client is gone.
 pub(in crate::server) struct Tracked<'a> {
-    http: &'a HttpMetrics,
+    _in_flight: Counted<'a>,
     started: Instant,
 }
 
@@ -122,8 +111,19 @@ impl Tracked<'_> {
     }
 }
 
-impl Drop for Tracked<'_> {
+/// Adds one to a gauge until it is dropped.
+#[derive(Debug)]
+pub(in crate::server) struct Counted<'a>(&'a IntGauge);
+
+impl<'a> Counted<'a> {
+    pub(super) fn new(gauge: &'a IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.http.in_flight.dec();
+        self.0.dec();
     }
 }
