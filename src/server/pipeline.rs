@@ -19,12 +19,14 @@ use super::{
     body::{self, ResponseBody},
     checks::{check_length, drain, within},
     cors::{Cors, is_preflight},
-    endpoints::ids::{IdResponse, claim},
+    endpoints::{
+        ROUTES,
+        ids::{IdResponse, claim},
+    },
     metrics::RouteMetrics,
     openapi,
     problem::{Problem, ProblemCode},
     route::{Call, Handler, Listener, Route},
-    routes::ROUTES,
     state::AppState,
 };
 

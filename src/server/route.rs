@@ -4,10 +4,8 @@
 use std::{borrow::Cow, future::Future, pin::Pin, sync::Arc};
 
 use axum::http::{Method, Response, request::Parts};
-use utoipa::{
-    ToSchema,
-    openapi::{ComponentsBuilder, ObjectBuilder, Ref, RefOr, Schema, Type},
-};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use super::{
     auth::Caller,
@@ -42,8 +40,8 @@ pub(super) struct Route {
     pub(super) formats: &'static [&'static str],
     /// Its successful responses by media type.
     pub(super) content: &'static [Content],
-    /// Adds the schemas of its responses.
-    pub(super) schemas: fn(ComponentsBuilder) -> ComponentsBuilder,
+    /// The schemas that its responses refer to, by name.
+    pub(super) schemas: fn() -> Map<String, Value>,
     /// Its problems, beside those of every route.
     pub(super) problems: &'static [ProblemCode],
     /// What answers it.
@@ -107,6 +105,27 @@ pub(super) struct Call<'a> {
 }
 
 impl Route {
+    /// A route that answers GET on the public listener, with a token; what else it needs is given
+    /// beside this.
+    pub(super) const fn new(path: &'static str, name: &'static str, handler: Handler) -> Self {
+        Self {
+            path,
+            name,
+            summary: "",
+            description: "",
+            kind: Kind::Read,
+            listener: Listener::Public,
+            needs_token: true,
+            is_for_clients: false,
+            parameters: &[],
+            formats: &[],
+            content: &[],
+            schemas: Map::new,
+            problems: &[],
+            handler,
+        }
+    }
+
     /// The path's parameter as it stands in a path; empty for a route without one. None when the
     /// path is another route's.
     pub(super) fn parameter_in<'a>(&self, path: &'a str) -> Option<&'a str> {
@@ -136,24 +155,19 @@ impl Route {
 }
 
 /// A media type, and the schema of what is written in it.
-pub(super) type Content = (&'static str, fn() -> RefOr<Schema>);
+pub(super) type Content = (&'static str, fn() -> Value);
 
 /// A response that is not JSON.
-pub(super) const PLAIN_TEXT: Content = ("text/plain", || text_schema().into());
+pub(super) const PLAIN_TEXT: Content = ("text/plain", || json!({ "type": "string" }));
 
-/// Adds the schema of a type, and those that it refers to.
-pub(super) fn with_schema<T: ToSchema>(components: ComponentsBuilder) -> ComponentsBuilder {
-    let mut schemas = Vec::new();
+/// The schema of a type, and those that it refers to, by name.
+pub(super) fn schemas_of<T: ToSchema>() -> Map<String, Value> {
+    let mut schemas = vec![(T::name().into_owned(), T::schema())];
     T::schemas(&mut schemas);
-    components.schemas_from_iter(schemas).schema_from::<T>()
+    schemas.into_iter().map(|(name, schema)| (name, json!(schema))).collect()
 }
 
-/// A reference to the schema of a type that was added.
-pub(super) fn schema_ref<T: ToSchema>() -> RefOr<Schema> {
-    Ref::from_schema_name(T::name()).into()
-}
-
-/// The schema of a text.
-pub(super) fn text_schema() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String)
+/// A reference to the schema of this name.
+pub(super) fn schema_ref(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
 }

@@ -11,24 +11,18 @@ use crate::{
         body::{self, ResponseBody},
         params::{Params, invalid, read_instant},
         problem::{Problem, ProblemCode as P},
-        route::{Call, Handler, Kind, Listener, Route, schema_ref, with_schema},
+        route::{Call, Handler, Route, schema_ref, schemas_of},
     },
 };
 
 pub(in crate::server) static ROUTE: Route = Route {
-    path: "/bounds",
-    name: "bounds",
     summary: "The IDs of a span of time",
     description: "The smallest IDs at two instants, for `id >= from AND id < until`. Both ends are \
                   floored to the tick.",
-    kind: Kind::Read,
-    listener: Listener::Public,
-    needs_token: true,
     is_for_clients: true,
     parameters: &PARAMETERS,
-    formats: &[],
-    content: &[("application/json", schema_ref::<BoundsOfSpan>)],
-    schemas: with_schema::<BoundsOfSpan>,
+    content: &[("application/json", || schema_ref("Bounds"))],
+    schemas: schemas_of::<BoundsOfSpan>,
     problems: &[
         P::InvalidParameter,
         P::Forbidden,
@@ -36,7 +30,7 @@ pub(in crate::server) static ROUTE: Route = Route {
         P::NotDecodable,
         P::OutOfRange,
     ],
-    handler: Handler::Ready(bounds),
+    ..Route::new("/bounds", "bounds", Handler::Ready(bounds))
 };
 
 const PARAMETERS: [&str; 3] = ["from", "to", "namespace"];

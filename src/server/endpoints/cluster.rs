@@ -10,26 +10,17 @@ use crate::{
     core::{instant::format_unix_ms, layout::Layout},
     server::{
         body,
-        route::{Call, Handler, Kind, Listener, Route, Waiting},
+        route::{Call, Handler, Listener, Route, Waiting},
     },
     store::ListedRow,
 };
 
 pub(in crate::server) static ROUTE: Route = Route {
-    path: "/cluster",
-    name: "cluster",
     summary: "Who holds which worker id",
     description: "Every worker id that is held, in every namespace, as the store has it now.",
-    kind: Kind::Read,
     listener: Listener::OperatorsOnly,
     needs_token: false,
-    is_for_clients: false,
-    parameters: &[],
-    formats: &[],
-    content: &[],
-    schemas: std::convert::identity,
-    problems: &[],
-    handler: Handler::Waiting(cluster),
+    ..Route::new("/cluster", "cluster", Handler::Waiting(cluster))
 };
 
 #[derive(Serialize)]

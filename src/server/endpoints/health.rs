@@ -13,14 +13,12 @@ use crate::{
         body::{self, ResponseBody},
         issuer::NamespaceIssuer,
         problem::{Problem, ProblemCode, RETRY_UNKNOWN, retry_after_seconds},
-        route::{Call, Handler, Kind, Listener, Route, schema_ref, with_schema},
+        route::{Call, Handler, Kind, Listener, Route, schema_ref, schemas_of},
         state::AppState,
     },
 };
 
 pub(in crate::server) static READY: Route = Route {
-    path: "/readyz",
-    name: "readyz",
     summary: "Whether traffic is welcome",
     description: "200 when every namespace issues IDs and the service is not stopping, else 503. \
                   Neither exhaustion nor the store's reachability counts.",
@@ -28,13 +26,9 @@ pub(in crate::server) static READY: Route = Route {
     listener: Listener::Both,
     // Orchestrators have none.
     needs_token: false,
-    is_for_clients: false,
-    parameters: &[],
-    formats: &[],
-    content: &[("application/json", schema_ref::<Health<'_>>)],
-    schemas: with_schema::<Health<'_>>,
-    problems: &[],
-    handler: Handler::Ready(ready),
+    content: &[("application/json", || schema_ref("Health"))],
+    schemas: schemas_of::<Health<'_>>,
+    ..Route::new("/readyz", "readyz", Handler::Ready(ready))
 };
 
 pub(in crate::server) static HEALTH: Route = Route {

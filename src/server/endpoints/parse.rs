@@ -18,24 +18,18 @@ use crate::{
         body::{self, ResponseBody},
         params::{Params, invalid},
         problem::{Problem, ProblemCode as P},
-        route::{Call, Handler, Kind, Listener, Route, schema_ref, with_schema},
+        route::{Call, Handler, Route, schema_ref, schemas_of},
     },
 };
 
 pub(in crate::server) static ROUTE: Route = Route {
-    path: "/parse/{id}",
-    name: "parse",
     summary: "The fields of an ID",
     description: "Takes an ID apart by the layout of a namespace, or by `layout`: one of the two. \
                   An ID whose code has a prefix may be given with it.",
-    kind: Kind::Read,
-    listener: Listener::Public,
-    needs_token: true,
     is_for_clients: true,
     parameters: &PARAMETERS,
-    formats: &[],
-    content: &[("application/json", schema_ref::<ParsedId>)],
-    schemas: with_schema::<ParsedId>,
+    content: &[("application/json", || schema_ref("ParsedId"))],
+    schemas: schemas_of::<ParsedId>,
     problems: &[
         P::InvalidId,
         P::InvalidParameter,
@@ -43,7 +37,7 @@ pub(in crate::server) static ROUTE: Route = Route {
         P::UnknownNamespace,
         P::NotDecodable,
     ],
-    handler: Handler::Ready(parse_id),
+    ..Route::new("/parse/{id}", "parse", Handler::Ready(parse_id))
 };
 
 const PARAMETERS: [&str; 3] = ["encoding", "layout", "namespace"];

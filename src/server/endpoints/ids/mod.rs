@@ -6,34 +6,27 @@ mod response;
 use axum::http::Method;
 
 pub(in crate::server) use self::response::IdResponse;
-use self::{
-    request::IdRequest,
-    response::{ID_SCHEMA, IDS_SCHEMA, schemas},
-};
+use self::{request::IdRequest, response::schemas};
 use crate::server::{
     issuer::NamespaceIssuer,
     problem::{Problem, ProblemCode as P},
-    route::{Call, Handler, Kind, Listener, PLAIN_TEXT, Route},
+    route::{Call, Handler, Kind, PLAIN_TEXT, Route, schema_ref},
 };
 
 pub(super) use self::request::read_encoding;
 
 pub(in crate::server) static ONE: Route = Route {
-    path: "/id/{code}",
-    name: "id",
     summary: "One ID",
     description: "Claims one ID of a code. With `Accept: text/plain` the answer is the ID alone, \
                   on a line. GET and POST are the same, except that POST alone has `at`.",
     kind: Kind::Claim,
-    listener: Listener::Public,
-    needs_token: true,
     is_for_clients: true,
     parameters: &request::ONE,
     formats: &["string", "number"],
-    content: &[ID_SCHEMA, PLAIN_TEXT],
+    content: &[("application/json", || schema_ref("OneId")), PLAIN_TEXT],
     schemas,
     problems: &PROBLEMS,
-    handler: Handler::Claim { is_batch: false },
+    ..Route::new("/id/{code}", "id", Handler::Claim { is_batch: false })
 };
 
 pub(in crate::server) static MANY: Route = Route {
@@ -44,7 +37,7 @@ pub(in crate::server) static MANY: Route = Route {
                   line. GET and POST are the same, except that POST alone has `at`.",
     parameters: &request::MANY,
     formats: &["string", "number", "range"],
-    content: &[IDS_SCHEMA, PLAIN_TEXT],
+    content: &[("application/json", || schema_ref("Ids")), PLAIN_TEXT],
     handler: Handler::Claim { is_batch: true },
     ..ONE
 };
