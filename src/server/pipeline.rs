@@ -180,7 +180,7 @@ impl Pipeline {
         let needs_token = served.is_none_or(|(served, _)| served.route.needs_token);
         let caller = match self.auth.as_ref().filter(|_| needs_token) {
             Some(auth) => auth.authenticate(&head.headers, &self.state.metrics.auth_refused)?,
-            None => Caller::unrestricted(),
+            None => Caller::default(),
         };
         *is_authorised |= needs_token;
         let Some((Served { route, .. }, parameter)) = served else {

@@ -13,20 +13,11 @@ use crate::{
 /// The challenge to a token that may not do this (RFC 6750).
 const FORBIDDEN: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#;
 
-/// Who sends a request.
-#[derive(Clone, Debug)]
-pub(in crate::server) struct Caller(Option<Arc<Rights>>);
+/// Who sends a request; by default somebody who needs no token.
+#[derive(Clone, Debug, Default)]
+pub(in crate::server) struct Caller(pub(super) Option<Arc<Rights>>);
 
 impl Caller {
-    /// The caller of a service, or a route, that needs no token.
-    pub(in crate::server) const fn unrestricted() -> Self {
-        Self(None)
-    }
-
-    pub(super) const fn with(rights: Arc<Rights>) -> Self {
-        Self(Some(rights))
-    }
-
     /// Refuses a code that the caller may not use.
     pub(in crate::server) fn check_code(&self, code: &str) -> Result<(), Problem> {
         match &self.0 {

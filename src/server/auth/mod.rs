@@ -79,7 +79,7 @@ impl Auth {
 
     /// How many tokens there are.
     pub(super) fn count(&self) -> usize {
-        self.tokens.load().count()
+        self.tokens.load().0.len()
     }
 
     pub(super) fn file(&self) -> &Path {
@@ -94,7 +94,7 @@ impl Auth {
     ) -> Result<Caller, Problem> {
         let (reason, counted, challenge, detail) = match bearer::read(headers) {
             Carried::Token(token) => match self.tokens.load().find(token) {
-                Some(rights) => return Ok(Caller::with(rights)),
+                Some(rights) => return Ok(Caller(Some(rights))),
                 None => ("unknown", "invalid", INVALID_TOKEN, "the token is not known"),
             },
             Carried::Nothing => (
