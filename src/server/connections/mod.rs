@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use self::{
-    activity::{CoarseClock, ConnectionActivity, TICK, TimedStream, TooSlow},
+    activity::{CoarseClock, ConnectionActivity, Phase, TICK, TimedStream},
     eviction::OpenConnections,
 };
 use super::{metrics::Connections, pipeline::Pipeline, state::AppState};
@@ -111,8 +111,8 @@ impl Server {
             let task = connections.spawn(async move {
                 let _permit = permit;
                 let _open = metrics.open();
-                if let Some(slow) = connection(stream, pipeline, shared, ticks).await {
-                    metrics.cut_off(slow);
+                if let Some(phase) = connection(stream, pipeline, shared, ticks).await {
+                    metrics.cut_off(phase);
                 }
             });
             open.add(activity, task);
@@ -175,29 +175,26 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Serves a connection to its end; says why if it had to be cut off.
+/// Serves a connection to its end. Returns the phase in which it had to be cut off, if it had.
 async fn connection(
     stream: TcpStream,
     pipeline: Arc<Pipeline>,
     activity: Arc<ConnectionActivity>,
     mut ticks: watch::Receiver<bool>,
-) -> Option<TooSlow> {
+) -> Option<Phase> {
     // Each connection has a reference count of its own, which no other core touches.
     let shared = Arc::new((pipeline, Arc::clone(&activity)));
     let service = service_fn(move |request: Request<Incoming>| {
         let shared = Arc::clone(&shared);
         async move {
             let (pipeline, activity) = &*shared;
-            if request.body().is_end_stream() {
-                activity.answering();
-            } else {
-                activity.reading_body();
-            }
-            let answer = pipeline.answer(request, || activity.answering()).await;
+            let has_body = !request.body().is_end_stream();
+            activity.enter(if has_body { Phase::Body } else { Phase::Answering });
+            let answer = pipeline.answer(request, || activity.enter(Phase::Answering)).await;
             if answer.is_authorised {
                 activity.had_client_request();
             }
-            activity.sending();
+            activity.enter(Phase::Sending);
             Ok::<_, Infallible>(answer.response)
         }
     });
@@ -220,8 +217,8 @@ async fn connection(
                 if *ticks.borrow_and_update() {
                     connection.as_mut().graceful_shutdown();
                 }
-                if let Some(slow) = activity.too_slow() {
-                    return Some(slow);
+                if let Some(phase) = activity.overdue() {
+                    return Some(phase);
                 }
             }
         }

@@ -3,7 +3,7 @@
 use prometheus::{IntCounterVec, IntGauge, Registry};
 
 use super::{counters_by, gauge, http::Counted};
-use crate::server::connections::activity::TooSlow;
+use crate::server::connections::activity::Phase;
 
 /// The metrics of connections; cheap to clone.
 #[derive(Clone, Debug)]
@@ -32,12 +32,13 @@ impl Connections {
         Counted::new(&self.open)
     }
 
-    /// A connection was cut off because its client was too slow. Idle ones are not counted.
-    pub(in crate::server) fn cut_off(&self, slow: TooSlow) {
-        match slow {
-            TooSlow::Idle => {}
-            TooSlow::Head => self.dropped.with_label_values(&["head"]).inc(),
-            TooSlow::Stalled => self.dropped.with_label_values(&["stalled"]).inc(),
+    /// A connection was cut off in this phase because its client was too slow. Idle ones are not
+    /// counted.
+    pub(in crate::server) fn cut_off(&self, phase: Phase) {
+        match phase {
+            Phase::Head => self.dropped.with_label_values(&["head"]).inc(),
+            Phase::Sending => self.dropped.with_label_values(&["stalled"]).inc(),
+            Phase::Idle | Phase::Body | Phase::Answering => {}
         }
     }
 
