@@ -33,7 +33,7 @@ use super::{
 /// The whole service as a router, to be nested in one of your own. [`serve`](super::serve()) sends
 /// requests through the same pipeline without a router.
 pub fn router(state: Arc<AppState>) -> Router {
-    let pipeline = Arc::new(Pipeline::public(state));
+    let pipeline = Arc::new(Pipeline::new(state, false));
     let paths: Vec<_> = pipeline.routes.iter().map(|served| served.route.path).collect();
     let answer = any(move |request: AxumRequest| {
         let pipeline = Arc::clone(&pipeline);
@@ -75,35 +75,24 @@ enum Reply {
 }
 
 impl Pipeline {
-    /// The pipeline of the public listener.
-    pub(super) fn public(state: Arc<AppState>) -> Self {
-        let has_admin_listener = state.http.admin_listen.is_some();
-        let (auth, cors) = (state.auth.clone(), Cors::new(&state.http.cors_origins));
-        let routes = |listener| match listener {
-            Listener::Public | Listener::Both => true,
-            Listener::OperatorsFirst => !has_admin_listener,
-            Listener::OperatorsOnly => false,
+    /// The pipeline of the public listener, or of the operators' one, which has neither IDs nor
+    /// tokens.
+    pub(super) fn new(state: Arc<AppState>, is_operators: bool) -> Self {
+        let is_served = |route: &&Route| match route.listener {
+            Listener::Public => !is_operators,
+            Listener::Both => true,
+            Listener::OperatorsFirst => is_operators || state.http.admin_listen.is_none(),
+            Listener::OperatorsOnly => is_operators,
         };
-        Self { auth, cors, ..Self::new(state, routes) }
-    }
-
-    /// The pipeline of the operators' listener: no IDs, and no tokens.
-    pub(super) fn operators(state: Arc<AppState>) -> Self {
-        let pipeline = Self::new(state, |listener| listener != Listener::Public);
-        Self { is_operators: true, ..pipeline }
-    }
-
-    fn new(state: Arc<AppState>, is_served: impl Fn(Listener) -> bool) -> Self {
         let metrics = &state.metrics.http;
         let served =
             |route: &'static Route| Served { route, metrics: metrics.route(route.path, "200") };
-        let routes = ROUTES.into_iter().filter(|route| is_served(route.listener));
         Self {
-            routes: routes.map(served).collect(),
+            routes: ROUTES.into_iter().filter(is_served).map(served).collect(),
             unmatched: metrics.route("<unmatched>", "404"),
-            auth: None,
-            cors: None,
-            is_operators: false,
+            auth: state.auth.clone().filter(|_| !is_operators),
+            cors: Cors::new(&state.http.cors_origins).filter(|_| !is_operators),
+            is_operators,
             api_document: OnceLock::new(),
             state,
         }

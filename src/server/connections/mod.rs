@@ -43,7 +43,7 @@ const ADMIN_CONNECTIONS: usize = 64;
 pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Receiver<bool>) {
     let metrics = state.metrics.http.connections.clone();
     let max_connections = state.http.max_connections;
-    let pipeline = Arc::new(Pipeline::public(state));
+    let pipeline = Arc::new(Pipeline::new(state, false));
     Server { pipeline, max_connections, metrics }.run(listener, stop).await;
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn serve_admin(listener: TcpListener, state: Arc<AppState>) {
     let (_running, never) = watch::channel(false);
     // Nobody counts them.
     let metrics = Connections::new(&Registry::new());
-    let pipeline = Arc::new(Pipeline::operators(state));
+    let pipeline = Arc::new(Pipeline::new(state, true));
     Server { pipeline, max_connections: ADMIN_CONNECTIONS, metrics }.run(listener, never).await;
 }
 
