@@ -19,8 +19,6 @@ use super::{
 pub(super) struct Route {
     /// Its path, with at most one parameter, which is the last segment: `/parse/{id}`.
     pub(super) path: &'static str,
-    /// Names its operations in the API document: `get_<name>`.
-    pub(super) name: &'static str,
     /// What it is for, in a few words.
     pub(super) summary: &'static str,
     /// What it does.
@@ -36,8 +34,6 @@ pub(super) struct Route {
     pub(super) is_for_clients: bool,
     /// The query parameters that it reads.
     pub(super) parameters: &'static [&'static str],
-    /// The values of the parameter `format`.
-    pub(super) formats: &'static [&'static str],
     /// Its successful responses by media type.
     pub(super) content: &'static [Content],
     /// The schemas that its responses refer to, by name.
@@ -107,10 +103,9 @@ pub(super) struct Call<'a> {
 impl Route {
     /// A route that answers GET on the public listener, with a token; what else it needs is given
     /// beside this.
-    pub(super) const fn new(path: &'static str, name: &'static str, handler: Handler) -> Self {
+    pub(super) const fn new(path: &'static str, handler: Handler) -> Self {
         Self {
             path,
-            name,
             summary: "",
             description: "",
             kind: Kind::Read,
@@ -118,7 +113,6 @@ impl Route {
             needs_token: true,
             is_for_clients: false,
             parameters: &[],
-            formats: &[],
             content: &[],
             schemas: Map::new,
             problems: &[],

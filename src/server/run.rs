@@ -17,10 +17,7 @@ use super::{
 use crate::{
     config::{Config, Mode, hide_password},
     core::{clock::Clock, instant::format_unix_ms_or_year},
-    keeper::{
-        Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, UnavailableReason,
-        catch_panic,
-    },
+    keeper::{Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, catch_panic},
     store::Store,
 };
 
@@ -62,10 +59,8 @@ impl Service {
         let auth = Auth::of(&config).map_err(ServeError::Tokens)?.map(Arc::new);
         let metrics = Metrics::new();
         let tasks = Supervisor::new(metrics.task_failures.clone());
-        let _reloading = match &auth {
-            Some(auth) => Some(reload(&tasks, Arc::clone(auth)).map_err(ServeError::Hangup)?),
-            None => None,
-        };
+        let reloading = auth.as_ref().map(|auth| reload(&tasks, Arc::clone(auth)));
+        let _reloading = reloading.transpose().map_err(ServeError::Hangup)?;
         let mut keepers = Keepers::start(&config, &store, &clock, &metrics);
         let issuers = keepers.issuers();
         let codes = config.codes.clone();
@@ -78,13 +73,11 @@ impl Service {
                 Backfill::new(settings.clone(), Arc::clone(&store), observer)
             })
             .collect();
-        let state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics);
-        let state = state.with_backfills(backfills);
-        let state = state.with_cluster(Arc::clone(&store), config.store.timeout);
-        let state = Arc::new(match auth {
-            Some(auth) => state.with_auth(auth),
-            None => state,
-        });
+        let mut state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics)
+            .with_backfills(backfills)
+            .with_cluster(Arc::clone(&store), config.store.timeout);
+        state.auth = auth;
+        let state = Arc::new(state);
 
         // A listener that fails loses its socket and its connections, so it cannot be restarted.
         let serving = serve(listener, Arc::clone(&state), tasks.stopping());
@@ -158,12 +151,12 @@ fn announce_all(
     address: SocketAddr,
     store: &str,
 ) -> Vec<Supervised> {
-    let announcing = issuers.into_iter().map(|issuer| {
+    let start_one = |issuer: NamespaceIssuer| {
         let store = store.to_owned();
-        tasks
-            .restarted(Task::Announcement, move || announce(issuer.clone(), address, store.clone()))
-    });
-    announcing.collect()
+        let start = move || announce(issuer.clone(), address, store.clone());
+        tasks.restarted(Task::Announcement, start)
+    };
+    issuers.into_iter().map(start_one).collect()
 }
 
 /// Counts and logs the keepers' tasks that failed. A keeper that gave up needs another
@@ -225,27 +218,28 @@ fn warn_of_assigned_workers(config: &Config) {
 
 /// Logs that a namespace is ready, or first why it is not yet.
 async fn announce(issuer: NamespaceIssuer, address: SocketAddr, store: String) {
-    let described = match issuer {
-        NamespaceIssuer::Snowflake(issuer) => describe_lease(&issuer).await,
-        NamespaceIssuer::Segment(issuer) => Some(describe_segments(&issuer).await),
+    if tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.ready()).await.is_err() {
+        let reason = issuer.reason();
+        let reason = reason.map_or_else(|| "no lease or block yet".into(), |it| it.to_string());
+        tracing::warn!(namespace = issuer.namespace(), "not ready, retrying: {reason}");
+        issuer.ready().await;
+    }
+    let described = match &issuer {
+        NamespaceIssuer::Snowflake(issuer) => describe_lease(issuer),
+        NamespaceIssuer::Segment(issuer) => Some(describe_segments(issuer)),
     };
     if let Some(described) = described {
-        tracing::info!("serving IDs on http://{address} · store {store} · {described}");
+        let namespace = issuer.namespace();
+        tracing::info!(
+            "serving IDs on http://{address} · store {store} · namespace {namespace} · {described}"
+        );
     }
 }
 
-async fn describe_lease(issuer: &Issuer) -> Option<String> {
-    let namespace = issuer.namespace();
-    let status = match tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.leased()).await {
-        Ok(status) => status,
-        Err(_) => {
-            warn_of_delay(namespace, issuer.status().reason.as_ref());
-            issuer.leased().await
-        }
-    };
-    let (lease, layout) = (status.lease?, issuer.layout());
+fn describe_lease(issuer: &Issuer) -> Option<String> {
+    let (lease, layout) = (issuer.status().lease?, issuer.layout());
     Some(format!(
-        "namespace {namespace} · worker {} · lane {} · {} · IDs valid until {}",
+        "worker {} · lane {} · {} · IDs valid until {}",
         lease.worker,
         lease.lane,
         layout.canonical(),
@@ -253,12 +247,7 @@ async fn describe_lease(issuer: &Issuer) -> Option<String> {
     ))
 }
 
-async fn describe_segments(issuer: &SegmentIssuer) -> String {
-    let namespace = issuer.namespace();
-    if tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.prepared()).await.is_err() {
-        warn_of_delay(namespace, issuer.status().reason.as_ref());
-        issuer.prepared().await;
-    }
+fn describe_segments(issuer: &SegmentIssuer) -> String {
     let codes = issuer.codes();
     let more = codes.len().saturating_sub(CODES_NAMED);
     let mut codes: Vec<String> = codes.take(CODES_NAMED).map(str::to_owned).collect();
@@ -268,12 +257,7 @@ async fn describe_segments(issuer: &SegmentIssuer) -> String {
     if issuer.makes_codes() {
         codes.push("others on demand".into());
     }
-    format!("namespace {namespace} · mode segment · codes {}", codes.join(", "))
-}
-
-fn warn_of_delay(namespace: &str, reason: Option<&UnavailableReason>) {
-    let reason = reason.map_or_else(|| "no lease or block yet".into(), ToString::to_string);
-    tracing::warn!(namespace, "not ready, retrying: {reason}");
+    format!("mode segment · codes {}", codes.join(", "))
 }
 
 /// The store's URL without secrets, and the scope of its guarantee.

@@ -34,7 +34,7 @@ pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a 
 #[derive(Debug)]
 pub struct AppState {
     issuers: BTreeMap<String, NamespaceIssuer>,
-    backfills: BTreeMap<String, Arc<Backfill>>,
+    pub(super) backfills: BTreeMap<String, Backfill>,
     pub(super) auth: Option<Arc<Auth>>,
     pub(super) codes: Codes,
     pub(super) http: HttpConfig,
@@ -92,7 +92,7 @@ impl AppState {
     /// Enables backfill in these namespaces.
     #[must_use]
     pub fn with_backfills(mut self, backfills: impl IntoIterator<Item = Backfill>) -> Self {
-        let by_name = |backfill: Backfill| (backfill.namespace().to_owned(), Arc::new(backfill));
+        let by_name = |backfill: Backfill| (backfill.namespace().to_owned(), backfill);
         self.backfills = backfills.into_iter().map(by_name).collect();
         self
     }
@@ -111,10 +111,14 @@ impl AppState {
             return Err(Problem::new(ProblemCode::NotFound, detail));
         };
         let _one_at_a_time = query.lock().await;
-        match tokio::time::timeout(*timeout, store.list()).await {
-            Ok(rows) => rows.map_err(|error| store_problem(&error)),
-            Err(_) => Err(store_problem(&StoreError::TimedOut { after: *timeout })),
-        }
+        let rows = tokio::time::timeout(*timeout, store.list()).await;
+        rows.unwrap_or(Err(StoreError::TimedOut { after: *timeout })).map_err(|error| {
+            let code = match error {
+                StoreError::Vanished(_) => ProblemCode::StoreLost,
+                _ => ProblemCode::StoreUnavailable,
+            };
+            Problem::passing(code, with_sources(&error), RETRY_UNKNOWN)
+        })
     }
 
     /// Requires one of these tokens.
@@ -122,11 +126,6 @@ impl AppState {
     pub fn with_auth(mut self, auth: Arc<Auth>) -> Self {
         self.auth = Some(auth);
         self
-    }
-
-    /// The backfill of a namespace, if it has one.
-    pub(super) fn backfill(&self, namespace: &str) -> Option<Arc<Backfill>> {
-        self.backfills.get(namespace).cloned()
     }
 
     /// The issuer of a namespace.
@@ -170,12 +169,4 @@ impl AppState {
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
-}
-
-fn store_problem(error: &StoreError) -> Problem {
-    let code = match error {
-        StoreError::Vanished(_) => ProblemCode::StoreLost,
-        _ => ProblemCode::StoreUnavailable,
-    };
-    Problem::passing(code, with_sources(error), RETRY_UNKNOWN)
 }

@@ -30,7 +30,7 @@ pub(in crate::server) static ROUTE: Route = Route {
         P::NotDecodable,
         P::OutOfRange,
     ],
-    ..Route::new("/bounds", "bounds", Handler::Ready(bounds))
+    ..Route::new("/bounds", Handler::Ready(bounds))
 };
 
 const PARAMETERS: [&str; 3] = ["from", "to", "namespace"];

@@ -20,7 +20,7 @@ pub(in crate::server) static ROUTE: Route = Route {
     description: "Every worker id that is held, in every namespace, as the store has it now.",
     listener: Listener::OperatorsOnly,
     needs_token: false,
-    ..Route::new("/cluster", "cluster", Handler::Waiting(cluster))
+    ..Route::new("/cluster", Handler::Waiting(cluster))
 };
 
 #[derive(Serialize)]

@@ -8,5 +8,5 @@ pub(in crate::server) static ROUTE: Route = Route {
     summary: "This document",
     description: "OpenAPI 3.1, as this service is configured.",
     content: &[("application/json", || json!({ "type": "object" }))],
-    ..Route::new("/openapi.json", "openapi", Handler::ApiDocument)
+    ..Route::new("/openapi.json", Handler::ApiDocument)
 };

@@ -28,12 +28,11 @@ pub(in crate::server) static READY: Route = Route {
     needs_token: false,
     content: &[("application/json", || schema_ref("Health"))],
     schemas: schemas_of::<Health<'_>>,
-    ..Route::new("/readyz", "readyz", Handler::Ready(ready))
+    ..Route::new("/readyz", Handler::Ready(ready))
 };
 
 pub(in crate::server) static HEALTH: Route = Route {
     path: "/health",
-    name: "health",
     summary: "How each namespace is doing",
     needs_token: true,
     handler: Handler::Ready(health),
@@ -42,7 +41,6 @@ pub(in crate::server) static HEALTH: Route = Route {
 
 pub(in crate::server) static LIVE: Route = Route {
     path: "/livez",
-    name: "livez",
     summary: "Whether the process answers",
     description: "200, whatever the state of leases and store; 503 when a background task failed \
                   that cannot be restarted, and the process is ending.",

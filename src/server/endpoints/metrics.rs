@@ -13,7 +13,7 @@ pub(in crate::server) static ROUTE: Route = Route {
     description: "In the text format 0.0.4.",
     listener: Listener::OperatorsFirst,
     content: &[PLAIN_TEXT],
-    ..Route::new("/metrics", "metrics", Handler::Ready(metrics))
+    ..Route::new("/metrics", Handler::Ready(metrics))
 };
 
 /// Answers every metric.

@@ -37,7 +37,7 @@ pub(in crate::server) static ROUTE: Route = Route {
         P::UnknownNamespace,
         P::NotDecodable,
     ],
-    ..Route::new("/parse/{id}", "parse", Handler::Ready(parse_id))
+    ..Route::new("/parse/{id}", Handler::Ready(parse_id))
 };
 
 const PARAMETERS: [&str; 3] = ["encoding", "layout", "namespace"];

@@ -113,13 +113,15 @@ fn operation(route: &Route, method: &Method, verb: &str, max_batch: u32) -> Valu
         (&Method::HEAD, _) => "GET without its body.",
         _ => route.description,
     };
+    // The first part of the path, without an ending: `id` or `openapi`.
+    let name = route.path[1..].split(['/', '.']).next().unwrap_or_default();
     let in_path = route.path.split_once('{').map(|(_, rest)| in_path(rest.trim_end_matches('}')));
     // Each response for a past time costs a durable write, which GET must not make.
     let in_query = route.parameters.iter().filter(|name| **name != "at" || method == Method::POST);
     let in_query = in_query.map(|name| in_query_of(route, name, max_batch));
     let parameters: Vec<Value> = in_path.into_iter().chain(in_query).collect();
     json!({
-        "operationId": format!("{verb}_{}", route.name),
+        "operationId": format!("{verb}_{name}"),
         "summary": route.summary,
         "description": description,
         "parameters": (!parameters.is_empty()).then_some(parameters),

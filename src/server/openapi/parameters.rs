@@ -9,7 +9,7 @@ use crate::{
         namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN},
         preset::NamedLayout,
     },
-    server::route::Route,
+    server::route::{Handler, Route},
 };
 
 /// The parameter of a path.
@@ -41,6 +41,9 @@ pub(super) fn in_path(name: &str) -> Value {
 pub(super) fn in_query_of(route: &Route, name: &str, max_batch: u32) -> Value {
     let instant =
         json!({ "type": "string", "format": "date-time", "examples": ["2026-11-20T00:00:00Z"] });
+    let is_batch = matches!(route.handler, Handler::Claim { is_batch: true });
+    let formats: &[&str] =
+        if is_batch { &["string", "number", "range"] } else { &["string", "number"] };
     let (description, schema) = match name {
         "n" => (
             "How many IDs, at most `http.max_batch`.",
@@ -50,7 +53,7 @@ pub(super) fn in_query_of(route: &Route, name: &str, max_batch: u32) -> Value {
             "JSON strings or numbers, or ranges of IDs. A number is never rounded: above 2^53 - 1 \
              the answer is 422 `unsafe_number`. Number and range go with neither `encoding`, \
              `padded` nor a code with a prefix, range not with `text/plain`.",
-            json!({ "type": "string", "enum": route.formats, "default": "string" }),
+            json!({ "type": "string", "enum": formats, "default": "string" }),
         ),
         "encoding" => (
             "How IDs are written. `friendly` needs a layout whose time does not wrap.",

@@ -6,7 +6,10 @@ mod response;
 use axum::http::Method;
 
 pub(in crate::server) use self::response::IdResponse;
-use self::{request::IdRequest, response::schemas};
+use self::{
+    request::{IdRequest, PastInstant},
+    response::schemas,
+};
 use crate::server::{
     issuer::NamespaceIssuer,
     problem::{Problem, ProblemCode as P},
@@ -22,21 +25,18 @@ pub(in crate::server) static ONE: Route = Route {
     kind: Kind::Claim,
     is_for_clients: true,
     parameters: &request::ONE,
-    formats: &["string", "number"],
     content: &[("application/json", || schema_ref("OneId")), PLAIN_TEXT],
     schemas,
     problems: &PROBLEMS,
-    ..Route::new("/id/{code}", "id", Handler::Claim { is_batch: false })
+    ..Route::new("/id/{code}", Handler::Claim { is_batch: false })
 };
 
 pub(in crate::server) static MANY: Route = Route {
     path: "/ids/{code}",
-    name: "ids",
     summary: "IDs in ascending order",
     description: "Claims `n` IDs of a code at once. With `Accept: text/plain` each stands on a \
                   line. GET and POST are the same, except that POST alone has `at`.",
     parameters: &request::MANY,
-    formats: &["string", "number", "range"],
     content: &[("application/json", || schema_ref("Ids")), PLAIN_TEXT],
     handler: Handler::Claim { is_batch: true },
     ..ONE
@@ -47,10 +47,6 @@ const PROBLEMS: [P; 5] =
     [P::InvalidCode, P::InvalidParameter, P::Forbidden, P::UnknownNamespace, P::UnsafeNumber];
 
 /// Claims IDs and writes them. HEAD claims nothing: it checks the request.
-///
-/// # Errors
-///
-/// When the request is not valid, or no IDs can be issued in time.
 pub(in crate::server) async fn claim(
     call: &Call<'_>,
     is_batch: bool,
@@ -62,8 +58,8 @@ pub(in crate::server) async fn claim(
     let (code, count) = (request.code, request.count);
     match (&request.backfill, request.issuer) {
         // Boxed, so that every other request carries less from call to call.
-        (Some(backfill), _) => {
-            request.write(Box::pin(backfill.ids(code, count)).await?.into_iter())
+        (Some(PastInstant { backfill, at_ms }), _) => {
+            request.write(Box::pin(backfill.ids(code, count, *at_ms)).await?.into_iter())
         }
         (None, NamespaceIssuer::Snowflake(issuer)) => {
             request.write(issuer.next_ids(code, count).await?)

@@ -1,7 +1,5 @@
 //! Reads and checks a request for IDs.
 
-use std::sync::Arc;
-
 use axum::http::Method;
 
 use crate::{
@@ -54,7 +52,7 @@ pub(super) struct IdRequest<'a> {
     /// Writes each ID; none writes plain decimal.
     pub(super) encoder: Option<Encoder<'a>>,
     /// Issues the IDs if they are for a past instant.
-    pub(super) backfill: Option<PastInstant>,
+    pub(super) backfill: Option<PastInstant<'a>>,
 }
 
 impl<'a> IdRequest<'a> {
@@ -111,17 +109,17 @@ impl<'a> IdRequest<'a> {
 
 /// A past instant, and what issues its IDs.
 #[derive(Debug)]
-pub(super) struct PastInstant {
-    backfill: Arc<Backfill>,
+pub(super) struct PastInstant<'a> {
+    pub(super) backfill: &'a Backfill,
     /// Unix ms.
-    at_ms: i64,
+    pub(super) at_ms: i64,
 }
 
-impl PastInstant {
+impl<'a> PastInstant<'a> {
     fn read(
         at: &str,
         method: &Method,
-        state: &AppState,
+        state: &'a AppState,
         issuer: &NamespaceIssuer,
     ) -> Result<Self, Problem> {
         // Each response costs a durable write of the store, and its IDs are gone for good.
@@ -130,7 +128,7 @@ impl PastInstant {
         }
         let at_ms = read_instant("at", at)?;
         let namespace = issuer.namespace();
-        let backfill = state.backfill(namespace).ok_or_else(|| {
+        let backfill = state.backfills.get(namespace).ok_or_else(|| {
             let detail = format!(
                 "namespace {namespace:?} does not support backfill: it is in segment mode, or its store \
                  is memory:"
@@ -138,11 +136,6 @@ impl PastInstant {
             Problem::new(ProblemCode::OutOfRange, detail)
         })?;
         Ok(Self { backfill, at_ms })
-    }
-
-    /// All of the IDs, or none.
-    pub(super) async fn ids(&self, code: &str, count: u32) -> Result<Vec<Id>, Problem> {
-        Ok(self.backfill.ids(code, count, self.at_ms).await?)
     }
 }
 
