@@ -21,6 +21,7 @@ use super::{
     cors::{Cors, is_preflight},
     endpoints::{
         ROUTES,
+        cluster::cluster,
         ids::{IdResponse, claim},
     },
     metrics::RouteMetrics,
@@ -194,11 +195,12 @@ impl Pipeline {
         }
         let parameter = percent_decode_str(parameter).decode_utf8().ok();
         let is_operator = self.is_operators;
-        let call = Call { state: &self.state, head, caller, is_operator, parameter };
+        let call = Call { route, state: &self.state, head, caller, is_operator, parameter };
         match route.handler {
             Handler::Claim { is_batch } => claim(&call, is_batch).await.map(Reply::Ids),
             Handler::Ready(handler) => handler(&call).map(Reply::Other),
-            Handler::Waiting(handler) => handler(call).await.map(Reply::Other),
+            // Boxed, so that every other request carries less from call to call.
+            Handler::Cluster => Box::pin(cluster(&call)).await.map(Reply::Other),
             Handler::ApiDocument => {
                 // Made when it is first needed: that takes more memory than much of the rest.
                 let routes = self.routes.iter().map(|served| served.route);

@@ -1,7 +1,7 @@
 //! What a route is: one declaration, beside its handler, from which the pipeline, the metrics, the
 //! permissions and the API document are made.
 
-use std::{borrow::Cow, future::Future, pin::Pin, sync::Arc};
+use std::borrow::Cow;
 
 use axum::http::{Method, Response, request::Parts};
 use serde_json::{Map, Value, json};
@@ -78,20 +78,17 @@ pub(super) enum Handler {
     Claim { is_batch: bool },
     /// Answers without waiting.
     Ready(for<'a> fn(&Call<'a>) -> Result<Response<ResponseBody>, Problem>),
-    /// May wait.
-    Waiting(for<'a> fn(Call<'a>) -> Waiting<'a>),
+    /// Answers who holds which worker id, which the store is asked for.
+    Cluster,
     /// Answers the API document, which is made from the table of routes.
     ApiDocument,
 }
 
-/// A response that may have to be waited for.
-pub(super) type Waiting<'a> =
-    Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Problem>> + Send + 'a>>;
-
 /// A request that has passed every check, as a handler reads it.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
-    pub(super) state: &'a Arc<AppState>,
+    pub(super) route: &'a Route,
+    pub(super) state: &'a AppState,
     pub(super) head: &'a Parts,
     pub(super) caller: Caller,
     /// Whether it came by the operators' listener.

@@ -33,7 +33,7 @@ pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a 
 /// What every request shares; behind one `Arc`.
 #[derive(Debug)]
 pub struct AppState {
-    issuers: BTreeMap<String, NamespaceIssuer>,
+    pub(super) issuers: BTreeMap<String, NamespaceIssuer>,
     pub(super) backfills: BTreeMap<String, Backfill>,
     pub(super) auth: Option<Arc<Auth>>,
     pub(super) codes: Codes,
@@ -144,11 +144,6 @@ impl AppState {
         }
         let detail = format!("{} requests are in flight", self.http.max_in_flight);
         Err(Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1)))
-    }
-
-    /// Every issuer.
-    pub(super) fn issuers(&self) -> impl Iterator<Item = &NamespaceIssuer> {
-        self.issuers.values()
     }
 
     /// Makes `/readyz` answer 503 from now on; requests are still answered.

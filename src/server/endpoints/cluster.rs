@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::StatusCode;
+use axum::http::{Response, StatusCode};
 use serde::Serialize;
 
 use super::health::NamespaceHealth;
 use crate::{
     core::{instant::format_unix_ms, layout::Layout},
     server::{
-        body,
-        route::{Call, Handler, Listener, Route, Waiting},
+        body::{self, ResponseBody},
+        problem::Problem,
+        route::{Call, Handler, Listener, Route},
     },
     store::ListedRow,
 };
@@ -20,7 +21,7 @@ pub(in crate::server) static ROUTE: Route = Route {
     description: "Every worker id that is held, in every namespace, as the store has it now.",
     listener: Listener::OperatorsOnly,
     needs_token: false,
-    ..Route::new("/cluster", Handler::Waiting(cluster))
+    ..Route::new("/cluster", Handler::Cluster)
 };
 
 #[derive(Serialize)]
@@ -48,22 +49,20 @@ struct Worker {
     expires: String,
 }
 
-fn cluster(call: Call<'_>) -> Waiting<'_> {
-    Box::pin(async move {
-        let rows = call.state.list_rows().await?;
-        let draining = call.state.is_draining();
-        let namespaces = call.state.issuers().map(|issuer| {
-            let layout = issuer.layout();
-            let namespace = Namespace {
-                node: NamespaceHealth::of(issuer, draining),
-                layout: layout.map(Layout::canonical),
-                workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
-            };
-            (issuer.namespace(), namespace)
-        });
-        let cluster = Cluster { namespaces: namespaces.collect() };
-        Ok(body::uncached_json(StatusCode::OK, &cluster))
-    })
+pub(in crate::server) async fn cluster(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
+    let rows = call.state.list_rows().await?;
+    let draining = call.state.is_draining();
+    let namespaces = call.state.issuers.values().map(|issuer| {
+        let layout = issuer.layout();
+        let namespace = Namespace {
+            node: NamespaceHealth::of(issuer, draining),
+            layout: layout.map(Layout::canonical),
+            workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
+        };
+        (issuer.namespace(), namespace)
+    });
+    let cluster = Cluster { namespaces: namespaces.collect() };
+    Ok(body::uncached_json(StatusCode::OK, &cluster))
 }
 
 fn held(rows: &[ListedRow], namespace: &str, layout: &Layout) -> Vec<Worker> {

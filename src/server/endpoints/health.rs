@@ -129,7 +129,8 @@ fn health(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
     }
     let state = call.state;
     let of = |issuer| NamespaceHealth::of(issuer, state.is_draining());
-    let namespaces = state.issuers().map(|issuer| (issuer.namespace(), of(issuer))).collect();
+    let namespaces =
+        state.issuers.values().map(|issuer| (issuer.namespace(), of(issuer))).collect();
     Ok(answer(readiness(state), namespaces))
 }
 
@@ -150,7 +151,7 @@ fn live(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
 fn readiness(state: &AppState) -> Readiness {
     if state.is_draining() {
         Readiness::ShuttingDown
-    } else if state.issuers().all(NamespaceIssuer::is_issuing) {
+    } else if state.issuers.values().all(NamespaceIssuer::is_issuing) {
         Readiness::Ok
     } else {
         Readiness::Unavailable

@@ -18,6 +18,6 @@ pub(in crate::server) static ROUTE: Route = Route {
 
 /// Answers every metric.
 fn metrics(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-    let text = call.state.metrics.encode(call.state.issuers());
+    let text = call.state.metrics.encode(call.state.issuers.values());
     Ok(body::response(prometheus::TEXT_FORMAT, text))
 }

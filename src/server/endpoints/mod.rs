@@ -1,7 +1,7 @@
 //! One file for each endpoint: its route, and what answers it.
 
 pub(super) mod bounds;
-mod cluster;
+pub(super) mod cluster;
 mod document;
 mod health;
 pub(super) mod ids;

@@ -4,7 +4,6 @@ use axum::http::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::ids::read_encoding;
 use crate::{
     config::{LocatedText, WrongNamespace},
     core::{
@@ -27,7 +26,7 @@ pub(in crate::server) static ROUTE: Route = Route {
     description: "Takes an ID apart by the layout of a namespace, or by `layout`: one of the two. \
                   An ID whose code has a prefix may be given with it.",
     is_for_clients: true,
-    parameters: &PARAMETERS,
+    parameters: &["encoding", "layout", "namespace"],
     content: &[("application/json", || schema_ref("ParsedId"))],
     schemas: schemas_of::<ParsedId>,
     problems: &[
@@ -39,8 +38,6 @@ pub(in crate::server) static ROUTE: Route = Route {
     ],
     ..Route::new("/parse/{id}", Handler::Ready(parse_id))
 };
-
-const PARAMETERS: [&str; 3] = ["encoding", "layout", "namespace"];
 
 /// The fields of an ID.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -133,9 +130,10 @@ pub struct NoFields<'a>(pub &'a str);
 /// Answers the fields of an ID.
 fn parse_id(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
     let state = call.state;
-    let params = Params::read(&call.head.uri, &PARAMETERS)?;
-    let encoding = read_encoding(params.get("encoding"))?;
-    let named = params.get("layout").map(read_layout).transpose()?;
+    let params = Params::read(&call.head.uri, call.route.parameters)?;
+    let encoding = params.encoding()?;
+    let layouts = || format!("one of {}", Vec::from_iter(NamedLayout::names()).join(", "));
+    let named = params.parse("layout", layouts, NamedLayout::by_name)?;
     let asked = params.get("namespace");
     if named.is_some() && asked.is_some() {
         return Err(invalid("parameters namespace and layout exclude each other"));
@@ -171,11 +169,4 @@ fn parse_id(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
 /// What stands instead of fields or instants for a segment namespace.
 pub(super) fn no_fields(namespace: &str) -> Problem {
     Problem::new(P::NotDecodable, NoFields(namespace).to_string())
-}
-
-fn read_layout(name: &str) -> Result<NamedLayout, Problem> {
-    NamedLayout::by_name(name).ok_or_else(|| {
-        let names: Vec<_> = NamedLayout::names().collect();
-        invalid(format!("layout = {name:?}: must be one of {}", names.join(", ")))
-    })
 }

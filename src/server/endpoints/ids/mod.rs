@@ -6,17 +6,12 @@ mod response;
 use axum::http::Method;
 
 pub(in crate::server) use self::response::IdResponse;
-use self::{
-    request::{IdRequest, PastInstant},
-    response::schemas,
-};
+use self::{request::IdRequest, response::schemas};
 use crate::server::{
     issuer::NamespaceIssuer,
     problem::{Problem, ProblemCode as P},
     route::{Call, Handler, Kind, PLAIN_TEXT, Route, schema_ref},
 };
-
-pub(super) use self::request::read_encoding;
 
 pub(in crate::server) static ONE: Route = Route {
     summary: "One ID",
@@ -24,7 +19,7 @@ pub(in crate::server) static ONE: Route = Route {
                   on a line. GET and POST are the same, except that POST alone has `at`.",
     kind: Kind::Claim,
     is_for_clients: true,
-    parameters: &request::ONE,
+    parameters: &["format", "encoding", "padded", "namespace", "at"],
     content: &[("application/json", || schema_ref("OneId")), PLAIN_TEXT],
     schemas,
     problems: &PROBLEMS,
@@ -36,7 +31,7 @@ pub(in crate::server) static MANY: Route = Route {
     summary: "IDs in ascending order",
     description: "Claims `n` IDs of a code at once. With `Accept: text/plain` each stands on a \
                   line. GET and POST are the same, except that POST alone has `at`.",
-    parameters: &request::MANY,
+    parameters: &["n", "format", "encoding", "padded", "namespace", "at"],
     content: &[("application/json", || schema_ref("Ids")), PLAIN_TEXT],
     handler: Handler::Claim { is_batch: true },
     ..ONE
@@ -58,7 +53,7 @@ pub(in crate::server) async fn claim(
     let (code, count) = (request.code, request.count);
     match (&request.backfill, request.issuer) {
         // Boxed, so that every other request carries less from call to call.
-        (Some(PastInstant { backfill, at_ms }), _) => {
+        (Some((backfill, at_ms)), _) => {
             request.write(Box::pin(backfill.ids(code, count, *at_ms)).await?.into_iter())
         }
         (None, NamespaceIssuer::Snowflake(issuer)) => {
