@@ -24,7 +24,11 @@ use self::{
     activity::{CoarseClock, ConnectionActivity, Phase, TICK, TimedStream},
     eviction::OpenConnections,
 };
-use super::{metrics::Connections, pipeline::Pipeline, state::AppState};
+use super::{
+    metrics::{Connections, Counted},
+    pipeline::Pipeline,
+    state::AppState,
+};
 
 /// The longest head of a request; a longer one is answered 431.
 const LARGEST_HEAD: usize = 16 * 1024;
@@ -110,7 +114,7 @@ impl Server {
             let (shared, ticks) = (Arc::clone(&activity), ticks.subscribe());
             let task = connections.spawn(async move {
                 let _permit = permit;
-                let _open = metrics.open();
+                let _open = Counted::new(&metrics.open);
                 if let Some(phase) = connection(stream, pipeline, shared, ticks).await {
                     metrics.cut_off(phase);
                 }

@@ -1,4 +1,4 @@
-//! Counts and times requests.
+//! Counts and times requests, and counts connections.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,8 @@ use axum::http::{Method, StatusCode};
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 use tokio::time::Instant;
 
-use super::{Connections, counters, gauge, histograms};
+use super::{counters, counters_by, gauge, histograms};
+use crate::server::connections::activity::Phase;
 
 /// One ID takes tens of microseconds, a batch under a millisecond, a wait up to a second.
 const BUCKETS: [f64; 12] =
@@ -79,16 +80,41 @@ impl HttpMetrics {
     }
 }
 
-impl RouteMetrics {
-    fn count(&self, method: &Method, status: StatusCode) {
-        let method_index = METHODS.iter().position(|known| known == method);
-        let status_index = STATUSES.iter().position(|known| *known == status.as_u16());
-        let method = method_index.map_or("other", |index| METHODS[index].as_str());
-        let count = || self.all_requests.with_label_values(&[self.route, method, status.as_str()]);
-        match (method_index, status_index) {
-            (Some(method), Some(status)) => self.requests[method][status].get_or_init(count).inc(),
-            _ => count().inc(),
+/// The metrics of connections; cheap to clone.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Connections {
+    pub(in crate::server) open: IntGauge,
+    dropped: IntCounterVec,
+}
+
+impl Connections {
+    pub(in crate::server) fn new(registry: &Registry) -> Self {
+        Self {
+            open: gauge(registry, "raindrop_http_connections", "Open connections of clients."),
+            dropped: counters_by(
+                registry,
+                "raindrop_http_connections_dropped_total",
+                "Connections closed by reason: head (request head too slow), stalled (response not \
+                 read), room (evicted for a new client).",
+                "reason",
+                ["head", "stalled", "room"],
+            ),
         }
+    }
+
+    /// A connection was cut off in this phase because its client was too slow. Idle ones are not
+    /// counted.
+    pub(in crate::server) fn cut_off(&self, phase: Phase) {
+        match phase {
+            Phase::Head => self.dropped.with_label_values(&["head"]).inc(),
+            Phase::Sending => self.dropped.with_label_values(&["stalled"]).inc(),
+            Phase::Idle | Phase::Body | Phase::Answering => {}
+        }
+    }
+
+    /// A connection was evicted.
+    pub(in crate::server) fn evicted(&self) {
+        self.dropped.with_label_values(&["room"]).inc();
     }
 }
 
@@ -107,7 +133,15 @@ impl Tracked<'_> {
         status: StatusCode,
     ) {
         route.duration.observe(self.started.elapsed().as_secs_f64());
-        route.count(method, status);
+        let method_index = METHODS.iter().position(|known| known == method);
+        let status_index = STATUSES.iter().position(|known| *known == status.as_u16());
+        let method = method_index.map_or("other", |index| METHODS[index].as_str());
+        let count =
+            || route.all_requests.with_label_values(&[route.route, method, status.as_str()]);
+        match (method_index, status_index) {
+            (Some(method), Some(status)) => route.requests[method][status].get_or_init(count).inc(),
+            _ => count().inc(),
+        }
     }
 }
 
@@ -116,7 +150,7 @@ impl Tracked<'_> {
 pub(in crate::server) struct Counted<'a>(&'a IntGauge);
 
 impl<'a> Counted<'a> {
-    pub(super) fn new(gauge: &'a IntGauge) -> Self {
+    pub(in crate::server) fn new(gauge: &'a IntGauge) -> Self {
         gauge.inc();
         Self(gauge)
     }

@@ -1,6 +1,5 @@
 //! Every metric, in a registry of its own. Labels name the namespace, never the code.
 
-mod connections;
 mod http;
 mod keeper;
 
@@ -11,7 +10,7 @@ use prometheus::{
     core::Collector, process_collector::ProcessCollector,
 };
 
-pub(super) use self::{connections::Connections, http::RouteMetrics};
+pub(super) use self::http::{Connections, Counted, RouteMetrics};
 use self::{http::HttpMetrics, keeper::KeeperMetrics};
 use super::{issuer::NamespaceIssuer, supervisor::Task, telemetry};
 use crate::keeper::Observer;
@@ -81,6 +80,7 @@ impl Default for Metrics {
 }
 
 /// The gauges of these issuers by their present status.
+#[expect(clippy::cast_precision_loss, reason = "Prometheus knows floats only")]
 fn status_gauges<'a>(issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> Registry {
     let registry = Registry::new();
     // One clock and one store: a namespace that asked the store less lately knows less.
@@ -95,24 +95,24 @@ fn status_gauges<'a>(issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> Regi
                 let status = issuer.status();
                 let lease = status.lease;
                 let help = "The leased worker id; -1 without a lease.";
-                set("raindrop_worker_id", help, lease.map_or(-1.0, |lease| float(lease.worker)));
+                set("raindrop_worker_id", help, lease.map_or(-1.0, |lease| lease.worker as f64));
                 let help = "The leased lane; -1 without a lease.";
-                set("raindrop_lane", help, lease.map_or(-1.0, |lease| float(lease.lane)));
+                set("raindrop_lane", help, lease.map_or(-1.0, |lease| lease.lane as f64));
                 set(
                     "raindrop_lease_valid_until_timestamp_seconds",
                     "When the lease ends unless it is renewed; 0 without a lease.",
-                    lease.map_or(0.0, |lease| seconds(lease.valid_until_ms)),
+                    lease.map_or(0.0, |lease| lease.valid_until_ms as f64 / 1_000.0),
                 );
                 for (state, count) in [("held", status.workers_held), ("free", status.workers_free)]
                 {
                     let help = "Worker ids that are held and free, as last read.";
                     let options = named("raindrop_workers", help).const_label("state", state);
-                    set_gauge(&registry, options, float(count));
+                    set_gauge(&registry, options, count as f64);
                 }
                 set(
                     "raindrop_ids_valid_until_timestamp_seconds",
                     "When the layout's timestamp runs out.",
-                    seconds(issuer.layout().valid_until_ms()),
+                    issuer.layout().valid_until_ms() as f64 / 1_000.0,
                 );
                 if status.clock_ahead_ms.unsigned_abs() > clock_ahead_ms.unsigned_abs() {
                     clock_ahead_ms = status.clock_ahead_ms;
@@ -122,7 +122,7 @@ fn status_gauges<'a>(issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> Regi
             NamespaceIssuer::Segment(issuer) => {
                 let status = issuer.status();
                 let help = "Reserved and unused numbers, over all codes.";
-                set("raindrop_segment_remaining", help, float(status.remaining));
+                set("raindrop_segment_remaining", help, status.remaining as f64);
                 set(
                     "raindrop_segment_unreserved_ratio",
                     "The share of a code's numbers that is not reserved yet, from 1 to 0: the \
@@ -132,24 +132,14 @@ fn status_gauges<'a>(issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> Regi
                 status.codes
             }
         };
-        set("raindrop_codes", "Codes that have a cursor.", float(codes as u64));
+        set("raindrop_codes", "Codes that have a cursor.", codes as f64);
     }
     let clock_skew = Opts::new(
         "raindrop_clock_skew_seconds",
         "By how much the node's clock is ahead of the store's; negative when behind.",
     );
-    set_gauge(&registry, clock_skew, seconds(clock_ahead_ms));
+    set_gauge(&registry, clock_skew, clock_ahead_ms as f64 / 1_000.0);
     registry
-}
-
-#[expect(clippy::cast_precision_loss, reason = "Prometheus knows floats only")]
-fn float(number: u64) -> f64 {
-    number as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "Prometheus knows floats only")]
-fn seconds(millis: i64) -> f64 {
-    millis as f64 / 1_000.0
 }
 
 /// Failures of background tasks.
