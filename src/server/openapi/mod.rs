@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use utoipa::openapi::{OpenApi, RefOr};
 
 use self::{
-    parameters::{in_path, in_query_of},
+    parameters::parameter,
     responses::{problem, responses},
 };
 use super::{
@@ -115,11 +115,11 @@ fn operation(route: &Route, method: &Method, verb: &str, max_batch: u32) -> Valu
     };
     // The first part of the path, without an ending: `id` or `openapi`.
     let name = route.path[1..].split(['/', '.']).next().unwrap_or_default();
-    let in_path = route.path.split_once('{').map(|(_, rest)| in_path(rest.trim_end_matches('}')));
+    let in_path = route.path.split_once('{').map(|(_, rest)| rest.trim_end_matches('}'));
     // Each response for a past time costs a durable write, which GET must not make.
     let in_query = route.parameters.iter().filter(|name| **name != "at" || method == Method::POST);
-    let in_query = in_query.map(|name| in_query_of(route, name, max_batch));
-    let parameters: Vec<Value> = in_path.into_iter().chain(in_query).collect();
+    let names = in_path.into_iter().chain(in_query.copied());
+    let parameters: Vec<Value> = names.map(|name| parameter(route, name, max_batch)).collect();
     json!({
         "operationId": format!("{verb}_{name}"),
         "summary": route.summary,

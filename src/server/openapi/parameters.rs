@@ -12,39 +12,22 @@ use crate::{
     server::route::{Handler, Route},
 };
 
-/// The parameter of a path.
-pub(super) fn in_path(name: &str) -> Value {
-    let (description, pattern, example) = match name {
-        "code" => ("The caller's name for a sequence.", whole(CODE_PATTERN), "order"),
-        "id" => (
-            "An ID in its encoding, with the prefix of its code if that has one.",
-            whole("[A-Za-z0-9._:=-]+"),
-            "249679838552547328",
-        ),
-        other => unreachable!("no path has {other}"),
-    };
-    let mut schema = json!({ "type": "string", "pattern": pattern });
-    if name == "code" {
-        schema["maxLength"] = 64.into();
-    }
-    json!({
-        "name": name,
-        "in": "path",
-        "required": true,
-        "description": description,
-        "example": example,
-        "schema": schema,
-    })
-}
-
-/// A query parameter of this route.
-pub(super) fn in_query_of(route: &Route, name: &str, max_batch: u32) -> Value {
+/// A parameter of this route, in its path or in the query.
+pub(super) fn parameter(route: &Route, name: &str, max_batch: u32) -> Value {
     let instant =
         json!({ "type": "string", "format": "date-time", "examples": ["2026-11-20T00:00:00Z"] });
     let is_batch = matches!(route.handler, Handler::Claim { is_batch: true });
     let formats: &[&str] =
         if is_batch { &["string", "number", "range"] } else { &["string", "number"] };
     let (description, schema) = match name {
+        "code" => (
+            "The caller's name for a sequence.",
+            json!({ "type": "string", "pattern": whole(CODE_PATTERN), "maxLength": 64 }),
+        ),
+        "id" => (
+            "An ID in its encoding, with the prefix of its code if that has one.",
+            json!({ "type": "string", "pattern": whole("[A-Za-z0-9._:=-]+") }),
+        ),
         "n" => (
             "How many IDs, at most `http.max_batch`.",
             json!({ "type": "integer", "minimum": 1, "maximum": max_batch, "default": 1 }),
@@ -90,11 +73,18 @@ pub(super) fn in_query_of(route: &Route, name: &str, max_batch: u32) -> Value {
         "to" => ("Where the span ends; not before `from`.", instant),
         other => unreachable!("no handler reads {other}"),
     };
+    let example = match name {
+        "code" => Some("order"),
+        "id" => Some("249679838552547328"),
+        _ => None,
+    };
+    let is_in_path = matches!(name, "code" | "id");
     json!({
         "name": name,
-        "in": "query",
-        "required": matches!(name, "from" | "to"),
+        "in": if is_in_path { "path" } else { "query" },
+        "required": is_in_path || matches!(name, "from" | "to"),
         "description": description,
+        "example": example,
         "schema": schema,
     })
 }
