@@ -43,15 +43,8 @@ pub struct AppState {
     in_flight: AtomicUsize,
     draining: AtomicBool,
     failed: AtomicBool,
-    cluster: Option<Cluster>,
-}
-
-/// The store of every node's worker ids; one query at a time.
-#[derive(Debug)]
-struct Cluster {
-    store: Arc<dyn Store>,
-    timeout: Duration,
-    query: Mutex<()>,
+    /// The store of every node's worker ids, and its time-out; locked for one query at a time.
+    cluster: Mutex<Option<(Arc<dyn Store>, Duration)>>,
 }
 
 /// A request in flight, until it is dropped.
@@ -85,7 +78,7 @@ impl AppState {
             metrics,
             draining: AtomicBool::new(false),
             failed: AtomicBool::new(false),
-            cluster: None,
+            cluster: Mutex::new(None),
         }
     }
 
@@ -100,17 +93,17 @@ impl AppState {
     /// Enables `/cluster`; each store query is bounded by `timeout`.
     #[must_use]
     pub fn with_cluster(mut self, store: Arc<dyn Store>, timeout: Duration) -> Self {
-        self.cluster = Some(Cluster { store, timeout, query: Mutex::default() });
+        self.cluster = Mutex::new(Some((store, timeout)));
         self
     }
 
     /// Every worker row of the store.
     pub(super) async fn list_rows(&self) -> Result<Vec<ListedRow>, Problem> {
-        let Some(Cluster { store, timeout, query }) = &self.cluster else {
+        let cluster = self.cluster.lock().await;
+        let Some((store, timeout)) = &*cluster else {
             let detail = "this service has no store to query";
             return Err(Problem::new(ProblemCode::NotFound, detail));
         };
-        let _one_at_a_time = query.lock().await;
         let rows = tokio::time::timeout(*timeout, store.list()).await;
         rows.unwrap_or(Err(StoreError::TimedOut { after: *timeout })).map_err(|error| {
             let code = match error {

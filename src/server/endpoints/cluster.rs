@@ -25,11 +25,6 @@ pub(in crate::server) static ROUTE: Route = Route {
 };
 
 #[derive(Serialize)]
-struct Cluster<'a> {
-    namespaces: BTreeMap<&'a str, Namespace>,
-}
-
-#[derive(Serialize)]
 struct Namespace {
     /// What `/health` says of this node.
     #[serde(flatten)]
@@ -61,8 +56,8 @@ pub(in crate::server) async fn cluster(call: &Call<'_>) -> Result<Response<Respo
         };
         (issuer.namespace(), namespace)
     });
-    let cluster = Cluster { namespaces: namespaces.collect() };
-    Ok(body::uncached_json(StatusCode::OK, &cluster))
+    let namespaces: BTreeMap<&str, Namespace> = namespaces.collect();
+    Ok(body::uncached_json(StatusCode::OK, &BTreeMap::from([("namespaces", namespaces)])))
 }
 
 fn held(rows: &[ListedRow], namespace: &str, layout: &Layout) -> Vec<Worker> {
