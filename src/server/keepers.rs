@@ -32,15 +32,6 @@ enum AnyKeeper {
     Segments(SegmentKeeper),
 }
 
-/// What became of what a namespace held.
-#[derive(Debug)]
-pub(super) enum Ended {
-    /// Its lease.
-    Lease(String, Released),
-    /// Its numbers, and those of every other segment namespace.
-    Segments(GivenBack),
-}
-
 impl Keepers {
     pub(super) fn start(
         config: &Config,
@@ -102,17 +93,13 @@ impl Keepers {
     }
 
     /// Gives everything back at once, within the deadline.
-    pub(super) async fn release(self, deadline: Duration) -> Vec<Ended> {
+    pub(super) async fn release(self, deadline: Duration) {
         let mut releases = JoinSet::new();
         for running in self.0 {
             releases.spawn(running.release(deadline));
         }
-        let mut all = Vec::new();
-        while let Some(ended) = releases.join_next().await {
-            // One that panicked was logged.
-            all.extend(ended.ok());
-        }
-        all
+        // One that panicked was logged.
+        while releases.join_next().await.is_some() {}
     }
 }
 
@@ -124,13 +111,22 @@ impl Running {
         }
     }
 
-    async fn release(self, deadline: Duration) -> Ended {
+    /// Gives back what is held, and logs what became of it.
+    async fn release(self, deadline: Duration) {
+        let namespace = self.issuers[0].namespace();
         match self.keeper {
-            AnyKeeper::Lease(keeper) => {
-                let namespace = self.issuers[0].namespace().to_owned();
-                Ended::Lease(namespace, keeper.release(deadline).await)
+            AnyKeeper::Lease(keeper) => match keeper.release(deadline).await {
+                Released::Done => tracing::info!(namespace, "stopped, worker id released"),
+                Released::NothingHeld => tracing::info!(namespace, "stopped without a worker id"),
+                Released::GaveUp => tracing::warn!(
+                    namespace,
+                    "stopped, worker id not released; it is free after its ttl"
+                ),
+            },
+            AnyKeeper::Segments(keeper) => {
+                let GivenBack { returned, lost } = keeper.release(deadline).await;
+                tracing::info!(returned, lost, "stopped, unused segment numbers returned");
             }
-            AnyKeeper::Segments(keeper) => Ended::Segments(keeper.release(deadline).await),
         }
     }
 }

@@ -62,7 +62,8 @@ pub(super) struct Supervisor {
     failures: IntCounterVec,
     /// The first failure that the service cannot survive.
     fatal: watch::Sender<Option<(Task, String)>>,
-    stopping: watch::Sender<bool>,
+    /// Tells essential tasks to end; once it is true, that is no failure.
+    pub(super) stopping: watch::Sender<bool>,
 }
 
 /// A task; dropping it ends the task.
@@ -75,7 +76,7 @@ impl Supervisor {
     }
 
     /// Starts work that the service cannot do without and that cannot be restarted: its end is
-    /// fatal until [`Self::stop`].
+    /// fatal until [`Self::stopping`].
     pub(super) fn essential(
         &self,
         task: Task,
@@ -134,16 +135,6 @@ impl Supervisor {
             // The sender is ours.
             Ok(None) | Err(_) => std::future::pending().await,
         }
-    }
-
-    /// Tells essential tasks to end; from now on that is no failure.
-    pub(super) fn stop(&self) {
-        self.stopping.send_replace(true);
-    }
-
-    /// What turns true at [`Self::stop`].
-    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
-        self.stopping.subscribe()
     }
 }
 
@@ -235,10 +226,10 @@ mod tests {
         assert_eq!(world.fatal().await.as_deref(), Some(expected));
 
         let world = World::new();
-        let mut stopping = world.supervisor.stopping();
+        let mut stopping = world.supervisor.stopping.subscribe();
         let until_stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
         let supervised = world.supervisor.essential(Task::PublicListener, until_stopped);
-        world.supervisor.stop();
+        world.supervisor.stopping.send_replace(true);
         assert!(supervised.end_within(Duration::from_hours(1)).await);
         assert_eq!((world.fatal().await, world.failures(Task::PublicListener)), (None, 0));
     }

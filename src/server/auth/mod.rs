@@ -8,7 +8,7 @@ mod reload;
 mod tests;
 mod tokens;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use arc_swap::ArcSwap;
 use axum::http::{HeaderMap, header};
@@ -28,7 +28,7 @@ const INVALID_TOKEN: &str = r#"Bearer realm="raindrop", error="invalid_token""#;
 /// The tokens that requests need, as a file lists them.
 #[derive(Debug)]
 pub struct Auth {
-    file: PathBuf,
+    pub(super) file: PathBuf,
     namespaces: Vec<String>,
     tokens: ArcSwap<Tokens>,
 }
@@ -65,7 +65,7 @@ impl Auth {
     ///
     /// As [`open`](Self::open); the tokens stay as they are.
     pub fn reload(&self) -> Result<(), ConfigError> {
-        self.replace(self.read()?);
+        self.tokens.store(self.read()?.into());
         Ok(())
     }
 
@@ -73,17 +73,9 @@ impl Auth {
         file::read(&self.file, &self.namespaces)
     }
 
-    fn replace(&self, tokens: Tokens) {
-        self.tokens.store(tokens.into());
-    }
-
     /// How many tokens there are.
     pub(super) fn count(&self) -> usize {
         self.tokens.load().0.len()
-    }
-
-    pub(super) fn file(&self) -> &Path {
-        &self.file
     }
 
     /// Who sends a request with these headers. A refused one is counted by its reason.

@@ -33,13 +33,13 @@ impl Hangups {
             // A result that comes too late is dropped: a later reload may have brought newer tokens.
             let reason = match tokio::time::timeout(PATIENCE, read).await {
                 Ok(Ok(Ok(tokens))) => {
-                    auth.replace(tokens);
+                    auth.tokens.store(tokens.into());
                     tracing::info!(tokens = auth.count(), "tokens reloaded");
                     continue;
                 }
                 Ok(Ok(Err(error))) => error.to_string().replace('\n', "; "),
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("{} was not read within {PATIENCE:?}", auth.file().display()),
+                Err(_) => format!("{} was not read within {PATIENCE:?}", auth.file.display()),
             };
             tracing::error!("token reload failed, keeping the previous tokens: {reason}");
         }
