@@ -44,6 +44,7 @@ struct Worker {
     expires: String,
 }
 
+/// Answers who holds which worker id.
 pub(in crate::server) async fn cluster(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
     let rows = call.state.list_rows().await?;
     let draining = call.state.is_draining();
