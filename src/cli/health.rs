@@ -43,7 +43,7 @@ pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(
         let answer = answer.map_err(|_| failed(format!("no answer within {TIMEOUT:?}")))?;
         let (status, body) = answer.map_err(|error| failed(with_sources(&*error)))?;
         match status {
-            StatusCode::OK => Ok(output::print(&format!("{body}\n"))?),
+            StatusCode::OK => output::say(&body),
             status => Err(failed(format!("{status}: {body}"))),
         }
     })

@@ -14,7 +14,6 @@ mod parse;
 mod plan;
 mod serve;
 mod store;
-mod table;
 mod token;
 mod workers;
 

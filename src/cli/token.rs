@@ -1,5 +1,7 @@
 //! `raindrop token`: creates a token.
 
+use std::io::{self, Write};
+
 use rand::{TryRng, rngs::SysRng};
 
 use super::{failure::Failure, output};
@@ -57,7 +59,7 @@ pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
     let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let token = format!("{PREFIX}{digits}");
     output::print(&entry(arguments, TokenHash::of(token.as_bytes())))?;
-    Ok(output::eprint(&format!("{token}\n"))?)
+    Ok(writeln!(io::stderr(), "{token}")?)
 }
 
 fn entry(arguments: &TokenArguments, hash: TokenHash) -> String {

@@ -45,7 +45,7 @@ fn show(config: &Config) -> Result<(), Failure> {
         writeln!(text, "{:longest$} = {value}  ({})", setting.key, setting.source)
             .expect("a string takes any text");
     }
-    Ok(output::print(&text)?)
+    output::print(&text)
 }
 
 fn convert(path: &Path) -> Result<(), Failure> {
@@ -56,5 +56,5 @@ fn convert(path: &Path) -> Result<(), Failure> {
     for warning in converted.warnings {
         output::error(&format!("warning: {warning}"));
     }
-    Ok(output::print(&converted.toml)?)
+    output::print(&converted.toml)
 }

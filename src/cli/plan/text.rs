@@ -2,12 +2,9 @@
 
 use jiff::SignedDuration;
 
-use super::{
-    facts::{Field, Part, Plan},
-    picture::{self, faint, paint},
-};
+use super::facts::{Field, Part, Plan};
 use crate::{
-    cli::table::table,
+    cli::output::table,
     core::{
         instant::{YEAR_MS, far_year, format_unix_ms},
         layout::TimeUnit,
@@ -17,7 +14,11 @@ use crate::{
 const HEADINGS: [&str; 5] = ["FIELD", "BITS", "PLACE", "VALUES", "USED UP"];
 const DAY_MS: i64 = 86_400_000;
 const BOLD: &str = "1";
+const FAINT: &str = "2";
 const ALARM: &str = "1;31";
+
+/// The widest that text and picture get: 80 columns less a margin.
+const COLUMNS: usize = 78;
 
 /// Renders a plan, with colours.
 pub(super) fn render(plan: &Plan, now_ms: i64) -> String {
@@ -25,7 +26,7 @@ pub(super) fn render(plan: &Plan, now_ms: i64) -> String {
         std::iter::once(plan.unused()).chain(plan.fields.iter().copied()).collect();
     let mut lines = headline(plan);
     lines.push(String::new());
-    lines.extend(picture::lines(&fields));
+    lines.extend(picture(&fields));
     lines.push(String::new());
     let rows: Vec<[String; 5]> = fields.iter().map(|field| row(plan, field, now_ms)).collect();
     let table = table(HEADINGS, &rows);
@@ -53,35 +54,26 @@ fn headline(plan: &Plan) -> Vec<String> {
     let name = paint(BOLD, &format!("Layout {}", plan.title));
     let unit = keeper.layout.unit();
     let mut lines = vec![format!("{name}: {bits} bits, a tick each {unit} from {epoch}")];
-    let mut line = String::new();
-    for word in plan.promise.unwrap_or_default().split_whitespace() {
-        if line.len() + 1 + word.len() > 78 {
-            lines.push(faint(&std::mem::take(&mut line)));
+    let mut promise: Vec<String> = Vec::new();
+    for word in plan.promise.into_iter().flat_map(str::split_whitespace) {
+        match promise.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= COLUMNS => *line += &format!(" {word}"),
+            _ => promise.push(word.to_owned()),
         }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
     }
-    lines.extend(Some(line).filter(|line| !line.is_empty()).map(|line| faint(&line)));
+    lines.extend(promise.iter().map(|line| faint(line)));
     lines
 }
 
 fn row(plan: &Plan, field: &Field, now_ms: i64) -> [String; 5] {
-    let Field { part, bits, high_bit, low_bit, .. } = field;
+    let Field { part, bits, high_bit, low_bit, max } = *field;
     let place = match bits {
         1 => high_bit.to_string(),
         _ => format!("{high_bit}-{low_bit}"),
     };
-    let [values, used_up] = values(plan, field, now_ms);
-    [part.name().to_owned(), format!("{bits:>4}"), place, values, used_up]
-}
-
-/// Returns a field's values, and what uses them up.
-fn values(plan: &Plan, field: &Field, now_ms: i64) -> [String; 2] {
     let layout = &plan.keeper.layout;
-    let all = format!("0 to {}", field.max);
-    match field.part {
+    let all = format!("0 to {max}");
+    let [values, used_up] = match part {
         Part::Unused => ["0".into(), "never".into()],
         Part::Timestamp => {
             let wraps_after = duration(plan.wraps_after_ms.unwrap_or(0));
@@ -90,11 +82,11 @@ fn values(plan: &Plan, field: &Field, now_ms: i64) -> [String; 2] {
             [all, ends.unwrap_or_else(never)]
         }
         Part::DataCenter => [all, format!("by {} data centres", plan.data_centers)],
-        Part::Worker => [
+        Part::WorkerId => [
             format!("{} to {}", plan.keeper.min_worker, plan.keeper.max_worker),
             format!("by {} nodes at a time", grouped(plan.nodes)),
         ],
-        Part::Rollback => {
+        Part::Lane => {
             let times = match plan.lanes {
                 2 => "twice".into(),
                 lanes => format!("{lanes} times"),
@@ -107,7 +99,8 @@ fn values(plan: &Plan, field: &Field, now_ms: i64) -> [String; 2] {
             format!("by {} IDs of a code in {}", grouped(plan.ids_per_tick), a_unit(plan)),
         ],
         Part::Reserved => [layout.reserved().to_string(), "never".into()],
-    }
+    };
+    [part.name().to_owned(), format!("{bits:>4}"), place, values, used_up]
 }
 
 fn facts(plan: &Plan, now_ms: i64) -> Vec<(&'static str, String)> {
@@ -174,12 +167,95 @@ fn duration(millis: i64) -> String {
 /// Returns a number with its thousands apart.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
+    let groups = digits.as_bytes().rchunks(3).rev();
+    groups.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
+}
+
+impl Part {
+    const fn name(self) -> &'static str {
+        self.look().0
     }
-    text
+
+    /// Returns a text in the colour of this part.
+    fn paint(self, text: &str) -> String {
+        paint(self.look().1, text)
+    }
+
+    /// Its name, and its colour as an ANSI code.
+    const fn look(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Unused => ("unused", FAINT),
+            Self::Timestamp => ("timestamp", "1;34"),
+            Self::DataCenter => ("data centre", "1;35"),
+            Self::WorkerId => ("worker", "1;32"),
+            Self::Lane => ("rollback", "1;33"),
+            Self::Sequence => ("sequence", "1;36"),
+            Self::Reserved => ("reserved", "1;31"),
+        }
+    }
+}
+
+/// Returns a text in the colour of an ANSI code.
+fn paint(code: &str, text: &str) -> String {
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+/// Returns a text that steps back behind others.
+fn faint(text: &str) -> String {
+    paint(FAINT, text)
+}
+
+/// Draws the bits as a row of boxes, under the numbers of their highest bits: as wide as they have
+/// bits where that fits, and never narrower than their names.
+fn picture(fields: &[Field]) -> Vec<String> {
+    let widths = widths(fields);
+    let row = |left: &str, between: &str, right: &str, cell: &dyn Fn(&Field, usize) -> String| {
+        let cells: Vec<String> =
+            fields.iter().zip(&widths).map(|(field, width)| cell(field, *width)).collect();
+        let [left, between, right] = [left, between, right].map(faint);
+        format!("{left}{}{right}", cells.join(&between))
+    };
+    let rule = |_: &Field, width: usize| faint(&"─".repeat(width));
+    let name = |field: &Field, width: usize| {
+        let name = if field.part == Part::Unused { "0" } else { field.part.name() };
+        field.part.paint(&format!("{name:^width$}"))
+    };
+    let bits = |field: &Field, width: usize| field.part.paint(&format!("{:^width$}", field.bits));
+    vec![
+        faint(&ruler(fields, &widths)),
+        row("┌", "┬", "┐", &rule),
+        row("│", "│", "│", &name),
+        row("│", "│", "│", &bits),
+        row("└", "┴", "┘", &rule),
+    ]
+}
+
+/// Returns the number of each field's highest bit, and of the last bit.
+fn ruler(fields: &[Field], widths: &[usize]) -> String {
+    let mut text = String::new();
+    for (field, width) in fields.iter().zip(widths) {
+        text.push_str(&format!(" {:<width$}", field.high_bit));
+    }
+    text.pop();
+    text + "0"
+}
+
+/// Returns one column per bit, but never less than a name has; then the widest cells give up
+/// columns until the picture fits.
+fn widths(fields: &[Field]) -> Vec<usize> {
+    let least = |field: &Field| match field.part {
+        // Its cell shows 0, under a number of two digits.
+        Part::Unused => 2,
+        part => part.name().len(),
+    };
+    let wanted = |field: &Field| least(field).max(usize::try_from(field.bits).unwrap_or(COLUMNS));
+    let mut widths: Vec<usize> = fields.iter().map(wanted).collect();
+    while widths.iter().sum::<usize>() + widths.len() + 1 > COLUMNS {
+        let spare = |index: &usize| widths[*index] - least(&fields[*index]);
+        match (0..widths.len()).max_by_key(spare).filter(|index| spare(index) > 0) {
+            Some(widest) => widths[widest] -= 1,
+            None => break,
+        }
+    }
+    widths
 }
