@@ -9,8 +9,7 @@ use super::{
     codes::{CodeConfig, Codes},
     keys::SEGMENT_CODE_FIELDS,
     namespace::{Mode, NamespaceRead},
-    reader::{Place, Reader},
-    source::Source,
+    reader::{DEFAULT, Place, Reader},
 };
 use crate::core::{id::Id, segment::SegmentSpec};
 
@@ -49,8 +48,8 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
             }
         }
         reader.resolve("namespace", &code.namespace);
-        reader.show("namespace", Source::Default);
-        reader.show("prefix", Source::Default);
+        reader.show("namespace", DEFAULT);
+        reader.show("prefix", DEFAULT);
         match &mut config.mode {
             Mode::Segment { keeper } => {
                 let spec = read_spec(reader, *spec, step_sources);
@@ -59,7 +58,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
             Mode::Snowflake { .. } => {
                 let namespace = &code.namespace;
                 let allowed = format!("left out: namespace {namespace:?} is not in segment mode");
-                reader.reject_given(&SEGMENT_CODE_FIELDS, &allowed);
+                reader.reject_given(SEGMENT_CODE_FIELDS, &allowed);
             }
         }
         codes.push(code);
@@ -72,16 +71,15 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
 fn read_spec(
     reader: &mut Reader,
     defaults: SegmentSpec,
-    step_sources: &[Source; 2],
+    [min_source, max_source]: &[String; 2],
 ) -> SegmentSpec {
     let mut spec = defaults;
-    let [min_source, max_source] = step_sources.clone();
     for (field, value, source) in [
-        ("start", &mut spec.start, Source::Default),
+        ("start", &mut spec.start, DEFAULT),
         ("min_step", &mut spec.min_step, min_source),
         ("max_step", &mut spec.max_step, max_source),
-        ("increment", &mut spec.increment, Source::Default),
-        ("remainder", &mut spec.remainder, Source::Default),
+        ("increment", &mut spec.increment, DEFAULT),
+        ("remainder", &mut spec.remainder, DEFAULT),
     ] {
         *value = reader.given_number(field).unwrap_or(*value);
         reader.resolve(field, *value);
@@ -92,7 +90,7 @@ fn read_spec(
         spec.max = Id::MAX_JS_SAFE.get();
     }
     reader.resolve("js_safe", js_safe == Some(true));
-    reader.show("js_safe", Source::Default);
+    reader.show("js_safe", DEFAULT);
     if let Err(violations) = spec.check() {
         reader.violations(violations);
     }

@@ -7,10 +7,19 @@ pub(super) const NAMESPACES: &str = "namespaces";
 /// The list of codes.
 pub(super) const CODES: &str = "code";
 /// The fields of an entry of that list.
-pub(super) const CODE_FIELDS: [&str; 3] = ["name", "namespace", "prefix"];
-/// The fields of an entry for a code of a segment namespace.
-pub(super) const SEGMENT_CODE_FIELDS: [&str; 6] =
-    ["start", "min_step", "max_step", "increment", "remainder", "js_safe"];
+pub(super) const CODE_FIELDS: [&str; 9] = [
+    "name",
+    "namespace",
+    "prefix",
+    "start",
+    "min_step",
+    "max_step",
+    "increment",
+    "remainder",
+    "js_safe",
+];
+/// Those for codes of segment namespaces only.
+pub(super) const SEGMENT_CODE_FIELDS: &[&str] = CODE_FIELDS.split_at(3).1;
 
 /// What a key applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +34,7 @@ pub enum Scope {
 
 impl Scope {
     /// The scope of a key by its section.
-    pub(super) fn of(key: &str) -> Self {
+    pub fn of(key: &str) -> Self {
         match section_of(key) {
             "mode" | "layout" => Self::Own,
             "worker" | "issue" | "lease" | "rollback" | "segment" | "codes" => Self::Inherited,
@@ -49,16 +58,6 @@ impl Key {
     /// The environment variable of this key.
     pub fn variable(&self) -> String {
         variable(self.name)
-    }
-
-    /// What this key applies to.
-    pub fn scope(&self) -> Scope {
-        Scope::of(self.name)
-    }
-
-    /// The first part of its name, `http` for example.
-    pub(super) fn section(&self) -> &'static str {
-        section_of(self.name)
     }
 
     /// The key of this name.
@@ -87,7 +86,7 @@ pub(super) fn split_namespace(name: &str) -> (Option<&str>, &str) {
 pub(super) fn is_section(name: &str) -> bool {
     let (namespace, rest) = split_namespace(name);
     let is_namespace = namespace.is_some() && rest.is_empty();
-    let has_keys = |key: &Key| key.section() == rest && key.name != rest;
+    let has_keys = |key: &Key| section_of(key.name) == rest && key.name != rest;
     name == NAMESPACES || is_namespace || KEYS.iter().any(has_keys)
 }
 

@@ -11,12 +11,11 @@ use super::{
     files::{display, read_dot_env, read_toml, text_of},
     host::Host,
     keys::{
-        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, Scope,
-        is_section, section_of, split_namespace,
+        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, Scope, is_section, section_of,
+        split_namespace,
     },
     problem::ConfigProblem,
     reader::{Given, Place, Reader},
-    source::Source,
     spelling::{FILE_VARIABLE, PREFIX, corrected, without_prefix},
 };
 use crate::core::{
@@ -78,12 +77,13 @@ impl Reader {
         });
         if let Some(path) = inputs.file.clone().or(named) {
             let table = reader.usable(read_toml(&path));
-            reader.table("", table, &Source::File(path));
+            reader.table("", table, &path.display().to_string());
         }
-        reader.environment(&dot_env, Source::DotEnv);
-        reader.environment(&inputs.environment, Source::Environment);
+        reader.environment(&dot_env, |variable| format!("{variable} in .env"));
+        let source = |variable: &str| format!("environment variable {variable}");
+        reader.environment(&inputs.environment, source);
         for FlagValue { flag, key, value } in &inputs.flags {
-            reader.set(key, value.clone().into(), Source::Flag(flag));
+            reader.set(key, value.clone().into(), (*flag).to_owned());
         }
         reader
     }
@@ -95,9 +95,9 @@ impl Reader {
         })
     }
 
-    fn environment(&mut self, pairs: &HashMap<String, String>, source: fn(String) -> Source) {
+    fn environment(&mut self, pairs: &HashMap<String, String>, source: fn(&str) -> String) {
         for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
-            let source = source(name.clone());
+            let source = source(name);
             if let Some(right) = corrected(name) {
                 self.problems.push(ConfigProblem::Misspelled { source, right });
             } else if let Some(key) = without_prefix(name, KEY_PREFIX) {
@@ -107,7 +107,7 @@ impl Reader {
         }
     }
 
-    fn table(&mut self, prefix: &str, table: Map<String, Value>, source: &Source) {
+    fn table(&mut self, prefix: &str, table: Map<String, Value>, source: &str) {
         for (name, Value { kind, .. }) in table {
             let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
             match kind {
@@ -117,17 +117,17 @@ impl Reader {
                     }
                 }
                 ValueKind::Array(entries) if name == CODES => self.code_entries(entries, source),
-                kind => self.set(&name, kind, source.clone()),
+                kind => self.set(&name, kind, source.to_owned()),
             }
         }
     }
 
-    fn set(&mut self, name: &str, value: ValueKind, source: Source) {
+    fn set(&mut self, name: &str, value: ValueKind, source: String) {
         let (namespace, key) = split_namespace(name);
         if !self.is_usable(namespace, &source) {
             return;
         }
-        let belongs = |key: &&Key| namespace.is_none() || key.scope() != Scope::Service;
+        let belongs = |key: &&Key| namespace.is_none() || Scope::of(key.name) != Scope::Service;
         if Key::by_name(key).is_some_and(|key| belongs(&key)) {
             self.given.insert(name.to_owned(), Given { value, source });
         } else if name == NAMESPACES || name == CODES || (namespace.is_some() && key.is_empty()) {
@@ -138,22 +138,20 @@ impl Reader {
             self.push(name.to_owned(), display(&value), source, allowed.into());
         } else {
             // The keys of its section; or else every section.
-            let keys = || KEYS.iter().filter(belongs);
-            let beside = keys().filter(|known| known.section() == section_of(key));
-            let mut known: Vec<&str> =
-                beside.map(|key| key.name).filter(|name| name.contains('.')).collect();
+            let keys = || KEYS.iter().filter(belongs).map(|key| key.name);
+            let is_beside = |name: &&str| name.contains('.') && section_of(name) == section_of(key);
+            let mut known: Vec<&str> = keys().filter(is_beside).collect();
             if known.is_empty() {
-                known = keys().map(Key::section).collect();
+                known = keys().map(section_of).collect();
                 known.dedup();
                 known.extend([NAMESPACES, CODES].iter().filter(|_| namespace.is_none()));
             }
-            let known = known.into_iter().map(str::to_owned).collect();
             self.problems.push(ConfigProblem::UnknownKey { key: name.to_owned(), source, known });
         }
     }
 
     /// Notes a namespace, and returns whether its keys can be used; the top level's always can.
-    fn is_usable(&mut self, namespace: Option<&str>, source: &Source) -> bool {
+    fn is_usable(&mut self, namespace: Option<&str>, source: &str) -> bool {
         let Some(name) = namespace else { return true };
         if let Some(is_valid) = self.namespaces.get(name) {
             return *is_valid;
@@ -165,45 +163,44 @@ impl Reader {
             } else {
                 format!("renamed to match {NAMESPACE_PATTERN}")
             };
-            self.push(format!("{NAMESPACES}.{name}"), "{…}".into(), source.clone(), allowed);
+            self.push(format!("{NAMESPACES}.{name}"), "{…}".into(), source.to_owned(), allowed);
         }
         self.namespaces.insert(name.to_owned(), is_valid);
         is_valid
     }
 
-    fn code_entries(&mut self, entries: Vec<Value>, source: &Source) {
+    fn code_entries(&mut self, entries: Vec<Value>, source: &str) {
         let mut names = HashSet::new();
         for (index, Value { kind, .. }) in entries.into_iter().enumerate() {
             let ValueKind::Table(table) = kind else {
                 let key = format!("{CODES}[{index}]");
-                self.push(key, display(&kind), source.clone(), "a table of keys".into());
+                self.push(key, display(&kind), source.to_owned(), "a table of keys".into());
                 continue;
             };
             let name = table.get("name").map(|name| text_of(&name.kind).trim().to_owned());
             let name = name.unwrap_or_default();
             let allowed = if !is_valid_code(&name) {
-                format!("a code that matches {CODE_PATTERN}")
+                Some(format!("a code that matches {CODE_PATTERN}"))
             } else if !names.insert(name.clone()) {
-                "used by one entry only".into()
+                Some("used by one entry only".to_owned())
             } else {
-                String::new()
+                None
             };
-            let label = if allowed.is_empty() { name.clone() } else { format!("#{}", index + 1) };
+            let label = if allowed.is_none() { name.clone() } else { format!("#{}", index + 1) };
             let entry = format!("[[{CODES}]] {label}: ");
-            if !allowed.is_empty() {
-                self.push(format!("{entry}name"), name, source.clone(), allowed);
+            if let Some(allowed) = allowed {
+                self.push(format!("{entry}name"), name, source.to_owned(), allowed);
             }
             for (field, Value { kind: value, .. }) in table {
-                let (key, source) = (format!("{entry}{field}"), source.clone());
-                let known = CODE_FIELDS.iter().chain(&SEGMENT_CODE_FIELDS);
-                if known.clone().any(|known| *known == field) {
+                let (key, source) = (format!("{entry}{field}"), source.to_owned());
+                if CODE_FIELDS.contains(&field.as_str()) {
                     self.given.insert(key, Given { value, source });
                 } else {
-                    let known = known.map(|known| (*known).to_owned()).collect();
+                    let known = CODE_FIELDS.to_vec();
                     self.problems.push(ConfigProblem::UnknownKey { key, source, known });
                 }
             }
-            self.codes.push(Place::Code(entry, source.clone()));
+            self.codes.push(Place::Code(entry, source.to_owned()));
         }
     }
 }

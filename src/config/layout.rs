@@ -20,19 +20,11 @@ const WIDTHS: [&str; 8] = [
     "layout.max_sequence",
 ];
 
-const INSTANT: &str = "an RFC 3339 instant such as 2025-01-01T00:00:00Z";
+/// The form of an instant, for error messages.
+pub(super) const INSTANT: &str = "an RFC 3339 instant such as 2025-01-01T00:00:00Z";
 
-/// A checked layout.
-#[derive(Debug)]
-pub(super) struct LayoutChoice {
-    pub(super) layout: Layout,
-    /// The preset that it comes from.
-    pub(super) preset: Option<Preset>,
-    /// When the first tick with IDs for a past time begins, if that is configured.
-    pub(super) backfill_from_ms: Option<i64>,
-}
-
-pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
+/// Reads the layout, and the preset that it comes from.
+pub(super) fn read(reader: &mut Reader) -> (Layout, Option<Preset>) {
     let preset = read_preset(reader);
     let units = format!("{}, or 1 to 5", TimeUnit::ALL.map(TimeUnit::name).join(", "));
     let unit = reader.value("layout.time_unit", units, |text| text.parse().ok());
@@ -71,8 +63,7 @@ pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
     reader.resolve("layout.epoch", format_unix_ms_short(layout.epoch_ms()));
     reader.resolve("layout.timestamp_bits", layout.widths().timestamp);
     reader.resolve("layout.max_sequence", layout.max_sequence());
-    let backfill_from_ms = reader.given("layout.backfill_from", INSTANT, parse_unix_ms);
-    LayoutChoice { layout, preset, backfill_from_ms }
+    (layout, preset)
 }
 
 fn read_preset(reader: &mut Reader) -> Option<Preset> {

@@ -4,25 +4,19 @@
 //! are reported together. A new key is one line in the key table and one in its section's file.
 //! Every namespace is read by the same sections, from its own keys and those that it inherits.
 
-mod auth;
 mod code_entries;
 mod codes;
 mod duration;
 mod files;
 mod host;
-mod http;
-mod issue;
 mod keys;
 mod layers;
 mod layout;
-mod lease;
-mod log;
 mod namespace;
 mod problem;
 mod reader;
 mod secret;
-mod segment;
-mod source;
+mod service;
 mod spelling;
 mod store;
 #[cfg(test)]
@@ -31,17 +25,15 @@ mod worker;
 
 use self::reader::Reader;
 pub use self::{
-    auth::AuthConfig,
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
     host::Host,
-    http::{CorsOrigins, HttpConfig},
     keys::{KEYS, Key, Scope},
     layers::{FlagValue, Inputs},
-    log::{LogConfig, LogFormat},
     namespace::{Mode, NamespaceConfig},
     problem::{ConfigError, ConfigProblem},
+    reader::EffectiveSetting,
     secret::hide_password,
-    source::{EffectiveSetting, Source},
+    service::{AuthConfig, CorsOrigins, HttpConfig, LogConfig, LogFormat},
 };
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},
@@ -79,9 +71,9 @@ impl Config {
     /// Every problem at once.
     pub fn load(inputs: &Inputs) -> Result<Self, ConfigError> {
         let mut reader = Reader::of(inputs);
-        let http = http::read(&mut reader);
-        let auth = auth::read(&mut reader);
-        let log = log::read(&mut reader);
+        let http = service::read_http(&mut reader);
+        let auth = service::read_auth(&mut reader);
+        let log = service::read_log(&mut reader);
         let names = reader.namespace_names();
         let read = |name: &String| namespace::read(&mut reader, name, &inputs.host, &http);
         let mut namespaces: Vec<_> = names.iter().map(read).collect();

@@ -10,12 +10,26 @@ use super::{
     keys::{Key, NAMESPACES, Scope},
     problem::{ConfigError, ConfigProblem},
     secret::hide_password,
-    source::{EffectiveSetting, Source},
 };
 use crate::core::{
     namespace::DEFAULT_NAMESPACE,
     violation::{Violation, Violations},
 };
+
+/// The source of a setting that was not given.
+pub(super) const DEFAULT: &str = "default";
+
+/// A key of a checked configuration as it may be shown.
+#[derive(Clone, Debug)]
+pub struct EffectiveSetting {
+    /// The key, `namespaces.orders.lease.ttl` for example.
+    pub key: String,
+    /// Its value without secrets; empty when it is unset.
+    pub value: String,
+    /// Where it came from, for people: `default`, `preset js-safe`, the path of the file, or the
+    /// name of a variable or a flag.
+    pub source: String,
+}
 
 /// Reads typed values. A bad value is noted and replaced by the default, so that reading continues.
 ///
@@ -39,7 +53,7 @@ pub(super) struct Reader {
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     pub(super) value: ValueKind,
-    pub(super) source: Source,
+    pub(super) source: String,
 }
 
 /// Where keys are looked up.
@@ -51,7 +65,7 @@ pub(super) enum Place {
     /// A namespace: its own keys, and those that it inherits from the top level.
     Namespace(String),
     /// An entry of `[[code]]`: the beginning of its keys, and its source.
-    Code(String, Source),
+    Code(String, String),
 }
 
 impl Place {
@@ -114,19 +128,13 @@ impl Reader {
     }
 
     /// Returns the value of a key as it may be shown, and its source.
-    pub(super) fn shown(&self, key: &str) -> (String, Source) {
+    pub(super) fn shown(&self, key: &str) -> (String, String) {
         match self.find(key) {
-            Some(Given { value, source }) => {
-                let shown = match value {
-                    ValueKind::Array(items) if key == "store.url" => {
-                        format!("a list of {}", items.len())
-                    }
-                    value if key == "store.url" => hide_password(&text_of(value)),
-                    value => display(value),
-                };
-                (shown, source.clone())
+            Some(Given { value, source }) if key == "store.url" => {
+                (hide_password(&text_of(value)), source.clone())
             }
-            None => (default_of(key).unwrap_or_default().to_owned(), Source::Default),
+            Some(Given { value, source }) => (display(value), source.clone()),
+            None => (default_of(key).unwrap_or_default().to_owned(), DEFAULT.to_owned()),
         }
     }
 
@@ -136,9 +144,9 @@ impl Reader {
     }
 
     /// Adds a key to those that `raindrop config` prints; `default` is the source of its default.
-    pub(super) fn show(&mut self, key: &str, default: Source) {
+    pub(super) fn show(&mut self, key: &str, default: &str) {
         let (value, source) = self.shown(key);
-        let source = if source == Source::Default { default } else { source };
+        let source = if source == DEFAULT { default.to_owned() } else { source };
         let key = self.full_name(key);
         let value = self.resolved.remove(&key).unwrap_or(value);
         self.effective.push(EffectiveSetting { key, value, source });
@@ -187,27 +195,24 @@ impl Reader {
             if !self.is_bad(&key) {
                 // The value as it was written; a preset has other defaults than the key table.
                 let (shown, source) = self.shown(&key);
-                let is_of_preset = source == Source::Default && key.starts_with("layout.");
+                let is_of_preset = source == DEFAULT && key.starts_with("layout.");
                 let value = if shown.is_empty() || is_of_preset { value } else { shown };
                 self.note(&key, value, source, allowed);
             }
         }
     }
 
-    fn note(&mut self, key: &str, value: String, source: Source, allowed: String) {
+    fn note(&mut self, key: &str, value: String, source: String, allowed: String) {
         // A problem of an inherited value was noted at the top level.
         if self.may_inherit(key) && !self.is_own(key) && self.is_bad(key) {
             return;
         }
-        let source = match &self.place {
-            Place::Code(_, entry) => entry.clone(),
-            _ => source,
-        };
+        let source = if let Place::Code(_, entry) = &self.place { entry.clone() } else { source };
         self.push(self.full_name(key), value, source, allowed);
     }
 
     /// Notes a problem of the key of this whole name.
-    pub(super) fn push(&mut self, key: String, value: String, source: Source, allowed: String) {
+    pub(super) fn push(&mut self, key: String, value: String, source: String, allowed: String) {
         let value = if value.is_empty() { "nothing".into() } else { value };
         self.problems.push(ConfigProblem::Value { key, value, source, allowed });
     }

@@ -6,7 +6,7 @@ use config::{Map, Value, ValueKind};
 
 use super::tokens::{Rights, Token, TokenHash, Tokens, is_code_or_beginning};
 use crate::{
-    config::{ConfigError, ConfigProblem, Source, read_toml, text_of},
+    config::{ConfigError, ConfigProblem, read_toml, text_of},
     core::code::{CODE_PATTERN, is_valid_code},
 };
 
@@ -18,7 +18,7 @@ const FIELDS: [&str; 4] = ["name", "hash", "namespaces", "codes"];
 /// Reads the file, for a service of these namespaces.
 pub(super) fn read(path: &Path, namespaces: &[String]) -> Result<Tokens, ConfigError> {
     let table = read_toml(path).map_err(|problem| ConfigError(vec![problem]))?;
-    let source = Source::File(path.to_owned());
+    let source = path.display().to_string();
     let mut file = TokensFile { source, namespaces, names: HashSet::new(), problems: Vec::new() };
     let tokens = file.tokens(table);
     if !file.problems.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn read(path: &Path, namespaces: &[String]) -> Result<Tokens, ConfigE
 
 /// The file while it is read.
 struct TokensFile<'a> {
-    source: Source,
+    source: String,
     namespaces: &'a [String],
     names: HashSet<String>,
     problems: Vec<ConfigProblem>,
@@ -143,8 +143,8 @@ impl TokensFile<'_> {
         self.problems.push(ConfigProblem::Value { key, value, source, allowed });
     }
 
-    fn unknown(&mut self, key: String, known: &[&str]) {
-        let known = known.iter().map(|known| (*known).to_owned()).collect();
+    fn unknown(&mut self, key: String, known: &[&'static str]) {
+        let known = known.to_vec();
         self.problems.push(ConfigProblem::UnknownKey { key, source: self.source.clone(), known });
     }
 }

@@ -1,6 +1,6 @@
-//! The `http` section: where and how requests are served.
+//! The `http`, `auth` and `log` sections: settings of the whole service.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::http::HeaderValue;
 
@@ -29,6 +29,33 @@ pub struct HttpConfig {
     pub shutdown_timeout: Duration,
 }
 
+/// Who may send requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthConfig {
+    /// The file of tokens; `None` disables authentication.
+    pub tokens_file: Option<PathBuf>,
+}
+
+/// What is logged, and in which format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// `off`, `error`, `warn`, `info`, `debug` or `trace`.
+    pub level: &'static str,
+    /// Text or JSON.
+    pub format: LogFormat,
+}
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
 /// The origins that browsers may call from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorsOrigins {
@@ -38,7 +65,7 @@ pub enum CorsOrigins {
     List(Vec<HeaderValue>),
 }
 
-pub(super) fn read(reader: &mut Reader) -> HttpConfig {
+pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
     let hour = Duration::from_hours(1);
     let tenth = Duration::from_millis(100);
     let address = "an address and port such as 127.0.0.1:8080 or [::]:8080";
@@ -79,4 +106,24 @@ fn origin(text: &str) -> Option<HeaderValue> {
         return None;
     }
     HeaderValue::from_str(text).ok()
+}
+
+/// Reads the `auth` section. The file itself is read by commands that need it: a probe of a service
+/// must not fail because of it.
+pub(super) fn read_auth(reader: &mut Reader) -> AuthConfig {
+    let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+    AuthConfig { tokens_file: reader.given("auth.tokens_file", "the path of a file", path) }
+}
+
+pub(super) fn read_log(reader: &mut Reader) -> LogConfig {
+    let level = |text: &str| LEVELS.into_iter().find(|level| *level == text);
+    let format = |text: &str| match text {
+        "text" => Some(LogFormat::Text),
+        "json" => Some(LogFormat::Json),
+        _ => None,
+    };
+    LogConfig {
+        level: reader.value("log.level", LEVELS.join(", "), level),
+        format: reader.value("log.format", "text or json", format),
+    }
 }
