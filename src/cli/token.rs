@@ -63,17 +63,12 @@ pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
 }
 
 fn entry(arguments: &TokenArguments, hash: TokenHash) -> String {
-    let mut lines = vec![
-        "[[token]]".to_owned(),
-        format!("name = {:?}", arguments.name),
-        format!("hash = \"{hash}\""),
-    ];
-    let lists = [("namespaces", &arguments.namespaces), ("codes", &arguments.codes)];
-    let given = lists.iter().filter_map(|(field, list)| Some((field, list.as_ref()?)));
-    lines.extend(given.map(|(field, list)| {
-        let list: Vec<_> = list.iter().filter(|item| !item.is_empty()).collect();
-        format!("{field} = {list:?}")
-    }));
-    lines.push("\n".into());
-    lines.join("\n")
+    let mut entry = format!("[[token]]\nname = {:?}\nhash = \"{hash}\"\n", arguments.name);
+    for (field, list) in [("namespaces", &arguments.namespaces), ("codes", &arguments.codes)] {
+        if let Some(list) = list {
+            let list: Vec<_> = list.iter().filter(|item| !item.is_empty()).collect();
+            entry += &format!("{field} = {list:?}\n");
+        }
+    }
+    entry + "\n"
 }

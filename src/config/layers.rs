@@ -18,10 +18,7 @@ use super::{
     reader::{Given, Place, Reader},
     spelling::{FILE_VARIABLE, PREFIX, corrected, without_prefix},
 };
-use crate::core::{
-    code::{CODE_PATTERN, is_valid_code},
-    namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace},
-};
+use crate::core::code::{CODE_PATTERN, is_valid_code};
 
 /// Everything that a configuration is made of: loading reads no other state.
 #[derive(Clone, Debug, Default)]
@@ -112,9 +109,8 @@ impl Reader {
             let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
             match kind {
                 ValueKind::Table(table) if is_section(&name) => {
-                    if self.is_usable(split_namespace(&name).0, source) {
-                        self.table(&name, table, source);
-                    }
+                    self.note_namespace(&name, source);
+                    self.table(&name, table, source);
                 }
                 ValueKind::Array(entries) if name == CODES => self.code_entries(entries, source),
                 kind => self.set(&name, kind, source.to_owned()),
@@ -123,10 +119,8 @@ impl Reader {
     }
 
     fn set(&mut self, name: &str, value: ValueKind, source: String) {
+        self.note_namespace(name, &source);
         let (namespace, key) = split_namespace(name);
-        if !self.is_usable(namespace, &source) {
-            return;
-        }
         let belongs = |key: &&Key| namespace.is_none() || Scope::of(key.name) != Scope::Service;
         if Key::by_name(key).is_some_and(|key| belongs(&key)) {
             self.given.insert(name.to_owned(), Given { value, source });
@@ -150,23 +144,11 @@ impl Reader {
         }
     }
 
-    /// Notes a namespace, and returns whether its keys can be used; the top level's always can.
-    fn is_usable(&mut self, namespace: Option<&str>, source: &str) -> bool {
-        let Some(name) = namespace else { return true };
-        if let Some(is_valid) = self.namespaces.get(name) {
-            return *is_valid;
+    /// Notes the namespace that a name begins with, if it is none of the top level.
+    fn note_namespace(&mut self, name: &str, source: &str) {
+        if let (Some(namespace), _) = split_namespace(name) {
+            self.namespaces.entry(namespace.to_owned()).or_insert_with(|| source.to_owned());
         }
-        let is_valid = name != DEFAULT_NAMESPACE && is_valid_namespace(name);
-        if !is_valid {
-            let allowed = if name == DEFAULT_NAMESPACE {
-                "left out: the keys at the top level are those of default".into()
-            } else {
-                format!("renamed to match {NAMESPACE_PATTERN}")
-            };
-            self.push(format!("{NAMESPACES}.{name}"), "{…}".into(), source.to_owned(), allowed);
-        }
-        self.namespaces.insert(name.to_owned(), is_valid);
-        is_valid
     }
 
     fn code_entries(&mut self, entries: Vec<Value>, source: &str) {

@@ -12,7 +12,7 @@ use super::{
     secret::hide_password,
 };
 use crate::core::{
-    namespace::DEFAULT_NAMESPACE,
+    namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace},
     violation::{Violation, Violations},
 };
 
@@ -38,8 +38,8 @@ pub struct EffectiveSetting {
 pub(super) struct Reader {
     /// By the whole name, `namespaces.orders.lease.ttl` or `[[code]] order: prefix` for example.
     pub(super) given: BTreeMap<String, Given>,
-    /// Every namespace that is named, and whether its name is valid.
-    pub(super) namespaces: BTreeMap<String, bool>,
+    /// Every namespace that is named, and where it is named first.
+    pub(super) namespaces: BTreeMap<String, String>,
     /// The entries of `[[code]]`.
     pub(super) codes: Vec<Place>,
     pub(super) problems: Vec<ConfigProblem>,
@@ -76,11 +76,21 @@ impl Place {
 }
 
 impl Reader {
-    /// Returns the names of the namespaces, `default` first.
-    pub(super) fn namespace_names(&self) -> Vec<String> {
-        let usable = self.namespaces.iter().filter(|(_, usable)| **usable);
-        let usable = usable.map(|(name, _)| name.clone());
-        std::iter::once(DEFAULT_NAMESPACE.to_owned()).chain(usable).collect()
+    /// Returns the names of the namespaces, `default` first, and notes those that are not valid.
+    pub(super) fn namespace_names(&mut self) -> Vec<String> {
+        let mut names = vec![DEFAULT_NAMESPACE.to_owned()];
+        for (name, source) in std::mem::take(&mut self.namespaces) {
+            let allowed = if name == DEFAULT_NAMESPACE {
+                "left out: the keys at the top level are those of default".to_owned()
+            } else if is_valid_namespace(&name) {
+                names.push(name);
+                continue;
+            } else {
+                format!("renamed to match {NAMESPACE_PATTERN}")
+            };
+            self.push(format!("{NAMESPACES}.{name}"), "{…}".to_owned(), source, allowed);
+        }
+        names
     }
 
     /// Looks keys up in this place from now on.
