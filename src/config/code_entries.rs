@@ -81,8 +81,7 @@ fn read_spec(
         ("increment", &mut spec.increment, DEFAULT),
         ("remainder", &mut spec.remainder, DEFAULT),
     ] {
-        *value = reader.given_number(field).unwrap_or(*value);
-        reader.resolve(field, *value);
+        reader.update_number(field, value);
         reader.show(field, source);
     }
     let js_safe = reader.given("js_safe", "true or false", |text| text.parse().ok());

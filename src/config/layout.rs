@@ -31,24 +31,14 @@ pub(super) fn read(reader: &mut Reader) -> (Layout, Option<Preset>) {
     let mut spec = preset.map_or_else(|| LayoutSpec::for_unit(unit), Preset::spec);
     spec.timestamp_bits = reader.given_number("layout.timestamp_bits").or(spec.timestamp_bits);
     spec.max_sequence = reader.given_number("layout.max_sequence").or(spec.max_sequence);
-    for (key, field) in [
-        ("layout.worker_bits", &mut spec.worker_bits),
-        ("layout.data_center_bits", &mut spec.data_center_bits),
-        ("layout.rollback_bits", &mut spec.rollback_bits),
-        ("layout.rollback_initial", &mut spec.rollback_initial),
-        ("layout.reserved_bits", &mut spec.reserved_bits),
-    ] {
-        *field = reader.given_number(key).unwrap_or(*field);
-        reader.resolve(key, *field);
-    }
-    for (key, field) in [
-        ("layout.data_center", &mut spec.data_center),
-        ("layout.reserved_value", &mut spec.reserved_value),
-        ("layout.min_sequence", &mut spec.min_sequence),
-    ] {
-        *field = reader.given_number(key).unwrap_or(*field);
-        reader.resolve(key, *field);
-    }
+    reader.update_number("layout.worker_bits", &mut spec.worker_bits);
+    reader.update_number("layout.data_center_bits", &mut spec.data_center_bits);
+    reader.update_number("layout.rollback_bits", &mut spec.rollback_bits);
+    reader.update_number("layout.rollback_initial", &mut spec.rollback_initial);
+    reader.update_number("layout.reserved_bits", &mut spec.reserved_bits);
+    reader.update_number("layout.data_center", &mut spec.data_center);
+    reader.update_number("layout.reserved_value", &mut spec.reserved_value);
+    reader.update_number("layout.min_sequence", &mut spec.min_sequence);
     if let Some(epoch_ms) = reader.given("layout.epoch", INSTANT, parse_unix_ms) {
         spec.epoch_ms = epoch_ms;
     } else if let Some(Err(violation)) = preset.map(Preset::check_own_epoch) {

@@ -38,6 +38,7 @@ pub use self::{
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},
     files::{read_toml, text_of},
+    reader::DEFAULT,
     secret::percent_encode,
 };
 use crate::{
@@ -80,7 +81,10 @@ impl Config {
         let codes = code_entries::read(&mut reader, &mut namespaces);
         let namespaces: Vec<_> = namespaces.into_iter().map(|read| read.config).collect();
         let store = store::read(&mut reader, &namespaces);
-        let effective = reader.finish()?;
+        let Reader { effective, problems, .. } = reader;
+        if !problems.is_empty() {
+            return Err(ConfigError(problems));
+        }
         Ok(Self { namespaces, codes, store, http, auth, log, effective })
     }
 

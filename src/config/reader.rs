@@ -8,7 +8,7 @@ use super::{
     duration,
     files::{display, text_of},
     keys::{Key, NAMESPACES, Scope},
-    problem::{ConfigError, ConfigProblem},
+    problem::ConfigProblem,
     secret::hide_password,
 };
 use crate::core::{
@@ -17,7 +17,7 @@ use crate::core::{
 };
 
 /// The source of a setting that was not given.
-pub(super) const DEFAULT: &str = "default";
+pub(crate) const DEFAULT: &str = "default";
 
 /// A key of a checked configuration as it may be shown.
 #[derive(Clone, Debug)]
@@ -46,7 +46,8 @@ pub(super) struct Reader {
     place: Place,
     /// Values by their whole names where a default depends on other keys.
     resolved: BTreeMap<String, String>,
-    effective: Vec<EffectiveSetting>,
+    /// What `raindrop config` prints.
+    pub(super) effective: Vec<EffectiveSetting>,
 }
 
 /// A value as it was given.
@@ -96,11 +97,6 @@ impl Reader {
     /// Looks keys up in this place from now on.
     pub(super) fn enter(&mut self, place: Place) {
         self.place = place;
-    }
-
-    /// Returns what was shown, or every problem.
-    pub(super) fn finish(self) -> Result<Vec<EffectiveSetting>, ConfigError> {
-        if self.problems.is_empty() { Ok(self.effective) } else { Err(ConfigError(self.problems)) }
     }
 
     /// Whether another namespace than `default` is read.
@@ -278,6 +274,12 @@ impl Reader {
     /// Returns a whole number whose range is checked elsewhere.
     pub(super) fn given_number<T: FromStr>(&mut self, key: &str) -> Option<T> {
         self.given(key, "a whole number", whole_number)
+    }
+
+    /// Replaces a whole number by a given one, and notes which is in effect.
+    pub(super) fn update_number<T: Copy + FromStr + ToString>(&mut self, key: &str, value: &mut T) {
+        *value = self.given_number(key).unwrap_or(*value);
+        self.resolve(key, *value);
     }
 
     pub(super) fn duration(&mut self, key: &str, range: RangeInclusive<Duration>) -> Duration {

@@ -23,13 +23,12 @@ pub(super) fn read(
     host: &Host,
 ) -> (RangeInclusive<u64>, Option<String>) {
     let alternative = read_alternative(reader);
+    let of = |source: &dyn WorkerIdSource| Ok((source.worker_id(layout)?, source.premise()));
     let given = match alternative {
-        ID => reader.given_number(ID).map(|id| found(&FixedWorkerId(id), layout)),
+        ID => reader.given_number(ID).map(|id| of(&FixedWorkerId(id))),
         SOURCE => reader.given(SOURCE, "ip or hostname", |text| match text {
-            "ip" => Some(Ipv4LowBits::of(host.ip).and_then(|source| found(&source, layout))),
-            "hostname" => Some(
-                TrailingOrdinal::of(host.name.clone()).and_then(|source| found(&source, layout)),
-            ),
+            "ip" => Some(Ipv4LowBits::of(host.ip).and_then(|ip| of(&ip))),
+            "hostname" => Some(TrailingOrdinal::of(host.name.clone()).and_then(|name| of(&name))),
             _ => None,
         }),
         _ => None,
@@ -51,11 +50,6 @@ pub(super) fn read(
     reader.resolve(MIN_ID, ids.start());
     reader.resolve(MAX_ID, ids.end());
     (ids, premise)
-}
-
-/// Returns the worker id of a source, and what it rests on.
-fn found(source: &impl WorkerIdSource, layout: &Layout) -> Result<(u64, String), WorkerIdError> {
-    Ok((source.worker_id(layout)?, source.premise()))
 }
 
 /// Returns the first key of the alternative that is used. A namespace's own takes the place of an

@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use form_urlencoded::{Serializer, parse};
+
 use crate::config::percent_encode;
 
 /// The form of a Go data source name.
@@ -21,14 +23,6 @@ pub(super) struct Address {
     pub(super) has_password: bool,
     /// What was left out or changed, a sentence each.
     pub(super) warnings: Vec<String>,
-}
-
-impl Address {
-    /// Puts an address together; `base` is all of it before the parameters.
-    fn new(base: String, query: &[String], has_password: bool, warnings: Vec<String>) -> Self {
-        let parameters = if query.is_empty() { "" } else { "?" };
-        Self { url: base + parameters + &query.join("&"), has_password, warnings }
-    }
 }
 
 /// Whether this can only be meant for MySQL.
@@ -55,44 +49,49 @@ pub(super) fn mysql(text: &str) -> Result<Address, &'static str> {
         Some((protocol, rest)) => (protocol, rest.strip_suffix(')').ok_or(MYSQL_FORM)?),
         None => (network, ""),
     };
-    let mut query = Vec::new();
+    let mut query = Serializer::new(String::new());
     let host = match (protocol, place) {
         ("" | "tcp", "") => "127.0.0.1:3306",
         ("" | "tcp", place) if is_host(place) => place,
         ("unix", socket) if !socket.is_empty() => {
-            query.push(format!("socket={}", percent_encode(socket)));
+            query.append_pair("socket", socket);
             "localhost"
         }
         _ => return Err(MYSQL_FORM),
     };
     let mut warnings = Vec::new();
-    for (name, value) in pairs(parameters) {
-        match (name, value) {
+    for (name, value) in parse(parameters.as_bytes()) {
+        match &*name {
             // How the Go driver reads rows; Raindrop stores UTC and plain ASCII.
-            ("charset" | "collation" | "parseTime" | "loc", _) => {}
-            ("tls", "true") => query.push("ssl-mode=VERIFY_IDENTITY".into()),
-            ("tls", "skip-verify") => query.push("ssl-mode=REQUIRED".into()),
-            ("tls", "preferred") => query.push("ssl-mode=PREFERRED".into()),
-            ("tls", "false") => query.push("ssl-mode=DISABLED".into()),
-            ("tls", _) => {
-                query.push("ssl-mode=VERIFY_IDENTITY".into());
-                warnings.push(format!(
-                    "the TLS configuration {value:?} is in your Go code: name its certificates \
-                     with ssl-ca, ssl-cert and ssl-key in store.url"
-                ));
+            "charset" | "collation" | "parseTime" | "loc" => {}
+            "tls" => {
+                let mode = match &*value {
+                    "true" => "VERIFY_IDENTITY",
+                    "skip-verify" => "REQUIRED",
+                    "preferred" => "PREFERRED",
+                    "false" => "DISABLED",
+                    _ => {
+                        warnings.push(format!(
+                            "the TLS configuration {value:?} is in your Go code: name its \
+                             certificates with ssl-ca, ssl-cert and ssl-key in store.url"
+                        ));
+                        "VERIFY_IDENTITY"
+                    }
+                };
+                query.append_pair("ssl-mode", mode);
             }
-            ("timeout" | "readTimeout" | "writeTimeout", _) => {
+            "timeout" | "readTimeout" | "writeTimeout" => {
                 warnings.push(format!("{name}={value} was left out: see store.timeout"));
             }
-            _ => warnings.push(left_out(name)),
+            _ => warnings.push(left_out(&name)),
         }
     }
     let [user, secret] = [user, password].map(percent_encode);
     let login = if secret.is_empty() { user } else { format!("{user}:{secret}") };
     let database =
         if database.contains('%') { database.to_owned() } else { percent_encode(database) };
-    let base = format!("mysql://{login}@{host}/{database}");
-    Ok(Address::new(base, &query, !secret.is_empty(), warnings))
+    let url = format!("mysql://{login}@{host}/{database}{}", query_of(query));
+    Ok(Address { url, has_password: !secret.is_empty(), warnings })
 }
 
 /// Reads what raindrop-Go puts after `postgres://`; the scheme may stand there, too.
@@ -111,17 +110,19 @@ pub(super) fn postgres(text: &str) -> Result<Address, &'static str> {
         return Err(POSTGRES_FORM);
     }
     let (known, unknown): (Vec<_>, Vec<_>) =
-        pairs(parameters).partition(|(name, _)| POSTGRES_PARAMETERS.contains(name));
-    let query: Vec<String> = known.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let warnings = unknown.into_iter().map(|(name, _)| left_out(name)).collect();
-    let has_password = login.split_once(':').is_some_and(|(_, password)| !password.is_empty());
-    Ok(Address::new(format!("postgres://{base}"), &query, has_password, warnings))
+        parse(parameters.as_bytes()).partition(|(name, _)| POSTGRES_PARAMETERS.contains(&&**name));
+    let mut query = Serializer::new(String::new());
+    query.extend_pairs(known);
+    Ok(Address {
+        url: format!("postgres://{base}{}", query_of(query)),
+        has_password: login.split_once(':').is_some_and(|(_, password)| !password.is_empty()),
+        warnings: unknown.into_iter().map(|(name, _)| left_out(&name)).collect(),
+    })
 }
 
-/// Splits the parameters of an address into names and values.
-fn pairs(parameters: &str) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = parameters.split('&').filter(|pair| !pair.is_empty());
-    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+fn query_of(mut pairs: Serializer<'_, String>) -> String {
+    let pairs = pairs.finish();
+    if pairs.is_empty() { pairs } else { format!("?{pairs}") }
 }
 
 fn left_out(name: &str) -> String {

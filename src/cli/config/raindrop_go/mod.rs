@@ -6,14 +6,14 @@ mod address;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
 use config::FileFormat;
 use serde_json::{Map, Value};
 
 use self::address::{looks_like_mysql, mysql, postgres};
 use crate::{
-    config::{Config, ConfigProblem, FlagValue, Inputs},
+    config::{Config, ConfigProblem, DEFAULT, FlagValue, Inputs},
     core::{
         instant::{format_unix_ms_short, parse_unix_ms},
         layout::TimeUnit,
@@ -21,24 +21,10 @@ use crate::{
 };
 
 /// Every field, by its name in the structs `RainDropConfig` and `RainDropDbConfig`.
-const FIELDS: [&str; 16] = [
-    "IdMode",
-    "DbConfig.DbType",
-    "DbConfig.DbUrl",
-    "DbConfig.TableName",
-    "Logger",
-    "ServicePort",
-    "TimeUnit",
-    "StartTimeStamp",
-    "TimeStampLength",
-    "PriorityEqualCodeWorkId",
-    "WorkIdLength",
-    "ServiceMinWorkId",
-    "ServiceMaxWorkId",
-    "TimeBackBitValue",
-    "EndBitsLength",
-    "EndBitsValue",
-];
+const FIELDS: &str = "IdMode, DbConfig.DbType, DbConfig.DbUrl, DbConfig.TableName, Logger, \
+                      ServicePort, TimeUnit, StartTimeStamp, TimeStampLength, \
+                      PriorityEqualCodeWorkId, WorkIdLength, ServiceMinWorkId, ServiceMaxWorkId, \
+                      TimeBackBitValue, EndBitsLength, EndBitsValue";
 
 /// The one JSON tag that is another word than its field.
 const TAG: (&str, &str) = ("EndBitValue", "EndBitsValue");
@@ -47,7 +33,6 @@ const TAG: (&str, &str) = ("EndBitValue", "EndBitsValue");
 const ITS_TABLE: &str = "soc_raindrop_worker";
 /// The table that a converted configuration uses.
 const OUR_TABLE: &str = "raindrop_worker";
-const LARGEST_PORT: i64 = 65_535;
 
 /// A converted configuration.
 #[derive(Debug)]
@@ -104,7 +89,7 @@ impl Conversion {
         for (name, value) in table {
             let name = format!("{prefix}{name}");
             let name = if name.eq_ignore_ascii_case(TAG.0) { TAG.1 } else { &name };
-            let field = FIELDS.into_iter().find(|field| field.eq_ignore_ascii_case(name));
+            let field = FIELDS.split(", ").find(|field| field.eq_ignore_ascii_case(name));
             match (field, value) {
                 (_, Value::Object(table)) if name.eq_ignore_ascii_case("DbConfig") => {
                     self.take("DbConfig.", table);
@@ -116,8 +101,7 @@ impl Conversion {
                     }
                 }
                 (None, _) => {
-                    let known = FIELDS.join(", ");
-                    self.reject(format!("{name}: unknown; raindrop-Go's names are {known}"));
+                    self.reject(format!("{name}: unknown; raindrop-Go's names are {FIELDS}"));
                 }
             }
         }
@@ -176,8 +160,7 @@ impl Conversion {
 
     fn layout(&mut self, now_ms: i64) {
         let unit = self.value("TimeUnit");
-        let index = unit.as_u64().and_then(|unit| usize::try_from(unit.checked_sub(1)?).ok());
-        match index.and_then(|index| TimeUnit::ALL.get(index)) {
+        match unit.as_u64().and_then(|unit| unit.to_string().parse::<TimeUnit>().ok()) {
             Some(unit) => {
                 self.set("layout.time_unit", unit.name(), "TimeUnit");
                 self.copy("layout.timestamp_bits", "TimeStampLength");
@@ -285,8 +268,8 @@ impl Conversion {
 
     fn service(&mut self) {
         let port = self.value("ServicePort");
-        match port.as_i64().filter(|port| (0..=LARGEST_PORT).contains(port)) {
-            None => self.reject(format!("ServicePort = {port}: must be 0 to {LARGEST_PORT}")),
+        match port.as_u64().and_then(|port| u16::try_from(port).ok()) {
+            None => self.reject(format!("ServicePort = {port}: must be 0 to {}", u16::MAX)),
             Some(0) => {}
             Some(port) => {
                 self.set("http.listen", format!("127.0.0.1:{port}"), "ServicePort");
@@ -302,8 +285,27 @@ impl Conversion {
         }
     }
 
+    /// Loads what will be printed, to find every problem.
     fn finish(mut self) -> Result<Converted, Vec<String>> {
-        self.check();
+        let flag = |(key, value, flag): &(&'static str, Value, &'static str)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            FlagValue { flag, key, value }
+        };
+        let flags = self.keys.iter().map(flag).collect();
+        let loaded = Config::load(&Inputs { flags, ..Inputs::default() });
+        for problem in loaded.err().into_iter().flat_map(|error| error.0) {
+            self.reject(match problem {
+                ConfigProblem::Value { key, value, source, allowed } => {
+                    let name = match (source.as_str(), key.as_str()) {
+                        (DEFAULT, "layout") => "TimeStampLength + WorkIdLength + EndBitsLength",
+                        (DEFAULT, key) => key,
+                        (field, _) => field,
+                    };
+                    format!("{name} = {value}: must be {allowed}")
+                }
+                problem => problem.to_string(),
+            });
+        }
         if !self.problems.is_empty() {
             return Err(self.problems);
         }
@@ -313,34 +315,11 @@ impl Conversion {
             let (of, name) = key.split_once('.').expect("every key here has a section");
             if of != section {
                 section = of;
-                write!(toml, "\n[{section}]\n").expect("a string takes any text");
+                toml += &format!("\n[{section}]\n");
             }
             // JSON's strings, numbers and booleans are TOML's.
-            writeln!(toml, "{name} = {value}").expect("a string takes any text");
+            toml += &format!("{name} = {value}\n");
         }
         Ok(Converted { toml, warnings: self.warnings })
-    }
-
-    /// Loads what will be printed.
-    fn check(&mut self) {
-        let flag = |(key, value, from): &(&'static str, Value, &'static str)| {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            FlagValue { flag: from, key, value }
-        };
-        let flags = self.keys.iter().map(flag).collect();
-        let loaded = Config::load(&Inputs { flags, ..Inputs::default() });
-        for problem in loaded.err().into_iter().flat_map(|error| error.0) {
-            self.reject(match problem {
-                ConfigProblem::Value { key, value, source, allowed } => {
-                    let name = match (source.as_str(), key.as_str()) {
-                        ("default", "layout") => "TimeStampLength + WorkIdLength + EndBitsLength",
-                        ("default", key) => key,
-                        (flag, _) => flag,
-                    };
-                    format!("{name} = {value}: must be {allowed}")
-                }
-                problem => problem.to_string(),
-            });
-        }
     }
 }
