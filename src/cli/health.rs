@@ -59,12 +59,11 @@ fn authority_of(url: &Uri) -> Result<String, Failure> {
 
 /// Returns the loopback address for a service that listens everywhere.
 fn reachable(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
+    match listen.ip() {
+        ip if !ip.is_unspecified() => listen,
+        IpAddr::V4(_) => (Ipv4Addr::LOCALHOST, listen.port()).into(),
+        IpAddr::V6(_) => (Ipv6Addr::LOCALHOST, listen.port()).into(),
+    }
 }
 
 async fn probe(authority: &str, path: &str) -> Result<(StatusCode, String), Box<dyn Error>> {

@@ -32,7 +32,10 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     if reader.is_bad("store") {
         return settings;
     }
-    if let Err(reason) = store::check(&settings) {
+    if let Err(error) = store::check(&settings) {
+        // The store shows more of what may be an address of another system, with a password.
+        let shown = hide_password(&settings.url);
+        let reason = error.to_string().replace(&store::describe(&settings.url), &shown);
         reader.reject(key, format!("an address that can be used: {reason}"));
     }
     settings
@@ -75,13 +78,6 @@ fn read_url(reader: &mut Reader) -> (&'static str, String) {
             Ok(text) => url = text,
             Err(reason) => reader.reject(key, format!("a readable file with an address: {reason}")),
         }
-    }
-    if url != "memory:" && !url.contains("://") && !reader.is_bad(key) {
-        // It may be an address of another system: the store's reason might show its password.
-        reader.reject(
-            key,
-            "memory:, or an address with a scheme, such as mysql://user@host/database",
-        );
     }
     if let Some(path) = reader.text(PASSWORD_FILE) {
         match read_secret(&path).map(|password| with_password(&url, &password)) {

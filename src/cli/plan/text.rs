@@ -24,29 +24,24 @@ const COLUMNS: usize = 78;
 pub(super) fn render(plan: &Plan, now_ms: i64) -> String {
     let fields: Vec<Field> =
         std::iter::once(plan.unused()).chain(plan.fields.iter().copied()).collect();
-    let mut lines = headline(plan);
-    lines.push(String::new());
-    lines.extend(picture(&fields));
-    lines.push(String::new());
     let rows: Vec<[String; 5]> = fields.iter().map(|field| row(plan, field, now_ms)).collect();
     let table = table(HEADINGS, &rows);
     let mut rows = table.lines();
-    lines.extend(rows.next().map(faint));
-    lines.extend(rows.zip(&fields).map(|(row, field)| {
+    let mut coloured = vec![faint(rows.next().unwrap_or_default())];
+    coloured.extend(rows.zip(&fields).map(|(row, field)| {
         let (name, rest) = row.split_at(field.part.name().len());
         field.part.paint(name) + rest
     }));
-    lines.push(String::new());
-    for (name, fact) in facts(plan, now_ms) {
-        lines.push(format!("{} {fact}", paint(BOLD, &format!("{name:<13}"))));
-    }
+    let mut sections = vec![headline(plan), picture(&fields), coloured, facts(plan, now_ms)];
     if let Some(ends) = plan.ends.as_ref().filter(|ends| ends.unix_ms < now_ms) {
         let ended = format!("The timestamp ran out on {}: old IDs", format_unix_ms(ends.unix_ms));
-        lines.push(String::new());
-        lines.push(paint(ALARM, &format!("{ended} can be parsed,")));
-        lines.push(paint(ALARM, "issuing needs another layout.epoch."));
+        sections.push(vec![
+            paint(ALARM, &format!("{ended} can be parsed,")),
+            paint(ALARM, "issuing needs another layout.epoch."),
+        ]);
     }
-    lines.join("\n") + "\n"
+    let sections: Vec<String> = sections.iter().map(|lines| lines.join("\n")).collect();
+    sections.join("\n\n") + "\n"
 }
 
 fn headline(plan: &Plan) -> Vec<String> {
@@ -103,7 +98,7 @@ fn row(plan: &Plan, field: &Field, now_ms: i64) -> [String; 5] {
     [part.name().to_owned(), format!("{bits:>4}"), place, values, used_up]
 }
 
-fn facts(plan: &Plan, now_ms: i64) -> Vec<(&'static str, String)> {
+fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
     let js_safe = match &plan.js_safe_until {
         None => "always: below 2^53".into(),
         Some(until) if until.unix_ms < plan.keeper.layout.epoch_ms() => "never: above 2^53".into(),
@@ -132,14 +127,13 @@ fn facts(plan: &Plan, now_ms: i64) -> Vec<(&'static str, String)> {
         let rests = format!("in the last {reach} of {unit} its lane rests until the next begins");
         facts.extend([("A crash costs", lost), ("", rests)]);
     }
-    facts
+    let line = |(name, fact)| format!("{} {fact}", paint(BOLD, &format!("{name:<13}")));
+    facts.into_iter().map(line).collect()
 }
 
 fn a_unit(plan: &Plan) -> String {
-    match plan.keeper.layout.unit() {
-        TimeUnit::Hour => "an hour".into(),
-        unit => format!("a {unit}"),
-    }
+    let unit = plan.keeper.layout.unit();
+    format!("{} {unit}", if unit == TimeUnit::Hour { "an" } else { "a" })
 }
 
 /// Returns an instant and how far away it is.
