@@ -84,7 +84,12 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
         (Mode::Snowflake { .. }, Some(_)) if config.store.url == "memory:" => Err(Failure::usage(
             "--at: memory: forgets which IDs of a past time were issued; use a persistent store",
         )),
-        (Mode::Snowflake { keeper, .. }, Some(at_ms)) => issue.past(keeper, store, *at_ms).await,
+        (Mode::Snowflake { keeper, .. }, Some(at_ms)) => {
+            let backfill = Backfill::new(keeper.clone(), store, Arc::new(NoObserver));
+            // All at once: a request gets all that it asks for, or none.
+            let claim = async |count| Ok(backfill.ids(code, count, *at_ms).await?.into_iter());
+            issue.print(u32::MAX, claim).await
+        }
         (Mode::Snowflake { keeper, .. }, None) => issue.leased(keeper, store, clock).await,
         (Mode::Segment { .. }, Some(_)) => Err(Failure::Usage(format!(
             "--at: namespace {namespace:?} is in segment mode and has no IDs for a past time"
@@ -144,19 +149,6 @@ impl Issue<'_> {
                 claimed => return Ok(claimed?),
             }
         }
-    }
-
-    /// Issues IDs for a past time, all at once: a request gets all that it asks for, or none.
-    async fn past(
-        &self,
-        settings: &KeeperSettings,
-        store: Arc<dyn Store>,
-        at_ms: i64,
-    ) -> Result<(), Failure> {
-        let backfill = Backfill::new(settings.clone(), store, Arc::new(NoObserver));
-        let code = &self.arguments.code;
-        let claim = async |count| Ok(backfill.ids(code, count, at_ms).await?.into_iter());
-        self.print(u32::MAX, claim).await
     }
 
     /// Issues numbers of a segment code, from a block of the command's own; gives the unused ones

@@ -13,7 +13,7 @@ use crate::{
     config::Config,
     core::{instant::format_unix_ms, layout::Layout, namespace::DEFAULT_NAMESPACE},
     keeper::{FinishedMove, KeeperSettings, LeaseTimes, Operator, RelayoutOutcome, WorkerRelease},
-    store::{ListedRow, Scope, Store},
+    store::{ListedRow, Store},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
@@ -162,8 +162,10 @@ async fn relayout(operator: &mut Operator, layout: &Layout) -> Result<(), Failur
 async fn list(config: &Config, store: &dyn Store, all: bool) -> Result<(), Failure> {
     let rows = listed(store.list().await)?;
     let mut layouts: BTreeMap<&str, &Layout> = BTreeMap::new();
-    for KeeperSettings { namespace, layout, .. } in config.keepers() {
-        if !rows.is_empty() && is_recorded(store, namespace, layout).await? {
+    for KeeperSettings { namespace, layout, .. } in config.keepers().filter(|_| !rows.is_empty()) {
+        // The marks can be shown as instants where the configured layout is the recorded one.
+        let record = store.read_record(namespace).await?;
+        if record.is_some_and(|record| record.words == layout.canonical()) {
             layouts.insert(namespace, layout);
         }
     }
@@ -187,12 +189,6 @@ fn summary(unused: &[&ListedRow]) -> String {
         format!("{namespace}: {count} worker ids were never used; --all lists them\n")
     };
     counts.into_iter().map(line).collect()
-}
-
-/// Whether the configured layout is the recorded one, so that its marks can be shown as instants.
-async fn is_recorded(store: &dyn Store, namespace: &str, layout: &Layout) -> Result<bool, Failure> {
-    let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
-    Ok(store.survey(&scope).await?.record.is_some_and(|words| words == layout.canonical()))
 }
 
 fn line(listed: &ListedRow, layout: Option<&Layout>) -> [String; 7] {

@@ -23,6 +23,8 @@ mod store;
 mod tests;
 mod worker;
 
+use std::path::PathBuf;
+
 use self::reader::Reader;
 pub use self::{
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
@@ -33,7 +35,7 @@ pub use self::{
     problem::{ConfigError, ConfigProblem},
     reader::EffectiveSetting,
     secret::hide_password,
-    service::{AuthConfig, CorsOrigins, HttpConfig, LogConfig, LogFormat},
+    service::{CorsOrigins, HttpConfig, LogConfig, LogFormat},
 };
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},
@@ -57,8 +59,8 @@ pub struct Config {
     pub store: StoreSettings,
     /// The HTTP service.
     pub http: HttpConfig,
-    /// Authentication.
-    pub auth: AuthConfig,
+    /// The file of tokens; `None` disables authentication.
+    pub tokens_file: Option<PathBuf>,
     /// Logging.
     pub log: LogConfig,
     effective: Vec<EffectiveSetting>,
@@ -73,7 +75,7 @@ impl Config {
     pub fn load(inputs: &Inputs) -> Result<Self, ConfigError> {
         let mut reader = Reader::of(inputs);
         let http = service::read_http(&mut reader);
-        let auth = service::read_auth(&mut reader);
+        let tokens_file = service::read_tokens_file(&mut reader);
         let log = service::read_log(&mut reader);
         let names = reader.namespace_names();
         let read = |name: &String| namespace::read(&mut reader, name, &inputs.host, &http);
@@ -85,7 +87,7 @@ impl Config {
         if !problems.is_empty() {
             return Err(ConfigError(problems));
         }
-        Ok(Self { namespaces, codes, store, http, auth, log, effective })
+        Ok(Self { namespaces, codes, store, http, tokens_file, log, effective })
     }
 
     /// Returns the namespace of this name.

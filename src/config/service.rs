@@ -29,13 +29,6 @@ pub struct HttpConfig {
     pub shutdown_timeout: Duration,
 }
 
-/// Who may send requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AuthConfig {
-    /// The file of tokens; `None` disables authentication.
-    pub tokens_file: Option<PathBuf>,
-}
-
 /// What is logged, and in which format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogConfig {
@@ -108,11 +101,11 @@ fn origin(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(text).ok()
 }
 
-/// Reads the `auth` section. The file itself is read by commands that need it: a probe of a service
-/// must not fail because of it.
-pub(super) fn read_auth(reader: &mut Reader) -> AuthConfig {
+/// Reads where the tokens are. The file itself is read by commands that need it: a probe of a
+/// service must not fail because of it.
+pub(super) fn read_tokens_file(reader: &mut Reader) -> Option<PathBuf> {
     let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
-    AuthConfig { tokens_file: reader.given("auth.tokens_file", "the path of a file", path) }
+    reader.given("auth.tokens_file", "the path of a file", path)
 }
 
 pub(super) fn read_log(reader: &mut Reader) -> LogConfig {
