@@ -146,15 +146,11 @@ impl Conversion {
 
     fn mode(&mut self) {
         let mode = self.text("IdMode");
-        match mode.to_lowercase().as_str() {
-            "snowflake" => {}
-            "numbersection" => self.warn(format!(
-                "IdMode = {mode:?}: raindrop-Go never implemented it and makes IDs by time and \
-                 worker id, as this configuration does"
-            )),
-            _ => self.warn(format!(
-                "IdMode = {mode:?}: raindrop-Go treats it as Snowflake, as this configuration does"
-            )),
+        if !mode.eq_ignore_ascii_case("snowflake") {
+            self.warn(format!(
+                "IdMode = {mode:?}: raindrop-Go makes IDs by time and worker id in every mode (it \
+                 never implemented NumberSection), as this configuration does"
+            ));
         }
     }
 

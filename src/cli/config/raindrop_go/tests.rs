@@ -152,8 +152,8 @@ fn every_unit_and_width_can_be_converted() {
 #[test]
 fn differences_are_warned_about() {
     for (from, to, said) in [
-        ("\"Snowflake\"", "\"NumberSection\"", "raindrop-Go never implemented it"),
-        ("\"Snowflake\"", "\"snowfake\"", "treats it as Snowflake"),
+        ("\"Snowflake\"", "\"NumberSection\"", "never implemented NumberSection"),
+        ("\"Snowflake\"", "\"snowfake\"", "in every mode"),
         ("\"postgresql\"", "\"postgres\"", "everything but mysql"),
         ("TimeUnit = 1", "TimeUnit = 1\nEndBitsValue = 3", "since EndBitsLength is 0"),
         ("app@db/ids", "app@db/ids?TimeZone=UTC", "DbConfig.DbUrl: the parameter TimeZone"),
