@@ -12,7 +12,7 @@ use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::{failure::Failure, load::Overrides, output, store::block_on};
+use super::{arguments::Overrides, failure::Failure, output, store::block_on};
 use crate::store::with_sources;
 
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -3,9 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    arguments::{encodings, instant},
+    arguments::{encodings, instant, namespace_of},
     failure::Failure,
-    load::namespace_of,
     output,
     store::with_store,
 };

@@ -3,9 +3,8 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{
-    arguments::encodings,
+    arguments::{Overrides, encodings, keeper_of},
     failure::Failure,
-    load::{Overrides, keeper_of},
     output,
 };
 use crate::{

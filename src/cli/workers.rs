@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    arguments::duration,
+    arguments::{duration, keeper_of},
     failure::Failure,
-    load::keeper_of,
     output::{print, say, table},
     store::{listed, with_store},
 };

@@ -7,7 +7,6 @@
 mod code_entries;
 mod codes;
 mod duration;
-mod files;
 mod host;
 mod keys;
 mod layers;
@@ -39,7 +38,7 @@ pub use self::{
 };
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},
-    files::{read_toml, text_of},
+    layers::{read_toml, text_of},
     reader::DEFAULT,
     secret::percent_encode,
 };

@@ -6,8 +6,8 @@ use config::ValueKind;
 
 use super::{
     duration,
-    files::{display, text_of},
     keys::{Key, NAMESPACES, Scope},
+    layers::{display, text_of},
     problem::ConfigProblem,
     secret::hide_password,
 };

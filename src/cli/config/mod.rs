@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{failure::Failure, load::Overrides, output};
+use super::{arguments::Overrides, failure::Failure, output};
 use crate::{
     config::Config,
     core::clock::{Clock, SystemClock},

@@ -10,8 +10,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use self::facts::Plan;
 use super::{
+    arguments::{Overrides, keeper_of},
     failure::Failure,
-    load::{Overrides, keeper_of},
     output,
 };
 use crate::{
