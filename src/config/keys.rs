@@ -21,28 +21,6 @@ pub(super) const CODE_FIELDS: [&str; 9] = [
 /// Those for codes of segment namespaces only.
 pub(super) const SEGMENT_CODE_FIELDS: &[&str] = CODE_FIELDS.split_at(3).1;
 
-/// What a key applies to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// The whole service.
-    Service,
-    /// Each namespace; the top-level value is the default of all.
-    Inherited,
-    /// Each namespace; the top-level value is that of the namespace `default` alone.
-    Own,
-}
-
-impl Scope {
-    /// The scope of a key by its section.
-    pub fn of(key: &str) -> Self {
-        match section_of(key) {
-            "mode" | "layout" => Self::Own,
-            "worker" | "issue" | "lease" | "rollback" | "segment" | "codes" => Self::Inherited,
-            _ => Self::Service,
-        }
-    }
-}
-
 /// One configuration key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
@@ -69,6 +47,17 @@ impl Key {
 /// The first part of a dotted name.
 pub(super) fn section_of(name: &str) -> &str {
     name.split_once('.').map_or(name, |(section, _)| section)
+}
+
+/// Whether a key applies to the whole service, and not to a namespace.
+pub(super) fn is_of_service(key: &str) -> bool {
+    matches!(section_of(key), "store" | "http" | "auth" | "log")
+}
+
+/// Whether the top-level value of a key is the default of every namespace. That of any other key of
+/// namespaces is the one of the namespace `default` alone.
+pub(super) fn is_inherited(key: &str) -> bool {
+    matches!(section_of(key), "worker" | "issue" | "lease" | "rollback" | "segment" | "codes")
 }
 
 /// Splits `namespaces.orders.lease.ttl` into `orders` and `lease.ttl`; other names are unchanged.

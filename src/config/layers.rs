@@ -11,8 +11,8 @@ use config::{File, FileFormat, Map, Source as _, Value, ValueKind};
 use super::{
     host::Host,
     keys::{
-        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, Scope, is_section, section_of,
-        split_namespace,
+        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, is_of_service, is_section,
+        section_of, split_namespace,
     },
     problem::ConfigProblem,
     reader::{Given, Place, Reader},
@@ -121,7 +121,7 @@ impl Reader {
     fn set(&mut self, name: &str, value: ValueKind, source: String) {
         self.note_namespace(name, &source);
         let (namespace, key) = split_namespace(name);
-        let belongs = |key: &&Key| namespace.is_none() || Scope::of(key.name) != Scope::Service;
+        let belongs = |key: &&Key| namespace.is_none() || !is_of_service(key.name);
         if Key::by_name(key).is_some_and(|key| belongs(&key)) {
             self.given.insert(name.to_owned(), Given { value, source });
         } else if name == NAMESPACES || name == CODES || (namespace.is_some() && key.is_empty()) {

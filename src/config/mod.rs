@@ -28,7 +28,7 @@ use self::reader::Reader;
 pub use self::{
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
     host::Host,
-    keys::{KEYS, Key, Scope},
+    keys::{KEYS, Key},
     layers::{FlagValue, Inputs},
     namespace::{Mode, NamespaceConfig},
     problem::{ConfigError, ConfigProblem},

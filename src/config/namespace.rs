@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     host::Host,
-    keys::{KEYS, Scope, section_of},
+    keys::{KEYS, is_inherited, is_of_service, section_of},
     layout,
     reader::{DEFAULT, Place, Reader},
     service::HttpConfig,
@@ -183,14 +183,10 @@ fn read_segment(
 /// Notes the keys that the namespace itself gives and its mode does not use. What stands at the
 /// top level for every namespace may be meant for others.
 fn reject_unused(reader: &mut Reader, mode: &str) {
-    for key in KEYS.iter().filter(|key| !uses(mode, key.name)) {
-        let is_its_own = match Scope::of(key.name) {
-            Scope::Service => false,
-            Scope::Inherited => reader.is_in_namespace(),
-            Scope::Own => true,
-        };
-        if is_its_own && reader.is_own(key.name) {
-            reader.reject(key.name, format!("left out: mode = {mode} does not use it"));
+    for key in KEYS.iter().map(|key| key.name).filter(|key| !uses(mode, key)) {
+        let is_its_own = reader.is_in_namespace() || !is_inherited(key);
+        if is_its_own && !is_of_service(key) && reader.is_own(key) {
+            reader.reject(key, format!("left out: mode = {mode} does not use it"));
         }
     }
 }
@@ -244,12 +240,9 @@ fn read_holder(reader: &mut Reader, host: &Host, http: &HttpConfig) -> String {
 fn show(reader: &mut Reader, name: &str, mode: &str, preset: Option<Preset>) {
     let is_top = name == DEFAULT_NAMESPACE;
     for key in KEYS {
-        let is_shown = match Scope::of(key.name) {
-            Scope::Service => is_top,
-            Scope::Inherited => is_top || uses(mode, key.name),
-            Scope::Own => uses(mode, key.name),
-        };
-        if is_shown {
+        let is_for_all = is_of_service(key.name) || is_inherited(key.name);
+        let is_used = !is_of_service(key.name) && uses(mode, key.name);
+        if is_used || (is_top && is_for_all) {
             let is_of_preset = section_of(key.name) == "layout" && key.default.is_some();
             let preset = preset.filter(|_| is_of_preset && reader.is_given("layout.preset"));
             let default = preset.map(|preset| format!("preset {}", preset.name()));

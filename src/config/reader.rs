@@ -6,7 +6,7 @@ use config::ValueKind;
 
 use super::{
     duration,
-    keys::{Key, NAMESPACES, Scope},
+    keys::{Key, NAMESPACES, is_inherited, is_of_service},
     layers::{display, text_of},
     problem::ConfigProblem,
     secret::hide_password,
@@ -107,7 +107,7 @@ impl Reader {
     /// Returns the whole name of a key, with the place that is read.
     fn full_name(&self, key: &str) -> String {
         match &self.place {
-            Place::Namespace(name) if Scope::of(key) != Scope::Service => {
+            Place::Namespace(name) if !is_of_service(key) => {
                 format!("{NAMESPACES}.{name}.{key}")
             }
             Place::Code(keys, _) => format!("{keys}{key}"),
@@ -121,7 +121,7 @@ impl Reader {
     }
 
     fn may_inherit(&self, key: &str) -> bool {
-        self.is_in_namespace() && Scope::of(key) == Scope::Inherited
+        self.is_in_namespace() && is_inherited(key)
     }
 
     pub(super) fn is_given(&self, key: &str) -> bool {

@@ -29,8 +29,9 @@ pub(super) fn render(plan: &Plan, now_ms: i64) -> String {
     let mut rows = table.lines();
     let mut coloured = vec![faint(rows.next().unwrap_or_default())];
     coloured.extend(rows.zip(&fields).map(|(row, field)| {
-        let (name, rest) = row.split_at(field.part.name().len());
-        field.part.paint(name) + rest
+        let (name, colour) = look(field.part);
+        let (name, rest) = row.split_at(name.len());
+        paint(colour, name) + rest
     }));
     let mut sections = vec![headline(plan), picture(&fields), coloured, facts(plan, now_ms)];
     if let Some(ends) = plan.ends.as_ref().filter(|ends| ends.unix_ms < now_ms) {
@@ -95,7 +96,7 @@ fn row(plan: &Plan, field: &Field, now_ms: i64) -> [String; 5] {
         ],
         Part::Reserved => [layout.reserved().to_string(), "never".into()],
     };
-    [part.name().to_owned(), format!("{bits:>4}"), place, values, used_up]
+    [look(part).0.to_owned(), format!("{bits:>4}"), place, values, used_up]
 }
 
 fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
@@ -165,27 +166,16 @@ fn grouped(number: u64) -> String {
     groups.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
 }
 
-impl Part {
-    const fn name(self) -> &'static str {
-        self.look().0
-    }
-
-    /// Returns a text in the colour of this part.
-    fn paint(self, text: &str) -> String {
-        paint(self.look().1, text)
-    }
-
-    /// Its name, and its colour as an ANSI code.
-    const fn look(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Unused => ("unused", FAINT),
-            Self::Timestamp => ("timestamp", "1;34"),
-            Self::DataCenter => ("data centre", "1;35"),
-            Self::WorkerId => ("worker", "1;32"),
-            Self::Lane => ("rollback", "1;33"),
-            Self::Sequence => ("sequence", "1;36"),
-            Self::Reserved => ("reserved", "1;31"),
-        }
+/// Returns the name of a part, and its colour as an ANSI code.
+const fn look(part: Part) -> (&'static str, &'static str) {
+    match part {
+        Part::Unused => ("unused", FAINT),
+        Part::Timestamp => ("timestamp", "1;34"),
+        Part::DataCenter => ("data centre", "1;35"),
+        Part::WorkerId => ("worker", "1;32"),
+        Part::Lane => ("rollback", "1;33"),
+        Part::Sequence => ("sequence", "1;36"),
+        Part::Reserved => ("reserved", "1;31"),
     }
 }
 
@@ -211,27 +201,24 @@ fn picture(fields: &[Field]) -> Vec<String> {
     };
     let rule = |_: &Field, width: usize| faint(&"─".repeat(width));
     let name = |field: &Field, width: usize| {
-        let name = if field.part == Part::Unused { "0" } else { field.part.name() };
-        field.part.paint(&format!("{name:^width$}"))
+        let (name, colour) = look(field.part);
+        let name = if field.part == Part::Unused { "0" } else { name };
+        paint(colour, &format!("{name:^width$}"))
     };
-    let bits = |field: &Field, width: usize| field.part.paint(&format!("{:^width$}", field.bits));
+    let bits =
+        |field: &Field, width: usize| paint(look(field.part).1, &format!("{:^width$}", field.bits));
+    // The highest bit of each field, and at the end the last bit.
+    let high_bits = fields.iter().zip(&widths);
+    let mut ruler: String =
+        high_bits.map(|(field, width)| format!(" {:<width$}", field.high_bit)).collect();
+    ruler.pop();
     vec![
-        faint(&ruler(fields, &widths)),
+        faint(&(ruler + "0")),
         row("┌", "┬", "┐", &rule),
         row("│", "│", "│", &name),
         row("│", "│", "│", &bits),
         row("└", "┴", "┘", &rule),
     ]
-}
-
-/// Returns the number of each field's highest bit, and of the last bit.
-fn ruler(fields: &[Field], widths: &[usize]) -> String {
-    let mut text = String::new();
-    for (field, width) in fields.iter().zip(widths) {
-        text.push_str(&format!(" {:<width$}", field.high_bit));
-    }
-    text.pop();
-    text + "0"
 }
 
 /// Returns one column per bit, but never less than a name has; then the widest cells give up
@@ -240,7 +227,7 @@ fn widths(fields: &[Field]) -> Vec<usize> {
     let least = |field: &Field| match field.part {
         // Its cell shows 0, under a number of two digits.
         Part::Unused => 2,
-        part => part.name().len(),
+        part => look(part).0.len(),
     };
     let wanted = |field: &Field| least(field).max(usize::try_from(field.bits).unwrap_or(COLUMNS));
     let mut widths: Vec<usize> = fields.iter().map(wanted).collect();
