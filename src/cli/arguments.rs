@@ -47,7 +47,7 @@ pub(super) fn namespace_of<'a>(
     config: &'a Config,
     name: &str,
 ) -> Result<&'a NamespaceConfig, Failure> {
-    config.namespace(name).ok_or_else(|| {
+    config.namespaces.iter().find(|namespace| namespace.name == name).ok_or_else(|| {
         let known = config.namespaces.iter().map(|namespace| &namespace.name);
         Failure::Usage(unknown_namespace(name, known))
     })

@@ -48,7 +48,7 @@ use crate::{
 };
 
 /// A checked configuration.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Every namespace: `default` first, the others by name.
     pub namespaces: Vec<NamespaceConfig>,
@@ -89,11 +89,6 @@ impl Config {
         Ok(Self { namespaces, codes, store, http, tokens_file, log, effective })
     }
 
-    /// Returns the namespace of this name.
-    pub fn namespace(&self, name: &str) -> Option<&NamespaceConfig> {
-        self.namespaces.iter().find(|namespace| namespace.name == name)
-    }
-
     /// Returns the lease settings of the namespace of this name, if it leases worker ids.
     pub fn keeper(&self, name: &str) -> Option<&KeeperSettings> {
         self.keepers().find(|keeper| keeper.namespace == name)
@@ -118,12 +113,5 @@ impl Config {
     /// Returns every key with its value and source, without secrets.
     pub fn effective(&self) -> &[EffectiveSetting] {
         &self.effective
-    }
-}
-
-impl std::fmt::Debug for Config {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The store's address may hold a password; what is shown never does.
-        f.debug_list().entries(&self.effective).finish()
     }
 }

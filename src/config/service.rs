@@ -86,19 +86,17 @@ fn read_origins(reader: &mut Reader) -> CorsOrigins {
         return CorsOrigins::Any;
     }
     let origins: Option<Vec<HeaderValue>> = items.iter().map(|item| origin(item)).collect();
-    CorsOrigins::List(origins.unwrap_or_else(|| {
+    if origins.is_none() {
         reader.reject("http.cors_origins", "* alone, or origins such as https://app.example.com");
-        Vec::new()
-    }))
+    }
+    CorsOrigins::List(origins.unwrap_or_default())
 }
 
 fn origin(text: &str) -> Option<HeaderValue> {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
     let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
-    if host.is_empty() || !host.bytes().all(is_host) {
-        return None;
-    }
-    HeaderValue::from_str(text).ok()
+    let is_valid = !host.is_empty() && host.bytes().all(is_host);
+    HeaderValue::from_str(text).ok().filter(|_| is_valid)
 }
 
 /// Reads where the tokens are. The file itself is read by commands that need it: a probe of a
