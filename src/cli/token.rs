@@ -39,12 +39,8 @@ fn namespace(text: &str) -> Result<String, String> {
 }
 
 fn codes(text: &str) -> Result<String, String> {
-    let is_valid = text.is_empty() || is_code_or_beginning(text);
-    checked(
-        text,
-        is_valid,
-        &format!("{CODE_PATTERN}, with a * at the end for all codes that begin so"),
-    )
+    let allowed = format!("{CODE_PATTERN}, with a * at the end for all codes that begin so");
+    checked(text, text.is_empty() || is_code_or_beginning(text), &allowed)
 }
 
 fn checked(text: &str, is_valid: bool, allowed: &str) -> Result<String, String> {

@@ -24,12 +24,9 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
     for place in std::mem::take(&mut reader.codes) {
         reader.enter(place);
         let name = reader.text("name");
-        let namespace = if reader.is_given("namespace") {
-            let position = |text: &str| known.iter().position(|name| name == text);
-            reader.given("namespace", known.join(" or "), position)
-        } else {
-            Some(0)
-        };
+        let position = |text: &str| known.iter().position(|name| name == text);
+        let namespace = reader.given("namespace", known.join(" or "), position);
+        let namespace = if reader.is_given("namespace") { namespace } else { Some(0) };
         let prefix: Option<Arc<str>> =
             reader.given("prefix", PREFIX_FORM, |text| is_valid_prefix(text).then(|| text.into()));
         let (Some(name), Some(namespace)) = (name, namespace) else { continue };
@@ -58,7 +55,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
             Mode::Snowflake { .. } => {
                 let namespace = &code.namespace;
                 let allowed = format!("left out: namespace {namespace:?} is not in segment mode");
-                reader.reject_given(SEGMENT_CODE_FIELDS, &allowed);
+                reader.reject_given(&SEGMENT_CODE_FIELDS, &allowed);
             }
         }
         codes.push(code);

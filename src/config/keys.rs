@@ -7,19 +7,10 @@ pub(super) const NAMESPACES: &str = "namespaces";
 /// The list of codes.
 pub(super) const CODES: &str = "code";
 /// The fields of an entry of that list.
-pub(super) const CODE_FIELDS: [&str; 9] = [
-    "name",
-    "namespace",
-    "prefix",
-    "start",
-    "min_step",
-    "max_step",
-    "increment",
-    "remainder",
-    "js_safe",
-];
-/// Those for codes of segment namespaces only.
-pub(super) const SEGMENT_CODE_FIELDS: &[&str] = CODE_FIELDS.split_at(3).1;
+pub(super) const CODE_FIELDS: [&str; 3] = ["name", "namespace", "prefix"];
+/// The fields of an entry for a code of a segment namespace.
+pub(super) const SEGMENT_CODE_FIELDS: [&str; 6] =
+    ["start", "min_step", "max_step", "increment", "remainder", "js_safe"];
 
 /// One configuration key.
 #[derive(Clone, Copy, Debug)]

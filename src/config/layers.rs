@@ -11,8 +11,8 @@ use config::{File, FileFormat, Map, Source as _, Value, ValueKind};
 use super::{
     host::Host,
     keys::{
-        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, is_of_service, is_section,
-        section_of, split_namespace,
+        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, is_of_service,
+        is_section, section_of, split_namespace,
     },
     problem::ConfigProblem,
     reader::{Given, Place, Reader},
@@ -152,6 +152,7 @@ impl Reader {
     }
 
     fn code_entries(&mut self, entries: Vec<Value>, source: &str) {
+        let known = [CODE_FIELDS.as_slice(), &SEGMENT_CODE_FIELDS].concat();
         let mut names = HashSet::new();
         for (index, Value { kind, .. }) in entries.into_iter().enumerate() {
             let ValueKind::Table(table) = kind else {
@@ -175,10 +176,10 @@ impl Reader {
             }
             for (field, Value { kind: value, .. }) in table {
                 let (key, source) = (format!("{entry}{field}"), source.to_owned());
-                if CODE_FIELDS.contains(&field.as_str()) {
+                if known.contains(&field.as_str()) {
                     self.given.insert(key, Given { value, source });
                 } else {
-                    let known = CODE_FIELDS.to_vec();
+                    let known = known.clone();
                     self.problems.push(ConfigProblem::UnknownKey { key, source, known });
                 }
             }

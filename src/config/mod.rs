@@ -62,7 +62,8 @@ pub struct Config {
     pub tokens_file: Option<PathBuf>,
     /// Logging.
     pub log: LogConfig,
-    effective: Vec<EffectiveSetting>,
+    /// Every key with its value and source, without secrets.
+    pub effective: Vec<EffectiveSetting>,
 }
 
 impl Config {
@@ -108,10 +109,5 @@ impl Config {
             Mode::Snowflake { .. } => None,
             Mode::Segment { keeper } => Some(keeper),
         })
-    }
-
-    /// Returns every key with its value and source, without secrets.
-    pub fn effective(&self) -> &[EffectiveSetting] {
-        &self.effective
     }
 }

@@ -22,7 +22,7 @@ fn keeper(config: &Config) -> &KeeperSettings {
 }
 
 fn value_of(config: &Config, key: &str) -> (String, String) {
-    let setting = config.effective().iter().find(|setting| setting.key == key).expect("a key");
+    let setting = config.effective.iter().find(|setting| setting.key == key).expect("a key");
     (setting.value.clone(), setting.source.to_string())
 }
 

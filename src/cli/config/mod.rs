@@ -38,8 +38,8 @@ pub(super) fn run(overrides: Overrides, arguments: &ConfigArguments) -> Result<(
 
 fn show(config: &Config) -> Result<(), Failure> {
     let mut text = String::new();
-    let longest = config.effective().iter().map(|setting| setting.key.len()).max().unwrap_or(0);
-    for EffectiveSetting { key, value, source } in config.effective() {
+    let longest = config.effective.iter().map(|setting| setting.key.len()).max().unwrap_or(0);
+    for EffectiveSetting { key, value, source } in &config.effective {
         let value = if value.is_empty() { "(unset)" } else { value };
         text += &format!("{key:longest$} = {value}  ({source})\n");
     }

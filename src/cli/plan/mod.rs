@@ -96,7 +96,7 @@ pub(super) fn run(overrides: Overrides, arguments: PlanArguments) -> Result<(), 
 fn plan(overrides: Overrides, mut flags: Vec<FlagValue>) -> Result<Plan, Failure> {
     let (title, preset, config) = if flags.is_empty() {
         let config = overrides.load()?;
-        let preset = config.effective().iter().find(|setting| setting.key == PRESET);
+        let preset = config.effective.iter().find(|setting| setting.key == PRESET);
         let preset = preset.and_then(|setting| Preset::by_name(&setting.value));
         ("as configured", preset, config)
     } else {

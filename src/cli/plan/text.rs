@@ -147,12 +147,8 @@ fn instant(unix_ms: i64, now_ms: i64) -> String {
         away_ms if away_ms >= 2 * YEAR_MS => (away_ms / YEAR_MS, "years"),
         away_ms => (away_ms / DAY_MS, "days"),
     };
-    let date = format_unix_ms(unix_ms);
-    if away_ms < 0 {
-        format!("{date}, {count} {unit} ago")
-    } else {
-        format!("{date}, in {count} {unit}")
-    }
+    let (before, after) = if away_ms < 0 { ("", " ago") } else { ("in ", "") };
+    format!("{}, {before}{count} {unit}{after}", format_unix_ms(unix_ms))
 }
 
 fn duration(millis: i64) -> String {

@@ -44,7 +44,7 @@ fn a_namespace_has_its_own_layout_and_inherits_the_rest() {
     assert!(value == "6m" && source.ends_with("raindrop.toml"), "{value} {source}");
     assert_eq!(value_of(&config, "namespaces.b.lease.renew"), ("30s".into(), "default".into()));
     assert_eq!(value_of(&config, "namespaces.a.layout.time_unit").0, "second");
-    assert!(config.effective().iter().all(|setting| !setting.key.starts_with("namespaces.a.http")));
+    assert!(config.effective.iter().all(|setting| !setting.key.starts_with("namespaces.a.http")));
 }
 
 #[test]

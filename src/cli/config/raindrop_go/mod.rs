@@ -26,9 +26,6 @@ const FIELDS: &str = "IdMode, DbConfig.DbType, DbConfig.DbUrl, DbConfig.TableNam
                       PriorityEqualCodeWorkId, WorkIdLength, ServiceMinWorkId, ServiceMaxWorkId, \
                       TimeBackBitValue, EndBitsLength, EndBitsValue";
 
-/// The one JSON tag that is another word than its field.
-const TAG: (&str, &str) = ("EndBitValue", "EndBitsValue");
-
 /// The table that raindrop-Go uses by default; it is our own default too, with other columns.
 const ITS_TABLE: &str = "soc_raindrop_worker";
 /// The table that a converted configuration uses.
@@ -88,7 +85,9 @@ impl Conversion {
     fn take(&mut self, prefix: &str, table: Map<String, Value>) {
         for (name, value) in table {
             let name = format!("{prefix}{name}");
-            let name = if name.eq_ignore_ascii_case(TAG.0) { TAG.1 } else { &name };
+            // The one JSON tag that is another word than its field.
+            let is_tag = name.eq_ignore_ascii_case("EndBitValue");
+            let name = if is_tag { "EndBitsValue" } else { &name };
             let field = FIELDS.split(", ").find(|field| field.eq_ignore_ascii_case(name));
             match (field, value) {
                 (_, Value::Object(table)) if name.eq_ignore_ascii_case("DbConfig") => {
