@@ -73,9 +73,8 @@ async fn raise(
     let of_namespace = listed.iter().filter(|listed| listed.namespace == namespace);
     let known: Vec<String> = of_namespace.map(|listed| listed.code.clone()).collect();
     if known.is_empty() {
-        let namespaces: BTreeSet<&str> =
-            listed.iter().map(|listed| listed.namespace.as_str()).collect();
-        let namespaces = Vec::from_iter(namespaces).join(", ");
+        let namespaces = listed.iter().map(|listed| listed.namespace.as_str());
+        let namespaces = Vec::from_iter(BTreeSet::from_iter(namespaces)).join(", ");
         return Err(Failure::Usage(format!(
             "namespace {namespace:?} has no codes in the store; namespaces with codes: {namespaces}"
         )));

@@ -10,7 +10,7 @@ use axum::http::{Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, runtime::Builder};
 
 use super::{arguments::Overrides, failure::Failure, output, store::block_on};
 use crate::store::with_sources;
@@ -38,7 +38,7 @@ pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(
     };
     let path = if arguments.ready { "/readyz" } else { "/livez" };
     let failed = |reason: String| Failure::Failed(format!("http://{authority}{path}: {reason}"));
-    block_on(async {
+    block_on(Builder::new_current_thread(), async {
         let answer = tokio::time::timeout(TIMEOUT, probe(&authority, path)).await;
         let answer = answer.map_err(|_| failed(format!("no answer within {TIMEOUT:?}")))?;
         let (status, body) = answer.map_err(|error| failed(with_sources(&*error)))?;

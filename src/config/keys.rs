@@ -24,11 +24,6 @@ pub struct Key {
 }
 
 impl Key {
-    /// The environment variable of this key.
-    pub fn variable(&self) -> String {
-        variable(self.name)
-    }
-
     /// The key of this name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)

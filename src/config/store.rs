@@ -29,10 +29,8 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
         reject_memory(reader, key, namespaces);
     }
     let settings = StoreSettings { url, worker_table, segment_table, max_connections, timeout };
-    if reader.is_bad("store") {
-        return settings;
-    }
-    if let Err(error) = store::check(&settings) {
+    let checked = if reader.is_bad("store") { Ok(()) } else { store::check(&settings) };
+    if let Err(error) = checked {
         // The store shows more of what may be an address of another system, with a password.
         let shown = hide_password(&settings.url);
         let reason = error.to_string().replace(&store::describe(&settings.url), &shown);

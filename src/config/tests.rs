@@ -78,7 +78,10 @@ fn the_example_file_lists_every_key_with_its_default_and_meaning() {
         .collect();
     let expected: Vec<(String, &str)> = KEYS
         .iter()
-        .map(|key| (format!("#{}={}", key.variable(), key.default.unwrap_or_default()), key.help))
+        .map(|key| {
+            let variable = keys::variable(key.name);
+            (format!("#{variable}={}", key.default.unwrap_or_default()), key.help)
+        })
         .collect();
     assert_eq!(found, expected);
 }

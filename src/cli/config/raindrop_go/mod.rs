@@ -130,17 +130,14 @@ impl Conversion {
 
     /// Returns a string; when it is not given, an empty one, as in Go.
     fn text(&mut self, field: &'static str) -> String {
-        match self.given.get(field) {
-            None => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(value) => {
-                // Any value of the address may be a password.
-                let is_secret = field == "DbConfig.DbUrl";
-                let shown = if is_secret { "…".to_owned() } else { value.to_string() };
-                self.reject(format!("{field} = {shown}: must be a string"));
-                String::new()
-            }
+        let value = self.given.get(field).cloned().unwrap_or_else(|| "".into());
+        if let Value::String(text) = value {
+            return text;
         }
+        // Any value of the address may be a password.
+        let shown = if field == "DbConfig.DbUrl" { "…".to_owned() } else { value.to_string() };
+        self.reject(format!("{field} = {shown}: must be a string"));
+        String::new()
     }
 
     fn mode(&mut self) {
