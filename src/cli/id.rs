@@ -9,7 +9,7 @@ use super::{
     store::with_store,
 };
 use crate::{
-    config::{Config, Mode},
+    config::{Config, LogConfig, Mode},
     core::{
         clock::SystemClock,
         encoding::{Encoder, Encoding},
@@ -74,11 +74,8 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
     let prefix = prefix.map_or("", |prefix| &**prefix);
     let issue = Issue { arguments, prefix, encoder, release_timeout: config.store.timeout * 2 };
 
-    let mut log = config.log;
-    if log.level == "info" {
-        log.level = "warn";
-    }
-    let _logging = telemetry::start(&log)?;
+    let level = if config.log.level == "info" { "warn" } else { config.log.level };
+    let _logging = telemetry::start(&LogConfig { level, ..config.log })?;
     with_store(config, async |store, clock| match (mode, at) {
         (Mode::Snowflake { .. }, Some(_)) if config.store.url == "memory:" => Err(Failure::usage(
             "--at: memory: forgets which IDs of a past time were issued; use a persistent store",

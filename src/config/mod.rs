@@ -90,11 +90,6 @@ impl Config {
         Ok(Self { namespaces, codes, store, http, tokens_file, log, effective })
     }
 
-    /// Returns the lease settings of the namespace of this name, if it leases worker ids.
-    pub fn keeper(&self, name: &str) -> Option<&KeeperSettings> {
-        self.keepers().find(|keeper| keeper.namespace == name)
-    }
-
     /// Returns the lease settings of each namespace that leases worker ids, `default` first.
     pub fn keepers(&self) -> impl Iterator<Item = &KeeperSettings> {
         self.namespaces.iter().filter_map(|namespace| match &namespace.mode {

@@ -18,7 +18,11 @@ fn problems(inputs: &Inputs) -> Vec<String> {
 }
 
 fn keeper(config: &Config) -> &KeeperSettings {
-    config.keeper("default").expect("it always exists")
+    keeper_of(config, "default").expect("it always exists")
+}
+
+fn keeper_of<'a>(config: &'a Config, name: &str) -> Option<&'a KeeperSettings> {
+    config.keepers().find(|keeper| keeper.namespace == name)
 }
 
 fn value_of(config: &Config, key: &str) -> (String, String) {
@@ -274,7 +278,7 @@ fn backfill_needs_a_layout_that_reserves_ids_for_it() {
     );
     let config = Config::load(&inputs).expect("valid");
     let opened = ["default", "later", "closed"]
-        .map(|name| config.keeper(name).expect(name).backfill_from_ms);
+        .map(|name| keeper_of(&config, name).expect(name).backfill_from_ms);
     assert_eq!(opened, [Some(1_709_164_800_000), Some(1_735_689_600_000), None]);
     assert_eq!(value_of(&config, "layout.backfill_from").0, "2024-02-29T00:00:00Z");
     assert_eq!(value_of(&config, "namespaces.closed.layout.backfill_from").0, "");
@@ -417,7 +421,7 @@ fn the_examples_of_the_documentation_are_valid() {
             assert_eq!(codes, ["invoice", "order"]);
             continue;
         }
-        let web = config.keeper("web").expect("a namespace").layout.canonical();
+        let web = keeper_of(&config, "web").expect("a namespace").layout.canonical();
         assert!(web.contains("timestamp=50"), "{page}");
         assert_eq!(config.codes.locate("order", None).map(|(namespace, _)| namespace), Ok("web"));
     }

@@ -229,10 +229,9 @@ fn widths(fields: &[Field]) -> Vec<usize> {
     let mut widths: Vec<usize> = fields.iter().map(wanted).collect();
     while widths.iter().sum::<usize>() + widths.len() + 1 > COLUMNS {
         let spare = |index: &usize| widths[*index] - least(&fields[*index]);
-        match (0..widths.len()).max_by_key(spare).filter(|index| spare(index) > 0) {
-            Some(widest) => widths[widest] -= 1,
-            None => break,
-        }
+        let widest = (0..widths.len()).max_by_key(spare).filter(|index| spare(index) > 0);
+        let Some(widest) = widest else { break };
+        widths[widest] -= 1;
     }
     widths
 }

@@ -51,7 +51,7 @@ fn default_may_be_a_segment_namespace_without_a_file() {
     .expect("valid");
     let codes: Vec<&String> = config.segments().flat_map(|of| of.codes.keys()).collect();
     assert_eq!(codes, ["order", "user"]);
-    assert!(config.keeper("default").is_none());
+    assert!(keeper_of(&config, "default").is_none());
     assert_eq!(value_of(&config, "worker.max_id").0, "9");
     assert!(config.effective.iter().all(|setting| !setting.key.starts_with("layout.")));
 
