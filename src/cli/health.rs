@@ -50,11 +50,11 @@ pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(
 }
 
 fn authority_of(url: &Uri) -> Result<String, Failure> {
-    let is_http = url.scheme_str() == Some("http");
-    let authority = url.authority().filter(|_| is_http).map(ToString::to_string);
-    let authority = authority
-        .ok_or_else(|| Failure::Usage(format!("--url {url}: must be http://host:port")))?;
-    Ok(if url.port().is_some() { authority } else { format!("{authority}:80") })
+    match (url.scheme_str(), url.authority()) {
+        (Some("http"), Some(authority)) if url.port().is_some() => Ok(authority.to_string()),
+        (Some("http"), Some(authority)) => Ok(format!("{authority}:80")),
+        _ => Err(Failure::Usage(format!("--url {url}: must be http://host:port"))),
+    }
 }
 
 /// Returns the loopback address for a service that listens everywhere.

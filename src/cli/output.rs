@@ -1,9 +1,6 @@
 //! Writes to the standard streams. A closed standard output (`| head`) is no failure.
 
-use std::{
-    fmt::Write as _,
-    io::{self, ErrorKind, Write as _},
-};
+use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 
@@ -45,9 +42,9 @@ pub(super) fn table<const N: usize>(headings: [&str; N], lines: &[[String; N]]) 
     for line in std::iter::once(&headings.map(String::from)).chain(lines) {
         let mut padded = String::new();
         for (cell, width) in line.iter().zip(widths) {
-            write!(padded, "{cell:width$}  ").expect("a string takes any text");
+            padded += &format!("{cell:width$}  ");
         }
-        text.push_str(padded.trim_end());
+        text += padded.trim_end();
         text.push('\n');
     }
     text

@@ -22,8 +22,7 @@ const COLUMNS: usize = 78;
 
 /// Renders a plan, with colours.
 pub(super) fn render(plan: &Plan, now_ms: i64) -> String {
-    let fields: Vec<Field> =
-        std::iter::once(plan.unused()).chain(plan.fields.iter().copied()).collect();
+    let fields = [&[plan.unused()], &plan.fields[..]].concat();
     let rows: Vec<[String; 5]> = fields.iter().map(|field| row(plan, field, now_ms)).collect();
     let table = table(HEADINGS, &rows);
     let mut rows = table.lines();

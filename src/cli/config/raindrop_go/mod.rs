@@ -63,11 +63,10 @@ fn read(text: &str) -> Result<Map<String, Value>, String> {
         return serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"));
     }
     let source = config::File::from_str(text, FileFormat::Toml);
-    let built = config::Config::builder().add_source(source).build();
+    let read = config::Config::builder().add_source(source).build();
     // The library's text quotes the line, which may hold the password.
-    built
-        .and_then(config::Config::try_deserialize)
-        .map_err(|_| "neither JSON, which begins with {, nor TOML".to_owned())
+    let problem = |_| "neither JSON, which begins with {, nor TOML".to_owned();
+    read.and_then(config::Config::try_deserialize).map_err(problem)
 }
 
 #[derive(Default)]
