@@ -1,7 +1,7 @@
 //! The configuration: defaults < file < `.env` < environment < flags.
 //!
 //! [`Config::load`] reads each key separately and continues after a bad one, so that all problems
-//! are reported together. A new key is one line in the key table and one in its section's file.
+//! are reported together. A new key is one line in the key table and one where its section is read.
 //! Every namespace is read by the same sections, from its own keys and those that it inherits.
 
 mod code_entries;

@@ -357,6 +357,8 @@ fn secrets_are_read_from_files_and_never_shown() {
         vec![("store.url_file", url.as_str()), ("store.password_file", &password)],
         vec![("store.url", "mysql://a:hunter2@db/ids"), ("store.url_file", &url)],
         vec![("store.url", "mysqll://a:hunter2@db/ids")],
+        vec![("store.url", "a:hunter2@tcp(db:3306)/ids")],
+        vec![("store.url", "oracle://db/ids?pwd=hunter2")],
         vec![("store.url", "mysql://a:hunter2@db/ids"), ("store.password_file", "/nowhere")],
         vec![("store.pasword", "hunter2")],
     ] {
