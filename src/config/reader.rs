@@ -6,16 +6,30 @@ use config::ValueKind;
 
 use super::{
     duration,
-    files::{display, text_of},
-    keys::{Key, NAMESPACES, Scope},
-    problem::{ConfigError, ConfigProblem},
+    keys::{Key, NAMESPACES, is_inherited, is_of_service},
+    layers::{display, text_of},
+    problem::ConfigProblem,
     secret::hide_password,
-    source::{EffectiveSetting, Source},
 };
 use crate::core::{
-    namespace::DEFAULT_NAMESPACE,
+    namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace},
     violation::{Violation, Violations},
 };
+
+/// The source of a setting that was not given.
+pub(crate) const DEFAULT: &str = "default";
+
+/// A key of a checked configuration as it may be shown.
+#[derive(Clone, Debug)]
+pub struct EffectiveSetting {
+    /// The key, `namespaces.orders.lease.ttl` for example.
+    pub key: String,
+    /// Its value without secrets; empty when it is unset.
+    pub value: String,
+    /// Where it came from, for people: `default`, `preset js-safe`, the path of the file, or the
+    /// name of a variable or a flag.
+    pub source: String,
+}
 
 /// Reads typed values. A bad value is noted and replaced by the default, so that reading continues.
 ///
@@ -24,22 +38,23 @@ use crate::core::{
 pub(crate) struct Reader {
     /// By the whole name, `namespaces.orders.lease.ttl` or `[[code]] order: prefix` for example.
     pub(super) given: BTreeMap<String, Given>,
-    /// Every namespace that is named, and whether its name is valid.
-    pub(super) namespaces: BTreeMap<String, bool>,
+    /// Every namespace that is named, and where it is named first.
+    pub(super) namespaces: BTreeMap<String, String>,
     /// The entries of `[[code]]`.
     pub(super) codes: Vec<Place>,
     pub(crate) problems: Vec<ConfigProblem>,
     place: Place,
     /// Values by their whole names where a default depends on other keys.
     resolved: BTreeMap<String, String>,
-    effective: Vec<EffectiveSetting>,
+    /// What `raindrop config` prints.
+    pub(super) effective: Vec<EffectiveSetting>,
 }
 
 /// A value as it was given.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     pub(super) value: ValueKind,
-    pub(super) source: Source,
+    pub(super) source: String,
 }
 
 /// Where keys are looked up.
@@ -51,7 +66,7 @@ pub(crate) enum Place {
     /// A namespace: its own keys, and those that it inherits from the top level.
     Namespace(String),
     /// An entry of a list, such as `[[code]]`: the beginning of its keys, and its source.
-    Entry(String, Source),
+    Entry(String, String),
 }
 
 impl Place {
@@ -62,21 +77,26 @@ impl Place {
 }
 
 impl Reader {
-    /// Returns the names of the namespaces, `default` first.
-    pub(super) fn namespace_names(&self) -> Vec<String> {
-        let usable = self.namespaces.iter().filter(|(_, usable)| **usable);
-        let usable = usable.map(|(name, _)| name.clone());
-        std::iter::once(DEFAULT_NAMESPACE.to_owned()).chain(usable).collect()
+    /// Returns the names of the namespaces, `default` first, and notes those that are not valid.
+    pub(super) fn namespace_names(&mut self) -> Vec<String> {
+        let mut names = vec![DEFAULT_NAMESPACE.to_owned()];
+        for (name, source) in std::mem::take(&mut self.namespaces) {
+            let allowed = if name == DEFAULT_NAMESPACE {
+                "left out: the keys at the top level are those of default".to_owned()
+            } else if is_valid_namespace(&name) {
+                names.push(name);
+                continue;
+            } else {
+                format!("renamed to match {NAMESPACE_PATTERN}")
+            };
+            self.push(format!("{NAMESPACES}.{name}"), "{…}".to_owned(), source, allowed);
+        }
+        names
     }
 
     /// Looks keys up in this place from now on.
     pub(crate) fn enter(&mut self, place: Place) {
         self.place = place;
-    }
-
-    /// Returns what was shown, or every problem.
-    pub(crate) fn finish(self) -> Result<Vec<EffectiveSetting>, ConfigError> {
-        if self.problems.is_empty() { Ok(self.effective) } else { Err(ConfigError(self.problems)) }
     }
 
     /// Whether another namespace than `default` is read.
@@ -87,7 +107,7 @@ impl Reader {
     /// Returns the whole name of a key, with the place that is read.
     fn full_name(&self, key: &str) -> String {
         match &self.place {
-            Place::Namespace(name) if Scope::of(key) != Scope::Service => {
+            Place::Namespace(name) if !is_of_service(key) => {
                 format!("{NAMESPACES}.{name}.{key}")
             }
             Place::Entry(keys, _) => format!("{keys}{key}"),
@@ -101,7 +121,7 @@ impl Reader {
     }
 
     fn may_inherit(&self, key: &str) -> bool {
-        self.is_in_namespace() && Scope::of(key) == Scope::Inherited
+        self.is_in_namespace() && is_inherited(key)
     }
 
     pub(crate) fn is_given(&self, key: &str) -> bool {
@@ -114,21 +134,15 @@ impl Reader {
     }
 
     /// Returns the value of a key as it may be shown, and its source.
-    pub(super) fn shown(&self, key: &str) -> (String, Source) {
+    pub(super) fn shown(&self, key: &str) -> (String, String) {
         match self.find(key) {
-            Some(Given { value, source }) => {
-                let shown = match value {
-                    ValueKind::Array(items) if key == "store.url" => {
-                        format!("a list of {}", items.len())
-                    }
-                    value if key == "store.url" => hide_password(&text_of(value)),
-                    // Of a token; somebody may have put the token itself there.
-                    _ if key == "hash" => "***".into(),
-                    value => display(value),
-                };
-                (shown, source.clone())
+            Some(Given { value, source }) if key == "store.url" => {
+                (hide_password(&text_of(value)), source.clone())
             }
-            None => (default_of(key).unwrap_or_default().to_owned(), Source::Default),
+            // Of a token; somebody may have put the token itself there.
+            Some(Given { source, .. }) if key == "hash" => ("***".to_owned(), source.clone()),
+            Some(Given { value, source }) => (display(value), source.clone()),
+            None => (default_of(key).unwrap_or_default().to_owned(), DEFAULT.to_owned()),
         }
     }
 
@@ -138,9 +152,9 @@ impl Reader {
     }
 
     /// Adds a key to those that `raindrop config` prints; `default` is the source of its default.
-    pub(super) fn show(&mut self, key: &str, default: Source) {
+    pub(super) fn show(&mut self, key: &str, default: &str) {
         let (value, source) = self.shown(key);
-        let source = if source == Source::Default { default } else { source };
+        let source = if source == DEFAULT { default.to_owned() } else { source };
         let key = self.full_name(key);
         let value = self.resolved.remove(&key).unwrap_or(value);
         self.effective.push(EffectiveSetting { key, value, source });
@@ -189,27 +203,24 @@ impl Reader {
             if !self.is_bad(&key) {
                 // The value as it was written; a preset has other defaults than the key table.
                 let (shown, source) = self.shown(&key);
-                let is_of_preset = source == Source::Default && key.starts_with("layout.");
+                let is_of_preset = source == DEFAULT && key.starts_with("layout.");
                 let value = if shown.is_empty() || is_of_preset { value } else { shown };
                 self.note(&key, value, source, allowed);
             }
         }
     }
 
-    fn note(&mut self, key: &str, value: String, source: Source, allowed: String) {
+    fn note(&mut self, key: &str, value: String, source: String, allowed: String) {
         // A problem of an inherited value was noted at the top level.
         if self.may_inherit(key) && !self.is_own(key) && self.is_bad(key) {
             return;
         }
-        let source = match &self.place {
-            Place::Entry(_, entry) => entry.clone(),
-            _ => source,
-        };
+        let source = if let Place::Entry(_, entry) = &self.place { entry.clone() } else { source };
         self.push(self.full_name(key), value, source, allowed);
     }
 
     /// Notes a problem of the key of this whole name.
-    pub(crate) fn push(&mut self, key: String, value: String, source: Source, allowed: String) {
+    pub(crate) fn push(&mut self, key: String, value: String, source: String, allowed: String) {
         let value = if value.is_empty() { "nothing".into() } else { value };
         self.problems.push(ConfigProblem::Value { key, value, source, allowed });
     }
@@ -265,6 +276,12 @@ impl Reader {
     /// Returns a whole number whose range is checked elsewhere.
     pub(super) fn given_number<T: FromStr>(&mut self, key: &str) -> Option<T> {
         self.given(key, "a whole number", whole_number)
+    }
+
+    /// Replaces a whole number by a given one, and notes which is in effect.
+    pub(super) fn update_number<T: Copy + FromStr + ToString>(&mut self, key: &str, value: &mut T) {
+        *value = self.given_number(key).unwrap_or(*value);
+        self.resolve(key, *value);
     }
 
     pub(super) fn duration(&mut self, key: &str, range: RangeInclusive<Duration>) -> Duration {

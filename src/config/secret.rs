@@ -1,5 +1,9 @@
 //! Passwords in store addresses.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Returns the address with its password, and secrets among its parameters, replaced by `***`.
 ///
 /// Hides too much rather than too little: everything between the first `:` and the last `@` after
@@ -49,13 +53,7 @@ pub(super) fn with_password(url: &str, password: &str) -> Option<String> {
 
 /// Escapes a part of an address: every byte except letters, digits and `-._~`.
 pub(crate) fn percent_encode(text: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-            char::from(byte).to_string()
-        }
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encode).collect()
+    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use config::ValueKind;
 
 use super::tokens::{Rights, Token, TokenHash, Tokens, is_code_or_beginning};
-use crate::config::{ConfigError, ConfigProblem, Reader, Source, read_toml};
+use crate::config::{ConfigError, ConfigProblem, Reader, read_toml};
 
 /// The list of tokens.
 const TOKEN: &str = "token";
@@ -13,7 +13,7 @@ const TOKEN: &str = "token";
 /// Reads the file, for a service of these namespaces.
 pub(super) fn read(path: &Path, namespaces: &[String]) -> Result<Tokens, ConfigError> {
     let mut table = read_toml(path).map_err(|problem| ConfigError(vec![problem]))?;
-    let source = Source::File(path.to_owned());
+    let source = path.display().to_string();
     let mut reader = Reader::default();
     let fields = ["name", "hash", "namespaces", "codes"];
     let places = match table.remove(TOKEN).map(|list| list.kind) {
@@ -26,7 +26,7 @@ pub(super) fn read(path: &Path, namespaces: &[String]) -> Result<Tokens, ConfigE
         None => Vec::new(),
     };
     for key in table.into_keys() {
-        let (source, known) = (source.clone(), vec![TOKEN.into()]);
+        let (source, known) = (source.clone(), vec![TOKEN]);
         reader.problems.push(ConfigProblem::UnknownKey { key, source, known });
     }
     let mut tokens: Vec<Token> = Vec::new();
@@ -49,7 +49,9 @@ pub(super) fn read(path: &Path, namespaces: &[String]) -> Result<Tokens, ConfigE
         let rights = Rights { name, namespaces: may_use, codes };
         tokens.push(Token { hash, rights: Arc::new(rights) });
     }
-    reader.finish()?;
+    if !reader.problems.is_empty() {
+        return Err(ConfigError(reader.problems));
+    }
     if tokens.is_empty() {
         let reason = "it has no [[token]]: must have at least one".into();
         return Err(ConfigError(vec![ConfigProblem::File { path: path.to_owned(), reason }]));

@@ -56,7 +56,7 @@ impl Auth {
     /// As [`open`](Self::open).
     pub fn of(config: &Config) -> Result<Option<Self>, ConfigError> {
         let names = || config.namespaces.iter().map(|namespace| namespace.name.as_str());
-        config.auth.tokens_file.as_ref().map(|file| Self::open(file, names())).transpose()
+        config.tokens_file.as_ref().map(|file| Self::open(file, names())).transpose()
     }
 
     /// Reads the file again. Requests that were let in go on.
