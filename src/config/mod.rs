@@ -40,7 +40,6 @@ pub use self::{
     log::{LogConfig, LogFormat},
     namespace::{Mode, NamespaceConfig},
     problem::{ConfigError, ConfigProblem},
-    secret::hide_password,
     source::{EffectiveSetting, Source},
 };
 pub(crate) use self::{

@@ -9,12 +9,14 @@ use super::{
     files::{display, text_of},
     keys::{Key, NAMESPACES, Scope},
     problem::{ConfigError, ConfigProblem},
-    secret::hide_password,
     source::{EffectiveSetting, Source},
 };
-use crate::core::{
-    namespace::DEFAULT_NAMESPACE,
-    violation::{Violation, Violations},
+use crate::{
+    core::{
+        namespace::DEFAULT_NAMESPACE,
+        violation::{Violation, Violations},
+    },
+    store::hide_password,
 };
 
 /// Reads typed values. A bad value is noted and replaced by the default, so that reading continues.

@@ -5,9 +5,9 @@ use std::{fs, time::Duration};
 use super::{
     namespace::{Mode, NamespaceConfig},
     reader::Reader,
-    secret::{hide_password, with_password},
+    secret::with_password,
 };
-use crate::store::{self, StoreSettings, is_valid_table_name};
+use crate::store::{self, StoreSettings, hide_password, is_valid_table_name};
 
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";

@@ -16,13 +16,13 @@ use super::{
     task::Task,
 };
 use crate::{
-    config::{Config, Mode, hide_password},
+    config::{Config, Mode},
     core::{clock::Clock, instant::format_unix_ms_or_year},
     keeper::{
         Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, UnavailableReason,
         catch_panic,
     },
-    store::Store,
+    store::{Store, hide_password},
 };
 
 /// After this time without a lease, a log line says why.

@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::redis;
 #[cfg(feature = "sql")]
 use super::sql;
-use super::{MemoryStore, Store, StoreError};
+use super::{MemoryStore, Store, StoreError, hide_password};
 use crate::core::clock::{Clock, ManualClock};
 
 /// The address of the store and how to use it.
@@ -47,7 +47,7 @@ impl StoreSettings {
 impl StoreSettings {
     /// Returns the error for an address that cannot be used, without its password.
     pub(super) fn unusable(&self, reason: impl fmt::Display) -> StoreError {
-        let address = describe(&self.url);
+        let address = hide_password(&self.url);
         StoreError::Unusable(format!("the store's address {address} cannot be used: {reason}"))
     }
 }
@@ -62,7 +62,7 @@ impl Default for StoreSettings {
 impl fmt::Debug for StoreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreSettings")
-            .field("url", &describe(&self.url))
+            .field("url", &hide_password(&self.url))
             .field("worker_table", &self.worker_table)
             .field("segment_table", &self.segment_table)
             .field("max_connections", &self.max_connections)
@@ -77,31 +77,6 @@ pub fn is_valid_table_name(name: &str) -> bool {
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && name.len() <= 48
-}
-
-/// Returns the address without its password, for logs.
-pub fn describe(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    if scheme == "sqlite" {
-        return url.to_owned();
-    }
-    // The last '@', should the password contain one that is not encoded.
-    let Some((user, rest)) = rest.rsplit_once('@') else {
-        return format!("{scheme}://{}", without_passwords(rest));
-    };
-    let user = user.split_once(':').map_or(user, |(user, _)| user);
-    format!("{scheme}://{user}@{}", without_passwords(rest))
-}
-
-/// Removes parameters such as `password=` and `sslpassword=` from what follows the user.
-fn without_passwords(rest: &str) -> String {
-    let Some((address, query)) = rest.split_once('?') else { return rest.to_owned() };
-    let is_secret = |pair: &&str| {
-        let name = pair.split('=').next().unwrap_or_default();
-        name.to_lowercase().contains("pass")
-    };
-    let shown: Vec<_> = query.split('&').filter(|pair| !is_secret(pair)).collect();
-    if shown.is_empty() { address.to_owned() } else { format!("{address}?{}", shown.join("&")) }
 }
 
 /// Creates the store at an address. It connects when it is first used, so an unreachable server is

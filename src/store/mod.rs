@@ -10,6 +10,7 @@
 //! 4. Compare text byte for byte: `Order` and `order` are different everywhere.
 //! 5. Run the conformance suite in `tests/store` on a real server.
 
+mod address;
 mod connect;
 mod error;
 #[cfg(any(test, raindrop_planted))]
@@ -33,7 +34,8 @@ use async_trait::async_trait;
 use self::error::LOSES_WRITES;
 pub(crate) use self::error::with_sources;
 pub use self::{
-    connect::{StoreSettings, check, connect, describe, is_valid_table_name},
+    address::hide_password,
+    connect::{StoreSettings, check, connect, is_valid_table_name},
     error::StoreError,
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, NewRows, Scope, Survey},
