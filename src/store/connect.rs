@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::redis;
 #[cfg(feature = "sql")]
 use super::sql;
-use super::{MemoryStore, Store, StoreError, hide_password};
+use super::{MemoryStore, Result, Store, StoreError, hide_password};
 use crate::core::clock::{Clock, ManualClock};
 
 /// The address of the store and how to use it.
@@ -87,10 +87,7 @@ pub fn is_valid_table_name(name: &str) -> bool {
 /// # Errors
 ///
 /// [`StoreError::Unusable`] when the address or another setting cannot be used.
-pub async fn connect(
-    settings: &StoreSettings,
-    clock: Arc<dyn Clock>,
-) -> Result<Arc<dyn Store>, StoreError> {
+pub async fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     store(settings, clock)
 }
 
@@ -99,11 +96,11 @@ pub async fn connect(
 /// # Errors
 ///
 /// [`StoreError::Unusable`] when the address or another setting cannot be used.
-pub fn check(settings: &StoreSettings) -> Result<(), StoreError> {
+pub fn check(settings: &StoreSettings) -> Result<()> {
     store(settings, Arc::new(ManualClock::new(0))).map(drop)
 }
 
-fn store(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>, StoreError> {
+fn store(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     let tables = [("worker", &settings.worker_table), ("segment", &settings.segment_table)];
     if let Some((what, name)) = tables.into_iter().find(|(_, name)| !is_valid_table_name(name)) {
         return Err(StoreError::Unusable(format!(

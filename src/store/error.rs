@@ -7,6 +7,9 @@ use std::{error::Error, time::Duration};
 pub(super) const LOSES_WRITES: &str =
     "may lose acknowledged writes, and with them the promise that no ID is issued twice";
 
+/// The result of a store's operation.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// An error of a store.
 ///
 /// [`Self::is_permanent`] tells whether retrying can help.

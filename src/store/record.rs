@@ -1,9 +1,14 @@
 //! What stores take and return beside rows.
 
+use std::time::Duration;
+
 use crate::core::{
     layout::Layout,
-    lease::{HighWaterMarks, Row, Token},
+    lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
 };
+
+/// The longest lease, so that adding it to the present stays inside every engine's times.
+const TTL_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// The rows that a node may use: those of one namespace and reserved value, inside its range of
 /// worker ids.
@@ -102,4 +107,15 @@ pub struct ListedRow {
     pub reserved_key: String,
     /// The row.
     pub row: Row,
+}
+
+/// The time that a write holds its row for, in milliseconds; `None` when it releases the row.
+pub(super) fn ttl_ms(write: &RowWrite) -> Option<i64> {
+    match write.expiry {
+        RowExpiry::Released => None,
+        RowExpiry::After(ttl) => {
+            let ms = ttl.min(TTL_MAX).as_millis();
+            Some(i64::try_from(ms).expect("a hundred years of milliseconds fit"))
+        }
+    }
 }

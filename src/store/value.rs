@@ -1,32 +1,19 @@
 //! Values on their way into a database and out of it. A value that cannot be read is reported
 //! with its place.
 
-use std::{time::Duration, vec};
+use std::vec;
 
-use super::{LayoutRecord, StoreError};
+use super::{LayoutRecord, Result, StoreError};
 #[cfg(feature = "sql")]
 use super::{ListedRow, ListedSegment};
-use crate::core::lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token};
+use crate::core::lease::{HighWaterMarks, Row, Token};
 
 /// The longest holder that is kept, in characters.
 const HOLDER_MAX: usize = 255;
-/// The longest lease, so that adding it to the present stays inside every engine's times.
-const TTL_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// Cuts a holder to the length that is kept: it is only a label.
 pub(super) fn shortened(holder: &str) -> &str {
     holder.char_indices().nth(HOLDER_MAX).map_or(holder, |(end, _)| &holder[..end])
-}
-
-/// The time that a write holds its row for, in milliseconds; `None` when it releases the row.
-pub(super) fn ttl_ms(write: &RowWrite) -> Option<i64> {
-    match write.expiry {
-        RowExpiry::Released => None,
-        RowExpiry::After(ttl) => {
-            let ms = ttl.min(TTL_MAX).as_millis();
-            Some(i64::try_from(ms).expect("a hundred years of milliseconds fit"))
-        }
-    }
 }
 
 /// A layout record's columns: token, words, complete, since tick, first tick.
@@ -144,14 +131,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the next value. `column` names it in errors.
-    pub(super) fn get<T: FromValue>(&mut self, column: &'static str) -> Result<T, StoreError> {
+    pub(super) fn get<T: FromValue>(&mut self, column: &'static str) -> Result<T> {
         // A column that the statement does not answer reads as null.
         let value = self.values.next().unwrap_or(Value::Null);
         T::from_value(&value).map_err(|reason| self.corrupt(column, value, reason))
     }
 
     /// Reads a layout record.
-    pub(super) fn layout_record(&mut self) -> Result<LayoutRecord, StoreError> {
+    pub(super) fn layout_record(&mut self) -> Result<LayoutRecord> {
         let (token, words) = (self.get("token")?, self.get("words")?);
         let complete: String = self.get("complete")?;
         let keys: Vec<String> = complete.split_terminator(',').map(str::to_owned).collect();
@@ -170,7 +157,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a worker's row; `key` is its namespace and reserved key.
-    pub(super) fn worker_row(&mut self, key: &str) -> Result<Row, StoreError> {
+    pub(super) fn worker_row(&mut self, key: &str) -> Result<Row> {
         self.row = key.to_owned();
         let worker = self.get("worker_id")?;
         self.row = format!("{key} {worker}");
@@ -195,14 +182,14 @@ impl<'a> Reader<'a> {
     }
 
     /// The rows that can be read: one that cannot must not keep nodes from all others.
-    pub(super) fn readable(rows: impl IntoIterator<Item = Result<Row, StoreError>>) -> Vec<Row> {
+    pub(super) fn readable(rows: impl IntoIterator<Item = Result<Row>>) -> Vec<Row> {
         let report = |error: &StoreError| tracing::error!(%error, "a row is left alone");
         rows.into_iter().filter_map(|row| row.inspect_err(report).ok()).collect()
     }
 
     /// Reads a worker's row after its namespace and reserved key.
     #[cfg(feature = "sql")]
-    pub(super) fn listed_row(&mut self) -> Result<ListedRow, StoreError> {
+    pub(super) fn listed_row(&mut self) -> Result<ListedRow> {
         let (namespace, reserved_key) = (self.get("namespace")?, self.get("reserved_key")?);
         let row = self.worker_row(&format!("{namespace} {reserved_key}"))?;
         Ok(ListedRow { namespace, reserved_key, row })
@@ -210,7 +197,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a segment code that is listed.
     #[cfg(feature = "sql")]
-    pub(super) fn listed_segment(&mut self) -> Result<ListedSegment, StoreError> {
+    pub(super) fn listed_segment(&mut self) -> Result<ListedSegment> {
         let (namespace, code) = (self.get("namespace")?, self.get("code")?);
         self.row = format!("{namespace} {code}");
         Ok(ListedSegment {

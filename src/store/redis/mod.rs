@@ -28,8 +28,9 @@ use self::{
     server::Server,
 };
 use super::{
-    LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, StoreSettings, Survey,
-    value::{Reader, Value, record_values, shortened, ttl_ms, values},
+    LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings, Survey,
+    record::ttl_ms,
+    value::{Reader, Value, record_values, shortened, values},
 };
 use crate::core::lease::{Row, RowWrite, Token};
 
@@ -50,12 +51,12 @@ impl fmt::Debug for RedisStore {
 }
 
 impl RedisStore {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         let (server, keys) = (Server::new(settings)?, Keys::new(settings));
         Ok(Self { settings: settings.clone(), server, keys })
     }
 
-    fn read(&self, scope: &Scope, rows: Vec<Vec<Value>>) -> Vec<Result<Row, StoreError>> {
+    fn read(&self, scope: &Scope, rows: Vec<Vec<Value>>) -> Vec<Result<Row>> {
         let key = format!("{} {}", scope.namespace, scope.reserved_key);
         let read = |row| Reader::new(&self.settings.worker_table, "", row).worker_row(&key);
         rows.into_iter().map(read).collect()
@@ -68,25 +69,21 @@ impl Store for RedisStore {
         false
     }
 
-    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
+    async fn prepare(&self) -> Result<Vec<String>> {
         let warnings = trust::check(&self.server).await?;
         // Fails when the name is somebody else's.
         self.server.command::<u64>("SCARD", &self.keys.scopes()).await?;
         Ok(warnings)
     }
 
-    async fn create_record(
-        &self,
-        namespace: &str,
-        record: &LayoutRecord,
-    ) -> Result<LayoutRecord, StoreError> {
+    async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
         let keys = [self.keys.layout(namespace)];
         let args = record_values(record);
         let stored = self.server.run(&scripts::CREATE_RECORD, &keys, &args).await?;
         Reader::new(&keys[0].name, namespace, stored).layout_record()
     }
 
-    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
         let keys = [self.keys.layout(namespace)];
         let stored: Vec<Value> = self.server.run(&scripts::READ_RECORD, &keys, &[]).await?;
         if stored.is_empty() {
@@ -100,13 +97,13 @@ impl Store for RedisStore {
         namespace: &str,
         expected: Token,
         record: &LayoutRecord,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let keys = [self.keys.layout(namespace)];
         let args = [&values![expected][..], &record_values(record)].concat();
         self.server.run(&scripts::SWAP_RECORD, &keys, &args).await
     }
 
-    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
         let keys = [
             self.keys.layout(&scope.namespace),
             self.keys.scopes(),
@@ -129,7 +126,7 @@ impl Store for RedisStore {
         Ok(true)
     }
 
-    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
+    async fn survey(&self, scope: &Scope) -> Result<Survey> {
         let keys =
             [self.keys.layout(&scope.namespace), self.keys.workers(scope), self.keys.expiry(scope)];
         let args = values![worker_id(scope.min_worker), worker_id(scope.max_worker)];
@@ -145,12 +142,7 @@ impl Store for RedisStore {
         })
     }
 
-    async fn free_rows(
-        &self,
-        scope: &Scope,
-        holder: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
         let mut args = values![
             self.keys.row_prefix(scope),
             worker_id(scope.min_worker),
@@ -164,7 +156,7 @@ impl Store for RedisStore {
         Ok(Reader::readable(self.read(scope, rows)))
     }
 
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         let keys = [self.keys.row(scope, worker)];
         let found = self.server.run(&scripts::ROW, &keys, &values![worker_id(worker)]).await?;
         self.read(scope, found).into_iter().next().transpose()
@@ -176,7 +168,7 @@ impl Store for RedisStore {
         worker: u64,
         expected: Token,
         write: &RowWrite,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let keys = [self.keys.row(scope, worker), self.keys.unused(scope), self.keys.expiry(scope)];
         let args = values![
             worker_id(worker),
@@ -190,7 +182,7 @@ impl Store for RedisStore {
         self.server.run(&scripts::SWAP, &keys, &args).await
     }
 
-    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+    async fn list(&self) -> Result<Vec<ListedRow>> {
         let names: Vec<String> = self.server.command("SMEMBERS", &self.keys.scopes()).await?;
         let mut names: Vec<_> = names
             .iter()

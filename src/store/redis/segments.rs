@@ -8,7 +8,7 @@ use super::{RedisStore, scripts};
 use crate::{
     core::lease::Token,
     store::{
-        ListedSegment, NewSegment, Reservation, Reserved, SegmentStore, StoreError,
+        ListedSegment, NewSegment, Reservation, Reserved, Result, SegmentStore,
         value::{Reader, Value, values},
     },
 };
@@ -22,17 +22,13 @@ impl SegmentStore for RedisStore {
         &self.settings.segment_table
     }
 
-    async fn prepare_segments(&self) -> Result<(), StoreError> {
+    async fn prepare_segments(&self) -> Result<()> {
         // Fails when the name is somebody else's.
         self.server.command::<u64>("SCARD", &self.keys.code_names()).await?;
         Ok(())
     }
 
-    async fn create_segments(
-        &self,
-        namespace: &str,
-        codes: &[NewSegment],
-    ) -> Result<(), StoreError> {
+    async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
         let (prefix, names) = (self.keys.code_prefix(namespace), format!("{namespace} "));
         for codes in codes.chunks(CODES_AT_ONCE) {
             let mut args = values![&prefix, &names, Token::UNUSED].to_vec();
@@ -48,7 +44,7 @@ impl SegmentStore for RedisStore {
         namespace: &str,
         code: &str,
         reservation: &Reservation,
-    ) -> Result<Reserved, StoreError> {
+    ) -> Result<Reserved> {
         let Reservation { by, end, token, or_begin_at } = *reservation;
         let row = format!("{namespace} {code}");
         let or_begin_at = or_begin_at.map_or(Value::Null, Value::from);
@@ -70,12 +66,12 @@ impl SegmentStore for RedisStore {
         reserved: Token,
         from: u64,
         token: Token,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let keys = [self.keys.code(namespace, code)];
         self.server.run(&scripts::GIVE_BACK, &keys, &values![reserved, from, token]).await
     }
 
-    async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
+    async fn segments(&self) -> Result<Vec<ListedSegment>> {
         let mut names: Vec<String> =
             self.server.command("SMEMBERS", &self.keys.code_names()).await?;
         names.sort_unstable();

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::keys::Key;
 use crate::store::{
-    StoreError, StoreSettings,
+    Result, StoreError, StoreSettings,
     pool::{Connector, Pool},
     value::Value,
 };
@@ -29,7 +29,7 @@ impl Connector for Opener {
     type Connection = MultiplexedConnection;
     type Error = StoreError;
 
-    async fn open(&self) -> Result<MultiplexedConnection, StoreError> {
+    async fn open(&self) -> Result<MultiplexedConnection> {
         // Our own time-out is around everything; the driver's are others.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
@@ -45,7 +45,7 @@ impl Connector for Opener {
 }
 
 impl Server {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         let client =
             Client::open(settings.url.as_str()).map_err(|error| settings.unusable(error))?;
         if settings.url.starts_with("rediss:") {
@@ -62,7 +62,7 @@ impl Server {
         script: &Script,
         keys: &[Key],
         args: &[Value],
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let mut invocation = script.prepare_invoke();
         for key in keys {
             invocation.key(&key.name);
@@ -76,11 +76,7 @@ impl Server {
     }
 
     /// Runs a command on one key.
-    pub(super) async fn command<T: FromRedisValue>(
-        &self,
-        name: &str,
-        key: &Key,
-    ) -> Result<T, StoreError> {
+    pub(super) async fn command<T: FromRedisValue>(&self, name: &str, key: &Key) -> Result<T> {
         let answer = self.send(&[name, &key.name]).await?;
         self.explain(answer, std::slice::from_ref(key)).await
     }
@@ -89,7 +85,7 @@ impl Server {
     pub(super) async fn command_if_allowed<T: FromRedisValue>(
         &self,
         command: &[&str],
-    ) -> Result<Option<T>, StoreError> {
+    ) -> Result<Option<T>> {
         match self.send(command).await? {
             Ok(answer) => Ok(Some(answer)),
             Err(error) if is_forbidden(&error) => Ok(None),
@@ -102,10 +98,7 @@ impl Server {
         self.pool.close().await;
     }
 
-    async fn send<T: FromRedisValue>(
-        &self,
-        command: &[&str],
-    ) -> Result<Result<T, RedisError>, StoreError> {
+    async fn send<T: FromRedisValue>(&self, command: &[&str]) -> Result<Result<T, RedisError>> {
         self.call(async |connection| Cmd::new().arg(command).query_async(connection).await).await
     }
 
@@ -114,7 +107,7 @@ impl Server {
     async fn call<T>(
         &self,
         work: impl AsyncFnOnce(&mut MultiplexedConnection) -> Result<T, RedisError>,
-    ) -> Result<Result<T, RedisError>, StoreError> {
+    ) -> Result<Result<T, RedisError>> {
         let call = async {
             let mut checkout = self.pool.checkout().await?;
             let answer = work(&mut checkout.connection).await;
@@ -131,11 +124,7 @@ impl Server {
     }
 
     /// Returns the answer, or the error; if a key is somebody else's, the error names it.
-    async fn explain<T>(
-        &self,
-        answer: Result<T, RedisError>,
-        keys: &[Key],
-    ) -> Result<T, StoreError> {
+    async fn explain<T>(&self, answer: Result<T, RedisError>, keys: &[Key]) -> Result<T> {
         let error = match answer {
             Ok(answer) => return Ok(answer),
             Err(error) => error,

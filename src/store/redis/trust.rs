@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::server::Server;
-use crate::store::{LOSES_WRITES, StoreError};
+use crate::store::{LOSES_WRITES, Result, StoreError};
 
 /// Refuses servers that lose writes or lack commands. Returns warnings about the others.
-pub(super) async fn check(server: &Server) -> Result<Vec<String>, StoreError> {
+pub(super) async fn check(server: &Server) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     match server.command_if_allowed::<String>(&["INFO"]).await? {
         Some(info) => check_info(&info, &mut warnings)?,
@@ -27,7 +27,7 @@ pub(super) async fn check(server: &Server) -> Result<Vec<String>, StoreError> {
     Ok(warnings)
 }
 
-fn check_info(info: &str, warnings: &mut Vec<String>) -> Result<(), StoreError> {
+fn check_info(info: &str, warnings: &mut Vec<String>) -> Result<()> {
     let found: HashMap<&str, &str> =
         info.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
     let value = |name: &str| found.get(name).copied().unwrap_or_default();
@@ -55,11 +55,7 @@ fn check_info(info: &str, warnings: &mut Vec<String>) -> Result<(), StoreError> 
     Ok(())
 }
 
-fn check_setting(
-    setting: &str,
-    wanted: &str,
-    value: Option<&str>,
-) -> Result<Option<String>, StoreError> {
+fn check_setting(setting: &str, wanted: &str, value: Option<&str>) -> Result<Option<String>> {
     match value {
         Some(value) if value == wanted => Ok(None),
         Some(value) if setting == "maxmemory-policy" => Err(StoreError::Unusable(format!(

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 
 use super::engine::{Answer, Class, Engine, Failure, Session as _, classify};
 use crate::store::{
-    StoreError, StoreSettings,
+    Result, StoreError, StoreSettings,
     pool::{Checkout, Connector, Pool},
     value::Value,
     with_sources,
@@ -41,7 +41,7 @@ impl<E: Engine> Connector for E {
 }
 
 impl<E: Engine> Connections<E> {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         let pool = Pool::new(E::new(settings)?, settings.max_connections);
         Ok(Self { pool, timeout: settings.timeout })
     }
@@ -51,7 +51,7 @@ impl<E: Engine> Connections<E> {
     }
 
     /// Runs a statement.
-    pub(super) async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer, StoreError> {
+    pub(super) async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer> {
         self.retry(self.timeout, || async {
             let mut checkout = self.checkout().await?;
             let answer = checkout.connection.run(sql, args).await;
@@ -65,11 +65,7 @@ impl<E: Engine> Connections<E> {
     }
 
     /// Runs the migrations, on a connection of their own whose end releases every lock.
-    pub(super) async fn migrate(
-        &self,
-        migrator: &Migrator,
-        bookkeeping: &str,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn migrate(&self, migrator: &Migrator, bookkeeping: &str) -> Result<()> {
         // Several statements, and other nodes that go first.
         self.retry(self.timeout * 10, || async {
             let mut checkout = self.checkout().await?;
@@ -85,7 +81,7 @@ impl<E: Engine> Connections<E> {
 
     /// Retries work that failed because of concurrent work, until the time is over. Cancelled work
     /// drops its connection.
-    async fn retry<T, F>(&self, limit: Duration, work: impl Fn() -> F) -> Result<T, StoreError>
+    async fn retry<T, F>(&self, limit: Duration, work: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T, Failure>>,
     {

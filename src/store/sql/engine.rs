@@ -9,7 +9,7 @@ use sqlx::{
     migrate::{Migrate, MigrateError, Migrator},
 };
 
-use crate::store::{StoreError, StoreSettings, value::Value};
+use crate::store::{Result, StoreError, StoreSettings, value::Value};
 
 /// What a database's error means for the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,13 +126,13 @@ pub(in crate::store) trait Engine: Sized + Send + Sync + 'static {
     const CLOCK_IS_LOCAL: bool;
 
     /// Reads the address, without connecting.
-    fn new(settings: &StoreSettings) -> Result<Self, StoreError>;
+    fn new(settings: &StoreSettings) -> Result<Self>;
 
     /// Allows connections to create a missing embedded database.
     fn allow_creation(&self) {}
 
     /// Checks that an embedded database is still the one that was opened before.
-    fn check_file(&self) -> Result<(), StoreError> {
+    fn check_file(&self) -> Result<()> {
         Ok(())
     }
 

@@ -25,9 +25,10 @@ use self::{
     statements::{LAYOUT_COLUMNS, Statements, WORKER_COLUMNS},
 };
 use super::{
-    LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, StoreSettings,
-    Survey,
-    value::{Reader, Value, record_values, shortened, ttl_ms, values},
+    LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError,
+    StoreSettings, Survey,
+    record::ttl_ms,
+    value::{Reader, Value, record_values, shortened, values},
 };
 use crate::core::lease::{Row, RowWrite, Token};
 
@@ -48,7 +49,7 @@ impl<E: Engine> fmt::Debug for SqlStore<E> {
 }
 
 impl<E: Engine> SqlStore<E> {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         Ok(Self {
             settings: settings.clone(),
             connections: Connections::new(settings)?,
@@ -57,24 +58,19 @@ impl<E: Engine> SqlStore<E> {
     }
 
     /// Fills the placeholders of a statement and runs it.
-    async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer, StoreError> {
+    async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer> {
         self.connections.run(&self.statements.fill(sql), args).await
     }
 
     /// Runs a query that returns rows of a scope.
-    async fn rows(
-        &self,
-        scope: &Scope,
-        sql: &str,
-        args: &[Value],
-    ) -> Result<Vec<Result<Row, StoreError>>, StoreError> {
+    async fn rows(&self, scope: &Scope, sql: &str, args: &[Value]) -> Result<Vec<Result<Row>>> {
         let key = format!("{} {}", scope.namespace, scope.reserved_key);
         let rows = self.run(sql, args).await?.rows;
         Ok(rows.into_iter().map(|row| self.reader(row).worker_row(&key)).collect())
     }
 
     /// Whether every row of a scope is there.
-    async fn is_complete(&self, scope: &Scope) -> Result<bool, StoreError> {
+    async fn is_complete(&self, scope: &Scope) -> Result<bool> {
         let sql = "SELECT COUNT(*) FROM {worker} WHERE {in_scope}";
         let row = self.run(sql, &in_scope(scope)).await?.into_row();
         Ok(self.reader(row).get::<u64>("worker_id")? >= scope.workers())
@@ -91,7 +87,7 @@ impl<E: Engine> Store for SqlStore<E> {
         E::CLOCK_IS_LOCAL
     }
 
-    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
+    async fn prepare(&self) -> Result<Vec<String>> {
         let Self { connections, settings: StoreSettings { worker_table, .. }, .. } = self;
         connections.engine().allow_creation();
         let layout_table = format!("{worker_table}_layout");
@@ -100,11 +96,7 @@ impl<E: Engine> Store for SqlStore<E> {
         durability_warnings(connections).await
     }
 
-    async fn create_record(
-        &self,
-        namespace: &str,
-        record: &LayoutRecord,
-    ) -> Result<LayoutRecord, StoreError> {
+    async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
         let mut stored = self.read_record(namespace).await?;
         if stored.is_none() {
             let sql = "{clock}INSERT INTO {layout} (token, words, complete, since_tick, \
@@ -118,7 +110,7 @@ impl<E: Engine> Store for SqlStore<E> {
         })
     }
 
-    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
         let sql = "SELECT token, words, complete, since_tick, first_tick FROM {layout} \
              WHERE namespace = ?";
         let rows = self.run(sql, &values![namespace]).await?.rows;
@@ -132,14 +124,14 @@ impl<E: Engine> Store for SqlStore<E> {
         namespace: &str,
         expected: Token,
         record: &LayoutRecord,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let sql = "UPDATE {layout} SET token = ?, words = ?, complete = ?, since_tick = ?, \
              first_tick = ? WHERE namespace = ? AND token = ?";
         let args = [&record_values(record)[..], &values![namespace, expected]].concat();
         Ok(self.run(sql, &args).await?.matched == 1)
     }
 
-    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
         let rows: Vec<_> = (scope.min_worker..=scope.max_worker).zip(&new.tokens).collect();
         for rows in rows.chunks(ROWS_AT_ONCE) {
             let (min_worker, max_worker) = (rows[0].0, rows[rows.len() - 1].0);
@@ -172,7 +164,7 @@ impl<E: Engine> Store for SqlStore<E> {
         Ok(true)
     }
 
-    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
+    async fn survey(&self, scope: &Scope) -> Result<Survey> {
         let sql = "{clock}SELECT {now_ms}, (SELECT words FROM {layout} WHERE namespace = ?), \
              COUNT(CASE WHEN expires_at > {now} THEN 1 END), \
              COUNT(CASE WHEN expires_at <= {now} THEN 1 END), {next_expiry_ms} \
@@ -188,12 +180,7 @@ impl<E: Engine> Store for SqlStore<E> {
         })
     }
 
-    async fn free_rows(
-        &self,
-        scope: &Scope,
-        holder: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
         let mut args = in_scope(scope).to_vec();
         args.extend(holder.map(|holder| shortened(holder).into()));
         args.push(i64::from(limit).into());
@@ -206,7 +193,7 @@ impl<E: Engine> Store for SqlStore<E> {
         Ok(Reader::readable(rows))
     }
 
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         let sql = "{clock}SELECT {row} FROM {worker} \
              WHERE namespace = ? AND reserved_key = ? AND worker_id = ?";
         let args = values![&scope.namespace, &scope.reserved_key, worker];
@@ -219,7 +206,7 @@ impl<E: Engine> Store for SqlStore<E> {
         worker: u64,
         expected: Token,
         write: &RowWrite,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let sql = "{clock}UPDATE {worker} SET token = ?, holder = ?, lane = ?, marks = ?, \
              heartbeat_at = {now}, expires_at = COALESCE({now_plus}, {epoch}), \
              updated_at = {now} \
@@ -238,7 +225,7 @@ impl<E: Engine> Store for SqlStore<E> {
         Ok(self.run(sql, &args).await?.matched == 1)
     }
 
-    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+    async fn list(&self) -> Result<Vec<ListedRow>> {
         let sql = "{clock}SELECT namespace, reserved_key, {row} FROM {worker} \
              ORDER BY namespace, reserved_key, worker_id";
         let rows = self.run(sql, &[]).await?.rows;
@@ -256,9 +243,7 @@ fn in_scope(scope: &Scope) -> [Value; 4] {
 }
 
 /// Warns about settings under which acknowledged writes may be lost.
-async fn durability_warnings<E: Engine>(
-    connections: &Connections<E>,
-) -> Result<Vec<String>, StoreError> {
+async fn durability_warnings<E: Engine>(connections: &Connections<E>) -> Result<Vec<String>> {
     let Some(sql) = E::DIALECT.durability else { return Ok(Vec::new()) };
     let rows = match connections.run(sql, &[]).await {
         Ok(answer) => answer.rows,

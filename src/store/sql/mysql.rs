@@ -13,7 +13,7 @@ use super::{
     engine::{Class, Dialect, Engine, Failure, Session as _, Summary, migrations},
     schema,
 };
-use crate::store::{StoreError, StoreSettings, value::values};
+use crate::store::{Result, StoreSettings, value::values};
 
 /// How to connect to one database.
 pub(in crate::store) struct MySql {
@@ -61,7 +61,7 @@ impl Engine for MySql {
     const CLOCK_IS_LOCAL: bool = false;
     migrations!("mysql");
 
-    fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+    fn new(settings: &StoreSettings) -> Result<Self> {
         let url = match settings.url.strip_prefix("mariadb://") {
             Some(rest) => format!("mysql://{rest}"),
             None => settings.url.clone(),

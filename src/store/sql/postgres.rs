@@ -26,7 +26,7 @@ use super::{
     schema,
 };
 use crate::store::{
-    StoreError, StoreSettings,
+    Result, StoreError, StoreSettings,
     value::{Value, values},
 };
 
@@ -69,7 +69,7 @@ impl Engine for Postgres {
     const CLOCK_IS_LOCAL: bool = false;
     migrations!("postgres");
 
-    fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+    fn new(settings: &StoreSettings) -> Result<Self> {
         let mut options: PgConnectOptions =
             settings.url.parse().map_err(|error| settings.unusable(error))?;
         if options.get_database().is_none() {

@@ -12,7 +12,7 @@ use super::{
     engine::{Engine, Failure, MigrationFile, Session},
 };
 use crate::store::{
-    StoreError,
+    Result, StoreError,
     value::{Reader, values},
 };
 
@@ -28,7 +28,7 @@ pub(super) async fn prepare<E: Engine>(
     name: &str,
     tables: &[(&str, &[&str])],
     migrations: &[MigrationFile],
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let bookkeeping = &format!("{name}_migrations");
     let quoted = &format!("{0}{bookkeeping}{0}", E::DIALECT.quote);
     let applied = applied_versions(connections, bookkeeping, quoted).await?;
@@ -67,7 +67,7 @@ async fn check<E: Engine>(
     table: &str,
     expected: &[&str],
     strictness: Strictness,
-) -> Result<bool, StoreError> {
+) -> Result<bool> {
     let rows = connections.run(E::DIALECT.columns, &values![table]).await?.rows;
     let name = |row| Reader::new("columns", table, row).get("name");
     let found = rows.into_iter().map(name).collect::<Result<BTreeSet<String>, _>>()?;
@@ -96,7 +96,7 @@ async fn applied_versions<E: Engine>(
     connections: &Connections<E>,
     bookkeeping: &str,
     quoted: &str,
-) -> Result<BTreeSet<i64>, StoreError> {
+) -> Result<BTreeSet<i64>> {
     if !check(connections, bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
         return Ok(BTreeSet::new());
     }

@@ -6,7 +6,7 @@ use super::{SqlStore, engine::Engine, schema, statements::SEGMENT_COLUMNS};
 use crate::{
     core::lease::Token,
     store::{
-        ListedSegment, NewSegment, Reservation, Reserved, SegmentStore, StoreError,
+        ListedSegment, NewSegment, Reservation, Reserved, Result, SegmentStore,
         value::{Reader, Value, values},
     },
 };
@@ -20,17 +20,13 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         &self.settings.segment_table
     }
 
-    async fn prepare_segments(&self) -> Result<(), StoreError> {
+    async fn prepare_segments(&self) -> Result<()> {
         let table = &self.settings.segment_table;
         let tables = [(table.as_str(), SEGMENT_COLUMNS)];
         schema::prepare(&self.connections, table, &tables, E::SEGMENT_MIGRATIONS).await
     }
 
-    async fn create_segments(
-        &self,
-        namespace: &str,
-        codes: &[NewSegment],
-    ) -> Result<(), StoreError> {
+    async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
         for codes in codes.chunks(CODES_AT_ONCE) {
             let row = |new: &NewSegment| values![namespace, &new.code, new.first];
             let args: Vec<Value> = codes.iter().flat_map(row).collect();
@@ -47,7 +43,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         namespace: &str,
         code: &str,
         reservation: &Reservation,
-    ) -> Result<Reserved, StoreError> {
+    ) -> Result<Reserved> {
         let Reservation { by, end, token, or_begin_at } = *reservation;
         if let Some(highest) = end.checked_sub(by) {
             let answer = match or_begin_at.filter(|first| *first <= highest) {
@@ -94,14 +90,14 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         reserved: Token,
         from: u64,
         token: Token,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let sql = "{clock}UPDATE {segment} SET next_number = ?, token = ?, updated_at = {now} \
              WHERE namespace = ? AND code = ? AND token = ?";
         let args = values![from, token, namespace, code, reserved];
         Ok(self.run(sql, &args).await?.matched == 1)
     }
 
-    async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
+    async fn segments(&self) -> Result<Vec<ListedSegment>> {
         let sql = "{clock}SELECT namespace, code, next_number, step, {updated_ms} \
              FROM {segment} ORDER BY namespace, code";
         let rows = self.run(sql, &[]).await?.rows;

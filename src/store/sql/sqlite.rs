@@ -25,7 +25,7 @@ use super::{
     },
     schema,
 };
-use crate::store::{StoreError, StoreSettings, value::values};
+use crate::store::{Result, StoreError, StoreSettings, value::values};
 
 /// How to open one file.
 pub(in crate::store) struct Sqlite {
@@ -81,7 +81,7 @@ impl Engine for Sqlite {
     const CLOCK_IS_LOCAL: bool = true;
     migrations!("sqlite");
 
-    fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+    fn new(settings: &StoreSettings) -> Result<Self> {
         let url = &settings.url;
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let has = |option: &str| query.split('&').any(|given| given == option);
@@ -111,7 +111,7 @@ impl Engine for Sqlite {
         self.may_create.store(true, Ordering::Relaxed);
     }
 
-    fn check_file(&self) -> Result<(), StoreError> {
+    fn check_file(&self) -> Result<()> {
         let Some(opened) = self.opened.get() else { return Ok(()) };
         match identity(self.options.get_filename()) {
             Ok(present) if present == *opened => Ok(()),
