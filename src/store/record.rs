@@ -35,6 +35,12 @@ impl Scope {
         }
     }
 
+    /// Returns what names the scope in errors.
+    #[cfg(any(feature = "redis", feature = "sql"))]
+    pub(super) fn key(&self) -> String {
+        format!("{} {}", self.namespace, self.reserved_key)
+    }
+
     /// Returns how many rows the scope has when it is complete.
     pub const fn workers(&self) -> u64 {
         self.max_worker - self.min_worker + 1

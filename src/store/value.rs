@@ -156,11 +156,10 @@ impl<'a> Reader<'a> {
         Ok(LayoutRecord { token, words, complete: keys, since_tick, first_tick })
     }
 
-    /// Reads a worker's row; `key` is its namespace and reserved key.
-    pub(super) fn worker_row(&mut self, key: &str) -> Result<Row> {
-        self.row = key.to_owned();
+    /// Reads a worker's row, which is named by its [`Scope::key`](super::Scope::key) so far.
+    pub(super) fn worker_row(&mut self) -> Result<Row> {
         let worker = self.get("worker_id")?;
-        self.row = format!("{key} {worker}");
+        self.row = format!("{} {worker}", self.row);
         let (token, holder) = (self.get("token")?, self.get("holder")?);
         let lane: u64 = self.get("lane")?;
         let marks: HighWaterMarks = self.get("marks")?;
@@ -191,8 +190,8 @@ impl<'a> Reader<'a> {
     #[cfg(feature = "sql")]
     pub(super) fn listed_row(&mut self) -> Result<ListedRow> {
         let (namespace, reserved_key) = (self.get("namespace")?, self.get("reserved_key")?);
-        let row = self.worker_row(&format!("{namespace} {reserved_key}"))?;
-        Ok(ListedRow { namespace, reserved_key, row })
+        self.row = format!("{namespace} {reserved_key}");
+        Ok(ListedRow { namespace, reserved_key, row: self.worker_row()? })
     }
 
     /// Reads a segment code that is listed.

@@ -57,8 +57,7 @@ impl RedisStore {
     }
 
     fn read(&self, scope: &Scope, rows: Vec<Vec<Value>>) -> Vec<Result<Row>> {
-        let key = format!("{} {}", scope.namespace, scope.reserved_key);
-        let read = |row| Reader::new(&self.settings.worker_table, "", row).worker_row(&key);
+        let read = |row| Reader::new(&self.settings.worker_table, scope.key(), row).worker_row();
         rows.into_iter().map(read).collect()
     }
 }
@@ -202,8 +201,7 @@ impl Store for RedisStore {
             let args = values![self.keys.row_prefix(&scope)];
             let rows = self.server.run(&scripts::LIST, &keys, &args).await?;
             for row in self.read(&scope, rows) {
-                let (namespace, reserved_key) =
-                    (scope.namespace.clone(), scope.reserved_key.clone());
+                let Scope { namespace, reserved_key, .. } = scope.clone();
                 listed.push(ListedRow { namespace, reserved_key, row: row? });
             }
         }

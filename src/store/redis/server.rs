@@ -1,6 +1,6 @@
 //! The connections to a server, and what its errors mean.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script,
@@ -15,17 +15,14 @@ use crate::store::{
     value::Value,
 };
 
-/// The connections to one server.
+/// The connections to one server. One call at a time uses a connection, so that a cancelled call
+/// takes no other along.
 pub(super) struct Server {
-    pool: Pool<Opener>,
+    pool: Pool<Client>,
     timeout: Duration,
 }
 
-/// Opens connections. One call at a time uses a connection, so that a cancelled call takes no
-/// other along.
-struct Opener(Client);
-
-impl Connector for Opener {
+impl Connector for Client {
     type Connection = MultiplexedConnection;
     type Error = StoreError;
 
@@ -33,7 +30,7 @@ impl Connector for Opener {
         // Our own time-out is around everything; the driver's are others.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let opened = self.0.get_multiplexed_async_connection_with_config(&config).await;
+        let opened = self.get_multiplexed_async_connection_with_config(&config).await;
         opened.map_err(store_error)
     }
 
@@ -52,7 +49,7 @@ impl Server {
             // The driver takes the process's choice; an application's own one stays.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let pool = Pool::new(Opener(client), settings.max_connections);
+        let pool = Pool::new(client, settings.max_connections);
         Ok(Self { pool, timeout: settings.timeout })
     }
 
@@ -71,14 +68,14 @@ impl Server {
             invocation.arg(arg);
         }
         let invocation = &invocation;
-        let answer = self.call(async |connection| invocation.invoke_async(connection).await);
-        self.explain(answer.await?, keys).await
+        let answer = self.call(async |connection| invocation.invoke_async(connection).await).await;
+        self.name_foreign_key(answer, keys).await
     }
 
     /// Runs a command on one key.
     pub(super) async fn command<T: FromRedisValue>(&self, name: &str, key: &Key) -> Result<T> {
-        let answer = self.send(&[name, &key.name]).await?;
-        self.explain(answer, std::slice::from_ref(key)).await
+        let answer = self.send(&[name, &key.name]).await;
+        self.name_foreign_key(answer, std::slice::from_ref(key)).await
     }
 
     /// Runs a command about the server. Returns `None` where it is not allowed.
@@ -86,10 +83,9 @@ impl Server {
         &self,
         command: &[&str],
     ) -> Result<Option<T>> {
-        match self.send(command).await? {
-            Ok(answer) => Ok(Some(answer)),
-            Err(error) if is_forbidden(&error) => Ok(None),
-            Err(error) => Err(store_error(error)),
+        match self.send(command).await {
+            Err(StoreError::Refused(error)) if is_forbidden(&*error) => Ok(None),
+            answer => answer.map(Some),
         }
     }
 
@@ -98,16 +94,15 @@ impl Server {
         self.pool.close().await;
     }
 
-    async fn send<T: FromRedisValue>(&self, command: &[&str]) -> Result<Result<T, RedisError>> {
+    async fn send<T: FromRedisValue>(&self, command: &[&str]) -> Result<T> {
         self.call(async |connection| Cmd::new().arg(command).query_async(connection).await).await
     }
 
-    /// Runs `work` on a connection and returns the server's answer. A cancelled call closes its
-    /// connection.
+    /// Runs `work` on a connection. A cancelled call closes it.
     async fn call<T>(
         &self,
         work: impl AsyncFnOnce(&mut MultiplexedConnection) -> Result<T, RedisError>,
-    ) -> Result<Result<T, RedisError>> {
+    ) -> Result<T> {
         let call = async {
             let mut checkout = self.pool.checkout().await?;
             let answer = work(&mut checkout.connection).await;
@@ -117,26 +112,21 @@ impl Server {
             if is_usable {
                 checkout.put_back();
             }
-            Ok(answer)
+            answer.map_err(store_error)
         };
         let timed_out = StoreError::TimedOut { after: self.timeout };
         timeout(self.timeout, call).await.unwrap_or(Err(timed_out))
     }
 
-    /// Returns the answer, or the error; if a key is somebody else's, the error names it.
-    async fn explain<T>(&self, answer: Result<T, RedisError>, keys: &[Key]) -> Result<T> {
-        let error = match answer {
-            Ok(answer) => return Ok(answer),
-            Err(error) => error,
-        };
+    /// Returns the answer, or the error: one that names the key if it is somebody else's.
+    async fn name_foreign_key<T>(&self, answer: Result<T>, keys: &[Key]) -> Result<T> {
         // Older servers put the code of a script's error into its text.
-        if error.to_string().contains("WRONGTYPE") {
+        if let Err(StoreError::Refused(error)) = &answer
+            && error.to_string().contains("WRONGTYPE")
+        {
             for key in keys {
                 let kind: Option<String> = self.command_if_allowed(&["TYPE", &key.name]).await?;
-                if let Some(kind) = kind
-                    && kind != key.kind
-                    && kind != "none"
-                {
+                if let Some(kind) = kind.filter(|kind| kind != key.kind && kind != "none") {
                     return Err(StoreError::ForeignTable {
                         table: key.name.clone(),
                         difference: format!("it is a {kind}, not a {}", key.kind),
@@ -144,13 +134,14 @@ impl Server {
                 }
             }
         }
-        Err(store_error(error))
+        answer
     }
 }
 
 /// Whether a command is not allowed for this user, or was renamed away.
-fn is_forbidden(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Server(ServerErrorKind::NoPerm))
+fn is_forbidden(error: &(dyn Error + 'static)) -> bool {
+    let kind = error.downcast_ref().map(RedisError::kind);
+    kind == Some(ErrorKind::Server(ServerErrorKind::NoPerm))
         || error.to_string().contains("unknown command")
 }
 

@@ -20,13 +20,13 @@ use std::fmt;
 use async_trait::async_trait;
 
 use self::{
-    connections::Connections,
     engine::{Answer, Engine},
     statements::{LAYOUT_COLUMNS, Statements, WORKER_COLUMNS},
 };
 use super::{
     LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError,
     StoreSettings, Survey,
+    pool::Pool,
     record::ttl_ms,
     value::{Reader, Value, record_values, shortened, values},
 };
@@ -38,7 +38,7 @@ const ROWS_AT_ONCE: usize = 250;
 /// Worker rows, layout records and segment codes in a SQL database.
 pub(super) struct SqlStore<E: Engine> {
     settings: StoreSettings,
-    connections: Connections<E>,
+    pool: Pool<E>,
     statements: Statements,
 }
 
@@ -52,21 +52,21 @@ impl<E: Engine> SqlStore<E> {
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         Ok(Self {
             settings: settings.clone(),
-            connections: Connections::new(settings)?,
+            pool: Pool::new(E::new(settings)?, settings.max_connections),
             statements: Statements::new(&E::DIALECT, settings),
         })
     }
 
     /// Fills the placeholders of a statement and runs it.
     async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer> {
-        self.connections.run(&self.statements.fill(sql), args).await
+        self.execute(&self.statements.fill(sql), args).await
     }
 
     /// Runs a query that returns rows of a scope.
     async fn rows(&self, scope: &Scope, sql: &str, args: &[Value]) -> Result<Vec<Result<Row>>> {
-        let key = format!("{} {}", scope.namespace, scope.reserved_key);
         let rows = self.run(sql, args).await?.rows;
-        Ok(rows.into_iter().map(|row| self.reader(row).worker_row(&key)).collect())
+        let read = |row| Reader::new(&self.settings.worker_table, scope.key(), row).worker_row();
+        Ok(rows.into_iter().map(read).collect())
     }
 
     /// Whether every row of a scope is there.
@@ -74,6 +74,26 @@ impl<E: Engine> SqlStore<E> {
         let sql = "SELECT COUNT(*) FROM {worker} WHERE {in_scope}";
         let row = self.run(sql, &in_scope(scope)).await?.into_row();
         Ok(self.reader(row).get::<u64>("worker_id")? >= scope.workers())
+    }
+
+    /// Warns about settings under which acknowledged writes may be lost.
+    async fn durability_warnings(&self) -> Result<Vec<String>> {
+        let Some(sql) = E::DIALECT.durability else { return Ok(Vec::new()) };
+        let rows = match self.execute(sql, &[]).await {
+            Ok(answer) => answer.rows,
+            // A relative of the engine without these settings.
+            Err(StoreError::Refused(_)) => {
+                return Ok(vec!["the database does not report its durability settings".to_owned()]);
+            }
+            Err(error) => return Err(error),
+        };
+        let warning = |row: Vec<Value>| match row.as_slice() {
+            [Value::Text(name), Value::Text(value), Value::Text(wanted)] if value != wanted => {
+                Some(format!("{name} is {value}, not {wanted}: the database {LOSES_WRITES}"))
+            }
+            _ => None,
+        };
+        Ok(rows.into_iter().filter_map(warning).collect())
     }
 
     fn reader(&self, row: Vec<Value>) -> Reader<'_> {
@@ -88,12 +108,12 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {
-        let Self { connections, settings: StoreSettings { worker_table, .. }, .. } = self;
-        connections.engine().allow_creation();
+        self.pool.connector.allow_creation();
+        let worker_table = &self.settings.worker_table;
         let layout_table = format!("{worker_table}_layout");
         let tables = [(worker_table.as_str(), WORKER_COLUMNS), (&layout_table, LAYOUT_COLUMNS)];
-        schema::prepare(connections, worker_table, &tables, E::MIGRATIONS).await?;
-        durability_warnings(connections).await
+        schema::prepare(self, worker_table, &tables, E::MIGRATIONS).await?;
+        self.durability_warnings().await
     }
 
     async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
@@ -233,31 +253,11 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn close(&self) {
-        self.connections.close().await;
+        self.pool.close().await;
     }
 }
 
 /// Returns the arguments of `{in_scope}`.
 fn in_scope(scope: &Scope) -> [Value; 4] {
     values![&scope.namespace, &scope.reserved_key, scope.min_worker, scope.max_worker]
-}
-
-/// Warns about settings under which acknowledged writes may be lost.
-async fn durability_warnings<E: Engine>(connections: &Connections<E>) -> Result<Vec<String>> {
-    let Some(sql) = E::DIALECT.durability else { return Ok(Vec::new()) };
-    let rows = match connections.run(sql, &[]).await {
-        Ok(answer) => answer.rows,
-        // A relative of the engine without these settings.
-        Err(StoreError::Refused(_)) => {
-            return Ok(vec!["the database does not report its durability settings".to_owned()]);
-        }
-        Err(error) => return Err(error),
-    };
-    let warning = |row: Vec<Value>| match row.as_slice() {
-        [Value::Text(name), Value::Text(value), Value::Text(wanted)] if value != wanted => {
-            Some(format!("{name} is {value}, not {wanted}: the database {LOSES_WRITES}"))
-        }
-        _ => None,
-    };
-    Ok(rows.into_iter().filter_map(warning).collect())
 }

@@ -21,7 +21,7 @@ use sqlx::{
 
 use super::{
     engine::{
-        Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, Summary, migrations,
+        Answer, Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, migrations,
     },
     schema,
 };
@@ -141,8 +141,8 @@ impl Engine for Postgres {
     }
 }
 
-impl Summary for PgQueryResult {
-    fn matched(&self) -> u64 {
-        self.rows_affected()
+impl From<PgQueryResult> for Answer {
+    fn from(result: PgQueryResult) -> Self {
+        Self { matched: result.rows_affected(), ..Self::default() }
     }
 }

@@ -8,7 +8,7 @@ use sqlx::{
 };
 
 use super::{
-    connections::Connections,
+    SqlStore,
     engine::{Engine, Failure, MigrationFile, Session},
 };
 use crate::store::{
@@ -24,32 +24,30 @@ const BOOKKEEPING_COLUMNS: &[&str] =
 /// the name of the migrations' bookkeeping table. Nothing is written before it is certain that no
 /// table is somebody else's.
 pub(super) async fn prepare<E: Engine>(
-    connections: &Connections<E>,
+    store: &SqlStore<E>,
     name: &str,
     tables: &[(&str, &[&str])],
     migrations: &[MigrationFile],
 ) -> Result<()> {
     let bookkeeping = &format!("{name}_migrations");
     let quoted = &format!("{0}{bookkeeping}{0}", E::DIALECT.quote);
-    let applied = applied_versions(connections, bookkeeping, quoted).await?;
+    let applied = applied_versions(store, bookkeeping, quoted).await?;
     if applied.is_empty() {
         for (table, columns) in tables {
-            let checked = check(connections, table, columns, Strictness::Exact).await;
+            let checked = check(store, table, columns, Strictness::Exact).await;
             // Another node may be making them just now, one step after the other.
-            if checked.is_err()
-                && applied_versions(connections, bookkeeping, quoted).await?.is_empty()
-            {
+            if checked.is_err() && applied_versions(store, bookkeeping, quoted).await?.is_empty() {
                 return checked.map(drop);
             }
         }
     }
     let migrator = migrator(migrations, name, quoted);
     if !migrator.iter().all(|migration| applied.contains(&migration.version)) {
-        connections.migrate(&migrator, quoted).await?;
+        store.migrate(&migrator, quoted).await?;
     }
     for (table, columns) in tables {
         // A newer version of Raindrop may have added columns.
-        if !check(connections, table, columns, Strictness::AtLeast).await? {
+        if !check(store, table, columns, Strictness::AtLeast).await? {
             let names: Vec<&str> = tables.iter().map(|(name, _)| *name).collect();
             return Err(StoreError::Unusable(format!(
                 "table {table} is gone although {bookkeeping} says that it was created: restore \
@@ -63,12 +61,12 @@ pub(super) async fn prepare<E: Engine>(
 
 /// Whether a table is there. An error when it has other columns.
 async fn check<E: Engine>(
-    connections: &Connections<E>,
+    store: &SqlStore<E>,
     table: &str,
     expected: &[&str],
     strictness: Strictness,
 ) -> Result<bool> {
-    let rows = connections.run(E::DIALECT.columns, &values![table]).await?.rows;
+    let rows = store.execute(E::DIALECT.columns, &values![table]).await?.rows;
     let name = |row| Reader::new("columns", table, row).get("name");
     let found = rows.into_iter().map(name).collect::<Result<BTreeSet<String>, _>>()?;
     if found.is_empty() {
@@ -93,15 +91,15 @@ async fn check<E: Engine>(
 
 /// The versions of the migrations that are done.
 async fn applied_versions<E: Engine>(
-    connections: &Connections<E>,
+    store: &SqlStore<E>,
     bookkeeping: &str,
     quoted: &str,
 ) -> Result<BTreeSet<i64>> {
-    if !check(connections, bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
+    if !check(store, bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
         return Ok(BTreeSet::new());
     }
     let sql = format!("SELECT version FROM {quoted} WHERE success = TRUE");
-    let rows = connections.run(&sql, &[]).await?.rows;
+    let rows = store.execute(&sql, &[]).await?.rows;
     rows.into_iter().map(|row| Reader::new(bookkeeping, "", row).get("version")).collect()
 }
 

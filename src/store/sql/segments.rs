@@ -23,7 +23,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
     async fn prepare_segments(&self) -> Result<()> {
         let table = &self.settings.segment_table;
         let tables = [(table.as_str(), SEGMENT_COLUMNS)];
-        schema::prepare(&self.connections, table, &tables, E::SEGMENT_MIGRATIONS).await
+        schema::prepare(self, table, &tables, E::SEGMENT_MIGRATIONS).await
     }
 
     async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
@@ -58,7 +58,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
                         .replace("{first}", &(first + by).to_string())
                         .replace("{by}", &by.to_string())
                         .replace("{highest}", &highest.to_string());
-                    self.connections.run(&sql, &values![namespace, code, token]).await?
+                    self.execute(&sql, &values![namespace, code, token]).await?
                 }
                 None => {
                     let sql = "{clock}UPDATE {segment} SET next_number = {raised_by}, \

@@ -21,7 +21,7 @@ use sqlx::{
 
 use super::{
     engine::{
-        Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, Summary, migrations,
+        Answer, Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, migrations,
     },
     schema,
 };
@@ -192,8 +192,8 @@ fn primary_code(error: &dyn DatabaseError) -> i32 {
     error.code().and_then(|code| code.parse::<i32>().ok()).map_or(0, |code| code & 0xff)
 }
 
-impl Summary for SqliteQueryResult {
-    fn matched(&self) -> u64 {
-        self.rows_affected()
+impl From<SqliteQueryResult> for Answer {
+    fn from(result: SqliteQueryResult) -> Self {
+        Self { matched: result.rows_affected(), ..Self::default() }
     }
 }
