@@ -1,25 +1,8 @@
 //! Store addresses as logs and errors show them.
 
 /// The parameters whose values are shown.
-const HARMLESS_PARAMETERS: &[&str] = &[
-    "application_name",
-    "cache",
-    "charset",
-    "collation",
-    "dbname",
-    "host",
-    "immutable",
-    "mode",
-    "port",
-    "protocol",
-    "socket",
-    "ssl-mode",
-    "sslmode",
-    "statement-cache-capacity",
-    "timezone",
-    "user",
-    "vfs",
-];
+const HARMLESS_PARAMETERS: &[&str] =
+    &["cache", "charset", "host", "mode", "port", "ssl-mode", "sslmode", "user"];
 
 /// Returns a store's address with every part that may hold a secret replaced by `***`.
 ///

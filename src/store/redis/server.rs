@@ -1,6 +1,6 @@
 //! The connections to a server, and what its errors mean.
 
-use std::{error::Error, time::Duration};
+use std::error::Error;
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script,
@@ -8,19 +8,12 @@ use redis::{
 };
 use tokio::time::timeout;
 
-use super::keys::Key;
+use super::{RedisStore, keys::Key};
 use crate::store::{
     Result, StoreError, StoreSettings,
     pool::{Connector, Pool},
     value::Value,
 };
-
-/// The connections to one server. One call at a time uses a connection, so that a cancelled call
-/// takes no other along.
-pub(super) struct Server {
-    pool: Pool<Client>,
-    timeout: Duration,
-}
 
 impl Connector for Client {
     type Connection = MultiplexedConnection;
@@ -41,8 +34,8 @@ impl Connector for Client {
     async fn close(_: MultiplexedConnection) {}
 }
 
-impl Server {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
+impl RedisStore {
+    pub(in crate::store) fn new(settings: &StoreSettings) -> Result<Self> {
         let client =
             Client::open(settings.url.as_str()).map_err(|error| settings.unusable(error))?;
         if settings.url.starts_with("rediss:") {
@@ -50,7 +43,7 @@ impl Server {
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let pool = Pool::new(client, settings.max_connections);
-        Ok(Self { pool, timeout: settings.timeout })
+        Ok(Self { settings: settings.clone(), pool })
     }
 
     /// Runs a script.
@@ -89,16 +82,12 @@ impl Server {
         }
     }
 
-    /// Closes the idle connections and opens no more.
-    pub(super) async fn close(&self) {
-        self.pool.close().await;
-    }
-
     async fn send<T: FromRedisValue>(&self, command: &[&str]) -> Result<T> {
         self.call(async |connection| Cmd::new().arg(command).query_async(connection).await).await
     }
 
-    /// Runs `work` on a connection. A cancelled call closes it.
+    /// Runs `work` on a connection of its own, so that a cancelled call, which closes the connection,
+    /// takes no other along.
     async fn call<T>(
         &self,
         work: impl AsyncFnOnce(&mut MultiplexedConnection) -> Result<T, RedisError>,
@@ -114,8 +103,8 @@ impl Server {
             }
             answer.map_err(store_error)
         };
-        let timed_out = StoreError::TimedOut { after: self.timeout };
-        timeout(self.timeout, call).await.unwrap_or(Err(timed_out))
+        let after = self.settings.timeout;
+        timeout(after, call).await.unwrap_or(Err(StoreError::TimedOut { after }))
     }
 
     /// Returns the answer, or the error: one that names the key if it is somebody else's.

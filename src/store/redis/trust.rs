@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::server::Server;
+use super::RedisStore;
 use crate::store::{LOSES_WRITES, Result, StoreError};
 
 /// Refuses servers that lose writes or lack commands. Returns warnings about the others.
-pub(super) async fn check(server: &Server) -> Result<Vec<String>> {
+pub(super) async fn check(store: &RedisStore) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
-    match server.command_if_allowed::<String>(&["INFO"]).await? {
+    match store.command_if_allowed::<String>(&["INFO"]).await? {
         Some(info) => check_info(&info, &mut warnings)?,
         None => warnings.push(
             "the server does not report its version and role, because INFO is not allowed: it \
@@ -20,7 +20,7 @@ pub(super) async fn check(server: &Server) -> Result<Vec<String>> {
         [("maxmemory-policy", "noeviction"), ("appendonly", "yes"), ("appendfsync", "always")]
     {
         let found: Option<HashMap<String, String>> =
-            server.command_if_allowed(&["CONFIG", "GET", setting]).await?;
+            store.command_if_allowed(&["CONFIG", "GET", setting]).await?;
         let value = found.as_ref().and_then(|found| found.get(setting));
         warnings.extend(check_setting(setting, wanted, value.map(String::as_str))?);
     }
