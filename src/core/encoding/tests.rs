@@ -70,7 +70,8 @@ fn padded_texts_are_equally_long() {
     let layout = Preset::Raindrop.layout();
     for encoding in [Encoding::Base62, Encoding::Base64Url, Encoding::Friendly] {
         let error = Encoder::new(encoding, true, &layout).expect_err("it does not sort");
-        assert_eq!(error, EncoderError::Unsortable(encoding));
+        let expected = format!("{encoding} cannot be padded: its texts do not sort as their IDs");
+        assert!(error.to_string().starts_with(&expected), "{error}");
     }
 }
 
@@ -182,7 +183,8 @@ fn bad_friendly_texts_say_what_is_wrong() {
     let wrapping = Preset::WestidQr.layout();
     assert_eq!(Encoding::Friendly.decode(good, Some(&wrapping)), Err(InvalidId::Wraps));
     let error = Encoder::new(Encoding::Friendly, false, &wrapping).expect_err("it wraps");
-    assert_eq!(error, EncoderError::Wraps(Encoding::Friendly));
+    let expected = "friendly needs an instant, and the time of this layout wraps";
+    assert_eq!(error.to_string(), expected);
 }
 
 #[test]
