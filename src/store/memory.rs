@@ -136,7 +136,11 @@ impl Store for MemoryStore {
         let held = rows.iter().filter(|row| !row.free);
         Ok(Survey {
             now_ms,
-            record: self.tables().records.get(&scope.namespace).map(|record| record.words.clone()),
+            record: self
+                .tables()
+                .records
+                .get(&scope.namespace)
+                .map(|record| record.canonical.clone()),
             held: held.clone().count() as u64,
             free: rows.iter().filter(|row| row.free).count() as u64,
             next_expiry_ms: held.map(|row| row.expires_ms).min(),

@@ -53,7 +53,7 @@ pub struct LayoutRecord {
     /// Fresh and random at every write of the record.
     pub token: Token,
     /// The canonical text of the layout.
-    pub words: String,
+    pub canonical: String,
     /// The reserved keys whose rows are complete. A row that is missing under such a key may have
     /// been in use, so it is created with marks ahead of every lease.
     pub complete: Vec<String>,
@@ -83,9 +83,9 @@ pub struct NewRows {
 
 impl LayoutRecord {
     /// Creates the record of a namespace that has issued nothing yet.
-    pub fn new(words: impl Into<String>, token: Token, first_tick: u64) -> Self {
-        let (words, complete) = (words.into(), Vec::new());
-        Self { token, words, complete, since_tick: 0, first_tick }
+    pub fn new(canonical: impl Into<String>, token: Token, first_tick: u64) -> Self {
+        let (canonical, complete) = (canonical.into(), Vec::new());
+        Self { token, canonical, complete, since_tick: 0, first_tick }
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) fn shortened(holder: &str) -> &str {
 
 /// A layout record's columns: token, words, complete, since tick, first tick.
 pub(super) fn record_values(record: &LayoutRecord) -> [Value; 5] {
-    let LayoutRecord { token, words, complete, since_tick, first_tick } = record;
-    values![*token, words, complete.join(","), *since_tick, *first_tick]
+    let LayoutRecord { token, canonical, complete, since_tick, first_tick } = record;
+    values![*token, canonical, complete.join(","), *since_tick, *first_tick]
 }
 
 /// A value that a database takes or answers.
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a layout record.
     pub(super) fn layout_record(&mut self) -> Result<LayoutRecord> {
-        let (token, words) = (self.get("token")?, self.get("words")?);
+        let (token, canonical) = (self.get("token")?, self.get("words")?);
         let complete: String = self.get("complete")?;
         let keys: Vec<String> = complete.split_terminator(',').map(str::to_owned).collect();
         let is_number =
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
             return Err(self.corrupt("complete", complete.into(), reason));
         }
         let (since_tick, first_tick) = (self.get("since_tick")?, self.get("first_tick")?);
-        Ok(LayoutRecord { token, words, complete: keys, since_tick, first_tick })
+        Ok(LayoutRecord { token, canonical, complete: keys, since_tick, first_tick })
     }
 
     /// Reads a worker's row, which is named by its [`Scope::key`](super::Scope::key) so far.

@@ -295,7 +295,7 @@ async fn a_survey_counts(backend: &Backend) {
     let whole = scope(1, 6);
     let store = with_rows(backend, &whole).await;
     let survey = store.survey(&whole).await.expect("a survey");
-    let recorded = Some(rows_record().words);
+    let recorded = Some(rows_record().canonical);
     assert_eq!((survey.record, survey.held, survey.free), (recorded, 0, 6));
     assert_eq!(survey.next_expiry_ms, None);
 
@@ -512,10 +512,10 @@ async fn fifty_nodes_start_on_an_empty_store(backend: &Backend) {
             for row in store.free_rows(&scope(1, 20), None, 20).await.expect("rows") {
                 let write = write(1000 + u128::from(number));
                 if swap(&store, row.worker, row.token, &write).await {
-                    return (record.words, Some(row.worker));
+                    return (record.canonical, Some(row.worker));
                 }
             }
-            (record.words, None)
+            (record.canonical, None)
         });
     }
     let started = nodes.join_all().await;

@@ -199,7 +199,7 @@ async fn two_tables_share_a_database() {
         let store = open(&settings).await;
         store.prepare().await.expect("a store");
         let record = store.create_record("default", &record(1, worker_table)).await;
-        assert_eq!(record.expect("a record").words, worker_table);
+        assert_eq!(record.expect("a record").canonical, worker_table);
         create_rows(&store, &scope(1, 3), &HighWaterMarks::all_at(0, 2)).await.expect("rows");
         stores.push(store);
     }

@@ -121,11 +121,11 @@ impl Store for RedisStore {
         let keys =
             [self.layout_key(&scope.namespace), self.workers_key(scope), self.expiry_key(scope)];
         let args = values![worker_id(scope.min_worker), worker_id(scope.max_worker)];
-        let (now_ms, words, held, free, next_expiry): (i64, String, u64, i64, String) =
+        let (now_ms, record, held, free, next_expiry): (i64, String, u64, i64, String) =
             self.run(&scripts::SURVEY, &keys, &args).await?;
         Ok(Survey {
             now_ms,
-            record: Some(words).filter(|words| !words.is_empty()),
+            record: Some(record).filter(|canonical| !canonical.is_empty()),
             held,
             // Below 0 only when somebody deleted a key.
             free: u64::try_from(free).unwrap_or(0),
