@@ -42,9 +42,7 @@ impl StoreSettings {
             timeout: Duration::from_secs(3),
         }
     }
-}
 
-impl StoreSettings {
     /// Returns the error for an address that cannot be used, without its password.
     pub(super) fn unusable(&self, reason: impl fmt::Display) -> StoreError {
         let address = hide_password(&self.url);
@@ -102,22 +100,20 @@ pub fn check(settings: &StoreSettings) -> Result<()> {
 
 fn store(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     let tables = [("worker", &settings.worker_table), ("segment", &settings.segment_table)];
+    let unusable = |reason| Err(StoreError::Unusable(reason));
     if let Some((what, name)) = tables.into_iter().find(|(_, name)| !is_valid_table_name(name)) {
-        return Err(StoreError::Unusable(format!(
+        return unusable(format!(
             "{name:?} cannot be the name of the {what} table: it must be a letter or _, then at \
              most 47 letters, digits or _"
-        )));
+        ));
     }
     if settings.worker_table == settings.segment_table {
-        return Err(StoreError::Unusable(format!(
-            "the worker table and the segment table cannot both be {:?}",
-            settings.worker_table
-        )));
+        let name = &settings.worker_table;
+        return unusable(format!("the worker table and the segment table cannot both be {name:?}"));
     }
     if settings.max_connections == 0 || settings.timeout.is_zero() {
-        return Err(StoreError::Unusable(
-            "the store needs at least one connection and a time-out above zero".to_owned(),
-        ));
+        let needed = "the store needs at least one connection and a time-out above zero";
+        return unusable(needed.to_owned());
     }
     let scheme = settings.url.split_once(':').map_or("", |(scheme, _)| scheme);
     match scheme {

@@ -3,9 +3,7 @@
 
 use std::vec;
 
-use super::{LayoutRecord, Result, StoreError};
-#[cfg(feature = "sql")]
-use super::{ListedRow, ListedSegment};
+use super::{LayoutRecord, ListedRow, ListedSegment, Result, Scope, StoreError};
 use crate::core::lease::{HighWaterMarks, Row, Token};
 
 /// The longest holder that is kept, in characters.
@@ -156,8 +154,8 @@ impl<'a> Reader<'a> {
         Ok(LayoutRecord { token, canonical, complete: keys, since_tick, first_tick })
     }
 
-    /// Reads a worker's row, which is named by its [`Scope::key`](super::Scope::key) so far.
-    pub(super) fn worker_row(&mut self) -> Result<Row> {
+    /// Reads a worker's row, which is named by its [`Scope::key`] so far.
+    fn worker_row(&mut self) -> Result<Row> {
         let worker = self.get("worker_id")?;
         self.row = format!("{} {worker}", self.row);
         let (token, holder) = (self.get("token")?, self.get("holder")?);
@@ -180,29 +178,21 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The rows that can be read: one that cannot must not keep nodes from all others.
-    pub(super) fn readable(rows: impl IntoIterator<Item = Result<Row>>) -> Vec<Row> {
-        let report = |error: &StoreError| tracing::error!(%error, "a row is left alone");
-        rows.into_iter().filter_map(|row| row.inspect_err(report).ok()).collect()
-    }
-
     /// Reads a worker's row after its namespace and reserved key.
-    #[cfg(feature = "sql")]
     pub(super) fn listed_row(&mut self) -> Result<ListedRow> {
         let (namespace, reserved_key) = (self.get("namespace")?, self.get("reserved_key")?);
         self.row = format!("{namespace} {reserved_key}");
         Ok(ListedRow { namespace, reserved_key, row: self.worker_row()? })
     }
 
-    /// Reads a segment code that is listed.
-    #[cfg(feature = "sql")]
-    pub(super) fn listed_segment(&mut self) -> Result<ListedSegment> {
+    /// Reads a segment code after its namespace and name; `next` is the column of its next number.
+    pub(super) fn listed_segment(&mut self, next: &'static str) -> Result<ListedSegment> {
         let (namespace, code) = (self.get("namespace")?, self.get("code")?);
         self.row = format!("{namespace} {code}");
         Ok(ListedSegment {
             namespace,
             code,
-            next: self.get("next_number")?,
+            next: self.get(next)?,
             step: self.get("step")?,
             updated_ms: self.get("updated_at")?,
         })
@@ -217,4 +207,19 @@ impl<'a> Reader<'a> {
         let (table, row) = (self.table.to_owned(), self.row.clone());
         StoreError::Corrupt { table, row, column, value, reason }
     }
+}
+
+/// Reads the workers' rows of a scope.
+pub(super) fn worker_rows(
+    table: &str,
+    scope: &Scope,
+    rows: Vec<Vec<Value>>,
+) -> impl Iterator<Item = Result<Row>> {
+    rows.into_iter().map(move |row| Reader::new(table, scope.key(), row).worker_row())
+}
+
+/// Leaves out the rows that cannot be read: one of them must not keep nodes from all others.
+pub(super) fn readable(rows: impl Iterator<Item = Result<Row>>) -> Vec<Row> {
+    let report = |error: &StoreError| tracing::error!(%error, "a row is left alone");
+    rows.filter_map(|row| row.inspect_err(report).ok()).collect()
 }

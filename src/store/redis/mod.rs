@@ -28,7 +28,7 @@ use super::{
     LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
-    value::{Reader, Value, record_values, shortened, values},
+    value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 use crate::core::lease::{Row, RowWrite, Token};
 
@@ -44,13 +44,6 @@ pub(super) struct RedisStore {
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
-impl RedisStore {
-    fn read(&self, scope: &Scope, rows: Vec<Vec<Value>>) -> Vec<Result<Row>> {
-        let read = |row| Reader::new(&self.settings.worker_table, scope.key(), row).worker_row();
-        rows.into_iter().map(read).collect()
     }
 }
 
@@ -144,13 +137,13 @@ impl Store for RedisStore {
         args.extend(holder.map(|holder| shortened(holder).into()));
         let keys = [self.unused_key(scope), self.expiry_key(scope)];
         let rows = self.run(&scripts::FREE_ROWS, &keys, &args).await?;
-        Ok(Reader::readable(self.read(scope, rows)))
+        Ok(readable(worker_rows(&self.settings.worker_table, scope, rows)))
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         let keys = [self.row_key(scope, worker)];
         let found = self.run(&scripts::ROW, &keys, &values![worker_id(worker)]).await?;
-        self.read(scope, found).into_iter().next().transpose()
+        worker_rows(&self.settings.worker_table, scope, found).next().transpose()
     }
 
     async fn swap(
@@ -192,7 +185,7 @@ impl Store for RedisStore {
             let keys = [self.workers_key(&scope)];
             let args = values![self.row_prefix(&scope)];
             let rows = self.run(&scripts::LIST, &keys, &args).await?;
-            for row in self.read(&scope, rows) {
+            for row in worker_rows(&self.settings.worker_table, &scope, rows) {
                 let Scope { namespace, reserved_key, .. } = scope.clone();
                 listed.push(ListedRow { namespace, reserved_key, row: row? });
             }

@@ -83,16 +83,10 @@ impl SegmentStore for RedisStore {
                 continue;
             }
             let field = |name: &str| fields.get(name).cloned().unwrap_or(Value::Null);
-            let values = ["next", "step", "updated_at"].map(field).to_vec();
-            let row = format!("{namespace} {code}");
-            let mut reader = Reader::new(&self.settings.segment_table, row, values);
-            listed.push(ListedSegment {
-                namespace: namespace.to_owned(),
-                code: code.to_owned(),
-                next: reader.get("next")?,
-                step: reader.get("step")?,
-                updated_ms: reader.get("updated_at")?,
-            });
+            let fields = ["next", "step", "updated_at"].map(field);
+            let row = [&values![namespace, code][..], &fields].concat();
+            let mut reader = Reader::new(&self.settings.segment_table, "", row);
+            listed.push(reader.listed_segment("next")?);
         }
         Ok(listed)
     }

@@ -28,7 +28,7 @@ use super::{
     StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
-    value::{Reader, Value, record_values, shortened, values},
+    value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 use crate::core::lease::{Row, RowWrite, Token};
 
@@ -60,13 +60,6 @@ impl<E: Engine> SqlStore<E> {
     /// Fills the placeholders of a statement and runs it.
     async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer> {
         self.execute(&self.statements.fill(sql), args).await
-    }
-
-    /// Runs a query that returns rows of a scope.
-    async fn rows(&self, scope: &Scope, sql: &str, args: &[Value]) -> Result<Vec<Result<Row>>> {
-        let rows = self.run(sql, args).await?.rows;
-        let read = |row| Reader::new(&self.settings.worker_table, scope.key(), row).worker_row();
-        Ok(rows.into_iter().map(read).collect())
     }
 
     /// Whether every row of a scope is there.
@@ -112,7 +105,7 @@ impl<E: Engine> Store for SqlStore<E> {
         let worker_table = &self.settings.worker_table;
         let layout_table = format!("{worker_table}_layout");
         let tables = [(worker_table.as_str(), WORKER_COLUMNS), (&layout_table, LAYOUT_COLUMNS)];
-        schema::prepare(self, worker_table, &tables, E::MIGRATIONS).await?;
+        self.prepare_tables(worker_table, &tables, E::MIGRATIONS).await?;
         self.durability_warnings().await
     }
 
@@ -209,15 +202,16 @@ impl<E: Engine> Store for SqlStore<E> {
             Some(_) => "AND {exact_holder} = ? ORDER BY heartbeat_at DESC, worker_id DESC",
         };
         let sql = "{clock}SELECT {row} FROM {worker} WHERE {in_scope} AND expires_at <= {now}";
-        let rows = self.rows(scope, &format!("{sql} {order} LIMIT ?"), &args).await?;
-        Ok(Reader::readable(rows))
+        let rows = self.run(&format!("{sql} {order} LIMIT ?"), &args).await?.rows;
+        Ok(readable(worker_rows(&self.settings.worker_table, scope, rows)))
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         let sql = "{clock}SELECT {row} FROM {worker} \
              WHERE namespace = ? AND reserved_key = ? AND worker_id = ?";
         let args = values![&scope.namespace, &scope.reserved_key, worker];
-        self.rows(scope, sql, &args).await?.into_iter().next().transpose()
+        let rows = self.run(sql, &args).await?.rows;
+        worker_rows(&self.settings.worker_table, scope, rows).next().transpose()
     }
 
     async fn swap(

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{SqlStore, engine::Engine, schema, statements::SEGMENT_COLUMNS};
+use super::{SqlStore, engine::Engine, statements::SEGMENT_COLUMNS};
 use crate::{
     core::lease::Token,
     store::{
@@ -23,7 +23,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
     async fn prepare_segments(&self) -> Result<()> {
         let table = &self.settings.segment_table;
         let tables = [(table.as_str(), SEGMENT_COLUMNS)];
-        schema::prepare(self, table, &tables, E::SEGMENT_MIGRATIONS).await
+        self.prepare_tables(table, &tables, E::SEGMENT_MIGRATIONS).await
     }
 
     async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
@@ -101,7 +101,8 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         let sql = "{clock}SELECT namespace, code, next_number, step, {updated_ms} \
              FROM {segment} ORDER BY namespace, code";
         let rows = self.run(sql, &[]).await?.rows;
-        let listed = |row| Reader::new(&self.settings.segment_table, "", row).listed_segment();
+        let listed =
+            |row| Reader::new(&self.settings.segment_table, "", row).listed_segment("next_number");
         rows.into_iter().map(listed).collect()
     }
 }
