@@ -89,11 +89,7 @@ pub async fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<
     store(settings, clock)
 }
 
-/// Checks whether [`connect`] can use these settings, without asking a server.
-///
-/// # Errors
-///
-/// [`StoreError::Unusable`] when the address or another setting cannot be used.
+/// Checks the settings as [`connect`] does, with the same errors.
 pub fn check(settings: &StoreSettings) -> Result<()> {
     store(settings, Arc::new(ManualClock::new(0))).map(drop)
 }

@@ -1,5 +1,7 @@
 //! Prints IDs, claim by claim.
 
+use std::fmt::Write as _;
+
 use crate::{
     cli::{failure::Failure, output},
     core::{encoding::Encoder, id::Id},
@@ -45,9 +47,9 @@ impl<'a> Printer<'a> {
             self.left = self.left.saturating_sub(u32::try_from(ids.len()).unwrap_or(u32::MAX));
             let mut text = String::new();
             for id in ids {
-                text.push_str(self.separator);
-                text.push_str(self.prefix);
-                self.encoder.encode_into(&mut text, id);
+                let (separator, prefix) = (self.separator, self.prefix);
+                let id = self.encoder.text(id);
+                write!(text, "{separator}{prefix}{id}").expect("a string takes any text");
                 self.separator = self.between;
             }
             output::print(&text)?;

@@ -173,11 +173,6 @@ impl<'a> Encoder<'a> {
         Err(EncoderError { encoding, reason })
     }
 
-    /// Appends the text of an ID.
-    pub fn encode_into(&self, text: &mut String, id: Id) {
-        self.write(text, id).expect("a string takes any text");
-    }
-
     /// Returns the text of an ID, for formatting.
     pub fn text(&self, id: Id) -> impl fmt::Display + use<'a> {
         let encoder = *self;

@@ -22,10 +22,7 @@ fn id(number: u64) -> Id {
 fn text(encoding: Encoding, is_padded: bool, number: u64) -> String {
     let layout = Preset::Raindrop.layout();
     let encoder = Encoder::new(encoding, is_padded, &layout).expect("can be used like this");
-    let mut text = String::from("ORD-");
-    encoder.encode_into(&mut text, id(number));
-    assert_eq!(encoder.text(id(number)).to_string(), text[4..]);
-    text.split_off(4)
+    encoder.text(id(number)).to_string()
 }
 
 #[test]

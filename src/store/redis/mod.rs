@@ -3,14 +3,8 @@
 //! Rows and layout records are hashes; sorted sets beside them find the free rows. Every operation
 //! is one script, so that nothing changes between a read and the write that rests on it.
 //!
-//! # What must be set so that an acknowledged write is not lost
-//!
-//! - `appendonly yes` and `appendfsync always`. Otherwise a crash of Redis, or a power failure,
-//!   forgets the last writes. They are read and warned about.
-//! - `maxmemory-policy noeviction`, or rows vanish under live nodes. Any other is refused where
-//!   `CONFIG GET` is allowed.
-//! - No fail-over. Replication of Redis is asynchronous: a replica that becomes the primary lacks
-//!   the last acknowledged writes. That is why Cluster and Sentinel are not supported.
+//! `docs/operations.md` lists the settings that keep acknowledged writes; [`trust`] checks them. A
+//! fail-over loses some, because replication is asynchronous: so Cluster and Sentinel are refused.
 
 mod keys;
 mod scripts;

@@ -74,15 +74,17 @@ impl<E: Engine> SqlStore<E> {
         if found.is_empty() {
             return Ok(false);
         }
-        let expected: BTreeSet<String> = expected.iter().copied().map(str::to_owned).collect();
-        let (missing, unexpected) = (&expected - &found, &found - &expected);
+        let missing: Vec<_> =
+            expected.iter().copied().filter(|column| !found.contains(*column)).collect();
+        let unexpected: Vec<_> =
+            found.iter().map(String::as_str).filter(|name| !expected.contains(name)).collect();
         if missing.is_empty() && (unexpected.is_empty() || strictness == Strictness::AtLeast) {
             return Ok(true);
         }
         let difference = [("it lacks", missing), ("it has", unexpected)]
             .into_iter()
             .filter(|(_, columns)| !columns.is_empty())
-            .map(|(what, columns)| format!("{what} {}", Vec::from_iter(columns).join(", ")));
+            .map(|(what, columns)| format!("{what} {}", columns.join(", ")));
         let difference = difference.collect::<Vec<_>>().join(" and ");
         Err(StoreError::ForeignTable { table: table.to_owned(), difference })
     }
