@@ -7,7 +7,6 @@
 //! A *position* is (tick, sequence) as one ordered integer:
 //! `tick · (max_sequence − min_sequence + 1) + (sequence − min_sequence)`.
 
-mod backfill;
 mod bounds;
 mod canonical;
 mod composer;
