@@ -178,10 +178,10 @@ impl Store for RedisStore {
             };
             let keys = [self.workers_key(&scope)];
             let args = values![self.row_prefix(&scope)];
-            let rows = self.run(&scripts::LIST, &keys, &args).await?;
-            for row in worker_rows(&self.settings.worker_table, &scope, rows) {
-                let Scope { namespace, reserved_key, .. } = scope.clone();
-                listed.push(ListedRow { namespace, reserved_key, row: row? });
+            let rows: Vec<Vec<Value>> = self.run(&scripts::LIST, &keys, &args).await?;
+            for row in rows {
+                let row = [&values![namespace, reserved_key][..], &row].concat();
+                listed.push(Reader::new(&self.settings.worker_table, "", row).listed_row()?);
             }
         }
         Ok(listed)
