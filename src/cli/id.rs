@@ -1,6 +1,6 @@
 //! `raindrop id`: issues IDs with a lease or a block of the command's own.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use super::{
     arguments::{encodings, instant, namespace_of},
@@ -194,9 +194,8 @@ impl Issue<'_> {
             left = left.saturating_sub(u32::try_from(ids.len()).unwrap_or(u32::MAX));
             let mut text = String::new();
             for id in ids {
-                text.push_str(separator);
-                text.push_str(self.prefix);
-                self.encoder.encode_into(&mut text, id);
+                let (prefix, id) = (self.prefix, self.encoder.text(id));
+                write!(text, "{separator}{prefix}{id}").expect("a string takes any text");
                 separator = between;
             }
             output::print(&text)?;

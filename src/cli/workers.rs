@@ -164,7 +164,7 @@ async fn list(config: &Config, store: &dyn Store, all: bool) -> Result<(), Failu
     for KeeperSettings { namespace, layout, .. } in config.keepers().filter(|_| !rows.is_empty()) {
         // The marks can be shown as instants where the configured layout is the recorded one.
         let record = store.read_record(namespace).await?;
-        if record.is_some_and(|record| record.words == layout.canonical()) {
+        if record.is_some_and(|record| record.canonical == layout.canonical()) {
             layouts.insert(namespace, layout);
         }
     }

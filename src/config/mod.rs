@@ -32,7 +32,6 @@ pub use self::{
     namespace::{Mode, NamespaceConfig},
     problem::{ConfigError, ConfigProblem},
     reader::EffectiveSetting,
-    secret::hide_password,
     service::{CorsOrigins, HttpConfig, LogConfig, LogFormat},
 };
 pub(crate) use self::{

@@ -9,11 +9,13 @@ use super::{
     keys::{Key, NAMESPACES, is_inherited, is_of_service},
     layers::{display, text_of},
     problem::ConfigProblem,
-    secret::hide_password,
 };
-use crate::core::{
-    namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace},
-    violation::{Violation, Violations},
+use crate::{
+    core::{
+        namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace},
+        violation::{Violation, Violations},
+    },
+    store::hide_password,
 };
 
 /// The source of a setting that was not given.

@@ -5,9 +5,9 @@ use std::{fs, time::Duration};
 use super::{
     namespace::{Mode, NamespaceConfig},
     reader::Reader,
-    secret::{hide_password, with_password},
+    secret::with_password,
 };
-use crate::store::{self, StoreSettings, is_valid_table_name};
+use crate::store::{self, StoreSettings, hide_password, is_valid_table_name};
 
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
@@ -31,10 +31,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     let settings = StoreSettings { url, worker_table, segment_table, max_connections, timeout };
     let checked = if reader.is_bad("store") { Ok(()) } else { store::check(&settings) };
     if let Err(error) = checked {
-        // The store shows more of what may be an address of another system, with a password.
-        let shown = hide_password(&settings.url);
-        let reason = error.to_string().replace(&store::describe(&settings.url), &shown);
-        reader.reject(key, format!("an address that can be used: {reason}"));
+        reader.reject(key, format!("an address that can be used: {error}"));
     }
     settings
 }

@@ -15,10 +15,10 @@ use super::{
     supervisor::{Supervised, Supervisor, Task},
 };
 use crate::{
-    config::{Config, Mode, hide_password},
+    config::{Config, Mode},
     core::{clock::Clock, instant::format_unix_ms_or_year},
     keeper::{Backfill, Issuer, KeeperError, SegmentIssuer, catch_panic},
-    store::Store,
+    store::{Store, hide_password},
 };
 
 /// After this time without a lease, a log line says why.
