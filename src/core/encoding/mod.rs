@@ -21,7 +21,10 @@ mod radix;
 use std::{fmt, str::FromStr};
 
 use self::radix::{BASE32, BASE36, BASE62, DECIMAL, HEX};
-pub use self::{decimal::write_decimal_range, error::InvalidId};
+pub use self::{
+    decimal::{write_decimal, write_decimal_range},
+    error::InvalidId,
+};
 use crate::core::{id::Id, layout::Layout};
 
 /// How an ID is written.

@@ -1,8 +1,12 @@
 //! 1000 consecutive IDs as a JSON array of strings.
 
-use std::{hint::black_box, io::Write as _};
+use std::hint::black_box;
 
-use raindrop::core::{encoding::write_decimal_range, id::Id, issue::Run};
+use raindrop::core::{
+    encoding::{write_decimal, write_decimal_range},
+    id::Id,
+    issue::Run,
+};
 use raindrop_bench::{
     machine::version_of,
     rounds::{Figures, Pace, Rounds, one_thread, per_item},
@@ -35,7 +39,7 @@ pub(crate) fn measure(embedded: &Embedded, pace: Pace) -> Figures {
     let writers: [(String, Write); 5] = [
         ("copy of the finished text".to_owned(), Box::new(copy)),
         (RANGE.to_owned(), Box::new(write_range)),
-        ("Display, each ID".to_owned(), Box::new(write_each)),
+        ("Raindrop, each ID".to_owned(), Box::new(write_each)),
         (itoa(), Box::new(write_by_itoa)),
         (serde_json(), Box::new(write_by_serde_json)),
     ];
@@ -63,7 +67,7 @@ fn write_range(text: &mut Vec<u8>, run: Run) {
 }
 
 fn write_each(text: &mut Vec<u8>, run: Run) {
-    write_ids(text, run, |text, id| write!(text, "{id}").expect("a vector takes any bytes"));
+    write_ids(text, run, write_decimal);
 }
 
 fn write_by_itoa(text: &mut Vec<u8>, run: Run) {

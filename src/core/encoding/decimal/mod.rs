@@ -8,7 +8,7 @@ mod tests;
 
 use std::io::Write as _;
 
-use crate::core::issue::IdRange;
+use crate::core::{id::Id, issue::IdRange};
 
 /// The numbers below 10 000 as four digits each.
 static FOUR_DIGITS: [[u8; 4]; 10_000] = four_digits();
@@ -27,6 +27,21 @@ const fn four_digits() -> [[u8; 4]; 10_000] {
         number += 1;
     }
     table
+}
+
+/// Appends an ID in decimal, like its `Display`.
+///
+/// # Examples
+///
+/// ```
+/// use raindrop::core::{encoding::write_decimal, id::Id};
+///
+/// let mut body = br#"{"id":""#.to_vec();
+/// write_decimal(&mut body, Id::MAX);
+/// assert_eq!(body, br#"{"id":"9223372036854775807"#);
+/// ```
+pub fn write_decimal(buffer: &mut Vec<u8>, id: Id) {
+    write!(buffer, "{id}").expect("a vector takes any bytes");
 }
 
 /// Appends a range of IDs in decimal, each between the same two texts.
@@ -49,7 +64,7 @@ pub fn write_decimal_range(buffer: &mut Vec<u8>, range: &IdRange, before: &str, 
         let number = range.first.get() + written * range.step;
         let start = buffer.len();
         buffer.extend_from_slice(before.as_bytes());
-        write!(buffer, "{number}").expect("a vector takes any bytes");
+        write_decimal(buffer, Id::from_composed(number));
         let digits_end = buffer.len() - start;
         buffer.extend_from_slice(after.as_bytes());
         written += 1;

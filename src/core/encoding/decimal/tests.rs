@@ -2,7 +2,6 @@ use proptest::{prelude::*, test_runner::RngSeed};
 
 use super::*;
 use crate::core::{
-    id::Id,
     issue::Run,
     layout::{Layout, LayoutSpec, TimeUnit},
     preset::Preset,
@@ -40,6 +39,16 @@ fn check(range: &IdRange, (before, after): (&str, &str)) {
 /// Where the number of digits or of groups changes, and the last ID.
 fn edges() -> impl Iterator<Item = u64> {
     (0..19).map(|exponent| 10_u64.pow(exponent)).chain([Id::MAX.get()])
+}
+
+#[test]
+fn one_id_is_written_as_it_displays() {
+    let around = edges().flat_map(|edge| [edge - 1, edge, edge.saturating_add(1)]);
+    for number in around.filter(|number| *number <= Id::MAX.get()) {
+        let mut written = b"kept".to_vec();
+        write_decimal(&mut written, id(number));
+        assert_eq!(String::from_utf8_lossy(&written), format!("kept{number}"));
+    }
 }
 
 #[test]
@@ -120,5 +129,12 @@ proptest! {
         around in proptest::sample::select(&AROUND),
     ) {
         check(&range(first, step, count), around);
+    }
+
+    #[test]
+    fn any_id_is_written_as_it_displays(number in any_number()) {
+        let mut written = Vec::new();
+        write_decimal(&mut written, id(number));
+        prop_assert_eq!(String::from_utf8_lossy(&written), number.to_string());
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::request::{BodyFormat, IdRequest, refuse_unsafe};
 use crate::{
     core::{
-        encoding::write_decimal_range,
+        encoding::{write_decimal, write_decimal_range},
         id::Id,
         issue::{IdRange, Run},
         segment::Numbers,
@@ -164,10 +164,11 @@ impl IdRequest<'_> {
     fn write_text(&self, body: &mut Vec<u8>, id: Id) {
         body.extend_from_slice(self.prefix.as_bytes());
         match self.encoder {
-            None => write!(body, "{id}"),
-            Some(encoder) => write!(body, "{}", encoder.text(id)),
+            None => write_decimal(body, id),
+            Some(encoder) => {
+                write!(body, "{}", encoder.text(id)).expect("a vector takes any bytes");
+            }
         }
-        .expect("a vector takes any bytes");
     }
 }
 
