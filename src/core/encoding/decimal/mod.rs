@@ -1,17 +1,19 @@
-//! Decimal texts.
+//! Decimal texts, four digits at a time from a table.
 //!
-//! Neighbouring IDs differ only in their last digits, so a range is written as one text, repeated,
-//! and the last four digits are then replaced from a table.
+//! Converting a number costs a division and a look-up for every few digits. Neighbouring IDs differ
+//! only in their last digits, so a range is written as one text, repeated, and the last digits are
+//! then replaced.
 
 #[cfg(test)]
 mod tests;
-
-use std::io::Write as _;
 
 use crate::core::{id::Id, issue::IdRange};
 
 /// The numbers below 10 000 as four digits each.
 static FOUR_DIGITS: [[u8; 4]; 10_000] = four_digits();
+
+/// The number of numbers of four digits.
+const GROUP: u64 = FOUR_DIGITS.len() as u64;
 
 #[expect(clippy::cast_possible_truncation, reason = "a digit is below 10")]
 const fn four_digits() -> [[u8; 4]; 10_000] {
@@ -29,6 +31,11 @@ const fn four_digits() -> [[u8; 4]; 10_000] {
     table
 }
 
+fn last_four(number: u64) -> [u8; 4] {
+    let index = usize::try_from(number % GROUP).expect("below 10 000");
+    FOUR_DIGITS[index]
+}
+
 /// Appends an ID in decimal, like its `Display`.
 ///
 /// # Examples
@@ -41,7 +48,35 @@ const fn four_digits() -> [[u8; 4]; 10_000] {
 /// assert_eq!(body, br#"{"id":"9223372036854775807"#);
 /// ```
 pub fn write_decimal(buffer: &mut Vec<u8>, id: Id) {
-    write!(buffer, "{id}").expect("a vector takes any bytes");
+    const EIGHT_DIGITS: u64 = GROUP.pow(2);
+    const SIXTEEN_DIGITS: u64 = GROUP.pow(4);
+    let number = id.get();
+    if number < SIXTEEN_DIGITS {
+        return write_groups(buffer, number);
+    }
+    // Most IDs have 17 to 19 digits. The divisions of the two halves run in parallel.
+    let low = number % SIXTEEN_DIGITS;
+    let (high, low) = (low / EIGHT_DIGITS, low % EIGHT_DIGITS);
+    let groups = [high / GROUP, high, low / GROUP, low].map(last_four);
+    write_leading(buffer, number / SIXTEEN_DIGITS);
+    buffer.extend_from_slice(groups.as_flattened());
+}
+
+fn write_groups(buffer: &mut Vec<u8>, number: u64) {
+    if number < GROUP {
+        return write_leading(buffer, number);
+    }
+    write_groups(buffer, number / GROUP);
+    buffer.extend_from_slice(&last_four(number));
+}
+
+/// Appends a number below 10 000 without leading zeros.
+fn write_leading(buffer: &mut Vec<u8>, number: u64) {
+    let zeros = usize::from(number < 1_000) + usize::from(number < 100) + usize::from(number < 10);
+    // Copying a fixed length and cutting it is quicker than copying a length that varies.
+    let digits = u32::from_le_bytes(last_four(number)) >> (8 * zeros);
+    buffer.extend_from_slice(&digits.to_le_bytes());
+    buffer.truncate(buffer.len() - zeros);
 }
 
 /// Appends a range of IDs in decimal, each between the same two texts.
@@ -58,7 +93,23 @@ pub fn write_decimal(buffer: &mut Vec<u8>, id: Id) {
 /// assert_eq!(body, br#""order-9998","order-9999","order-10000","order-10001","#);
 /// ```
 pub fn write_decimal_range(buffer: &mut Vec<u8>, range: &IdRange, before: &str, after: &str) {
-    let numbers = FOUR_DIGITS.len() as u64;
+    // So a hundred IDs or more share their leading digits, up to a step of a million. Above 100
+    // million, which no layout comes near, each ID is converted.
+    if range.step <= 100 {
+        write_parts::<1>(buffer, range, before, after);
+    } else {
+        write_parts::<2>(buffer, range, before, after);
+    }
+}
+
+/// Appends a range in parts whose IDs differ only in the last `GROUPS` groups of four digits.
+fn write_parts<const GROUPS: u32>(
+    buffer: &mut Vec<u8>,
+    range: &IdRange,
+    before: &str,
+    after: &str,
+) {
+    let span = const { GROUP.pow(GROUPS) };
     let mut written = 0;
     while written < range.count {
         let number = range.first.get() + written * range.step;
@@ -68,32 +119,28 @@ pub fn write_decimal_range(buffer: &mut Vec<u8>, range: &IdRange, before: &str, 
         let digits_end = buffer.len() - start;
         buffer.extend_from_slice(after.as_bytes());
         written += 1;
-        if number < numbers {
+        if number < span {
             // The next one may have more digits.
             continue;
         }
         let length = buffer.len() - start;
-        let low = number % numbers;
+        let low = number % span;
         let left = range.count - written;
-        let alike =
-            (numbers - 1 - low).checked_div(range.step).map_or(left, |alike| alike.min(left));
+        let alike = (span - 1 - low).checked_div(range.step).map_or(left, |alike| alike.min(left));
         repeat(buffer, start, alike);
-        write_last_four(&mut buffer[start + digits_end - 4..], length, low, range.step);
+        let changing = &mut buffer[start + digits_end - 4 * GROUPS as usize..];
+        if range.step == 1 {
+            write_consecutive(changing, length, low);
+        } else {
+            write_spaced::<GROUPS>(changing, length, low, range.step);
+        }
         written += alike;
     }
 }
 
-/// Writes `low` and each `step` after it as four digits, at the start of every `length` bytes.
-fn write_last_four(texts: &mut [u8], length: usize, low: u64, step: u64) {
+/// Writes `low` and the numbers after it as four digits each, at the start of every `length` bytes.
+fn write_consecutive(texts: &mut [u8], length: usize, low: u64) {
     let low = usize::try_from(low).expect("below 10 000");
-    if step != 1 {
-        let step = usize::try_from(step.max(1)).unwrap_or(usize::MAX);
-        for (text, digits) in texts.chunks_mut(length).zip(FOUR_DIGITS[low..].iter().step_by(step))
-        {
-            text[..4].copy_from_slice(digits);
-        }
-        return;
-    }
     let (fours, rest) = texts.split_at_mut(texts.len() - texts.len() % (4 * length));
     let (numbers, last_numbers) = FOUR_DIGITS[low..].split_at(fours.len() / length);
     // Four at a time, so that each costs little more than a load and a store.
@@ -104,6 +151,19 @@ fn write_last_four(texts: &mut [u8], length: usize, low: u64, step: u64) {
     }
     for (text, digits) in rest.chunks_mut(length).zip(last_numbers) {
         text[..4].copy_from_slice(digits);
+    }
+}
+
+/// Writes `low` and each `step` after it as `GROUPS` groups of four digits in the same way.
+fn write_spaced<const GROUPS: u32>(texts: &mut [u8], length: usize, low: u64, step: u64) {
+    let mut next = low;
+    for text in texts.chunks_mut(length) {
+        let mut number = next;
+        for digits in text[..4 * GROUPS as usize].as_chunks_mut().0.iter_mut().rev() {
+            *digits = last_four(number);
+            number /= GROUP;
+        }
+        next += step;
     }
 }
 
