@@ -32,7 +32,7 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
     };
     config.http.max_connections = raise_open_files(config.http.max_connections);
     let clock = Arc::new(SystemClock::default());
-    let store = store::connect(&config.store, clock.clone()).await?;
+    let store = store::connect(&config.store, clock.clone())?;
     let service = Service { config, listener, admin_listener, store, clock };
     service.run(shutdown).await.map_err(|error| match error {
         error @ ServeError::Keepers(_) => Failure::usage(error),

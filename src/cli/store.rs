@@ -30,7 +30,7 @@ pub(super) fn with_store(
 ) -> Result<(), Failure> {
     block_on(Builder::new_current_thread(), async {
         let clock = Arc::new(SystemClock::default());
-        let store = store::connect(&config.store, clock.clone()).await?;
+        let store = store::connect(&config.store, clock.clone())?;
         let result = work(Arc::clone(&store), clock).await;
         store.close().await;
         result

@@ -1,9 +1,6 @@
 //! Events that a keeper and its issuers report.
 
-use std::{
-    fmt::{self, Debug},
-    time::Duration,
-};
+use std::{fmt::Debug, time::Duration};
 
 /// Defines an enum whose variants are the values of a metric's label.
 macro_rules! labels {
@@ -110,24 +107,15 @@ labels! {
     }
 }
 
-/// A background task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeeperTask {
-    /// Holds the lease of a namespace.
-    Lease,
-    /// Serves every segment namespace of a store.
-    Segments,
-    /// Reserves the next block of one code.
-    Refill,
-}
-
-impl fmt::Display for KeeperTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Lease => "lease",
-            Self::Segments => "segment",
-            Self::Refill => "refill",
-        })
+labels! {
+    /// A background task.
+    KeeperTask {
+        /// Holds the lease of a namespace.
+        Lease = "lease",
+        /// Serves every segment namespace of a store.
+        Segments = "segment",
+        /// Reserves the next block of one code.
+        Refill = "refill",
     }
 }
 

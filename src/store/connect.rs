@@ -85,16 +85,7 @@ pub fn is_valid_table_name(name: &str) -> bool {
 /// # Errors
 ///
 /// [`StoreError::Unusable`] when the address or another setting cannot be used.
-pub async fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
-    store(settings, clock)
-}
-
-/// Checks the settings as [`connect`] does, with the same errors.
-pub fn check(settings: &StoreSettings) -> Result<()> {
-    store(settings, Arc::new(ManualClock::new(0))).map(drop)
-}
-
-fn store(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     let tables = [("worker", &settings.worker_table), ("segment", &settings.segment_table)];
     let unusable = |reason| Err(StoreError::Unusable(reason));
     if let Some((what, name)) = tables.into_iter().find(|(_, name)| !is_valid_table_name(name)) {
@@ -126,6 +117,11 @@ fn store(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Stor
         "redis" | "rediss" => Ok(Arc::new(redis::RedisStore::new(settings)?)),
         _ => Err(settings.unusable(unknown(scheme))),
     }
+}
+
+/// Checks the settings as [`connect`] does, with the same errors.
+pub fn check(settings: &StoreSettings) -> Result<()> {
+    connect(settings, Arc::new(ManualClock::new(0))).map(drop)
 }
 
 /// Explains why no store has this scheme.
