@@ -138,7 +138,7 @@ impl Backend {
 
 pub(crate) async fn open(settings: &StoreSettings) -> Arc<dyn Store> {
     let clock = Arc::new(SystemClock::default());
-    connect(settings, clock).await.expect("usable settings")
+    connect(settings, clock).expect("usable settings")
 }
 
 pub(crate) fn scope(min_worker: u64, max_worker: u64) -> Scope {
