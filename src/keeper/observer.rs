@@ -4,19 +4,19 @@ use std::{fmt::Debug, time::Duration};
 
 /// Defines an enum whose variants are the values of a metric's label.
 macro_rules! labels {
-    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $label:literal,)* }) => {
+    ($(#[$doc:meta])* $visibility:vis $name:ident { $($(#[$of:meta])* $variant:ident = $label:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name {
+        $visibility enum $name {
             $($(#[$of])* $variant,)*
         }
 
         impl $name {
             /// Every value, in the order of declaration.
-            pub const ALL: [Self; [$($label),*].len()] = [$(Self::$variant),*];
+            $visibility const ALL: [Self; [$($label),*].len()] = [$(Self::$variant),*];
 
             /// The label of its metric.
-            pub const fn name(self) -> &'static str {
+            $visibility const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $label,)*
                 }
@@ -25,9 +25,12 @@ macro_rules! labels {
     };
 }
 
+#[cfg(feature = "server")]
+pub(crate) use labels;
+
 labels! {
     /// The outcome of a claim that did not fit the present tick.
-    Exhaustion {
+    pub Exhaustion {
         /// Answered at once, from later ticks.
         Borrowed = "borrowed",
         /// Claimed in a later tick, which the caller waited for.
@@ -39,7 +42,7 @@ labels! {
 
 labels! {
     /// The response to a clock that went back.
-    RollbackAction {
+    pub RollbackAction {
         /// Issuing continued at the highest tick.
         Held = "held",
         /// Another lane was leased.
@@ -53,7 +56,7 @@ labels! {
 
 labels! {
     /// A write of a row.
-    LeaseOperation {
+    pub LeaseOperation {
         /// Takes a free row.
         Acquire = "acquire",
         /// Raises the limit.
@@ -67,7 +70,7 @@ labels! {
 
 labels! {
     /// The outcome of a write of a row.
-    LeaseOutcome {
+    pub LeaseOutcome {
         /// The store acknowledged it.
         Done = "done",
         /// The row's token had changed.
@@ -83,7 +86,7 @@ labels! {
 
 labels! {
     /// A kind of call of the store, whose duration is reported.
-    StoreOperation {
+    pub StoreOperation {
         /// Creates or checks tables and rows.
         Prepare = "prepare",
         /// Reads rows or the clock.
@@ -97,7 +100,7 @@ labels! {
 
 labels! {
     /// The outcome of reserving a block of numbers.
-    RefillOutcome {
+    pub RefillOutcome {
         /// Another block is in hand.
         Done = "done",
         /// No numbers are left, or the code is gone.
@@ -109,7 +112,7 @@ labels! {
 
 labels! {
     /// A background task.
-    KeeperTask {
+    pub KeeperTask {
         /// Holds the lease of a namespace.
         Lease = "lease",
         /// Serves every segment namespace of a store.

@@ -9,39 +9,22 @@ use prometheus::IntCounterVec;
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
 use super::{error::ServeError, telemetry::log_safely};
-use crate::keeper::{KeeperTask, catch_panic};
+use crate::keeper::{KeeperTask, catch_panic, labels};
 
 /// Between a panic and the next attempt: one that comes back does not fill the log.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
-/// A background task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Task {
-    PublicListener,
-    AdminListener,
-    LeaseKeeper,
-    SegmentKeeper,
-    SegmentRefill,
-    TokenReload,
-    Announcement,
-    StopSignal,
-}
-
-impl Task {
-    /// Every task, in the order of declaration, and its name in log lines and metrics.
-    pub(super) const ALL: [(Self, &str); 8] = [
-        (Self::PublicListener, "public_listener"),
-        (Self::AdminListener, "admin_listener"),
-        (Self::LeaseKeeper, "lease_keeper"),
-        (Self::SegmentKeeper, "segment_keeper"),
-        (Self::SegmentRefill, "segment_refill"),
-        (Self::TokenReload, "token_reload"),
-        (Self::Announcement, "announcement"),
-        (Self::StopSignal, "stop_signal"),
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        Self::ALL[self as usize].1
+labels! {
+    /// A background task.
+    pub(super) Task {
+        PublicListener = "public_listener",
+        AdminListener = "admin_listener",
+        LeaseKeeper = "lease_keeper",
+        SegmentKeeper = "segment_keeper",
+        SegmentRefill = "segment_refill",
+        TokenReload = "token_reload",
+        Announcement = "announcement",
+        StopSignal = "stop_signal",
     }
 }
 
@@ -200,19 +183,22 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn every_task_is_exported_at_zero_under_its_own_name() {
         let world = World::new();
-        for (task, name) in Task::ALL {
-            assert_eq!((task.name(), world.failures(task)), (name, 0));
+        for task in Task::ALL {
+            assert_eq!(world.failures(task), 0, "{task:?}");
         }
+        assert_eq!(Task::from(KeeperTask::Refill).name(), "segment_refill");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_panic_of_an_essential_task_is_fatal_and_counted() {
-        for (task, name) in Task::ALL {
+        for task in Task::ALL {
             let world = World::new();
             let panics = async { panic!("planted by a test") };
             let _ended = world.supervisor.essential(task, panics);
-            let expected =
-                format!("the background task {name} failed: it panicked: planted by a test");
+            let expected = format!(
+                "the background task {} failed: it panicked: planted by a test",
+                task.name()
+            );
             assert_eq!(world.fatal().await, Some(expected));
             assert_eq!(world.failures(task), 1);
         }

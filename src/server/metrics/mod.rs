@@ -149,7 +149,7 @@ pub(super) fn task_failures(registry: &Registry) -> IntCounterVec {
         "raindrop_task_failures_total",
         "Background tasks that panicked, or ended before the service did.",
         "task",
-        Task::ALL.map(|(_, name)| name),
+        Task::ALL.map(Task::name),
     )
 }
 
