@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let clock = Arc::new(SystemClock::default());
     let url = format!("sqlite://{}", folder.join("ids.db").display());
-    let store = connect(&StoreSettings::new(url), clock.clone()).await?;
+    let store = connect(&StoreSettings::new(url), clock.clone())?;
     let settings = KeeperSettings::new(Preset::Raindrop.spec().build()?, "orders");
     let (mut keeper, issuer) = Keeper::start(settings, store.clone(), clock, Arc::new(NoObserver));
     tokio::select! {

@@ -35,7 +35,7 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let url = format!("sqlite://{}", folder.path().join("ids.db").display());
 //! let clock = Arc::new(SystemClock::default());
-//! let store = connect(&StoreSettings::new(url), clock.clone()).await?;
+//! let store = connect(&StoreSettings::new(url), clock.clone())?;
 //! let settings = KeeperSettings::new(Preset::Raindrop.spec().build()?, "my service");
 //! let (keeper, issuer) = Keeper::start(settings, store.clone(), clock, Arc::new(NoObserver));
 //!

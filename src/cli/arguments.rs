@@ -1,13 +1,68 @@
-//! Reads the values of arguments.
+//! What the arguments of several commands have in common: flags, values, and what they name.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use super::failure::Failure;
 use crate::{
-    config::{self, DURATION_FORM},
+    config::{self, Config, DURATION_FORM, FlagValue, Inputs, Mode, NamespaceConfig},
     core::{encoding::Encoding, instant::parse_unix_ms},
+    keeper::KeeperSettings,
+    server::{NoFields, unknown_namespace},
 };
+
+/// Apart from a command's own options in its help.
+const GLOBAL: &str = "Global options";
+
+/// Flags of every command that reads the configuration.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct Overrides {
+    /// The configuration file (TOML).
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address and port of the service.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "ADDRESS:PORT")]
+    pub(super) listen: Option<String>,
+    /// The store of worker ids and segments.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
+    pub(super) store_url: Option<String>,
+}
+
+impl Overrides {
+    /// Loads the configuration with these flags.
+    pub(super) fn load(self) -> Result<Config, Failure> {
+        let flags = [
+            ("--listen", "http.listen", self.listen),
+            ("--store-url", "store.url", self.store_url),
+        ];
+        let flag = |(flag, key, value)| Some(FlagValue { flag, key, value: value? });
+        let flags = flags.into_iter().filter_map(flag).collect();
+        Ok(Config::load(&Inputs { file: self.config, flags, ..Inputs::of_process() })?)
+    }
+}
+
+/// Returns the namespace of this name.
+pub(super) fn namespace_of<'a>(
+    config: &'a Config,
+    name: &str,
+) -> Result<&'a NamespaceConfig, Failure> {
+    config.namespaces.iter().find(|namespace| namespace.name == name).ok_or_else(|| {
+        let known = config.namespaces.iter().map(|namespace| &namespace.name);
+        Failure::Usage(unknown_namespace(name, known))
+    })
+}
+
+/// Returns the lease settings of a namespace.
+pub(super) fn keeper_of<'a>(
+    config: &'a Config,
+    namespace: &str,
+) -> Result<&'a KeeperSettings, Failure> {
+    match &namespace_of(config, namespace)?.mode {
+        Mode::Snowflake { keeper, .. } => Ok(keeper),
+        Mode::Segment { .. } => Err(Failure::usage(NoFields(namespace))),
+    }
+}
 
 /// Reads an encoding by its name.
 pub(super) fn encodings() -> impl TypedValueParser<Value = Encoding> {

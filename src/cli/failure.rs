@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use crate::{
     config::ConfigError,
-    keeper::{BackfillError, KeeperError, OperatorError, RaiseError},
+    core::issue::ClaimError,
+    keeper::{BackfillError, IssueError, KeeperError, OperatorError, RaiseError},
     store::{StoreError, with_sources},
 };
 
@@ -46,45 +47,40 @@ impl From<StoreError> for Failure {
     }
 }
 
-impl From<KeeperError> for Failure {
-    fn from(error: KeeperError) -> Self {
+impl From<IssueError> for Failure {
+    fn from(error: IssueError) -> Self {
+        let text = with_sources(&error);
         match error {
-            KeeperError::Store(error) => error.into(),
-            error @ KeeperError::TaskFailed { .. } => Self::failed(error),
-            error @ (KeeperError::Layout(_) | KeeperError::Settings(_)) => Self::usage(error),
-        }
-    }
-}
-
-impl From<OperatorError> for Failure {
-    fn from(error: OperatorError) -> Self {
-        match error {
-            OperatorError::Store(error) => error.into(),
-            error @ (OperatorError::WorkerOutOfRange { .. } | OperatorError::Layout(_)) => {
-                Self::usage(error)
+            IssueError::Refused(ClaimError::InvalidCode(_) | ClaimError::UnknownCode(_)) => {
+                Self::Usage(text)
             }
-            error => Self::failed(error),
+            _ => Self::Failed(text),
         }
     }
 }
 
-impl From<BackfillError> for Failure {
-    fn from(error: BackfillError) -> Self {
-        match error {
-            BackfillError::Store(error) => error.into(),
-            error @ (BackfillError::Refused(_)
-            | BackfillError::NotReserved { .. }
-            | BackfillError::CountedOtherwise { .. }) => Self::usage(error),
-            error => Self::failed(error),
+/// Converts errors that may be the store's; those in brackets are of usage, the others failures.
+macro_rules! failures {
+    ($($error:ident [$($usage:pat),*])+) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                match error {
+                    $error::Store(error) => error.into(),
+                    $($usage => Self::usage(error),)*
+                    _ => Self::failed(error),
+                }
+            }
         }
-    }
+    )+};
 }
 
-impl From<RaiseError> for Failure {
-    fn from(error: RaiseError) -> Self {
-        match error {
-            RaiseError::Store(error) => error.into(),
-            error => Self::failed(error),
-        }
-    }
+failures! {
+    KeeperError [KeeperError::Layout(_), KeeperError::Settings(_)]
+    OperatorError [OperatorError::WorkerOutOfRange { .. }, OperatorError::Layout(_)]
+    BackfillError [
+        BackfillError::Refused(_),
+        BackfillError::NotReserved { .. },
+        BackfillError::CountedOtherwise { .. }
+    ]
+    RaiseError []
 }

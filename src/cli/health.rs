@@ -10,9 +10,9 @@ use axum::http::{Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, runtime::Builder};
 
-use super::{failure::Failure, load::Overrides, output, store::block_on};
+use super::{arguments::Overrides, failure::Failure, output, store::block_on};
 use crate::store::with_sources;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,33 +38,32 @@ pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(
     };
     let path = if arguments.ready { "/readyz" } else { "/livez" };
     let failed = |reason: String| Failure::Failed(format!("http://{authority}{path}: {reason}"));
-    block_on(async {
+    block_on(Builder::new_current_thread(), async {
         let answer = tokio::time::timeout(TIMEOUT, probe(&authority, path)).await;
         let answer = answer.map_err(|_| failed(format!("no answer within {TIMEOUT:?}")))?;
         let (status, body) = answer.map_err(|error| failed(with_sources(&*error)))?;
         match status {
-            StatusCode::OK => Ok(output::print(&format!("{body}\n"))?),
+            StatusCode::OK => output::say(&body),
             status => Err(failed(format!("{status}: {body}"))),
         }
     })
 }
 
 fn authority_of(url: &Uri) -> Result<String, Failure> {
-    let is_http = url.scheme_str() == Some("http");
-    let authority = url.authority().filter(|_| is_http).map(ToString::to_string);
-    let authority = authority
-        .ok_or_else(|| Failure::Usage(format!("--url {url}: must be http://host:port")))?;
-    Ok(if url.port().is_some() { authority } else { format!("{authority}:80") })
+    match (url.scheme_str(), url.authority()) {
+        (Some("http"), Some(authority)) if url.port().is_some() => Ok(authority.to_string()),
+        (Some("http"), Some(authority)) => Ok(format!("{authority}:80")),
+        _ => Err(Failure::Usage(format!("--url {url}: must be http://host:port"))),
+    }
 }
 
 /// Returns the loopback address for a service that listens everywhere.
 fn reachable(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
+    match listen.ip() {
+        ip if !ip.is_unspecified() => listen,
+        IpAddr::V4(_) => (Ipv4Addr::LOCALHOST, listen.port()).into(),
+        IpAddr::V6(_) => (Ipv6Addr::LOCALHOST, listen.port()).into(),
+    }
 }
 
 async fn probe(authority: &str, path: &str) -> Result<(StatusCode, String), Box<dyn Error>> {

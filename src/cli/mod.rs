@@ -8,13 +8,11 @@ mod config;
 mod failure;
 mod health;
 mod id;
-mod load;
 mod output;
 mod parse;
 mod plan;
 mod serve;
 mod store;
-mod table;
 mod token;
 mod workers;
 
@@ -22,7 +20,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use self::{failure::Failure, load::Overrides};
+use self::{arguments::Overrides, failure::Failure};
 
 /// Unique, time-ordered 64-bit IDs over HTTP/JSON.
 #[derive(Debug, Parser)]

@@ -8,17 +8,17 @@ use super::failure::Failure;
 use crate::server::telemetry::write_at_end;
 
 /// Writes to standard output.
-pub(super) fn print(text: &str) -> io::Result<()> {
+pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
     }
 }
 
 /// Writes a line to standard output.
 pub(super) fn say(line: &str) -> Result<(), Failure> {
-    Ok(print(&format!("{line}\n"))?)
+    print(&format!("{line}\n"))
 }
 
 /// Writes JSON to standard output, for people and programs.
@@ -26,12 +26,26 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     say(&serde_json::to_string_pretty(value).expect("texts and numbers are always JSON"))
 }
 
-/// Writes to standard error what must not end up in a file.
-pub(super) fn eprint(text: &str) -> io::Result<()> {
-    io::stderr().lock().write_all(text.as_bytes())
-}
-
 /// Writes an error to standard error.
 pub(super) fn error(text: &str) {
     write_at_end(&format!("raindrop: {text}\n"));
+}
+
+/// Returns lines under headings, in columns as wide as they must be.
+pub(super) fn table<const N: usize>(headings: [&str; N], lines: &[[String; N]]) -> String {
+    let width = |column: usize| {
+        let cells = lines.iter().map(|line| line[column].chars().count());
+        cells.chain([headings[column].len()]).max().unwrap_or(0)
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    for line in std::iter::once(&headings.map(String::from)).chain(lines) {
+        let mut padded = String::new();
+        for (cell, width) in line.iter().zip(widths) {
+            padded += &format!("{cell:width$}  ");
+        }
+        text += padded.trim_end();
+        text.push('\n');
+    }
+    text
 }

@@ -3,9 +3,8 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{
-    arguments::encodings,
+    arguments::{Overrides, encodings, keeper_of},
     failure::Failure,
-    load::{Overrides, keeper_of},
     output,
 };
 use crate::{
@@ -54,6 +53,5 @@ pub(super) fn run(overrides: Overrides, arguments: &ParseArguments) -> Result<()
             ParsedId::of_namespace(id, layout, located.namespace, now_ms)
         }
     };
-    let parsed = parsed.map_err(Failure::failed)?;
-    output::print_json(&parsed)
+    output::print_json(&parsed.map_err(Failure::failed)?)
 }

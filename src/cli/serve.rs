@@ -2,9 +2,9 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, runtime::Builder};
 
-use super::failure::Failure;
+use super::{failure::Failure, store::block_on};
 use crate::{
     config::Config,
     core::clock::SystemClock,
@@ -20,11 +20,7 @@ const OTHER_FILES: u64 = 128;
 pub(super) fn run(config: Config) -> Result<(), Failure> {
     // Dropped last, when the last lines are queued.
     let _logging = telemetry::start(&config.log)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(serve(config));
-    // A frozen store must not hold up the end of the process.
-    runtime.shutdown_background();
-    result
+    block_on(Builder::new_multi_thread(), serve(config))
 }
 
 async fn serve(mut config: Config) -> Result<(), Failure> {
@@ -36,7 +32,7 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
     };
     config.http.max_connections = raise_open_files(config.http.max_connections);
     let clock = Arc::new(SystemClock::default());
-    let store = store::connect(&config.store, clock.clone()).await?;
+    let store = store::connect(&config.store, clock.clone())?;
     let service = Service { config, listener, admin_listener, store, clock };
     service.run(shutdown).await.map_err(|error| match error {
         error @ ServeError::Keepers(_) => Failure::usage(error),

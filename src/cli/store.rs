@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Builder;
+
 use super::{failure::Failure, output};
 use crate::{
     config::Config,
@@ -11,8 +13,11 @@ use crate::{
 
 /// Runs a command's work, and then drops what is left in the background: a frozen store must not
 /// delay the end of the process.
-pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+pub(super) fn block_on(
+    mut runtime: Builder,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let runtime = runtime.enable_all().build()?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     result
@@ -23,9 +28,9 @@ pub(super) fn with_store(
     config: &Config,
     work: impl AsyncFnOnce(Arc<dyn Store>, Arc<SystemClock>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    block_on(async {
+    block_on(Builder::new_current_thread(), async {
         let clock = Arc::new(SystemClock::default());
-        let store = store::connect(&config.store, clock.clone()).await?;
+        let store = store::connect(&config.store, clock.clone())?;
         let result = work(Arc::clone(&store), clock).await;
         store.close().await;
         result

@@ -1,5 +1,7 @@
 //! `raindrop token`: creates a token.
 
+use std::io::{self, Write};
+
 use rand::{TryRng, rngs::SysRng};
 
 use super::{failure::Failure, output};
@@ -37,12 +39,8 @@ fn namespace(text: &str) -> Result<String, String> {
 }
 
 fn codes(text: &str) -> Result<String, String> {
-    let is_valid = text.is_empty() || is_code_or_beginning(text);
-    checked(
-        text,
-        is_valid,
-        &format!("{CODE_PATTERN}, with a * at the end for all codes that begin so"),
-    )
+    let allowed = format!("{CODE_PATTERN}, with a * at the end for all codes that begin so");
+    checked(text, text.is_empty() || is_code_or_beginning(text), &allowed)
 }
 
 fn checked(text: &str, is_valid: bool, allowed: &str) -> Result<String, String> {
@@ -57,21 +55,16 @@ pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
     let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let token = format!("{PREFIX}{digits}");
     output::print(&entry(arguments, TokenHash::of(token.as_bytes())))?;
-    Ok(output::eprint(&format!("{token}\n"))?)
+    Ok(writeln!(io::stderr(), "{token}")?)
 }
 
 fn entry(arguments: &TokenArguments, hash: TokenHash) -> String {
-    let mut lines = vec![
-        "[[token]]".to_owned(),
-        format!("name = {:?}", arguments.name),
-        format!("hash = \"{hash}\""),
-    ];
-    let lists = [("namespaces", &arguments.namespaces), ("codes", &arguments.codes)];
-    let given = lists.iter().filter_map(|(field, list)| Some((field, list.as_ref()?)));
-    lines.extend(given.map(|(field, list)| {
-        let list: Vec<_> = list.iter().filter(|item| !item.is_empty()).collect();
-        format!("{field} = {list:?}")
-    }));
-    lines.push("\n".into());
-    lines.join("\n")
+    let mut entry = format!("[[token]]\nname = {:?}\nhash = \"{hash}\"\n", arguments.name);
+    for (field, list) in [("namespaces", &arguments.namespaces), ("codes", &arguments.codes)] {
+        if let Some(list) = list {
+            let list: Vec<_> = list.iter().filter(|item| !item.is_empty()).collect();
+            entry += &format!("{field} = {list:?}\n");
+        }
+    }
+    entry + "\n"
 }

@@ -9,8 +9,7 @@ use super::{
     codes::{CodeConfig, Codes},
     keys::SEGMENT_CODE_FIELDS,
     namespace::{Mode, NamespaceRead},
-    reader::{Place, Reader},
-    source::Source,
+    reader::{DEFAULT, Place, Reader},
 };
 use crate::core::{id::Id, segment::SegmentSpec};
 
@@ -25,12 +24,9 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
     for place in std::mem::take(&mut reader.codes) {
         reader.enter(place);
         let name = reader.text("name");
-        let namespace = if reader.is_given("namespace") {
-            let position = |text: &str| known.iter().position(|name| name == text);
-            reader.given("namespace", known.join(" or "), position)
-        } else {
-            Some(0)
-        };
+        let position = |text: &str| known.iter().position(|name| name == text);
+        let namespace = reader.given("namespace", known.join(" or "), position);
+        let namespace = if reader.is_given("namespace") { namespace } else { Some(0) };
         let prefix: Option<Arc<str>> =
             reader.given("prefix", PREFIX_FORM, |text| is_valid_prefix(text).then(|| text.into()));
         let (Some(name), Some(namespace)) = (name, namespace) else { continue };
@@ -49,8 +45,8 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
             }
         }
         reader.resolve("namespace", &code.namespace);
-        reader.show("namespace", Source::Default);
-        reader.show("prefix", Source::Default);
+        reader.show("namespace", DEFAULT);
+        reader.show("prefix", DEFAULT);
         match &mut config.mode {
             Mode::Segment { keeper } => {
                 let spec = read_spec(reader, *spec, step_sources);
@@ -72,19 +68,17 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
 fn read_spec(
     reader: &mut Reader,
     defaults: SegmentSpec,
-    step_sources: &[Source; 2],
+    [min_source, max_source]: &[String; 2],
 ) -> SegmentSpec {
     let mut spec = defaults;
-    let [min_source, max_source] = step_sources.clone();
     for (field, value, source) in [
-        ("start", &mut spec.start, Source::Default),
+        ("start", &mut spec.start, DEFAULT),
         ("min_step", &mut spec.min_step, min_source),
         ("max_step", &mut spec.max_step, max_source),
-        ("increment", &mut spec.increment, Source::Default),
-        ("remainder", &mut spec.remainder, Source::Default),
+        ("increment", &mut spec.increment, DEFAULT),
+        ("remainder", &mut spec.remainder, DEFAULT),
     ] {
-        *value = reader.given_number(field).unwrap_or(*value);
-        reader.resolve(field, *value);
+        reader.update_number(field, value);
         reader.show(field, source);
     }
     let js_safe = reader.given("js_safe", "true or false", |text| text.parse().ok());
@@ -92,7 +86,7 @@ fn read_spec(
         spec.max = Id::MAX_JS_SAFE.get();
     }
     reader.resolve("js_safe", js_safe == Some(true));
-    reader.show("js_safe", Source::Default);
+    reader.show("js_safe", DEFAULT);
     if let Err(violations) = spec.check() {
         reader.violations(violations);
     }

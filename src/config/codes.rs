@@ -60,9 +60,7 @@ impl Codes {
         code: &str,
         asked: Option<&'b str>,
     ) -> Result<(&'b str, Option<&'a Arc<str>>), WrongNamespace> {
-        // Most services configure no codes, and then skip the look-up.
-        let found = if self.by_name.is_empty() { None } else { self.by_name.get(code) };
-        match found {
+        match self.by_name.get(code) {
             Some(code) => Ok((code.namespace_for(asked)?, code.prefix.as_ref())),
             None => Ok((asked.unwrap_or(DEFAULT_NAMESPACE), None)),
         }
@@ -79,19 +77,13 @@ impl Codes {
         text: &'a str,
         asked: Option<&'a str>,
     ) -> Result<LocatedText<'a>, WrongNamespace> {
-        let stripped = self.by_prefix.iter().find_map(|code| {
-            let prefix = code.prefix.as_deref()?;
-            Some((code, prefix, text.strip_prefix(prefix)?))
-        });
-        match stripped {
-            Some((code, prefix, text)) => {
-                Ok(LocatedText { namespace: code.namespace_for(asked)?, prefix, text })
-            }
-            None => {
-                let namespace = asked.unwrap_or(DEFAULT_NAMESPACE);
-                Ok(LocatedText { namespace, prefix: "", text })
+        for code in &self.by_prefix {
+            let prefix = code.prefix.as_deref().unwrap_or_default();
+            if let Some(text) = text.strip_prefix(prefix) {
+                return Ok(LocatedText { namespace: code.namespace_for(asked)?, prefix, text });
             }
         }
+        Ok(LocatedText { namespace: asked.unwrap_or(DEFAULT_NAMESPACE), prefix: "", text })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::fmt::friendly::{Spacing, SpanParser, SpanPrinter};
 
 /// The form of a duration, for error messages.
 pub(crate) const FORM: &str = "a duration with its unit such as 500ms, 5m or 1h30m";
@@ -10,24 +10,15 @@ pub(crate) const FORM: &str = "a duration with its unit such as 500ms, 5m or 1h3
 /// Parses a duration. `0` needs no unit; any other bare number is refused, since it could mean
 /// seconds or milliseconds.
 pub(crate) fn parse(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    if text == "0" {
-        return Some(Duration::ZERO);
+    match text.trim() {
+        "0" => Some(Duration::ZERO),
+        text => SpanParser::new().parse_unsigned_duration(text).ok(),
     }
-    if !text.starts_with(|first: char| first.is_ascii_digit()) {
-        return None;
-    }
-    let duration: SignedDuration = text.parse().ok()?;
-    Duration::try_from(duration).ok()
 }
 
 /// Formats a duration so that [`parse`] reads it back.
 pub(super) fn format(duration: Duration) -> String {
-    match SignedDuration::try_from(duration) {
-        Ok(SignedDuration::ZERO) => "0s".into(),
-        Ok(signed) => format!("{signed:#}").replace(' ', ""),
-        Err(_) => format!("{}s", duration.as_secs()),
-    }
+    SpanPrinter::new().spacing(Spacing::None).unsigned_duration_to_string(&duration)
 }
 
 #[cfg(test)]

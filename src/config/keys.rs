@@ -12,28 +12,6 @@ pub(super) const CODE_FIELDS: [&str; 3] = ["name", "namespace", "prefix"];
 pub(super) const SEGMENT_CODE_FIELDS: [&str; 6] =
     ["start", "min_step", "max_step", "increment", "remainder", "js_safe"];
 
-/// What a key applies to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// The whole service.
-    Service,
-    /// Each namespace; the top-level value is the default of all.
-    Inherited,
-    /// Each namespace; the top-level value is that of the namespace `default` alone.
-    Own,
-}
-
-impl Scope {
-    /// The scope of a key by its section.
-    pub(super) fn of(key: &str) -> Self {
-        match section_of(key) {
-            "mode" | "layout" => Self::Own,
-            "worker" | "issue" | "lease" | "rollback" | "segment" | "codes" => Self::Inherited,
-            _ => Self::Service,
-        }
-    }
-}
-
 /// One configuration key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
@@ -46,21 +24,6 @@ pub struct Key {
 }
 
 impl Key {
-    /// The environment variable of this key.
-    pub fn variable(&self) -> String {
-        variable(self.name)
-    }
-
-    /// What this key applies to.
-    pub fn scope(&self) -> Scope {
-        Scope::of(self.name)
-    }
-
-    /// The first part of its name, `http` for example.
-    pub(super) fn section(&self) -> &'static str {
-        section_of(self.name)
-    }
-
     /// The key of this name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
@@ -70,6 +33,17 @@ impl Key {
 /// The first part of a dotted name.
 pub(super) fn section_of(name: &str) -> &str {
     name.split_once('.').map_or(name, |(section, _)| section)
+}
+
+/// Whether a key applies to the whole service, and not to a namespace.
+pub(super) fn is_of_service(key: &str) -> bool {
+    matches!(section_of(key), "store" | "http" | "auth" | "log")
+}
+
+/// Whether the top-level value of a key is the default of every namespace. That of any other key of
+/// namespaces is the one of the namespace `default` alone.
+pub(super) fn is_inherited(key: &str) -> bool {
+    matches!(section_of(key), "worker" | "issue" | "lease" | "rollback" | "segment" | "codes")
 }
 
 /// Splits `namespaces.orders.lease.ttl` into `orders` and `lease.ttl`; other names are unchanged.
@@ -87,7 +61,7 @@ pub(super) fn split_namespace(name: &str) -> (Option<&str>, &str) {
 pub(super) fn is_section(name: &str) -> bool {
     let (namespace, rest) = split_namespace(name);
     let is_namespace = namespace.is_some() && rest.is_empty();
-    let has_keys = |key: &Key| key.section() == rest && key.name != rest;
+    let has_keys = |key: &Key| section_of(key.name) == rest && key.name != rest;
     name == NAMESPACES || is_namespace || KEYS.iter().any(has_keys)
 }
 

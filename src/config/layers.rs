@@ -2,27 +2,23 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    path::PathBuf,
+    fs,
+    path::{Path, PathBuf},
 };
 
-use config::{Map, Value, ValueKind};
+use config::{File, FileFormat, Map, Source as _, Value, ValueKind};
 
 use super::{
-    files::{display, read_dot_env, read_toml, text_of},
     host::Host,
     keys::{
-        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, Scope,
+        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, is_of_service,
         is_section, section_of, split_namespace,
     },
     problem::ConfigProblem,
     reader::{Given, Place, Reader},
-    source::Source,
     spelling::{FILE_VARIABLE, PREFIX, corrected, without_prefix},
 };
-use crate::core::{
-    code::{CODE_PATTERN, is_valid_code},
-    namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace},
-};
+use crate::core::code::{CODE_PATTERN, is_valid_code};
 
 /// Everything that a configuration is made of: loading reads no other state.
 #[derive(Clone, Debug, Default)]
@@ -78,12 +74,13 @@ impl Reader {
         });
         if let Some(path) = inputs.file.clone().or(named) {
             let table = reader.usable(read_toml(&path));
-            reader.table("", table, &Source::File(path));
+            reader.table("", table, &path.display().to_string());
         }
-        reader.environment(&dot_env, Source::DotEnv);
-        reader.environment(&inputs.environment, Source::Environment);
+        reader.environment(&dot_env, |variable| format!("{variable} in .env"));
+        let source = |variable: &str| format!("environment variable {variable}");
+        reader.environment(&inputs.environment, source);
         for FlagValue { flag, key, value } in &inputs.flags {
-            reader.set(key, value.clone().into(), Source::Flag(flag));
+            reader.set(key, value.clone().into(), (*flag).to_owned());
         }
         reader
     }
@@ -95,9 +92,9 @@ impl Reader {
         })
     }
 
-    fn environment(&mut self, pairs: &HashMap<String, String>, source: fn(String) -> Source) {
+    fn environment(&mut self, pairs: &HashMap<String, String>, source: fn(&str) -> String) {
         for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
-            let source = source(name.clone());
+            let source = source(name);
             if let Some(right) = corrected(name) {
                 self.problems.push(ConfigProblem::Misspelled { source, right });
             } else if let Some(key) = without_prefix(name, KEY_PREFIX) {
@@ -107,27 +104,27 @@ impl Reader {
         }
     }
 
-    fn table(&mut self, prefix: &str, table: Map<String, Value>, source: &Source) {
+    fn table(&mut self, prefix: &str, table: Map<String, Value>, source: &str) {
         for (name, Value { kind, .. }) in table {
             let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
             match kind {
                 ValueKind::Table(table) if is_section(&name) => {
-                    if self.is_usable(split_namespace(&name).0, source) {
-                        self.table(&name, table, source);
-                    }
+                    self.note_namespace(&name, source);
+                    self.table(&name, table, source);
                 }
-                ValueKind::Array(entries) if name == CODES => self.code_entries(entries, source),
-                kind => self.set(&name, kind, source.clone()),
+                ValueKind::Array(entries) if name == CODES => {
+                    let fields = [CODE_FIELDS.as_slice(), &SEGMENT_CODE_FIELDS].concat();
+                    self.codes = self.entries(CODES, entries, &fields, source);
+                }
+                kind => self.set(&name, kind, source.to_owned()),
             }
         }
     }
 
-    fn set(&mut self, name: &str, value: ValueKind, source: Source) {
+    fn set(&mut self, name: &str, value: ValueKind, source: String) {
+        self.note_namespace(name, &source);
         let (namespace, key) = split_namespace(name);
-        if !self.is_usable(namespace, &source) {
-            return;
-        }
-        let belongs = |key: &&Key| namespace.is_none() || key.scope() != Scope::Service;
+        let belongs = |key: &&Key| namespace.is_none() || !is_of_service(key.name);
         if Key::by_name(key).is_some_and(|key| belongs(&key)) {
             self.given.insert(name.to_owned(), Given { value, source });
         } else if name == NAMESPACES || name == CODES || (namespace.is_some() && key.is_empty()) {
@@ -138,72 +135,119 @@ impl Reader {
             self.push(name.to_owned(), display(&value), source, allowed.into());
         } else {
             // The keys of its section; or else every section.
-            let keys = || KEYS.iter().filter(belongs);
-            let beside = keys().filter(|known| known.section() == section_of(key));
-            let mut known: Vec<&str> =
-                beside.map(|key| key.name).filter(|name| name.contains('.')).collect();
+            let keys = || KEYS.iter().filter(belongs).map(|key| key.name);
+            let is_beside = |name: &&str| name.contains('.') && section_of(name) == section_of(key);
+            let mut known: Vec<&str> = keys().filter(is_beside).collect();
             if known.is_empty() {
-                known = keys().map(Key::section).collect();
+                known = keys().map(section_of).collect();
                 known.dedup();
                 known.extend([NAMESPACES, CODES].iter().filter(|_| namespace.is_none()));
             }
-            let known = known.into_iter().map(str::to_owned).collect();
             self.problems.push(ConfigProblem::UnknownKey { key: name.to_owned(), source, known });
         }
     }
 
-    /// Notes a namespace, and returns whether its keys can be used; the top level's always can.
-    fn is_usable(&mut self, namespace: Option<&str>, source: &Source) -> bool {
-        let Some(name) = namespace else { return true };
-        if let Some(is_valid) = self.namespaces.get(name) {
-            return *is_valid;
+    /// Notes the namespace that a name begins with, if it is none of the top level.
+    fn note_namespace(&mut self, name: &str, source: &str) {
+        if let (Some(namespace), _) = split_namespace(name) {
+            self.namespaces.entry(namespace.to_owned()).or_insert_with(|| source.to_owned());
         }
-        let is_valid = name != DEFAULT_NAMESPACE && is_valid_namespace(name);
-        if !is_valid {
-            let allowed = if name == DEFAULT_NAMESPACE {
-                "left out: the keys at the top level are those of default".into()
-            } else {
-                format!("renamed to match {NAMESPACE_PATTERN}")
-            };
-            self.push(format!("{NAMESPACES}.{name}"), "{…}".into(), source.clone(), allowed);
-        }
-        self.namespaces.insert(name.to_owned(), is_valid);
-        is_valid
     }
 
-    fn code_entries(&mut self, entries: Vec<Value>, source: &Source) {
+    /// Collects the entries of a list of tables, which have distinct names and these fields.
+    pub(crate) fn entries(
+        &mut self,
+        list: &str,
+        entries: Vec<Value>,
+        fields: &[&'static str],
+        source: &str,
+    ) -> Vec<Place> {
+        let mut places = Vec::new();
         let mut names = HashSet::new();
         for (index, Value { kind, .. }) in entries.into_iter().enumerate() {
             let ValueKind::Table(table) = kind else {
-                let key = format!("{CODES}[{index}]");
-                self.push(key, display(&kind), source.clone(), "a table of keys".into());
+                let key = format!("{list}[{index}]");
+                // It may be a misplaced secret.
+                self.push(key, "…".into(), source.to_owned(), "a table of keys".into());
                 continue;
             };
             let name = table.get("name").map(|name| text_of(&name.kind).trim().to_owned());
             let name = name.unwrap_or_default();
             let allowed = if !is_valid_code(&name) {
-                format!("a code that matches {CODE_PATTERN}")
+                Some(format!("a name that matches {CODE_PATTERN}"))
             } else if !names.insert(name.clone()) {
-                "used by one entry only".into()
+                Some("used by one entry only".to_owned())
             } else {
-                String::new()
+                None
             };
-            let label = if allowed.is_empty() { name.clone() } else { format!("#{}", index + 1) };
-            let entry = format!("[[{CODES}]] {label}: ");
-            if !allowed.is_empty() {
-                self.push(format!("{entry}name"), name, source.clone(), allowed);
+            let label = if allowed.is_none() { name.clone() } else { format!("#{}", index + 1) };
+            let entry = format!("[[{list}]] {label}: ");
+            if let Some(allowed) = allowed {
+                self.push(format!("{entry}name"), name, source.to_owned(), allowed);
             }
             for (field, Value { kind: value, .. }) in table {
-                let (key, source) = (format!("{entry}{field}"), source.clone());
-                let known = CODE_FIELDS.iter().chain(&SEGMENT_CODE_FIELDS);
-                if known.clone().any(|known| *known == field) {
+                let (key, source) = (format!("{entry}{field}"), source.to_owned());
+                if fields.contains(&field.as_str()) {
                     self.given.insert(key, Given { value, source });
                 } else {
-                    let known = known.map(|known| (*known).to_owned()).collect();
+                    let known = fields.to_vec();
                     self.problems.push(ConfigProblem::UnknownKey { key, source, known });
                 }
             }
-            self.codes.push(Place::Code(entry, source.clone()));
+            places.push(Place::Entry(entry, source.to_owned()));
         }
+        places
+    }
+}
+
+/// Reads a TOML file. Errors name the line and never quote the file's content.
+pub(crate) fn read_toml(path: &Path) -> Result<Map<String, Value>, ConfigProblem> {
+    let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
+    let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    File::from_str(&text, FileFormat::Toml).collect().map_err(|error| {
+        // Lines with a bar quote the file, which may hold a secret.
+        let text = error.to_string();
+        let said: Vec<&str> =
+            text.lines().filter(|line| !line.contains('|')).map(str::trim).collect();
+        problem(said.join("; "))
+    })
+}
+
+/// Reads a `.env` file. Errors name the line and never quote it.
+fn read_dot_env(path: &Path) -> Result<HashMap<String, String>, ConfigProblem> {
+    let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
+    let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    let pairs: Result<_, _> = dotenvy::from_read_iter(text.as_bytes()).collect();
+    pairs.map_err(|error| {
+        // The library's text quotes the line, which may hold a secret.
+        let is_bad = |line: &str| match &error {
+            dotenvy::Error::LineParse(bad, _) => !line.is_empty() && bad.contains(line.trim()),
+            _ => false,
+        };
+        let number = text.lines().position(is_bad);
+        let place = number.map_or(String::new(), |index| format!("line {}: ", index + 1));
+        problem(format!("{place}not of the form NAME=value"))
+    })
+}
+
+/// Returns the text of a value; `[…]` and `{…}` for lists and tables.
+pub(super) fn text_of(kind: &ValueKind) -> String {
+    match kind {
+        // Keeps the point of 3.0, which is no whole number.
+        ValueKind::Float(number) => format!("{number:?}"),
+        ValueKind::Table(_) => "{…}".into(),
+        ValueKind::Array(_) => "[…]".into(),
+        kind => kind.to_string(),
+    }
+}
+
+/// Returns the text of a value, with the items of a list.
+pub(super) fn display(kind: &ValueKind) -> String {
+    match kind {
+        ValueKind::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| text_of(&item.kind)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        kind => text_of(kind),
     }
 }

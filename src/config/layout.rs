@@ -20,43 +20,25 @@ const WIDTHS: [&str; 8] = [
     "layout.max_sequence",
 ];
 
-const INSTANT: &str = "an RFC 3339 instant such as 2025-01-01T00:00:00Z";
+/// The form of an instant, for error messages.
+pub(super) const INSTANT: &str = "an RFC 3339 instant such as 2025-01-01T00:00:00Z";
 
-/// A checked layout.
-#[derive(Debug)]
-pub(super) struct LayoutChoice {
-    pub(super) layout: Layout,
-    /// The preset that it comes from.
-    pub(super) preset: Option<Preset>,
-    /// When the first tick with IDs for a past time begins, if that is configured.
-    pub(super) backfill_from_ms: Option<i64>,
-}
-
-pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
+/// Reads the layout, and the preset that it comes from.
+pub(super) fn read(reader: &mut Reader) -> (Layout, Option<Preset>) {
     let preset = read_preset(reader);
     let units = format!("{}, or 1 to 5", TimeUnit::ALL.map(TimeUnit::name).join(", "));
     let unit = reader.value("layout.time_unit", units, |text| text.parse().ok());
     let mut spec = preset.map_or_else(|| LayoutSpec::for_unit(unit), Preset::spec);
     spec.timestamp_bits = reader.given_number("layout.timestamp_bits").or(spec.timestamp_bits);
     spec.max_sequence = reader.given_number("layout.max_sequence").or(spec.max_sequence);
-    for (key, field) in [
-        ("layout.worker_bits", &mut spec.worker_bits),
-        ("layout.data_center_bits", &mut spec.data_center_bits),
-        ("layout.rollback_bits", &mut spec.rollback_bits),
-        ("layout.rollback_initial", &mut spec.rollback_initial),
-        ("layout.reserved_bits", &mut spec.reserved_bits),
-    ] {
-        *field = reader.given_number(key).unwrap_or(*field);
-        reader.resolve(key, *field);
-    }
-    for (key, field) in [
-        ("layout.data_center", &mut spec.data_center),
-        ("layout.reserved_value", &mut spec.reserved_value),
-        ("layout.min_sequence", &mut spec.min_sequence),
-    ] {
-        *field = reader.given_number(key).unwrap_or(*field);
-        reader.resolve(key, *field);
-    }
+    reader.update_number("layout.worker_bits", &mut spec.worker_bits);
+    reader.update_number("layout.data_center_bits", &mut spec.data_center_bits);
+    reader.update_number("layout.rollback_bits", &mut spec.rollback_bits);
+    reader.update_number("layout.rollback_initial", &mut spec.rollback_initial);
+    reader.update_number("layout.reserved_bits", &mut spec.reserved_bits);
+    reader.update_number("layout.data_center", &mut spec.data_center);
+    reader.update_number("layout.reserved_value", &mut spec.reserved_value);
+    reader.update_number("layout.min_sequence", &mut spec.min_sequence);
     if let Some(epoch_ms) = reader.given("layout.epoch", INSTANT, parse_unix_ms) {
         spec.epoch_ms = epoch_ms;
     } else if let Some(Err(violation)) = preset.map(Preset::check_own_epoch) {
@@ -71,8 +53,7 @@ pub(super) fn read(reader: &mut Reader) -> LayoutChoice {
     reader.resolve("layout.epoch", format_unix_ms_short(layout.epoch_ms()));
     reader.resolve("layout.timestamp_bits", layout.widths().timestamp);
     reader.resolve("layout.max_sequence", layout.max_sequence());
-    let backfill_from_ms = reader.given("layout.backfill_from", INSTANT, parse_unix_ms);
-    LayoutChoice { layout, preset, backfill_from_ms }
+    (layout, preset)
 }
 
 fn read_preset(reader: &mut Reader) -> Option<Preset> {

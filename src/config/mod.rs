@@ -1,51 +1,43 @@
 //! The configuration: defaults < file < `.env` < environment < flags.
 //!
 //! [`Config::load`] reads each key separately and continues after a bad one, so that all problems
-//! are reported together. A new key is one line in the key table and one in its section's file.
+//! are reported together. A new key is one line in the key table and one where its section is read.
 //! Every namespace is read by the same sections, from its own keys and those that it inherits.
 
-mod auth;
 mod code_entries;
 mod codes;
 mod duration;
-mod files;
 mod host;
-mod http;
-mod issue;
 mod keys;
 mod layers;
 mod layout;
-mod lease;
-mod log;
 mod namespace;
 mod problem;
 mod reader;
 mod secret;
-mod segment;
-mod source;
+mod service;
 mod spelling;
 mod store;
 #[cfg(test)]
 mod tests;
 mod worker;
 
-use self::reader::Reader;
+use std::path::PathBuf;
+
 pub use self::{
-    auth::AuthConfig,
     codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
     host::Host,
-    http::{CorsOrigins, HttpConfig},
-    keys::{KEYS, Key, Scope},
+    keys::{KEYS, Key},
     layers::{FlagValue, Inputs},
-    log::{LogConfig, LogFormat},
     namespace::{Mode, NamespaceConfig},
     problem::{ConfigError, ConfigProblem},
-    secret::hide_password,
-    source::{EffectiveSetting, Source},
+    reader::EffectiveSetting,
+    service::{CorsOrigins, HttpConfig, LogConfig, LogFormat},
 };
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},
-    files::{read_toml, text_of},
+    layers::read_toml,
+    reader::{DEFAULT, Reader},
     secret::percent_encode,
 };
 use crate::{
@@ -54,7 +46,7 @@ use crate::{
 };
 
 /// A checked configuration.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Every namespace: `default` first, the others by name.
     pub namespaces: Vec<NamespaceConfig>,
@@ -64,11 +56,12 @@ pub struct Config {
     pub store: StoreSettings,
     /// The HTTP service.
     pub http: HttpConfig,
-    /// Authentication.
-    pub auth: AuthConfig,
+    /// The file of tokens; `None` disables authentication.
+    pub tokens_file: Option<PathBuf>,
     /// Logging.
     pub log: LogConfig,
-    effective: Vec<EffectiveSetting>,
+    /// Every key with its value and source, without secrets.
+    pub effective: Vec<EffectiveSetting>,
 }
 
 impl Config {
@@ -79,27 +72,20 @@ impl Config {
     /// Every problem at once.
     pub fn load(inputs: &Inputs) -> Result<Self, ConfigError> {
         let mut reader = Reader::of(inputs);
-        let http = http::read(&mut reader);
-        let auth = auth::read(&mut reader);
-        let log = log::read(&mut reader);
+        let http = service::read_http(&mut reader);
+        let tokens_file = service::read_tokens_file(&mut reader);
+        let log = service::read_log(&mut reader);
         let names = reader.namespace_names();
         let read = |name: &String| namespace::read(&mut reader, name, &inputs.host, &http);
         let mut namespaces: Vec<_> = names.iter().map(read).collect();
         let codes = code_entries::read(&mut reader, &mut namespaces);
         let namespaces: Vec<_> = namespaces.into_iter().map(|read| read.config).collect();
         let store = store::read(&mut reader, &namespaces);
-        let effective = reader.finish()?;
-        Ok(Self { namespaces, codes, store, http, auth, log, effective })
-    }
-
-    /// Returns the namespace of this name.
-    pub fn namespace(&self, name: &str) -> Option<&NamespaceConfig> {
-        self.namespaces.iter().find(|namespace| namespace.name == name)
-    }
-
-    /// Returns the lease settings of the namespace of this name, if it leases worker ids.
-    pub fn keeper(&self, name: &str) -> Option<&KeeperSettings> {
-        self.keepers().find(|keeper| keeper.namespace == name)
+        let Reader { effective, problems, .. } = reader;
+        if !problems.is_empty() {
+            return Err(ConfigError(problems));
+        }
+        Ok(Self { namespaces, codes, store, http, tokens_file, log, effective })
     }
 
     /// Returns the lease settings of each namespace that leases worker ids, `default` first.
@@ -116,17 +102,5 @@ impl Config {
             Mode::Snowflake { .. } => None,
             Mode::Segment { keeper } => Some(keeper),
         })
-    }
-
-    /// Returns every key with its value and source, without secrets.
-    pub fn effective(&self) -> &[EffectiveSetting] {
-        &self.effective
-    }
-}
-
-impl std::fmt::Debug for Config {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The store's address may hold a password; what is shown never does.
-        f.debug_list().entries(&self.effective).finish()
     }
 }

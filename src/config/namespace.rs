@@ -1,22 +1,23 @@
 //! A namespace: its mode and settings.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     host::Host,
-    http::HttpConfig,
-    issue,
-    keys::{KEYS, Key, Scope},
-    layout::{self, LayoutChoice},
-    lease,
-    reader::{Place, Reader},
-    segment,
-    source::Source,
+    keys::{KEYS, is_inherited, is_of_service, section_of},
+    layout,
+    reader::{DEFAULT, Place, Reader},
+    service::HttpConfig,
     worker,
 };
 use crate::{
     core::{
-        issue::IssueSettings, namespace::DEFAULT_NAMESPACE, preset::Preset, segment::SegmentSpec,
+        code::{CODE_PATTERN, is_valid_code},
+        instant::parse_unix_ms,
+        issue::{IssueSettings, RollbackPolicy},
+        namespace::DEFAULT_NAMESPACE,
+        preset::Preset,
+        segment::SegmentSpec,
         violation::Violation,
     },
     keeper::{KeeperSettings, LeaseTimes, SegmentSettings},
@@ -61,19 +62,19 @@ impl Mode {
 
 const SNOWFLAKE: &str = "snowflake";
 const SEGMENT: &str = "segment";
+const MODES: [&str; 2] = [SNOWFLAKE, SEGMENT];
+
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
 
 /// The keys that segment mode uses beside the `segment` section.
 const USED_BY_SEGMENT: [&str; 5] =
     ["mode", "issue.max_wait", "codes.max", "codes.shared", "codes.allow"];
 
 /// Whether a mode uses a key of namespaces.
-fn uses(mode: &str, key: &Key) -> bool {
-    let is_of_segment = key.section() == "segment";
-    if mode == SEGMENT {
-        is_of_segment || USED_BY_SEGMENT.contains(&key.name)
-    } else {
-        !is_of_segment
-    }
+fn uses(mode: &str, key: &str) -> bool {
+    let is_of_segment = section_of(key) == "segment";
+    if mode == SEGMENT { is_of_segment || USED_BY_SEGMENT.contains(&key) } else { !is_of_segment }
 }
 
 /// A namespace whose `[[code]]` entries are not read yet.
@@ -85,7 +86,7 @@ pub(super) struct NamespaceRead {
     /// What a code is in segment mode unless its entry says otherwise, and the sources of its
     /// smallest and largest step.
     pub(super) spec: SegmentSpec,
-    pub(super) step_sources: [Source; 2],
+    pub(super) step_sources: [String; 2],
 }
 
 pub(super) fn read(
@@ -95,31 +96,23 @@ pub(super) fn read(
     http: &HttpConfig,
 ) -> NamespaceRead {
     reader.enter(Place::of_namespace(name));
-    let modes = [SNOWFLAKE, SEGMENT];
-    let mode = reader
-        .value("mode", modes.join(" or "), |text| modes.into_iter().find(|mode| *mode == text));
+    let mode = |text: &str| MODES.into_iter().find(|mode| *mode == text);
+    let mode = reader.value("mode", MODES.join(" or "), mode);
     if !reader.is_bad("mode") {
         reject_unused(reader, mode);
     }
     // Each section in each mode: other namespaces inherit what stands at the top level.
-    let issue = issue::read(reader);
-    let lease = lease::read(reader);
-    let segment = segment::read(reader);
+    let issue = read_issue(reader);
+    let lease = read_lease(reader);
+    let (spec, segment) = read_segment(reader, name, &issue);
     let (allow, max_wait) = (issue.codes_allow.clone(), issue.max_wait);
     let mode = if mode == SEGMENT {
         if issue.codes_shared {
             let allowed = "false with mode = segment: each code has numbers of its own";
             reader.reject("codes.shared", allowed);
         }
-        let keeper = SegmentSettings {
-            auto_create: (segment.auto_create && allow.is_none()).then_some(segment.spec),
-            codes_max: issue.codes_max,
-            target_duration: segment.target_duration,
-            max_wait,
-            ..SegmentSettings::new(name)
-        };
         show(reader, name, SEGMENT, None);
-        Mode::Segment { keeper }
+        Mode::Segment { keeper: segment }
     } else {
         read_snowflake(reader, name, issue, lease, host, http)
     };
@@ -129,20 +122,71 @@ pub(super) fn read(
     let step_sources = ["segment.min_step", "segment.max_step"].map(|key| reader.shown(key).1);
     reader.enter(Place::Top);
     let config = NamespaceConfig { name: name.to_owned(), mode };
-    NamespaceRead { config, allow, spec: segment.spec, step_sources }
+    NamespaceRead { config, allow, spec, step_sources }
+}
+
+/// Reads the `issue`, `rollback` and `codes` sections.
+fn read_issue(reader: &mut Reader) -> IssueSettings {
+    let policies = RollbackPolicy::ALL.map(RollbackPolicy::name).join(", ");
+    IssueSettings {
+        borrow_ahead: reader.duration("issue.borrow_ahead", Duration::ZERO..=HOUR),
+        max_wait: reader.duration("issue.max_wait", Duration::ZERO..=HOUR),
+        sequence_spread_bits: reader.number("issue.sequence_spread_bits", 0..=20),
+        hold: reader.duration("rollback.hold", Duration::ZERO..=HOUR),
+        rollback: reader.value("rollback.policy", policies, RollbackPolicy::by_name),
+        codes_max: reader.number("codes.max", 1..=10_000_000),
+        codes_shared: reader.boolean("codes.shared"),
+        codes_allow: reader.list("codes.allow").map(|codes| {
+            if codes.is_empty() || !codes.iter().all(|code| is_valid_code(code)) {
+                reader.reject("codes.allow", format!("codes that match {CODE_PATTERN}"));
+            }
+            codes.into_iter().collect()
+        }),
+    }
+}
+
+fn read_lease(reader: &mut Reader) -> LeaseTimes {
+    let millis = Duration::from_millis;
+    LeaseTimes {
+        window: reader.duration("lease.window", millis(1_000)..=DAY),
+        ttl: reader.duration("lease.ttl", millis(500)..=HOUR),
+        renew: reader.duration("lease.renew", millis(100)..=HOUR),
+        max_clock_skew: reader.duration("lease.max_clock_skew", millis(100)..=HOUR),
+    }
+}
+
+/// Reads the `segment` section: what a code is unless its entry says otherwise, and the settings.
+fn read_segment(
+    reader: &mut Reader,
+    name: &str,
+    issue: &IssueSettings,
+) -> (SegmentSpec, SegmentSettings) {
+    let steps = 1..=SegmentSpec::LARGEST;
+    let min_step = reader.number("segment.min_step", steps.clone());
+    let max_step: u64 = reader.number("segment.max_step", steps);
+    let in_order = min_step <= max_step;
+    reader.relate("segment.max_step", "segment.min_step", in_order, "at least");
+    let max_step = max_step.max(min_step);
+    let spec = SegmentSpec { min_step, max_step, ..SegmentSpec::default() };
+    let creates = reader.boolean("segment.auto_create") && issue.codes_allow.is_none();
+    let target_duration = reader.duration("segment.target_duration", Duration::from_secs(1)..=DAY);
+    let settings = SegmentSettings {
+        auto_create: creates.then_some(spec),
+        codes_max: issue.codes_max,
+        target_duration,
+        max_wait: issue.max_wait,
+        ..SegmentSettings::new(name)
+    };
+    (spec, settings)
 }
 
 /// Notes the keys that the namespace itself gives and its mode does not use. What stands at the
 /// top level for every namespace may be meant for others.
 fn reject_unused(reader: &mut Reader, mode: &str) {
-    for key in KEYS.iter().filter(|key| !uses(mode, key)) {
-        let is_its_own = match key.scope() {
-            Scope::Service => false,
-            Scope::Inherited => reader.is_in_namespace(),
-            Scope::Own => true,
-        };
-        if is_its_own && reader.is_own(key.name) {
-            reader.reject(key.name, format!("left out: mode = {mode} does not use it"));
+    for key in KEYS.iter().map(|key| key.name).filter(|key| !uses(mode, key)) {
+        let is_its_own = reader.is_in_namespace() || !is_inherited(key);
+        if is_its_own && !is_of_service(key) && reader.is_own(key) {
+            reader.reject(key, format!("left out: mode = {mode} does not use it"));
         }
     }
 }
@@ -155,30 +199,40 @@ fn read_snowflake(
     host: &Host,
     http: &HttpConfig,
 ) -> Mode {
-    let LayoutChoice { layout, preset, backfill_from_ms } = layout::read(reader);
-    let worker = worker::read(reader, &layout, host, http.listen);
+    let (layout, preset) = layout::read(reader);
+    let backfill_from_ms = reader.given("layout.backfill_from", layout::INSTANT, parse_unix_ms);
+    let (workers, premise) = worker::read(reader, &layout, host);
     let keeper = KeeperSettings {
         namespace: name.to_owned(),
-        min_worker: *worker.ids.start(),
-        max_worker: *worker.ids.end(),
-        prefer_previous: worker.prefer_previous,
+        min_worker: *workers.start(),
+        max_worker: *workers.end(),
+        prefer_previous: reader.boolean("worker.prefer_previous"),
         issue,
         lease,
         backfill_from_ms,
-        ..KeeperSettings::new(layout, worker.holder)
+        ..KeeperSettings::new(layout, read_holder(reader, host, http))
     };
     if let Err(mut violations) = keeper.check() {
         // The default that takes the place of a bad value must not be held against other keys.
         violations.0.retain(|Violation { key, .. }| {
-            !reader.is_bad(match key.split('.').next() {
-                Some("layout" | "worker") => "layout",
+            !reader.is_bad(match section_of(key) {
+                "layout" | "worker" => "layout",
                 _ => "lease",
             })
         });
         reader.violations(violations);
     }
     show(reader, name, SNOWFLAKE, preset);
-    Mode::Snowflake { keeper, premise: worker.premise }
+    Mode::Snowflake { keeper, premise }
+}
+
+fn read_holder(reader: &mut Reader, host: &Host, http: &HttpConfig) -> String {
+    // The narrowest column that a store keeps it in.
+    let fits = |text: &str| (1..=128).contains(&text.chars().count()).then(|| text.to_owned());
+    let holder = reader.given("worker.holder", "1 to 128 characters", fits);
+    let holder = holder.unwrap_or_else(|| host.holder(http.listen));
+    reader.resolve("worker.holder", &holder);
+    holder
 }
 
 /// Shows the keys of a namespace: those that its mode uses; at the top level also those of the
@@ -186,16 +240,13 @@ fn read_snowflake(
 fn show(reader: &mut Reader, name: &str, mode: &str, preset: Option<Preset>) {
     let is_top = name == DEFAULT_NAMESPACE;
     for key in KEYS {
-        let is_shown = match key.scope() {
-            Scope::Service => is_top,
-            Scope::Inherited => is_top || uses(mode, key),
-            Scope::Own => uses(mode, key),
-        };
-        if is_shown {
-            let is_of_preset = key.section() == "layout" && key.default.is_some();
+        let is_for_all = is_of_service(key.name) || is_inherited(key.name);
+        let is_used = !is_of_service(key.name) && uses(mode, key.name);
+        if is_used || (is_top && is_for_all) {
+            let is_of_preset = section_of(key.name) == "layout" && key.default.is_some();
             let preset = preset.filter(|_| is_of_preset && reader.is_given("layout.preset"));
-            let default = preset.map_or(Source::Default, |preset| Source::Preset(preset.name()));
-            reader.show(key.name, default);
+            let default = preset.map(|preset| format!("preset {}", preset.name()));
+            reader.show(key.name, default.as_deref().unwrap_or(DEFAULT));
         }
     }
 }

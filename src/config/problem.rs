@@ -1,41 +1,44 @@
 //! Problems of a configuration.
 
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 
-use super::source::Source;
-
-/// One problem.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One problem. `r#source` is where a value is from; without the prefix, `thiserror` would take it
+/// for an error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigProblem {
     /// A value that cannot be used.
+    #[error("{key} = {value} ({source}): must be {allowed}")]
     Value {
         /// The key.
         key: String,
         /// The value as it was given, without secrets.
         value: String,
         /// Its source.
-        source: Source,
+        r#source: String,
         /// What is allowed, as a phrase after "must be".
         allowed: String,
     },
     /// An unknown key. Its value is not kept: it may be a misplaced secret.
+    #[error("{key} ({source}): unknown key; known are {}", .known.join(", "))]
     UnknownKey {
         /// The key.
         key: String,
         /// Its source.
-        source: Source,
+        r#source: String,
         /// The known keys of its section.
-        known: Vec<String>,
+        known: Vec<&'static str>,
     },
     /// An environment variable that differs from a known one in underscores or case only. Its
     /// value is not kept: it may be a secret.
+    #[error("{source}: misspelled, must be {right}")]
     Misspelled {
         /// The variable.
-        source: Source,
+        r#source: String,
         /// Its right spelling.
         right: String,
     },
     /// A file that cannot be used.
+    #[error("{}: {reason}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -44,32 +47,7 @@ pub enum ConfigProblem {
     },
 }
 
-impl fmt::Display for ConfigProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Value { key, value, source, allowed } => {
-                write!(f, "{key} = {value} ({source}): must be {allowed}")
-            }
-            Self::UnknownKey { key, source, known } => {
-                write!(f, "{key} ({source}): unknown key; known are {}", known.join(", "))
-            }
-            Self::Misspelled { source, right } => {
-                write!(f, "{source}: misspelled, must be {right}")
-            }
-            Self::File { path, reason } => write!(f, "{}: {reason}", path.display()),
-        }
-    }
-}
-
 /// Every problem of a configuration; never empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigError(pub Vec<ConfigProblem>);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&lines.join("\n"))
-    }
-}
-
-impl std::error::Error for ConfigError {}

@@ -6,52 +6,69 @@ use config::ValueKind;
 
 use super::{
     duration,
-    files::{display, text_of},
-    keys::{Key, NAMESPACES, Scope},
-    problem::{ConfigError, ConfigProblem},
-    secret::hide_password,
-    source::{EffectiveSetting, Source},
+    keys::{Key, NAMESPACES, is_inherited, is_of_service},
+    layers::{display, text_of},
+    problem::ConfigProblem,
 };
-use crate::core::{
-    namespace::DEFAULT_NAMESPACE,
-    violation::{Violation, Violations},
+use crate::{
+    core::{
+        namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace},
+        violation::{Violation, Violations},
+    },
+    store::hide_password,
 };
+
+/// The source of a setting that was not given.
+pub(crate) const DEFAULT: &str = "default";
+
+/// A key of a checked configuration as it may be shown.
+#[derive(Clone, Debug)]
+pub struct EffectiveSetting {
+    /// The key, `namespaces.orders.lease.ttl` for example.
+    pub key: String,
+    /// Its value without secrets; empty when it is unset.
+    pub value: String,
+    /// Where it came from, for people: `default`, `preset js-safe`, the path of the file, or the
+    /// name of a variable or a flag.
+    pub source: String,
+}
 
 /// Reads typed values. A bad value is noted and replaced by the default, so that reading continues.
 ///
 /// Keys are named as in the key table, relative to the place that is read.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     /// By the whole name, `namespaces.orders.lease.ttl` or `[[code]] order: prefix` for example.
     pub(super) given: BTreeMap<String, Given>,
-    /// Every namespace that is named, and whether its name is valid.
-    pub(super) namespaces: BTreeMap<String, bool>,
+    /// Every namespace that is named, and where it is named first.
+    pub(super) namespaces: BTreeMap<String, String>,
     /// The entries of `[[code]]`.
     pub(super) codes: Vec<Place>,
-    pub(super) problems: Vec<ConfigProblem>,
+    pub(crate) problems: Vec<ConfigProblem>,
     place: Place,
     /// Values by their whole names where a default depends on other keys.
     resolved: BTreeMap<String, String>,
-    effective: Vec<EffectiveSetting>,
+    /// What `raindrop config` prints.
+    pub(super) effective: Vec<EffectiveSetting>,
 }
 
 /// A value as it was given.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     pub(super) value: ValueKind,
-    pub(super) source: Source,
+    pub(super) source: String,
 }
 
 /// Where keys are looked up.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// The top level: the service, and the namespace `default`.
     #[default]
     Top,
     /// A namespace: its own keys, and those that it inherits from the top level.
     Namespace(String),
-    /// An entry of `[[code]]`: the beginning of its keys, and its source.
-    Code(String, Source),
+    /// An entry of a list, such as `[[code]]`: the beginning of its keys, and its source.
+    Entry(String, String),
 }
 
 impl Place {
@@ -62,21 +79,26 @@ impl Place {
 }
 
 impl Reader {
-    /// Returns the names of the namespaces, `default` first.
-    pub(super) fn namespace_names(&self) -> Vec<String> {
-        let usable = self.namespaces.iter().filter(|(_, usable)| **usable);
-        let usable = usable.map(|(name, _)| name.clone());
-        std::iter::once(DEFAULT_NAMESPACE.to_owned()).chain(usable).collect()
+    /// Returns the names of the namespaces, `default` first, and notes those that are not valid.
+    pub(super) fn namespace_names(&mut self) -> Vec<String> {
+        let mut names = vec![DEFAULT_NAMESPACE.to_owned()];
+        for (name, source) in std::mem::take(&mut self.namespaces) {
+            let allowed = if name == DEFAULT_NAMESPACE {
+                "left out: the keys at the top level are those of default".to_owned()
+            } else if is_valid_namespace(&name) {
+                names.push(name);
+                continue;
+            } else {
+                format!("renamed to match {NAMESPACE_PATTERN}")
+            };
+            self.push(format!("{NAMESPACES}.{name}"), "{…}".to_owned(), source, allowed);
+        }
+        names
     }
 
     /// Looks keys up in this place from now on.
-    pub(super) fn enter(&mut self, place: Place) {
+    pub(crate) fn enter(&mut self, place: Place) {
         self.place = place;
-    }
-
-    /// Returns what was shown, or every problem.
-    pub(super) fn finish(self) -> Result<Vec<EffectiveSetting>, ConfigError> {
-        if self.problems.is_empty() { Ok(self.effective) } else { Err(ConfigError(self.problems)) }
     }
 
     /// Whether another namespace than `default` is read.
@@ -87,10 +109,10 @@ impl Reader {
     /// Returns the whole name of a key, with the place that is read.
     fn full_name(&self, key: &str) -> String {
         match &self.place {
-            Place::Namespace(name) if Scope::of(key) != Scope::Service => {
+            Place::Namespace(name) if !is_of_service(key) => {
                 format!("{NAMESPACES}.{name}.{key}")
             }
-            Place::Code(keys, _) => format!("{keys}{key}"),
+            Place::Entry(keys, _) => format!("{keys}{key}"),
             _ => key.to_owned(),
         }
     }
@@ -101,10 +123,10 @@ impl Reader {
     }
 
     fn may_inherit(&self, key: &str) -> bool {
-        self.is_in_namespace() && Scope::of(key) == Scope::Inherited
+        self.is_in_namespace() && is_inherited(key)
     }
 
-    pub(super) fn is_given(&self, key: &str) -> bool {
+    pub(crate) fn is_given(&self, key: &str) -> bool {
         self.find(key).is_some()
     }
 
@@ -114,19 +136,15 @@ impl Reader {
     }
 
     /// Returns the value of a key as it may be shown, and its source.
-    pub(super) fn shown(&self, key: &str) -> (String, Source) {
+    pub(super) fn shown(&self, key: &str) -> (String, String) {
         match self.find(key) {
-            Some(Given { value, source }) => {
-                let shown = match value {
-                    ValueKind::Array(items) if key == "store.url" => {
-                        format!("a list of {}", items.len())
-                    }
-                    value if key == "store.url" => hide_password(&text_of(value)),
-                    value => display(value),
-                };
-                (shown, source.clone())
+            Some(Given { value, source }) if key == "store.url" => {
+                (hide_password(&text_of(value)), source.clone())
             }
-            None => (default_of(key).unwrap_or_default().to_owned(), Source::Default),
+            // Of a token; somebody may have put the token itself there.
+            Some(Given { source, .. }) if key == "hash" => ("***".to_owned(), source.clone()),
+            Some(Given { value, source }) => (display(value), source.clone()),
+            None => (default_of(key).unwrap_or_default().to_owned(), DEFAULT.to_owned()),
         }
     }
 
@@ -136,9 +154,9 @@ impl Reader {
     }
 
     /// Adds a key to those that `raindrop config` prints; `default` is the source of its default.
-    pub(super) fn show(&mut self, key: &str, default: Source) {
+    pub(super) fn show(&mut self, key: &str, default: &str) {
         let (value, source) = self.shown(key);
-        let source = if source == Source::Default { default } else { source };
+        let source = if source == DEFAULT { default.to_owned() } else { source };
         let key = self.full_name(key);
         let value = self.resolved.remove(&key).unwrap_or(value);
         self.effective.push(EffectiveSetting { key, value, source });
@@ -159,7 +177,7 @@ impl Reader {
     }
 
     /// Notes that the value of this key cannot be used.
-    pub(super) fn reject(&mut self, key: &str, allowed: impl Into<String>) {
+    pub(crate) fn reject(&mut self, key: &str, allowed: impl Into<String>) {
         let (value, source) = self.shown(key);
         self.note(key, value, source, allowed.into());
     }
@@ -187,33 +205,30 @@ impl Reader {
             if !self.is_bad(&key) {
                 // The value as it was written; a preset has other defaults than the key table.
                 let (shown, source) = self.shown(&key);
-                let is_of_preset = source == Source::Default && key.starts_with("layout.");
+                let is_of_preset = source == DEFAULT && key.starts_with("layout.");
                 let value = if shown.is_empty() || is_of_preset { value } else { shown };
                 self.note(&key, value, source, allowed);
             }
         }
     }
 
-    fn note(&mut self, key: &str, value: String, source: Source, allowed: String) {
+    fn note(&mut self, key: &str, value: String, source: String, allowed: String) {
         // A problem of an inherited value was noted at the top level.
         if self.may_inherit(key) && !self.is_own(key) && self.is_bad(key) {
             return;
         }
-        let source = match &self.place {
-            Place::Code(_, entry) => entry.clone(),
-            _ => source,
-        };
+        let source = if let Place::Entry(_, entry) = &self.place { entry.clone() } else { source };
         self.push(self.full_name(key), value, source, allowed);
     }
 
     /// Notes a problem of the key of this whole name.
-    pub(super) fn push(&mut self, key: String, value: String, source: Source, allowed: String) {
+    pub(crate) fn push(&mut self, key: String, value: String, source: String, allowed: String) {
         let value = if value.is_empty() { "nothing".into() } else { value };
         self.problems.push(ConfigProblem::Value { key, value, source, allowed });
     }
 
     /// Returns a key's value if it was given and can be used.
-    pub(super) fn given<T>(
+    pub(crate) fn given<T>(
         &mut self,
         key: &str,
         allowed: impl Display,
@@ -244,7 +259,7 @@ impl Reader {
             .expect("every default of the key table can be read")
     }
 
-    pub(super) fn text(&mut self, key: &str) -> Option<String> {
+    pub(crate) fn text(&mut self, key: &str) -> Option<String> {
         self.given(key, "a string", |text| Some(text.to_owned()))
     }
 
@@ -265,6 +280,12 @@ impl Reader {
         self.given(key, "a whole number", whole_number)
     }
 
+    /// Replaces a whole number by a given one, and notes which is in effect.
+    pub(super) fn update_number<T: Copy + FromStr + ToString>(&mut self, key: &str, value: &mut T) {
+        *value = self.given_number(key).unwrap_or(*value);
+        self.resolve(key, *value);
+    }
+
     pub(super) fn duration(&mut self, key: &str, range: RangeInclusive<Duration>) -> Duration {
         let (low, high) = (duration::format(*range.start()), duration::format(*range.end()));
         let allowed = format!("{}, {low} to {high}", duration::FORM);
@@ -272,7 +293,7 @@ impl Reader {
     }
 
     /// Returns a list: an array, or one string of comma-separated items.
-    pub(super) fn list(&self, key: &str) -> Option<Vec<String>> {
+    pub(crate) fn list(&self, key: &str) -> Option<Vec<String>> {
         let text = match self.find(key) {
             Some(Given { value: ValueKind::Array(items), .. }) => {
                 return Some(items.iter().map(|item| text_of(&item.kind)).collect());

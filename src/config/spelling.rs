@@ -23,12 +23,14 @@ pub(super) fn without_prefix<'a>(name: &'a str, prefix: &str) -> Option<&'a str>
 pub(super) fn corrected(name: &str) -> Option<String> {
     let words = without_prefix(name, PREFIX)?.split('_').filter(|word| !word.is_empty());
     let words: Vec<String> = words.map(str::to_lowercase).collect();
-    let known = if words == ["config"] {
-        FILE_VARIABLE.to_owned()
-    } else if let Some(key) = key_of(&words) {
-        key.variable()
-    } else {
-        variable(&name_in_namespace(&words)?)
+    let known = match &words[..] {
+        [word] if word == "config" => FILE_VARIABLE.to_owned(),
+        // `namespaces.my_web.lease.ttl` for `namespaces`, `my`, `web`, `lease` and `ttl`.
+        [word, rest @ ..] if word == NAMESPACES => (1..rest.len()).find_map(|at| {
+            let (namespace, key) = (rest[..at].join("_"), key_of(&rest[at..])?);
+            Some(variable(&format!("{NAMESPACES}.{namespace}.{}", key.name)))
+        })?,
+        words => variable(key_of(words)?.name),
     };
     (known != name).then_some(known)
 }
@@ -37,15 +39,6 @@ pub(super) fn corrected(name: &str) -> Option<String> {
 fn key_of(words: &[String]) -> Option<&'static Key> {
     let letters = words.concat();
     KEYS.iter().find(|key| key.name.chars().filter(|c| !".-_".contains(*c)).eq(letters.chars()))
-}
-
-/// Returns `namespaces.my_web.lease.ttl` for `namespaces`, `my`, `web`, `lease` and `ttl`.
-fn name_in_namespace(words: &[String]) -> Option<String> {
-    let (first, rest) = words.split_first().filter(|(first, _)| *first == NAMESPACES)?;
-    (1..rest.len()).find_map(|at| {
-        let (namespace, key) = (rest[..at].join("_"), key_of(&rest[at..])?);
-        Some(format!("{first}.{namespace}.{}", key.name))
-    })
 }
 
 #[cfg(test)]
@@ -88,7 +81,7 @@ mod tests {
     fn every_key_has_one_spelling() {
         for key in KEYS {
             let namespaced = variable(&format!("{NAMESPACES}.a_b.{}", key.name));
-            for right in [key.variable(), namespaced] {
+            for right in [variable(key.name), namespaced] {
                 assert_eq!(corrected(&right), None, "{right}");
                 let collapsed = right.replace("__", "_");
                 assert_eq!(corrected(&collapsed), Some(right));

@@ -5,9 +5,9 @@ use std::{fs, time::Duration};
 use super::{
     namespace::{Mode, NamespaceConfig},
     reader::Reader,
-    secret::{hide_password, with_password},
+    secret::with_password,
 };
-use crate::store::{self, StoreSettings, is_valid_table_name};
+use crate::store::{self, StoreSettings, hide_password, is_valid_table_name};
 
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
@@ -29,9 +29,9 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
         reject_memory(reader, key, namespaces);
     }
     let settings = StoreSettings { url, worker_table, segment_table, max_connections, timeout };
-    let is_bad = reader.is_bad("store");
-    if let (false, Err(reason)) = (is_bad, store::check(&settings)) {
-        reader.reject(key, format!("an address that can be used: {reason}"));
+    let checked = if reader.is_bad("store") { Ok(()) } else { store::check(&settings) };
+    if let Err(error) = checked {
+        reader.reject(key, format!("an address that can be used: {error}"));
     }
     settings
 }
@@ -74,7 +74,6 @@ fn read_url(reader: &mut Reader) -> (&'static str, String) {
             Err(reason) => reader.reject(key, format!("a readable file with an address: {reason}")),
         }
     }
-    check_scheme(reader, key, &url);
     if let Some(path) = reader.text(PASSWORD_FILE) {
         match read_secret(&path).map(|password| with_password(&url, &password)) {
             Ok(Some(with_password)) => url = with_password,
@@ -87,29 +86,6 @@ fn read_url(reader: &mut Reader) -> (&'static str, String) {
         }
     }
     (key, url)
-}
-
-fn check_scheme(reader: &mut Reader, key: &str, url: &str) {
-    let schemes: Vec<&str> = [
-        ("sqlite://", cfg!(feature = "sqlite")),
-        ("mysql://", cfg!(feature = "mysql")),
-        ("mariadb://", cfg!(feature = "mysql")),
-        ("postgres://", cfg!(feature = "postgres")),
-        ("postgresql://", cfg!(feature = "postgres")),
-        ("redis://", cfg!(feature = "redis")),
-        ("rediss://", cfg!(feature = "redis")),
-        ("memory:", true),
-    ]
-    .into_iter()
-    .filter_map(|(scheme, is_built_in)| is_built_in.then_some(scheme))
-    .collect();
-    let fits = |scheme: &&str| match *scheme {
-        "memory:" => url == "memory:",
-        scheme => url.len() > scheme.len() && url.starts_with(scheme),
-    };
-    if !reader.is_bad(key) && !schemes.iter().any(fits) {
-        reader.reject(key, format!("an address that begins with {}", schemes.join(" or ")));
-    }
 }
 
 fn read_secret(path: &str) -> Result<String, String> {

@@ -18,11 +18,15 @@ fn problems(inputs: &Inputs) -> Vec<String> {
 }
 
 fn keeper(config: &Config) -> &KeeperSettings {
-    config.keeper("default").expect("it always exists")
+    keeper_of(config, "default").expect("it always exists")
+}
+
+fn keeper_of<'a>(config: &'a Config, name: &str) -> Option<&'a KeeperSettings> {
+    config.keepers().find(|keeper| keeper.namespace == name)
 }
 
 fn value_of(config: &Config, key: &str) -> (String, String) {
-    let setting = config.effective().iter().find(|setting| setting.key == key).expect("a key");
+    let setting = config.effective.iter().find(|setting| setting.key == key).expect("a key");
     (setting.value.clone(), setting.source.to_string())
 }
 
@@ -78,7 +82,10 @@ fn the_example_file_lists_every_key_with_its_default_and_meaning() {
         .collect();
     let expected: Vec<(String, &str)> = KEYS
         .iter()
-        .map(|key| (format!("#{}={}", key.variable(), key.default.unwrap_or_default()), key.help))
+        .map(|key| {
+            let variable = keys::variable(key.name);
+            (format!("#{variable}={}", key.default.unwrap_or_default()), key.help)
+        })
         .collect();
     assert_eq!(found, expected);
 }
@@ -271,7 +278,7 @@ fn backfill_needs_a_layout_that_reserves_ids_for_it() {
     );
     let config = Config::load(&inputs).expect("valid");
     let opened = ["default", "later", "closed"]
-        .map(|name| config.keeper(name).expect(name).backfill_from_ms);
+        .map(|name| keeper_of(&config, name).expect(name).backfill_from_ms);
     assert_eq!(opened, [Some(1_709_164_800_000), Some(1_735_689_600_000), None]);
     assert_eq!(value_of(&config, "layout.backfill_from").0, "2024-02-29T00:00:00Z");
     assert_eq!(value_of(&config, "namespaces.closed.layout.backfill_from").0, "");
@@ -350,6 +357,8 @@ fn secrets_are_read_from_files_and_never_shown() {
         vec![("store.url_file", url.as_str()), ("store.password_file", &password)],
         vec![("store.url", "mysql://a:hunter2@db/ids"), ("store.url_file", &url)],
         vec![("store.url", "mysqll://a:hunter2@db/ids")],
+        vec![("store.url", "a:hunter2@tcp(db:3306)/ids")],
+        vec![("store.url", "oracle://db/ids?pwd=hunter2")],
         vec![("store.url", "mysql://a:hunter2@db/ids"), ("store.password_file", "/nowhere")],
         vec![("store.pasword", "hunter2")],
     ] {
@@ -414,7 +423,7 @@ fn the_examples_of_the_documentation_are_valid() {
             assert_eq!(codes, ["invoice", "order"]);
             continue;
         }
-        let web = config.keeper("web").expect("a namespace").layout.canonical();
+        let web = keeper_of(&config, "web").expect("a namespace").layout.canonical();
         assert!(web.contains("timestamp=50"), "{page}");
         assert_eq!(config.codes.locate("order", None).map(|(namespace, _)| namespace), Ok("web"));
     }

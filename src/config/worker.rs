@@ -1,6 +1,6 @@
-//! The `worker` section: which worker ids this node may lease, and under which label.
+//! Which worker ids this node may lease, from the `worker` section.
 
-use std::{net::SocketAddr, ops::RangeInclusive};
+use std::ops::RangeInclusive;
 
 use super::{host::Host, reader::Reader};
 use crate::core::{
@@ -15,31 +15,20 @@ const SOURCE: &str = "worker.source";
 const MIN_ID: &str = "worker.min_id";
 const MAX_ID: &str = "worker.max_id";
 
-/// The settings of the `worker` section.
-#[derive(Debug)]
-pub(super) struct WorkerConfig {
-    pub(super) ids: RangeInclusive<u64>,
-    /// What a given worker id rests on without a store; `None` when any in the range is leased.
-    pub(super) premise: Option<String>,
-    pub(super) prefer_previous: bool,
-    pub(super) holder: String,
-}
-
+/// Reads the worker ids, and what a given one rests on without a store; `None` when any of them is
+/// leased.
 pub(super) fn read(
     reader: &mut Reader,
     layout: &Layout,
     host: &Host,
-    listen: SocketAddr,
-) -> WorkerConfig {
+) -> (RangeInclusive<u64>, Option<String>) {
     let alternative = read_alternative(reader);
+    let of = |source: &dyn WorkerIdSource| Ok((source.worker_id(layout)?, source.premise()));
     let given = match alternative {
-        ID => reader.given_number(ID).map(|id| found(&FixedWorkerId(id), layout)),
+        ID => reader.given_number(ID).map(|id| of(&FixedWorkerId(id))),
         SOURCE => reader.given(SOURCE, "ip or hostname", |text| match text {
-            "ip" => Some(Ipv4LowBits::of(host.ip).and_then(|source| found(&source, layout))),
-            "hostname" => {
-                let source = TrailingOrdinal::of(host.name.clone());
-                Some(source.and_then(|source| found(&source, layout)))
-            }
+            "ip" => Some(Ipv4LowBits::of(host.ip).and_then(|ip| of(&ip))),
+            "hostname" => Some(TrailingOrdinal::of(host.name.clone()).and_then(|name| of(&name))),
             _ => None,
         }),
         _ => None,
@@ -58,21 +47,9 @@ pub(super) fn read(
             (layout.smallest_worker()..=layout.smallest_worker(), Some(String::new()))
         }
     };
-    let prefer_previous = reader.boolean("worker.prefer_previous");
-    // The narrowest column that a store keeps it in.
-    let holder = reader.given("worker.holder", "1 to 128 characters", |text| {
-        (1..=128).contains(&text.chars().count()).then(|| text.to_owned())
-    });
-    let holder = holder.unwrap_or_else(|| host.holder(listen));
     reader.resolve(MIN_ID, ids.start());
     reader.resolve(MAX_ID, ids.end());
-    reader.resolve("worker.holder", &holder);
-    WorkerConfig { ids, premise, prefer_previous, holder }
-}
-
-/// Returns the worker id of a source, and what it rests on.
-fn found(source: &impl WorkerIdSource, layout: &Layout) -> Result<(u64, String), WorkerIdError> {
-    Ok((source.worker_id(layout)?, source.premise()))
+    (ids, premise)
 }
 
 /// Returns the first key of the alternative that is used. A namespace's own takes the place of an

@@ -195,7 +195,7 @@ impl Backfill {
         let KeeperSettings { namespace, layout, backfill_from_ms, .. } = &self.settings;
         let record = self.call(StoreOperation::Read, self.store.read_record(namespace)).await?;
         let record = record
-            .filter(|record| record.words == layout.canonical())
+            .filter(|record| record.canonical == layout.canonical())
             .ok_or_else(|| BackfillError::RecordChanged { namespace: namespace.clone() })?;
         let configured = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
         let recorded = Some(record.first_tick).filter(|tick| *tick > 0);
@@ -218,7 +218,7 @@ impl Backfill {
         let name = format!("{namespace}@past");
         let record = LayoutRecord::new(&ours, Random(system_random()).fresh_token(), 0);
         let created = self.store.create_record(&name, &record);
-        let recorded = self.call(StoreOperation::Prepare, created).await?.words;
+        let recorded = self.call(StoreOperation::Prepare, created).await?.canonical;
         if recorded != ours {
             let namespace = namespace.clone();
             return Err(BackfillError::CountedOtherwise { namespace, ours, recorded });

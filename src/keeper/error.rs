@@ -39,7 +39,7 @@ pub enum KeeperError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The background task ended or panicked, which is a defect. IDs are issued up to the limit.
-    #[error("the {task} keeper's task failed: {reason}")]
+    #[error("the {} keeper's task failed: {reason}", .task.name())]
     TaskFailed {
         /// Which task.
         task: KeeperTask,

@@ -31,8 +31,6 @@ use std::{sync::Arc, time::Duration};
 use rand::Rng;
 use tokio::sync::watch;
 
-#[cfg(feature = "server")]
-pub(crate) use self::panics::catch_panic;
 pub use self::{
     backfill::{Backfill, BackfillError},
     error::{IssueError, KeeperError, LayoutError},
@@ -59,6 +57,8 @@ use self::{
     task::Task,
     task_handle::TaskHandle,
 };
+#[cfg(feature = "server")]
+pub(crate) use self::{observer::labels, panics::catch_panic};
 use crate::{
     core::{clock::Clock, issue::Generator},
     store::Store,
@@ -147,12 +147,8 @@ fn task_and_issuer(
         clock,
         observer,
         report: watch::Sender::new(Status {
-            lease: None,
             reason: Some(UnavailableReason::Starting),
-            clock_ahead_ms: 0,
-            workers_held: 0,
-            workers_free: 0,
-            codes: 0,
+            ..Status::default()
         }),
     });
     let issuer = Issuer { state: Arc::clone(&state) };

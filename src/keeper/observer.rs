@@ -1,25 +1,22 @@
 //! Events that a keeper and its issuers report.
 
-use std::{
-    fmt::{self, Debug},
-    time::Duration,
-};
+use std::{fmt::Debug, time::Duration};
 
 /// Defines an enum whose variants are the values of a metric's label.
 macro_rules! labels {
-    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $label:literal,)* }) => {
+    ($(#[$doc:meta])* $visibility:vis $name:ident { $($(#[$of:meta])* $variant:ident = $label:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name {
+        $visibility enum $name {
             $($(#[$of])* $variant,)*
         }
 
         impl $name {
             /// Every value, in the order of declaration.
-            pub const ALL: [Self; [$($label),*].len()] = [$(Self::$variant),*];
+            $visibility const ALL: [Self; [$($label),*].len()] = [$(Self::$variant),*];
 
             /// The label of its metric.
-            pub const fn name(self) -> &'static str {
+            $visibility const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $label,)*
                 }
@@ -28,9 +25,12 @@ macro_rules! labels {
     };
 }
 
+#[cfg(feature = "server")]
+pub(crate) use labels;
+
 labels! {
     /// The outcome of a claim that did not fit the present tick.
-    Exhaustion {
+    pub Exhaustion {
         /// Answered at once, from later ticks.
         Borrowed = "borrowed",
         /// Claimed in a later tick, which the caller waited for.
@@ -42,7 +42,7 @@ labels! {
 
 labels! {
     /// The response to a clock that went back.
-    RollbackAction {
+    pub RollbackAction {
         /// Issuing continued at the highest tick.
         Held = "held",
         /// Another lane was leased.
@@ -56,7 +56,7 @@ labels! {
 
 labels! {
     /// A write of a row.
-    LeaseOperation {
+    pub LeaseOperation {
         /// Takes a free row.
         Acquire = "acquire",
         /// Raises the limit.
@@ -70,7 +70,7 @@ labels! {
 
 labels! {
     /// The outcome of a write of a row.
-    LeaseOutcome {
+    pub LeaseOutcome {
         /// The store acknowledged it.
         Done = "done",
         /// The row's token had changed.
@@ -86,7 +86,7 @@ labels! {
 
 labels! {
     /// A kind of call of the store, whose duration is reported.
-    StoreOperation {
+    pub StoreOperation {
         /// Creates or checks tables and rows.
         Prepare = "prepare",
         /// Reads rows or the clock.
@@ -100,7 +100,7 @@ labels! {
 
 labels! {
     /// The outcome of reserving a block of numbers.
-    RefillOutcome {
+    pub RefillOutcome {
         /// Another block is in hand.
         Done = "done",
         /// No numbers are left, or the code is gone.
@@ -110,24 +110,15 @@ labels! {
     }
 }
 
-/// A background task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeeperTask {
-    /// Holds the lease of a namespace.
-    Lease,
-    /// Serves every segment namespace of a store.
-    Segments,
-    /// Reserves the next block of one code.
-    Refill,
-}
-
-impl fmt::Display for KeeperTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Lease => "lease",
-            Self::Segments => "segment",
-            Self::Refill => "refill",
-        })
+labels! {
+    /// A background task.
+    pub KeeperTask {
+        /// Holds the lease of a namespace.
+        Lease = "lease",
+        /// Serves every segment namespace of a store.
+        Segments = "segment",
+        /// Reserves the next block of one code.
+        Refill = "refill",
     }
 }
 

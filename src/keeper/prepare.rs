@@ -62,7 +62,7 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
         let created = store.create_record(&scope.namespace, &record);
         leases.call(StoreOperation::Prepare, created).await?
     };
-    LayoutError::check(&scope.namespace, &leases.canonical, &record.words)?;
+    LayoutError::check(&scope.namespace, &leases.canonical, &record.canonical)?;
     let is_complete = record.complete.contains(&scope.reserved_key);
     if before.held + before.free < all.workers() {
         // Once more, for the rows and the clock as they are after the record was read.

@@ -55,7 +55,7 @@ pub struct LeaseView {
 }
 
 /// A snapshot of a namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The lease that is held, or whose range is being used up.
     pub lease: Option<LeaseView>,

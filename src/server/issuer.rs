@@ -2,7 +2,7 @@
 
 use crate::{
     core::layout::Layout,
-    keeper::{Issuer, SegmentIssuer},
+    keeper::{Issuer, SegmentIssuer, UnavailableReason},
 };
 
 /// The issuer of a namespace; cheap to clone.
@@ -36,6 +36,22 @@ impl NamespaceIssuer {
         match self {
             Self::Snowflake(issuer) => issuer.status().is_issuing(),
             Self::Segment(issuer) => issuer.status().issuing,
+        }
+    }
+
+    /// Resolves when IDs can be issued for the first time, or the keeper is shutting down.
+    pub(super) async fn ready(&self) {
+        match self {
+            Self::Snowflake(issuer) => drop(issuer.leased().await),
+            Self::Segment(issuer) => issuer.prepared().await,
+        }
+    }
+
+    /// Why it cannot issue, or soon will be unable to.
+    pub(super) fn reason(&self) -> Option<UnavailableReason> {
+        match self {
+            Self::Snowflake(issuer) => issuer.status().reason,
+            Self::Segment(issuer) => issuer.status().reason,
         }
     }
 }

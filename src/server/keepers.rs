@@ -9,8 +9,7 @@ use crate::{
     config::Config,
     core::clock::Clock,
     keeper::{
-        GivenBack, Issuer, Keeper, KeeperError, KeeperSettings, Released, SegmentIssuer,
-        SegmentKeeper, SegmentSettings,
+        GivenBack, Keeper, KeeperError, KeeperSettings, Released, SegmentKeeper, SegmentSettings,
     },
     store::Store,
 };
@@ -21,19 +20,16 @@ pub(super) struct Keepers(Vec<Running>);
 
 /// A keeper with those who issue what it provides.
 #[derive(Debug)]
-enum Running {
-    Lease(Keeper, Issuer),
-    /// One for all segment namespaces.
-    Segments(SegmentKeeper, Vec<SegmentIssuer>),
+struct Running {
+    keeper: AnyKeeper,
+    issuers: Vec<NamespaceIssuer>,
 }
 
-/// What became of what a namespace held.
 #[derive(Debug)]
-pub(super) enum Ended {
-    /// Its lease.
-    Lease(String, Released),
-    /// Its numbers, and those of every other segment namespace.
-    Segments(GivenBack),
+enum AnyKeeper {
+    Lease(Keeper),
+    /// One for all segment namespaces.
+    Segments(SegmentKeeper),
 }
 
 impl Keepers {
@@ -47,7 +43,7 @@ impl Keepers {
             let observer = metrics.observer(&settings.namespace);
             let (keeper, issuer) =
                 Keeper::start(settings, Arc::clone(store), Arc::clone(clock), observer);
-            Running::Lease(keeper, issuer)
+            Running { keeper: AnyKeeper::Lease(keeper), issuers: vec![issuer.into()] }
         };
         let mut all: Vec<Running> = config.keepers().cloned().map(start).collect();
         let observed = |settings: &SegmentSettings| {
@@ -56,19 +52,14 @@ impl Keepers {
         let segments: Vec<_> = config.segments().map(observed).collect();
         if !segments.is_empty() {
             let (keeper, issuers) = SegmentKeeper::start(segments, Arc::clone(store));
-            all.push(Running::Segments(keeper, issuers));
+            let issuers = issuers.into_iter().map(Into::into).collect();
+            all.push(Running { keeper: AnyKeeper::Segments(keeper), issuers });
         }
         Self(all)
     }
 
     pub(super) fn issuers(&self) -> Vec<NamespaceIssuer> {
-        let of = |running: &Running| -> Vec<NamespaceIssuer> {
-            match running {
-                Running::Lease(_, issuer) => vec![issuer.clone().into()],
-                Running::Segments(_, issuers) => issuers.iter().cloned().map(Into::into).collect(),
-            }
-        };
-        self.0.iter().flat_map(of).collect()
+        self.0.iter().flat_map(|running| running.issuers.clone()).collect()
     }
 
     /// Resolves when a keeper gave up for good: with its errors and those of the others that give
@@ -90,11 +81,11 @@ impl Keepers {
             if index == first {
                 continue;
             }
-            let ready = running.ready();
+            let issuer = running.issuers[0].clone();
             tokio::select! {
                 biased;
                 more = running.failed() => errors.extend(more),
-                () = ready => {}
+                () = issuer.ready() => {}
                 () = tokio::time::sleep_until(deadline) => {}
             }
         }
@@ -102,48 +93,40 @@ impl Keepers {
     }
 
     /// Gives everything back at once, within the deadline.
-    pub(super) async fn release(self, deadline: Duration) -> Vec<Ended> {
+    pub(super) async fn release(self, deadline: Duration) {
         let mut releases = JoinSet::new();
         for running in self.0 {
             releases.spawn(running.release(deadline));
         }
-        let mut all = Vec::new();
-        while let Some(ended) = releases.join_next().await {
-            // One that panicked was logged.
-            all.extend(ended.ok());
-        }
-        all
+        // One that panicked was logged.
+        while releases.join_next().await.is_some() {}
     }
 }
 
 impl Running {
     async fn failed(&mut self) -> Vec<KeeperError> {
-        match self {
-            Self::Lease(keeper, _) => vec![keeper.failed().await],
-            Self::Segments(keeper, _) => keeper.failed().await,
+        match &mut self.keeper {
+            AnyKeeper::Lease(keeper) => vec![keeper.failed().await],
+            AnyKeeper::Segments(keeper) => keeper.failed().await,
         }
     }
 
-    /// Resolves when it cannot fail at its start any more.
-    fn ready(&self) -> impl Future<Output = ()> + use<> {
-        let issuer: NamespaceIssuer = match self {
-            Self::Lease(_, issuer) => issuer.clone().into(),
-            Self::Segments(_, issuers) => issuers[0].clone().into(),
-        };
-        async move {
-            match issuer {
-                NamespaceIssuer::Snowflake(issuer) => drop(issuer.leased().await),
-                NamespaceIssuer::Segment(issuer) => issuer.prepared().await,
+    /// Gives back what is held, and logs what became of it.
+    async fn release(self, deadline: Duration) {
+        let namespace = self.issuers[0].namespace();
+        match self.keeper {
+            AnyKeeper::Lease(keeper) => match keeper.release(deadline).await {
+                Released::Done => tracing::info!(namespace, "stopped, worker id released"),
+                Released::NothingHeld => tracing::info!(namespace, "stopped without a worker id"),
+                Released::GaveUp => tracing::warn!(
+                    namespace,
+                    "stopped, worker id not released; it is free after its ttl"
+                ),
+            },
+            AnyKeeper::Segments(keeper) => {
+                let GivenBack { returned, lost } = keeper.release(deadline).await;
+                tracing::info!(returned, lost, "stopped, unused segment numbers returned");
             }
-        }
-    }
-
-    async fn release(self, deadline: Duration) -> Ended {
-        match self {
-            Self::Lease(keeper, issuer) => {
-                Ended::Lease(issuer.namespace().to_owned(), keeper.release(deadline).await)
-            }
-            Self::Segments(keeper, _) => Ended::Segments(keeper.release(deadline).await),
         }
     }
 }

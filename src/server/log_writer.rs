@@ -36,11 +36,8 @@ struct Queue {
 
 impl LogWriter {
     /// Starts the thread, which lives as long as the process. `dropped` counts the lines that are
-    /// not written: those that find the queue full, and those that `out` refuses.
-    ///
-    /// # Errors
-    ///
-    /// When the operating system has no thread to give.
+    /// not written: those that find the queue full, and those that `out` refuses. Fails when the
+    /// operating system has no thread to give.
     pub(crate) fn start(out: impl Write + Send + 'static, dropped: IntCounter) -> io::Result<Self> {
         let shared = Shared { queue: Mutex::default(), changed: Condvar::new(), dropped };
         let writer = Self(Arc::new(shared));

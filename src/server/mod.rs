@@ -3,7 +3,7 @@
 //! [`Service::run`] takes its parts as arguments, so that tests own the listener, the store, the
 //! clock and the signal to stop.
 //!
-//! A new endpoint is one file under `endpoints` and one line in the table of routes.
+//! A new endpoint is one file under `endpoints` and one line in the table there.
 
 mod auth;
 mod body;
@@ -22,12 +22,10 @@ mod params;
 mod pipeline;
 mod problem;
 mod route;
-mod routes;
 mod run;
 pub mod shutdown;
 mod state;
 mod supervisor;
-mod task;
 pub mod telemetry;
 
 pub use self::{

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use axum::http::Uri;
 
 use super::problem::{Problem, ProblemCode};
-use crate::core::instant::parse_unix_ms;
+use crate::core::{encoding::Encoding, instant::parse_unix_ms};
 
 /// The query parameters of a request.
 #[derive(Debug, Default)]
@@ -31,18 +31,33 @@ impl<'a> Params<'a> {
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
+
+    /// Parses a parameter, if it is given; `allowed` says what it must be.
+    pub(super) fn parse<T>(
+        &self,
+        name: &str,
+        allowed: impl FnOnce() -> String,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let refuse = || invalid(format!("{name} = {text:?}: must be {}", allowed()));
+        parse(text).ok_or_else(refuse).map(Some)
+    }
+
+    /// The parameter `encoding`; decimal when it is missing.
+    pub(super) fn encoding(&self) -> Result<Encoding, Problem> {
+        let names = || format!("one of {}", Encoding::ALL.map(Encoding::name).join(", "));
+        Ok(self.parse("encoding", names, Encoding::by_name)?.unwrap_or_default())
+    }
+
+    /// An instant, if it is given; Unix ms.
+    pub(super) fn instant(&self, name: &str) -> Result<Option<i64>, Problem> {
+        let form = "an RFC 3339 instant such as 2026-11-20T00:00:00Z; a + is written %2B in an \
+                    address";
+        self.parse(name, || form.into(), parse_unix_ms)
+    }
 }
 
 pub(super) fn invalid(detail: impl Into<String>) -> Problem {
     Problem::new(ProblemCode::InvalidParameter, detail)
-}
-
-/// Reads an instant; Unix ms.
-pub(super) fn read_instant(name: &str, text: &str) -> Result<i64, Problem> {
-    parse_unix_ms(text).ok_or_else(|| {
-        invalid(format!(
-            "{name} = {text:?}: must be an RFC 3339 instant such as 2026-11-20T00:00:00Z; a + is \
-             written %2B in an address"
-        ))
-    })
 }

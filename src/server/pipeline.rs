@@ -19,19 +19,22 @@ use super::{
     body::{self, ResponseBody},
     checks::{check_length, drain, within},
     cors::{Cors, is_preflight},
-    endpoints::ids::{IdResponse, claim},
+    endpoints::{
+        ROUTES,
+        cluster::cluster,
+        ids::{IdResponse, claim},
+    },
     metrics::RouteMetrics,
     openapi,
     problem::{Problem, ProblemCode},
     route::{Call, Handler, Listener, Route},
-    routes::ROUTES,
     state::AppState,
 };
 
 /// The whole service as a router, to be nested in one of your own. [`serve`](super::serve()) sends
 /// requests through the same pipeline without a router.
 pub fn router(state: Arc<AppState>) -> Router {
-    let pipeline = Arc::new(Pipeline::public(state));
+    let pipeline = Arc::new(Pipeline::new(state, false));
     let paths: Vec<_> = pipeline.routes.iter().map(|served| served.route.path).collect();
     let answer = any(move |request: AxumRequest| {
         let pipeline = Arc::clone(&pipeline);
@@ -73,34 +76,24 @@ enum Reply {
 }
 
 impl Pipeline {
-    /// The pipeline of the public listener.
-    pub(super) fn public(state: Arc<AppState>) -> Self {
-        let has_admin_listener = state.http.admin_listen.is_some();
-        let (auth, cors) = (state.auth.clone(), Cors::new(&state.http.cors_origins));
-        let routes = |listener| match listener {
-            Listener::Public | Listener::Both => true,
-            Listener::OperatorsFirst => !has_admin_listener,
-            Listener::OperatorsOnly => false,
+    /// The pipeline of the public listener, or of the operators' one, which has neither IDs nor
+    /// tokens.
+    pub(super) fn new(state: Arc<AppState>, is_operators: bool) -> Self {
+        let is_served = |route: &&Route| match route.listener {
+            Listener::Public => !is_operators,
+            Listener::Both => true,
+            Listener::OperatorsFirst => is_operators || state.http.admin_listen.is_none(),
+            Listener::OperatorsOnly => is_operators,
         };
-        Self { auth, cors, ..Self::new(state, routes) }
-    }
-
-    /// The pipeline of the operators' listener: no IDs, and no tokens.
-    pub(super) fn operators(state: Arc<AppState>) -> Self {
-        let pipeline = Self::new(state, |listener| listener != Listener::Public);
-        Self { is_operators: true, ..pipeline }
-    }
-
-    fn new(state: Arc<AppState>, is_served: impl Fn(Listener) -> bool) -> Self {
         let metrics = &state.metrics.http;
-        let served = |route: &'static Route| Served { route, metrics: metrics.route(route.path) };
-        let routes = ROUTES.into_iter().filter(|route| is_served(route.listener));
+        let served =
+            |route: &'static Route| Served { route, metrics: metrics.route(route.path, "200") };
         Self {
-            routes: routes.map(served).collect(),
-            unmatched: metrics.unmatched(),
-            auth: None,
-            cors: None,
-            is_operators: false,
+            routes: ROUTES.into_iter().filter(is_served).map(served).collect(),
+            unmatched: metrics.route("<unmatched>", "404"),
+            auth: state.auth.clone().filter(|_| !is_operators),
+            cors: Cors::new(&state.http.cors_origins).filter(|_| !is_operators),
+            is_operators,
             api_document: OnceLock::new(),
             state,
         }
@@ -135,7 +128,9 @@ impl Pipeline {
             Ok(Reply::Ids(ids)) => ids.into_response(HeaderMap::new()),
             Ok(Reply::Other(response)) => response,
             Err(problem) => {
-                self.state.metrics.auth.count(&problem);
+                if problem.code() == ProblemCode::Forbidden {
+                    self.state.metrics.auth_refused.with_label_values(&["forbidden"]).inc();
+                }
                 problem.response()
             }
         };
@@ -174,8 +169,8 @@ impl Pipeline {
         }
         let needs_token = served.is_none_or(|(served, _)| served.route.needs_token);
         let caller = match self.auth.as_ref().filter(|_| needs_token) {
-            Some(auth) => auth.authenticate(&head.headers)?,
-            None => Caller::unrestricted(),
+            Some(auth) => auth.authenticate(&head.headers, &self.state.metrics.auth_refused)?,
+            None => Caller::default(),
         };
         *is_authorised |= needs_token;
         let Some((Served { route, .. }, parameter)) = served else {
@@ -200,11 +195,12 @@ impl Pipeline {
         }
         let parameter = percent_decode_str(parameter).decode_utf8().ok();
         let is_operator = self.is_operators;
-        let call = Call { state: &self.state, head, caller, is_operator, parameter };
+        let call = Call { route, state: &self.state, head, caller, is_operator, parameter };
         match route.handler {
             Handler::Claim { is_batch } => claim(&call, is_batch).await.map(Reply::Ids),
             Handler::Ready(handler) => handler(&call).map(Reply::Other),
-            Handler::Waiting(handler) => handler(call).await.map(Reply::Other),
+            // Boxed, so that every other request carries less from call to call.
+            Handler::Cluster => Box::pin(cluster(&call)).await.map(Reply::Other),
             Handler::ApiDocument => {
                 // Made when it is first needed: that takes more memory than much of the rest.
                 let routes = self.routes.iter().map(|served| served.route);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ProblemCode as P;
 use axum::{
     body::Body,
     http::{HeaderName, HeaderValue, Response, StatusCode, header},
@@ -22,11 +23,14 @@ use crate::{
 };
 
 macro_rules! problem_codes {
-    ($($(#[$doc:meta])* $code:ident: $status:ident, $name:literal, $title:literal;)*) => {
+    ($($code:ident: $status:ident, $name:literal, $title:literal;)*) => {
         /// What went wrong, as programs tell errors apart.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ProblemCode {
-            $($(#[$doc])* $code,)*
+            $(
+                #[doc = concat!("`", $name, "`: ", $title, ".")]
+                $code,
+            )*
         }
 
         impl ProblemCode {
@@ -44,57 +48,31 @@ macro_rules! problem_codes {
 }
 
 problem_codes! {
-    /// The code is no name for a sequence.
     InvalidCode: BAD_REQUEST, "invalid_code", "Invalid code";
-    /// The number of IDs is not possible.
     InvalidCount: BAD_REQUEST, "invalid_count", "Invalid count";
-    /// The text is not an ID.
     InvalidId: BAD_REQUEST, "invalid_id", "Invalid ID";
-    /// A query parameter is unknown, repeated or unusable.
     InvalidParameter: BAD_REQUEST, "invalid_parameter", "Invalid parameter";
-    /// A token is needed, and none of those that are known came.
     Unauthorized: UNAUTHORIZED, "unauthorized", "Authentication required";
-    /// The token may not use this namespace or code.
     Forbidden: FORBIDDEN, "forbidden", "The token may not do this";
-    /// There is no such route.
     NotFound: NOT_FOUND, "not_found", "Route not found";
-    /// There is no such namespace.
     UnknownNamespace: NOT_FOUND, "unknown_namespace", "Namespace not found";
-    /// The code is not among those that are served.
     UnknownCode: NOT_FOUND, "unknown_code", "The code is not served";
-    /// The route does not know the method.
     MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "The method is not allowed";
-    /// The answer took too long.
     RequestTimeout: REQUEST_TIMEOUT, "request_timeout", "Request timed out";
-    /// The body is too large.
     PayloadTooLarge: PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large";
-    /// The address is too long.
     UriTooLong: URI_TOO_LONG, "uri_too_long", "The address is too long";
-    /// A JSON number would lose digits.
     UnsafeNumber: UNPROCESSABLE_ENTITY, "unsafe_number", "A JSON number would lose digits";
-    /// The layout has no such ID, or the namespace has plain numbers.
     NotDecodable: UNPROCESSABLE_ENTITY, "not_decodable", "Not an ID of this layout";
-    /// The layout has no IDs of these instants.
     OutOfRange: UNPROCESSABLE_ENTITY, "out_of_range", "Time outside the allowed range";
-    /// Every cursor is in use.
     TooManyCodes: TOO_MANY_REQUESTS, "too_many_codes", "Too many codes are in use";
-    /// A defect of the service.
     Internal: INTERNAL_SERVER_ERROR, "internal", "Internal error";
-    /// The sequence is used up.
     SequenceExhausted: SERVICE_UNAVAILABLE, "sequence_exhausted", "Sequence exhausted";
-    /// The clock went back.
     ClockRollback: SERVICE_UNAVAILABLE, "clock_rollback", "The clock stepped back";
-    /// The clock is outside the layout's time.
     ClockOutOfRange: SERVICE_UNAVAILABLE, "clock_out_of_range", "The clock is out of range";
-    /// No lease with range left.
     LeaseUnavailable: SERVICE_UNAVAILABLE, "lease_unavailable", "No lease is available";
-    /// The store fails, and no lease or block is left.
     StoreUnavailable: SERVICE_UNAVAILABLE, "store_unavailable", "The store is unavailable";
-    /// The store lost this node's row, or a code.
     StoreLost: SERVICE_UNAVAILABLE, "store_lost", "Rows or records are missing from the store";
-    /// Too many requests at a time.
     Overloaded: SERVICE_UNAVAILABLE, "overloaded", "Too many requests in flight";
-    /// The service is stopping.
     ShuttingDown: SERVICE_UNAVAILABLE, "shutting_down", "The service is shutting down";
 }
 
@@ -165,11 +143,6 @@ impl Problem {
         Self { header: Some((name, value)), ..self }
     }
 
-    /// Whether its one more header has this value.
-    pub(super) fn has_header(&self, value: &str) -> bool {
-        self.header.as_ref().is_some_and(|(_, own)| *own == value)
-    }
-
     /// The same problem, of what follows this prefix of the text that was given.
     pub(super) fn after(self, prefix: &str) -> Self {
         if prefix.is_empty() {
@@ -182,9 +155,7 @@ impl Problem {
     pub const fn code(&self) -> ProblemCode {
         self.code
     }
-}
 
-impl Problem {
     /// The problem document.
     pub(super) fn response(self) -> Response<ResponseBody> {
         let (status, code, title) = self.code.row();
@@ -226,7 +197,7 @@ pub(super) const RETRY_UNKNOWN: Duration = Duration::from_secs(5);
 
 impl From<WrongNamespace> for Problem {
     fn from(error: WrongNamespace) -> Self {
-        Self::new(ProblemCode::InvalidParameter, error.to_string())
+        Self::new(P::InvalidParameter, error.to_string())
     }
 }
 
@@ -234,8 +205,8 @@ impl From<InvalidId> for Problem {
     fn from(error: InvalidId) -> Self {
         let code = match error {
             // The text may be an ID, but not by this layout.
-            InvalidId::NoLayout | InvalidId::Wraps => ProblemCode::NotDecodable,
-            _ => ProblemCode::InvalidId,
+            InvalidId::NoLayout | InvalidId::Wraps => P::NotDecodable,
+            _ => P::InvalidId,
         };
         Self::new(code, error.to_string())
     }
@@ -244,8 +215,8 @@ impl From<InvalidId> for Problem {
 impl From<BoundsError> for Problem {
     fn from(error: BoundsError) -> Self {
         let code = match error {
-            BoundsError::Reversed { .. } => ProblemCode::InvalidParameter,
-            BoundsError::OutOfRange { .. } | BoundsError::Wraps => ProblemCode::OutOfRange,
+            BoundsError::Reversed { .. } => P::InvalidParameter,
+            BoundsError::OutOfRange { .. } | BoundsError::Wraps => P::OutOfRange,
         };
         Self::new(code, error.to_string())
     }
@@ -253,70 +224,62 @@ impl From<BoundsError> for Problem {
 
 impl From<BackfillError> for Problem {
     fn from(error: BackfillError) -> Self {
-        match error {
-            BackfillError::Refused(error) => error.into(),
+        let (code, retry_after) = match error {
+            BackfillError::Refused(error) => return error.into(),
+            BackfillError::Store(error) => {
+                let detail = with_sources(&error);
+                return Self::passing(P::StoreUnavailable, detail, RETRY_UNKNOWN);
+            }
             BackfillError::NotReserved { .. }
             | BackfillError::OutOfRange { .. }
-            | BackfillError::UsedUp { .. } => Self::new(ProblemCode::OutOfRange, error.to_string()),
+            | BackfillError::UsedUp { .. } => (P::OutOfRange, None),
             BackfillError::RecordChanged { .. } | BackfillError::CountedOtherwise { .. } => {
-                Self::passing(ProblemCode::StoreLost, error.to_string(), RETRY_UNKNOWN)
+                (P::StoreLost, Some(RETRY_UNKNOWN))
             }
-            BackfillError::Store(error) => {
-                let how = with_sources(&error);
-                Self::passing(ProblemCode::StoreUnavailable, how, RETRY_UNKNOWN)
-            }
-        }
-    }
-}
-
-impl From<IssueError> for Problem {
-    fn from(error: IssueError) -> Self {
-        match error {
-            IssueError::Refused(error) => error.into(),
-            IssueError::NoLease { ref reason, retry_after } => {
-                Self::passing(code_of(reason), error.to_string(), retry_after)
-            }
-        }
+        };
+        Self { retry_after, ..Self::new(code, error.to_string()) }
     }
 }
 
 impl From<ClaimError> for Problem {
     fn from(error: ClaimError) -> Self {
-        let detail = error.to_string();
-        match error {
-            ClaimError::InvalidCode(_) => Self::new(ProblemCode::InvalidCode, detail),
-            ClaimError::UnknownCode(_) => Self::new(ProblemCode::UnknownCode, detail),
-            ClaimError::InvalidCount { .. } => Self::new(ProblemCode::InvalidCount, detail),
-            ClaimError::TooManyCodes { retry_after, .. } => {
-                Self::passing(ProblemCode::TooManyCodes, detail, retry_after)
-            }
+        let (code, retry_after) = match error {
+            ClaimError::InvalidCode(_) => (P::InvalidCode, None),
+            ClaimError::UnknownCode(_) => (P::UnknownCode, None),
+            ClaimError::InvalidCount { .. } => (P::InvalidCount, None),
+            ClaimError::TooManyCodes { retry_after, .. } => (P::TooManyCodes, Some(retry_after)),
             ClaimError::SequenceExhausted { retry_after } => {
-                Self::passing(ProblemCode::SequenceExhausted, detail, retry_after)
+                (P::SequenceExhausted, Some(retry_after))
             }
-            ClaimError::ClockRollback { retry_after, .. } => {
-                Self::passing(ProblemCode::ClockRollback, detail, retry_after)
-            }
-            ClaimError::ClockOutOfRange { .. } => {
-                Self::passing(ProblemCode::ClockOutOfRange, detail, RETRY_UNKNOWN)
-            }
+            ClaimError::ClockRollback { retry_after, .. } => (P::ClockRollback, Some(retry_after)),
+            ClaimError::ClockOutOfRange { .. } => (P::ClockOutOfRange, Some(RETRY_UNKNOWN)),
             ClaimError::LimitReached | ClaimError::NoLease => {
-                Self::passing(ProblemCode::LeaseUnavailable, detail, RETRY_UNKNOWN)
+                (P::LeaseUnavailable, Some(RETRY_UNKNOWN))
             }
-        }
+        };
+        Self { retry_after, ..Self::new(code, error.to_string()) }
     }
 }
 
-const fn code_of(reason: &UnavailableReason) -> ProblemCode {
-    match reason {
-        UnavailableReason::StoreUnavailable(_) => ProblemCode::StoreUnavailable,
-        UnavailableReason::StoreLost => ProblemCode::StoreLost,
-        UnavailableReason::ShuttingDown => ProblemCode::ShuttingDown,
-        UnavailableReason::ClockWentBack => ProblemCode::ClockRollback,
-        UnavailableReason::ClockOutOfRange => ProblemCode::ClockOutOfRange,
-        UnavailableReason::NumbersUsedUp => ProblemCode::SequenceExhausted,
-        UnavailableReason::Starting
-        | UnavailableReason::NoFreeWorker { .. }
-        | UnavailableReason::ClockAhead(_)
-        | UnavailableReason::LimitReached => ProblemCode::LeaseUnavailable,
+impl From<IssueError> for Problem {
+    fn from(error: IssueError) -> Self {
+        let detail = error.to_string();
+        let (reason, retry_after) = match error {
+            IssueError::Refused(error) => return error.into(),
+            IssueError::NoLease { reason, retry_after } => (reason, retry_after),
+        };
+        let code = match reason {
+            UnavailableReason::StoreUnavailable(_) => P::StoreUnavailable,
+            UnavailableReason::StoreLost => P::StoreLost,
+            UnavailableReason::ShuttingDown => P::ShuttingDown,
+            UnavailableReason::ClockWentBack => P::ClockRollback,
+            UnavailableReason::ClockOutOfRange => P::ClockOutOfRange,
+            UnavailableReason::NumbersUsedUp => P::SequenceExhausted,
+            UnavailableReason::Starting
+            | UnavailableReason::NoFreeWorker { .. }
+            | UnavailableReason::ClockAhead(_)
+            | UnavailableReason::LimitReached => P::LeaseUnavailable,
+        };
+        Self::passing(code, detail, retry_after)
     }
 }

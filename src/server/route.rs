@@ -1,13 +1,11 @@
 //! What a route is: one declaration, beside its handler, from which the pipeline, the metrics, the
 //! permissions and the API document are made.
 
-use std::{borrow::Cow, future::Future, pin::Pin, sync::Arc};
+use std::borrow::Cow;
 
 use axum::http::{Method, Response, request::Parts};
-use utoipa::{
-    ToSchema,
-    openapi::{ComponentsBuilder, ObjectBuilder, Ref, RefOr, Schema, Type},
-};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use super::{
     auth::Caller,
@@ -21,8 +19,6 @@ use super::{
 pub(super) struct Route {
     /// Its path, with at most one parameter, which is the last segment: `/parse/{id}`.
     pub(super) path: &'static str,
-    /// Names its operations in the API document: `get_<name>`.
-    pub(super) name: &'static str,
     /// What it is for, in a few words.
     pub(super) summary: &'static str,
     /// What it does.
@@ -38,12 +34,10 @@ pub(super) struct Route {
     pub(super) is_for_clients: bool,
     /// The query parameters that it reads.
     pub(super) parameters: &'static [&'static str],
-    /// The values of the parameter `format`.
-    pub(super) formats: &'static [&'static str],
     /// Its successful responses by media type.
     pub(super) content: &'static [Content],
-    /// Adds the schemas of its responses.
-    pub(super) schemas: fn(ComponentsBuilder) -> ComponentsBuilder,
+    /// The schemas that its responses refer to, by name.
+    pub(super) schemas: fn() -> Map<String, Value>,
     /// Its problems, beside those of every route.
     pub(super) problems: &'static [ProblemCode],
     /// What answers it.
@@ -84,20 +78,17 @@ pub(super) enum Handler {
     Claim { is_batch: bool },
     /// Answers without waiting.
     Ready(for<'a> fn(&Call<'a>) -> Result<Response<ResponseBody>, Problem>),
-    /// May wait.
-    Waiting(for<'a> fn(Call<'a>) -> Waiting<'a>),
+    /// Answers who holds which worker id, which the store is asked for.
+    Cluster,
     /// Answers the API document, which is made from the table of routes.
     ApiDocument,
 }
 
-/// A response that may have to be waited for.
-pub(super) type Waiting<'a> =
-    Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Problem>> + Send + 'a>>;
-
 /// A request that has passed every check, as a handler reads it.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
-    pub(super) state: &'a Arc<AppState>,
+    pub(super) route: &'a Route,
+    pub(super) state: &'a AppState,
     pub(super) head: &'a Parts,
     pub(super) caller: Caller,
     /// Whether it came by the operators' listener.
@@ -107,6 +98,25 @@ pub(super) struct Call<'a> {
 }
 
 impl Route {
+    /// A route that answers GET on the public listener, with a token; what else it needs is given
+    /// beside this.
+    pub(super) const fn new(path: &'static str, handler: Handler) -> Self {
+        Self {
+            path,
+            summary: "",
+            description: "",
+            kind: Kind::Read,
+            listener: Listener::Public,
+            needs_token: true,
+            is_for_clients: false,
+            parameters: &[],
+            content: &[],
+            schemas: Map::new,
+            problems: &[],
+            handler,
+        }
+    }
+
     /// The path's parameter as it stands in a path; empty for a route without one. None when the
     /// path is another route's.
     pub(super) fn parameter_in<'a>(&self, path: &'a str) -> Option<&'a str> {
@@ -136,24 +146,19 @@ impl Route {
 }
 
 /// A media type, and the schema of what is written in it.
-pub(super) type Content = (&'static str, fn() -> RefOr<Schema>);
+pub(super) type Content = (&'static str, fn() -> Value);
 
 /// A response that is not JSON.
-pub(super) const PLAIN_TEXT: Content = ("text/plain", || text_schema().into());
+pub(super) const PLAIN_TEXT: Content = ("text/plain", || json!({ "type": "string" }));
 
-/// Adds the schema of a type, and those that it refers to.
-pub(super) fn with_schema<T: ToSchema>(components: ComponentsBuilder) -> ComponentsBuilder {
-    let mut schemas = Vec::new();
+/// The schema of a type, and those that it refers to, by name.
+pub(super) fn schemas_of<T: ToSchema>() -> Map<String, Value> {
+    let mut schemas = vec![(T::name().into_owned(), T::schema())];
     T::schemas(&mut schemas);
-    components.schemas_from_iter(schemas).schema_from::<T>()
+    schemas.into_iter().map(|(name, schema)| (name, json!(schema))).collect()
 }
 
-/// A reference to the schema of a type that was added.
-pub(super) fn schema_ref<T: ToSchema>() -> RefOr<Schema> {
-    Ref::from_schema_name(T::name()).into()
-}
-
-/// The schema of a text.
-pub(super) fn text_schema() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String)
+/// A reference to the schema of this name.
+pub(super) fn schema_ref(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
 }

@@ -1,6 +1,6 @@
 //! Starts the service, serves, and stops it in order.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, time::Instant};
 
@@ -9,20 +9,16 @@ use super::{
     connections::{serve, serve_admin},
     error::ServeError,
     issuer::NamespaceIssuer,
-    keepers::{Ended, Keepers},
+    keepers::Keepers,
     metrics::Metrics,
     state::AppState,
-    supervisor::{Supervised, Supervisor},
-    task::Task,
+    supervisor::{Supervised, Supervisor, Task},
 };
 use crate::{
-    config::{Config, Mode, hide_password},
+    config::{Config, Mode},
     core::{clock::Clock, instant::format_unix_ms_or_year},
-    keeper::{
-        Backfill, GivenBack, Issuer, KeeperError, Released, SegmentIssuer, UnavailableReason,
-        catch_panic,
-    },
-    store::Store,
+    keeper::{Backfill, Issuer, KeeperError, SegmentIssuer, catch_panic},
+    store::{Store, hide_password},
 };
 
 /// After this time without a lease, a log line says why.
@@ -62,11 +58,9 @@ impl Service {
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let auth = Auth::of(&config).map_err(ServeError::Tokens)?.map(Arc::new);
         let metrics = Metrics::new();
-        let tasks = Supervisor::new(metrics.tasks.clone());
-        let _reloading = match &auth {
-            Some(auth) => Some(reload(&tasks, Arc::clone(auth)).map_err(ServeError::Hangup)?),
-            None => None,
-        };
+        let tasks = Supervisor::new(metrics.task_failures.clone());
+        let reloading = auth.as_ref().map(|auth| reload(&tasks, Arc::clone(auth)));
+        let _reloading = reloading.transpose().map_err(ServeError::Hangup)?;
         let mut keepers = Keepers::start(&config, &store, &clock, &metrics);
         let issuers = keepers.issuers();
         let codes = config.codes.clone();
@@ -79,20 +73,18 @@ impl Service {
                 Backfill::new(settings.clone(), Arc::clone(&store), observer)
             })
             .collect();
-        let state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics);
-        let state = state.with_backfills(backfills);
-        let state = state.with_cluster(Arc::clone(&store), config.store.timeout);
-        let state = Arc::new(match auth {
-            Some(auth) => state.with_auth(auth),
-            None => state,
-        });
+        let mut state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics)
+            .with_backfills(backfills)
+            .with_cluster(Arc::clone(&store), config.store.timeout);
+        state.auth = auth;
+        let state = Arc::new(state);
 
         // A listener that fails loses its socket and its connections, so it cannot be restarted.
-        let serving = serve(listener, Arc::clone(&state), tasks.stopping());
+        let serving = serve(listener, Arc::clone(&state), tasks.stopping.subscribe());
         let serving = tasks.essential(Task::PublicListener, serving);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
         if let Some(auth) = &state.auth {
-            let (file, tokens) = (auth.file().display(), auth.count());
+            let (file, tokens) = (auth.file.display(), auth.count());
             tracing::info!(%file, tokens, "authentication required");
         }
         // Ends last, so that operators can watch the shutdown.
@@ -104,7 +96,13 @@ impl Service {
             operations = Some(tasks.essential(Task::AdminListener, serving));
         }
         warn_of_assigned_workers(&config);
-        let announcing = announce_all(&tasks, issuers, address, &describe_store(&config.store.url));
+        let place = format!("http://{address} · store {}", describe_store(&config.store.url));
+        // These tasks only read and log, so they can be restarted.
+        let announcement = |issuer: NamespaceIssuer| {
+            let place = place.clone();
+            tasks.restarted(Task::Announcement, move || announce(issuer.clone(), place.clone()))
+        };
+        let announcing: Vec<Supervised> = issuers.into_iter().map(announcement).collect();
         let ended = tokio::select! {
             errors = keepers.failed(LEASE_EXPECTED_WITHIN) => Err(report(&tasks, errors).await),
             failure = tasks.failed() => Err(failure),
@@ -130,14 +128,14 @@ impl Service {
 
         tokio::time::sleep(config.http.drain_delay).await;
         let deadline = Instant::now() + config.http.shutdown_timeout;
-        tasks.stop();
-        let for_requests = config.http.shutdown_timeout - release_timeout(&config);
+        tasks.stopping.send_replace(true);
+        let for_release = config.store.timeout.min(config.http.shutdown_timeout / 3);
+        let for_requests = config.http.shutdown_timeout - for_release;
         if !serving.end_within(for_requests).await {
             tracing::warn!(after = ?for_requests, "shutdown deadline reached, aborting open requests");
         }
-        let released = keepers.release(deadline.saturating_duration_since(Instant::now())).await;
+        keepers.release(deadline.saturating_duration_since(Instant::now())).await;
         let _ = tokio::time::timeout_at(deadline, store.close()).await;
-        released.iter().for_each(log_end);
         drop(operations);
         ended
     }
@@ -152,21 +150,6 @@ fn reload(tasks: &Supervisor, auth: Arc<Auth>) -> std::io::Result<Supervised> {
     }))
 }
 
-/// Logs when each namespace is ready. The tasks only read and log, so they can be restarted.
-fn announce_all(
-    tasks: &Supervisor,
-    issuers: Vec<NamespaceIssuer>,
-    address: SocketAddr,
-    store: &str,
-) -> Vec<Supervised> {
-    let announcing = issuers.into_iter().map(|issuer| {
-        let store = store.to_owned();
-        tasks
-            .restarted(Task::Announcement, move || announce(issuer.clone(), address, store.clone()))
-    });
-    announcing.collect()
-}
-
 /// Counts and logs the keepers' tasks that failed. A keeper that gave up needs another
 /// configuration instead.
 async fn report(tasks: &Supervisor, errors: Vec<KeeperError>) -> ServeError {
@@ -178,28 +161,6 @@ async fn report(tasks: &Supervisor, errors: Vec<KeeperError>) -> ServeError {
         }
     }
     if has_failed { tasks.failed().await } else { ServeError::Keepers(errors) }
-}
-
-fn log_end(ended: &Ended) {
-    match ended {
-        Ended::Lease(namespace, Released::Done) => {
-            tracing::info!(namespace, "stopped, worker id released");
-        }
-        Ended::Lease(namespace, Released::NothingHeld) => {
-            tracing::info!(namespace, "stopped without a worker id");
-        }
-        Ended::Lease(namespace, Released::GaveUp) => {
-            tracing::warn!(namespace, "stopped, worker id not released; it is free after its ttl");
-        }
-        Ended::Segments(GivenBack { returned, lost }) => {
-            tracing::info!(returned, lost, "stopped, unused segment numbers returned");
-        }
-    }
-}
-
-/// The part of the shutdown time-out that is reserved for releasing the leases.
-fn release_timeout(config: &Config) -> Duration {
-    config.store.timeout.min(config.http.shutdown_timeout / 3)
 }
 
 /// Logs the premise of each worker id that is assigned by the configuration.
@@ -225,28 +186,27 @@ fn warn_of_assigned_workers(config: &Config) {
 }
 
 /// Logs that a namespace is ready, or first why it is not yet.
-async fn announce(issuer: NamespaceIssuer, address: SocketAddr, store: String) {
-    let described = match issuer {
-        NamespaceIssuer::Snowflake(issuer) => describe_lease(&issuer).await,
-        NamespaceIssuer::Segment(issuer) => Some(describe_segments(&issuer).await),
+async fn announce(issuer: NamespaceIssuer, place: String) {
+    if tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.ready()).await.is_err() {
+        let reason = issuer.reason();
+        let reason = reason.map_or_else(|| "no lease or block yet".into(), |it| it.to_string());
+        tracing::warn!(namespace = issuer.namespace(), "not ready, retrying: {reason}");
+        issuer.ready().await;
+    }
+    let described = match &issuer {
+        NamespaceIssuer::Snowflake(issuer) => describe_lease(issuer),
+        NamespaceIssuer::Segment(issuer) => Some(describe_segments(issuer)),
     };
     if let Some(described) = described {
-        tracing::info!("serving IDs on http://{address} · store {store} · {described}");
+        let namespace = issuer.namespace();
+        tracing::info!("serving IDs on {place} · namespace {namespace} · {described}");
     }
 }
 
-async fn describe_lease(issuer: &Issuer) -> Option<String> {
-    let namespace = issuer.namespace();
-    let status = match tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.leased()).await {
-        Ok(status) => status,
-        Err(_) => {
-            warn_of_delay(namespace, issuer.status().reason.as_ref());
-            issuer.leased().await
-        }
-    };
-    let (lease, layout) = (status.lease?, issuer.layout());
+fn describe_lease(issuer: &Issuer) -> Option<String> {
+    let (lease, layout) = (issuer.status().lease?, issuer.layout());
     Some(format!(
-        "namespace {namespace} · worker {} · lane {} · {} · IDs valid until {}",
+        "worker {} · lane {} · {} · IDs valid until {}",
         lease.worker,
         lease.lane,
         layout.canonical(),
@@ -254,12 +214,7 @@ async fn describe_lease(issuer: &Issuer) -> Option<String> {
     ))
 }
 
-async fn describe_segments(issuer: &SegmentIssuer) -> String {
-    let namespace = issuer.namespace();
-    if tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.prepared()).await.is_err() {
-        warn_of_delay(namespace, issuer.status().reason.as_ref());
-        issuer.prepared().await;
-    }
+fn describe_segments(issuer: &SegmentIssuer) -> String {
     let codes = issuer.codes();
     let more = codes.len().saturating_sub(CODES_NAMED);
     let mut codes: Vec<String> = codes.take(CODES_NAMED).map(str::to_owned).collect();
@@ -269,22 +224,15 @@ async fn describe_segments(issuer: &SegmentIssuer) -> String {
     if issuer.makes_codes() {
         codes.push("others on demand".into());
     }
-    format!("namespace {namespace} · mode segment · codes {}", codes.join(", "))
-}
-
-fn warn_of_delay(namespace: &str, reason: Option<&UnavailableReason>) {
-    let reason = reason.map_or_else(|| "no lease or block yet".into(), ToString::to_string);
-    tracing::warn!(namespace, "not ready, retrying: {reason}");
+    format!("mode segment · codes {}", codes.join(", "))
 }
 
 /// The store's URL without secrets, and the scope of its guarantee.
 fn describe_store(url: &str) -> String {
-    let shown = hide_password(url);
-    if url.starts_with("sqlite:") {
-        format!("{shown} (unique within this file)")
-    } else if url == "memory:" {
-        format!("{shown} (unique only if no other process uses this worker id)")
-    } else {
-        shown
-    }
+    let scope = match url {
+        "memory:" => " (unique only if no other process uses this worker id)",
+        _ if url.starts_with("sqlite:") => " (unique within this file)",
+        _ => "",
+    };
+    hide_password(url) + scope
 }

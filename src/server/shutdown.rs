@@ -70,11 +70,7 @@ async fn watch(
     exit();
 }
 
-/// Resolves at the first Ctrl-C. A second one ends the process at once, with 1.
-///
-/// # Errors
-///
-/// Never here.
+/// Resolves at the first Ctrl-C. A second one ends the process at once, with 1. Never fails here.
 #[cfg(not(unix))]
 pub fn signals() -> std::io::Result<impl Future<Output = ()> + Send> {
     Ok(async {

@@ -33,8 +33,8 @@ pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a 
 /// What every request shares; behind one `Arc`.
 #[derive(Debug)]
 pub struct AppState {
-    issuers: BTreeMap<String, NamespaceIssuer>,
-    backfills: BTreeMap<String, Arc<Backfill>>,
+    pub(super) issuers: BTreeMap<String, NamespaceIssuer>,
+    pub(super) backfills: BTreeMap<String, Backfill>,
     pub(super) auth: Option<Arc<Auth>>,
     pub(super) codes: Codes,
     pub(super) http: HttpConfig,
@@ -43,15 +43,8 @@ pub struct AppState {
     in_flight: AtomicUsize,
     draining: AtomicBool,
     failed: AtomicBool,
-    cluster: Option<Cluster>,
-}
-
-/// The store of every node's worker ids; one query at a time.
-#[derive(Debug)]
-struct Cluster {
-    store: Arc<dyn Store>,
-    timeout: Duration,
-    query: Mutex<()>,
+    /// The store of every node's worker ids, and its time-out; locked for one query at a time.
+    cluster: Mutex<Option<(Arc<dyn Store>, Duration)>>,
 }
 
 /// A request in flight, until it is dropped.
@@ -85,14 +78,14 @@ impl AppState {
             metrics,
             draining: AtomicBool::new(false),
             failed: AtomicBool::new(false),
-            cluster: None,
+            cluster: Mutex::new(None),
         }
     }
 
     /// Enables backfill in these namespaces.
     #[must_use]
     pub fn with_backfills(mut self, backfills: impl IntoIterator<Item = Backfill>) -> Self {
-        let by_name = |backfill: Backfill| (backfill.namespace().to_owned(), Arc::new(backfill));
+        let by_name = |backfill: Backfill| (backfill.namespace().to_owned(), backfill);
         self.backfills = backfills.into_iter().map(by_name).collect();
         self
     }
@@ -100,21 +93,25 @@ impl AppState {
     /// Enables `/cluster`; each store query is bounded by `timeout`.
     #[must_use]
     pub fn with_cluster(mut self, store: Arc<dyn Store>, timeout: Duration) -> Self {
-        self.cluster = Some(Cluster { store, timeout, query: Mutex::default() });
+        self.cluster = Mutex::new(Some((store, timeout)));
         self
     }
 
     /// Every worker row of the store.
     pub(super) async fn list_rows(&self) -> Result<Vec<ListedRow>, Problem> {
-        let Some(Cluster { store, timeout, query }) = &self.cluster else {
+        let cluster = self.cluster.lock().await;
+        let Some((store, timeout)) = &*cluster else {
             let detail = "this service has no store to query";
             return Err(Problem::new(ProblemCode::NotFound, detail));
         };
-        let _one_at_a_time = query.lock().await;
-        match tokio::time::timeout(*timeout, store.list()).await {
-            Ok(rows) => rows.map_err(|error| store_problem(&error)),
-            Err(_) => Err(store_problem(&StoreError::TimedOut { after: *timeout })),
-        }
+        let rows = tokio::time::timeout(*timeout, store.list()).await;
+        rows.unwrap_or(Err(StoreError::TimedOut { after: *timeout })).map_err(|error| {
+            let code = match error {
+                StoreError::Vanished(_) => ProblemCode::StoreLost,
+                _ => ProblemCode::StoreUnavailable,
+            };
+            Problem::passing(code, with_sources(&error), RETRY_UNKNOWN)
+        })
     }
 
     /// Requires one of these tokens.
@@ -122,11 +119,6 @@ impl AppState {
     pub fn with_auth(mut self, auth: Arc<Auth>) -> Self {
         self.auth = Some(auth);
         self
-    }
-
-    /// The backfill of a namespace, if it has one.
-    pub(super) fn backfill(&self, namespace: &str) -> Option<Arc<Backfill>> {
-        self.backfills.get(namespace).cloned()
     }
 
     /// The issuer of a namespace.
@@ -147,11 +139,6 @@ impl AppState {
         Err(Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1)))
     }
 
-    /// Every issuer.
-    pub(super) fn issuers(&self) -> impl Iterator<Item = &NamespaceIssuer> {
-        self.issuers.values()
-    }
-
     /// Makes `/readyz` answer 503 from now on; requests are still answered.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
@@ -170,12 +157,4 @@ impl AppState {
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
-}
-
-fn store_problem(error: &StoreError) -> Problem {
-    let code = match error {
-        StoreError::Vanished(_) => ProblemCode::StoreLost,
-        _ => ProblemCode::StoreUnavailable,
-    };
-    Problem::passing(code, with_sources(error), RETRY_UNKNOWN)
 }

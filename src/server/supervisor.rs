@@ -5,21 +5,48 @@
 
 use std::time::Duration;
 
+use prometheus::IntCounterVec;
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
-use super::{error::ServeError, metrics::TaskFailures, task::Task, telemetry::log_safely};
-use crate::keeper::catch_panic;
+use super::{error::ServeError, telemetry::log_safely};
+use crate::keeper::{KeeperTask, catch_panic, labels};
 
 /// Between a panic and the next attempt: one that comes back does not fill the log.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
+labels! {
+    /// A background task.
+    pub(super) Task {
+        PublicListener = "public_listener",
+        AdminListener = "admin_listener",
+        LeaseKeeper = "lease_keeper",
+        SegmentKeeper = "segment_keeper",
+        SegmentRefill = "segment_refill",
+        TokenReload = "token_reload",
+        Announcement = "announcement",
+        StopSignal = "stop_signal",
+    }
+}
+
+impl From<KeeperTask> for Task {
+    fn from(task: KeeperTask) -> Self {
+        match task {
+            KeeperTask::Lease => Self::LeaseKeeper,
+            KeeperTask::Segments => Self::SegmentKeeper,
+            KeeperTask::Refill => Self::SegmentRefill,
+        }
+    }
+}
+
 /// Starts tasks, and learns how they end; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Supervisor {
-    failures: TaskFailures,
+    /// By task.
+    failures: IntCounterVec,
     /// The first failure that the service cannot survive.
     fatal: watch::Sender<Option<(Task, String)>>,
-    stopping: watch::Sender<bool>,
+    /// Tells essential tasks to end; once it is true, that is no failure.
+    pub(super) stopping: watch::Sender<bool>,
 }
 
 /// A task; dropping it ends the task.
@@ -27,12 +54,12 @@ pub(super) struct Supervisor {
 pub(super) struct Supervised(JoinHandle<()>);
 
 impl Supervisor {
-    pub(super) fn new(failures: TaskFailures) -> Self {
+    pub(super) fn new(failures: IntCounterVec) -> Self {
         Self { failures, fatal: watch::Sender::new(None), stopping: watch::Sender::new(false) }
     }
 
     /// Starts work that the service cannot do without and that cannot be restarted: its end is
-    /// fatal until [`Self::stop`].
+    /// fatal until [`Self::stopping`].
     pub(super) fn essential(
         &self,
         task: Task,
@@ -78,7 +105,7 @@ impl Supervisor {
     }
 
     fn report(&self, task: Task, reason: &str) {
-        self.failures.count(task);
+        self.failures.with_label_values(&[task.name()]).inc();
         log_safely(|| tracing::error!(task = task.name(), reason, "background task failed"));
     }
 
@@ -91,16 +118,6 @@ impl Supervisor {
             // The sender is ours.
             Ok(None) | Err(_) => std::future::pending().await,
         }
-    }
-
-    /// Tells essential tasks to end; from now on that is no failure.
-    pub(super) fn stop(&self) {
-        self.stopping.send_replace(true);
-    }
-
-    /// What turns true at [`Self::stop`].
-    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
-        self.stopping.subscribe()
     }
 }
 
@@ -136,6 +153,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::server::metrics::task_failures;
 
     struct World {
         supervisor: Supervisor,
@@ -145,7 +163,7 @@ mod tests {
     impl World {
         fn new() -> Self {
             let registry = Registry::new();
-            Self { supervisor: Supervisor::new(TaskFailures::new(&registry)), registry }
+            Self { supervisor: Supervisor::new(task_failures(&registry)), registry }
         }
 
         /// What becomes of the service, if it ends.
@@ -163,11 +181,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_task_is_exported_at_zero() {
+    async fn every_task_is_exported_at_zero_under_its_own_name() {
         let world = World::new();
         for task in Task::ALL {
-            assert_eq!(world.failures(task), 0);
+            assert_eq!(world.failures(task), 0, "{task:?}");
         }
+        assert_eq!(Task::from(KeeperTask::Refill).name(), "segment_refill");
     }
 
     #[tokio::test(start_paused = true)]
@@ -176,9 +195,10 @@ mod tests {
             let world = World::new();
             let panics = async { panic!("planted by a test") };
             let _ended = world.supervisor.essential(task, panics);
-            let name = task.name();
-            let expected =
-                format!("the background task {name} failed: it panicked: planted by a test");
+            let expected = format!(
+                "the background task {} failed: it panicked: planted by a test",
+                task.name()
+            );
             assert_eq!(world.fatal().await, Some(expected));
             assert_eq!(world.failures(task), 1);
         }
@@ -192,10 +212,10 @@ mod tests {
         assert_eq!(world.fatal().await.as_deref(), Some(expected));
 
         let world = World::new();
-        let mut stopping = world.supervisor.stopping();
+        let mut stopping = world.supervisor.stopping.subscribe();
         let until_stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
         let supervised = world.supervisor.essential(Task::PublicListener, until_stopped);
-        world.supervisor.stop();
+        world.supervisor.stopping.send_replace(true);
         assert!(supervised.end_within(Duration::from_hours(1)).await);
         assert_eq!((world.fatal().await, world.failures(Task::PublicListener)), (None, 0));
     }

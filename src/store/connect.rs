@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::redis;
 #[cfg(feature = "sql")]
 use super::sql;
-use super::{MemoryStore, Store, StoreError};
+use super::{MemoryStore, Result, Store, StoreError, hide_password};
 use crate::core::clock::{Clock, ManualClock};
 
 /// The address of the store and how to use it.
@@ -42,12 +42,10 @@ impl StoreSettings {
             timeout: Duration::from_secs(3),
         }
     }
-}
 
-impl StoreSettings {
     /// Returns the error for an address that cannot be used, without its password.
     pub(super) fn unusable(&self, reason: impl fmt::Display) -> StoreError {
-        let address = describe(&self.url);
+        let address = hide_password(&self.url);
         StoreError::Unusable(format!("the store's address {address} cannot be used: {reason}"))
     }
 }
@@ -62,7 +60,7 @@ impl Default for StoreSettings {
 impl fmt::Debug for StoreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreSettings")
-            .field("url", &describe(&self.url))
+            .field("url", &hide_password(&self.url))
             .field("worker_table", &self.worker_table)
             .field("segment_table", &self.segment_table)
             .field("max_connections", &self.max_connections)
@@ -79,31 +77,6 @@ pub fn is_valid_table_name(name: &str) -> bool {
         && name.len() <= 48
 }
 
-/// Returns the address without its password, for logs.
-pub fn describe(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    if scheme == "sqlite" {
-        return url.to_owned();
-    }
-    // The last '@', should the password contain one that is not encoded.
-    let Some((user, rest)) = rest.rsplit_once('@') else {
-        return format!("{scheme}://{}", without_passwords(rest));
-    };
-    let user = user.split_once(':').map_or(user, |(user, _)| user);
-    format!("{scheme}://{user}@{}", without_passwords(rest))
-}
-
-/// Removes parameters such as `password=` and `sslpassword=` from what follows the user.
-fn without_passwords(rest: &str) -> String {
-    let Some((address, query)) = rest.split_once('?') else { return rest.to_owned() };
-    let is_secret = |pair: &&str| {
-        let name = pair.split('=').next().unwrap_or_default();
-        name.to_lowercase().contains("pass")
-    };
-    let shown: Vec<_> = query.split('&').filter(|pair| !is_secret(pair)).collect();
-    if shown.is_empty() { address.to_owned() } else { format!("{address}?{}", shown.join("&")) }
-}
-
 /// Creates the store at an address. It connects when it is first used, so an unreachable server is
 /// not an error here.
 ///
@@ -112,40 +85,22 @@ fn without_passwords(rest: &str) -> String {
 /// # Errors
 ///
 /// [`StoreError::Unusable`] when the address or another setting cannot be used.
-pub async fn connect(
-    settings: &StoreSettings,
-    clock: Arc<dyn Clock>,
-) -> Result<Arc<dyn Store>, StoreError> {
-    store(settings, clock)
-}
-
-/// Checks whether [`connect`] can use these settings, without asking a server.
-///
-/// # Errors
-///
-/// [`StoreError::Unusable`] when the address or another setting cannot be used.
-pub fn check(settings: &StoreSettings) -> Result<(), StoreError> {
-    store(settings, Arc::new(ManualClock::new(0))).map(drop)
-}
-
-fn store(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>, StoreError> {
+pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     let tables = [("worker", &settings.worker_table), ("segment", &settings.segment_table)];
+    let unusable = |reason| Err(StoreError::Unusable(reason));
     if let Some((what, name)) = tables.into_iter().find(|(_, name)| !is_valid_table_name(name)) {
-        return Err(StoreError::Unusable(format!(
+        return unusable(format!(
             "{name:?} cannot be the name of the {what} table: it must be a letter or _, then at \
              most 47 letters, digits or _"
-        )));
+        ));
     }
     if settings.worker_table == settings.segment_table {
-        return Err(StoreError::Unusable(format!(
-            "the worker table and the segment table cannot both be {:?}",
-            settings.worker_table
-        )));
+        let name = &settings.worker_table;
+        return unusable(format!("the worker table and the segment table cannot both be {name:?}"));
     }
     if settings.max_connections == 0 || settings.timeout.is_zero() {
-        return Err(StoreError::Unusable(
-            "the store needs at least one connection and a time-out above zero".to_owned(),
-        ));
+        let needed = "the store needs at least one connection and a time-out above zero";
+        return unusable(needed.to_owned());
     }
     let scheme = settings.url.split_once(':').map_or("", |(scheme, _)| scheme);
     match scheme {
@@ -162,6 +117,11 @@ fn store(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Stor
         "redis" | "rediss" => Ok(Arc::new(redis::RedisStore::new(settings)?)),
         _ => Err(settings.unusable(unknown(scheme))),
     }
+}
+
+/// Checks the settings as [`connect`] does, with the same errors.
+pub fn check(settings: &StoreSettings) -> Result<()> {
+    connect(settings, Arc::new(ManualClock::new(0))).map(drop)
 }
 
 /// Explains why no store has this scheme.

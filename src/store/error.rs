@@ -1,11 +1,14 @@
 //! Errors of stores.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, iter, time::Duration};
 
 /// What warnings and refusals say about a store that does not keep its writes.
 #[cfg(any(feature = "redis", feature = "sql"))]
 pub(super) const LOSES_WRITES: &str =
     "may lose acknowledged writes, and with them the promise that no ID is issued twice";
+
+/// The result of a store's operation.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// An error of a store.
 ///
@@ -73,13 +76,11 @@ impl StoreError {
 /// Returns the error and its sources in one line, without those that an error repeats itself.
 pub(crate) fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
+    for source in iter::successors(error.source(), |&error| error.source()) {
         let said = source.to_string();
         if !text.contains(&said) {
             text = format!("{text}: {said}");
         }
-        next = source.source();
     }
     text
 }

@@ -10,6 +10,7 @@
 //! 4. Compare text byte for byte: `Order` and `order` are different everywhere.
 //! 5. Run the conformance suite in `tests/store` on a real server.
 
+mod address;
 mod connect;
 mod error;
 #[cfg(any(test, raindrop_planted))]
@@ -33,8 +34,9 @@ use async_trait::async_trait;
 use self::error::LOSES_WRITES;
 pub(crate) use self::error::with_sources;
 pub use self::{
-    connect::{StoreSettings, check, connect, describe, is_valid_table_name},
-    error::StoreError,
+    address::hide_password,
+    connect::{StoreSettings, check, connect, is_valid_table_name},
+    error::{Result, StoreError},
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, NewRows, Scope, Survey},
     segment::{ListedSegment, NewSegment, Reservation, Reserved, SegmentStore},
@@ -63,17 +65,13 @@ pub trait Store: SegmentStore {
     /// Creates or checks the tables and asserts durability settings. Returns warnings for the
     /// operator about settings under which acknowledged writes may be lost. Safe to repeat, and
     /// to run on many nodes at once.
-    async fn prepare(&self) -> Result<Vec<String>, StoreError>;
+    async fn prepare(&self) -> Result<Vec<String>>;
 
     /// Creates the layout record of a namespace unless there is one. Returns the stored record.
-    async fn create_record(
-        &self,
-        namespace: &str,
-        record: &LayoutRecord,
-    ) -> Result<LayoutRecord, StoreError>;
+    async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord>;
 
     /// Returns the layout record of a namespace, if there is one.
-    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError>;
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>>;
 
     /// Replaces the layout record of a namespace if its token is still `expected`. Returns `false`
     /// when it is not, or when there is no record.
@@ -82,27 +80,22 @@ pub trait Store: SegmentStore {
         namespace: &str,
         expected: Token,
         record: &LayoutRecord,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool>;
 
     /// Inserts the missing rows of the scope, free and never written, and leaves the others as
     /// they are. Returns `false` when some are still missing because `new` no longer holds. Safe
     /// to repeat.
-    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError>;
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool>;
 
     /// Reads the store's clock and the state of the scope's rows, in one statement.
-    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError>;
+    async fn survey(&self, scope: &Scope) -> Result<Survey>;
 
     /// Returns at most `limit` free rows of the scope, longest unused first; with a holder, only
     /// the rows that it wrote last, the most recent one first. Leaves out rows that cannot be read.
-    async fn free_rows(
-        &self,
-        scope: &Scope,
-        holder: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Row>, StoreError>;
+    async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>>;
 
     /// Returns one row, free or not.
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError>;
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>>;
 
     /// Replaces a row if its token is still `expected`. Returns `false` when it is not, or when
     /// there is no such row. The heartbeat becomes the store's present time.
@@ -112,10 +105,10 @@ pub trait Store: SegmentStore {
         worker: u64,
         expected: Token,
         write: &RowWrite,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool>;
 
     /// Lists every row of every namespace for people, by namespace, reserved key and worker.
-    async fn list(&self) -> Result<Vec<ListedRow>, StoreError>;
+    async fn list(&self) -> Result<Vec<ListedRow>>;
 
     /// Closes the connections. The store is not used afterwards.
     async fn close(&self);

@@ -2,13 +2,10 @@
 //!
 //! It sets no time-outs: callers set one around the whole call.
 //!
-//! Why not another pool:
-//! - sqlx's waits for a ping without a bound when a connection is returned, so a database that
-//!   freezes keeps its permits until the operating system gives up; and it reports a refused
-//!   connection only after the whole time-out.
-//! - deadpool bounds a checkout, but takes back the connection of a cancelled call, whose next
-//!   answer nobody can know, closes nothing that is idle, and drops connections instead of closing
-//!   them. With these three added it took as many lines as this file, and two more crates.
+//! Why not another pool: when a connection is returned, sqlx's waits for a ping without a bound, so a
+//! frozen database keeps its permits; and it reports a refused connection only after the whole
+//! time-out. deadpool reuses the connection of a cancelled call, whose next answer nobody can know,
+//! and never closes idle ones.
 
 use std::{
     mem,

@@ -1,9 +1,14 @@
 //! What stores take and return beside rows.
 
+use std::time::Duration;
+
 use crate::core::{
     layout::Layout,
-    lease::{HighWaterMarks, Row, Token},
+    lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
 };
+
+/// The longest lease, so that adding it to the present stays inside every engine's times.
+const TTL_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// The rows that a node may use: those of one namespace and reserved value, inside its range of
 /// worker ids.
@@ -30,6 +35,12 @@ impl Scope {
         }
     }
 
+    /// Returns what names the scope in errors.
+    #[cfg(any(feature = "redis", feature = "sql"))]
+    pub(super) fn key(&self) -> String {
+        format!("{} {}", self.namespace, self.reserved_key)
+    }
+
     /// Returns how many rows the scope has when it is complete.
     pub const fn workers(&self) -> u64 {
         self.max_worker - self.min_worker + 1
@@ -42,7 +53,7 @@ pub struct LayoutRecord {
     /// Fresh and random at every write of the record.
     pub token: Token,
     /// The canonical text of the layout.
-    pub words: String,
+    pub canonical: String,
     /// The reserved keys whose rows are complete. A row that is missing under such a key may have
     /// been in use, so it is created with marks ahead of every lease.
     pub complete: Vec<String>,
@@ -72,9 +83,9 @@ pub struct NewRows {
 
 impl LayoutRecord {
     /// Creates the record of a namespace that has issued nothing yet.
-    pub fn new(words: impl Into<String>, token: Token, first_tick: u64) -> Self {
-        let (words, complete) = (words.into(), Vec::new());
-        Self { token, words, complete, since_tick: 0, first_tick }
+    pub fn new(canonical: impl Into<String>, token: Token, first_tick: u64) -> Self {
+        let (canonical, complete) = (canonical.into(), Vec::new());
+        Self { token, canonical, complete, since_tick: 0, first_tick }
     }
 }
 
@@ -102,4 +113,15 @@ pub struct ListedRow {
     pub reserved_key: String,
     /// The row.
     pub row: Row,
+}
+
+/// The time that a write holds its row for, in milliseconds; `None` when it releases the row.
+pub(super) fn ttl_ms(write: &RowWrite) -> Option<i64> {
+    match write.expiry {
+        RowExpiry::Released => None,
+        RowExpiry::After(ttl) => {
+            let ms = ttl.min(TTL_MAX).as_millis();
+            Some(i64::try_from(ms).expect("a hundred years of milliseconds fit"))
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::Result;
 use crate::core::lease::Token;
 
 /// A code to create.
@@ -74,14 +74,10 @@ pub trait SegmentStore: Debug + Send + Sync {
 
     /// Creates or checks the table of segments, after [`Store::prepare`](super::Store::prepare).
     /// Safe to repeat, and to run on many nodes at once.
-    async fn prepare_segments(&self) -> Result<(), StoreError>;
+    async fn prepare_segments(&self) -> Result<()>;
 
     /// Inserts the codes that are missing and leaves the others as they are. Safe to repeat.
-    async fn create_segments(
-        &self,
-        namespace: &str,
-        codes: &[NewSegment],
-    ) -> Result<(), StoreError>;
+    async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()>;
 
     /// Reserves numbers: raises the next number of a code in one atomic statement.
     async fn reserve(
@@ -89,7 +85,7 @@ pub trait SegmentStore: Debug + Send + Sync {
         namespace: &str,
         code: &str,
         reservation: &Reservation,
-    ) -> Result<Reserved, StoreError>;
+    ) -> Result<Reserved>;
 
     /// Returns unused numbers: lowers the next number of a code to `from` and writes a fresh token,
     /// if its token is still `reserved`, which the reservation of `from` wrote. Returns `false`
@@ -101,8 +97,8 @@ pub trait SegmentStore: Debug + Send + Sync {
         reserved: Token,
         from: u64,
         token: Token,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool>;
 
     /// Lists every code for people, by namespace and name.
-    async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError>;
+    async fn segments(&self) -> Result<Vec<ListedSegment>>;
 }

@@ -1,38 +1,23 @@
 //! Values on their way into a database and out of it. A value that cannot be read is reported
 //! with its place.
 
-use std::{time::Duration, vec};
+use std::vec;
 
-use super::{LayoutRecord, StoreError};
-#[cfg(feature = "sql")]
-use super::{ListedRow, ListedSegment};
-use crate::core::lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token};
+use super::{LayoutRecord, ListedRow, ListedSegment, Result, Scope, StoreError};
+use crate::core::lease::{HighWaterMarks, Row, Token};
 
 /// The longest holder that is kept, in characters.
 const HOLDER_MAX: usize = 255;
-/// The longest lease, so that adding it to the present stays inside every engine's times.
-const TTL_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// Cuts a holder to the length that is kept: it is only a label.
 pub(super) fn shortened(holder: &str) -> &str {
     holder.char_indices().nth(HOLDER_MAX).map_or(holder, |(end, _)| &holder[..end])
 }
 
-/// The time that a write holds its row for, in milliseconds; `None` when it releases the row.
-pub(super) fn ttl_ms(write: &RowWrite) -> Option<i64> {
-    match write.expiry {
-        RowExpiry::Released => None,
-        RowExpiry::After(ttl) => {
-            let ms = ttl.min(TTL_MAX).as_millis();
-            Some(i64::try_from(ms).expect("a hundred years of milliseconds fit"))
-        }
-    }
-}
-
 /// A layout record's columns: token, words, complete, since tick, first tick.
 pub(super) fn record_values(record: &LayoutRecord) -> [Value; 5] {
-    let LayoutRecord { token, words, complete, since_tick, first_tick } = record;
-    values![*token, words, complete.join(","), *since_tick, *first_tick]
+    let LayoutRecord { token, canonical, complete, since_tick, first_tick } = record;
+    values![*token, canonical, complete.join(","), *since_tick, *first_tick]
 }
 
 /// A value that a database takes or answers.
@@ -144,15 +129,15 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the next value. `column` names it in errors.
-    pub(super) fn get<T: FromValue>(&mut self, column: &'static str) -> Result<T, StoreError> {
+    pub(super) fn get<T: FromValue>(&mut self, column: &'static str) -> Result<T> {
         // A column that the statement does not answer reads as null.
         let value = self.values.next().unwrap_or(Value::Null);
         T::from_value(&value).map_err(|reason| self.corrupt(column, value, reason))
     }
 
     /// Reads a layout record.
-    pub(super) fn layout_record(&mut self) -> Result<LayoutRecord, StoreError> {
-        let (token, words) = (self.get("token")?, self.get("words")?);
+    pub(super) fn layout_record(&mut self) -> Result<LayoutRecord> {
+        let (token, canonical) = (self.get("token")?, self.get("words")?);
         let complete: String = self.get("complete")?;
         let keys: Vec<String> = complete.split_terminator(',').map(str::to_owned).collect();
         let is_number =
@@ -166,14 +151,13 @@ impl<'a> Reader<'a> {
             return Err(self.corrupt("complete", complete.into(), reason));
         }
         let (since_tick, first_tick) = (self.get("since_tick")?, self.get("first_tick")?);
-        Ok(LayoutRecord { token, words, complete: keys, since_tick, first_tick })
+        Ok(LayoutRecord { token, canonical, complete: keys, since_tick, first_tick })
     }
 
-    /// Reads a worker's row; `key` is its namespace and reserved key.
-    pub(super) fn worker_row(&mut self, key: &str) -> Result<Row, StoreError> {
-        self.row = key.to_owned();
+    /// Reads a worker's row, which is named by its [`Scope::key`] so far.
+    fn worker_row(&mut self) -> Result<Row> {
         let worker = self.get("worker_id")?;
-        self.row = format!("{key} {worker}");
+        self.row = format!("{} {worker}", self.row);
         let (token, holder) = (self.get("token")?, self.get("holder")?);
         let lane: u64 = self.get("lane")?;
         let marks: HighWaterMarks = self.get("marks")?;
@@ -194,29 +178,21 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The rows that can be read: one that cannot must not keep nodes from all others.
-    pub(super) fn readable(rows: impl IntoIterator<Item = Result<Row, StoreError>>) -> Vec<Row> {
-        let report = |error: &StoreError| tracing::error!(%error, "a row is left alone");
-        rows.into_iter().filter_map(|row| row.inspect_err(report).ok()).collect()
-    }
-
     /// Reads a worker's row after its namespace and reserved key.
-    #[cfg(feature = "sql")]
-    pub(super) fn listed_row(&mut self) -> Result<ListedRow, StoreError> {
+    pub(super) fn listed_row(&mut self) -> Result<ListedRow> {
         let (namespace, reserved_key) = (self.get("namespace")?, self.get("reserved_key")?);
-        let row = self.worker_row(&format!("{namespace} {reserved_key}"))?;
-        Ok(ListedRow { namespace, reserved_key, row })
+        self.row = format!("{namespace} {reserved_key}");
+        Ok(ListedRow { namespace, reserved_key, row: self.worker_row()? })
     }
 
-    /// Reads a segment code that is listed.
-    #[cfg(feature = "sql")]
-    pub(super) fn listed_segment(&mut self) -> Result<ListedSegment, StoreError> {
+    /// Reads a segment code after its namespace and name; `next` is the column of its next number.
+    pub(super) fn listed_segment(&mut self, next: &'static str) -> Result<ListedSegment> {
         let (namespace, code) = (self.get("namespace")?, self.get("code")?);
         self.row = format!("{namespace} {code}");
         Ok(ListedSegment {
             namespace,
             code,
-            next: self.get("next_number")?,
+            next: self.get(next)?,
             step: self.get("step")?,
             updated_ms: self.get("updated_at")?,
         })
@@ -231,4 +207,19 @@ impl<'a> Reader<'a> {
         let (table, row) = (self.table.to_owned(), self.row.clone());
         StoreError::Corrupt { table, row, column, value, reason }
     }
+}
+
+/// Reads the workers' rows of a scope.
+pub(super) fn worker_rows(
+    table: &str,
+    scope: &Scope,
+    rows: Vec<Vec<Value>>,
+) -> impl Iterator<Item = Result<Row>> {
+    rows.into_iter().map(move |row| Reader::new(table, scope.key(), row).worker_row())
+}
+
+/// Leaves out the rows that cannot be read: one of them must not keep nodes from all others.
+pub(super) fn readable(rows: impl Iterator<Item = Result<Row>>) -> Vec<Row> {
+    let report = |error: &StoreError| tracing::error!(%error, "a row is left alone");
+    rows.filter_map(|row| row.inspect_err(report).ok()).collect()
 }

@@ -138,7 +138,8 @@ fn settings_of(replaced: &Replaced) -> KeeperSettings {
     let file = folder().join(format!("{}.toml", replaced.file));
     let config = Config::load(&Inputs { file: Some(file), ..Inputs::default() });
     let config = config.unwrap_or_else(|error| panic!("{}: {error}", replaced.file));
-    config.keeper(replaced.namespace).expect("the namespace").clone()
+    let mut keepers = config.keepers();
+    keepers.find(|keeper| keeper.namespace == replaced.namespace).expect("the namespace").clone()
 }
 
 /// What the file's generator issues at an instant, with its smallest and its largest worker id.

@@ -185,7 +185,8 @@ impl World<'_> {
         let record = self.cluster.memory.read_record("default").await.expect("memory");
         let row = self.cluster.memory.row(&scope, worker).await.expect("memory");
         let (Some(record), Some(row)) = (record, row) else { return };
-        let layout = self.operating.layouts.iter().find(|known| known.canonical() == record.words);
+        let layout =
+            self.operating.layouts.iter().find(|known| known.canonical() == record.canonical);
         // While the namespace is being moved nobody knows what marks mean.
         let Some(layout) = layout else { return };
         let millis = |ms: u64| i64::try_from(ms).expect("small");
@@ -316,7 +317,7 @@ impl World<'_> {
 
     async fn recorded(&self) -> Option<Recorded> {
         let record = self.cluster.memory.read_record("default").await.expect("memory")?;
-        Some(Recorded::read(&record.words).expect("what operators write can be read"))
+        Some(Recorded::read(&record.canonical).expect("what operators write can be read"))
     }
 
     fn configure(&mut self, words: &str) {

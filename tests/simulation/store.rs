@@ -284,7 +284,7 @@ impl Cluster {
         let elapsed_ms = self.time.elapsed_ms();
         self.state().journal.note((elapsed_ms, writer.generation, took_place), || {
             let outcome = if took_place { "done" } else { "refused" };
-            let words = &record.words;
+            let words = &record.canonical;
             format!("{elapsed_ms:>9} ms  process {}: record {words}: {outcome}", writer.generation)
         });
         took_place

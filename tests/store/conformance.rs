@@ -9,8 +9,8 @@ use raindrop::{
 use tokio::task::JoinSet;
 
 use crate::{
-    site::{
-        Site, birth, births, create_rows, new_rows, record, release, rows_record, scope, token,
+    backend::{
+        Backend, birth, births, create_rows, new_rows, record, release, rows_record, scope, token,
         with_rows, workers, write,
     },
     support::poll,
@@ -27,11 +27,11 @@ macro_rules! on_every_engine {
     };
     (@ $engine:ident $($case:ident)*) => {
         mod $engine {
-            use crate::site::Site;
+            use crate::backend::Backend;
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    super::$case(&Site::$engine().await).await;
+                    super::$case(&Backend::$engine().await).await;
                 }
             )*
         }
@@ -89,9 +89,9 @@ async fn a_tick(store: &Arc<dyn Store>) {
     .await;
 }
 
-async fn rows_are_born_free_with_their_marks(site: &Site) {
+async fn rows_are_born_free_with_their_marks(backend: &Backend) {
     let scope = scope(0, 1200);
-    let store = site.store().await;
+    let store = backend.store().await;
     create_rows(&store, &scope, &HighWaterMarks::all_at(42, 8)).await.expect("rows");
     let rows = store.free_rows(&scope, None, 5000).await.expect("an answer");
     assert_eq!(workers(&rows), (0..=1200).collect::<Vec<_>>());
@@ -109,10 +109,10 @@ async fn rows_are_born_free_with_their_marks(site: &Site) {
     assert!(rows.iter().all(Row::was_never_written));
 }
 
-async fn rows_keep_the_tokens_they_are_born_with(site: &Site) {
+async fn rows_keep_the_tokens_they_are_born_with(backend: &Backend) {
     // Several statements' worth, around rows that are there.
     let (early, whole) = (scope(600, 602), scope(0, 1200));
-    let store = with_rows(site, &early).await;
+    let store = with_rows(backend, &early).await;
     assert!(swap(&store, 601, birth(601), &write(1)).await);
     let later: Vec<Token> = (0..=1200).map(|worker| token(u128::MAX - worker)).collect();
     let marks = HighWaterMarks::all_at(3, 2);
@@ -135,8 +135,8 @@ async fn rows_keep_the_tokens_they_are_born_with(site: &Site) {
     assert!(!row.was_never_written(), "{row:?}");
 }
 
-async fn rows_are_created_only_while_the_decision_holds(site: &Site) {
-    let store = with_rows(site, &scope(1, 2)).await;
+async fn rows_are_created_only_while_the_decision_holds(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 2)).await;
     let now_ms = store.survey(&scope(1, 2)).await.expect("a survey").now_ms;
     let record = store.read_record("default").await.expect("an answer").expect("a record");
     let (present, whole) = (scope(1, 2), scope(1, 600));
@@ -162,9 +162,9 @@ async fn rows_are_created_only_while_the_decision_holds(site: &Site) {
     assert!(!create(&other, new_rows(&other, &marks, record.token)).await);
 }
 
-async fn a_swap_sets_everything_and_refuses_a_stale_token(site: &Site) {
+async fn a_swap_sets_everything_and_refuses_a_stale_token(backend: &Backend) {
     let scope = scope(1, 3);
-    let store = with_rows(site, &scope).await;
+    let store = with_rows(backend, &scope).await;
     let before = store.survey(&scope).await.expect("a survey").now_ms;
     assert!(swap(&store, 2, birth(2), &write(1)).await);
     let after = store.survey(&scope).await.expect("a survey").now_ms;
@@ -191,17 +191,17 @@ async fn a_swap_sets_everything_and_refuses_a_stale_token(site: &Site) {
     assert_eq!(read(&store, &scope, 1).await.token, birth(1));
 }
 
-async fn a_missing_row_is_not_made_by_a_swap(site: &Site) {
-    let store = with_rows(site, &scope(1, 3)).await;
+async fn a_missing_row_is_not_made_by_a_swap(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 3)).await;
     assert!(!swap(&store, 4, birth(4), &write(1)).await);
     assert_eq!(store.row(&scope(1, 9), 4).await.expect("an answer"), None);
 }
 
-async fn of_concurrent_swaps_exactly_one_takes_place(site: &Site) {
-    let store = with_rows(site, &scope(1, 1)).await;
+async fn of_concurrent_swaps_exactly_one_takes_place(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 1)).await;
     let mut swaps = JoinSet::new();
     for bits in 1..=50 {
-        let store = if bits % 5 == 0 { site.unprepared().await } else { store.clone() };
+        let store = if bits % 5 == 0 { backend.unprepared().await } else { store.clone() };
         swaps.spawn(async move { swap(&store, 1, birth(1), &write(bits)).await.then_some(bits) });
     }
     let winners: Vec<_> = swaps.join_all().await.into_iter().flatten().collect();
@@ -209,8 +209,8 @@ async fn of_concurrent_swaps_exactly_one_takes_place(site: &Site) {
     assert_eq!(read(&store, &scope(1, 1), 1).await.token, token(winners[0]));
 }
 
-async fn one_holder_name_makes_nobody_the_owner(site: &Site) {
-    let (one, other) = (with_rows(site, &scope(1, 1)).await, site.store().await);
+async fn one_holder_name_makes_nobody_the_owner(backend: &Backend) {
+    let (one, other) = (with_rows(backend, &scope(1, 1)).await, backend.store().await);
     let first = write(1);
     let second = RowWrite { token: token(2), ..first.clone() };
     assert!(swap(&one, 1, birth(1), &first).await);
@@ -219,9 +219,9 @@ async fn one_holder_name_makes_nobody_the_owner(site: &Site) {
     assert!(!swap(&one, 1, token(1), &RowWrite { token: token(3), ..first }).await);
 }
 
-async fn a_row_is_free_after_its_time_by_the_stores_clock(site: &Site) {
+async fn a_row_is_free_after_its_time_by_the_stores_clock(backend: &Backend) {
     let scope = scope(1, 1);
-    let store = with_rows(site, &scope).await;
+    let store = with_rows(backend, &scope).await;
     let ttl = Duration::from_millis(150);
     let short = RowWrite { expiry: RowExpiry::After(ttl), ..write(1) };
     assert!(swap(&store, 1, birth(1), &short).await);
@@ -239,16 +239,16 @@ async fn a_row_is_free_after_its_time_by_the_stores_clock(site: &Site) {
     assert_eq!(store.free_rows(&scope, None, 1).await.expect("an answer").len(), 1);
 }
 
-async fn no_time_is_too_long(site: &Site) {
-    let store = with_rows(site, &scope(1, 1)).await;
+async fn no_time_is_too_long(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 1)).await;
     let forever = RowWrite { expiry: RowExpiry::After(Duration::MAX), ..write(1) };
     assert!(swap(&store, 1, birth(1), &forever).await);
     assert!(!read(&store, &scope(1, 1), 1).await.free);
 }
 
-async fn a_release_frees_at_once(site: &Site) {
+async fn a_release_frees_at_once(backend: &Backend) {
     let scope = scope(1, 1);
-    let store = with_rows(site, &scope).await;
+    let store = with_rows(backend, &scope).await;
     assert!(swap(&store, 1, birth(1), &write(1)).await);
     assert!(!read(&store, &scope, 1).await.free);
     assert!(store.free_rows(&scope, None, 9).await.expect("an answer").is_empty());
@@ -257,8 +257,8 @@ async fn a_release_frees_at_once(site: &Site) {
     assert_eq!(workers(&store.free_rows(&scope, None, 9).await.expect("an answer")), [1]);
 }
 
-async fn free_rows_come_longest_unused_first(site: &Site) {
-    let store = with_rows(site, &scope(1, 6)).await;
+async fn free_rows_come_longest_unused_first(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 6)).await;
     for (bits, worker) in [(1, 3), (2, 6), (3, 1)] {
         assert!(swap(&store, worker, birth(worker), &release(bits)).await);
         a_tick(&store).await;
@@ -272,8 +272,8 @@ async fn free_rows_come_longest_unused_first(site: &Site) {
     assert_eq!(free(scope(1, 6), 0).await, Vec::<u64>::new());
 }
 
-async fn the_holders_latest_free_row_is_found(site: &Site) {
-    let store = with_rows(site, &scope(1, 6)).await;
+async fn the_holders_latest_free_row_is_found(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 6)).await;
     let by = |holder: &str, write: RowWrite| RowWrite { holder: holder.to_owned(), ..write };
     for (bits, worker, holder) in [(1, 5, "me"), (2, 2, "me"), (3, 3, "you")] {
         assert!(swap(&store, worker, birth(worker), &by(holder, release(bits))).await);
@@ -291,11 +291,11 @@ async fn the_holders_latest_free_row_is_found(site: &Site) {
     assert_eq!(workers(&latest), [2]);
 }
 
-async fn a_survey_counts(site: &Site) {
+async fn a_survey_counts(backend: &Backend) {
     let whole = scope(1, 6);
-    let store = with_rows(site, &whole).await;
+    let store = with_rows(backend, &whole).await;
     let survey = store.survey(&whole).await.expect("a survey");
-    let recorded = Some(rows_record().words);
+    let recorded = Some(rows_record().canonical);
     assert_eq!((survey.record, survey.held, survey.free), (recorded, 0, 6));
     assert_eq!(survey.next_expiry_ms, None);
 
@@ -331,9 +331,9 @@ async fn swap_record(store: &Arc<dyn Store>, expected: Token, record: &LayoutRec
     store.swap_record("default", expected, record).await.expect("an answer")
 }
 
-async fn the_first_record_stands(site: &Site) {
+async fn the_first_record_stands(backend: &Backend) {
     let mut writers = JoinSet::new();
-    let stores = [site.store().await, site.store().await];
+    let stores = [backend.store().await, backend.store().await];
     for number in 0..20_u8 {
         let store = stores[usize::from(number % 2)].clone();
         writers.spawn(async move {
@@ -350,8 +350,8 @@ async fn the_first_record_stands(site: &Site) {
     assert_eq!(read_record(&stores[1]).await.as_ref(), Some(stored));
 }
 
-async fn every_field_of_a_record_is_exact(site: &Site) {
-    let store = site.store().await;
+async fn every_field_of_a_record_is_exact(backend: &Backend) {
+    let store = backend.store().await;
     let largest = i64::MAX as u64;
     let mut before = filled(u128::MAX, "words", &["0/0", "1/0", "5/31"]);
     assert_eq!(store.create_record("default", &before).await.expect("a record"), before);
@@ -369,8 +369,8 @@ async fn every_field_of_a_record_is_exact(site: &Site) {
     assert_eq!(read_record(&store).await, Some(empty));
 }
 
-async fn a_record_is_swapped_whole_and_only_for_its_token(site: &Site) {
-    let store = site.store().await;
+async fn a_record_is_swapped_whole_and_only_for_its_token(backend: &Backend) {
+    let store = backend.store().await;
     assert_eq!(read_record(&store).await, None);
     for missing in [Token::UNUSED, token(1)] {
         assert!(!swap_record(&store, missing, &record(2, "new")).await, "none is made");
@@ -395,8 +395,8 @@ async fn a_record_is_swapped_whole_and_only_for_its_token(site: &Site) {
     assert_eq!(store.read_record("another").await.expect("an answer"), Some(another));
 }
 
-async fn an_older_record_does_not_come_back(site: &Site) {
-    let store = site.store().await;
+async fn an_older_record_does_not_come_back(backend: &Backend) {
+    let store = backend.store().await;
     store.create_record("default", &record(1, "words")).await.expect("a record");
     let with = |bits, since_tick, complete: &[&str]| LayoutRecord {
         since_tick,
@@ -411,12 +411,12 @@ async fn an_older_record_does_not_come_back(site: &Site) {
     }
 }
 
-async fn of_concurrent_swaps_of_the_record_exactly_one_takes_place(site: &Site) {
-    let store = site.store().await;
+async fn of_concurrent_swaps_of_the_record_exactly_one_takes_place(backend: &Backend) {
+    let store = backend.store().await;
     store.create_record("default", &record(1, "words")).await.expect("a record");
     let mut swaps = JoinSet::new();
     for number in 2..=21_u8 {
-        let store = if number % 5 == 0 { site.unprepared().await } else { store.clone() };
+        let store = if number % 5 == 0 { backend.unprepared().await } else { store.clone() };
         swaps.spawn(async move {
             // Half of them leave the words as they are.
             let words = if number % 2 == 0 { "words" } else { "other words" };
@@ -453,8 +453,8 @@ fn tokens_of(writer: u64) -> impl FnMut() -> Token {
     }
 }
 
-async fn concurrent_writers_keep_each_others_keys(site: &Site) {
-    let store = site.store().await;
+async fn concurrent_writers_keep_each_others_keys(backend: &Backend) {
+    let store = backend.store().await;
     store.create_record("default", &record(1, "words")).await.expect("a record");
     let mut writers = JoinSet::new();
     for writer in 0..24 {
@@ -470,8 +470,8 @@ async fn concurrent_writers_keep_each_others_keys(site: &Site) {
     assert_eq!(complete, expected);
 }
 
-async fn existing_rows_are_kept(site: &Site) {
-    let store = with_rows(site, &scope(3, 4)).await;
+async fn existing_rows_are_kept(backend: &Backend) {
+    let store = with_rows(backend, &scope(3, 4)).await;
     assert!(swap(&store, 3, birth(3), &write(1)).await);
     let before = read(&store, &scope(1, 6), 3).await;
     create_rows(&store, &scope(1, 6), &HighWaterMarks::all_at(99, 2)).await.expect("rows");
@@ -484,11 +484,11 @@ async fn existing_rows_are_kept(site: &Site) {
     assert_eq!(store.survey(&scope(0, 100)).await.expect("a survey").free, 5);
 }
 
-async fn fifty_nodes_create_the_same_rows(site: &Site) {
+async fn fifty_nodes_create_the_same_rows(backend: &Backend) {
     let mut nodes = JoinSet::new();
-    site.store().await;
+    backend.store().await;
     for _ in 0..50 {
-        let store = site.unprepared().await;
+        let store = backend.unprepared().await;
         nodes.spawn(async move {
             create_rows(&store, &scope(1, 511), &HighWaterMarks::all_at(5, 2)).await.expect("rows");
             assert_eq!(store.survey(&scope(0, 1000)).await.expect("a survey").free, 511);
@@ -498,10 +498,10 @@ async fn fifty_nodes_create_the_same_rows(site: &Site) {
     nodes.join_all().await;
 }
 
-async fn fifty_nodes_start_on_an_empty_store(site: &Site) {
+async fn fifty_nodes_start_on_an_empty_store(backend: &Backend) {
     let mut nodes = JoinSet::new();
     for number in 0..50 {
-        let store = site.unprepared().await;
+        let store = backend.unprepared().await;
         nodes.spawn(async move {
             assert_eq!(store.prepare().await.expect("a store"), [""; 0]);
             let ours = record(u128::from(number), &format!("layout {number}"));
@@ -512,10 +512,10 @@ async fn fifty_nodes_start_on_an_empty_store(site: &Site) {
             for row in store.free_rows(&scope(1, 20), None, 20).await.expect("rows") {
                 let write = write(1000 + u128::from(number));
                 if swap(&store, row.worker, row.token, &write).await {
-                    return (record.words, Some(row.worker));
+                    return (record.canonical, Some(row.worker));
                 }
             }
-            (record.words, None)
+            (record.canonical, None)
         });
     }
     let started = nodes.join_all().await;
@@ -523,13 +523,13 @@ async fn fifty_nodes_start_on_an_empty_store(site: &Site) {
     let mut taken: Vec<_> = started.into_iter().filter_map(|(_, worker)| worker).collect();
     taken.sort_unstable();
     assert_eq!(taken, (1..=20).collect::<Vec<_>>());
-    let store = site.unprepared().await;
+    let store = backend.unprepared().await;
     assert_eq!(read_record(&store).await.expect("a record").complete, ["0/0"]);
 }
 
-async fn many_rows_are_read_in_order(site: &Site) {
+async fn many_rows_are_read_in_order(backend: &Backend) {
     let scope = scope(0, 32_767);
-    let store = with_rows(site, &scope).await;
+    let store = with_rows(backend, &scope).await;
     let begin = tokio::time::Instant::now();
     for (bits, worker) in [(1, 0), (2, 1), (3, 9), (4, 32_767)] {
         assert!(store.swap(&scope, worker, birth(worker), &write(bits)).await.expect("an answer"));
@@ -544,8 +544,8 @@ async fn many_rows_are_read_in_order(site: &Site) {
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
 }
 
-async fn large_marks_are_exact(site: &Site) {
-    let store = with_rows(site, &scope(1, 1)).await;
+async fn large_marks_are_exact(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 1)).await;
     let position = 1_u64 << 62;
     let marks = HighWaterMarks::all_at(position - 1, 4).with(1, position).with(2, position + 1);
     let marks = marks.with(3, i64::MAX as u64);
@@ -556,8 +556,8 @@ async fn large_marks_are_exact(site: &Site) {
     assert_eq!(read(&store, &scope(1, 2), 2).await.marks, marks);
 }
 
-async fn names_differ_by_case_and_trailing_blanks(site: &Site) {
-    let store = site.store().await;
+async fn names_differ_by_case_and_trailing_blanks(backend: &Backend) {
+    let store = backend.store().await;
     for (number, name) in (1..).zip(["order", "Order", "order ", "order\u{301}", "\u{f6}rder"]) {
         let named = Scope { namespace: name.to_owned(), ..scope(1, 1) };
         let ours = filled(number.into(), &format!("layout of {name}"), &[]);
@@ -573,8 +573,8 @@ async fn names_differ_by_case_and_trailing_blanks(site: &Site) {
     }
 }
 
-async fn holders_are_any_text(site: &Site) {
-    let store = with_rows(site, &scope(1, 6)).await;
+async fn holders_are_any_text(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 6)).await;
     let long = "\u{1f4a7}".repeat(300);
     let holders = ["node", "node ", " node", "\u{96e8}\u{6ef4} '\"`\\%_", &long, "NODE"];
     for (worker, holder) in (1..).zip(holders) {
@@ -589,8 +589,8 @@ async fn holders_are_any_text(site: &Site) {
     }
 }
 
-async fn namespaces_and_reserved_keys_are_apart(site: &Site) {
-    let store = with_rows(site, &scope(1, 1)).await;
+async fn namespaces_and_reserved_keys_are_apart(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 1)).await;
     let scopes = [("default", "1/0"), ("default", "1/1"), ("other", "0/0")].map(|(name, key)| {
         Scope { namespace: name.to_owned(), reserved_key: key.to_owned(), ..scope(1, 1) }
     });
@@ -606,8 +606,8 @@ async fn namespaces_and_reserved_keys_are_apart(site: &Site) {
     }
 }
 
-async fn all_rows_are_listed_in_order(site: &Site) {
-    let store = site.store().await;
+async fn all_rows_are_listed_in_order(backend: &Backend) {
+    let store = backend.store().await;
     for (namespace, reserved_key) in [("b", "0/0"), ("a", "1/1"), ("a", "1/0"), ("B", "0/0")] {
         let (namespace, reserved_key) = (namespace.to_owned(), reserved_key.to_owned());
         let scope = Scope { namespace, reserved_key, ..scope(9, 10) };

@@ -8,7 +8,7 @@ use raindrop::{
 };
 
 use crate::{
-    site::{Site, birth, open, record, release, rows_record, scope, token, with_rows, write},
+    backend::{Backend, birth, open, record, release, rows_record, scope, token, with_rows, write},
     support::{
         mariadb::Mariadb,
         poll,
@@ -27,11 +27,11 @@ macro_rules! on_every_server {
     };
     (@ $engine:ident $($case:ident)*) => {
         mod $engine {
-            use crate::site::Site;
+            use crate::backend::Backend;
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    super::$case(&Site::$engine().await).await;
+                    super::$case(&Backend::$engine().await).await;
                 }
             )*
         }
@@ -49,11 +49,11 @@ on_every_server! {
 }
 
 /// The store behind a proxy, with a short time-out and statements that the server knows.
-async fn behind_a_proxy(site: &Site) -> (Proxy, std::sync::Arc<dyn Store>) {
-    let (engine, url): (&dyn Engine, _) = match site {
-        Site::Mariadb(url) => (&Mariadb, url),
-        Site::Postgres(url) => (&Postgres, url),
-        Site::Redis(url) => (&Redis, url),
+async fn behind_a_proxy(backend: &Backend) -> (Proxy, std::sync::Arc<dyn Store>) {
+    let (engine, url): (&dyn Engine, _) = match backend {
+        Backend::Mariadb(url) => (&Mariadb, url),
+        Backend::Postgres(url) => (&Postgres, url),
+        Backend::Redis(url) => (&Redis, url),
         _ => panic!("it is no server"),
     };
     let proxy = Proxy::start(url).await;
@@ -70,9 +70,9 @@ async fn token_of(store: &dyn Store) -> Token {
     store.row(&scope(1, 3), 1).await.expect("an answer").expect("the row").token
 }
 
-async fn a_late_write_is_refused_when_a_newer_one_went_first(site: &Site) {
-    let direct = with_rows(site, &scope(1, 3)).await;
-    let (proxy, store) = behind_a_proxy(site).await;
+async fn a_late_write_is_refused_when_a_newer_one_went_first(backend: &Backend) {
+    let direct = with_rows(backend, &scope(1, 3)).await;
+    let (proxy, store) = behind_a_proxy(backend).await;
     proxy.fail(&token(1).to_string(), Fault::Hold);
     let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("held");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
@@ -86,9 +86,9 @@ async fn a_late_write_is_refused_when_a_newer_one_went_first(site: &Site) {
     assert!(store.swap(&scope(1, 3), 1, token(2), &write(3)).await.expect("an answer"));
 }
 
-async fn a_late_write_takes_place_when_nothing_else_did(site: &Site) {
-    let direct = with_rows(site, &scope(1, 3)).await;
-    let (proxy, store) = behind_a_proxy(site).await;
+async fn a_late_write_takes_place_when_nothing_else_did(backend: &Backend) {
+    let direct = with_rows(backend, &scope(1, 3)).await;
+    let (proxy, store) = behind_a_proxy(backend).await;
     proxy.fail(&token(1).to_string(), Fault::Hold);
     store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("held");
     assert_eq!(token_of(&*direct).await, birth(1));
@@ -102,9 +102,9 @@ async fn a_late_write_takes_place_when_nothing_else_did(site: &Site) {
     assert!(!second.expect("an answer"), "its token is stale");
 }
 
-async fn a_late_lowering_does_not_reach_the_next_lease(site: &Site) {
-    let direct = with_rows(site, &scope(1, 3)).await;
-    let (proxy, store) = behind_a_proxy(site).await;
+async fn a_late_lowering_does_not_reach_the_next_lease(backend: &Backend) {
+    let direct = with_rows(backend, &scope(1, 3)).await;
+    let (proxy, store) = behind_a_proxy(backend).await;
     assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
     let mut lowering = release(2);
     lowering.marks = lowering.marks.with(1, 3);
@@ -117,9 +117,9 @@ async fn a_late_lowering_does_not_reach_the_next_lease(site: &Site) {
     assert_eq!((row.token, &row.marks, row.free), (token(3), &write(3).marks, false));
 }
 
-async fn a_write_whose_answer_is_lost_took_place(site: &Site) {
-    let direct = with_rows(site, &scope(1, 3)).await;
-    let (proxy, store) = behind_a_proxy(site).await;
+async fn a_write_whose_answer_is_lost_took_place(backend: &Backend) {
+    let direct = with_rows(backend, &scope(1, 3)).await;
+    let (proxy, store) = behind_a_proxy(backend).await;
     proxy.fail(&token(1).to_string(), Fault::SwallowReplies);
     let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("lost");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
@@ -144,18 +144,18 @@ async fn record_in(store: &dyn Store) -> LayoutRecord {
 
 /// The store behind a proxy with a record, whose swap the server knows.
 async fn with_a_record(
-    site: &Site,
+    backend: &Backend,
 ) -> (std::sync::Arc<dyn Store>, Proxy, std::sync::Arc<dyn Store>) {
-    let direct = with_rows(site, &scope(1, 3)).await;
-    let (proxy, store) = behind_a_proxy(site).await;
+    let direct = with_rows(backend, &scope(1, 3)).await;
+    let (proxy, store) = behind_a_proxy(backend).await;
     let old = written(11, 7, &[]);
     assert!(store.swap_record("default", rows_record().token, &old).await.expect("an answer"));
     assert_eq!(record_in(&*store).await, old);
     (direct, proxy, store)
 }
 
-async fn a_late_write_of_the_record_is_refused_when_a_newer_one_went_first(site: &Site) {
-    let (direct, proxy, store) = with_a_record(site).await;
+async fn a_late_write_of_the_record_is_refused_when_a_newer_one_went_first(backend: &Backend) {
+    let (direct, proxy, store) = with_a_record(backend).await;
     proxy.fail(&token(12).to_string(), Fault::Hold);
     let first = store.swap_record("default", token(11), &written(12, 7, &["0/0"])).await;
     assert!(matches!(first, Err(StoreError::TimedOut { .. })), "{first:?}");
@@ -167,8 +167,8 @@ async fn a_late_write_of_the_record_is_refused_when_a_newer_one_went_first(site:
     assert_eq!(record_in(&*direct).await, newer, "neither ticks nor keys come back");
 }
 
-async fn a_late_write_of_the_record_takes_place_when_nothing_else_did(site: &Site) {
-    let (direct, proxy, store) = with_a_record(site).await;
+async fn a_late_write_of_the_record_takes_place_when_nothing_else_did(backend: &Backend) {
+    let (direct, proxy, store) = with_a_record(backend).await;
     proxy.fail(&token(12).to_string(), Fault::Hold);
     let late = written(12, 7, &["0/0"]);
     store.swap_record("default", token(11), &late).await.expect_err("held");
@@ -182,8 +182,8 @@ async fn a_late_write_of_the_record_takes_place_when_nothing_else_did(site: &Sit
     assert!(!second.expect("an answer"), "its token is stale");
 }
 
-async fn a_write_of_the_record_whose_answer_is_lost_took_place(site: &Site) {
-    let (direct, proxy, store) = with_a_record(site).await;
+async fn a_write_of_the_record_whose_answer_is_lost_took_place(backend: &Backend) {
+    let (direct, proxy, store) = with_a_record(backend).await;
     proxy.fail(&token(12).to_string(), Fault::SwallowReplies);
     let first = store.swap_record("default", token(11), &written(12, 8, &["0/0"])).await;
     assert!(matches!(first, Err(StoreError::TimedOut { .. })), "{first:?}");

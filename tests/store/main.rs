@@ -3,14 +3,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod backend;
 mod conformance;
-mod garbage;
+mod corrupt_rows;
 mod late;
 mod mariadb;
 mod outage;
 mod postgres;
 mod redis;
 mod segments;
-mod site;
 mod sql;
 mod sqlite;

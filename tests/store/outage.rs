@@ -8,7 +8,7 @@ use raindrop::{
 };
 
 use crate::{
-    site::{Site, birth, new_rows, open, record, scope, token, with_rows, write},
+    backend::{Backend, birth, new_rows, open, record, scope, token, with_rows, write},
     support::{poll, server::Server},
 };
 
@@ -20,13 +20,13 @@ macro_rules! on_every_server {
     };
     (@ $module:ident $engine:ident $($case:ident)*) => {
         mod $module {
-            use crate::{site::Site, support::{$module::$engine, server::Server}};
+            use crate::{backend::Backend, support::{$module::$engine, server::Server}};
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
                     let server = Server::start(&$engine).await;
-                    let site = Site::$engine(server.database().await);
-                    super::$case(&server, &site).await;
+                    let backend = Backend::$engine(server.database().await);
+                    super::$case(&server, &backend).await;
                 }
             )*
         }
@@ -80,9 +80,9 @@ async fn every_call_fails(store: &dyn Store, expected: impl Fn(&StoreError) -> b
     }
 }
 
-async fn a_frozen_server_hangs_nobody(server: &Server, site: &Site) {
-    with_rows(site, &scope(1, 3)).await;
-    let store = open(&settings(site.url())).await;
+async fn a_frozen_server_hangs_nobody(server: &Server, backend: &Backend) {
+    with_rows(backend, &scope(1, 3)).await;
+    let store = open(&settings(backend.url())).await;
     poll::until(PATIENCE, "a survey", async || store.survey(&scope(1, 3)).await.ok()).await;
 
     server.freeze();
@@ -103,7 +103,7 @@ async fn a_frozen_server_hangs_nobody(server: &Server, site: &Site) {
     poll::until(PATIENCE, "the store works again", async || store.survey(&scope(1, 3)).await.ok())
         .await;
     // The swap that timed out may still arrive, but only as a whole.
-    let patient = site.unprepared().await;
+    let patient = backend.unprepared().await;
     poll::until(PATIENCE, "a swap takes place", async || {
         let row = patient.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
         assert!([birth(1), token(1)].contains(&row.token), "{row:?}");
@@ -113,10 +113,10 @@ async fn a_frozen_server_hangs_nobody(server: &Server, site: &Site) {
     .await;
 }
 
-async fn a_server_that_is_gone_is_found_again(server: &Server, site: &Site) {
-    with_rows(site, &scope(1, 3)).await;
-    let store = open(&settings(site.url())).await;
-    let patient = site.unprepared().await;
+async fn a_server_that_is_gone_is_found_again(server: &Server, backend: &Backend) {
+    with_rows(backend, &scope(1, 3)).await;
+    let store = open(&settings(backend.url())).await;
+    let patient = backend.unprepared().await;
     let mut before = birth(2);
     for (bits, stop) in [(1, Server::kill9 as fn(&Server)), (2, Server::stop)] {
         let swapped = patient.swap(&scope(1, 3), 2, before, &write(bits)).await;
@@ -126,7 +126,7 @@ async fn a_server_that_is_gone_is_found_again(server: &Server, site: &Site) {
         let unavailable = |error: &StoreError| matches!(error, StoreError::Unavailable(_));
         every_call_fails(&*store, unavailable).await;
         // An address where nobody listens is no reason not to start.
-        every_call_fails(&*open(&settings(site.url())).await, unavailable).await;
+        every_call_fails(&*open(&settings(backend.url())).await, unavailable).await;
         server.restart().await;
         let row = poll::until(PATIENCE, "it is found again", async || {
             store.row(&scope(1, 3), 2).await.ok().flatten()
@@ -137,8 +137,8 @@ async fn a_server_that_is_gone_is_found_again(server: &Server, site: &Site) {
     }
 }
 
-async fn a_call_that_is_given_up_blocks_nobody(_: &Server, site: &Site) {
-    let store = with_rows(site, &scope(1, 3)).await;
+async fn a_call_that_is_given_up_blocks_nobody(_: &Server, backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 3)).await;
     let scope = scope(1, 3);
     for _ in 0..20 {
         let _ = tokio::time::timeout(Duration::from_micros(300), store.survey(&scope)).await;

@@ -4,63 +4,66 @@ use raindrop::store::StoreError;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::{
+    backend::{Backend, birth, create_rows, open, patient, scope, with_rows, write},
     outage::{MARGIN, PATIENCE, TIMEOUT, settings},
-    site::{Site, birth, create_rows, open, patient, scope, with_rows, write},
     support::{poll, postgres::Postgres, server::Server},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_session_is_durable() {
     let server = Server::start(&Postgres).await;
-    let site = Site::Postgres(server.database().await);
-    let database = site.url().rsplit('/').next().expect("a name").to_owned();
+    let backend = Backend::Postgres(server.database().await);
+    let database = backend.url().rsplit('/').next().expect("a name").to_owned();
     // What a session is set to when it begins, seen by a trigger on its writes.
-    with_rows(&site, &scope(1, 3)).await;
-    site.run("CREATE TABLE seen (setting TEXT)").await;
-    site.run(
-        "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS \
+    with_rows(&backend, &scope(1, 3)).await;
+    backend.run("CREATE TABLE seen (setting TEXT)").await;
+    backend
+        .run(
+            "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS \
          'BEGIN INSERT INTO seen VALUES (current_setting(''synchronous_commit'')); \
          RETURN NEW; END'",
-    )
-    .await;
-    site.run(
-        "CREATE TRIGGER note BEFORE UPDATE ON soc_raindrop_worker \
+        )
+        .await;
+    backend
+        .run(
+            "CREATE TRIGGER note BEFORE UPDATE ON soc_raindrop_worker \
          FOR EACH ROW EXECUTE FUNCTION note()",
-    )
-    .await;
+        )
+        .await;
     for (number, (default, expected)) in
         [("off", "on"), ("local", "on"), ("remote_apply", "remote_apply")].into_iter().enumerate()
     {
         server.run(&format!("ALTER DATABASE {database} SET synchronous_commit = {default}")).await;
         let worker = number as u64 + 1;
-        let swapped = site.store().await.swap(&scope(1, 3), worker, birth(worker), &write(1)).await;
+        let swapped =
+            backend.store().await.swap(&scope(1, 3), worker, birth(worker), &write(1)).await;
         assert!(swapped.expect("an answer"));
-        assert_eq!(site.texts("SELECT setting FROM seen").await, [expected], "{default}");
-        site.run("DELETE FROM seen").await;
+        assert_eq!(backend.texts("SELECT setting FROM seen").await, [expected], "{default}");
+        backend.run("DELETE FROM seen").await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_operator_should_know() {
     let server = Server::start(&Postgres).await;
-    let site = Site::Postgres(server.database().await);
-    with_rows(&site, &scope(1, 3)).await;
+    let backend = Backend::Postgres(server.database().await);
+    with_rows(&backend, &scope(1, 3)).await;
     for setting in ["fsync", "full_page_writes"] {
         server.run(&format!("ALTER SYSTEM SET {setting} = off")).await;
         server.run("SELECT pg_reload_conf()").await;
         poll::until(PATIENCE, "the warning", async || {
-            let warnings = site.unprepared().await.prepare().await.expect("tables");
+            let warnings = backend.unprepared().await.prepare().await.expect("tables");
             warnings.iter().any(|said| said.starts_with(&format!("{setting} is off"))).then_some(())
         })
         .await;
     }
     server.run("CREATE ROLE plain LOGIN").await;
-    let plain = site.url().replace("postgres@", "plain@");
+    let plain = backend.url().replace("postgres@", "plain@");
     let error = open(&patient(plain)).await.prepare().await;
     assert!(matches!(error.expect_err("no right"), StoreError::Refused(_)));
     let error = open(&patient(format!("{}/nowhere", server.address()))).await.prepare().await;
     assert!(matches!(error.expect_err("no such database"), StoreError::Refused(_)));
-    let read_only = format!("{}?options=-c%20default_transaction_read_only%3Don", site.url());
+    let read_only = format!("{}?options=-c%20default_transaction_read_only%3Don", backend.url());
     let store = open(&patient(read_only)).await;
     let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("no write");
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
@@ -68,26 +71,27 @@ async fn what_the_operator_should_know() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tables_are_looked_for_where_the_search_path_says() {
-    let site = Site::postgres().await;
-    site.run("CREATE TABLE soc_raindrop_worker (id INT)").await;
-    site.run("CREATE SCHEMA \"of an application\"").await;
-    let url = format!("{}?options=-c%20search_path%3D%22of\\%20an\\%20application%22", site.url());
+    let backend = Backend::postgres().await;
+    backend.run("CREATE TABLE soc_raindrop_worker (id INT)").await;
+    backend.run("CREATE SCHEMA \"of an application\"").await;
+    let url =
+        format!("{}?options=-c%20search_path%3D%22of\\%20an\\%20application%22", backend.url());
     let store = open(&patient(url)).await;
     store.prepare().await.expect("its own tables");
     create_rows(&store, &scope(1, 3), &write(1).marks).await.expect("rows");
     let here = "SELECT table_schema::text FROM information_schema.tables \
                 WHERE table_name = 'soc_raindrop_worker' ORDER BY 1";
-    assert_eq!(site.texts(here).await, ["of an application", "public"]);
-    let error = site.unprepared().await.prepare().await.expect_err("somebody else's");
+    assert_eq!(backend.texts(here).await, ["of an application", "public"]);
+    let error = backend.unprepared().await.prepare().await.expect_err("somebody else's");
     assert!(matches!(error, StoreError::ForeignTable { .. }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_row_hangs_nobody() {
-    let site = Site::postgres().await;
-    with_rows(&site, &scope(1, 3)).await;
-    let store = open(&settings(site.url())).await;
-    let mut other = PgConnection::connect(&site.url()).await.expect("the server");
+    let backend = Backend::postgres().await;
+    with_rows(&backend, &scope(1, 3)).await;
+    let store = open(&settings(backend.url())).await;
+    let mut other = PgConnection::connect(&backend.url()).await.expect("the server");
     let mut transaction = other.begin().await.expect("a transaction");
     sqlx::query("SELECT * FROM soc_raindrop_worker FOR UPDATE")
         .execute(&mut *transaction)
@@ -102,19 +106,19 @@ async fn a_locked_row_hangs_nobody() {
     let waiting = "SELECT wait_event FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
                    AND datname = current_database()";
     poll::until(PATIENCE, "nothing waits on for the lock", async || {
-        site.texts(waiting).await.is_empty().then_some(())
+        backend.texts(waiting).await.is_empty().then_some(())
     })
     .await;
     transaction.rollback().await.expect("the end of it");
-    let swapped = site.store().await.swap(&scope(1, 3), 1, birth(1), &write(2)).await;
+    let swapped = backend.store().await.swap(&scope(1, 3), 1, birth(1), &write(2)).await;
     assert!(swapped.expect("an answer"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_connections_are_kept_and_not_for_long() {
-    let site = Site::postgres().await;
-    with_rows(&site, &scope(1, 3)).await;
-    let url = format!("{}?application_name=counted", site.url());
+    let backend = Backend::postgres().await;
+    with_rows(&backend, &scope(1, 3)).await;
+    let url = format!("{}?application_name=counted", backend.url());
     let store = open(&patient(url)).await;
     let connections = "SELECT application_name FROM pg_stat_activity \
                        WHERE application_name = 'counted'";
@@ -124,13 +128,13 @@ async fn few_connections_are_kept_and_not_for_long() {
         calls.spawn(async move { store.survey(&scope(1, 3)).await.expect("a survey") });
     }
     while !calls.is_empty() {
-        let connected = site.texts(connections).await.len();
+        let connected = backend.texts(connections).await.len();
         assert!(connected <= 2, "{connected} connections");
         while calls.try_join_next().is_some() {}
     }
-    assert!(!site.texts(connections).await.is_empty());
+    assert!(!backend.texts(connections).await.is_empty());
     poll::until(PATIENCE, "idle connections are closed", async || {
-        site.texts(connections).await.is_empty().then_some(())
+        backend.texts(connections).await.is_empty().then_some(())
     })
     .await;
     store.survey(&scope(1, 3)).await.expect("a survey");

@@ -8,11 +8,11 @@ use raindrop::{
 };
 
 use crate::{
-    outage::settings,
-    site::{
-        Site, birth, create_rows, new_rows, open, patient, record, release, scope, token,
+    backend::{
+        Backend, birth, create_rows, new_rows, open, patient, record, release, scope, token,
         with_rows, workers, write,
     },
+    outage::settings,
     support::{
         poll,
         redis::{Redis, run},
@@ -27,10 +27,10 @@ const RECORD: &str = "soc_raindrop_worker:{default}:layout";
 async fn what_the_operator_should_know() {
     let server = Server::start(&Redis).await;
     let url = server.database().await;
-    let site = Site::Redis(url.clone());
+    let backend = Backend::Redis(url.clone());
     let set = async |setting: &str, value: &str| {
         run::<()>(&url, &["CONFIG", "SET", setting, value]).await;
-        site.unprepared().await.prepare().await
+        backend.unprepared().await.prepare().await
     };
     let warnings = set("appendfsync", "everysec").await.expect("a store");
     assert_eq!(warnings.len(), 1, "{warnings:?}");
@@ -57,12 +57,12 @@ async fn what_the_operator_should_know() {
     let other = Server::start(&Redis).await;
     let port = other.port().to_string();
     run::<()>(&url, &["REPLICAOF", "127.0.0.1", &port]).await;
-    let error = site.unprepared().await.prepare().await.expect_err("a replica");
+    let error = backend.unprepared().await.prepare().await.expect_err("a replica");
     assert!(error.is_permanent() && error.to_string().contains("is a replica"), "{error}");
     let error =
-        create_rows(&site.unprepared().await, &scope(1, 3), &HighWaterMarks::all_at(0, 2)).await;
+        create_rows(&backend.unprepared().await, &scope(1, 3), &HighWaterMarks::all_at(0, 2)).await;
     assert!(matches!(error.expect_err("a replica"), StoreError::Refused(_)));
-    let other = Site::Redis(other.database().await);
+    let other = Backend::Redis(other.database().await);
     poll::until(Duration::from_secs(60), "the replica is seen", async || {
         let warnings = other.unprepared().await.prepare().await.expect("a primary");
         warnings.iter().any(|said| said.contains("has replicas")).then_some(())
@@ -71,11 +71,11 @@ async fn what_the_operator_should_know() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn garbage_is_named() {
-    let site = Site::redis().await;
-    let url = site.url();
-    let store = with_rows(&site, &scope(4, 5)).await;
-    let garbage = [
+async fn corrupt_values_are_named() {
+    let backend = Backend::redis().await;
+    let url = backend.url();
+    let store = with_rows(&backend, &scope(4, 5)).await;
+    let corrupt = [
         ("token", "x", "a token is 32 lower-case hexadecimal digits"),
         ("marks", "1,2,3", "marks are 1, 2, 4 or 8 decimal numbers below 2^63, joined by commas"),
         ("lane", "2", "there are 2 lanes"),
@@ -83,7 +83,7 @@ async fn garbage_is_named() {
         ("heartbeat_at", "1e+15", "not an integer"),
         ("expires_at", "soon", "not an integer"),
     ];
-    for (field, value, reason) in garbage {
+    for (field, value, reason) in corrupt {
         let good: String = run(&url, &["HGET", ROW, field]).await;
         run::<()>(&url, &["HSET", ROW, field, value]).await;
         let expected = format!(
@@ -91,16 +91,16 @@ async fn garbage_is_named() {
              read: {reason}"
         );
         let scope = scope(4, 5);
-        let error = store.row(&scope, 5).await.expect_err("garbage");
+        let error = store.row(&scope, 5).await.expect_err("corrupt");
         assert_eq!(error.to_string(), expected);
         // One row that cannot be read does not keep nodes from the others.
         assert_eq!(workers(&store.free_rows(&scope, None, 9).await.expect("the others")), [4]);
-        assert_eq!(store.list().await.expect_err("garbage").to_string(), expected);
+        assert_eq!(store.list().await.expect_err("corrupt").to_string(), expected);
         assert!(store.row(&scope, 4).await.expect("another row").is_some());
         run::<()>(&url, &["HSET", ROW, field, &good]).await;
     }
     run::<()>(&url, &["HDEL", ROW, "token"]).await;
-    let error = store.row(&scope(4, 5), 5).await.expect_err("garbage").to_string();
+    let error = store.row(&scope(4, 5), 5).await.expect_err("corrupt").to_string();
     assert!(error.contains("column token: \"null\" cannot be read"), "{error}");
     // A row that is gone is gone.
     run::<()>(&url, &["DEL", ROW]).await;
@@ -110,9 +110,9 @@ async fn garbage_is_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_versions_record_is_read_and_swapped() {
-    let site = Site::redis().await;
-    let url = site.url();
-    let store = site.store().await;
+    let backend = Backend::redis().await;
+    let url = backend.url();
+    let store = backend.store().await;
     let fields = ["words", "words", "complete", "0/0,1/0", "since_tick", "77", "created_at", "5"];
     run::<()>(&url, &[["HSET", RECORD].as_slice(), &fields].concat()).await;
     let complete = vec!["0/0".to_owned(), "1/0".to_owned()];
@@ -132,24 +132,24 @@ async fn an_older_versions_record_is_read_and_swapped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn garbage_in_a_record_is_named() {
-    let site = Site::redis().await;
-    let url = site.url();
-    let store = site.store().await;
+async fn corrupt_record_is_named() {
+    let backend = Backend::redis().await;
+    let url = backend.url();
+    let store = backend.store().await;
     store.create_record("default", &record(1, "words")).await.expect("a record");
-    let garbage = [
+    let corrupt = [
         ("token", "", "a token is 32 lower-case hexadecimal digits"),
         ("token", "x", "a token is 32 lower-case hexadecimal digits"),
         ("since_tick", "soon", "not an integer"),
         ("first_tick", "-1", "negative"),
     ];
-    for (field, value, reason) in garbage {
+    for (field, value, reason) in corrupt {
         let good: String = run(&url, &["HGET", RECORD, field]).await;
         run::<()>(&url, &["HSET", RECORD, field, value]).await;
         let expected = format!(
             "table {RECORD}, row default, column {field}: {value:?} cannot be read: {reason}"
         );
-        let error = store.read_record("default").await.expect_err("garbage");
+        let error = store.read_record("default").await.expect_err("corrupt");
         assert_eq!(error.to_string(), expected);
         run::<()>(&url, &["HSET", RECORD, field, &good]).await;
     }
@@ -167,9 +167,9 @@ async fn a_foreign_key_is_left_alone() {
         (RECORD, "hash"),
         (ROW, "hash"),
     ] {
-        let site = Site::redis().await;
-        run::<()>(&site.url(), &["SET", key, "theirs"]).await;
-        let store = site.unprepared().await;
+        let backend = Backend::redis().await;
+        run::<()>(&backend.url(), &["SET", key, "theirs"]).await;
+        let store = backend.unprepared().await;
         let error = match kind {
             "set" => store.prepare().await.map(drop),
             "zset" => {
@@ -183,23 +183,23 @@ async fn a_foreign_key_is_left_alone() {
         assert!(error.is_permanent(), "{error:?}");
         let expected = format!("table {key} is not Raindrop's: it is a string, not a {kind}");
         assert!(error.to_string().starts_with(&expected), "{error}");
-        let keys: Vec<String> = run(&site.url(), &["KEYS", "*"]).await;
+        let keys: Vec<String> = run(&backend.url(), &["KEYS", "*"]).await;
         assert_eq!(keys, [key], "nothing else was written");
-        assert_eq!(run::<String>(&site.url(), &["GET", key]).await, "theirs");
+        assert_eq!(run::<String>(&backend.url(), &["GET", key]).await, "theirs");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_tables_share_a_database() {
-    let site = Site::redis().await;
+    let backend = Backend::redis().await;
     let mut stores = Vec::new();
     for worker_table in ["one", "two"] {
-        let mut settings = site.settings();
+        let mut settings = backend.settings();
         settings.worker_table = worker_table.to_owned();
         let store = open(&settings).await;
         store.prepare().await.expect("a store");
         let record = store.create_record("default", &record(1, worker_table)).await;
-        assert_eq!(record.expect("a record").words, worker_table);
+        assert_eq!(record.expect("a record").canonical, worker_table);
         create_rows(&store, &scope(1, 3), &HighWaterMarks::all_at(0, 2)).await.expect("rows");
         stores.push(store);
     }
@@ -210,10 +210,10 @@ async fn two_tables_share_a_database() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scripts_are_sent_again_when_the_server_forgot_them() {
-    let site = Site::redis().await;
-    let store = with_rows(&site, &scope(1, 3)).await;
+    let backend = Backend::redis().await;
+    let store = with_rows(&backend, &scope(1, 3)).await;
     for (before, bits) in [(birth(1), 1), (token(1), 2)] {
-        run::<()>(&site.url(), &["SCRIPT", "FLUSH"]).await;
+        run::<()>(&backend.url(), &["SCRIPT", "FLUSH"]).await;
         let swapped = store.swap(&scope(1, 3), 1, before, &release(bits)).await;
         assert!(swapped.expect("an answer"));
     }
@@ -221,7 +221,7 @@ async fn scripts_are_sent_again_when_the_server_forgot_them() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tls_to_a_server_without_it_fails_in_time() {
-    let url = Site::redis().await.url().replace("redis://", "rediss://");
+    let url = Backend::redis().await.url().replace("redis://", "rediss://");
     // The server waits for the end of what it takes for a line.
     let error = open(&settings(url)).await.prepare().await.expect_err("no TLS");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
@@ -230,9 +230,9 @@ async fn tls_to_a_server_without_it_fails_in_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_connections_are_kept_and_not_for_long() {
     let server = Server::start(&Redis).await;
-    let site = Site::Redis(server.database().await);
-    with_rows(&site, &scope(1, 3)).await;
-    let url = site.url();
+    let backend = Backend::Redis(server.database().await);
+    with_rows(&backend, &scope(1, 3)).await;
+    let url = backend.url();
     run::<()>(&url, &["ACL", "SETUSER", "counted", "on", ">p", "~*", "+@all"]).await;
     let store = open(&patient(url.replace("redis://", "redis://counted:p@"))).await;
     let connected = async || {

@@ -9,8 +9,8 @@ use raindrop::{
 use tokio::task::JoinSet;
 
 use crate::{
+    backend::{Backend, token},
     conformance::on_every_engine,
-    site::{Site, token},
 };
 
 /// One past the largest number that a store keeps.
@@ -31,15 +31,15 @@ on_every_engine! {
     all_codes_are_listed_in_order
 }
 
-async fn prepared(site: &Site) -> Arc<dyn Store> {
-    let store = site.store().await;
+async fn prepared(backend: &Backend) -> Arc<dyn Store> {
+    let store = backend.store().await;
     store.prepare_segments().await.expect("the table is made");
     store
 }
 
 /// A store with one code that begins at 1.
-async fn with_order(site: &Site) -> Arc<dyn Store> {
-    let store = prepared(site).await;
+async fn with_order(backend: &Backend) -> Arc<dyn Store> {
+    let store = prepared(backend).await;
     store.create_segments("numbers", &[new("order", 1)]).await.expect("made");
     store
 }
@@ -58,8 +58,8 @@ async fn give_back(store: &Arc<dyn Store>, reserved: u128, from: u64, fresh: u12
     given.expect("an answer")
 }
 
-async fn codes_are_made_once_and_kept(site: &Site) {
-    let store = with_order(site).await;
+async fn codes_are_made_once_and_kept(backend: &Backend) {
+    let store = with_order(backend).await;
     assert_eq!(reserve(&store, 10, LARGEST, 1).await, Reserved::From(1));
     let again: Vec<_> = (0..1_200).map(|number| new(&format!("code-{number}"), number)).collect();
     let all: Vec<_> = [vec![new("order", 1)], again].concat();
@@ -70,8 +70,8 @@ async fn codes_are_made_once_and_kept(site: &Site) {
     store.prepare_segments().await.expect("safe to repeat");
 }
 
-async fn a_reservation_raises_the_next_number(site: &Site) {
-    let store = with_order(site).await;
+async fn a_reservation_raises_the_next_number(backend: &Backend) {
+    let store = with_order(backend).await;
     assert_eq!(reserve(&store, 1_000, LARGEST, 1).await, Reserved::From(1));
     assert_eq!(reserve(&store, 7, LARGEST, 2).await, Reserved::From(1_001));
     assert_eq!(reserve(&store, 1, LARGEST, 3).await, Reserved::From(1_008));
@@ -85,8 +85,8 @@ async fn a_reservation_raises_the_next_number(site: &Site) {
     }
 }
 
-async fn a_reservation_never_passes_its_end(site: &Site) {
-    let store = with_order(site).await;
+async fn a_reservation_never_passes_its_end(backend: &Backend) {
+    let store = with_order(backend).await;
     assert_eq!(reserve(&store, 10, 10, 1).await, Reserved::Refused { next: 1 });
     assert_eq!(reserve(&store, 9, 10, 2).await, Reserved::From(1));
     assert_eq!(reserve(&store, 1, 10, 3).await, Reserved::Refused { next: 10 });
@@ -96,8 +96,8 @@ async fn a_reservation_never_passes_its_end(site: &Site) {
     assert_eq!(reserve(&store, 5, 10, 6).await, Reserved::From(5));
 }
 
-async fn numbers_are_exact_up_to_the_end(site: &Site) {
-    let store = prepared(site).await;
+async fn numbers_are_exact_up_to_the_end(backend: &Backend) {
+    let store = prepared(backend).await;
     for first in [(1 << 53) - 1, (1 << 53) + 1, (1 << 62) + 1, LARGEST - 8] {
         let code = first.to_string();
         store.create_segments("numbers", &[new(&code, first)]).await.expect("made");
@@ -115,16 +115,16 @@ async fn numbers_are_exact_up_to_the_end(site: &Site) {
     }
 }
 
-async fn of_concurrent_reservations_none_overlap(site: &Site) {
-    with_order(site).await;
-    reserve_at_once(site, None).await;
+async fn of_concurrent_reservations_none_overlap(backend: &Backend) {
+    with_order(backend).await;
+    reserve_at_once(backend, None).await;
 }
 
 /// Eight nodes reserve all there is from 1 on, each number once.
-async fn reserve_at_once(site: &Site, or_begin_at: Option<u64>) {
+async fn reserve_at_once(backend: &Backend, or_begin_at: Option<u64>) {
     let mut tasks = JoinSet::new();
     for node in 0..8_u128 {
-        let store = site.store().await;
+        let store = backend.store().await;
         tasks.spawn(async move {
             let mut reserved = Vec::new();
             for number in 0..20 {
@@ -144,8 +144,8 @@ async fn reserve_at_once(site: &Site, or_begin_at: Option<u64>) {
     assert_eq!(all, (0..160).map(|index| 1 + 5 * index).collect::<Vec<_>>());
 }
 
-async fn a_code_is_made_by_its_first_reservation(site: &Site) {
-    let store = prepared(site).await;
+async fn a_code_is_made_by_its_first_reservation(backend: &Backend) {
+    let store = prepared(backend).await;
     let reserve = async |by, end, number| {
         let reservation = Reservation { by, end, token: token(number), or_begin_at: Some(1_001) };
         store.reserve("numbers", "order", &reservation).await.expect("an answer")
@@ -165,13 +165,13 @@ async fn a_code_is_made_by_its_first_reservation(site: &Site) {
     assert_eq!(listed[0].code, "order");
 }
 
-async fn of_concurrent_first_reservations_none_overlap(site: &Site) {
-    prepared(site).await;
-    reserve_at_once(site, Some(1)).await;
+async fn of_concurrent_first_reservations_none_overlap(backend: &Backend) {
+    prepared(backend).await;
+    reserve_at_once(backend, Some(1)).await;
 }
 
-async fn a_give_back_names_its_reservation(site: &Site) {
-    let store = with_order(site).await;
+async fn a_give_back_names_its_reservation(backend: &Backend) {
+    let store = with_order(backend).await;
     assert_eq!(reserve(&store, 10, LARGEST, 1).await, Reserved::From(1));
     assert!(!give_back(&store, 2, 5, 3).await);
     assert!(give_back(&store, 1, 5, 3).await);
@@ -184,8 +184,8 @@ async fn a_give_back_names_its_reservation(site: &Site) {
 }
 
 /// One gives back, unheard; another goes on from there and gives back at the same number.
-async fn a_late_give_back_is_refused(site: &Site) {
-    let store = with_order(site).await;
+async fn a_late_give_back_is_refused(backend: &Backend) {
+    let store = with_order(backend).await;
     assert_eq!(reserve(&store, 1_000, LARGEST, 1).await, Reserved::From(1));
     assert!(give_back(&store, 1, 501, 2).await);
     assert_eq!(reserve(&store, 1_000, LARGEST, 3).await, Reserved::From(501));
@@ -194,8 +194,8 @@ async fn a_late_give_back_is_refused(site: &Site) {
     assert_eq!(reserve(&store, 1, LARGEST, 6).await, Reserved::From(1_001));
 }
 
-async fn segment_names_differ_by_case_and_trailing_blanks(site: &Site) {
-    let store = prepared(site).await;
+async fn segment_names_differ_by_case_and_trailing_blanks(backend: &Backend) {
+    let store = prepared(backend).await;
     let names = ["order", "Order", "order ", "örder", "order@-12"];
     for (number, name) in (0_u64..).zip(names) {
         let first = 100 * (number + 1);
@@ -215,10 +215,10 @@ async fn segment_names_differ_by_case_and_trailing_blanks(site: &Site) {
     store.create_segments("numbers", &[new(&longest, 1)]).await.expect("it fits");
 }
 
-async fn fifty_nodes_make_the_same_codes(site: &Site) {
+async fn fifty_nodes_make_the_same_codes(backend: &Backend) {
     let mut tasks = JoinSet::new();
     for node in 0..50 {
-        let store = site.unprepared().await;
+        let store = backend.unprepared().await;
         tasks.spawn(async move {
             store.prepare().await.expect("the tables are made");
             store.prepare_segments().await.expect("the table is made");
@@ -242,8 +242,8 @@ async fn fifty_nodes_make_the_same_codes(site: &Site) {
     assert_eq!(firsts, (1..=50).collect::<Vec<_>>());
 }
 
-async fn all_codes_are_listed_in_order(site: &Site) {
-    let store = prepared(site).await;
+async fn all_codes_are_listed_in_order(backend: &Backend) {
+    let store = prepared(backend).await;
     store.create_segments("b", &[new("z", 5), new("a", 6)]).await.expect("made");
     store.create_segments("a", &[new("z", 7)]).await.expect("made");
     let reservation = Reservation { by: 30, end: LARGEST, token: token(1), or_begin_at: None };
@@ -259,9 +259,9 @@ async fn all_codes_are_listed_in_order(site: &Site) {
 
 #[tokio::test]
 async fn a_foreign_table_of_segments_is_left_alone() {
-    let site = Site::sqlite().await;
-    site.run("CREATE TABLE soc_raindrop_segment (id INTEGER, biz_tag TEXT)").await;
-    let error = site.store().await.prepare_segments().await.expect_err("foreign");
+    let backend = Backend::sqlite().await;
+    backend.run("CREATE TABLE soc_raindrop_segment (id INTEGER, biz_tag TEXT)").await;
+    let error = backend.store().await.prepare_segments().await.expect_err("foreign");
     assert!(matches!(error, StoreError::ForeignTable { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("soc_raindrop_segment") && text.contains("biz_tag"), "{text}");
@@ -269,9 +269,9 @@ async fn a_foreign_table_of_segments_is_left_alone() {
 
 #[tokio::test]
 async fn a_corrupt_number_names_table_row_and_column() {
-    let site = Site::sqlite().await;
-    let store = with_order(&site).await;
-    site.run("UPDATE soc_raindrop_segment SET next_number = -5").await;
+    let backend = Backend::sqlite().await;
+    let store = with_order(&backend).await;
+    backend.run("UPDATE soc_raindrop_segment SET next_number = -5").await;
     let reservation = Reservation { by: 1, end: LARGEST, token: token(1), or_begin_at: None };
     let error = store.reserve("numbers", "order", &reservation).await.expect_err("corrupt");
     let text = error.to_string();

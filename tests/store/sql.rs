@@ -1,4 +1,4 @@
-//! What only SQL databases can get wrong: tables, migrations and stored garbage.
+//! What only SQL databases can get wrong: tables, migrations and stored values that cannot be read.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use sqlx::{
 };
 use tokio::task::JoinSet;
 
-use crate::site::{
-    Site, birth, create_rows, open, record, scope, token, with_rows, workers, write,
+use crate::backend::{
+    Backend, birth, create_rows, open, record, scope, token, with_rows, workers, write,
 };
 
 macro_rules! on_every_engine {
@@ -25,11 +25,11 @@ macro_rules! on_every_engine {
     };
     (@ $engine:ident $($case:ident)*) => {
         mod $engine {
-            use crate::site::Site;
+            use crate::backend::Backend;
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    super::$case(&Site::$engine().await).await;
+                    super::$case(&Backend::$engine().await).await;
                 }
             )*
         }
@@ -47,7 +47,7 @@ on_every_engine! {
     fifty_nodes_upgrade_an_older_versions_tables_at_once
     a_newer_versions_tables_are_used
     a_table_that_vanished_is_not_made_anew
-    garbage_is_named
+    corrupt_values_are_named
     a_worker_table_may_be_called_anything
 }
 
@@ -62,15 +62,16 @@ async fn refusal(store: &Arc<dyn Store>) -> StoreError {
     store.prepare().await.expect_err("these tables cannot be used")
 }
 
-async fn a_foreign_table_is_left_alone(site: &Site) {
-    site.run(
-        "CREATE TABLE soc_raindrop_worker (id BIGINT PRIMARY KEY, code VARCHAR(64), \
+async fn a_foreign_table_is_left_alone(backend: &Backend) {
+    backend
+        .run(
+            "CREATE TABLE soc_raindrop_worker (id BIGINT PRIMARY KEY, code VARCHAR(64), \
          time_unit INT, heartbeat_time DATE, create_time DATE, update_time DATE, \
          version BIGINT, del_flag INT)",
-    )
-    .await;
-    site.run("INSERT INTO soc_raindrop_worker (id, code) VALUES (1, 'theirs')").await;
-    let store = site.unprepared().await;
+        )
+        .await;
+    backend.run("INSERT INTO soc_raindrop_worker (id, code) VALUES (1, 'theirs')").await;
+    let store = backend.unprepared().await;
     for _ in 0..2 {
         let error = refusal(&store).await;
         assert!(error.is_permanent());
@@ -82,36 +83,36 @@ async fn a_foreign_table_is_left_alone(site: &Site) {
              update_time, version; it was not changed; choose another name in store.worker_table or \
              store.segment_table"
         );
-        assert_eq!(site.tables().await, ["soc_raindrop_worker"]);
-        assert_eq!(site.texts("SELECT code FROM soc_raindrop_worker").await, ["theirs"]);
+        assert_eq!(backend.tables().await, ["soc_raindrop_worker"]);
+        assert_eq!(backend.texts("SELECT code FROM soc_raindrop_worker").await, ["theirs"]);
     }
 }
 
-async fn a_foreign_bookkeeping_table_is_left_alone(site: &Site) {
-    site.run("CREATE TABLE soc_raindrop_worker_migrations (version BIGINT, who TEXT)").await;
-    let error = refusal(&site.unprepared().await).await;
+async fn a_foreign_bookkeeping_table_is_left_alone(backend: &Backend) {
+    backend.run("CREATE TABLE soc_raindrop_worker_migrations (version BIGINT, who TEXT)").await;
+    let error = refusal(&backend.unprepared().await).await;
     assert!(matches!(error, StoreError::ForeignTable { .. }), "{error}");
-    assert_eq!(site.tables().await, ["soc_raindrop_worker_migrations"]);
+    assert_eq!(backend.tables().await, ["soc_raindrop_worker_migrations"]);
 }
 
-async fn fifty_nodes_make_the_tables_at_once(site: &Site) {
+async fn fifty_nodes_make_the_tables_at_once(backend: &Backend) {
     let mut nodes = JoinSet::new();
     for _ in 0..50 {
-        let store = site.unprepared().await;
+        let store = backend.unprepared().await;
         nodes.spawn(async move {
             assert_eq!(store.prepare().await.expect("tables"), [""; 0]);
             store.close().await;
         });
     }
     nodes.join_all().await;
-    assert_eq!(site.tables().await, OURS);
+    assert_eq!(backend.tables().await, OURS);
 }
 
-async fn two_services_share_an_empty_database(site: &Site) {
+async fn two_services_share_an_empty_database(backend: &Backend) {
     let mut services = JoinSet::new();
     let mut stores = Vec::new();
     for worker_table in ["one", "two"] {
-        let mut settings = site.settings();
+        let mut settings = backend.settings();
         settings.worker_table = worker_table.to_owned();
         let store = open(&settings).await;
         stores.push(store.clone());
@@ -119,13 +120,13 @@ async fn two_services_share_an_empty_database(site: &Site) {
     }
     services.join_all().await;
     let expected = ["one", "one_layout", "one_migrations", "two", "two_layout", "two_migrations"];
-    assert_eq!(site.tables().await, expected);
+    assert_eq!(backend.tables().await, expected);
     stores[0].create_record("default", &record(1, "one's")).await.expect("a record");
     let created = stores[1].create_record("default", &record(2, "two's")).await.expect("a record");
     assert_eq!(created, record(2, "two's"));
 }
 
-async fn an_applications_own_migrations_are_not_disturbed(site: &Site) {
+async fn an_applications_own_migrations_are_not_disturbed(backend: &Backend) {
     let theirs = Migrator::with_migrations(vec![Migration::new(
         1,
         "theirs".into(),
@@ -134,41 +135,41 @@ async fn an_applications_own_migrations_are_not_disturbed(site: &Site) {
         false,
     )]);
     for _ in 0..2 {
-        migrate(site, &theirs).await;
-        site.store().await;
+        migrate(backend, &theirs).await;
+        backend.store().await;
     }
     let mut expected = vec!["_sqlx_migrations"];
     expected.extend(OURS);
     expected.push("theirs");
-    assert_eq!(site.tables().await, expected);
+    assert_eq!(backend.tables().await, expected);
 }
 
-async fn migrate(site: &Site, migrator: &Migrator) {
-    if let Site::Sqlite(_) = site {
-        let url = format!("{}?mode=rwc", site.url());
+async fn migrate(backend: &Backend, migrator: &Migrator) {
+    if let Backend::Sqlite(_) = backend {
+        let url = format!("{}?mode=rwc", backend.url());
         let mut connection = SqliteConnection::connect(&url).await.expect("the file");
         migrator.run(&mut connection).await.expect("migrations");
-    } else if let Site::Postgres(url) = site {
+    } else if let Backend::Postgres(url) = backend {
         let mut connection = PgConnection::connect(url).await.expect("the server");
         migrator.run(&mut connection).await.expect("migrations");
     } else {
-        let mut connection = MySqlConnection::connect(&site.url()).await.expect("the server");
+        let mut connection = MySqlConnection::connect(&backend.url()).await.expect("the server");
         migrator.run(&mut connection).await.expect("migrations");
     }
 }
 
-async fn a_migration_that_was_cut_short_is_repaired(site: &Site) {
-    with_rows(site, &scope(1, 3)).await;
-    site.run("UPDATE soc_raindrop_worker_migrations SET success = FALSE").await;
-    site.run("DROP TABLE soc_raindrop_worker_layout").await;
-    let store = site.store().await;
+async fn a_migration_that_was_cut_short_is_repaired(backend: &Backend) {
+    with_rows(backend, &scope(1, 3)).await;
+    backend.run("UPDATE soc_raindrop_worker_migrations SET success = FALSE").await;
+    backend.run("DROP TABLE soc_raindrop_worker_layout").await;
+    let store = backend.store().await;
     assert_eq!(store.survey(&scope(1, 3)).await.expect("a survey").free, 3);
-    assert_eq!(site.texts(DONE).await, ["worker", "layout", "record"]);
+    assert_eq!(backend.texts(DONE).await, ["worker", "layout", "record"]);
 }
 
 /// The tables as the version before layout records had tokens left them, with a record and the
 /// rows of workers 1 to 3.
-async fn with_an_older_versions_tables(site: &Site) {
+async fn with_an_older_versions_tables(backend: &Backend) {
     macro_rules! older {
         ($engine:literal) => {
             [
@@ -177,9 +178,9 @@ async fn with_an_older_versions_tables(site: &Site) {
             ]
         };
     }
-    let (files, now) = match site {
-        Site::Sqlite(_) => (older!("sqlite"), "0"),
-        Site::Postgres(_) => (older!("postgres"), "now()"),
+    let (files, now) = match backend {
+        Backend::Sqlite(_) => (older!("sqlite"), "0"),
+        Backend::Postgres(_) => (older!("postgres"), "now()"),
         _ => (older!("mysql"), "UTC_TIMESTAMP(6)"),
     };
     let migration = |(version, (description, sql)): (i64, (&'static str, &str))| {
@@ -188,19 +189,21 @@ async fn with_an_older_versions_tables(site: &Site) {
     };
     let mut migrator = Migrator::with_migrations((1..).zip(files).map(migration).collect());
     migrator.dangerous_set_table_name(OURS[2]);
-    migrate(site, &migrator).await;
-    assert_eq!(site.tables().await, OURS);
-    site.run(&format!(
-        "INSERT INTO soc_raindrop_worker_layout (namespace, words, complete, since_tick, \
+    migrate(backend, &migrator).await;
+    assert_eq!(backend.tables().await, OURS);
+    backend
+        .run(&format!(
+            "INSERT INTO soc_raindrop_worker_layout (namespace, words, complete, since_tick, \
          created_at) VALUES ('default', 'words', '0/0,1/0', 77, {now})"
-    ))
-    .await;
-    for worker in 1..=3 {
-        site.run(&format!(
-            "INSERT INTO soc_raindrop_worker (namespace, reserved_key, worker_id, marks, \
-             created_at, updated_at) VALUES ('default', '0/0', {worker}, '5,6', {now}, {now})"
         ))
         .await;
+    for worker in 1..=3 {
+        backend
+            .run(&format!(
+                "INSERT INTO soc_raindrop_worker (namespace, reserved_key, worker_id, marks, \
+             created_at, updated_at) VALUES ('default', '0/0', {worker}, '5,6', {now}, {now})"
+            ))
+            .await;
     }
 }
 
@@ -210,16 +213,17 @@ fn older_record() -> LayoutRecord {
     LayoutRecord { complete, since_tick: 77, ..record(0, "words") }
 }
 
-async fn an_older_versions_tables_are_upgraded(site: &Site) {
-    with_an_older_versions_tables(site).await;
+async fn an_older_versions_tables_are_upgraded(backend: &Backend) {
+    with_an_older_versions_tables(backend).await;
     // An upgrade that was cut short before it changed anything.
-    site.run(
-        "INSERT INTO soc_raindrop_worker_migrations \
+    backend
+        .run(
+            "INSERT INTO soc_raindrop_worker_migrations \
          (version, description, success, checksum, execution_time) \
          VALUES (3, 'record', FALSE, 'x', -1)",
-    )
-    .await;
-    let store = site.store().await;
+        )
+        .await;
+    let store = backend.store().await;
     let read = async || store.read_record("default").await.expect("an answer").expect("a record");
     let swap = async |expected, record: &LayoutRecord| {
         store.swap_record("default", expected, record).await.expect("an answer")
@@ -235,24 +239,26 @@ async fn an_older_versions_tables_are_upgraded(site: &Site) {
     assert!(!swap(token(1), &first).await);
     assert!(swap(Token::UNUSED, &first).await);
     assert!(!swap(Token::UNUSED, &LayoutRecord { token: token(2), ..older_record() }).await);
-    site.store().await;
+    backend.store().await;
     assert_eq!(read().await, first);
 
     // Cut short after the columns were there: what was written since is kept.
-    site.run("UPDATE soc_raindrop_worker_migrations SET success = FALSE WHERE version = 3").await;
-    site.store().await;
-    assert_eq!(site.texts(DONE).await, ["worker", "layout", "record"]);
-    assert_eq!(site.tables().await, OURS);
+    backend
+        .run("UPDATE soc_raindrop_worker_migrations SET success = FALSE WHERE version = 3")
+        .await;
+    backend.store().await;
+    assert_eq!(backend.texts(DONE).await, ["worker", "layout", "record"]);
+    assert_eq!(backend.tables().await, OURS);
     assert_eq!(read().await, first);
     let row = store.row(&scope(1, 9), 2).await.expect("an answer").expect("the row");
     assert_eq!(row.token, token(1));
 }
 
-async fn fifty_nodes_upgrade_an_older_versions_tables_at_once(site: &Site) {
-    with_an_older_versions_tables(site).await;
+async fn fifty_nodes_upgrade_an_older_versions_tables_at_once(backend: &Backend) {
+    with_an_older_versions_tables(backend).await;
     let mut nodes = JoinSet::new();
     for bits in 1..=50 {
-        let store = site.unprepared().await;
+        let store = backend.unprepared().await;
         nodes.spawn(async move {
             assert_eq!(store.prepare().await.expect("tables"), [""; 0]);
             let ours = LayoutRecord { token: token(bits), ..older_record() };
@@ -263,63 +269,64 @@ async fn fifty_nodes_upgrade_an_older_versions_tables_at_once(site: &Site) {
     }
     let mut winners: Vec<_> = nodes.join_all().await.into_iter().flatten().collect();
     assert_eq!(winners.len(), 1, "{winners:?}");
-    let store = site.store().await;
+    let store = backend.store().await;
     assert_eq!(store.read_record("default").await.expect("an answer"), winners.pop());
 }
 
-async fn a_newer_versions_tables_are_used(site: &Site) {
-    site.store().await;
-    site.run("ALTER TABLE soc_raindrop_worker ADD COLUMN of_tomorrow INT").await;
-    site.run(
-        "INSERT INTO soc_raindrop_worker_migrations \
+async fn a_newer_versions_tables_are_used(backend: &Backend) {
+    backend.store().await;
+    backend.run("ALTER TABLE soc_raindrop_worker ADD COLUMN of_tomorrow INT").await;
+    backend
+        .run(
+            "INSERT INTO soc_raindrop_worker_migrations \
          (version, description, success, checksum, execution_time) \
          VALUES (999, 'of tomorrow', TRUE, 'x', 0)",
-    )
-    .await;
-    let store = with_rows(site, &scope(1, 3)).await;
+        )
+        .await;
+    let store = with_rows(backend, &scope(1, 3)).await;
     assert_eq!(store.survey(&scope(1, 3)).await.expect("a survey").free, 3);
 }
 
-async fn a_table_that_vanished_is_not_made_anew(site: &Site) {
-    site.store().await;
-    site.run("DROP TABLE soc_raindrop_worker").await;
-    let error = refusal(&site.unprepared().await).await;
+async fn a_table_that_vanished_is_not_made_anew(backend: &Backend) {
+    backend.store().await;
+    backend.run("DROP TABLE soc_raindrop_worker").await;
+    let error = refusal(&backend.unprepared().await).await;
     assert!(matches!(error, StoreError::Unusable(_)), "{error}");
     assert!(error.to_string().contains("soc_raindrop_worker is gone"), "{error}");
 }
 
-async fn garbage_is_named(site: &Site) {
-    let store = with_rows(site, &scope(4, 5)).await;
-    let garbage = [
+async fn corrupt_values_are_named(backend: &Backend) {
+    let store = with_rows(backend, &scope(4, 5)).await;
+    let corrupt = [
         ("token", "x", "a token is 32 lower-case hexadecimal digits"),
         ("marks", "1,2,3", "marks are 1, 2, 4 or 8 decimal numbers below 2^63, joined by commas"),
         ("lane", "2", "there are 2 lanes"),
     ];
-    for (column, value, reason) in garbage {
-        let good = format!("SELECT {} FROM soc_raindrop_worker LIMIT 1", site.as_text(column));
-        let good = site.texts(&good).await.remove(0);
+    for (column, value, reason) in corrupt {
+        let good = format!("SELECT {} FROM soc_raindrop_worker LIMIT 1", backend.as_text(column));
+        let good = backend.texts(&good).await.remove(0);
         let set = |value: &str| {
             format!("UPDATE soc_raindrop_worker SET {column} = '{value}' WHERE worker_id = 5")
         };
-        site.run(&set(value)).await;
+        backend.run(&set(value)).await;
         let expected = format!(
             "table soc_raindrop_worker, row default 0/0 5, column {column}: {value:?} cannot be \
              read: {reason}"
         );
         let scope = scope(4, 5);
-        let error = store.row(&scope, 5).await.expect_err("garbage");
+        let error = store.row(&scope, 5).await.expect_err("corrupt");
         assert_eq!(error.to_string(), expected);
         // One row that cannot be read does not keep nodes from the others.
         assert_eq!(workers(&store.free_rows(&scope, None, 9).await.expect("the others")), [4]);
-        assert_eq!(store.list().await.expect_err("garbage").to_string(), expected);
+        assert_eq!(store.list().await.expect_err("corrupt").to_string(), expected);
         assert!(store.row(&scope, 4).await.expect("another row").is_some());
-        site.run(&set(&good)).await;
+        backend.run(&set(&good)).await;
     }
 }
 
-async fn a_worker_table_may_be_called_anything(site: &Site) {
+async fn a_worker_table_may_be_called_anything(backend: &Backend) {
     for name in ["select", "_", &"T".repeat(48)] {
-        let mut settings = site.settings();
+        let mut settings = backend.settings();
         settings.worker_table = name.to_owned();
         let store = open(&settings).await;
         store.prepare().await.expect("tables");

@@ -4,19 +4,19 @@ use raindrop::store::{StoreError, StoreSettings};
 use sqlx::{Connection as _, SqliteConnection};
 
 use crate::{
+    backend::{Backend, birth, open, scope, with_rows, write},
     outage::{MARGIN, PATIENCE, TIMEOUT, settings},
-    site::{Site, birth, open, scope, with_rows, write},
     support::poll,
 };
 
 #[tokio::test]
 async fn the_file_is_durable_or_refused() {
-    let site = Site::sqlite().await;
-    with_rows(&site, &scope(1, 1)).await;
-    assert_eq!(site.texts("PRAGMA journal_mode").await, ["wal"]);
+    let backend = Backend::sqlite().await;
+    with_rows(&backend, &scope(1, 1)).await;
+    assert_eq!(backend.texts("PRAGMA journal_mode").await, ["wal"]);
 
     // This kind of locking cannot do WAL, as a network file system cannot.
-    let Site::Sqlite(folder) = &site else { unreachable!() };
+    let Backend::Sqlite(folder) = &backend else { unreachable!() };
     let path = folder.path().join("other.db");
     let url = format!("sqlite://{}?vfs=unix-dotfile", path.display());
     let error = open(&StoreSettings::new(url)).await.prepare().await.expect_err("not durable");
@@ -43,10 +43,10 @@ async fn a_folder_is_refused() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_was_removed_or_replaced_is_another_store() {
-    let site = Site::sqlite().await;
-    let path = site.url().replace("sqlite://", "");
+    let backend = Backend::sqlite().await;
+    let path = backend.url().replace("sqlite://", "");
     let scope = scope(1, 2);
-    let store = with_rows(&site, &scope).await;
+    let store = with_rows(&backend, &scope).await;
     assert_eq!(store.survey(&scope).await.expect("rows").free, 2);
     for suffix in ["", "-wal", "-shm"] {
         // The last two are there only while a connection is.
@@ -54,7 +54,7 @@ async fn a_file_that_was_removed_or_replaced_is_another_store() {
     }
     let error = store.survey(&scope).await.expect_err("removed");
     assert!(matches!(error, StoreError::Vanished(_)), "{error}");
-    let other = with_rows(&site, &scope).await;
+    let other = with_rows(&backend, &scope).await;
     assert_eq!(other.survey(&scope).await.expect("rows").free, 2);
     let error = store.survey(&scope).await.expect_err("replaced");
     assert!(matches!(error, StoreError::Vanished(_)), "{error}");
@@ -62,28 +62,28 @@ async fn a_file_that_was_removed_or_replaced_is_another_store() {
 
 #[tokio::test]
 async fn a_store_that_was_never_prepared_is_not_created_by_asking() {
-    let site = Site::sqlite().await;
-    let path = site.url().replace("sqlite://", "");
-    let error = site.unprepared().await.list().await.expect_err("no file");
+    let backend = Backend::sqlite().await;
+    let path = backend.url().replace("sqlite://", "");
+    let error = backend.unprepared().await.list().await.expect_err("no file");
     assert!(matches!(error, StoreError::Vanished(_)), "{error}");
     assert!(!std::path::Path::new(&path).exists());
 }
 
 #[tokio::test]
 async fn a_file_of_something_else_is_refused() {
-    let site = Site::sqlite().await;
-    let path = site.url().replace("sqlite://", "");
+    let backend = Backend::sqlite().await;
+    let path = backend.url().replace("sqlite://", "");
     std::fs::write(&path, "not a database, but a text of some length".repeat(100)).expect("a file");
-    let error = site.unprepared().await.prepare().await.expect_err("not a database");
+    let error = backend.unprepared().await.prepare().await.expect_err("not a database");
     assert!(error.is_permanent() && error.to_string().contains("not a SQLite database"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_file_hangs_nobody() {
-    let site = Site::sqlite().await;
-    with_rows(&site, &scope(1, 3)).await;
-    let store = open(&settings(site.url())).await;
-    let mut other = SqliteConnection::connect(&site.url()).await.expect("the file");
+    let backend = Backend::sqlite().await;
+    with_rows(&backend, &scope(1, 3)).await;
+    let store = open(&settings(backend.url())).await;
+    let mut other = SqliteConnection::connect(&backend.url()).await.expect("the file");
     let transaction = other.begin_with("BEGIN IMMEDIATE").await.expect("the write lock");
 
     poll::within(TIMEOUT + MARGIN, "a swap in a locked file", async || {
@@ -96,7 +96,7 @@ async fn a_locked_file_hangs_nobody() {
 
     transaction.rollback().await.expect("the end of it");
     // The swap that timed out may still arrive.
-    let patient = open(&site.settings()).await;
+    let patient = open(&backend.settings()).await;
     poll::until(PATIENCE, "a swap takes place", async || {
         let row = patient.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
         let swapped = patient.swap(&scope(1, 3), 1, row.token, &write(2)).await;
@@ -107,10 +107,10 @@ async fn a_locked_file_hangs_nobody() {
 
 #[tokio::test]
 async fn rows_survive_the_process() {
-    let site = Site::sqlite().await;
-    let store = with_rows(&site, &scope(1, 5)).await;
+    let backend = Backend::sqlite().await;
+    let store = with_rows(&backend, &scope(1, 5)).await;
     store.close().await;
     assert!(matches!(store.survey(&scope(1, 5)).await, Err(StoreError::Unavailable(_))));
-    assert!(site.store().await.clock_is_local());
-    assert_eq!(site.store().await.survey(&scope(1, 5)).await.expect("a survey").free, 5);
+    assert!(backend.store().await.clock_is_local());
+    assert_eq!(backend.store().await.survey(&scope(1, 5)).await.expect("a survey").free, 5);
 }

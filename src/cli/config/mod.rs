@@ -3,14 +3,13 @@
 mod raindrop_go;
 
 use std::{
-    fmt::Write,
     fs,
     path::{Path, PathBuf},
 };
 
-use super::{failure::Failure, load::Overrides, output};
+use super::{arguments::Overrides, failure::Failure, output};
 use crate::{
-    config::Config,
+    config::{Config, EffectiveSetting},
     core::clock::{Clock, SystemClock},
     server::Auth,
 };
@@ -39,13 +38,12 @@ pub(super) fn run(overrides: Overrides, arguments: &ConfigArguments) -> Result<(
 
 fn show(config: &Config) -> Result<(), Failure> {
     let mut text = String::new();
-    let longest = config.effective().iter().map(|setting| setting.key.len()).max().unwrap_or(0);
-    for setting in config.effective() {
-        let value = if setting.value.is_empty() { "(unset)" } else { &setting.value };
-        writeln!(text, "{:longest$} = {value}  ({})", setting.key, setting.source)
-            .expect("a string takes any text");
+    let longest = config.effective.iter().map(|setting| setting.key.len()).max().unwrap_or(0);
+    for EffectiveSetting { key, value, source } in &config.effective {
+        let value = if value.is_empty() { "(unset)" } else { value };
+        text += &format!("{key:longest$} = {value}  ({source})\n");
     }
-    Ok(output::print(&text)?)
+    output::print(&text)
 }
 
 fn convert(path: &Path) -> Result<(), Failure> {
@@ -56,5 +54,5 @@ fn convert(path: &Path) -> Result<(), Failure> {
     for warning in converted.warnings {
         output::error(&format!("warning: {warning}"));
     }
-    Ok(output::print(&converted.toml)?)
+    output::print(&converted.toml)
 }

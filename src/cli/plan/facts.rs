@@ -56,10 +56,8 @@ pub(super) enum Part {
     Unused,
     Timestamp,
     DataCenter,
-    #[serde(rename = "worker_id")]
-    Worker,
-    #[serde(rename = "lane")]
-    Rollback,
+    WorkerId,
+    Lane,
     Sequence,
     Reserved,
 }
@@ -155,8 +153,8 @@ fn fields(layout: &Layout) -> Vec<Field> {
     let parts = [
         (Part::Timestamp, widths.timestamp),
         (Part::DataCenter, widths.data_center),
-        (Part::Worker, widths.worker),
-        (Part::Rollback, widths.rollback),
+        (Part::WorkerId, widths.worker),
+        (Part::Lane, widths.rollback),
         (Part::Sequence, widths.sequence),
         (Part::Reserved, widths.reserved),
     ];

@@ -1,6 +1,6 @@
 use clap::Parser;
 
-use super::{facts::Plan, *};
+use super::*;
 use crate::core::instant::parse_unix_ms;
 
 #[derive(Parser)]
@@ -15,7 +15,7 @@ fn read(flags: &[&str]) -> PlanArguments {
 }
 
 fn planned(flags: &[&str]) -> Result<Plan, Failure> {
-    read(flags).layout.plan(Overrides::default())
+    super::plan(Overrides::default(), read(flags).flags)
 }
 
 fn plan(flags: &[&str]) -> Plan {

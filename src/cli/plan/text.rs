@@ -2,12 +2,9 @@
 
 use jiff::SignedDuration;
 
-use super::{
-    facts::{Field, Part, Plan},
-    picture::{self, faint, paint},
-};
+use super::facts::{Field, Part, Plan};
 use crate::{
-    cli::table::table,
+    cli::output::table,
     core::{
         instant::{YEAR_MS, far_year, format_unix_ms},
         layout::TimeUnit,
@@ -17,35 +14,34 @@ use crate::{
 const HEADINGS: [&str; 5] = ["FIELD", "BITS", "PLACE", "VALUES", "USED UP"];
 const DAY_MS: i64 = 86_400_000;
 const BOLD: &str = "1";
+const FAINT: &str = "2";
 const ALARM: &str = "1;31";
+
+/// The widest that text and picture get: 80 columns less a margin.
+const COLUMNS: usize = 78;
 
 /// Renders a plan, with colours.
 pub(super) fn render(plan: &Plan, now_ms: i64) -> String {
-    let fields: Vec<Field> =
-        std::iter::once(plan.unused()).chain(plan.fields.iter().copied()).collect();
-    let mut lines = headline(plan);
-    lines.push(String::new());
-    lines.extend(picture::lines(&fields));
-    lines.push(String::new());
+    let fields = [&[plan.unused()], &plan.fields[..]].concat();
     let rows: Vec<[String; 5]> = fields.iter().map(|field| row(plan, field, now_ms)).collect();
     let table = table(HEADINGS, &rows);
     let mut rows = table.lines();
-    lines.extend(rows.next().map(faint));
-    lines.extend(rows.zip(&fields).map(|(row, field)| {
-        let (name, rest) = row.split_at(field.part.name().len());
-        field.part.paint(name) + rest
+    let mut coloured = vec![faint(rows.next().unwrap_or_default())];
+    coloured.extend(rows.zip(&fields).map(|(row, field)| {
+        let (name, colour) = look(field.part);
+        let (name, rest) = row.split_at(name.len());
+        paint(colour, name) + rest
     }));
-    lines.push(String::new());
-    for (name, fact) in facts(plan, now_ms) {
-        lines.push(format!("{} {fact}", paint(BOLD, &format!("{name:<13}"))));
-    }
+    let mut sections = vec![headline(plan), picture(&fields), coloured, facts(plan, now_ms)];
     if let Some(ends) = plan.ends.as_ref().filter(|ends| ends.unix_ms < now_ms) {
         let ended = format!("The timestamp ran out on {}: old IDs", format_unix_ms(ends.unix_ms));
-        lines.push(String::new());
-        lines.push(paint(ALARM, &format!("{ended} can be parsed,")));
-        lines.push(paint(ALARM, "issuing needs another layout.epoch."));
+        sections.push(vec![
+            paint(ALARM, &format!("{ended} can be parsed,")),
+            paint(ALARM, "issuing needs another layout.epoch."),
+        ]);
     }
-    lines.join("\n") + "\n"
+    let sections: Vec<String> = sections.iter().map(|lines| lines.join("\n")).collect();
+    sections.join("\n\n") + "\n"
 }
 
 fn headline(plan: &Plan) -> Vec<String> {
@@ -53,35 +49,26 @@ fn headline(plan: &Plan) -> Vec<String> {
     let name = paint(BOLD, &format!("Layout {}", plan.title));
     let unit = keeper.layout.unit();
     let mut lines = vec![format!("{name}: {bits} bits, a tick each {unit} from {epoch}")];
-    let mut line = String::new();
-    for word in plan.promise.unwrap_or_default().split_whitespace() {
-        if line.len() + 1 + word.len() > 78 {
-            lines.push(faint(&std::mem::take(&mut line)));
+    let mut promise: Vec<String> = Vec::new();
+    for word in plan.promise.into_iter().flat_map(str::split_whitespace) {
+        match promise.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= COLUMNS => *line += &format!(" {word}"),
+            _ => promise.push(word.to_owned()),
         }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
     }
-    lines.extend(Some(line).filter(|line| !line.is_empty()).map(|line| faint(&line)));
+    lines.extend(promise.iter().map(|line| faint(line)));
     lines
 }
 
 fn row(plan: &Plan, field: &Field, now_ms: i64) -> [String; 5] {
-    let Field { part, bits, high_bit, low_bit, .. } = field;
+    let Field { part, bits, high_bit, low_bit, max } = *field;
     let place = match bits {
         1 => high_bit.to_string(),
         _ => format!("{high_bit}-{low_bit}"),
     };
-    let [values, used_up] = values(plan, field, now_ms);
-    [part.name().to_owned(), format!("{bits:>4}"), place, values, used_up]
-}
-
-/// Returns a field's values, and what uses them up.
-fn values(plan: &Plan, field: &Field, now_ms: i64) -> [String; 2] {
     let layout = &plan.keeper.layout;
-    let all = format!("0 to {}", field.max);
-    match field.part {
+    let all = format!("0 to {max}");
+    let [values, used_up] = match part {
         Part::Unused => ["0".into(), "never".into()],
         Part::Timestamp => {
             let wraps_after = duration(plan.wraps_after_ms.unwrap_or(0));
@@ -90,11 +77,11 @@ fn values(plan: &Plan, field: &Field, now_ms: i64) -> [String; 2] {
             [all, ends.unwrap_or_else(never)]
         }
         Part::DataCenter => [all, format!("by {} data centres", plan.data_centers)],
-        Part::Worker => [
+        Part::WorkerId => [
             format!("{} to {}", plan.keeper.min_worker, plan.keeper.max_worker),
             format!("by {} nodes at a time", grouped(plan.nodes)),
         ],
-        Part::Rollback => {
+        Part::Lane => {
             let times = match plan.lanes {
                 2 => "twice".into(),
                 lanes => format!("{lanes} times"),
@@ -107,10 +94,11 @@ fn values(plan: &Plan, field: &Field, now_ms: i64) -> [String; 2] {
             format!("by {} IDs of a code in {}", grouped(plan.ids_per_tick), a_unit(plan)),
         ],
         Part::Reserved => [layout.reserved().to_string(), "never".into()],
-    }
+    };
+    [look(part).0.to_owned(), format!("{bits:>4}"), place, values, used_up]
 }
 
-fn facts(plan: &Plan, now_ms: i64) -> Vec<(&'static str, String)> {
+fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
     let js_safe = match &plan.js_safe_until {
         None => "always: below 2^53".into(),
         Some(until) if until.unix_ms < plan.keeper.layout.epoch_ms() => "never: above 2^53".into(),
@@ -139,14 +127,13 @@ fn facts(plan: &Plan, now_ms: i64) -> Vec<(&'static str, String)> {
         let rests = format!("in the last {reach} of {unit} its lane rests until the next begins");
         facts.extend([("A crash costs", lost), ("", rests)]);
     }
-    facts
+    let line = |(name, fact)| format!("{} {fact}", paint(BOLD, &format!("{name:<13}")));
+    facts.into_iter().map(line).collect()
 }
 
 fn a_unit(plan: &Plan) -> String {
-    match plan.keeper.layout.unit() {
-        TimeUnit::Hour => "an hour".into(),
-        unit => format!("a {unit}"),
-    }
+    let unit = plan.keeper.layout.unit();
+    format!("{} {unit}", if unit == TimeUnit::Hour { "an" } else { "a" })
 }
 
 /// Returns an instant and how far away it is.
@@ -159,12 +146,8 @@ fn instant(unix_ms: i64, now_ms: i64) -> String {
         away_ms if away_ms >= 2 * YEAR_MS => (away_ms / YEAR_MS, "years"),
         away_ms => (away_ms / DAY_MS, "days"),
     };
-    let date = format_unix_ms(unix_ms);
-    if away_ms < 0 {
-        format!("{date}, {count} {unit} ago")
-    } else {
-        format!("{date}, in {count} {unit}")
-    }
+    let (before, after) = if away_ms < 0 { ("", " ago") } else { ("in ", "") };
+    format!("{}, {before}{count} {unit}{after}", format_unix_ms(unix_ms))
 }
 
 fn duration(millis: i64) -> String {
@@ -174,12 +157,80 @@ fn duration(millis: i64) -> String {
 /// Returns a number with its thousands apart.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
+    let groups = digits.as_bytes().rchunks(3).rev();
+    groups.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the name of a part, and its colour as an ANSI code.
+const fn look(part: Part) -> (&'static str, &'static str) {
+    match part {
+        Part::Unused => ("unused", FAINT),
+        Part::Timestamp => ("timestamp", "1;34"),
+        Part::DataCenter => ("data centre", "1;35"),
+        Part::WorkerId => ("worker", "1;32"),
+        Part::Lane => ("rollback", "1;33"),
+        Part::Sequence => ("sequence", "1;36"),
+        Part::Reserved => ("reserved", "1;31"),
     }
-    text
+}
+
+/// Returns a text in the colour of an ANSI code.
+fn paint(code: &str, text: &str) -> String {
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+/// Returns a text that steps back behind others.
+fn faint(text: &str) -> String {
+    paint(FAINT, text)
+}
+
+/// Draws the bits as a row of boxes, under the numbers of their highest bits: as wide as they have
+/// bits where that fits, and never narrower than their names.
+fn picture(fields: &[Field]) -> Vec<String> {
+    let widths = widths(fields);
+    let row = |left: &str, between: &str, right: &str, cell: &dyn Fn(&Field, usize) -> String| {
+        let cells: Vec<String> =
+            fields.iter().zip(&widths).map(|(field, width)| cell(field, *width)).collect();
+        let [left, between, right] = [left, between, right].map(faint);
+        format!("{left}{}{right}", cells.join(&between))
+    };
+    let rule = |_: &Field, width: usize| faint(&"─".repeat(width));
+    let name = |field: &Field, width: usize| {
+        let (name, colour) = look(field.part);
+        let name = if field.part == Part::Unused { "0" } else { name };
+        paint(colour, &format!("{name:^width$}"))
+    };
+    let bits =
+        |field: &Field, width: usize| paint(look(field.part).1, &format!("{:^width$}", field.bits));
+    // The highest bit of each field, and at the end the last bit.
+    let high_bits = fields.iter().zip(&widths);
+    let mut ruler: String =
+        high_bits.map(|(field, width)| format!(" {:<width$}", field.high_bit)).collect();
+    ruler.pop();
+    vec![
+        faint(&(ruler + "0")),
+        row("┌", "┬", "┐", &rule),
+        row("│", "│", "│", &name),
+        row("│", "│", "│", &bits),
+        row("└", "┴", "┘", &rule),
+    ]
+}
+
+/// Returns one column per bit, but never less than a name has; then the widest cells give up
+/// columns until the picture fits.
+fn widths(fields: &[Field]) -> Vec<usize> {
+    let least = |field: &Field| match field.part {
+        // Its cell shows 0, under a number of two digits.
+        Part::Unused => 2,
+        part => look(part).0.len(),
+    };
+    let wanted = |field: &Field| least(field).max(usize::try_from(field.bits).unwrap_or(COLUMNS));
+    let mut widths: Vec<usize> = fields.iter().map(wanted).collect();
+    while widths.iter().sum::<usize>() + widths.len() + 1 > COLUMNS {
+        let spare = |index: &usize| widths[*index] - least(&fields[*index]);
+        let widest = (0..widths.len()).max_by_key(spare).filter(|index| spare(index) > 0);
+        let Some(widest) = widest else { break };
+        widths[widest] -= 1;
+    }
+    widths
 }

@@ -25,7 +25,7 @@ fn a_namespace_has_its_own_layout_and_inherits_the_rest() {
     .expect("valid");
     let names: Vec<&str> = config.keepers().map(|keeper| keeper.namespace.as_str()).collect();
     assert_eq!(names, ["default", "a", "b", "c"]);
-    let of = |name| config.keeper(name).expect("a namespace");
+    let of = |name| keeper_of(&config, name).expect("a namespace");
     assert!(of("default").layout.canonical().contains("timestamp=50"));
     assert!(of("a").layout.canonical().starts_with("unit=second"));
     for name in ["b", "c"] {
@@ -44,7 +44,7 @@ fn a_namespace_has_its_own_layout_and_inherits_the_rest() {
     assert!(value == "6m" && source.ends_with("raindrop.toml"), "{value} {source}");
     assert_eq!(value_of(&config, "namespaces.b.lease.renew"), ("30s".into(), "default".into()));
     assert_eq!(value_of(&config, "namespaces.a.layout.time_unit").0, "second");
-    assert!(config.effective().iter().all(|setting| !setting.key.starts_with("namespaces.a.http")));
+    assert!(config.effective.iter().all(|setting| !setting.key.starts_with("namespaces.a.http")));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_namespace_may_come_from_the_environment() {
         ("lease.ttl", "2m"),
     ]))
     .expect("valid");
-    let orders = config.keeper("my_orders").expect("a namespace");
+    let orders = keeper_of(&config, "my_orders").expect("a namespace");
     assert_eq!(orders.lease.window, Duration::from_mins(7));
     assert_eq!(orders.lease.ttl, Duration::from_mins(2));
     assert_eq!(
@@ -112,7 +112,7 @@ fn problems_of_namespaces_are_reported_together_and_once() {
 fn a_namespaces_worker_ids_replace_inherited_ones() {
     let ids = |text: &str| {
         let config = load(text).expect("valid");
-        let keeper = config.keeper("a").expect("a namespace");
+        let keeper = keeper_of(&config, "a").expect("a namespace");
         (keeper.min_worker, keeper.max_worker)
     };
     assert_eq!(ids("[worker]\nid = 5\n[namespaces.a]\n"), (5, 5));
@@ -175,7 +175,7 @@ fn problems_of_codes_are_reported_together() {
          [[code]]\nname = 'c'\nnamespace = 'x'\n[[code]]\nname = 'd'\nprefix = 'ORD'\n\
          [[code]]\nname = 'x'\nnamespace = 'x'\nprefix = 'Q-'\n[[code]]\nname = 'd2'\nnamespace = 'y'\nprefix = 'Q-'\n",
     );
-    let allowed_name = "must be a code that matches [A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
+    let allowed_name = "must be a name that matches [A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
     let prefix = "must be 1 to 32 of A-Z a-z 0-9 . _ : -, a letter first and one of . _ : - last, such as ORD-";
     let mut expected = [
         "[[code]] a: start = 5 (file): must be left out: namespace \"default\" is not in segment mode".to_owned(),

@@ -14,7 +14,7 @@ use crate::store;
 fn check(inputs: &Inputs) -> Result<(), TestCaseError> {
     match Config::load(inputs) {
         Ok(config) => {
-            prop_assert!(!config.effective().is_empty());
+            prop_assert!(!config.effective.is_empty());
             for keeper in config.keepers() {
                 prop_assert_eq!(keeper.check(), Ok(()));
             }

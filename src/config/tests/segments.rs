@@ -34,8 +34,7 @@ fn a_segment_namespace_has_the_codes_bound_to_it() {
     assert_eq!(value_of(&config, "[[code]] web: js_safe").0, "true");
     assert!(file("[[code]] order: max_step") && file("[[code]] order: start"));
     assert_eq!(value_of(&config, "[[code]] web: start"), ("1".into(), "default".into()));
-    let shown =
-        |start: &str| config.effective().iter().any(|setting| setting.key.starts_with(start));
+    let shown = |start: &str| config.effective.iter().any(|setting| setting.key.starts_with(start));
     for other in ["layout", "worker", "lease", "rollback", "issue.borrow_ahead"] {
         assert!(!shown(&format!("namespaces.a.{other}")), "{other}");
     }
@@ -52,9 +51,9 @@ fn default_may_be_a_segment_namespace_without_a_file() {
     .expect("valid");
     let codes: Vec<&String> = config.segments().flat_map(|of| of.codes.keys()).collect();
     assert_eq!(codes, ["order", "user"]);
-    assert!(config.keeper("default").is_none());
+    assert!(keeper_of(&config, "default").is_none());
     assert_eq!(value_of(&config, "worker.max_id").0, "9");
-    assert!(config.effective().iter().all(|setting| !setting.key.starts_with("layout.")));
+    assert!(config.effective.iter().all(|setting| !setting.key.starts_with("layout.")));
 
     let on_demand = [("mode", "segment"), ("segment.auto_create", "true")];
     let config = Config::load(&environment(&on_demand)).expect("valid");

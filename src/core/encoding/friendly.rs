@@ -29,7 +29,7 @@ pub(super) fn decode(text: &str, layout: &Layout) -> Result<Id, InvalidId> {
     if layout.wraps() {
         return Err(InvalidId::Wraps);
     }
-    let mut reader = Reader { text, position: 0 };
+    let mut reader = Reader { length: text.len(), rest: text };
     let unix_ms = reader.instant()?;
     let mut field = || {
         reader.literal('-', "a -")?;
@@ -82,25 +82,18 @@ fn write_instant(out: &mut impl fmt::Write, unix_ms: i128) -> fmt::Result {
 
 /// Reads a text from left to right.
 struct Reader<'a> {
-    text: &'a str,
-    position: usize,
+    length: usize,
+    rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
-    fn rest(&self) -> &'a str {
-        // Only ASCII is ever passed over, so this is a boundary.
-        &self.text[self.position..]
-    }
-
+impl Reader<'_> {
     fn fail<T>(&self, expected: &'static str) -> Result<T, InvalidId> {
-        Err(InvalidId::Friendly { position: self.position, expected })
+        Err(InvalidId::Friendly { position: self.length - self.rest.len(), expected })
     }
 
     fn literal(&mut self, character: char, expected: &'static str) -> Result<(), InvalidId> {
-        if !self.rest().starts_with(character) {
-            return self.fail(expected);
-        }
-        self.position += 1;
+        let Some(rest) = self.rest.strip_prefix(character) else { return self.fail(expected) };
+        self.rest = rest;
         Ok(())
     }
 
@@ -111,26 +104,23 @@ impl<'a> Reader<'a> {
         most: usize,
         expected: &'static str,
     ) -> Result<T, InvalidId> {
-        let rest = self.rest();
-        let digits = rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
-        self.position += digits;
-        if digits < least {
+        let count = self.rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
+        let (digits, rest) = self.rest.split_at(count);
+        self.rest = rest;
+        if count < least {
             return self.fail(expected);
         }
-        Ok(rest[..digits].parse().expect("decimal digits that fit"))
+        Ok(digits.parse().expect("decimal digits that fit"))
     }
 
     fn instant(&mut self) -> Result<i128, InvalidId> {
-        let sign = match self.rest().bytes().next() {
-            Some(b'-') => -1,
-            Some(b'+') => 1,
-            _ => 0,
-        };
-        self.position += usize::from(sign != 0);
-        // A year of any length, then month and day.
-        let most = if sign == 0 { 8 } else { 19 };
+        let sign = if self.rest.starts_with('-') { -1 } else { 1 };
+        let unsigned = self.rest.strip_prefix(['-', '+']);
+        // With a sign, a year of any length; then month and day.
+        let most = if unsigned.is_some() { 19 } else { 8 };
+        self.rest = unsigned.unwrap_or(self.rest);
         let date: i128 = self.number(8, most, "a date such as 20261120")?;
-        let year = date / 10_000 * if sign < 0 { -1 } else { 1 };
+        let year = date / 10_000 * sign;
         let [in_cycle, month, day] = [year.rem_euclid(CYCLE_YEARS), date / 100 % 100, date % 100]
             .map(|number| i16::try_from(number).expect("at most 399"));
         self.literal('T', "a T")?;
@@ -150,6 +140,6 @@ impl<'a> Reader<'a> {
     }
 
     fn end(&self) -> Result<(), InvalidId> {
-        if self.rest().is_empty() { Ok(()) } else { self.fail("its end") }
+        if self.rest.is_empty() { Ok(()) } else { self.fail("its end") }
     }
 }

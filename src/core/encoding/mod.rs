@@ -60,17 +60,22 @@ impl Encoding {
         Self::Friendly,
     ];
 
+    /// The name in requests, and the length of padded texts.
+    const fn definition(self) -> (&'static str, Option<usize>) {
+        match self {
+            Self::Decimal => ("decimal", Some(19)),
+            Self::Hex => ("hex", Some(16)),
+            Self::Base32 => ("base32", Some(13)),
+            Self::Base36 => ("base36", Some(13)),
+            Self::Base62 => ("base62", None),
+            Self::Base64Url => ("base64url", None),
+            Self::Friendly => ("friendly", None),
+        }
+    }
+
     /// The name in requests.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Decimal => "decimal",
-            Self::Hex => "hex",
-            Self::Base32 => "base32",
-            Self::Base36 => "base36",
-            Self::Base62 => "base62",
-            Self::Base64Url => "base64url",
-            Self::Friendly => "friendly",
-        }
+        self.definition().0
     }
 
     /// Returns the encoding of this name.
@@ -80,12 +85,7 @@ impl Encoding {
 
     /// The length of padded texts in characters; `None` if texts do not sort as their IDs.
     pub const fn padded_width(self) -> Option<usize> {
-        match self {
-            Self::Decimal => Some(19),
-            Self::Hex => Some(16),
-            Self::Base32 | Self::Base36 => Some(13),
-            Self::Base62 | Self::Base64Url | Self::Friendly => None,
-        }
+        self.definition().1
     }
 
     /// Reads an ID, padded or not. Only [`Self::Friendly`] needs a layout.
@@ -141,18 +141,10 @@ pub struct Encoder<'a> {
 
 /// Why an encoding cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EncoderError {
-    /// Its texts cannot be padded, because they do not sort as their IDs.
-    #[error(
-        "{0} cannot be padded: its texts do not sort as their IDs; decimal, hex, base32 and base36 do"
-    )]
-    Unsortable(Encoding),
-    /// Its texts have an instant, and the layout's time wraps.
-    #[error("{0} needs an instant, and the time of this layout wraps")]
-    Wraps(Encoding),
-    /// Its texts have the fields of a layout, and plain numbers have none.
-    #[error("{0} needs a layout, and plain numbers have none")]
-    NoLayout(Encoding),
+#[error("{encoding} {reason}")]
+pub struct EncoderError {
+    encoding: Encoding,
+    reason: &'static str,
 }
 
 impl<'a> Encoder<'a> {
@@ -169,22 +161,16 @@ impl<'a> Encoder<'a> {
         layout: impl Into<Option<&'a Layout>>,
     ) -> Result<Self, EncoderError> {
         let layout = layout.into();
-        if is_padded && encoding.padded_width().is_none() {
-            return Err(EncoderError::Unsortable(encoding));
-        }
-        if encoding == Encoding::Friendly {
-            match layout {
-                None => return Err(EncoderError::NoLayout(encoding)),
-                Some(layout) if layout.wraps() => return Err(EncoderError::Wraps(encoding)),
-                Some(_) => {}
-            }
-        }
-        Ok(Self { encoding, is_padded, layout })
-    }
-
-    /// Appends the text of an ID.
-    pub fn encode_into(&self, text: &mut String, id: Id) {
-        self.write(text, id).expect("a string takes any text");
+        let reason = if is_padded && encoding.padded_width().is_none() {
+            "cannot be padded: its texts do not sort as their IDs; decimal, hex, base32 and base36 do"
+        } else if encoding == Encoding::Friendly && layout.is_none() {
+            "needs a layout, and plain numbers have none"
+        } else if encoding == Encoding::Friendly && layout.is_some_and(Layout::wraps) {
+            "needs an instant, and the time of this layout wraps"
+        } else {
+            return Ok(Self { encoding, is_padded, layout });
+        };
+        Err(EncoderError { encoding, reason })
     }
 
     /// Returns the text of an ID, for formatting.

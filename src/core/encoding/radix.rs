@@ -7,68 +7,51 @@ use crate::core::id::Id;
 
 /// The largest number of digits, that of 2^63 − 1 in decimal.
 const MOST_DIGITS: usize = 19;
-/// The value of characters that are not digits.
-const NONE: u8 = u8::MAX;
 
-/// The digits of an alphabet, smallest first, and the value of each ASCII character.
+/// The digits of an alphabet, smallest first.
 pub(super) struct Alphabet<const RADIX: usize> {
     name: &'static str,
-    digits: [u8; RADIX],
-    values: [u8; 128],
+    digits: &'static [u8; RADIX],
+    /// Returns the digit that a character is read as.
+    read: fn(u8) -> u8,
 }
 
-pub(super) static DECIMAL: Alphabet<10> = Alphabet::new("decimal", b"0123456789", Case::Exact);
-pub(super) static HEX: Alphabet<16> = Alphabet::new("hex", b"0123456789abcdef", Case::Either);
-pub(super) static BASE32: Alphabet<32> =
-    Alphabet::new("base32", b"0123456789ABCDEFGHJKMNPQRSTVWXYZ", Case::Either)
-        .also(*b"iIlL", 1)
-        .also(*b"oO", 0);
+pub(super) static DECIMAL: Alphabet<10> =
+    Alphabet { name: "decimal", digits: b"0123456789", read: exact };
+pub(super) static HEX: Alphabet<16> =
+    Alphabet { name: "hex", digits: b"0123456789abcdef", read: lower_case };
+pub(super) static BASE32: Alphabet<32> = Alphabet {
+    name: "base32",
+    digits: b"0123456789ABCDEFGHJKMNPQRSTVWXYZ",
+    read: |character| match character.to_ascii_uppercase() {
+        b'I' | b'L' => b'1',
+        b'O' => b'0',
+        digit => digit,
+    },
+};
 pub(super) static BASE36: Alphabet<36> =
-    Alphabet::new("base36", b"0123456789abcdefghijklmnopqrstuvwxyz", Case::Either);
-pub(super) static BASE62: Alphabet<62> = Alphabet::new(
-    "base62",
-    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-    Case::Exact,
-);
-pub(super) static BASE64URL: Alphabet<64> = Alphabet::new(
-    "base64url",
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
-    Case::Exact,
-);
+    Alphabet { name: "base36", digits: b"0123456789abcdefghijklmnopqrstuvwxyz", read: lower_case };
+pub(super) static BASE62: Alphabet<62> = Alphabet {
+    name: "base62",
+    digits: b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    read: exact,
+};
+pub(super) static BASE64URL: Alphabet<64> = Alphabet {
+    name: "base64url",
+    digits: b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
+    read: exact,
+};
 
-#[derive(Clone, Copy)]
-enum Case {
-    Exact,
-    Either,
+const fn exact(character: u8) -> u8 {
+    character
+}
+
+const fn lower_case(character: u8) -> u8 {
+    character.to_ascii_lowercase()
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "no radix is above 64")]
 impl<const RADIX: usize> Alphabet<RADIX> {
-    const fn new(name: &'static str, digits: &[u8; RADIX], case: Case) -> Self {
-        let mut values = [NONE; 128];
-        let mut value = 0;
-        while value < RADIX {
-            let digit = digits[value];
-            values[digit as usize] = value as u8;
-            if let Case::Either = case {
-                values[digit.to_ascii_lowercase() as usize] = value as u8;
-                values[digit.to_ascii_uppercase() as usize] = value as u8;
-            }
-            value += 1;
-        }
-        Self { name, digits: *digits, values }
-    }
-
-    /// Also reads these characters as the digit of this value.
-    const fn also<const COUNT: usize>(mut self, characters: [u8; COUNT], value: u8) -> Self {
-        let mut index = 0;
-        while index < COUNT {
-            self.values[characters[index] as usize] = value;
-            index += 1;
-        }
-        self
-    }
-
     /// Writes at least `width` digits.
     pub(super) fn write(
         &self,
@@ -90,8 +73,8 @@ impl<const RADIX: usize> Alphabet<RADIX> {
 
     /// Returns the value of a digit.
     pub(super) fn value_of(&self, digit: char) -> Option<u64> {
-        let value = *self.values.get(usize::try_from(u32::from(digit)).ok()?)?;
-        (value != NONE).then_some(u64::from(value))
+        let digit = (self.read)(u8::try_from(digit).ok()?);
+        (0..).zip(self.digits).find(|(_, known)| **known == digit).map(|(value, _)| value)
     }
 
     pub(super) const fn bad_digit(&self, position: usize, found: char) -> InvalidId {

@@ -22,10 +22,7 @@ fn id(number: u64) -> Id {
 fn text(encoding: Encoding, is_padded: bool, number: u64) -> String {
     let layout = Preset::Raindrop.layout();
     let encoder = Encoder::new(encoding, is_padded, &layout).expect("can be used like this");
-    let mut text = String::from("ORD-");
-    encoder.encode_into(&mut text, id(number));
-    assert_eq!(encoder.text(id(number)).to_string(), text[4..]);
-    text.split_off(4)
+    encoder.text(id(number)).to_string()
 }
 
 #[test]
@@ -70,7 +67,8 @@ fn padded_texts_are_equally_long() {
     let layout = Preset::Raindrop.layout();
     for encoding in [Encoding::Base62, Encoding::Base64Url, Encoding::Friendly] {
         let error = Encoder::new(encoding, true, &layout).expect_err("it does not sort");
-        assert_eq!(error, EncoderError::Unsortable(encoding));
+        let expected = format!("{encoding} cannot be padded: its texts do not sort as their IDs");
+        assert!(error.to_string().starts_with(&expected), "{error}");
     }
 }
 
@@ -182,7 +180,8 @@ fn bad_friendly_texts_say_what_is_wrong() {
     let wrapping = Preset::WestidQr.layout();
     assert_eq!(Encoding::Friendly.decode(good, Some(&wrapping)), Err(InvalidId::Wraps));
     let error = Encoder::new(Encoding::Friendly, false, &wrapping).expect_err("it wraps");
-    assert_eq!(error, EncoderError::Wraps(Encoding::Friendly));
+    let expected = "friendly needs an instant, and the time of this layout wraps";
+    assert_eq!(error.to_string(), expected);
 }
 
 #[test]

@@ -7,7 +7,6 @@
 //! A *position* is (tick, sequence) as one ordered integer:
 //! `tick · (max_sequence − min_sequence + 1) + (sequence − min_sequence)`.
 
-mod backfill;
 mod bounds;
 mod canonical;
 mod composer;
@@ -268,20 +267,16 @@ impl Layout {
 
     /// Takes an ID apart. Any 63-bit number has fields, whether this layout issued it or not.
     /// [`Self::parse`] also checks the length and adds the instant.
-    pub const fn decompose(&self, id: Id) -> Fields {
-        let mut number = id.get();
-        let widths = self.widths;
-        const fn take(number: &mut u64, bits: u32) -> u64 {
-            let field = *number & largest(bits);
-            *number >>= bits;
-            field
-        }
-        let reserved = take(&mut number, widths.reserved);
-        let sequence = take(&mut number, widths.sequence);
-        let lane = take(&mut number, widths.rollback);
-        let worker = take(&mut number, widths.worker);
-        let data_center = take(&mut number, widths.data_center);
-        Fields { tick: number, data_center, worker, lane, sequence, reserved }
+    pub fn decompose(&self, id: Id) -> Fields {
+        let mut tick = id.get();
+        let Widths { data_center, worker, rollback, sequence, reserved, .. } = self.widths;
+        let [reserved, sequence, lane, worker, data_center] =
+            [reserved, sequence, rollback, worker, data_center].map(|bits| {
+                let field = tick & largest(bits);
+                tick >>= bits;
+                field
+            });
+        Fields { tick, data_center, worker, lane, sequence, reserved }
     }
 
     /// Returns the key of this layout's rows, `width/value` of the reserved field: rows of other

@@ -177,24 +177,21 @@ impl LayoutSpec {
 
     fn value_violations(&self) -> Vec<Violation> {
         let widths = self.widths();
-        let mut violations = Vec::new();
-        let mut check = |key: &str, value: u64, high: u64, of: &str| {
-            if value > high {
-                violations.push(Violation::new(key, value, format!("0 to {high} ({of})")));
-            }
-        };
         let max_sequence = self.max_sequence.unwrap_or(largest(widths.sequence));
-        for (key, value, bits) in [
-            ("layout.data_center", self.data_center, widths.data_center),
-            ("layout.rollback_initial", u64::from(self.rollback_initial), widths.rollback),
-            ("layout.reserved_value", self.reserved_value, widths.reserved),
-            ("layout.max_sequence", max_sequence, widths.sequence),
-        ] {
-            check(key, value, largest(bits), &format!("{bits} bits"));
-        }
+        let of_bits = |bits: u32| (largest(bits), format!("{bits} bits"));
         let most = max_sequence.min(largest(widths.sequence));
-        check("layout.min_sequence", self.min_sequence, most, "at most max_sequence");
-        violations
+        let rollback_initial = u64::from(self.rollback_initial);
+        [
+            ("layout.data_center", self.data_center, of_bits(widths.data_center)),
+            ("layout.rollback_initial", rollback_initial, of_bits(widths.rollback)),
+            ("layout.reserved_value", self.reserved_value, of_bits(widths.reserved)),
+            ("layout.max_sequence", max_sequence, of_bits(widths.sequence)),
+            ("layout.min_sequence", self.min_sequence, (most, "at most max_sequence".to_owned())),
+        ]
+        .into_iter()
+        .filter(|(_, value, (high, _))| value > high)
+        .map(|(key, value, (high, of))| Violation::new(key, value, format!("0 to {high} ({of})")))
+        .collect()
     }
 }
 

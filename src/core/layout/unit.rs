@@ -22,37 +22,30 @@ impl TimeUnit {
     pub const ALL: [Self; 5] =
         [Self::Millisecond, Self::Second, Self::Minute, Self::Hour, Self::Day];
 
+    /// Its name, its length in milliseconds, and the timestamp widths of configured layouts.
+    const fn definition(self) -> (&'static str, i64, RangeInclusive<u32>) {
+        match self {
+            Self::Millisecond => ("millisecond", 1, 41..=55),
+            Self::Second => ("second", 1_000, 31..=55),
+            Self::Minute => ("minute", 60_000, 25..=50),
+            Self::Hour => ("hour", 3_600_000, 19..=45),
+            Self::Day => ("day", 86_400_000, 15..=40),
+        }
+    }
+
     /// Its length in milliseconds.
     pub const fn millis(self) -> i64 {
-        match self {
-            Self::Millisecond => 1,
-            Self::Second => 1_000,
-            Self::Minute => 60_000,
-            Self::Hour => 3_600_000,
-            Self::Day => 86_400_000,
-        }
+        self.definition().1
     }
 
     /// Its name in configuration and layout records.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Millisecond => "millisecond",
-            Self::Second => "second",
-            Self::Minute => "minute",
-            Self::Hour => "hour",
-            Self::Day => "day",
-        }
+        self.definition().0
     }
 
     /// The timestamp widths of configured layouts, as in treeyh/raindrop.
     pub const fn timestamp_bits(self) -> RangeInclusive<u32> {
-        match self {
-            Self::Millisecond => 41..=55,
-            Self::Second => 31..=55,
-            Self::Minute => 25..=50,
-            Self::Hour => 19..=45,
-            Self::Day => 15..=40,
-        }
+        self.definition().2
     }
 }
 
@@ -67,9 +60,10 @@ impl FromStr for TimeUnit {
 
     /// Reads a name, or treeyh/raindrop's number: 1 (millisecond) to 5 (day).
     fn from_str(text: &str) -> Result<Self, ()> {
-        let by_number = ["1", "2", "3", "4", "5"].iter().position(|number| *number == text);
-        let by_name = || Self::ALL.iter().position(|unit| unit.name() == text);
-        by_number.or_else(by_name).map(|index| Self::ALL[index]).ok_or(())
+        let mut numbered = (1..).zip(Self::ALL);
+        let found =
+            numbered.find(|(number, unit)| unit.name() == text || number.to_string() == text);
+        found.map(|(_, unit)| unit).ok_or(())
     }
 }
 

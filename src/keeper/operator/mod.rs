@@ -256,14 +256,14 @@ impl Operator {
     /// node could act on another text.
     async fn still_recorded(&self, text: &str) -> Result<LayoutRecord, OperatorError> {
         match self.store.read_record(&self.settings.namespace).await? {
-            Some(record) if record.words == text => Ok(record),
+            Some(record) if record.canonical == text => Ok(record),
             found => Err(self.record_changed(found)),
         }
     }
 
     fn record_changed(&self, found: Option<LayoutRecord>) -> OperatorError {
         let namespace = self.settings.namespace.clone();
-        OperatorError::RecordChanged { namespace, found: found.map(|record| record.words) }
+        OperatorError::RecordChanged { namespace, found: found.map(|record| record.canonical) }
     }
 }
 

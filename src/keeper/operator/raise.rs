@@ -38,7 +38,7 @@ impl Operator {
         let canonical = layout.canonical();
         let record = self.store.read_record(&namespace).await?;
         match &record {
-            Some(record) => LayoutError::check(&namespace, &canonical, &record.words)?,
+            Some(record) => LayoutError::check(&namespace, &canonical, &record.canonical)?,
             // Rows without a record: their marks may be another layout's.
             None if !self.rows_of(&layout).await?.is_empty() => {
                 return Err(OperatorError::NoRecord { namespace });

@@ -72,7 +72,7 @@ impl Operator {
         let to = self.settings.layout.canonical();
         let record = self.store.read_record(&namespace).await?;
         let record = record.ok_or(OperatorError::NoRecord { namespace })?;
-        let from = match Recorded::read(&record.words)? {
+        let from = match Recorded::read(&record.canonical)? {
             Recorded::Settled(from) if from == to => return Ok(RelayoutOutcome::NothingToDo),
             Recorded::Settled(from) => {
                 // Refused before anything is touched, if it can be.
@@ -83,7 +83,7 @@ impl Operator {
             }
             Recorded::Moving(Relayout { stage: RelayoutStage::Fencing, from, to: other }) => {
                 if from == to {
-                    self.write_record(&record, |record| record.words = to.clone()).await?;
+                    self.write_record(&record, |record| record.canonical = to.clone()).await?;
                     return Ok(RelayoutOutcome::Reverted { to: other });
                 }
                 // HighWaterMarks are still the old layout's: any layout may be moved to.
@@ -98,7 +98,7 @@ impl Operator {
             }) => {
                 // No mark lies there: marks would begin again at 0.
                 if tick > self.settings.layout.last_tick() {
-                    return Err(InvalidRelayout::of(&record.words).into());
+                    return Err(InvalidRelayout::of(&record.canonical).into());
                 }
                 let record = self.write_record(&record, |_| ()).await?;
                 self.convert(record, tick).await?;
@@ -110,7 +110,8 @@ impl Operator {
         let old = Layout::from_canonical(&from)?;
         let text = |stage| Relayout { stage, from: from.clone(), to: to.clone() }.to_string();
         let fencing = text(RelayoutStage::Fencing);
-        let record = self.write_record(&record, |record| record.words = fencing.clone()).await?;
+        let record =
+            self.write_record(&record, |record| record.canonical = fencing.clone()).await?;
         let rows = if planted(Bug::RelayoutWithoutFencing) {
             self.rows_of(&old).await?
         } else {
@@ -121,12 +122,13 @@ impl Operator {
                 Ok(judged) => judged,
                 Err(refused) => {
                     // HighWaterMarks rose meanwhile. Rows were freed; nothing else has changed.
-                    self.write_record(&record, |record| record.words = from.clone()).await?;
+                    self.write_record(&record, |record| record.canonical = from.clone()).await?;
                     return Err(refused);
                 }
             };
         let converting = text(RelayoutStage::Converting { tick });
-        let record = self.write_record(&record, |record| record.words = converting.clone()).await?;
+        let record =
+            self.write_record(&record, |record| record.canonical = converting.clone()).await?;
         self.convert(record, tick).await?;
         Ok(RelayoutOutcome::Moved(FinishedMove { from, largest_old, smallest_new, resumed: false }))
     }
@@ -180,7 +182,7 @@ impl Operator {
             let is_filled = self.add_missing_rows(&new, &marks, record.token, i64::MAX).await?;
             let mut rows = self.rows_of(&new).await?;
             // While the record is ours, no node of the new layout can have written these rows.
-            let present = self.still_recorded(&record.words).await?;
+            let present = self.still_recorded(&record.canonical).await?;
             if present.token != record.token {
                 // Another operator resumed the same move.
                 return Err(self.record_changed(Some(present)));
@@ -191,7 +193,7 @@ impl Operator {
             rows.retain(|listed| listed.row.marks != marks);
             if rows.is_empty() {
                 self.write_record(&record, |record| {
-                    record.words = new.canonical();
+                    record.canonical = new.canonical();
                     record.complete = new.reserved_keys();
                     (record.since_tick, record.first_tick) = (tick, tick);
                 })

@@ -233,7 +233,7 @@ async fn prepare_namespace(namespace: &Namespace) -> Result<(), KeeperError> {
     let record = LayoutRecord::new(&ours, shared.random().fresh_token(), 0);
     let recorded = store.create_record(&settings.namespace, &record);
     let recorded = namespace.call(StoreOperation::Prepare, recorded).await?;
-    LayoutError::check(&settings.namespace, &ours, &recorded.words)?;
+    LayoutError::check(&settings.namespace, &ours, &recorded.canonical)?;
     namespace.call(StoreOperation::Prepare, store.prepare_segments()).await?;
     let new = settings
         .codes

@@ -117,7 +117,7 @@ async fn relayout_ends_with_acknowledged_writes() {
     world.store.crash();
     assert!(matches!(operator.relayout().await, Ok(RelayoutOutcome::Moved(_))));
     let record = world.store.read_record("default").await.expect("up").expect("a record");
-    assert_eq!(record.words, settings.layout.canonical());
+    assert_eq!(record.canonical, settings.layout.canonical());
 }
 
 #[tokio::test(start_paused = true)]

@@ -261,8 +261,8 @@ impl Scene {
             Event::Record => {
                 let record = self.store.read_record("default").await.expect("memory");
                 let Some(mut record) = record else { return };
-                let (before, is_ours) = (record.token, record.words == self.recorded);
-                record.words = if is_ours { "other".into() } else { self.recorded.clone() };
+                let (before, is_ours) = (record.token, record.canonical == self.recorded);
+                record.canonical = if is_ours { "other".into() } else { self.recorded.clone() };
                 record.token = crate::core::lease::Token::from_bits(before.bits() ^ 1);
                 let swapped = self.store.swap_record("default", before, &record).await;
                 assert!(swapped.expect("memory"));
@@ -322,7 +322,7 @@ impl Scene {
     async fn recover(&mut self) -> Result<(), String> {
         self.store.deliver().await;
         let record = self.store.read_record("default").await.expect("memory");
-        if record.is_some_and(|record| record.words != self.recorded) {
+        if record.is_some_and(|record| record.canonical != self.recorded) {
             self.happen(Event::Record).await;
         }
         self.happen(Event::ClockRight).await;

@@ -80,8 +80,7 @@ async fn issuer_names_its_namespace() {
 
 #[test]
 fn tasks_have_names() {
-    let tasks = [KeeperTask::Lease, KeeperTask::Segments, KeeperTask::Refill];
-    assert_eq!(tasks.map(|task| task.to_string()), ["lease", "segment", "refill"]);
+    assert_eq!(KeeperTask::ALL.map(KeeperTask::name), ["lease", "segment", "refill"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,7 +33,7 @@ fn larger_by(world: &World, earlier_ms: i64) -> KeeperSettings {
 }
 
 async fn words(world: &World) -> String {
-    world.store.read_record("default").await.expect("up").expect("a record").words
+    world.store.read_record("default").await.expect("up").expect("a record").canonical
 }
 
 async fn rows(world: &World) -> Vec<ListedRow> {

@@ -41,7 +41,7 @@ fn larger_by(world: &World, earlier_ms: i64) -> KeeperSettings {
 }
 
 async fn words(world: &World) -> String {
-    world.store.read_record("default").await.expect("up").expect("a record").words
+    world.store.read_record("default").await.expect("up").expect("a record").canonical
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +167,10 @@ async fn relayout_succeeds_under_a_live_node() {
     };
     assert!(moved.largest_old.expect("marks") < moved.smallest_new && !moved.resumed);
     let record = world.store.read_record("default").await.expect("up").expect("a record");
-    assert_eq!((record.words, record.complete), (settings.layout.canonical(), vec!["0/0".into()]));
+    assert_eq!(
+        (record.canonical, record.complete),
+        (settings.layout.canonical(), vec!["0/0".into()])
+    );
     assert_eq!(operator.relayout().await.expect("up"), RelayoutOutcome::NothingToDo);
 
     let new = world.start(settings);

@@ -134,9 +134,9 @@ impl World {
     /// Changes the words of the namespace's record; returns the former ones.
     pub(super) async fn swap_words(&self, words: &str) -> String {
         let record = self.store.read_record("default").await.expect("up").expect("a record");
-        let other = LayoutRecord { words: words.to_owned(), ..record.clone() };
+        let other = LayoutRecord { canonical: words.to_owned(), ..record.clone() };
         assert!(self.store.swap_record("default", record.token, &other).await.expect("up"));
-        record.words
+        record.canonical
     }
 
     /// All rows of the namespace.

@@ -13,28 +13,19 @@ use crate::{
 /// The challenge to a token that may not do this (RFC 6750).
 const FORBIDDEN: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#;
 
-/// Who sends a request.
-#[derive(Clone, Debug)]
-pub(in crate::server) struct Caller(Option<Arc<Rights>>);
+/// Who sends a request; by default somebody who needs no token.
+#[derive(Clone, Debug, Default)]
+pub(in crate::server) struct Caller(pub(super) Option<Arc<Rights>>);
 
 impl Caller {
-    /// The caller of a service, or a route, that needs no token.
-    pub(in crate::server) const fn unrestricted() -> Self {
-        Self(None)
-    }
-
-    pub(super) const fn with(rights: Arc<Rights>) -> Self {
-        Self(Some(rights))
-    }
-
     /// Refuses a code that the caller may not use.
     pub(in crate::server) fn check_code(&self, code: &str) -> Result<(), Problem> {
-        match &self.0 {
-            Some(rights) if !rights.has_code(code) => {
-                Err(forbidden(rights, &format!("code {code:?}"), rights.codes.as_ref()))
-            }
-            _ => Ok(()),
+        if let Some(rights) = &self.0
+            && !rights.has_code(code)
+        {
+            return Err(forbidden(rights, &format!("code {code:?}"), rights.codes.as_ref()));
         }
+        Ok(())
     }
 
     /// Refuses what belongs to a namespace that the caller may not use. The namespace is named only
@@ -44,17 +35,15 @@ impl Caller {
         own: &str,
         requested: Option<&str>,
     ) -> Result<(), Problem> {
-        match &self.0 {
-            Some(rights) if !rights.has_namespace(own) => {
-                let is_named = requested == Some(own) || own == DEFAULT_NAMESPACE;
-                let what = match is_named {
-                    true => format!("namespace {own:?}"),
-                    false => "what is requested".into(),
-                };
-                Err(forbidden(rights, &what, rights.namespaces.as_ref()))
-            }
-            _ => Ok(()),
+        if let Some(rights) = &self.0
+            && !rights.has_namespace(own)
+        {
+            let is_named = requested == Some(own) || own == DEFAULT_NAMESPACE;
+            let named = is_named.then(|| format!("namespace {own:?}"));
+            let what = named.as_deref().unwrap_or("what is requested");
+            return Err(forbidden(rights, what, rights.namespaces.as_ref()));
         }
+        Ok(())
     }
 
     /// Whether the caller may use a namespace.

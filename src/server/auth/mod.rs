@@ -8,10 +8,11 @@ mod reload;
 mod tests;
 mod tokens;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use arc_swap::ArcSwap;
 use axum::http::{HeaderMap, header};
+use prometheus::IntCounterVec;
 
 pub(crate) use self::tokens::{TokenHash, is_code_or_beginning};
 use self::{bearer::Carried, tokens::Tokens};
@@ -21,13 +22,13 @@ use crate::config::{Config, ConfigError};
 
 /// The challenge to a request without a token (RFC 6750).
 const MISSING_TOKEN: &str = r#"Bearer realm="raindrop""#;
-/// The challenge to a request with an unknown token. The metrics tell the two apart by it.
-pub(super) const INVALID_TOKEN: &str = r#"Bearer realm="raindrop", error="invalid_token""#;
+/// The challenge to a request with an unknown token.
+const INVALID_TOKEN: &str = r#"Bearer realm="raindrop", error="invalid_token""#;
 
 /// The tokens that requests need, as a file lists them.
 #[derive(Debug)]
 pub struct Auth {
-    file: PathBuf,
+    pub(super) file: PathBuf,
     namespaces: Vec<String>,
     tokens: ArcSwap<Tokens>,
 }
@@ -55,7 +56,7 @@ impl Auth {
     /// As [`open`](Self::open).
     pub fn of(config: &Config) -> Result<Option<Self>, ConfigError> {
         let names = || config.namespaces.iter().map(|namespace| namespace.name.as_str());
-        config.auth.tokens_file.as_ref().map(|file| Self::open(file, names())).transpose()
+        config.tokens_file.as_ref().map(|file| Self::open(file, names())).transpose()
     }
 
     /// Reads the file again. Requests that were let in go on.
@@ -64,7 +65,7 @@ impl Auth {
     ///
     /// As [`open`](Self::open); the tokens stay as they are.
     pub fn reload(&self) -> Result<(), ConfigError> {
-        self.replace(self.read()?);
+        self.tokens.store(self.read()?.into());
         Ok(())
     }
 
@@ -72,37 +73,36 @@ impl Auth {
         file::read(&self.file, &self.namespaces)
     }
 
-    fn replace(&self, tokens: Tokens) {
-        self.tokens.store(tokens.into());
-    }
-
     /// How many tokens there are.
     pub(super) fn count(&self) -> usize {
-        self.tokens.load().count()
+        self.tokens.load().0.len()
     }
 
-    pub(super) fn file(&self) -> &Path {
-        &self.file
-    }
-
-    /// Who sends a request with these headers.
-    pub(super) fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let (reason, challenge, detail) = match bearer::read(headers) {
+    /// Who sends a request with these headers. A refused one is counted by its reason.
+    pub(super) fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        refused: &IntCounterVec,
+    ) -> Result<Caller, Problem> {
+        let (reason, counted, challenge, detail) = match bearer::read(headers) {
             Carried::Token(token) => match self.tokens.load().find(token) {
-                Some(rights) => return Ok(Caller::with(rights)),
-                None => ("unknown", INVALID_TOKEN, "the token is not known"),
+                Some(rights) => return Ok(Caller(Some(rights))),
+                None => ("unknown", "invalid", INVALID_TOKEN, "the token is not known"),
             },
             Carried::Nothing => (
+                "missing",
                 "missing",
                 MISSING_TOKEN,
                 "send a token in the header Authorization: Bearer <token>",
             ),
             Carried::Unusable => (
                 "unusable",
+                "invalid",
                 INVALID_TOKEN,
                 "send one header Authorization: Bearer <token>, with a token of at most 512 bytes",
             ),
         };
+        refused.with_label_values(&[counted]).inc();
         tracing::debug!(token = reason, "request unauthorized");
         let problem = Problem::new(ProblemCode::Unauthorized, detail);
         Err(problem.with_header(header::WWW_AUTHENTICATE, challenge))

@@ -19,11 +19,7 @@ pub(in crate::server) struct Hangups(#[cfg(unix)] Mutex<Signal>);
 
 #[cfg(unix)]
 impl Hangups {
-    /// Begins to listen.
-    ///
-    /// # Errors
-    ///
-    /// When the signal cannot be listened to.
+    /// Begins to listen; fails when the signal cannot be listened to.
     pub(in crate::server) fn listen() -> io::Result<Self> {
         Ok(Self(Mutex::new(signal(SignalKind::hangup())?)))
     }
@@ -35,24 +31,17 @@ impl Hangups {
             let reading = Arc::clone(auth);
             let read = tokio::task::spawn_blocking(move || reading.read());
             // A result that comes too late is dropped: a later reload may have brought newer tokens.
-            match tokio::time::timeout(PATIENCE, read).await {
+            let reason = match tokio::time::timeout(PATIENCE, read).await {
                 Ok(Ok(Ok(tokens))) => {
-                    auth.replace(tokens);
+                    auth.tokens.store(tokens.into());
                     tracing::info!(tokens = auth.count(), "tokens reloaded");
+                    continue;
                 }
-                Ok(Ok(Err(error))) => {
-                    let problems = error.to_string().replace('\n', "; ");
-                    tracing::error!("token reload failed, keeping the previous tokens: {problems}");
-                }
-                Ok(Err(error)) => {
-                    tracing::error!(%error, "token reload failed, keeping the previous tokens");
-                }
-                Err(_) => tracing::error!(
-                    "token reload failed, keeping the previous tokens: {} was not read within \
-                     {PATIENCE:?}",
-                    auth.file().display()
-                ),
-            }
+                Ok(Ok(Err(error))) => error.to_string().replace('\n', "; "),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("{} was not read within {PATIENCE:?}", auth.file.display()),
+            };
+            tracing::error!("token reload failed, keeping the previous tokens: {reason}");
         }
     }
 }

@@ -22,16 +22,13 @@ impl TokenHash {
 
     /// Reads `sha256:` and 64 hexadecimal digits.
     pub(super) fn read(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix(KIND)?.as_bytes();
-        let digit =
-            |byte: u8| char::from(byte).to_digit(16).and_then(|digit| digit.try_into().ok());
+        let digits = text.strip_prefix(KIND)?;
         let mut hash = [0; 32];
-        if digits.len() != 2 * hash.len() {
+        if digits.len() != 2 * hash.len() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
-        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-            let (high, low): (u8, u8) = (digit(pair[0])?, digit(pair[1])?);
-            *byte = high << 4 | low;
+        for (index, byte) in hash.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).ok()?;
         }
         Some(Self(hash))
     }
@@ -109,9 +106,5 @@ impl Tokens {
             }
         }
         found.cloned()
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.0.len()
     }
 }

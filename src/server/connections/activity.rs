@@ -45,7 +45,7 @@ impl CoarseClock {
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Phase {
+pub(in crate::server) enum Phase {
     /// Nothing of the next request was received.
     Idle,
     /// A part of a request's head was received.
@@ -60,17 +60,6 @@ enum Phase {
 
 impl Phase {
     const ALL: [Self; 5] = [Self::Idle, Self::Head, Self::Body, Self::Answering, Self::Sending];
-}
-
-/// Why a client is cut off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum TooSlow {
-    /// It sent no request for too long.
-    Idle,
-    /// It did not finish its request's head in time.
-    Head,
-    /// It does not read its response.
-    Stalled,
 }
 
 /// What a connection is doing, and since when. Only its own task writes; others read.
@@ -90,29 +79,9 @@ impl ConnectionActivity {
         Self { clock, phase, since, had_client_request: false.into(), had_empty_read: false.into() }
     }
 
-    /// A request's head was received, and its body is to come.
-    pub(super) fn reading_body(&self) {
-        self.enter(Phase::Body);
-    }
-
-    /// A whole request was received.
-    pub(super) fn answering(&self) {
-        self.enter(Phase::Answering);
-    }
-
     /// The request was authorised.
     pub(super) fn had_client_request(&self) {
         self.had_client_request.store(true, Relaxed);
-    }
-
-    /// Whether a request is being answered.
-    pub(super) fn is_answering(&self) -> bool {
-        self.phase() == Phase::Answering
-    }
-
-    /// The response is ready to be sent.
-    pub(super) fn sending(&self) {
-        self.enter(Phase::Sending);
     }
 
     /// Whether it ever had an authorised request.
@@ -131,22 +100,24 @@ impl ConnectionActivity {
         self.phase() != Phase::Answering && self.full_ticks() >= 1
     }
 
-    /// Whether the client must be cut off.
-    pub(super) fn too_slow(&self) -> Option<TooSlow> {
-        let (most, slow) = match self.phase() {
-            Phase::Idle => (IDLE, TooSlow::Idle),
-            Phase::Head => (HEAD, TooSlow::Head),
-            Phase::Sending => (STALLED, TooSlow::Stalled),
+    /// The phase, if the client must be cut off because it takes too long.
+    pub(super) fn overdue(&self) -> Option<Phase> {
+        let phase = self.phase();
+        let most = match phase {
+            Phase::Idle => IDLE,
+            Phase::Head => HEAD,
+            Phase::Sending => STALLED,
             Phase::Body | Phase::Answering => return None,
         };
-        (self.full_ticks() >= most).then_some(slow)
+        (self.full_ticks() >= most).then_some(phase)
     }
 
-    fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         Phase::ALL[usize::from(self.phase.load(Relaxed))]
     }
 
-    fn enter(&self, phase: Phase) {
+    /// Begins a phase.
+    pub(super) fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Relaxed);
         self.since.store(self.clock.0.load(Relaxed), Relaxed);
     }
@@ -163,21 +134,10 @@ impl ConnectionActivity {
         }
     }
 
-    fn received(&self) {
-        if self.phase() == Phase::Idle {
-            self.enter(Phase::Head);
-        }
-    }
-
-    fn sent(&self) {
-        if self.phase() == Phase::Sending {
-            self.enter(Phase::Sending);
-        }
-    }
-
-    fn flushed(&self) {
-        if self.phase() == Phase::Sending {
-            self.enter(Phase::Idle);
+    /// Begins the phase `next` if this one is under way.
+    fn advance(&self, present: Phase, next: Phase) {
+        if self.phase() == present {
+            self.enter(next);
         }
     }
 }
@@ -194,9 +154,10 @@ impl TimedStream {
         Self { stream, activity }
     }
 
-    fn wrote(&self, written: io::Result<usize>) -> Poll<io::Result<usize>> {
-        self.activity.sent();
-        Poll::Ready(written)
+    /// Times the rest of the response from here, since the client took a part of it.
+    fn wrote(&self, written: io::Result<usize>) -> io::Result<usize> {
+        self.activity.advance(Phase::Sending, Phase::Sending);
+        written
     }
 }
 
@@ -213,7 +174,7 @@ impl AsyncRead for TimedStream {
         };
         read?;
         if buffer.filled().len() > before {
-            self.activity.received();
+            self.activity.advance(Phase::Idle, Phase::Head);
         }
         Poll::Ready(Ok(()))
     }
@@ -225,8 +186,7 @@ impl AsyncWrite for TimedStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes));
-        self.wrote(written)
+        Pin::new(&mut self.stream).poll_write(context, bytes).map(|written| self.wrote(written))
     }
 
     fn poll_write_vectored(
@@ -234,8 +194,8 @@ impl AsyncWrite for TimedStream {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices));
-        self.wrote(written)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        written.map(|written| self.wrote(written))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -245,7 +205,7 @@ impl AsyncWrite for TimedStream {
     /// Called when everything was written.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(context))?;
-        self.activity.flushed();
+        self.activity.advance(Phase::Sending, Phase::Idle);
         Poll::Ready(Ok(()))
     }
 
@@ -258,10 +218,10 @@ impl AsyncWrite for TimedStream {
 mod tests {
     use super::*;
 
-    fn ticks_until_cut_off(activity: &ConnectionActivity) -> (u32, TooSlow) {
+    fn ticks_until_cut_off(activity: &ConnectionActivity) -> (u32, Phase) {
         for ticks in 0..100 {
-            if let Some(slow) = activity.too_slow() {
-                return (ticks, slow);
+            if let Some(phase) = activity.overdue() {
+                return (ticks, phase);
             }
             activity.clock.tick();
         }
@@ -271,42 +231,42 @@ mod tests {
     #[test]
     fn each_phase_has_its_time() {
         let activity = ConnectionActivity::new(CoarseClock::default());
-        assert_eq!(ticks_until_cut_off(&activity), (IDLE + 1, TooSlow::Idle));
-        activity.received();
-        assert_eq!(ticks_until_cut_off(&activity), (HEAD + 1, TooSlow::Head));
-        activity.reading_body();
+        assert_eq!(ticks_until_cut_off(&activity), (IDLE + 1, Phase::Idle));
+        activity.advance(Phase::Idle, Phase::Head);
+        assert_eq!(ticks_until_cut_off(&activity), (HEAD + 1, Phase::Head));
+        activity.enter(Phase::Body);
         (0..100).for_each(|_| activity.clock.tick());
         // The request's own time-out ends it; until then it is the first to be evicted.
         assert!(
-            activity.too_slow().is_none()
-                && activity.waits_for_client()
-                && !activity.is_of_client()
+            activity.overdue().is_none() && activity.waits_for_client() && !activity.is_of_client()
         );
-        activity.answering();
+        activity.enter(Phase::Answering);
         (0..100).for_each(|_| activity.clock.tick());
-        assert_eq!(activity.too_slow(), None);
+        assert_eq!(activity.overdue(), None);
         assert!(
-            activity.is_answering() && !activity.is_of_client() && !activity.waits_for_client()
+            activity.phase() == Phase::Answering
+                && !activity.is_of_client()
+                && !activity.waits_for_client()
         );
         activity.had_client_request();
         assert!(activity.is_of_client());
-        activity.sending();
-        assert_eq!(ticks_until_cut_off(&activity), (STALLED + 1, TooSlow::Stalled));
+        activity.enter(Phase::Sending);
+        assert_eq!(ticks_until_cut_off(&activity), (STALLED + 1, Phase::Sending));
     }
 
     #[test]
     fn a_head_is_timed_from_its_first_byte_and_an_answer_from_its_last() {
         let activity = ConnectionActivity::new(CoarseClock::default());
-        activity.received();
+        activity.advance(Phase::Idle, Phase::Head);
         (0..HEAD).for_each(|_| activity.clock.tick());
-        activity.received();
-        assert_eq!(ticks_until_cut_off(&activity), (1, TooSlow::Head));
-        activity.sending();
+        activity.advance(Phase::Idle, Phase::Head);
+        assert_eq!(ticks_until_cut_off(&activity), (1, Phase::Head));
+        activity.enter(Phase::Sending);
         (0..STALLED).for_each(|_| activity.clock.tick());
-        activity.sent();
-        assert_eq!(ticks_until_cut_off(&activity), (STALLED + 1, TooSlow::Stalled));
-        activity.flushed();
+        activity.advance(Phase::Sending, Phase::Sending);
+        assert_eq!(ticks_until_cut_off(&activity), (STALLED + 1, Phase::Sending));
+        activity.advance(Phase::Sending, Phase::Idle);
         assert!(!activity.waits_for_client());
-        assert_eq!(ticks_until_cut_off(&activity), (IDLE + 1, TooSlow::Idle));
+        assert_eq!(ticks_until_cut_off(&activity), (IDLE + 1, Phase::Idle));
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::{task::AbortHandle, time::Instant};
 
-use super::activity::ConnectionActivity;
+use super::activity::{ConnectionActivity, Phase};
 
 /// How long a new connection is safe from eviction before its first request.
 const GRACE: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ impl OpenConnections {
             }
             if entry.activity.is_of_client() {
                 push(&mut self.clients, entry);
-            } else if entry.activity.is_answering() {
+            } else if entry.activity.phase() == Phase::Answering {
                 self.newcomers.push_back(entry);
             } else if entry.activity.had_empty_read() && entry.since.elapsed() >= GRACE {
                 entry.task.abort();

@@ -12,6 +12,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
+use prometheus::Registry;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -20,10 +21,14 @@ use tokio::{
 };
 
 use self::{
-    activity::{CoarseClock, ConnectionActivity, TICK, TimedStream, TooSlow},
+    activity::{CoarseClock, ConnectionActivity, Phase, TICK, TimedStream},
     eviction::OpenConnections,
 };
-use super::{metrics::Connections, pipeline::Pipeline, state::AppState};
+use super::{
+    metrics::{Connections, Counted},
+    pipeline::Pipeline,
+    state::AppState,
+};
 
 /// The longest head of a request; a longer one is answered 431.
 const LARGEST_HEAD: usize = 16 * 1024;
@@ -42,15 +47,16 @@ const ADMIN_CONNECTIONS: usize = 64;
 pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Receiver<bool>) {
     let metrics = state.metrics.http.connections.clone();
     let max_connections = state.http.max_connections;
-    let pipeline = Arc::new(Pipeline::public(state));
+    let pipeline = Arc::new(Pipeline::new(state, false));
     Server { pipeline, max_connections, metrics }.run(listener, stop).await;
 }
 
 /// Serves operators on a listener of their own, with a limit of its own, until it is dropped.
 pub(super) async fn serve_admin(listener: TcpListener, state: Arc<AppState>) {
     let (_running, never) = watch::channel(false);
-    let metrics = Connections::unregistered();
-    let pipeline = Arc::new(Pipeline::operators(state));
+    // Nobody counts them.
+    let metrics = Connections::new(&Registry::new());
+    let pipeline = Arc::new(Pipeline::new(state, true));
     Server { pipeline, max_connections: ADMIN_CONNECTIONS, metrics }.run(listener, never).await;
 }
 
@@ -108,9 +114,9 @@ impl Server {
             let (shared, ticks) = (Arc::clone(&activity), ticks.subscribe());
             let task = connections.spawn(async move {
                 let _permit = permit;
-                let _open = metrics.open();
-                if let Some(slow) = connection(stream, pipeline, shared, ticks).await {
-                    metrics.cut_off(slow);
+                let _open = Counted::new(&metrics.open);
+                if let Some(phase) = connection(stream, pipeline, shared, ticks).await {
+                    metrics.cut_off(phase);
                 }
             });
             open.add(activity, task);
@@ -173,29 +179,26 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Serves a connection to its end; says why if it had to be cut off.
+/// Serves a connection to its end. Returns the phase in which it had to be cut off, if it had.
 async fn connection(
     stream: TcpStream,
     pipeline: Arc<Pipeline>,
     activity: Arc<ConnectionActivity>,
     mut ticks: watch::Receiver<bool>,
-) -> Option<TooSlow> {
+) -> Option<Phase> {
     // Each connection has a reference count of its own, which no other core touches.
     let shared = Arc::new((pipeline, Arc::clone(&activity)));
     let service = service_fn(move |request: Request<Incoming>| {
         let shared = Arc::clone(&shared);
         async move {
             let (pipeline, activity) = &*shared;
-            if request.body().is_end_stream() {
-                activity.answering();
-            } else {
-                activity.reading_body();
-            }
-            let answer = pipeline.answer(request, || activity.answering()).await;
+            let has_body = !request.body().is_end_stream();
+            activity.enter(if has_body { Phase::Body } else { Phase::Answering });
+            let answer = pipeline.answer(request, || activity.enter(Phase::Answering)).await;
             if answer.is_authorised {
                 activity.had_client_request();
             }
-            activity.sending();
+            activity.enter(Phase::Sending);
             Ok::<_, Infallible>(answer.response)
         }
     });
@@ -218,8 +221,8 @@ async fn connection(
                 if *ticks.borrow_and_update() {
                     connection.as_mut().graceful_shutdown();
                 }
-                if let Some(slow) = activity.too_slow() {
-                    return Some(slow);
+                if let Some(phase) = activity.overdue() {
+                    return Some(phase);
                 }
             }
         }

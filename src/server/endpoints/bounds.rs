@@ -9,26 +9,20 @@ use crate::{
     core::{layout::Bounds, namespace::DEFAULT_NAMESPACE},
     server::{
         body::{self, ResponseBody},
-        params::{Params, invalid, read_instant},
+        params::{Params, invalid},
         problem::{Problem, ProblemCode as P},
-        route::{Call, Handler, Kind, Listener, Route, schema_ref, with_schema},
+        route::{Call, Handler, Route, schema_ref, schemas_of},
     },
 };
 
 pub(in crate::server) static ROUTE: Route = Route {
-    path: "/bounds",
-    name: "bounds",
     summary: "The IDs of a span of time",
     description: "The smallest IDs at two instants, for `id >= from AND id < until`. Both ends are \
                   floored to the tick.",
-    kind: Kind::Read,
-    listener: Listener::Public,
-    needs_token: true,
     is_for_clients: true,
-    parameters: &PARAMETERS,
-    formats: &[],
-    content: &[("application/json", schema_ref::<BoundsOfSpan>)],
-    schemas: with_schema::<BoundsOfSpan>,
+    parameters: &["from", "to", "namespace"],
+    content: &[("application/json", || schema_ref("Bounds"))],
+    schemas: schemas_of::<BoundsOfSpan>,
     problems: &[
         P::InvalidParameter,
         P::Forbidden,
@@ -36,10 +30,8 @@ pub(in crate::server) static ROUTE: Route = Route {
         P::NotDecodable,
         P::OutOfRange,
     ],
-    handler: Handler::Ready(bounds),
+    ..Route::new("/bounds", Handler::Ready(bounds))
 };
-
-const PARAMETERS: [&str; 3] = ["from", "to", "namespace"];
 
 /// The IDs of a span: `id >= from AND id < until`.
 #[derive(Serialize, ToSchema)]
@@ -55,13 +47,13 @@ struct BoundsOfSpan {
 
 /// Answers the smallest IDs at two instants.
 fn bounds(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-    let params = Params::read(&call.head.uri, &PARAMETERS)?;
+    let params = Params::read(&call.head.uri, call.route.parameters)?;
     let namespace = params.get("namespace").unwrap_or(DEFAULT_NAMESPACE);
     call.caller.check_namespace(namespace, Some(namespace))?;
     let layout = call.state.issuer(namespace)?.layout().ok_or_else(|| no_fields(namespace))?;
-    let read = |name| match params.get(name) {
-        Some(text) => read_instant(name, text),
-        None => Err(invalid(format!("{name} must be given: an RFC 3339 instant"))),
+    let read = |name| {
+        let missing = || invalid(format!("{name} must be given: an RFC 3339 instant"));
+        params.instant(name)?.ok_or_else(missing)
     };
     let (from_ms, to_ms) = (read("from")?, read("to")?);
     let Bounds { from, until } = layout.bounds(from_ms, to_ms)?;

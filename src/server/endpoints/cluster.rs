@@ -2,40 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::StatusCode;
+use axum::http::{Response, StatusCode};
 use serde::Serialize;
 
 use super::health::NamespaceHealth;
 use crate::{
     core::{instant::format_unix_ms, layout::Layout},
     server::{
-        body,
-        route::{Call, Handler, Kind, Listener, Route, Waiting},
+        body::{self, ResponseBody},
+        problem::Problem,
+        route::{Call, Handler, Listener, Route},
     },
     store::ListedRow,
 };
 
 pub(in crate::server) static ROUTE: Route = Route {
-    path: "/cluster",
-    name: "cluster",
     summary: "Who holds which worker id",
     description: "Every worker id that is held, in every namespace, as the store has it now.",
-    kind: Kind::Read,
     listener: Listener::OperatorsOnly,
     needs_token: false,
-    is_for_clients: false,
-    parameters: &[],
-    formats: &[],
-    content: &[],
-    schemas: std::convert::identity,
-    problems: &[],
-    handler: Handler::Waiting(cluster),
+    ..Route::new("/cluster", Handler::Cluster)
 };
-
-#[derive(Serialize)]
-struct Cluster<'a> {
-    namespaces: BTreeMap<&'a str, Namespace>,
-}
 
 #[derive(Serialize)]
 struct Namespace {
@@ -57,22 +44,21 @@ struct Worker {
     expires: String,
 }
 
-fn cluster(call: Call<'_>) -> Waiting<'_> {
-    Box::pin(async move {
-        let rows = call.state.list_rows().await?;
-        let draining = call.state.is_draining();
-        let namespaces = call.state.issuers().map(|issuer| {
-            let layout = issuer.layout();
-            let namespace = Namespace {
-                node: NamespaceHealth::of(issuer, draining),
-                layout: layout.map(Layout::canonical),
-                workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
-            };
-            (issuer.namespace(), namespace)
-        });
-        let cluster = Cluster { namespaces: namespaces.collect() };
-        Ok(body::uncached_json(StatusCode::OK, &cluster))
-    })
+/// Answers who holds which worker id.
+pub(in crate::server) async fn cluster(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
+    let rows = call.state.list_rows().await?;
+    let draining = call.state.is_draining();
+    let namespaces = call.state.issuers.values().map(|issuer| {
+        let layout = issuer.layout();
+        let namespace = Namespace {
+            node: NamespaceHealth::of(issuer, draining),
+            layout: layout.map(Layout::canonical),
+            workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
+        };
+        (issuer.namespace(), namespace)
+    });
+    let namespaces: BTreeMap<&str, Namespace> = namespaces.collect();
+    Ok(body::uncached_json(StatusCode::OK, &BTreeMap::from([("namespaces", namespaces)])))
 }
 
 fn held(rows: &[ListedRow], namespace: &str, layout: &Layout) -> Vec<Worker> {

@@ -13,14 +13,12 @@ use crate::{
         body::{self, ResponseBody},
         issuer::NamespaceIssuer,
         problem::{Problem, ProblemCode, RETRY_UNKNOWN, retry_after_seconds},
-        route::{Call, Handler, Kind, Listener, Route, schema_ref, with_schema},
+        route::{Call, Handler, Kind, Listener, Route, schema_ref, schemas_of},
         state::AppState,
     },
 };
 
 pub(in crate::server) static READY: Route = Route {
-    path: "/readyz",
-    name: "readyz",
     summary: "Whether traffic is welcome",
     description: "200 when every namespace issues IDs and the service is not stopping, else 503. \
                   Neither exhaustion nor the store's reachability counts.",
@@ -28,18 +26,13 @@ pub(in crate::server) static READY: Route = Route {
     listener: Listener::Both,
     // Orchestrators have none.
     needs_token: false,
-    is_for_clients: false,
-    parameters: &[],
-    formats: &[],
-    content: &[("application/json", schema_ref::<Health<'_>>)],
-    schemas: with_schema::<Health<'_>>,
-    problems: &[],
-    handler: Handler::Ready(ready),
+    content: &[("application/json", || schema_ref("Health"))],
+    schemas: schemas_of::<Health<'_>>,
+    ..Route::new("/readyz", Handler::Ready(ready))
 };
 
 pub(in crate::server) static HEALTH: Route = Route {
     path: "/health",
-    name: "health",
     summary: "How each namespace is doing",
     needs_token: true,
     handler: Handler::Ready(health),
@@ -48,7 +41,6 @@ pub(in crate::server) static HEALTH: Route = Route {
 
 pub(in crate::server) static LIVE: Route = Route {
     path: "/livez",
-    name: "livez",
     summary: "Whether the process answers",
     description: "200, whatever the state of leases and store; 503 when a background task failed \
                   that cannot be restarted, and the process is ending.",
@@ -137,7 +129,8 @@ fn health(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
     }
     let state = call.state;
     let of = |issuer| NamespaceHealth::of(issuer, state.is_draining());
-    let namespaces = state.issuers().map(|issuer| (issuer.namespace(), of(issuer))).collect();
+    let namespaces =
+        state.issuers.values().map(|issuer| (issuer.namespace(), of(issuer))).collect();
     Ok(answer(readiness(state), namespaces))
 }
 
@@ -158,7 +151,7 @@ fn live(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
 fn readiness(state: &AppState) -> Readiness {
     if state.is_draining() {
         Readiness::ShuttingDown
-    } else if state.issuers().all(NamespaceIssuer::is_issuing) {
+    } else if state.issuers.values().all(NamespaceIssuer::is_issuing) {
         Readiness::Ok
     } else {
         Readiness::Unavailable

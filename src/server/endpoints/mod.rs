@@ -2,8 +2,24 @@
 
 pub(super) mod bounds;
 pub(super) mod cluster;
-pub(super) mod document;
-pub(super) mod health;
+mod document;
+mod health;
 pub(super) mod ids;
-pub(super) mod metrics;
+mod metrics;
 pub(super) mod parse;
+
+use super::route::Route;
+
+/// Every route of the service.
+pub(super) static ROUTES: [&Route; 10] = [
+    &ids::ONE,
+    &ids::MANY,
+    &parse::ROUTE,
+    &bounds::ROUTE,
+    &health::HEALTH,
+    &health::LIVE,
+    &health::READY,
+    &metrics::ROUTE,
+    &cluster::ROUTE,
+    &document::ROUTE,
+];

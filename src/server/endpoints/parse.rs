@@ -4,7 +4,6 @@ use axum::http::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::ids::read_encoding;
 use crate::{
     config::{LocatedText, WrongNamespace},
     core::{
@@ -18,24 +17,18 @@ use crate::{
         body::{self, ResponseBody},
         params::{Params, invalid},
         problem::{Problem, ProblemCode as P},
-        route::{Call, Handler, Kind, Listener, Route, schema_ref, with_schema},
+        route::{Call, Handler, Route, schema_ref, schemas_of},
     },
 };
 
 pub(in crate::server) static ROUTE: Route = Route {
-    path: "/parse/{id}",
-    name: "parse",
     summary: "The fields of an ID",
     description: "Takes an ID apart by the layout of a namespace, or by `layout`: one of the two. \
                   An ID whose code has a prefix may be given with it.",
-    kind: Kind::Read,
-    listener: Listener::Public,
-    needs_token: true,
     is_for_clients: true,
-    parameters: &PARAMETERS,
-    formats: &[],
-    content: &[("application/json", schema_ref::<ParsedId>)],
-    schemas: with_schema::<ParsedId>,
+    parameters: &["encoding", "layout", "namespace"],
+    content: &[("application/json", || schema_ref("ParsedId"))],
+    schemas: schemas_of::<ParsedId>,
     problems: &[
         P::InvalidId,
         P::InvalidParameter,
@@ -43,10 +36,8 @@ pub(in crate::server) static ROUTE: Route = Route {
         P::UnknownNamespace,
         P::NotDecodable,
     ],
-    handler: Handler::Ready(parse_id),
+    ..Route::new("/parse/{id}", Handler::Ready(parse_id))
 };
-
-const PARAMETERS: [&str; 3] = ["encoding", "layout", "namespace"];
 
 /// The fields of an ID.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -139,9 +130,10 @@ pub struct NoFields<'a>(pub &'a str);
 /// Answers the fields of an ID.
 fn parse_id(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
     let state = call.state;
-    let params = Params::read(&call.head.uri, &PARAMETERS)?;
-    let encoding = read_encoding(params.get("encoding"))?;
-    let named = params.get("layout").map(read_layout).transpose()?;
+    let params = Params::read(&call.head.uri, call.route.parameters)?;
+    let encoding = params.encoding()?;
+    let layouts = || format!("one of {}", Vec::from_iter(NamedLayout::names()).join(", "));
+    let named = params.parse("layout", layouts, NamedLayout::by_name)?;
     let asked = params.get("namespace");
     if named.is_some() && asked.is_some() {
         return Err(invalid("parameters namespace and layout exclude each other"));
@@ -177,11 +169,4 @@ fn parse_id(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
 /// What stands instead of fields or instants for a segment namespace.
 pub(super) fn no_fields(namespace: &str) -> Problem {
     Problem::new(P::NotDecodable, NoFields(namespace).to_string())
-}
-
-fn read_layout(name: &str) -> Result<NamedLayout, Problem> {
-    NamedLayout::by_name(name).ok_or_else(|| {
-        let names: Vec<_> = NamedLayout::names().collect();
-        invalid(format!("layout = {name:?}: must be one of {}", names.join(", ")))
-    })
 }

@@ -1,4 +1,4 @@
-//! Counts and times requests.
+//! Counts and times requests, and counts connections.
 
 use std::sync::OnceLock;
 
@@ -6,13 +6,13 @@ use axum::http::{Method, StatusCode};
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 use tokio::time::Instant;
 
-use super::{Connections, counters, gauge, histograms};
+use super::{counters, counters_by, gauge, histograms};
+use crate::server::connections::activity::Phase;
 
 /// One ID takes tens of microseconds, a batch under a millisecond, a wait up to a second.
 const BUCKETS: [f64; 12] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0];
 
-const UNMATCHED: &str = "<unmatched>";
 /// Anything else is `other`, so that clients cannot invent label values.
 const METHODS: [Method; 7] = [
     Method::GET,
@@ -26,6 +26,7 @@ const METHODS: [Method; 7] = [
 const STATUSES: [u16; 13] = [200, 400, 401, 403, 404, 405, 408, 413, 414, 422, 429, 500, 503];
 
 /// The metrics of requests.
+#[derive(Debug)]
 pub(in crate::server) struct HttpMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
@@ -62,18 +63,8 @@ impl HttpMetrics {
         Self { requests, durations, in_flight, connections }
     }
 
-    /// The metrics of a route, by its path.
-    pub(in crate::server) fn route(&self, path: &'static str) -> RouteMetrics {
-        self.of(path, "200")
-    }
-
-    /// The metrics of requests that match no route.
-    pub(in crate::server) fn unmatched(&self) -> RouteMetrics {
-        self.of(UNMATCHED, "404")
-    }
-
-    /// `usual` is the status that is exported from the start.
-    fn of(&self, route: &'static str, usual: &str) -> RouteMetrics {
+    /// The metrics of a route, by its path; `usual` is the status that is exported from the start.
+    pub(in crate::server) fn route(&self, route: &'static str, usual: &str) -> RouteMetrics {
         self.requests.with_label_values(&[route, "GET", usual]);
         RouteMetrics {
             route,
@@ -85,27 +76,51 @@ impl HttpMetrics {
 
     /// Begins to time a request.
     pub(in crate::server) fn begin(&self) -> Tracked<'_> {
-        self.in_flight.inc();
-        Tracked { http: self, started: Instant::now() }
+        Tracked { _in_flight: Counted::new(&self.in_flight), started: Instant::now() }
     }
 }
 
-impl RouteMetrics {
-    fn count(&self, method: &Method, status: StatusCode) {
-        let method_index = METHODS.iter().position(|known| known == method);
-        let status_index = STATUSES.iter().position(|known| *known == status.as_u16());
-        let method = method_index.map_or("other", |index| METHODS[index].as_str());
-        let count = || self.all_requests.with_label_values(&[self.route, method, status.as_str()]);
-        match (method_index, status_index) {
-            (Some(method), Some(status)) => self.requests[method][status].get_or_init(count).inc(),
-            _ => count().inc(),
+/// The metrics of connections; cheap to clone.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Connections {
+    pub(in crate::server) open: IntGauge,
+    dropped: IntCounterVec,
+}
+
+impl Connections {
+    pub(in crate::server) fn new(registry: &Registry) -> Self {
+        Self {
+            open: gauge(registry, "raindrop_http_connections", "Open connections of clients."),
+            dropped: counters_by(
+                registry,
+                "raindrop_http_connections_dropped_total",
+                "Connections closed by reason: head (request head too slow), stalled (response not \
+                 read), room (evicted for a new client).",
+                "reason",
+                ["head", "stalled", "room"],
+            ),
         }
+    }
+
+    /// A connection was cut off in this phase because its client was too slow. Idle ones are not
+    /// counted.
+    pub(in crate::server) fn cut_off(&self, phase: Phase) {
+        match phase {
+            Phase::Head => self.dropped.with_label_values(&["head"]).inc(),
+            Phase::Sending => self.dropped.with_label_values(&["stalled"]).inc(),
+            Phase::Idle | Phase::Body | Phase::Answering => {}
+        }
+    }
+
+    /// A connection was evicted.
+    pub(in crate::server) fn evicted(&self) {
+        self.dropped.with_label_values(&["room"]).inc();
     }
 }
 
 /// A request in flight, until it is answered or its client is gone.
 pub(in crate::server) struct Tracked<'a> {
-    http: &'a HttpMetrics,
+    _in_flight: Counted<'a>,
     started: Instant,
 }
 
@@ -118,12 +133,31 @@ impl Tracked<'_> {
         status: StatusCode,
     ) {
         route.duration.observe(self.started.elapsed().as_secs_f64());
-        route.count(method, status);
+        let method_index = METHODS.iter().position(|known| known == method);
+        let status_index = STATUSES.iter().position(|known| *known == status.as_u16());
+        let method = method_index.map_or("other", |index| METHODS[index].as_str());
+        let count =
+            || route.all_requests.with_label_values(&[route.route, method, status.as_str()]);
+        match (method_index, status_index) {
+            (Some(method), Some(status)) => route.requests[method][status].get_or_init(count).inc(),
+            _ => count().inc(),
+        }
     }
 }
 
-impl Drop for Tracked<'_> {
+/// Adds one to a gauge until it is dropped.
+#[derive(Debug)]
+pub(in crate::server) struct Counted<'a>(&'a IntGauge);
+
+impl<'a> Counted<'a> {
+    pub(in crate::server) fn new(gauge: &'a IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.http.in_flight.dec();
+        self.0.dec();
     }
 }

@@ -1,19 +1,23 @@
 //! Counts what keepers and issuers report.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
 
-use super::{TaskFailures, counters, histograms};
-use crate::keeper::{
-    Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RefillOutcome, RollbackAction,
-    StoreOperation,
+use super::{counters, histograms};
+use crate::{
+    keeper::{
+        Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RefillOutcome,
+        RollbackAction, StoreOperation,
+    },
+    server::supervisor::Task,
 };
 
 /// From a statement on the same machine to the store's time-out.
 const STORE_BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 3.0];
 
-/// The counters of every namespace.
+/// The metrics of every namespace.
+#[derive(Debug)]
 pub(super) struct KeeperMetrics {
     ids_issued: IntCounterVec,
     exhausted: IntCounterVec,
@@ -21,13 +25,13 @@ pub(super) struct KeeperMetrics {
     lease_operations: IntCounterVec,
     store_operations: HistogramVec,
     refills: IntCounterVec,
-    tasks: TaskFailures,
+    task_failures: IntCounterVec,
 }
 
 impl KeeperMetrics {
-    pub(super) fn new(registry: &Registry, tasks: TaskFailures) -> Self {
+    pub(super) fn new(registry: &Registry, task_failures: IntCounterVec) -> Self {
         let counters = |name, help, labels: &[&str]| counters(registry, name, help, labels);
-        Self {
+        let metrics = Self {
             ids_issued: counters("raindrop_ids_issued_total", "IDs issued.", &["namespace"]),
             exhausted: counters(
                 "raindrop_sequence_exhausted_total",
@@ -56,61 +60,61 @@ impl KeeperMetrics {
                 "Attempts to reserve a block of numbers, by outcome.",
                 &["namespace", "outcome"],
             ),
-            tasks,
+            task_failures,
+        };
+        for operation in StoreOperation::ALL {
+            metrics.store_operations.with_label_values(&[operation.name()]);
         }
+        metrics
     }
 
-    /// Resolves every child, so that each is exported at 0 and counting needs no look-up.
-    pub(super) fn of_namespace(&self, namespace: &str) -> NamespaceObserver {
+    /// The observer of a namespace that leases worker ids. Its counters are exported from now on.
+    pub(super) fn of_namespace(self: &Arc<Self>, namespace: &str) -> NamespaceObserver {
         let exhausted =
             |outcome: Exhaustion| self.exhausted.with_label_values(&[namespace, outcome.name()]);
-        let rollback =
-            |action: RollbackAction| self.rollbacks.with_label_values(&[namespace, action.name()]);
-        let lease_operation = |operation: LeaseOperation, outcome: LeaseOutcome| {
-            let labels = [namespace, operation.name(), outcome.name()];
-            self.lease_operations.with_label_values(&labels)
-        };
-        NamespaceObserver {
-            ids_issued: self.ids_issued.with_label_values(&[namespace]),
-            exhausted: Exhaustion::ALL.map(exhausted),
-            rollbacks: RollbackAction::ALL.map(rollback),
-            lease_operations: LeaseOperation::ALL.map(|operation| {
-                LeaseOutcome::ALL.map(|outcome| lease_operation(operation, outcome))
-            }),
-            store: self.of_store(),
-            tasks: self.tasks.clone(),
+        for action in RollbackAction::ALL {
+            self.rollbacks.with_label_values(&[namespace, action.name()]);
         }
+        for operation in LeaseOperation::ALL {
+            for outcome in LeaseOutcome::ALL {
+                let labels = [namespace, operation.name(), outcome.name()];
+                self.lease_operations.with_label_values(&labels);
+            }
+        }
+        self.observer(namespace, Exhaustion::ALL.map(exhausted).into())
     }
 
     /// The same for a segment namespace.
-    pub(super) fn of_segments(&self, namespace: &str) -> SegmentObserver {
-        let refill =
-            |outcome: RefillOutcome| self.refills.with_label_values(&[namespace, outcome.name()]);
-        SegmentObserver {
-            ids_issued: self.ids_issued.with_label_values(&[namespace]),
-            refills: RefillOutcome::ALL.map(refill),
-            store: self.of_store(),
-            tasks: self.tasks.clone(),
+    pub(super) fn of_segments(self: &Arc<Self>, namespace: &str) -> NamespaceObserver {
+        for outcome in RefillOutcome::ALL {
+            self.refills.with_label_values(&[namespace, outcome.name()]);
         }
+        self.observer(namespace, Vec::new())
     }
 
-    fn of_store(&self) -> [Histogram; StoreOperation::ALL.len()] {
-        let duration = |operation: StoreOperation| {
-            self.store_operations.with_label_values(&[operation.name()])
-        };
-        StoreOperation::ALL.map(duration)
+    fn observer(
+        self: &Arc<Self>,
+        namespace: &str,
+        exhausted: Vec<IntCounter>,
+    ) -> NamespaceObserver {
+        NamespaceObserver {
+            namespace: namespace.to_owned(),
+            ids_issued: self.ids_issued.with_label_values(&[namespace]),
+            exhausted,
+            metrics: Arc::clone(self),
+        }
     }
 }
 
-/// The counters of one namespace; arrays are in the order of their enums.
+/// Counts the events of one namespace.
 #[derive(Debug)]
 pub(super) struct NamespaceObserver {
+    namespace: String,
+    metrics: Arc<KeeperMetrics>,
+    // Looked up once, since they count while IDs are issued.
     ids_issued: IntCounter,
-    exhausted: [IntCounter; Exhaustion::ALL.len()],
-    rollbacks: [IntCounter; RollbackAction::ALL.len()],
-    lease_operations: [[IntCounter; LeaseOutcome::ALL.len()]; LeaseOperation::ALL.len()],
-    store: [Histogram; StoreOperation::ALL.len()],
-    tasks: TaskFailures,
+    /// By outcome; empty for a segment namespace.
+    exhausted: Vec<IntCounter>,
 }
 
 impl Observer for NamespaceObserver {
@@ -119,61 +123,43 @@ impl Observer for NamespaceObserver {
     }
 
     fn exhausted(&self, outcome: Exhaustion) {
-        self.exhausted[outcome as usize].inc();
+        if let Some(counter) = self.exhausted.get(outcome as usize) {
+            counter.inc();
+        }
     }
 
     fn clock_rolled_back(&self, action: RollbackAction) {
-        self.rollbacks[action as usize].inc();
+        self.metrics.rollbacks.with_label_values(&[&self.namespace, action.name()]).inc();
     }
 
     fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
-        self.lease_operations[operation as usize][outcome as usize].inc();
-    }
-
-    fn step_panicked(&self, task: KeeperTask) {
-        self.tasks.count(task.into());
-    }
-
-    fn store_operation(&self, operation: StoreOperation, took: Duration) {
-        self.store[operation as usize].observe(took.as_secs_f64());
-    }
-}
-
-/// The counters of one segment namespace.
-#[derive(Debug)]
-pub(super) struct SegmentObserver {
-    ids_issued: IntCounter,
-    refills: [IntCounter; RefillOutcome::ALL.len()],
-    store: [Histogram; StoreOperation::ALL.len()],
-    tasks: TaskFailures,
-}
-
-impl Observer for SegmentObserver {
-    fn ids_issued(&self, count: u64) {
-        self.ids_issued.inc_by(count);
+        let labels = [&self.namespace, operation.name(), outcome.name()];
+        self.metrics.lease_operations.with_label_values(&labels).inc();
     }
 
     fn segment_refilled(&self, outcome: RefillOutcome) {
-        self.refills[outcome as usize].inc();
+        self.metrics.refills.with_label_values(&[&self.namespace, outcome.name()]).inc();
     }
 
     fn step_panicked(&self, task: KeeperTask) {
-        self.tasks.count(task.into());
+        let task = Task::from(task).name();
+        self.metrics.task_failures.with_label_values(&[task]).inc();
     }
 
     fn store_operation(&self, operation: StoreOperation, took: Duration) {
-        self.store[operation as usize].observe(took.as_secs_f64());
+        let durations = &self.metrics.store_operations;
+        durations.with_label_values(&[operation.name()]).observe(took.as_secs_f64());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::task_failures, *};
 
     #[test]
     fn reports_are_counted_under_their_labels() {
         let registry = Registry::new();
-        let metrics = KeeperMetrics::new(&registry, TaskFailures::new(&registry));
+        let metrics = Arc::new(KeeperMetrics::new(&registry, task_failures(&registry)));
         let observer = metrics.of_namespace("default");
         observer.ids_issued(7);
         observer.exhausted(Exhaustion::Refused);

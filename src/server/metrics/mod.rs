@@ -1,71 +1,54 @@
 //! Every metric, in a registry of its own. Labels name the namespace, never the code.
 
-mod auth;
-mod connections;
 mod http;
 mod keeper;
-mod tasks;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use prometheus::{
-    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder,
-    core::{Collector, GenericGauge},
-    process_collector::ProcessCollector,
+    Gauge, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+    core::Collector, process_collector::ProcessCollector,
 };
 
-use self::{auth::AuthMetrics, http::HttpMetrics, keeper::KeeperMetrics};
-pub(super) use self::{connections::Connections, http::RouteMetrics, tasks::TaskFailures};
-use super::{issuer::NamespaceIssuer, telemetry};
-use crate::keeper::{Issuer, Observer, SegmentStatus, Status};
+pub(super) use self::http::{Connections, Counted, RouteMetrics};
+use self::{http::HttpMetrics, keeper::KeeperMetrics};
+use super::{issuer::NamespaceIssuer, supervisor::Task, telemetry};
+use crate::keeper::Observer;
 
 /// Every metric of the service.
+#[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     pub(super) http: HttpMetrics,
-    pub(super) auth: AuthMetrics,
-    pub(super) tasks: TaskFailures,
-    keeper: KeeperMetrics,
-    gauges: Gauges,
-}
-
-/// Set from the issuers' status when they are asked for.
-struct Gauges {
-    clock_skew: Gauge,
-    worker_id: IntGaugeVec,
-    lane: IntGaugeVec,
-    lease_valid_until: GaugeVec,
-    workers: IntGaugeVec,
-    ids_valid_until: GaugeVec,
-    codes: IntGaugeVec,
-    segment_remaining: IntGaugeVec,
-    segment_unreserved: GaugeVec,
+    /// By reason.
+    pub(super) auth_refused: IntCounterVec,
+    /// By task.
+    pub(super) task_failures: IntCounterVec,
+    keeper: Arc<KeeperMetrics>,
 }
 
 impl Metrics {
     /// Registers every metric.
     pub fn new() -> Self {
         let registry = Registry::new();
-        let tasks = TaskFailures::new(&registry);
-        let metrics = Self {
+        let task_failures = task_failures(&registry);
+        let build_info = Opts::new("raindrop_build_info", "1, labelled with the version.");
+        set_gauge(&registry, build_info.const_label("version", env!("CARGO_PKG_VERSION")), 1.0);
+        register(&registry, ProcessCollector::for_self());
+        register(&registry, telemetry::DROPPED.clone());
+        Self {
             http: HttpMetrics::new(&registry),
-            auth: AuthMetrics::new(&registry),
-            keeper: KeeperMetrics::new(&registry, tasks.clone()),
-            tasks,
-            gauges: Gauges::new(&registry),
+            auth_refused: counters_by(
+                &registry,
+                "raindrop_auth_refused_total",
+                "Requests refused for their token: missing and invalid with 401, forbidden with 403.",
+                "reason",
+                ["missing", "invalid", "forbidden"],
+            ),
+            keeper: Arc::new(KeeperMetrics::new(&registry, task_failures.clone())),
+            task_failures,
             registry,
-        };
-        let build_info = int_gauges(
-            &metrics.registry,
-            "raindrop_build_info",
-            "1, labelled with the version.",
-            &["version"],
-        );
-        build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        register(&metrics.registry, ProcessCollector::for_self());
-        register(&metrics.registry, telemetry::DROPPED.clone());
-        metrics
+        }
     }
 
     /// Counts what the keeper and issuer of a namespace report.
@@ -78,26 +61,12 @@ impl Metrics {
         Arc::new(self.keeper.of_segments(namespace))
     }
 
-    /// The Prometheus text, with gauges as they are now.
+    /// The Prometheus text, with the gauges of these issuers as they are now.
     pub(super) fn encode<'a>(&self, issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> String {
-        // One clock and one store: a namespace that asked the store less lately knows less.
-        let mut clock_ahead_ms: i64 = 0;
-        for issuer in issuers {
-            let issuer = match issuer {
-                NamespaceIssuer::Snowflake(issuer) => issuer,
-                NamespaceIssuer::Segment(issuer) => {
-                    self.gauges.set_segments(issuer.namespace(), &issuer.status());
-                    continue;
-                }
-            };
-            let status = issuer.status();
-            self.gauges.set(issuer, &status);
-            if status.clock_ahead_ms.unsigned_abs() > clock_ahead_ms.unsigned_abs() {
-                clock_ahead_ms = status.clock_ahead_ms;
-            }
-        }
-        self.gauges.clock_skew.set(seconds(clock_ahead_ms));
-        TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_else(|error| {
+        // Before the counters: to read a status, a segment issuer reports the IDs that it issued.
+        let gauges = status_gauges(issuers);
+        let families = [self.registry.gather(), gauges.gather()].concat();
+        TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| {
             tracing::error!(%error, "cannot write metrics");
             String::new()
         })
@@ -110,105 +79,98 @@ impl Default for Metrics {
     }
 }
 
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
-impl Gauges {
-    fn new(registry: &Registry) -> Self {
-        let ints = |name, help, labels: &[&str]| int_gauges(registry, name, help, labels);
-        let floats = |name: &str, help: &str| {
-            let vector = GaugeVec::new(Opts::new(name, help), &["namespace"]);
-            registered(registry, vector.expect("a valid name"))
-        };
-        let clock_skew = Gauge::new(
-            "raindrop_clock_skew_seconds",
-            "By how much the node's clock is ahead of the store's; negative when behind.",
-        );
-        Self {
-            clock_skew: registered(registry, clock_skew.expect("a valid name")),
-            worker_id: ints(
-                "raindrop_worker_id",
-                "The leased worker id; -1 without a lease.",
-                &["namespace"],
-            ),
-            lane: ints("raindrop_lane", "The leased lane; -1 without a lease.", &["namespace"]),
-            lease_valid_until: floats(
-                "raindrop_lease_valid_until_timestamp_seconds",
-                "When the lease ends unless it is renewed; 0 without a lease.",
-            ),
-            workers: ints(
-                "raindrop_workers",
-                "Worker ids that are held and free, as last read.",
-                &["namespace", "state"],
-            ),
-            ids_valid_until: floats(
-                "raindrop_ids_valid_until_timestamp_seconds",
-                "When the layout's timestamp runs out.",
-            ),
-            codes: ints("raindrop_codes", "Codes that have a cursor.", &["namespace"]),
-            segment_remaining: ints(
-                "raindrop_segment_remaining",
-                "Reserved and unused numbers, over all codes.",
-                &["namespace"],
-            ),
-            segment_unreserved: floats(
-                "raindrop_segment_unreserved_ratio",
-                "The share of a code's numbers that is not reserved yet, from 1 to 0: the smallest of \
-                 all codes.",
-            ),
-        }
-    }
-
-    fn set(&self, issuer: &Issuer, status: &Status) {
-        let namespace = issuer.namespace();
-        let lease = status.lease;
-        let or_none = |value: Option<u64>| value.map_or(-1, clamped);
-        self.worker_id
-            .with_label_values(&[namespace])
-            .set(or_none(lease.map(|lease| lease.worker)));
-        self.lane.with_label_values(&[namespace]).set(or_none(lease.map(|lease| lease.lane)));
-        self.lease_valid_until
-            .with_label_values(&[namespace])
-            .set(lease.map_or(0.0, |lease| seconds(lease.valid_until_ms)));
-        let workers = |state| -> IntGauge { self.workers.with_label_values(&[namespace, state]) };
-        workers("held").set(clamped(status.workers_held));
-        workers("free").set(clamped(status.workers_free));
-        self.ids_valid_until
-            .with_label_values(&[namespace])
-            .set(seconds(issuer.layout().valid_until_ms()));
-        self.set_codes(namespace, status.codes);
-    }
-
-    fn set_segments(&self, namespace: &str, status: &SegmentStatus) {
-        self.set_codes(namespace, status.codes);
-        self.segment_remaining.with_label_values(&[namespace]).set(clamped(status.remaining));
-        self.segment_unreserved.with_label_values(&[namespace]).set(status.unreserved);
-    }
-
-    fn set_codes(&self, namespace: &str, codes: usize) {
-        let codes = u64::try_from(codes).unwrap_or(u64::MAX);
-        self.codes.with_label_values(&[namespace]).set(clamped(codes));
-    }
-}
-
-fn clamped(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
+/// The gauges of these issuers by their present status.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus knows floats only")]
-fn seconds(millis: i64) -> f64 {
-    millis as f64 / 1_000.0
+fn status_gauges<'a>(issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> Registry {
+    let registry = Registry::new();
+    // One clock and one store: a namespace that asked the store less lately knows less.
+    let mut clock_ahead_ms: i64 = 0;
+    for issuer in issuers {
+        let named = |name: &str, help: &str| {
+            Opts::new(name, help).const_label("namespace", issuer.namespace())
+        };
+        let set = |name: &str, help: &str, value| set_gauge(&registry, named(name, help), value);
+        let codes = match issuer {
+            NamespaceIssuer::Snowflake(issuer) => {
+                let status = issuer.status();
+                let lease = status.lease;
+                let help = "The leased worker id; -1 without a lease.";
+                set("raindrop_worker_id", help, lease.map_or(-1.0, |lease| lease.worker as f64));
+                let help = "The leased lane; -1 without a lease.";
+                set("raindrop_lane", help, lease.map_or(-1.0, |lease| lease.lane as f64));
+                set(
+                    "raindrop_lease_valid_until_timestamp_seconds",
+                    "When the lease ends unless it is renewed; 0 without a lease.",
+                    lease.map_or(0.0, |lease| lease.valid_until_ms as f64 / 1_000.0),
+                );
+                for (state, count) in [("held", status.workers_held), ("free", status.workers_free)]
+                {
+                    let help = "Worker ids that are held and free, as last read.";
+                    let options = named("raindrop_workers", help).const_label("state", state);
+                    set_gauge(&registry, options, count as f64);
+                }
+                set(
+                    "raindrop_ids_valid_until_timestamp_seconds",
+                    "When the layout's timestamp runs out.",
+                    issuer.layout().valid_until_ms() as f64 / 1_000.0,
+                );
+                if status.clock_ahead_ms.unsigned_abs() > clock_ahead_ms.unsigned_abs() {
+                    clock_ahead_ms = status.clock_ahead_ms;
+                }
+                status.codes
+            }
+            NamespaceIssuer::Segment(issuer) => {
+                let status = issuer.status();
+                let help = "Reserved and unused numbers, over all codes.";
+                set("raindrop_segment_remaining", help, status.remaining as f64);
+                set(
+                    "raindrop_segment_unreserved_ratio",
+                    "The share of a code's numbers that is not reserved yet, from 1 to 0: the \
+                     smallest of all codes.",
+                    status.unreserved,
+                );
+                status.codes
+            }
+        };
+        set("raindrop_codes", "Codes that have a cursor.", codes as f64);
+    }
+    let clock_skew = Opts::new(
+        "raindrop_clock_skew_seconds",
+        "By how much the node's clock is ahead of the store's; negative when behind.",
+    );
+    set_gauge(&registry, clock_skew, clock_ahead_ms as f64 / 1_000.0);
+    registry
 }
 
-fn int_gauges(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
-    registered(registry, IntGaugeVec::new(Opts::new(name, help), labels).expect("a valid name"))
+/// Failures of background tasks.
+pub(super) fn task_failures(registry: &Registry) -> IntCounterVec {
+    counters_by(
+        registry,
+        "raindrop_task_failures_total",
+        "Background tasks that panicked, or ended before the service did.",
+        "task",
+        Task::ALL.map(Task::name),
+    )
+}
+
+/// Counters by one label, each exported from the start.
+fn counters_by<const N: usize>(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    label: &str,
+    values: [&str; N],
+) -> IntCounterVec {
+    let counters = counters(registry, name, help, &[label]);
+    for value in values {
+        let _at_zero = counters.with_label_values(&[value]);
+    }
+    counters
 }
 
 fn counters(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
-    registered(registry, IntCounterVec::new(Opts::new(name, help), labels).expect("a valid name"))
+    let counters = IntCounterVec::new(Opts::new(name, help), labels).expect("a valid name");
+    registered(registry, counters)
 }
 
 fn histograms(
@@ -223,7 +185,14 @@ fn histograms(
 }
 
 fn gauge(registry: &Registry, name: &str, help: &str) -> IntGauge {
-    registered(registry, GenericGauge::new(name, help).expect("a valid name"))
+    registered(registry, IntGauge::new(name, help).expect("a valid name"))
+}
+
+/// Registers a gauge of this value.
+fn set_gauge(registry: &Registry, options: Opts, value: f64) {
+    let gauge = Gauge::with_opts(options).expect("a valid name");
+    gauge.set(value);
+    register(registry, gauge);
 }
 
 fn registered<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> C {

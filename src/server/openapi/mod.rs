@@ -4,18 +4,17 @@ mod parameters;
 mod problems;
 mod responses;
 
-use axum::body::Bytes;
-use utoipa::openapi::{
-    Components, ComponentsBuilder, HttpMethod, InfoBuilder, LicenseBuilder, OpenApiBuilder,
-    PathItem, PathsBuilder, Server,
-    path::{Operation, OperationBuilder, PathItemBuilder},
-    security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
-};
+use axum::{body::Bytes, http::Method};
+use serde_json::{Value, json};
+use utoipa::openapi::{OpenApi, RefOr};
 
-use self::{parameters::Parameters, responses::responses};
+use self::{
+    parameters::parameter,
+    responses::{problem, responses},
+};
 use super::{
-    problem::Document,
-    route::{Kind, Route, with_schema},
+    problem::{Document, ProblemCode},
+    route::{Kind, Route, schemas_of},
     state::AppState,
 };
 
@@ -33,82 +32,100 @@ described here.
 
 /// The document of a service with these routes, as JSON.
 pub(super) fn document(state: &AppState, routes: &[&Route]) -> Bytes {
-    let parameters = Parameters { max_batch: state.http.max_batch };
-    let bearer = SecurityRequirement::new(BEARER, [""; 0]);
     let security = match state.auth {
-        Some(_) => vec![bearer],
-        None => vec![SecurityRequirement::default(), bearer],
+        Some(_) => json!([{ "bearer": [] }]),
+        None => json!([{}, { "bearer": [] }]),
     };
-    let mut paths = PathsBuilder::new();
-    for route in routes {
-        paths = paths.path(route.path, path_item(route, &parameters));
+    let paths = routes.iter().map(|route| (route.path, path_item(route, state.http.max_batch)));
+    let schemas = routes.iter().flat_map(|route| (route.schemas)());
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Raindrop",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": DESCRIPTION,
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "paths": paths.collect::<Value>(),
+        "security": security,
+        "components": {
+            "schemas": schemas.chain(schemas_of::<Document<'_>>()).collect::<Value>(),
+            "headers": {
+                "Allow": {
+                    "description": "The methods that the path has.",
+                    "schema": { "type": "string" },
+                },
+                "Cache-Control": {
+                    "description": "No cache keeps it.",
+                    "schema": { "type": "string", "enum": ["no-store"] },
+                },
+                "Retry-After": {
+                    "description": "Seconds after which it is worth trying again.",
+                    "schema": { "type": "integer", "minimum": 1 },
+                },
+                "WWW-Authenticate": {
+                    "description": "What would be let in (RFC 6750).",
+                    "schema": { "type": "string" },
+                },
+            },
+            // What is answered where no operation is described.
+            "responses": {
+                "NotFound": problem(404, &[ProblemCode::NotFound], true),
+                "MethodNotAllowed": problem(405, &[ProblemCode::MethodNotAllowed], true),
+            },
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token of `auth.tokens_file`, where that is configured.",
+                },
+            },
+        },
+    });
+    // Checks it, leaves out what is empty, and writes keys in their usual order.
+    let mut document: OpenApi = serde_json::from_value(document).expect("a valid document");
+    let headers = document.components.iter_mut().flat_map(|parts| parts.headers.values_mut());
+    for header in headers {
+        if let RefOr::T(header) = header {
+            // The library has no field for it.
+            header.extensions = Some([("required", Value::from(true))].into_iter().collect());
+        }
     }
-    let license = LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0"));
-    let info = InfoBuilder::new()
-        .title("Raindrop")
-        .version(env!("CARGO_PKG_VERSION"))
-        .description(Some(DESCRIPTION))
-        .license(Some(license.build()));
-    let document = OpenApiBuilder::new()
-        .info(info)
-        .servers(Some([Server::new("/")]))
-        .paths(paths)
-        .security(Some(security))
-        .components(Some(components(routes)))
-        .build();
     let mut json = serde_json::to_vec_pretty(&document).expect("texts and numbers are always JSON");
     json.push(b'\n');
     json.into()
 }
 
-fn path_item(route: &Route, parameters: &Parameters) -> PathItem {
-    let mut item = PathItemBuilder::new();
-    for method in [HttpMethod::Get, HttpMethod::Head, HttpMethod::Post] {
-        if method != HttpMethod::Post || route.kind == Kind::Claim {
-            let operation = operation(route, &method, parameters);
-            item = item.operation(method, operation);
-        }
-    }
-    item.build()
-}
-
-fn operation(route: &Route, method: &HttpMethod, parameters: &Parameters) -> Operation {
-    let (verb, description) = match (method, route.kind) {
-        (HttpMethod::Get, _) => ("get", route.description),
-        (HttpMethod::Post, _) => ("post", route.description),
-        (_, Kind::Claim) => ("head", "Checks the request as GET does, and claims nothing."),
-        _ => ("head", "GET without its body."),
+fn path_item(route: &Route, max_batch: u32) -> Value {
+    let methods = [Method::GET, Method::HEAD, Method::POST].into_iter();
+    let verb_and_operation = |method: Method| {
+        let verb = method.as_str().to_lowercase();
+        let operation = operation(route, &method, &verb, max_batch);
+        (verb, operation)
     };
-    let mut operation = OperationBuilder::new()
-        .operation_id(Some(format!("{verb}_{}", route.name)))
-        .summary(Some(route.summary))
-        .description(Some(description))
-        .responses(responses(route, method));
-    if !route.needs_token {
-        operation = operation.securities(Some([]));
-    }
-    if let Some((_, rest)) = route.path.split_once('{') {
-        operation = operation.parameter(parameters.in_path(rest.trim_end_matches('}')));
-    }
-    for name in route.parameters {
-        // Each response for a past time costs a durable write, which GET must not make.
-        if *name != "at" || *method == HttpMethod::Post {
-            operation = operation.parameter(parameters.in_query(name, route));
-        }
-    }
-    operation.build()
+    methods.filter(|method| route.allows(method)).map(verb_and_operation).collect()
 }
 
-/// The name of the one way to authenticate.
-const BEARER: &str = "bearer";
-
-fn components(routes: &[&Route]) -> Components {
-    let with_schemas = |components, route: &&Route| (route.schemas)(components);
-    let components =
-        routes.iter().fold(with_schema::<Document<'_>>(ComponentsBuilder::new()), with_schemas);
-    let bearer = HttpBuilder::new()
-        .scheme(HttpAuthScheme::Bearer)
-        .description(Some("A token of `auth.tokens_file`, where that is configured."));
-    let bearer = SecurityScheme::Http(bearer.build());
-    responses::shared_parts(components).security_scheme(BEARER, bearer).build()
+fn operation(route: &Route, method: &Method, verb: &str, max_batch: u32) -> Value {
+    let description = match (method, route.kind) {
+        (&Method::HEAD, Kind::Claim) => "Checks the request as GET does, and claims nothing.",
+        (&Method::HEAD, _) => "GET without its body.",
+        _ => route.description,
+    };
+    // The first part of the path, without an ending: `id` or `openapi`.
+    let name = route.path[1..].split(['/', '.']).next().unwrap_or_default();
+    let in_path = route.path.split_once('{').map(|(_, rest)| rest.trim_end_matches('}'));
+    // Each response for a past time costs a durable write, which GET must not make.
+    let in_query = route.parameters.iter().filter(|name| **name != "at" || method == Method::POST);
+    let names = in_path.into_iter().chain(in_query.copied());
+    let parameters: Vec<Value> = names.map(|name| parameter(route, name, max_batch)).collect();
+    json!({
+        "operationId": format!("{verb}_{name}"),
+        "summary": route.summary,
+        "description": description,
+        "parameters": (!parameters.is_empty()).then_some(parameters),
+        "responses": responses(route, method),
+        "security": (!route.needs_token).then_some([(); 0]),
+    })
 }

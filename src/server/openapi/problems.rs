@@ -1,7 +1,7 @@
 //! Which problems each route answers.
 
 use ProblemCode as P;
-use utoipa::openapi::HttpMethod;
+use axum::http::Method;
 
 use crate::server::{
     problem::ProblemCode,
@@ -25,10 +25,10 @@ const CLAIM: &[P] = &[
 ];
 
 /// The problems that a route answers to a method.
-pub(super) fn problems_of(route: &Route, method: &HttpMethod) -> Vec<ProblemCode> {
-    let claims = route.kind == Kind::Claim && *method != HttpMethod::Head;
+pub(super) fn problems_of(route: &Route, method: &Method) -> Vec<ProblemCode> {
+    let claims = route.kind == Kind::Claim && *method != Method::HEAD;
     // Only POST claims IDs for a past time.
-    let may_backfill = claims && *method == HttpMethod::Post;
+    let may_backfill = claims && *method == Method::POST;
     let is_batch = matches!(route.handler, Handler::Claim { is_batch: true });
     [
         (true, EVERY),
@@ -131,16 +131,16 @@ mod tests {
         let of = |route, method| names(problems_of(route, &method));
 
         let many = &around | &claimed;
-        assert_eq!(of(&ids::MANY, HttpMethod::Get), many);
-        assert_eq!(of(&ids::MANY, HttpMethod::Post), &many | &past);
+        assert_eq!(of(&ids::MANY, Method::GET), many);
+        assert_eq!(of(&ids::MANY, Method::POST), &many | &past);
         let one = &many - &names([P::InvalidCount]);
-        assert_eq!(of(&ids::ONE, HttpMethod::Get), one);
-        assert_eq!(of(&ids::ONE, HttpMethod::Post), &one | &past);
+        assert_eq!(of(&ids::ONE, Method::GET), one);
+        assert_eq!(of(&ids::ONE, Method::POST), &one | &past);
     }
 
     #[test]
     fn spans_end_in_what_is_documented() {
-        let bounds = names(problems_of(&bounds::ROUTE, &HttpMethod::Get));
+        let bounds = names(problems_of(&bounds::ROUTE, &Method::GET));
         for error in [
             BoundsError::Reversed { from_ms: 1, to_ms: 0 },
             BoundsError::OutOfRange { end: "to", instant_ms: 9, first_ms: 0, last_ms: 1 },

@@ -4,7 +4,7 @@ use super::*;
 
 async fn refusal(url: &str) -> String {
     let clock = Arc::new(ManualClock::new(0));
-    let error = connect(&StoreSettings::new(url), clock).await.expect_err("unusable");
+    let error = connect(&StoreSettings::new(url), clock).expect_err("unusable");
     assert!(error.is_permanent());
     error.to_string()
 }
@@ -20,30 +20,15 @@ fn table_names_are_plain() {
 }
 
 #[test]
-fn described_addresses_show_no_passwords() {
-    let cases = [
-        ("mysql://u:secret@host:1/db?ssl-mode=REQUIRED", "mysql://u@host:1/db?ssl-mode=REQUIRED"),
-        ("mysql://u:sec@ret/?@host/db", "mysql://u@host/db"),
-        ("mysql://u@host/db", "mysql://u@host/db"),
-        ("mysql://host/db", "mysql://host/db"),
-        ("redis://:secret@host", "redis://@host"),
-        ("rediss://u:secret@host:1/2", "rediss://u@host:1/2"),
-        ("postgres://u:secret@host:1/db", "postgres://u@host:1/db"),
-        ("postgresql://host/db?user=u&password=secret", "postgresql://host/db?user=u"),
-        ("postgres://u@host/db?Password=secret", "postgres://u@host/db"),
-        ("sqlite:///data/a:b@c.db", "sqlite:///data/a:b@c.db"),
-        ("memory:", "memory:"),
-    ];
-    for (url, expected) in cases {
-        assert_eq!(describe(url), expected);
-        assert!(!format!("{:?}", StoreSettings::new(url)).contains("sec"), "{url}");
-    }
+fn debug_output_shows_no_password() {
+    let settings = StoreSettings::new("mysql://u:secret@host/db?password=secret");
+    assert!(!format!("{settings:?}").contains("secret"), "{settings:?}");
 }
 
 #[tokio::test]
 async fn memory_is_a_store_with_the_clock_that_it_is_given() {
     let clock = Arc::new(ManualClock::new(7));
-    let store = connect(&StoreSettings::new("memory:"), clock).await.expect("a store");
+    let store = connect(&StoreSettings::new("memory:"), clock).expect("a store");
     assert!(store.clock_is_local());
 }
 
@@ -60,7 +45,7 @@ async fn unusable_settings_are_refused() {
         let worker_table = worker_table.to_owned();
         let settings =
             StoreSettings { worker_table, max_connections, ..StoreSettings::new("memory:") };
-        connect(&settings, clock.clone()).await.expect_err("unusable");
+        connect(&settings, clock.clone()).expect_err("unusable");
     }
 }
 
@@ -71,7 +56,7 @@ async fn mysql_address_without_a_database_is_refused() {
     assert!(refusal("mysql://u:secret@host:port/db").await.contains("invalid port"));
     for url in ["mysql://u:p@host/db?ssl-mode=VERIFY_CA", "mariadb://host/db"] {
         let clock = Arc::new(ManualClock::new(0));
-        let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+        let store = connect(&StoreSettings::new(url), clock).expect("a store");
         assert!(!store.clock_is_local());
     }
 }
@@ -84,7 +69,7 @@ async fn postgres_address_without_a_database_is_refused() {
     assert!(said.contains("invalid port") && !said.contains("secret"), "{said}");
     for url in ["postgres://u:secret@host/db?sslmode=verify-full", "postgresql://host/db"] {
         let clock = Arc::new(ManualClock::new(0));
-        let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+        let store = connect(&StoreSettings::new(url), clock).expect("a store");
         assert!(!store.clock_is_local());
         assert!(!format!("{store:?}").contains("secret"), "{store:?}");
     }
@@ -99,7 +84,7 @@ async fn redis_address_without_a_host_is_refused() {
     }
     for url in ["redis://host", "rediss://u:secret@host:1/2", "redis://:secret@host/0"] {
         let clock = Arc::new(ManualClock::new(0));
-        let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+        let store = connect(&StoreSettings::new(url), clock).expect("a store");
         assert!(!store.clock_is_local());
         assert!(!format!("{store:?}").contains("secret"), "{store:?}");
     }
@@ -119,7 +104,7 @@ async fn sqlite_address_must_name_a_writable_file() {
     }
     for url in ["sqlite://raindrop.db", "sqlite:raindrop.db", "sqlite:///data/a.db?mode=rwc"] {
         let clock = Arc::new(ManualClock::new(0));
-        let store = connect(&StoreSettings::new(url), clock).await.expect("a store");
+        let store = connect(&StoreSettings::new(url), clock).expect("a store");
         assert!(store.clock_is_local());
     }
 }

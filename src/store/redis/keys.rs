@@ -1,6 +1,7 @@
 //! The names of the keys: all of one namespace share a hash tag.
 
-use crate::store::{Scope, StoreSettings};
+use super::RedisStore;
+use crate::store::Scope;
 
 /// A key and what it must hold.
 #[derive(Clone, Debug)]
@@ -9,27 +10,15 @@ pub(super) struct Key {
     pub(super) kind: &'static str,
 }
 
-/// The keys under the names of the worker table and the segment table.
-#[derive(Debug)]
-pub(super) struct Keys {
-    worker: String,
-    segment: String,
-}
-
-impl Keys {
-    pub(super) fn new(settings: &StoreSettings) -> Self {
-        let StoreSettings { worker_table, segment_table, .. } = settings;
-        Self { worker: worker_table.clone(), segment: segment_table.clone() }
-    }
-
+impl RedisStore {
     /// Every scope that has rows, each as its reserved key, a blank and its namespace.
-    pub(super) fn scopes(&self) -> Key {
-        Key { name: format!("{}:scopes", self.worker), kind: "set" }
+    pub(super) fn scopes_key(&self) -> Key {
+        Key { name: format!("{}:scopes", self.settings.worker_table), kind: "set" }
     }
 
     /// The layout record of a namespace.
-    pub(super) fn layout(&self, namespace: &str) -> Key {
-        Key { name: format!("{}:{{{namespace}}}:layout", self.worker), kind: "hash" }
+    pub(super) fn layout_key(&self, namespace: &str) -> Key {
+        Key { name: format!("{}:{{{namespace}}}:layout", self.settings.worker_table), kind: "hash" }
     }
 
     /// What the names of a scope's rows begin with.
@@ -38,41 +27,44 @@ impl Keys {
     }
 
     /// A row.
-    pub(super) fn row(&self, scope: &Scope, worker: u64) -> Key {
+    pub(super) fn row_key(&self, scope: &Scope, worker: u64) -> Key {
         Key { name: self.row_prefix(scope) + &worker_id(worker), kind: "hash" }
     }
 
     /// The scope's worker ids.
-    pub(super) fn workers(&self, scope: &Scope) -> Key {
+    pub(super) fn workers_key(&self, scope: &Scope) -> Key {
         Key { name: self.of_scope(scope, "workers"), kind: "zset" }
     }
 
     /// The scope's worker ids by the time of their last write.
-    pub(super) fn unused(&self, scope: &Scope) -> Key {
+    pub(super) fn unused_key(&self, scope: &Scope) -> Key {
         Key { name: self.of_scope(scope, "unused"), kind: "zset" }
     }
 
     /// The scope's worker ids by the time when they become free.
-    pub(super) fn expiry(&self, scope: &Scope) -> Key {
+    pub(super) fn expiry_key(&self, scope: &Scope) -> Key {
         Key { name: self.of_scope(scope, "expiry"), kind: "zset" }
     }
 
     fn of_scope(&self, scope: &Scope, what: &str) -> String {
-        format!("{}:{{{}}}:{what}:{}", self.worker, scope.namespace, scope.reserved_key)
+        format!(
+            "{}:{{{}}}:{what}:{}",
+            self.settings.worker_table, scope.namespace, scope.reserved_key
+        )
     }
 
     /// Every code as its namespace, a blank and its name.
-    pub(super) fn code_names(&self) -> Key {
-        Key { name: format!("{}:codes", self.segment), kind: "set" }
+    pub(super) fn codes_key(&self) -> Key {
+        Key { name: format!("{}:codes", self.settings.segment_table), kind: "set" }
     }
 
     /// What the names of a namespace's codes begin with.
     pub(super) fn code_prefix(&self, namespace: &str) -> String {
-        format!("{}:{{{namespace}}}:code:", self.segment)
+        format!("{}:{{{namespace}}}:code:", self.settings.segment_table)
     }
 
     /// A code.
-    pub(super) fn code(&self, namespace: &str, code: &str) -> Key {
+    pub(super) fn code_key(&self, namespace: &str, code: &str) -> Key {
         Key { name: self.code_prefix(namespace) + code, kind: "hash" }
     }
 }

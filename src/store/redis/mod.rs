@@ -3,14 +3,8 @@
 //! Rows and layout records are hashes; sorted sets beside them find the free rows. Every operation
 //! is one script, so that nothing changes between a read and the write that rests on it.
 //!
-//! # What must be set so that an acknowledged write is not lost
-//!
-//! - `appendonly yes` and `appendfsync always`. Otherwise a crash of Redis, or a power failure,
-//!   forgets the last writes. They are read and warned about.
-//! - `maxmemory-policy noeviction`, or rows vanish under live nodes. Any other is refused where
-//!   `CONFIG GET` is allowed.
-//! - No fail-over. Replication of Redis is asynchronous: a replica that becomes the primary lacks
-//!   the last acknowledged writes. That is why Cluster and Sentinel are not supported.
+//! `docs/operations.md` lists the settings that keep acknowledged writes; [`trust`] checks them. A
+//! fail-over loses some, because replication is asynchronous: so Cluster and Sentinel are refused.
 
 mod keys;
 mod scripts;
@@ -21,15 +15,14 @@ mod trust;
 use std::fmt;
 
 use async_trait::async_trait;
-use redis::{FromRedisValue, ParsingError, RedisWrite, ToRedisArgs};
+use redis::{Client, FromRedisValue, ParsingError, RedisWrite, ToRedisArgs};
 
-use self::{
-    keys::{Keys, worker_id},
-    server::Server,
-};
+use self::keys::worker_id;
 use super::{
-    LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, StoreSettings, Survey,
-    value::{Reader, Value, record_values, shortened, ttl_ms, values},
+    LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings, Survey,
+    pool::Pool,
+    record::ttl_ms,
+    value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 use crate::core::lease::{Row, RowWrite, Token};
 
@@ -39,26 +32,12 @@ const ROWS_AT_ONCE: usize = 500;
 /// Worker rows, layout records and segment codes in Redis.
 pub(super) struct RedisStore {
     settings: StoreSettings,
-    server: Server,
-    keys: Keys,
+    pool: Pool<Client>,
 }
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
-impl RedisStore {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
-        let (server, keys) = (Server::new(settings)?, Keys::new(settings));
-        Ok(Self { settings: settings.clone(), server, keys })
-    }
-
-    fn read(&self, scope: &Scope, rows: Vec<Vec<Value>>) -> Vec<Result<Row, StoreError>> {
-        let key = format!("{} {}", scope.namespace, scope.reserved_key);
-        let read = |row| Reader::new(&self.settings.worker_table, "", row).worker_row(&key);
-        rows.into_iter().map(read).collect()
     }
 }
 
@@ -68,27 +47,23 @@ impl Store for RedisStore {
         false
     }
 
-    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
-        let warnings = trust::check(&self.server).await?;
+    async fn prepare(&self) -> Result<Vec<String>> {
+        let warnings = trust::check(self).await?;
         // Fails when the name is somebody else's.
-        self.server.command::<u64>("SCARD", &self.keys.scopes()).await?;
+        self.command::<u64>("SCARD", &self.scopes_key()).await?;
         Ok(warnings)
     }
 
-    async fn create_record(
-        &self,
-        namespace: &str,
-        record: &LayoutRecord,
-    ) -> Result<LayoutRecord, StoreError> {
-        let keys = [self.keys.layout(namespace)];
+    async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
+        let keys = [self.layout_key(namespace)];
         let args = record_values(record);
-        let stored = self.server.run(&scripts::CREATE_RECORD, &keys, &args).await?;
+        let stored = self.run(&scripts::CREATE_RECORD, &keys, &args).await?;
         Reader::new(&keys[0].name, namespace, stored).layout_record()
     }
 
-    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
-        let keys = [self.keys.layout(namespace)];
-        let stored: Vec<Value> = self.server.run(&scripts::READ_RECORD, &keys, &[]).await?;
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
+        let keys = [self.layout_key(namespace)];
+        let stored: Vec<Value> = self.run(&scripts::READ_RECORD, &keys, &[]).await?;
         if stored.is_empty() {
             return Ok(None);
         }
@@ -100,44 +75,44 @@ impl Store for RedisStore {
         namespace: &str,
         expected: Token,
         record: &LayoutRecord,
-    ) -> Result<bool, StoreError> {
-        let keys = [self.keys.layout(namespace)];
+    ) -> Result<bool> {
+        let keys = [self.layout_key(namespace)];
         let args = [&values![expected][..], &record_values(record)].concat();
-        self.server.run(&scripts::SWAP_RECORD, &keys, &args).await
+        self.run(&scripts::SWAP_RECORD, &keys, &args).await
     }
 
-    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
         let keys = [
-            self.keys.layout(&scope.namespace),
-            self.keys.scopes(),
-            self.keys.workers(scope),
-            self.keys.unused(scope),
-            self.keys.expiry(scope),
+            self.layout_key(&scope.namespace),
+            self.scopes_key(),
+            self.workers_key(scope),
+            self.unused_key(scope),
+            self.expiry_key(scope),
         ];
         let name = format!("{} {}", scope.reserved_key, scope.namespace);
         let rows: Vec<_> = (scope.min_worker..=scope.max_worker).zip(&new.tokens).collect();
         for rows in rows.chunks(ROWS_AT_ONCE) {
-            let prefix = self.keys.row_prefix(scope);
+            let prefix = self.row_prefix(scope);
             let mut args = values![prefix, &name, &new.marks, new.record, new.until_ms].to_vec();
             args.extend(
                 rows.iter().flat_map(|(worker, token)| values![worker_id(*worker), **token]),
             );
-            if !self.server.run(&scripts::CREATE_ROWS, &keys, &args).await? {
+            if !self.run(&scripts::CREATE_ROWS, &keys, &args).await? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
+    async fn survey(&self, scope: &Scope) -> Result<Survey> {
         let keys =
-            [self.keys.layout(&scope.namespace), self.keys.workers(scope), self.keys.expiry(scope)];
+            [self.layout_key(&scope.namespace), self.workers_key(scope), self.expiry_key(scope)];
         let args = values![worker_id(scope.min_worker), worker_id(scope.max_worker)];
-        let (now_ms, words, held, free, next_expiry): (i64, String, u64, i64, String) =
-            self.server.run(&scripts::SURVEY, &keys, &args).await?;
+        let (now_ms, record, held, free, next_expiry): (i64, String, u64, i64, String) =
+            self.run(&scripts::SURVEY, &keys, &args).await?;
         Ok(Survey {
             now_ms,
-            record: Some(words).filter(|words| !words.is_empty()),
+            record: Some(record).filter(|canonical| !canonical.is_empty()),
             held,
             // Below 0 only when somebody deleted a key.
             free: u64::try_from(free).unwrap_or(0),
@@ -145,29 +120,24 @@ impl Store for RedisStore {
         })
     }
 
-    async fn free_rows(
-        &self,
-        scope: &Scope,
-        holder: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
         let mut args = values![
-            self.keys.row_prefix(scope),
+            self.row_prefix(scope),
             worker_id(scope.min_worker),
             worker_id(scope.max_worker),
             i64::from(limit),
         ]
         .to_vec();
         args.extend(holder.map(|holder| shortened(holder).into()));
-        let keys = [self.keys.unused(scope), self.keys.expiry(scope)];
-        let rows = self.server.run(&scripts::FREE_ROWS, &keys, &args).await?;
-        Ok(Reader::readable(self.read(scope, rows)))
+        let keys = [self.unused_key(scope), self.expiry_key(scope)];
+        let rows = self.run(&scripts::FREE_ROWS, &keys, &args).await?;
+        Ok(readable(worker_rows(&self.settings.worker_table, scope, rows)))
     }
 
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
-        let keys = [self.keys.row(scope, worker)];
-        let found = self.server.run(&scripts::ROW, &keys, &values![worker_id(worker)]).await?;
-        self.read(scope, found).into_iter().next().transpose()
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
+        let keys = [self.row_key(scope, worker)];
+        let found = self.run(&scripts::ROW, &keys, &values![worker_id(worker)]).await?;
+        worker_rows(&self.settings.worker_table, scope, found).next().transpose()
     }
 
     async fn swap(
@@ -176,8 +146,8 @@ impl Store for RedisStore {
         worker: u64,
         expected: Token,
         write: &RowWrite,
-    ) -> Result<bool, StoreError> {
-        let keys = [self.keys.row(scope, worker), self.keys.unused(scope), self.keys.expiry(scope)];
+    ) -> Result<bool> {
+        let keys = [self.row_key(scope, worker), self.unused_key(scope), self.expiry_key(scope)];
         let args = values![
             worker_id(worker),
             expected,
@@ -187,11 +157,11 @@ impl Store for RedisStore {
             &write.marks,
             ttl_ms(write),
         ];
-        self.server.run(&scripts::SWAP, &keys, &args).await
+        self.run(&scripts::SWAP, &keys, &args).await
     }
 
-    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
-        let names: Vec<String> = self.server.command("SMEMBERS", &self.keys.scopes()).await?;
+    async fn list(&self) -> Result<Vec<ListedRow>> {
+        let names: Vec<String> = self.command("SMEMBERS", &self.scopes_key()).await?;
         let mut names: Vec<_> = names
             .iter()
             .filter_map(|name| name.split_once(' '))
@@ -206,20 +176,19 @@ impl Store for RedisStore {
                 min_worker: 0,
                 max_worker: u64::MAX,
             };
-            let keys = [self.keys.workers(&scope)];
-            let args = values![self.keys.row_prefix(&scope)];
-            let rows = self.server.run(&scripts::LIST, &keys, &args).await?;
-            for row in self.read(&scope, rows) {
-                let (namespace, reserved_key) =
-                    (scope.namespace.clone(), scope.reserved_key.clone());
-                listed.push(ListedRow { namespace, reserved_key, row: row? });
+            let keys = [self.workers_key(&scope)];
+            let args = values![self.row_prefix(&scope)];
+            let rows: Vec<Vec<Value>> = self.run(&scripts::LIST, &keys, &args).await?;
+            for row in rows {
+                let row = [&values![namespace, reserved_key][..], &row].concat();
+                listed.push(Reader::new(&self.settings.worker_table, "", row).listed_row()?);
             }
         }
         Ok(listed)
     }
 
     async fn close(&self) {
-        self.server.close().await;
+        self.pool.close().await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The scripts. Each is one whole operation.
 //!
-//! HighWaterMarks and tokens pass through them as text only. Worker ids have leading zeros, so that their
+//! Marks and tokens pass through them as text only. Worker ids have leading zeros, so that their
 //! order as text is their order as numbers.
 
 use std::sync::LazyLock;

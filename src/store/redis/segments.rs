@@ -8,7 +8,7 @@ use super::{RedisStore, scripts};
 use crate::{
     core::lease::Token,
     store::{
-        ListedSegment, NewSegment, Reservation, Reserved, SegmentStore, StoreError,
+        ListedSegment, NewSegment, Reservation, Reserved, Result, SegmentStore,
         value::{Reader, Value, values},
     },
 };
@@ -22,23 +22,19 @@ impl SegmentStore for RedisStore {
         &self.settings.segment_table
     }
 
-    async fn prepare_segments(&self) -> Result<(), StoreError> {
+    async fn prepare_segments(&self) -> Result<()> {
         // Fails when the name is somebody else's.
-        self.server.command::<u64>("SCARD", &self.keys.code_names()).await?;
+        self.command::<u64>("SCARD", &self.codes_key()).await?;
         Ok(())
     }
 
-    async fn create_segments(
-        &self,
-        namespace: &str,
-        codes: &[NewSegment],
-    ) -> Result<(), StoreError> {
-        let (prefix, names) = (self.keys.code_prefix(namespace), format!("{namespace} "));
+    async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
+        let (prefix, names) = (self.code_prefix(namespace), format!("{namespace} "));
         for codes in codes.chunks(CODES_AT_ONCE) {
             let mut args = values![&prefix, &names, Token::UNUSED].to_vec();
             args.extend(codes.iter().flat_map(|new| values![&new.code, new.first]));
-            let keys = [self.keys.code_names()];
-            self.server.run::<()>(&scripts::CREATE_SEGMENTS, &keys, &args).await?;
+            let keys = [self.codes_key()];
+            self.run::<()>(&scripts::CREATE_SEGMENTS, &keys, &args).await?;
         }
         Ok(())
     }
@@ -48,13 +44,13 @@ impl SegmentStore for RedisStore {
         namespace: &str,
         code: &str,
         reservation: &Reservation,
-    ) -> Result<Reserved, StoreError> {
+    ) -> Result<Reserved> {
         let Reservation { by, end, token, or_begin_at } = *reservation;
         let row = format!("{namespace} {code}");
         let or_begin_at = or_begin_at.map_or(Value::Null, Value::from);
         let args = values![by, end, token, or_begin_at, &row];
-        let keys = [self.keys.code(namespace, code), self.keys.code_names()];
-        let mut answer: Vec<Value> = self.server.run(&scripts::RESERVE, &keys, &args).await?;
+        let keys = [self.code_key(namespace, code), self.codes_key()];
+        let mut answer: Vec<Value> = self.run(&scripts::RESERVE, &keys, &args).await?;
         if answer.is_empty() {
             return Ok(Reserved::NoSuchCode);
         }
@@ -70,34 +66,27 @@ impl SegmentStore for RedisStore {
         reserved: Token,
         from: u64,
         token: Token,
-    ) -> Result<bool, StoreError> {
-        let keys = [self.keys.code(namespace, code)];
-        self.server.run(&scripts::GIVE_BACK, &keys, &values![reserved, from, token]).await
+    ) -> Result<bool> {
+        let keys = [self.code_key(namespace, code)];
+        self.run(&scripts::GIVE_BACK, &keys, &values![reserved, from, token]).await
     }
 
-    async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
-        let mut names: Vec<String> =
-            self.server.command("SMEMBERS", &self.keys.code_names()).await?;
+    async fn segments(&self) -> Result<Vec<ListedSegment>> {
+        let mut names: Vec<String> = self.command("SMEMBERS", &self.codes_key()).await?;
         names.sort_unstable();
         let mut listed = Vec::new();
         for (namespace, code) in names.iter().filter_map(|name| name.split_once(' ')) {
-            let key = self.keys.code(namespace, code);
-            let fields: HashMap<String, Value> = self.server.command("HGETALL", &key).await?;
+            let key = self.code_key(namespace, code);
+            let fields: HashMap<String, Value> = self.command("HGETALL", &key).await?;
             // Somebody deleted it.
             if fields.is_empty() {
                 continue;
             }
             let field = |name: &str| fields.get(name).cloned().unwrap_or(Value::Null);
-            let values = ["next", "step", "updated_at"].map(field).to_vec();
-            let row = format!("{namespace} {code}");
-            let mut reader = Reader::new(&self.settings.segment_table, row, values);
-            listed.push(ListedSegment {
-                namespace: namespace.to_owned(),
-                code: code.to_owned(),
-                next: reader.get("next")?,
-                step: reader.get("step")?,
-                updated_ms: reader.get("updated_at")?,
-            });
+            let fields = ["next", "step", "updated_at"].map(field);
+            let row = [&values![namespace, code][..], &fields].concat();
+            let mut reader = Reader::new(&self.settings.segment_table, "", row);
+            listed.push(reader.listed_segment("next")?);
         }
         Ok(listed)
     }

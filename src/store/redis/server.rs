@@ -1,6 +1,6 @@
 //! The connections to a server, and what its errors mean.
 
-use std::time::Duration;
+use std::error::Error;
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script,
@@ -8,32 +8,22 @@ use redis::{
 };
 use tokio::time::timeout;
 
-use super::keys::Key;
+use super::{RedisStore, keys::Key};
 use crate::store::{
-    StoreError, StoreSettings,
+    Result, StoreError, StoreSettings,
     pool::{Connector, Pool},
     value::Value,
 };
 
-/// The connections to one server.
-pub(super) struct Server {
-    pool: Pool<Opener>,
-    timeout: Duration,
-}
-
-/// Opens connections. One call at a time uses a connection, so that a cancelled call takes no
-/// other along.
-struct Opener(Client);
-
-impl Connector for Opener {
+impl Connector for Client {
     type Connection = MultiplexedConnection;
     type Error = StoreError;
 
-    async fn open(&self) -> Result<MultiplexedConnection, StoreError> {
+    async fn open(&self) -> Result<MultiplexedConnection> {
         // Our own time-out is around everything; the driver's are others.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let opened = self.0.get_multiplexed_async_connection_with_config(&config).await;
+        let opened = self.get_multiplexed_async_connection_with_config(&config).await;
         opened.map_err(store_error)
     }
 
@@ -44,16 +34,16 @@ impl Connector for Opener {
     async fn close(_: MultiplexedConnection) {}
 }
 
-impl Server {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+impl RedisStore {
+    pub(in crate::store) fn new(settings: &StoreSettings) -> Result<Self> {
         let client =
             Client::open(settings.url.as_str()).map_err(|error| settings.unusable(error))?;
         if settings.url.starts_with("rediss:") {
             // The driver takes the process's choice; an application's own one stays.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let pool = Pool::new(Opener(client), settings.max_connections);
-        Ok(Self { pool, timeout: settings.timeout })
+        let pool = Pool::new(client, settings.max_connections);
+        Ok(Self { settings: settings.clone(), pool })
     }
 
     /// Runs a script.
@@ -62,7 +52,7 @@ impl Server {
         script: &Script,
         keys: &[Key],
         args: &[Value],
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let mut invocation = script.prepare_invoke();
         for key in keys {
             invocation.key(&key.name);
@@ -71,50 +61,37 @@ impl Server {
             invocation.arg(arg);
         }
         let invocation = &invocation;
-        let answer = self.call(async |connection| invocation.invoke_async(connection).await);
-        self.explain(answer.await?, keys).await
+        let answer = self.call(async |connection| invocation.invoke_async(connection).await).await;
+        self.name_foreign_key(answer, keys).await
     }
 
     /// Runs a command on one key.
-    pub(super) async fn command<T: FromRedisValue>(
-        &self,
-        name: &str,
-        key: &Key,
-    ) -> Result<T, StoreError> {
-        let answer = self.send(&[name, &key.name]).await?;
-        self.explain(answer, std::slice::from_ref(key)).await
+    pub(super) async fn command<T: FromRedisValue>(&self, name: &str, key: &Key) -> Result<T> {
+        let answer = self.send(&[name, &key.name]).await;
+        self.name_foreign_key(answer, std::slice::from_ref(key)).await
     }
 
     /// Runs a command about the server. Returns `None` where it is not allowed.
     pub(super) async fn command_if_allowed<T: FromRedisValue>(
         &self,
         command: &[&str],
-    ) -> Result<Option<T>, StoreError> {
-        match self.send(command).await? {
-            Ok(answer) => Ok(Some(answer)),
-            Err(error) if is_forbidden(&error) => Ok(None),
-            Err(error) => Err(store_error(error)),
+    ) -> Result<Option<T>> {
+        match self.send(command).await {
+            Err(StoreError::Refused(error)) if is_forbidden(&*error) => Ok(None),
+            answer => answer.map(Some),
         }
     }
 
-    /// Closes the idle connections and opens no more.
-    pub(super) async fn close(&self) {
-        self.pool.close().await;
-    }
-
-    async fn send<T: FromRedisValue>(
-        &self,
-        command: &[&str],
-    ) -> Result<Result<T, RedisError>, StoreError> {
+    async fn send<T: FromRedisValue>(&self, command: &[&str]) -> Result<T> {
         self.call(async |connection| Cmd::new().arg(command).query_async(connection).await).await
     }
 
-    /// Runs `work` on a connection and returns the server's answer. A cancelled call closes its
-    /// connection.
+    /// Runs `work` on a connection of its own, so that a cancelled call, which closes the connection,
+    /// takes no other along.
     async fn call<T>(
         &self,
         work: impl AsyncFnOnce(&mut MultiplexedConnection) -> Result<T, RedisError>,
-    ) -> Result<Result<T, RedisError>, StoreError> {
+    ) -> Result<T> {
         let call = async {
             let mut checkout = self.pool.checkout().await?;
             let answer = work(&mut checkout.connection).await;
@@ -124,30 +101,21 @@ impl Server {
             if is_usable {
                 checkout.put_back();
             }
-            Ok(answer)
+            answer.map_err(store_error)
         };
-        let timed_out = StoreError::TimedOut { after: self.timeout };
-        timeout(self.timeout, call).await.unwrap_or(Err(timed_out))
+        let after = self.settings.timeout;
+        timeout(after, call).await.unwrap_or(Err(StoreError::TimedOut { after }))
     }
 
-    /// Returns the answer, or the error; if a key is somebody else's, the error names it.
-    async fn explain<T>(
-        &self,
-        answer: Result<T, RedisError>,
-        keys: &[Key],
-    ) -> Result<T, StoreError> {
-        let error = match answer {
-            Ok(answer) => return Ok(answer),
-            Err(error) => error,
-        };
+    /// Returns the answer, or the error: one that names the key if it is somebody else's.
+    async fn name_foreign_key<T>(&self, answer: Result<T>, keys: &[Key]) -> Result<T> {
         // Older servers put the code of a script's error into its text.
-        if error.to_string().contains("WRONGTYPE") {
+        if let Err(StoreError::Refused(error)) = &answer
+            && error.to_string().contains("WRONGTYPE")
+        {
             for key in keys {
                 let kind: Option<String> = self.command_if_allowed(&["TYPE", &key.name]).await?;
-                if let Some(kind) = kind
-                    && kind != key.kind
-                    && kind != "none"
-                {
+                if let Some(kind) = kind.filter(|kind| kind != key.kind && kind != "none") {
                     return Err(StoreError::ForeignTable {
                         table: key.name.clone(),
                         difference: format!("it is a {kind}, not a {}", key.kind),
@@ -155,13 +123,14 @@ impl Server {
                 }
             }
         }
-        Err(store_error(error))
+        answer
     }
 }
 
 /// Whether a command is not allowed for this user, or was renamed away.
-fn is_forbidden(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Server(ServerErrorKind::NoPerm))
+fn is_forbidden(error: &(dyn Error + 'static)) -> bool {
+    let kind = error.downcast_ref().map(RedisError::kind);
+    kind == Some(ErrorKind::Server(ServerErrorKind::NoPerm))
         || error.to_string().contains("unknown command")
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::server::Server;
-use crate::store::{LOSES_WRITES, StoreError};
+use super::RedisStore;
+use crate::store::{LOSES_WRITES, Result, StoreError};
 
 /// Refuses servers that lose writes or lack commands. Returns warnings about the others.
-pub(super) async fn check(server: &Server) -> Result<Vec<String>, StoreError> {
+pub(super) async fn check(store: &RedisStore) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
-    match server.command_if_allowed::<String>(&["INFO"]).await? {
+    match store.command_if_allowed::<String>(&["INFO"]).await? {
         Some(info) => check_info(&info, &mut warnings)?,
         None => warnings.push(
             "the server does not report its version and role, because INFO is not allowed: it \
@@ -20,14 +20,14 @@ pub(super) async fn check(server: &Server) -> Result<Vec<String>, StoreError> {
         [("maxmemory-policy", "noeviction"), ("appendonly", "yes"), ("appendfsync", "always")]
     {
         let found: Option<HashMap<String, String>> =
-            server.command_if_allowed(&["CONFIG", "GET", setting]).await?;
+            store.command_if_allowed(&["CONFIG", "GET", setting]).await?;
         let value = found.as_ref().and_then(|found| found.get(setting));
         warnings.extend(check_setting(setting, wanted, value.map(String::as_str))?);
     }
     Ok(warnings)
 }
 
-fn check_info(info: &str, warnings: &mut Vec<String>) -> Result<(), StoreError> {
+fn check_info(info: &str, warnings: &mut Vec<String>) -> Result<()> {
     let found: HashMap<&str, &str> =
         info.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
     let value = |name: &str| found.get(name).copied().unwrap_or_default();
@@ -55,11 +55,7 @@ fn check_info(info: &str, warnings: &mut Vec<String>) -> Result<(), StoreError> 
     Ok(())
 }
 
-fn check_setting(
-    setting: &str,
-    wanted: &str,
-    value: Option<&str>,
-) -> Result<Option<String>, StoreError> {
+fn check_setting(setting: &str, wanted: &str, value: Option<&str>) -> Result<Option<String>> {
     match value {
         Some(value) if value == wanted => Ok(None),
         Some(value) if setting == "maxmemory-policy" => Err(StoreError::Unusable(format!(

@@ -5,22 +5,19 @@ use std::time::Duration;
 use sqlx::{Connection as _, migrate::Migrator};
 use tokio::time::{sleep, timeout};
 
-use super::engine::{Answer, Class, Engine, Failure, Session as _, classify};
+use super::{
+    SqlStore,
+    engine::{Answer, Class, Engine, Failure, Session as _, classify},
+};
 use crate::store::{
-    StoreError, StoreSettings,
-    pool::{Checkout, Connector, Pool},
+    Result, StoreError,
+    pool::{Checkout, Connector},
     value::Value,
     with_sources,
 };
 
 /// How often a statement is tried that fails because of concurrent work.
 const TRIES_MAX: u32 = 12;
-
-/// The connections to one database.
-pub(super) struct Connections<E: Engine> {
-    pool: Pool<E>,
-    timeout: Duration,
-}
 
 impl<E: Engine> Connector for E {
     type Connection = E::Connection;
@@ -40,19 +37,10 @@ impl<E: Engine> Connector for E {
     }
 }
 
-impl<E: Engine> Connections<E> {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
-        let pool = Pool::new(E::new(settings)?, settings.max_connections);
-        Ok(Self { pool, timeout: settings.timeout })
-    }
-
-    pub(super) const fn engine(&self) -> &E {
-        &self.pool.connector
-    }
-
-    /// Runs a statement.
-    pub(super) async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer, StoreError> {
-        self.retry(self.timeout, || async {
+impl<E: Engine> SqlStore<E> {
+    /// Runs a statement without placeholders.
+    pub(super) async fn execute(&self, sql: &str, args: &[Value]) -> Result<Answer> {
+        self.retry(self.settings.timeout, || async {
             let mut checkout = self.checkout().await?;
             let answer = checkout.connection.run(sql, args).await;
             let error = answer.as_ref().err();
@@ -65,27 +53,18 @@ impl<E: Engine> Connections<E> {
     }
 
     /// Runs the migrations, on a connection of their own whose end releases every lock.
-    pub(super) async fn migrate(
-        &self,
-        migrator: &Migrator,
-        bookkeeping: &str,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn migrate(&self, migrator: &Migrator, bookkeeping: &str) -> Result<()> {
         // Several statements, and other nodes that go first.
-        self.retry(self.timeout * 10, || async {
+        self.retry(self.settings.timeout * 10, || async {
             let mut checkout = self.checkout().await?;
-            self.engine().migrate(&mut checkout.connection, migrator, bookkeeping).await
+            self.pool.connector.migrate(&mut checkout.connection, migrator, bookkeeping).await
         })
         .await
     }
 
-    /// Closes the idle connections and opens no more.
-    pub(super) async fn close(&self) {
-        self.pool.close().await;
-    }
-
     /// Retries work that failed because of concurrent work, until the time is over. Cancelled work
     /// drops its connection.
-    async fn retry<T, F>(&self, limit: Duration, work: impl Fn() -> F) -> Result<T, StoreError>
+    async fn retry<T, F>(&self, limit: Duration, work: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -108,7 +87,7 @@ impl<E: Engine> Connections<E> {
     }
 
     async fn checkout(&self) -> Result<Checkout<'_, E>, Failure> {
-        self.engine().check_file()?;
+        self.pool.connector.check_file()?;
         self.pool.checkout().await
     }
 }

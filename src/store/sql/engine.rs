@@ -9,7 +9,7 @@ use sqlx::{
     migrate::{Migrate, MigrateError, Migrator},
 };
 
-use crate::store::{StoreError, StoreSettings, value::Value};
+use crate::store::{Result, StoreError, StoreSettings, value::Value};
 
 /// What a database's error means for the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,13 +126,13 @@ pub(in crate::store) trait Engine: Sized + Send + Sync + 'static {
     const CLOCK_IS_LOCAL: bool;
 
     /// Reads the address, without connecting.
-    fn new(settings: &StoreSettings) -> Result<Self, StoreError>;
+    fn new(settings: &StoreSettings) -> Result<Self>;
 
     /// Allows connections to create a missing embedded database.
     fn allow_creation(&self) {}
 
     /// Checks that an embedded database is still the one that was opened before.
-    fn check_file(&self) -> Result<(), StoreError> {
+    fn check_file(&self) -> Result<()> {
         Ok(())
     }
 
@@ -175,7 +175,7 @@ pub(in crate::store) struct Answer {
     /// The rows that it returned.
     pub(super) rows: Vec<Vec<Value>>,
     /// The number that it raised, where the driver returns that without a row.
-    raised: Option<i64>,
+    pub(super) raised: Option<i64>,
 }
 
 impl Answer {
@@ -193,17 +193,6 @@ impl Answer {
     }
 }
 
-/// A driver's summary of a statement.
-pub(in crate::store) trait Summary {
-    /// Returns how many rows the statement matched.
-    fn matched(&self) -> u64;
-
-    /// Returns the number that the statement raised, where no row has it.
-    fn raised(&self) -> Option<i64> {
-        None
-    }
-}
-
 /// A connection that runs our statements.
 pub(in crate::store) trait Session: sqlx::Connection + 'static {
     /// Runs one statement.
@@ -217,7 +206,7 @@ pub(in crate::store) trait Session: sqlx::Connection + 'static {
 impl<C, D> Session for C
 where
     C: sqlx::Connection<Database = D> + 'static,
-    D: Database<Connection = C, QueryResult: Summary, Arguments: IntoArguments<D>>,
+    D: Database<Connection = C, QueryResult: Into<Answer>, Arguments: IntoArguments<D>>,
     for<'c> &'c mut C: Executor<'c, Database = D>,
     usize: ColumnIndex<D::Row>,
     i64: Type<D> + for<'v> Encode<'v, D> + for<'v> Decode<'v, D>,
@@ -240,10 +229,7 @@ where
         let mut answer = Answer::default();
         while let Some(step) = steps.try_next().await? {
             match step {
-                Either::Left(summary) => {
-                    answer.matched += summary.matched();
-                    answer.raised = summary.raised();
-                }
+                Either::Left(end) => answer = Answer { rows: answer.rows, ..end.into() },
                 Either::Right(row) => {
                     let values = (0..row.len()).map(|column| value(&row, column));
                     answer.rows.push(values.collect::<Result<_, _>>()?);

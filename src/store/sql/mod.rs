@@ -20,14 +20,15 @@ use std::fmt;
 use async_trait::async_trait;
 
 use self::{
-    connections::Connections,
     engine::{Answer, Engine},
     statements::{LAYOUT_COLUMNS, Statements, WORKER_COLUMNS},
 };
 use super::{
-    LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, StoreSettings,
-    Survey,
-    value::{Reader, Value, record_values, shortened, ttl_ms, values},
+    LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError,
+    StoreSettings, Survey,
+    pool::Pool,
+    record::ttl_ms,
+    value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 use crate::core::lease::{Row, RowWrite, Token};
 
@@ -37,7 +38,7 @@ const ROWS_AT_ONCE: usize = 250;
 /// Worker rows, layout records and segment codes in a SQL database.
 pub(super) struct SqlStore<E: Engine> {
     settings: StoreSettings,
-    connections: Connections<E>,
+    pool: Pool<E>,
     statements: Statements,
 }
 
@@ -48,36 +49,44 @@ impl<E: Engine> fmt::Debug for SqlStore<E> {
 }
 
 impl<E: Engine> SqlStore<E> {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         Ok(Self {
             settings: settings.clone(),
-            connections: Connections::new(settings)?,
+            pool: Pool::new(E::new(settings)?, settings.max_connections),
             statements: Statements::new(&E::DIALECT, settings),
         })
     }
 
     /// Fills the placeholders of a statement and runs it.
-    async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer, StoreError> {
-        self.connections.run(&self.statements.fill(sql), args).await
-    }
-
-    /// Runs a query that returns rows of a scope.
-    async fn rows(
-        &self,
-        scope: &Scope,
-        sql: &str,
-        args: &[Value],
-    ) -> Result<Vec<Result<Row, StoreError>>, StoreError> {
-        let key = format!("{} {}", scope.namespace, scope.reserved_key);
-        let rows = self.run(sql, args).await?.rows;
-        Ok(rows.into_iter().map(|row| self.reader(row).worker_row(&key)).collect())
+    async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer> {
+        self.execute(&self.statements.fill(sql), args).await
     }
 
     /// Whether every row of a scope is there.
-    async fn is_complete(&self, scope: &Scope) -> Result<bool, StoreError> {
+    async fn is_complete(&self, scope: &Scope) -> Result<bool> {
         let sql = "SELECT COUNT(*) FROM {worker} WHERE {in_scope}";
         let row = self.run(sql, &in_scope(scope)).await?.into_row();
         Ok(self.reader(row).get::<u64>("worker_id")? >= scope.workers())
+    }
+
+    /// Warns about settings under which acknowledged writes may be lost.
+    async fn durability_warnings(&self) -> Result<Vec<String>> {
+        let Some(sql) = E::DIALECT.durability else { return Ok(Vec::new()) };
+        let rows = match self.execute(sql, &[]).await {
+            Ok(answer) => answer.rows,
+            // A relative of the engine without these settings.
+            Err(StoreError::Refused(_)) => {
+                return Ok(vec!["the database does not report its durability settings".to_owned()]);
+            }
+            Err(error) => return Err(error),
+        };
+        let warning = |row: Vec<Value>| match row.as_slice() {
+            [Value::Text(name), Value::Text(value), Value::Text(wanted)] if value != wanted => {
+                Some(format!("{name} is {value}, not {wanted}: the database {LOSES_WRITES}"))
+            }
+            _ => None,
+        };
+        Ok(rows.into_iter().filter_map(warning).collect())
     }
 
     fn reader(&self, row: Vec<Value>) -> Reader<'_> {
@@ -91,20 +100,16 @@ impl<E: Engine> Store for SqlStore<E> {
         E::CLOCK_IS_LOCAL
     }
 
-    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
-        let Self { connections, settings: StoreSettings { worker_table, .. }, .. } = self;
-        connections.engine().allow_creation();
+    async fn prepare(&self) -> Result<Vec<String>> {
+        self.pool.connector.allow_creation();
+        let worker_table = &self.settings.worker_table;
         let layout_table = format!("{worker_table}_layout");
         let tables = [(worker_table.as_str(), WORKER_COLUMNS), (&layout_table, LAYOUT_COLUMNS)];
-        schema::prepare(connections, worker_table, &tables, E::MIGRATIONS).await?;
-        durability_warnings(connections).await
+        self.prepare_tables(worker_table, &tables, E::MIGRATIONS).await?;
+        self.durability_warnings().await
     }
 
-    async fn create_record(
-        &self,
-        namespace: &str,
-        record: &LayoutRecord,
-    ) -> Result<LayoutRecord, StoreError> {
+    async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
         let mut stored = self.read_record(namespace).await?;
         if stored.is_none() {
             let sql = "{clock}INSERT INTO {layout} (token, words, complete, since_tick, \
@@ -118,7 +123,7 @@ impl<E: Engine> Store for SqlStore<E> {
         })
     }
 
-    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
         let sql = "SELECT token, words, complete, since_tick, first_tick FROM {layout} \
              WHERE namespace = ?";
         let rows = self.run(sql, &values![namespace]).await?.rows;
@@ -132,14 +137,14 @@ impl<E: Engine> Store for SqlStore<E> {
         namespace: &str,
         expected: Token,
         record: &LayoutRecord,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let sql = "UPDATE {layout} SET token = ?, words = ?, complete = ?, since_tick = ?, \
              first_tick = ? WHERE namespace = ? AND token = ?";
         let args = [&record_values(record)[..], &values![namespace, expected]].concat();
         Ok(self.run(sql, &args).await?.matched == 1)
     }
 
-    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
         let rows: Vec<_> = (scope.min_worker..=scope.max_worker).zip(&new.tokens).collect();
         for rows in rows.chunks(ROWS_AT_ONCE) {
             let (min_worker, max_worker) = (rows[0].0, rows[rows.len() - 1].0);
@@ -172,7 +177,7 @@ impl<E: Engine> Store for SqlStore<E> {
         Ok(true)
     }
 
-    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
+    async fn survey(&self, scope: &Scope) -> Result<Survey> {
         let sql = "{clock}SELECT {now_ms}, (SELECT words FROM {layout} WHERE namespace = ?), \
              COUNT(CASE WHEN expires_at > {now} THEN 1 END), \
              COUNT(CASE WHEN expires_at <= {now} THEN 1 END), {next_expiry_ms} \
@@ -188,12 +193,7 @@ impl<E: Engine> Store for SqlStore<E> {
         })
     }
 
-    async fn free_rows(
-        &self,
-        scope: &Scope,
-        holder: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
         let mut args = in_scope(scope).to_vec();
         args.extend(holder.map(|holder| shortened(holder).into()));
         args.push(i64::from(limit).into());
@@ -202,15 +202,16 @@ impl<E: Engine> Store for SqlStore<E> {
             Some(_) => "AND {exact_holder} = ? ORDER BY heartbeat_at DESC, worker_id DESC",
         };
         let sql = "{clock}SELECT {row} FROM {worker} WHERE {in_scope} AND expires_at <= {now}";
-        let rows = self.rows(scope, &format!("{sql} {order} LIMIT ?"), &args).await?;
-        Ok(Reader::readable(rows))
+        let rows = self.run(&format!("{sql} {order} LIMIT ?"), &args).await?.rows;
+        Ok(readable(worker_rows(&self.settings.worker_table, scope, rows)))
     }
 
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         let sql = "{clock}SELECT {row} FROM {worker} \
              WHERE namespace = ? AND reserved_key = ? AND worker_id = ?";
         let args = values![&scope.namespace, &scope.reserved_key, worker];
-        self.rows(scope, sql, &args).await?.into_iter().next().transpose()
+        let rows = self.run(sql, &args).await?.rows;
+        worker_rows(&self.settings.worker_table, scope, rows).next().transpose()
     }
 
     async fn swap(
@@ -219,7 +220,7 @@ impl<E: Engine> Store for SqlStore<E> {
         worker: u64,
         expected: Token,
         write: &RowWrite,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let sql = "{clock}UPDATE {worker} SET token = ?, holder = ?, lane = ?, marks = ?, \
              heartbeat_at = {now}, expires_at = COALESCE({now_plus}, {epoch}), \
              updated_at = {now} \
@@ -238,7 +239,7 @@ impl<E: Engine> Store for SqlStore<E> {
         Ok(self.run(sql, &args).await?.matched == 1)
     }
 
-    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+    async fn list(&self) -> Result<Vec<ListedRow>> {
         let sql = "{clock}SELECT namespace, reserved_key, {row} FROM {worker} \
              ORDER BY namespace, reserved_key, worker_id";
         let rows = self.run(sql, &[]).await?.rows;
@@ -246,33 +247,11 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn close(&self) {
-        self.connections.close().await;
+        self.pool.close().await;
     }
 }
 
 /// Returns the arguments of `{in_scope}`.
 fn in_scope(scope: &Scope) -> [Value; 4] {
     values![&scope.namespace, &scope.reserved_key, scope.min_worker, scope.max_worker]
-}
-
-/// Warns about settings under which acknowledged writes may be lost.
-async fn durability_warnings<E: Engine>(
-    connections: &Connections<E>,
-) -> Result<Vec<String>, StoreError> {
-    let Some(sql) = E::DIALECT.durability else { return Ok(Vec::new()) };
-    let rows = match connections.run(sql, &[]).await {
-        Ok(answer) => answer.rows,
-        // A relative of the engine without these settings.
-        Err(StoreError::Refused(_)) => {
-            return Ok(vec!["the database does not report its durability settings".to_owned()]);
-        }
-        Err(error) => return Err(error),
-    };
-    let warning = |row: Vec<Value>| match row.as_slice() {
-        [Value::Text(name), Value::Text(value), Value::Text(wanted)] if value != wanted => {
-            Some(format!("{name} is {value}, not {wanted}: the database {LOSES_WRITES}"))
-        }
-        _ => None,
-    };
-    Ok(rows.into_iter().filter_map(warning).collect())
 }

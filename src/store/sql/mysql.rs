@@ -10,10 +10,10 @@ use sqlx::{
 };
 
 use super::{
-    engine::{Class, Dialect, Engine, Failure, Session as _, Summary, migrations},
+    engine::{Answer, Class, Dialect, Engine, Failure, Session as _, migrations},
     schema,
 };
-use crate::store::{StoreError, StoreSettings, value::values};
+use crate::store::{Result, StoreSettings, value::values};
 
 /// How to connect to one database.
 pub(in crate::store) struct MySql {
@@ -61,7 +61,7 @@ impl Engine for MySql {
     const CLOCK_IS_LOCAL: bool = false;
     migrations!("mysql");
 
-    fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+    fn new(settings: &StoreSettings) -> Result<Self> {
         let url = match settings.url.strip_prefix("mariadb://") {
             Some(rest) => format!("mysql://{rest}"),
             None => settings.url.clone(),
@@ -125,15 +125,13 @@ impl Engine for MySql {
     }
 }
 
-impl Summary for MySqlQueryResult {
-    /// sqlx asks the server to count matched rows, not changed ones.
-    fn matched(&self) -> u64 {
-        self.rows_affected()
-    }
-
-    /// A raised number is above 0.
-    fn raised(&self) -> Option<i64> {
-        let number = i64::try_from(self.last_insert_id()).ok();
-        number.filter(|number| *number > 0 && self.rows_affected() > 0)
+impl From<MySqlQueryResult> for Answer {
+    fn from(result: MySqlQueryResult) -> Self {
+        // sqlx asks the server to count matched rows, not changed ones.
+        let matched = result.rows_affected();
+        // A raised number is above 0.
+        let number = i64::try_from(result.last_insert_id()).ok();
+        let raised = number.filter(|number| *number > 0 && matched > 0);
+        Self { matched, raised, ..Self::default() }
     }
 }

@@ -1,14 +1,8 @@
 //! PostgreSQL 13+.
 //!
-//! # What must be set so that an acknowledged write is not lost
-//!
-//! - `fsync` and `full_page_writes` on, which is the default. They are read and warned about.
-//! - `synchronous_commit` is set to `on` in every session, or left at `remote_apply`, which
-//!   promises more; a server that does not take the setting is refused.
-//! - Where a standby may take over, `synchronous_standby_names` must name it: with asynchronous
-//!   replication a fail-over loses the last writes.
-//! - A pooler in between must keep one server session per client (`pool_mode = session`): the
-//!   settings above belong to the session.
+//! `docs/operations.md` lists the settings that keep acknowledged writes. Those that a session can
+//! have are set, so a pooler in between must keep one session for each client
+//! (`pool_mode = session`); the server's are read and warned about.
 
 use std::time::Duration;
 
@@ -21,12 +15,12 @@ use sqlx::{
 
 use super::{
     engine::{
-        Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, Summary, migrations,
+        Answer, Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, migrations,
     },
     schema,
 };
 use crate::store::{
-    StoreError, StoreSettings,
+    Result, StoreError, StoreSettings,
     value::{Value, values},
 };
 
@@ -69,7 +63,7 @@ impl Engine for Postgres {
     const CLOCK_IS_LOCAL: bool = false;
     migrations!("postgres");
 
-    fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+    fn new(settings: &StoreSettings) -> Result<Self> {
         let mut options: PgConnectOptions =
             settings.url.parse().map_err(|error| settings.unusable(error))?;
         if options.get_database().is_none() {
@@ -141,8 +135,8 @@ impl Engine for Postgres {
     }
 }
 
-impl Summary for PgQueryResult {
-    fn matched(&self) -> u64 {
-        self.rows_affected()
+impl From<PgQueryResult> for Answer {
+    fn from(result: PgQueryResult) -> Self {
+        Self { matched: result.rows_affected(), ..Self::default() }
     }
 }

@@ -8,11 +8,11 @@ use sqlx::{
 };
 
 use super::{
-    connections::Connections,
+    SqlStore,
     engine::{Engine, Failure, MigrationFile, Session},
 };
 use crate::store::{
-    StoreError,
+    Result, StoreError,
     value::{Reader, values},
 };
 
@@ -20,89 +20,84 @@ use crate::store::{
 const BOOKKEEPING_COLUMNS: &[&str] =
     &["version", "description", "installed_on", "success", "checksum", "execution_time"];
 
-/// Creates tables that belong together, each given with its columns, or checks them. `name` begins
-/// the name of the migrations' bookkeeping table. Nothing is written before it is certain that no
-/// table is somebody else's.
-pub(super) async fn prepare<E: Engine>(
-    connections: &Connections<E>,
-    name: &str,
-    tables: &[(&str, &[&str])],
-    migrations: &[MigrationFile],
-) -> Result<(), StoreError> {
-    let bookkeeping = &format!("{name}_migrations");
-    let quoted = &format!("{0}{bookkeeping}{0}", E::DIALECT.quote);
-    let applied = applied_versions(connections, bookkeeping, quoted).await?;
-    if applied.is_empty() {
-        for (table, columns) in tables {
-            let checked = check(connections, table, columns, Strictness::Exact).await;
-            // Another node may be making them just now, one step after the other.
-            if checked.is_err()
-                && applied_versions(connections, bookkeeping, quoted).await?.is_empty()
-            {
-                return checked.map(drop);
+impl<E: Engine> SqlStore<E> {
+    /// Creates tables that belong together, each given with its columns, or checks them. `name`
+    /// begins the name of the migrations' bookkeeping table. Nothing is written before it is certain
+    /// that no table is somebody else's.
+    pub(super) async fn prepare_tables(
+        &self,
+        name: &str,
+        tables: &[(&str, &[&str])],
+        migrations: &[MigrationFile],
+    ) -> Result<()> {
+        let bookkeeping = &format!("{name}_migrations");
+        let quoted = &format!("{0}{bookkeeping}{0}", E::DIALECT.quote);
+        let applied = self.applied_versions(bookkeeping, quoted).await?;
+        if applied.is_empty() {
+            for (table, columns) in tables {
+                let checked = self.check_table(table, columns, Strictness::Exact).await;
+                // Another node may be making them just now, one step after the other.
+                if checked.is_err() && self.applied_versions(bookkeeping, quoted).await?.is_empty()
+                {
+                    return checked.map(drop);
+                }
             }
         }
-    }
-    let migrator = migrator(migrations, name, quoted);
-    if !migrator.iter().all(|migration| applied.contains(&migration.version)) {
-        connections.migrate(&migrator, quoted).await?;
-    }
-    for (table, columns) in tables {
-        // A newer version of Raindrop may have added columns.
-        if !check(connections, table, columns, Strictness::AtLeast).await? {
-            let names: Vec<&str> = tables.iter().map(|(name, _)| *name).collect();
-            return Err(StoreError::Unusable(format!(
-                "table {table} is gone although {bookkeeping} says that it was created: restore \
-                 it, or drop the rest of {} and {bookkeeping} to begin anew",
-                names.join(", ")
-            )));
+        let migrator = migrator(migrations, name, quoted);
+        if !migrator.iter().all(|migration| applied.contains(&migration.version)) {
+            self.migrate(&migrator, quoted).await?;
         }
+        for (table, columns) in tables {
+            // A newer version of Raindrop may have added columns.
+            if !self.check_table(table, columns, Strictness::AtLeast).await? {
+                let names: Vec<&str> = tables.iter().map(|(name, _)| *name).collect();
+                return Err(StoreError::Unusable(format!(
+                    "table {table} is gone although {bookkeeping} says that it was created: \
+                     restore it, or drop the rest of {} and {bookkeeping} to begin anew",
+                    names.join(", ")
+                )));
+            }
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Whether a table is there. An error when it has other columns.
-async fn check<E: Engine>(
-    connections: &Connections<E>,
-    table: &str,
-    expected: &[&str],
-    strictness: Strictness,
-) -> Result<bool, StoreError> {
-    let rows = connections.run(E::DIALECT.columns, &values![table]).await?.rows;
-    let name = |row| Reader::new("columns", table, row).get("name");
-    let found = rows.into_iter().map(name).collect::<Result<BTreeSet<String>, _>>()?;
-    if found.is_empty() {
-        return Ok(false);
+    /// Whether a table is there. An error when it has other columns.
+    async fn check_table(
+        &self,
+        table: &str,
+        expected: &[&str],
+        strictness: Strictness,
+    ) -> Result<bool> {
+        let rows = self.execute(E::DIALECT.columns, &values![table]).await?.rows;
+        let name = |row| Reader::new("columns", table, row).get("name");
+        let found = rows.into_iter().map(name).collect::<Result<BTreeSet<String>>>()?;
+        if found.is_empty() {
+            return Ok(false);
+        }
+        let missing: Vec<_> =
+            expected.iter().copied().filter(|column| !found.contains(*column)).collect();
+        let unexpected: Vec<_> =
+            found.iter().map(String::as_str).filter(|name| !expected.contains(name)).collect();
+        if missing.is_empty() && (unexpected.is_empty() || strictness == Strictness::AtLeast) {
+            return Ok(true);
+        }
+        let difference = [("it lacks", missing), ("it has", unexpected)]
+            .into_iter()
+            .filter(|(_, columns)| !columns.is_empty())
+            .map(|(what, columns)| format!("{what} {}", columns.join(", ")));
+        let difference = difference.collect::<Vec<_>>().join(" and ");
+        Err(StoreError::ForeignTable { table: table.to_owned(), difference })
     }
-    let missing: Vec<_> =
-        expected.iter().copied().filter(|column| !found.contains(*column)).collect();
-    let unexpected: Vec<_> =
-        found.iter().map(String::as_str).filter(|name| !expected.contains(name)).collect();
-    if missing.is_empty() && (unexpected.is_empty() || strictness == Strictness::AtLeast) {
-        return Ok(true);
-    }
-    let difference = [("it lacks", missing), ("it has", unexpected)]
-        .into_iter()
-        .filter(|(_, columns)| !columns.is_empty())
-        .map(|(what, columns)| format!("{what} {}", columns.join(", ")));
-    Err(StoreError::ForeignTable {
-        table: table.to_owned(),
-        difference: difference.collect::<Vec<_>>().join(" and "),
-    })
-}
 
-/// The versions of the migrations that are done.
-async fn applied_versions<E: Engine>(
-    connections: &Connections<E>,
-    bookkeeping: &str,
-    quoted: &str,
-) -> Result<BTreeSet<i64>, StoreError> {
-    if !check(connections, bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
-        return Ok(BTreeSet::new());
+    /// The versions of the migrations that are done.
+    async fn applied_versions(&self, bookkeeping: &str, quoted: &str) -> Result<BTreeSet<i64>> {
+        if !self.check_table(bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
+            return Ok(BTreeSet::new());
+        }
+        let sql = format!("SELECT version FROM {quoted} WHERE success = TRUE");
+        let rows = self.execute(&sql, &[]).await?.rows;
+        rows.into_iter().map(|row| Reader::new(bookkeeping, "", row).get("version")).collect()
     }
-    let sql = format!("SELECT version FROM {quoted} WHERE success = TRUE");
-    let rows = connections.run(&sql, &[]).await?.rows;
-    rows.into_iter().map(|row| Reader::new(bookkeeping, "", row).get("version")).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

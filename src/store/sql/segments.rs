@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 
-use super::{SqlStore, engine::Engine, schema, statements::SEGMENT_COLUMNS};
+use super::{SqlStore, engine::Engine, statements::SEGMENT_COLUMNS};
 use crate::{
     core::lease::Token,
     store::{
-        ListedSegment, NewSegment, Reservation, Reserved, SegmentStore, StoreError,
+        ListedSegment, NewSegment, Reservation, Reserved, Result, SegmentStore,
         value::{Reader, Value, values},
     },
 };
@@ -20,17 +20,13 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         &self.settings.segment_table
     }
 
-    async fn prepare_segments(&self) -> Result<(), StoreError> {
+    async fn prepare_segments(&self) -> Result<()> {
         let table = &self.settings.segment_table;
         let tables = [(table.as_str(), SEGMENT_COLUMNS)];
-        schema::prepare(&self.connections, table, &tables, E::SEGMENT_MIGRATIONS).await
+        self.prepare_tables(table, &tables, E::SEGMENT_MIGRATIONS).await
     }
 
-    async fn create_segments(
-        &self,
-        namespace: &str,
-        codes: &[NewSegment],
-    ) -> Result<(), StoreError> {
+    async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
         for codes in codes.chunks(CODES_AT_ONCE) {
             let row = |new: &NewSegment| values![namespace, &new.code, new.first];
             let args: Vec<Value> = codes.iter().flat_map(row).collect();
@@ -47,7 +43,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         namespace: &str,
         code: &str,
         reservation: &Reservation,
-    ) -> Result<Reserved, StoreError> {
+    ) -> Result<Reserved> {
         let Reservation { by, end, token, or_begin_at } = *reservation;
         if let Some(highest) = end.checked_sub(by) {
             let answer = match or_begin_at.filter(|first| *first <= highest) {
@@ -62,7 +58,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
                         .replace("{first}", &(first + by).to_string())
                         .replace("{by}", &by.to_string())
                         .replace("{highest}", &highest.to_string());
-                    self.connections.run(&sql, &values![namespace, code, token]).await?
+                    self.execute(&sql, &values![namespace, code, token]).await?
                 }
                 None => {
                     let sql = "{clock}UPDATE {segment} SET next_number = {raised_by}, \
@@ -94,18 +90,19 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         reserved: Token,
         from: u64,
         token: Token,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let sql = "{clock}UPDATE {segment} SET next_number = ?, token = ?, updated_at = {now} \
              WHERE namespace = ? AND code = ? AND token = ?";
         let args = values![from, token, namespace, code, reserved];
         Ok(self.run(sql, &args).await?.matched == 1)
     }
 
-    async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
+    async fn segments(&self) -> Result<Vec<ListedSegment>> {
         let sql = "{clock}SELECT namespace, code, next_number, step, {updated_ms} \
              FROM {segment} ORDER BY namespace, code";
         let rows = self.run(sql, &[]).await?.rows;
-        let listed = |row| Reader::new(&self.settings.segment_table, "", row).listed_segment();
+        let listed =
+            |row| Reader::new(&self.settings.segment_table, "", row).listed_segment("next_number");
         rows.into_iter().map(listed).collect()
     }
 }

@@ -21,11 +21,11 @@ use sqlx::{
 
 use super::{
     engine::{
-        Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, Summary, migrations,
+        Answer, Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, migrations,
     },
     schema,
 };
-use crate::store::{StoreError, StoreSettings, value::values};
+use crate::store::{Result, StoreError, StoreSettings, value::values};
 
 /// How to open one file.
 pub(in crate::store) struct Sqlite {
@@ -81,7 +81,7 @@ impl Engine for Sqlite {
     const CLOCK_IS_LOCAL: bool = true;
     migrations!("sqlite");
 
-    fn new(settings: &StoreSettings) -> Result<Self, StoreError> {
+    fn new(settings: &StoreSettings) -> Result<Self> {
         let url = &settings.url;
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let has = |option: &str| query.split('&').any(|given| given == option);
@@ -111,7 +111,7 @@ impl Engine for Sqlite {
         self.may_create.store(true, Ordering::Relaxed);
     }
 
-    fn check_file(&self) -> Result<(), StoreError> {
+    fn check_file(&self) -> Result<()> {
         let Some(opened) = self.opened.get() else { return Ok(()) };
         match identity(self.options.get_filename()) {
             Ok(present) if present == *opened => Ok(()),
@@ -192,8 +192,8 @@ fn primary_code(error: &dyn DatabaseError) -> i32 {
     error.code().and_then(|code| code.parse::<i32>().ok()).map_or(0, |code| code & 0xff)
 }
 
-impl Summary for SqliteQueryResult {
-    fn matched(&self) -> u64 {
-        self.rows_affected()
+impl From<SqliteQueryResult> for Answer {
+    fn from(result: SqliteQueryResult) -> Self {
+        Self { matched: result.rows_affected(), ..Self::default() }
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::{
     LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewRows, NewSegment, Reservation,
-    Reserved, Scope, SegmentStore, Store, StoreError, Survey,
+    Reserved, Result, Scope, SegmentStore, Store, Survey,
 };
 use crate::core::lease::{Row, RowWrite, Token};
 
@@ -41,12 +41,12 @@ pub trait Intercept: Debug + Send + Sync {
     fn memory(&self) -> &MemoryStore;
 
     /// Answers a call; `call.run(self.memory())` does so without interfering.
-    async fn answer(&self, call: Call) -> Result<Reply, StoreError>;
+    async fn answer(&self, call: Call) -> Result<Reply>;
 }
 
 impl Call {
     /// Runs the call on a store.
-    pub async fn run(&self, store: &dyn Store) -> Result<Reply, StoreError> {
+    pub async fn run(&self, store: &dyn Store) -> Result<Reply> {
         Ok(match self {
             Self::Prepare => Box::new(store.prepare().await?),
             Self::CreateRecord(name, new) => Box::new(store.create_record(name, new).await?),
@@ -77,7 +77,7 @@ impl Call {
     }
 
     /// Runs a write that takes place or not; whether it did.
-    pub async fn takes_place(&self, store: &dyn Store) -> Result<bool, StoreError> {
+    pub async fn takes_place(&self, store: &dyn Store) -> Result<bool> {
         self.run(store).await.map(typed)
     }
 }
@@ -93,19 +93,15 @@ impl<I: Intercept> Store for I {
         self.memory().clock_is_local()
     }
 
-    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
+    async fn prepare(&self) -> Result<Vec<String>> {
         self.answer(Call::Prepare).await.map(typed)
     }
 
-    async fn create_record(
-        &self,
-        namespace: &str,
-        record: &LayoutRecord,
-    ) -> Result<LayoutRecord, StoreError> {
+    async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
         self.answer(Call::CreateRecord(namespace.to_owned(), record.clone())).await.map(typed)
     }
 
-    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
         self.answer(Call::ReadRecord(namespace.to_owned())).await.map(typed)
     }
 
@@ -114,30 +110,25 @@ impl<I: Intercept> Store for I {
         namespace: &str,
         expected: Token,
         record: &LayoutRecord,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let call = Call::SwapRecord(namespace.to_owned(), expected, record.clone());
         self.answer(call).await.map(typed)
     }
 
-    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
         self.answer(Call::CreateRows(scope.clone(), new.clone())).await.map(typed)
     }
 
-    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
+    async fn survey(&self, scope: &Scope) -> Result<Survey> {
         self.answer(Call::Survey(scope.clone())).await.map(typed)
     }
 
-    async fn free_rows(
-        &self,
-        scope: &Scope,
-        holder: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
         let call = Call::FreeRows(scope.clone(), holder.map(str::to_owned), limit);
         self.answer(call).await.map(typed)
     }
 
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         self.answer(Call::Row(scope.clone(), worker)).await.map(typed)
     }
 
@@ -147,12 +138,12 @@ impl<I: Intercept> Store for I {
         worker: u64,
         expected: Token,
         write: &RowWrite,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let call = Call::Swap(scope.clone(), worker, expected, write.clone());
         self.answer(call).await.map(typed)
     }
 
-    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+    async fn list(&self) -> Result<Vec<ListedRow>> {
         self.answer(Call::List).await.map(typed)
     }
 
@@ -165,15 +156,11 @@ impl<I: Intercept> SegmentStore for I {
         self.memory().segment_table()
     }
 
-    async fn prepare_segments(&self) -> Result<(), StoreError> {
+    async fn prepare_segments(&self) -> Result<()> {
         self.answer(Call::PrepareSegments).await.map(typed)
     }
 
-    async fn create_segments(
-        &self,
-        namespace: &str,
-        codes: &[NewSegment],
-    ) -> Result<(), StoreError> {
+    async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
         let call = Call::CreateSegments(namespace.to_owned(), codes.to_owned());
         self.answer(call).await.map(typed)
     }
@@ -183,7 +170,7 @@ impl<I: Intercept> SegmentStore for I {
         namespace: &str,
         code: &str,
         reservation: &Reservation,
-    ) -> Result<Reserved, StoreError> {
+    ) -> Result<Reserved> {
         let call = Call::Reserve(namespace.to_owned(), code.to_owned(), *reservation);
         self.answer(call).await.map(typed)
     }
@@ -195,12 +182,12 @@ impl<I: Intercept> SegmentStore for I {
         reserved: Token,
         from: u64,
         token: Token,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let call = Call::GiveBack(namespace.to_owned(), code.to_owned(), reserved, from, token);
         self.answer(call).await.map(typed)
     }
 
-    async fn segments(&self) -> Result<Vec<ListedSegment>, StoreError> {
+    async fn segments(&self) -> Result<Vec<ListedSegment>> {
         self.answer(Call::Segments).await.map(typed)
     }
 }

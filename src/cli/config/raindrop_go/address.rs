@@ -1,6 +1,20 @@
 //! Addresses of raindrop-Go's databases as store addresses.
 
+use std::net::Ipv6Addr;
+
+use form_urlencoded::{Serializer, parse};
+
 use crate::config::percent_encode;
+
+/// The form of a Go data source name.
+const MYSQL_FORM: &str = "user:password@tcp(host:port)/database?parameter=value, as the Go driver \
+                          reads it: a / among the parameters is %2F";
+/// The form of what raindrop-Go puts after `postgres://`.
+const POSTGRES_FORM: &str = "user:password@host:port/database?parameter=value, as in an address: a \
+                             / in the password is %2F";
+/// The parameters of PostgreSQL's addresses that have the same name here.
+const POSTGRES_PARAMETERS: [&str; 6] =
+    ["sslmode", "sslrootcert", "sslcert", "sslkey", "application_name", "options"];
 
 /// A store address made of another.
 #[derive(Debug, PartialEq, Eq)]
@@ -10,13 +24,6 @@ pub(super) struct Address {
     /// What was left out or changed, a sentence each.
     pub(super) warnings: Vec<String>,
 }
-
-/// The form of a Go data source name.
-const MYSQL_FORM: &str = "user:password@tcp(host:port)/database?parameter=value, as the Go driver \
-                          reads it: a / among the parameters is %2F";
-/// The form of what raindrop-Go puts after `postgres://`.
-const POSTGRES_FORM: &str = "user:password@host:port/database?parameter=value, as in an address: a \
-                             / in the password is %2F";
 
 /// Whether this can only be meant for MySQL.
 pub(super) fn looks_like_mysql(text: &str) -> bool {
@@ -29,64 +36,62 @@ pub(super) fn looks_like_mysql(text: &str) -> bool {
 /// # Errors
 ///
 /// The form, as a phrase that follows "must be"; never a part of the text, which holds a password.
-pub(super) fn mysql(text: &str) -> Result<Address, String> {
+pub(super) fn mysql(text: &str) -> Result<Address, &'static str> {
     // As the driver does: the password may hold any character, the database's name no slash.
     let (before, after) = text.rsplit_once('/').ok_or(MYSQL_FORM)?;
     let (database, parameters) = after.split_once('?').unwrap_or((after, ""));
     let (login, network) = before.rsplit_once('@').ok_or(MYSQL_FORM)?;
-    let (user, password) = match login.split_once(':') {
-        Some((user, password)) => (user, Some(password).filter(|password| !password.is_empty())),
-        None => (login, None),
-    };
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
     if user.is_empty() || database.is_empty() {
-        return Err(MYSQL_FORM.into());
+        return Err(MYSQL_FORM);
     }
     let (protocol, place) = match network.split_once('(') {
         Some((protocol, rest)) => (protocol, rest.strip_suffix(')').ok_or(MYSQL_FORM)?),
         None => (network, ""),
     };
-    let mut query = Vec::new();
+    let mut query = Serializer::new(String::new());
     let host = match (protocol, place) {
         ("" | "tcp", "") => "127.0.0.1:3306",
         ("" | "tcp", place) if is_host(place) => place,
         ("unix", socket) if !socket.is_empty() => {
-            query.push(format!("socket={}", percent_encode(socket)));
+            query.append_pair("socket", socket);
             "localhost"
         }
-        _ => return Err(MYSQL_FORM.into()),
+        _ => return Err(MYSQL_FORM),
     };
     let mut warnings = Vec::new();
-    for pair in parameters.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match (name, value) {
+    for (name, value) in parse(parameters.as_bytes()) {
+        match &*name {
             // How the Go driver reads rows; Raindrop stores UTC and plain ASCII.
-            ("charset" | "collation" | "parseTime" | "loc", _) => {}
-            ("tls", "true") => query.push("ssl-mode=VERIFY_IDENTITY".into()),
-            ("tls", "skip-verify") => query.push("ssl-mode=REQUIRED".into()),
-            ("tls", "preferred") => query.push("ssl-mode=PREFERRED".into()),
-            ("tls", "false") => query.push("ssl-mode=DISABLED".into()),
-            ("tls", _) => {
-                query.push("ssl-mode=VERIFY_IDENTITY".into());
-                warnings.push(format!(
-                    "the TLS configuration {value:?} is in your Go code: name its certificates \
-                     with ssl-ca, ssl-cert and ssl-key in store.url"
-                ));
+            "charset" | "collation" | "parseTime" | "loc" => {}
+            "tls" => {
+                let mode = match &*value {
+                    "true" => "VERIFY_IDENTITY",
+                    "skip-verify" => "REQUIRED",
+                    "preferred" => "PREFERRED",
+                    "false" => "DISABLED",
+                    _ => {
+                        warnings.push(format!(
+                            "the TLS configuration {value:?} is in your Go code: name its \
+                             certificates with ssl-ca, ssl-cert and ssl-key in store.url"
+                        ));
+                        "VERIFY_IDENTITY"
+                    }
+                };
+                query.append_pair("ssl-mode", mode);
             }
-            ("timeout" | "readTimeout" | "writeTimeout", _) => {
+            "timeout" | "readTimeout" | "writeTimeout" => {
                 warnings.push(format!("{name}={value} was left out: see store.timeout"));
             }
-            _ => warnings.push(left_out(name)),
+            _ => warnings.push(left_out(&name)),
         }
     }
+    let [user, secret] = [user, password].map(percent_encode);
+    let login = if secret.is_empty() { user } else { format!("{user}:{secret}") };
     let database =
         if database.contains('%') { database.to_owned() } else { percent_encode(database) };
-    let secret = password.map(|password| format!(":{}", percent_encode(password)));
-    let login = percent_encode(user) + secret.as_deref().unwrap_or_default();
-    Ok(Address {
-        url: format!("mysql://{login}@{host}/{database}{}", query_of(&query)),
-        has_password: secret.is_some(),
-        warnings,
-    })
+    let url = format!("mysql://{login}@{host}/{database}{}", query_of(query));
+    Ok(Address { url, has_password: !secret.is_empty(), warnings })
 }
 
 /// Reads what raindrop-Go puts after `postgres://`; the scheme may stand there, too.
@@ -94,38 +99,30 @@ pub(super) fn mysql(text: &str) -> Result<Address, String> {
 /// # Errors
 ///
 /// The form, as a phrase that follows "must be".
-pub(super) fn postgres(text: &str) -> Result<Address, String> {
+pub(super) fn postgres(text: &str) -> Result<Address, &'static str> {
     let text = text.trim();
-    let text = ["postgres://", "postgresql://"]
-        .into_iter()
-        .find_map(|scheme| text.strip_prefix(scheme))
-        .unwrap_or(text);
+    let text = text.strip_prefix("postgres://").unwrap_or(text);
+    let text = text.strip_prefix("postgresql://").unwrap_or(text);
     let (base, parameters) = text.split_once('?').unwrap_or((text, ""));
     let (login, place) = base.rsplit_once('@').ok_or(POSTGRES_FORM)?;
     let (host, database) = place.split_once('/').ok_or(POSTGRES_FORM)?;
     if login.is_empty() || login.contains(['/', '#']) || database.is_empty() || !is_host(host) {
-        return Err(POSTGRES_FORM.into());
+        return Err(POSTGRES_FORM);
     }
-    let known = ["sslmode", "sslrootcert", "sslcert", "sslkey", "application_name", "options"];
-    let mut query = Vec::new();
-    let mut warnings = Vec::new();
-    for pair in parameters.split('&').filter(|pair| !pair.is_empty()) {
-        let name = pair.split_once('=').map_or(pair, |(name, _)| name);
-        if known.contains(&name) {
-            query.push(pair.to_owned());
-        } else {
-            warnings.push(left_out(name));
-        }
-    }
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        parse(parameters.as_bytes()).partition(|(name, _)| POSTGRES_PARAMETERS.contains(&&**name));
+    let mut query = Serializer::new(String::new());
+    query.extend_pairs(known);
     Ok(Address {
-        url: format!("postgres://{login}@{host}/{database}{}", query_of(&query)),
+        url: format!("postgres://{base}{}", query_of(query)),
         has_password: login.split_once(':').is_some_and(|(_, password)| !password.is_empty()),
-        warnings,
+        warnings: unknown.into_iter().map(|(name, _)| left_out(&name)).collect(),
     })
 }
 
-fn query_of(pairs: &[String]) -> String {
-    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
+fn query_of(mut pairs: Serializer<'_, String>) -> String {
+    let pairs = pairs.finish();
+    if pairs.is_empty() { pairs } else { format!("?{pairs}") }
 }
 
 fn left_out(name: &str) -> String {
@@ -134,26 +131,22 @@ fn left_out(name: &str) -> String {
 
 /// One host with or without a port; an IPv6 address in brackets.
 fn is_host(text: &str) -> bool {
-    let is_bracketed = text.starts_with('[');
-    let split = if is_bracketed {
-        text[1..].split_once(']')
-    } else {
-        Some(text.find(':').map_or((text, ""), |colon| text.split_at(colon)))
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !text.ends_with(']') => (host, port),
+        _ => (text, "0"),
     };
-    let Some((host, port)) = split else { return false };
-    let of_host = |byte: u8| {
-        byte.is_ascii_alphanumeric() || b"-._".contains(&byte) || (is_bracketed && byte == b':')
-    };
-    let port_fits =
-        port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
-    !host.is_empty() && host.bytes().all(of_host) && port_fits
+    let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_name = !host.is_empty() && host.bytes().all(of_name);
+    let is_ipv6 = in_brackets.is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok());
+    (is_name || is_ipv6) && port.parse::<u16>().is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn url(read: Result<Address, String>) -> String {
+    fn url(read: Result<Address, &'static str>) -> String {
         read.expect("an address").url
     }
 

@@ -3,31 +3,33 @@
 //! Ranges are checked by loading the result, and reported under the original's names.
 
 mod address;
-mod original;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
-use serde_json::Value;
+use config::FileFormat;
+use serde_json::{Map, Value};
 
-use self::{
-    address::{looks_like_mysql, mysql, postgres},
-    original::Original,
-};
+use self::address::{looks_like_mysql, mysql, postgres};
 use crate::{
-    config::{Config, ConfigProblem, FlagValue, Inputs, Source},
+    config::{Config, ConfigProblem, DEFAULT, FlagValue, Inputs},
     core::{
         instant::{format_unix_ms_short, parse_unix_ms},
         layout::TimeUnit,
     },
 };
 
+/// Every field, by its name in the structs `RainDropConfig` and `RainDropDbConfig`.
+const FIELDS: &str = "IdMode, DbConfig.DbType, DbConfig.DbUrl, DbConfig.TableName, Logger, \
+                      ServicePort, TimeUnit, StartTimeStamp, TimeStampLength, \
+                      PriorityEqualCodeWorkId, WorkIdLength, ServiceMinWorkId, ServiceMaxWorkId, \
+                      TimeBackBitValue, EndBitsLength, EndBitsValue";
+
 /// The table that raindrop-Go uses by default; it is our own default too, with other columns.
 const ITS_TABLE: &str = "soc_raindrop_worker";
 /// The table that a converted configuration uses.
 const OUR_TABLE: &str = "raindrop_worker";
-const LARGEST_PORT: i64 = 65_535;
 
 /// A converted configuration.
 #[derive(Debug)]
@@ -44,21 +46,33 @@ pub(super) struct Converted {
 ///
 /// Every problem, each under the original's name.
 pub(super) fn convert(text: &str, now_ms: i64) -> Result<Converted, Vec<String>> {
-    let Original { given, problems } = original::read(text).map_err(|problem| vec![problem])?;
-    let (keys, warnings) = (Vec::new(), Vec::new());
-    let mut conversion = Conversion { given, now_ms, keys, warnings, problems };
+    let table = read(text).map_err(|problem| vec![problem])?;
+    let mut conversion = Conversion::default();
+    conversion.take("", table);
     conversion.mode();
-    conversion.layout();
+    conversion.layout(now_ms);
     conversion.workers();
     conversion.store();
     conversion.service();
     conversion.finish()
 }
 
+/// Reads JSON, or TOML with the same names.
+fn read(text: &str) -> Result<Map<String, Value>, String> {
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"));
+    }
+    let source = config::File::from_str(text, FileFormat::Toml);
+    let read = config::Config::builder().add_source(source).build();
+    // The library's text quotes the line, which may hold the password.
+    let problem = |_| "neither JSON, which begins with {, nor TOML".to_owned();
+    read.and_then(config::Config::try_deserialize).map_err(problem)
+}
+
+#[derive(Default)]
 struct Conversion {
-    /// The values that are given, by raindrop-Go's names.
+    /// The values other than null, by their names in [`FIELDS`].
     given: BTreeMap<&'static str, Value>,
-    now_ms: i64,
     /// Our keys with their values and raindrop-Go's names.
     keys: Vec<(&'static str, Value, &'static str)>,
     warnings: Vec<String>,
@@ -66,6 +80,36 @@ struct Conversion {
 }
 
 impl Conversion {
+    /// Takes the values of a table; names are in any case, as Go reads them.
+    fn take(&mut self, prefix: &str, table: Map<String, Value>) {
+        for (name, value) in table {
+            let name = format!("{prefix}{name}");
+            // The one JSON tag that is another word than its field.
+            let is_tag = name.eq_ignore_ascii_case("EndBitValue");
+            let name = if is_tag { "EndBitsValue" } else { &name };
+            let field = FIELDS.split(", ").find(|field| field.eq_ignore_ascii_case(name));
+            match (field, value) {
+                (_, Value::Object(table)) if name.eq_ignore_ascii_case("DbConfig") => {
+                    self.take("DbConfig.", table);
+                }
+                (Some(_), Value::Null) => {}
+                (Some(field), value) => {
+                    if self.given.insert(field, value).is_some() {
+                        self.reject(format!("{field} is given twice"));
+                    }
+                }
+                (None, _) => {
+                    self.reject(format!("{name}: unknown; raindrop-Go's names are {FIELDS}"));
+                }
+            }
+        }
+    }
+
+    /// Copies a field's value, or 0 as in Go when it is not given.
+    fn copy(&mut self, key: &'static str, field: &'static str) {
+        self.set(key, self.value(field), field);
+    }
+
     fn set(&mut self, key: &'static str, value: impl Into<Value>, from: &'static str) {
         self.keys.push((key, value.into(), from));
     }
@@ -85,52 +129,55 @@ impl Conversion {
 
     /// Returns a string; when it is not given, an empty one, as in Go.
     fn text(&mut self, field: &'static str) -> String {
-        match self.given.get(field) {
-            None => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(value) => {
-                // Any value of the address may be a password.
-                let is_secret = field == "DbConfig.DbUrl";
-                let shown = if is_secret { "…".to_owned() } else { value.to_string() };
-                self.reject(format!("{field} = {shown}: must be a string"));
-                String::new()
-            }
+        let value = self.given.get(field).cloned().unwrap_or_else(|| "".into());
+        if let Value::String(text) = value {
+            return text;
         }
+        // Any value of the address may be a password.
+        let shown = if field == "DbConfig.DbUrl" { "…".to_owned() } else { value.to_string() };
+        self.reject(format!("{field} = {shown}: must be a string"));
+        String::new()
     }
 
     fn mode(&mut self) {
         let mode = self.text("IdMode");
-        match mode.to_lowercase().as_str() {
-            "snowflake" => {}
-            "numbersection" => self.warn(format!(
-                "IdMode = {mode:?}: raindrop-Go never implemented it and makes IDs by time and \
-                 worker id, as this configuration does"
-            )),
-            _ => self.warn(format!(
-                "IdMode = {mode:?}: raindrop-Go treats it as Snowflake, as this configuration does"
-            )),
+        if !mode.eq_ignore_ascii_case("snowflake") {
+            self.warn(format!(
+                "IdMode = {mode:?}: raindrop-Go makes IDs by time and worker id in every mode (it \
+                 never implemented NumberSection), as this configuration does"
+            ));
         }
     }
 
-    fn layout(&mut self) {
+    fn layout(&mut self, now_ms: i64) {
         let unit = self.value("TimeUnit");
-        let index = unit.as_u64().and_then(|unit| usize::try_from(unit.checked_sub(1)?).ok());
-        match index.and_then(|index| TimeUnit::ALL.get(index)) {
+        match unit.as_u64().and_then(|unit| unit.to_string().parse::<TimeUnit>().ok()) {
             Some(unit) => {
                 self.set("layout.time_unit", unit.name(), "TimeUnit");
-                let bits = self.value("TimeStampLength");
-                self.set("layout.timestamp_bits", bits, "TimeStampLength");
+                self.copy("layout.timestamp_bits", "TimeStampLength");
             }
             None => self.reject(format!(
                 "TimeUnit = {unit}: must be 1 (millisecond), 2 (second), 3 (minute), 4 (hour) or \
                  5 (day); raindrop-Go treats 0 as milliseconds, whatever its README says"
             )),
         }
-        self.start();
-        self.set("layout.worker_bits", self.value("WorkIdLength"), "WorkIdLength");
+        let start = self.text("StartTimeStamp");
+        match parse_unix_ms(&start) {
+            Some(start_ms) if start_ms > now_ms => {
+                self.reject(format!("StartTimeStamp = {start:?}: must not be in the future"));
+            }
+            Some(start_ms) => {
+                self.set("layout.epoch", format_unix_ms_short(start_ms), "StartTimeStamp");
+            }
+            None => self.reject(format!(
+                "StartTimeStamp = {start:?}: must be an RFC 3339 instant such as \
+                 2023-01-01T00:00:00+08:00"
+            )),
+        }
+        self.copy("layout.worker_bits", "WorkIdLength");
         self.set("layout.rollback_bits", 1, "TimeBackBitValue");
-        self.set("layout.rollback_initial", self.value("TimeBackBitValue"), "TimeBackBitValue");
-        self.set("layout.reserved_bits", self.value("EndBitsLength"), "EndBitsLength");
+        self.copy("layout.rollback_initial", "TimeBackBitValue");
+        self.copy("layout.reserved_bits", "EndBitsLength");
         let reserved = self.value("EndBitsValue");
         if reserved.as_i64().is_some_and(|value| value < 0) {
             self.reject(format!(
@@ -146,33 +193,16 @@ impl Conversion {
         }
     }
 
-    fn start(&mut self) {
-        let text = self.text("StartTimeStamp");
-        match parse_unix_ms(&text) {
-            Some(start_ms) if start_ms > self.now_ms => {
-                self.reject(format!("StartTimeStamp = {text:?}: must not be in the future"));
-            }
-            Some(start_ms) => {
-                self.set("layout.epoch", format_unix_ms_short(start_ms), "StartTimeStamp");
-            }
-            None => self.reject(format!(
-                "StartTimeStamp = {text:?}: must be an RFC 3339 instant such as \
-                 2023-01-01T00:00:00+08:00"
-            )),
-        }
-    }
-
     fn workers(&mut self) {
-        let [min, max] = ["ServiceMinWorkId", "ServiceMaxWorkId"].map(|field| self.value(field));
-        if min == 0 && max == 0 {
+        if self.value("ServiceMinWorkId") == 0 && self.value("ServiceMaxWorkId") == 0 {
             self.warn(
                 "ServiceMinWorkId and ServiceMaxWorkId are 0: raindrop-Go then has the one worker \
                  id 0, unless its table was made by hand; this configuration leases 1 to the \
                  largest, as its README says",
             );
         } else {
-            self.set("worker.min_id", min, "ServiceMinWorkId");
-            self.set("worker.max_id", max, "ServiceMaxWorkId");
+            self.copy("worker.min_id", "ServiceMinWorkId");
+            self.copy("worker.max_id", "ServiceMaxWorkId");
         }
         let prefers = self.given.get("PriorityEqualCodeWorkId").cloned();
         if let Some(prefers) = prefers.filter(|prefers| *prefers != false) {
@@ -229,8 +259,8 @@ impl Conversion {
 
     fn service(&mut self) {
         let port = self.value("ServicePort");
-        match port.as_i64().filter(|port| (0..=LARGEST_PORT).contains(port)) {
-            None => self.reject(format!("ServicePort = {port}: must be 0 to {LARGEST_PORT}")),
+        match port.as_u64().and_then(|port| u16::try_from(port).ok()) {
+            None => self.reject(format!("ServicePort = {port}: must be 0 to {}", u16::MAX)),
             Some(0) => {}
             Some(port) => {
                 self.set("http.listen", format!("127.0.0.1:{port}"), "ServicePort");
@@ -246,8 +276,27 @@ impl Conversion {
         }
     }
 
+    /// Loads what will be printed, to find every problem.
     fn finish(mut self) -> Result<Converted, Vec<String>> {
-        self.check();
+        let flag = |(key, value, flag): &(&'static str, Value, &'static str)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            FlagValue { flag, key, value }
+        };
+        let flags = self.keys.iter().map(flag).collect();
+        let loaded = Config::load(&Inputs { flags, ..Inputs::default() });
+        for problem in loaded.err().into_iter().flat_map(|error| error.0) {
+            self.reject(match problem {
+                ConfigProblem::Value { key, value, source, allowed } => {
+                    let name = match (source.as_str(), key.as_str()) {
+                        (DEFAULT, "layout") => "TimeStampLength + WorkIdLength + EndBitsLength",
+                        (DEFAULT, key) => key,
+                        (field, _) => field,
+                    };
+                    format!("{name} = {value}: must be {allowed}")
+                }
+                problem => problem.to_string(),
+            });
+        }
         if !self.problems.is_empty() {
             return Err(self.problems);
         }
@@ -257,34 +306,11 @@ impl Conversion {
             let (of, name) = key.split_once('.').expect("every key here has a section");
             if of != section {
                 section = of;
-                write!(toml, "\n[{section}]\n").expect("a string takes any text");
+                toml += &format!("\n[{section}]\n");
             }
             // JSON's strings, numbers and booleans are TOML's.
-            writeln!(toml, "{name} = {value}").expect("a string takes any text");
+            toml += &format!("{name} = {value}\n");
         }
         Ok(Converted { toml, warnings: self.warnings })
-    }
-
-    /// Loads what will be printed.
-    fn check(&mut self) {
-        let flag = |(key, value, from): &(&'static str, Value, &'static str)| {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            FlagValue { flag: from, key, value }
-        };
-        let flags = self.keys.iter().map(flag).collect();
-        let loaded = Config::load(&Inputs { flags, ..Inputs::default() });
-        for problem in loaded.err().into_iter().flat_map(|error| error.0) {
-            self.reject(match problem {
-                ConfigProblem::Value { key, value, source, allowed } => {
-                    let name = match source {
-                        Source::Flag(name) => name,
-                        _ if key == "layout" => "TimeStampLength + WorkIdLength + EndBitsLength",
-                        _ => &key,
-                    };
-                    format!("{name} = {value}: must be {allowed}")
-                }
-                problem => problem.to_string(),
-            });
-        }
     }
 }

@@ -90,7 +90,7 @@ listen = "127.0.0.1:8081"
 "#
     );
     let config = loaded(&converted);
-    let keeper = config.keeper("default").expect("it always exists");
+    let keeper = config.keepers().next().expect("it always exists");
     assert_eq!(
         keeper.layout.canonical(),
         "unit=second epoch=2023-02-28T16:00:00Z timestamp=31 data_center=0 worker=4 rollback=1 \
@@ -110,7 +110,7 @@ listen = "127.0.0.1:8081"
 fn names_toml_and_missing_fields_are_read_as_in_go() {
     let converted = converted(SMALLEST);
     let config = loaded(&converted);
-    let keeper = config.keeper("default").expect("it always exists");
+    let keeper = config.keepers().next().expect("it always exists");
     assert_eq!(
         keeper.layout.canonical(),
         "unit=millisecond epoch=2022-12-31T16:00:00Z timestamp=41 data_center=0 worker=9 \
@@ -135,7 +135,7 @@ fn every_unit_and_width_can_be_converted() {
             // The original, too, wants one bit for the sequence.
             if timestamp + worker + 1 + end <= 62 {
                 let config = loaded(&converted(&text));
-                let widths = config.keeper("default").expect("it always exists").layout.widths();
+                let widths = config.keepers().next().expect("it always exists").layout.widths();
                 assert_eq!(
                     (widths.timestamp, widths.worker, widths.rollback, widths.reserved),
                     (timestamp, worker, 1, end)
@@ -152,8 +152,8 @@ fn every_unit_and_width_can_be_converted() {
 #[test]
 fn differences_are_warned_about() {
     for (from, to, said) in [
-        ("\"Snowflake\"", "\"NumberSection\"", "raindrop-Go never implemented it"),
-        ("\"Snowflake\"", "\"snowfake\"", "treats it as Snowflake"),
+        ("\"Snowflake\"", "\"NumberSection\"", "never implemented NumberSection"),
+        ("\"Snowflake\"", "\"snowfake\"", "in every mode"),
         ("\"postgresql\"", "\"postgres\"", "everything but mysql"),
         ("TimeUnit = 1", "TimeUnit = 1\nEndBitsValue = 3", "since EndBitsLength is 0"),
         ("app@db/ids", "app@db/ids?TimeZone=UTC", "DbConfig.DbUrl: the parameter TimeZone"),

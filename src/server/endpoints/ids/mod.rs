@@ -6,45 +6,33 @@ mod response;
 use axum::http::Method;
 
 pub(in crate::server) use self::response::IdResponse;
-use self::{
-    request::IdRequest,
-    response::{ID_SCHEMA, IDS_SCHEMA, schemas},
-};
+use self::{request::IdRequest, response::schemas};
 use crate::server::{
     issuer::NamespaceIssuer,
     problem::{Problem, ProblemCode as P},
-    route::{Call, Handler, Kind, Listener, PLAIN_TEXT, Route},
+    route::{Call, Handler, Kind, PLAIN_TEXT, Route, schema_ref},
 };
 
-pub(super) use self::request::read_encoding;
-
 pub(in crate::server) static ONE: Route = Route {
-    path: "/id/{code}",
-    name: "id",
     summary: "One ID",
     description: "Claims one ID of a code. With `Accept: text/plain` the answer is the ID alone, \
                   on a line. GET and POST are the same, except that POST alone has `at`.",
     kind: Kind::Claim,
-    listener: Listener::Public,
-    needs_token: true,
     is_for_clients: true,
-    parameters: &request::ONE,
-    formats: &["string", "number"],
-    content: &[ID_SCHEMA, PLAIN_TEXT],
+    parameters: &["format", "encoding", "padded", "namespace", "at"],
+    content: &[("application/json", || schema_ref("OneId")), PLAIN_TEXT],
     schemas,
     problems: &PROBLEMS,
-    handler: Handler::Claim { is_batch: false },
+    ..Route::new("/id/{code}", Handler::Claim { is_batch: false })
 };
 
 pub(in crate::server) static MANY: Route = Route {
     path: "/ids/{code}",
-    name: "ids",
     summary: "IDs in ascending order",
     description: "Claims `n` IDs of a code at once. With `Accept: text/plain` each stands on a \
                   line. GET and POST are the same, except that POST alone has `at`.",
-    parameters: &request::MANY,
-    formats: &["string", "number", "range"],
-    content: &[IDS_SCHEMA, PLAIN_TEXT],
+    parameters: &["n", "format", "encoding", "padded", "namespace", "at"],
+    content: &[("application/json", || schema_ref("Ids")), PLAIN_TEXT],
     handler: Handler::Claim { is_batch: true },
     ..ONE
 };
@@ -54,10 +42,6 @@ const PROBLEMS: [P; 5] =
     [P::InvalidCode, P::InvalidParameter, P::Forbidden, P::UnknownNamespace, P::UnsafeNumber];
 
 /// Claims IDs and writes them. HEAD claims nothing: it checks the request.
-///
-/// # Errors
-///
-/// When the request is not valid, or no IDs can be issued in time.
 pub(in crate::server) async fn claim(
     call: &Call<'_>,
     is_batch: bool,
@@ -69,8 +53,8 @@ pub(in crate::server) async fn claim(
     let (code, count) = (request.code, request.count);
     match (&request.backfill, request.issuer) {
         // Boxed, so that every other request carries less from call to call.
-        (Some(backfill), _) => {
-            request.write(Box::pin(backfill.ids(code, count)).await?.into_iter())
+        (Some((backfill, at_ms)), _) => {
+            request.write(Box::pin(backfill.ids(code, count, *at_ms)).await?.into_iter())
         }
         (None, NamespaceIssuer::Snowflake(issuer)) => {
             request.write(issuer.next_ids(code, count).await?)

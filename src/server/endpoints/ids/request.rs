@@ -1,7 +1,5 @@
 //! Reads and checks a request for IDs.
 
-use std::sync::Arc;
-
 use axum::http::Method;
 
 use crate::{
@@ -16,17 +14,11 @@ use crate::{
     server::{
         content_negotiation::prefers_text,
         issuer::NamespaceIssuer,
-        params::{Params, invalid, read_instant},
+        params::{Params, invalid},
         problem::{Problem, ProblemCode},
         route::Call,
-        state::AppState,
     },
 };
-
-/// The query parameters of a request for one ID.
-pub(super) const ONE: [&str; 5] = ["format", "encoding", "padded", "namespace", "at"];
-/// The query parameters of a request for a batch.
-pub(super) const MANY: [&str; 6] = ["n", "format", "encoding", "padded", "namespace", "at"];
 
 /// What the body of a response looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +45,8 @@ pub(super) struct IdRequest<'a> {
     pub(super) prefix: &'a str,
     /// Writes each ID; none writes plain decimal.
     pub(super) encoder: Option<Encoder<'a>>,
-    /// Issues the IDs if they are for a past instant.
-    pub(super) backfill: Option<PastInstant>,
+    /// Issues the IDs if they are for a past instant, which is in Unix ms.
+    pub(super) backfill: Option<(&'a Backfill, i64)>,
 }
 
 impl<'a> IdRequest<'a> {
@@ -64,8 +56,7 @@ impl<'a> IdRequest<'a> {
         if !is_valid_code(code) {
             return Err(invalid_code(&format!("{code:?}")));
         }
-        let known = if is_batch { &MANY[..] } else { &ONE };
-        let params = Params::read(&call.head.uri, known)?;
+        let params = Params::read(&call.head.uri, call.route.parameters)?;
         call.caller.check_code(code)?;
         let requested = params.get("namespace");
         let located = state.codes.locate(code, requested);
@@ -76,8 +67,9 @@ impl<'a> IdRequest<'a> {
         let count = params.get("n").map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
         let requested_format = params.get("format");
         let format = read_format(requested_format, is_batch, prefers_text(&call.head.headers))?;
-        let encoding = read_encoding(params.get("encoding"))?;
-        let is_padded = read_boolean("padded", params.get("padded"))?;
+        let encoding = params.encoding()?;
+        let is_padded = params.parse("padded", || "true or false".into(), |it| it.parse().ok())?;
+        let is_padded = is_padded.unwrap_or_default();
         let encoder = (encoding != Encoding::Decimal || is_padded)
             .then(|| Encoder::new(encoding, is_padded, issuer.layout()))
             .transpose()
@@ -92,12 +84,10 @@ impl<'a> IdRequest<'a> {
                 return Err(invalid(format!("format = {format:?}: must be string {because}")));
             }
         }
-        let read_past = |at| PastInstant::read(at, &call.head.method, state, issuer);
-        let backfill = params.get("at").map(read_past).transpose()?;
+        let backfill = read_past(call, &params, issuer.namespace())?;
         // Refused before a claim that would be thrown away: IDs only grow.
         if format == BodyFormat::Numbers {
-            let at_ms =
-                || backfill.as_ref().map_or_else(|| state.clock.now_ms(), |past| past.at_ms);
+            let at_ms = || backfill.map_or_else(|| state.clock.now_ms(), |(_, at_ms)| at_ms);
             let at_least = match issuer {
                 NamespaceIssuer::Snowflake(issuer) => smallest_at(issuer.layout(), at_ms()),
                 NamespaceIssuer::Segment(issuer) => issuer.last_at_least(code, count),
@@ -109,41 +99,27 @@ impl<'a> IdRequest<'a> {
     }
 }
 
-/// A past instant, and what issues its IDs.
-#[derive(Debug)]
-pub(super) struct PastInstant {
-    backfill: Arc<Backfill>,
-    /// Unix ms.
-    at_ms: i64,
-}
-
-impl PastInstant {
-    fn read(
-        at: &str,
-        method: &Method,
-        state: &AppState,
-        issuer: &NamespaceIssuer,
-    ) -> Result<Self, Problem> {
-        // Each response costs a durable write of the store, and its IDs are gone for good.
-        if method != Method::POST {
-            return Err(invalid(format!("at = {at:?}: requires POST, not {method}")));
-        }
-        let at_ms = read_instant("at", at)?;
-        let namespace = issuer.namespace();
-        let backfill = state.backfill(namespace).ok_or_else(|| {
-            let detail = format!(
-                "namespace {namespace:?} does not support backfill: it is in segment mode, or its store \
-                 is memory:"
-            );
-            Problem::new(ProblemCode::OutOfRange, detail)
-        })?;
-        Ok(Self { backfill, at_ms })
+/// What issues IDs for the parameter `at`, if that is given, and the instant.
+fn read_past<'a>(
+    call: &Call<'a>,
+    params: &Params<'_>,
+    namespace: &str,
+) -> Result<Option<(&'a Backfill, i64)>, Problem> {
+    let Some(at) = params.get("at") else { return Ok(None) };
+    // Each response costs a durable write of the store, and its IDs are gone for good.
+    let method = &call.head.method;
+    if method != Method::POST {
+        return Err(invalid(format!("at = {at:?}: requires POST, not {method}")));
     }
-
-    /// All of the IDs, or none.
-    pub(super) async fn ids(&self, code: &str, count: u32) -> Result<Vec<Id>, Problem> {
-        Ok(self.backfill.ids(code, count, self.at_ms).await?)
-    }
+    let at_ms = params.instant("at")?;
+    let backfill = call.state.backfills.get(namespace).ok_or_else(|| {
+        let detail = format!(
+            "namespace {namespace:?} does not support backfill: it is in segment mode, or its store \
+             is memory:"
+        );
+        Problem::new(ProblemCode::OutOfRange, detail)
+    })?;
+    Ok(at_ms.map(|at_ms| (backfill, at_ms)))
 }
 
 fn invalid_code(found: &str) -> Problem {
@@ -177,23 +153,6 @@ fn read_format(
             let allowed = if is_batch { "string, number or range" } else { "string or number" };
             Err(invalid(format!("format = {other:?}: must be {allowed}")))
         }
-    }
-}
-
-/// Reads the parameter `encoding`; decimal when it is missing.
-pub(in crate::server::endpoints) fn read_encoding(name: Option<&str>) -> Result<Encoding, Problem> {
-    let Some(name) = name else { return Ok(Encoding::default()) };
-    Encoding::by_name(name).ok_or_else(|| {
-        let names = Encoding::ALL.map(Encoding::name).join(", ");
-        invalid(format!("encoding = {name:?}: must be one of {names}"))
-    })
-}
-
-fn read_boolean(name: &str, value: Option<&str>) -> Result<bool, Problem> {
-    match value {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(other) => Err(invalid(format!("{name} = {other:?}: must be true or false"))),
     }
 }
 

@@ -1,13 +1,12 @@
 //! Writes IDs. This is the hot path of the service, so the JSON is written by hand, into one buffer.
 
-use std::{collections::BTreeMap, io::Write, vec};
+use std::{io::Write, vec};
 
 use axum::{
     body::Bytes,
     http::{HeaderMap, HeaderValue, Response, header},
 };
-use serde_json::json;
-use utoipa::openapi::{ComponentsBuilder, Ref, RefOr, Schema};
+use serde_json::{Map, Value, json};
 
 use super::request::{BodyFormat, IdRequest, refuse_unsafe};
 use crate::{
@@ -17,7 +16,7 @@ use crate::{
         issue::{IdRange, Run},
         segment::Numbers,
     },
-    server::{body::ResponseBody, problem::Problem, route::Content},
+    server::{body::ResponseBody, problem::Problem},
 };
 
 /// The successful response to a request for IDs.
@@ -173,12 +172,8 @@ impl IdRequest<'_> {
     }
 }
 
-pub(super) const ID_SCHEMA: Content =
-    ("application/json", || Ref::from_schema_name("OneId").into());
-pub(super) const IDS_SCHEMA: Content = ("application/json", || Ref::from_schema_name("Ids").into());
-
-/// Adds the schemas of both responses.
-pub(super) fn schemas(components: ComponentsBuilder) -> ComponentsBuilder {
+/// The schemas of both responses, by name.
+pub(super) fn schemas() -> Map<String, Value> {
     let digits =
         |example: &str| json!({ "type": "string", "pattern": "^[0-9]{1,19}$", "example": example });
     let mut step = digits("1");
@@ -251,7 +246,5 @@ pub(super) fn schemas(components: ComponentsBuilder) -> ComponentsBuilder {
             },
         },
     });
-    let schemas: BTreeMap<String, RefOr<Schema>> =
-        serde_json::from_value(schemas).expect("valid schemas");
-    components.schemas_from_iter(schemas)
+    serde_json::from_value(schemas).expect("an object")
 }

@@ -1,4 +1,4 @@
-//! Where a test's stores are.
+//! The databases that a test runs on.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ pub(crate) const HOUR: Duration = Duration::from_hours(1);
 
 /// One empty database.
 #[derive(Debug)]
-pub(crate) enum Site {
+pub(crate) enum Backend {
     Memory(Arc<MemoryStore>),
     Sqlite(TempDir),
     Mariadb(String),
@@ -34,7 +34,7 @@ pub(crate) enum Site {
     Redis(String),
 }
 
-impl Site {
+impl Backend {
     pub(crate) async fn memory() -> Self {
         Self::Memory(Arc::new(MemoryStore::new(Arc::new(SystemClock::default()))))
     }
@@ -138,7 +138,7 @@ impl Site {
 
 pub(crate) async fn open(settings: &StoreSettings) -> Arc<dyn Store> {
     let clock = Arc::new(SystemClock::default());
-    connect(settings, clock).await.expect("usable settings")
+    connect(settings, clock).expect("usable settings")
 }
 
 pub(crate) fn scope(min_worker: u64, max_worker: u64) -> Scope {
@@ -216,8 +216,8 @@ pub(crate) fn release(bits: u128) -> RowWrite {
 }
 
 /// A store with the free rows of a scope.
-pub(crate) async fn with_rows(site: &Site, scope: &Scope) -> Arc<dyn Store> {
-    let store = site.store().await;
+pub(crate) async fn with_rows(backend: &Backend, scope: &Scope) -> Arc<dyn Store> {
+    let store = backend.store().await;
     create_rows(&store, scope, &HighWaterMarks::all_at(0, 2)).await.expect("rows");
     store
 }

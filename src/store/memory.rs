@@ -1,8 +1,8 @@
 //! A store in the memory of one process: for tests, simulations and hand-given worker ids.
 
 #[cfg(any(test, raindrop_planted))]
+#[path = "tests/crash.rs"]
 mod crash;
-mod segments;
 
 use std::{
     collections::BTreeMap,
@@ -13,15 +13,15 @@ use async_trait::async_trait;
 
 #[cfg(any(test, raindrop_planted))]
 pub use self::crash::Snapshot;
-use super::{LayoutRecord, ListedRow, ListedSegment, NewRows, Scope, Store, StoreError, Survey};
+use super::{
+    LayoutRecord, ListedRow, ListedSegment, NewRows, NewSegment, Reservation, Reserved, Result,
+    Scope, SegmentStore, Store, Survey, record::ttl_ms,
+};
 use crate::core::{
     clock::Clock,
-    lease::{Row, RowExpiry, RowWrite, Token},
+    lease::{Row, RowWrite, Token},
     planted::{Bug, planted},
 };
-
-/// Namespace, reserved key, worker.
-type RowKey = (String, String, u64);
 
 /// Rows in memory, with the semantics of the other engines. They are gone with the process.
 ///
@@ -36,8 +36,8 @@ pub struct MemoryStore {
 #[derive(Clone, Debug, Default)]
 struct Tables {
     records: BTreeMap<String, LayoutRecord>,
-    /// Whether a row is free is known when it is read.
-    rows: BTreeMap<RowKey, Row>,
+    /// By namespace, reserved key and worker. Whether a row is free is known when it is read.
+    rows: BTreeMap<(String, String, u64), Row>,
     /// By namespace and code, each with its token.
     segments: BTreeMap<(String, String), (ListedSegment, Token)>,
 }
@@ -61,8 +61,7 @@ impl MemoryStore {
     fn rows(&self, scope: &Scope) -> (i64, Vec<Row>) {
         let now_ms = self.clock.now_ms();
         let tables = self.tables();
-        let key = |worker| (scope.namespace.clone(), scope.reserved_key.clone(), worker);
-        let range = tables.rows.range(key(scope.min_worker)..=key(scope.max_worker));
+        let range = tables.rows.range(key(scope, scope.min_worker)..=key(scope, scope.max_worker));
         (now_ms, range.map(|(_, row)| read(row, now_ms)).collect())
     }
 }
@@ -71,7 +70,7 @@ fn read(row: &Row, now_ms: i64) -> Row {
     Row { free: row.expires_ms <= now_ms, ..row.clone() }
 }
 
-fn key(scope: &Scope, worker: u64) -> RowKey {
+fn key(scope: &Scope, worker: u64) -> (String, String, u64) {
     (scope.namespace.clone(), scope.reserved_key.clone(), worker)
 }
 
@@ -81,21 +80,17 @@ impl Store for MemoryStore {
         self.clock_is_local
     }
 
-    async fn prepare(&self) -> Result<Vec<String>, StoreError> {
+    async fn prepare(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 
-    async fn create_record(
-        &self,
-        namespace: &str,
-        record: &LayoutRecord,
-    ) -> Result<LayoutRecord, StoreError> {
+    async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
         let mut tables = self.tables();
         let stored = tables.records.entry(namespace.to_owned());
         Ok(stored.or_insert_with(|| record.clone()).clone())
     }
 
-    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>, StoreError> {
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
         Ok(self.tables().records.get(namespace).cloned())
     }
 
@@ -104,13 +99,15 @@ impl Store for MemoryStore {
         namespace: &str,
         expected: Token,
         record: &LayoutRecord,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let mut tables = self.tables();
         let present = tables.records.get_mut(namespace).filter(|record| record.token == expected);
-        Ok(present.map(|present| *present = record.clone()).is_some())
+        let Some(present) = present else { return Ok(false) };
+        *present = record.clone();
+        Ok(true)
     }
 
-    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool, StoreError> {
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
         let now_ms = self.clock.now_ms();
         let mut tables = self.tables();
         let record = tables.records.get(&scope.namespace);
@@ -134,24 +131,23 @@ impl Store for MemoryStore {
         Ok(true)
     }
 
-    async fn survey(&self, scope: &Scope) -> Result<Survey, StoreError> {
+    async fn survey(&self, scope: &Scope) -> Result<Survey> {
         let (now_ms, rows) = self.rows(scope);
         let held = rows.iter().filter(|row| !row.free);
         Ok(Survey {
             now_ms,
-            record: self.tables().records.get(&scope.namespace).map(|record| record.words.clone()),
+            record: self
+                .tables()
+                .records
+                .get(&scope.namespace)
+                .map(|record| record.canonical.clone()),
             held: held.clone().count() as u64,
             free: rows.iter().filter(|row| row.free).count() as u64,
             next_expiry_ms: held.map(|row| row.expires_ms).min(),
         })
     }
 
-    async fn free_rows(
-        &self,
-        scope: &Scope,
-        holder: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
         let (_, mut rows) = self.rows(scope);
         rows.retain(|row| row.free && holder.is_none_or(|holder| row.holder == holder));
         rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
@@ -162,7 +158,7 @@ impl Store for MemoryStore {
         Ok(rows)
     }
 
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>, StoreError> {
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         let now_ms = self.clock.now_ms();
         Ok(self.tables().rows.get(&key(scope, worker)).map(|row| read(row, now_ms)))
     }
@@ -173,20 +169,11 @@ impl Store for MemoryStore {
         worker: u64,
         expected: Token,
         write: &RowWrite,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let now_ms = self.clock.now_ms();
         let mut tables = self.tables();
-        let Some(row) = tables.rows.get_mut(&key(scope, worker)) else { return Ok(false) };
-        if row.token != expected {
-            return Ok(false);
-        }
-        let expires_ms = match write.expiry {
-            // Free whatever the clock does.
-            RowExpiry::Released => 0,
-            RowExpiry::After(ttl) => {
-                now_ms.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
-            }
-        };
+        let row = tables.rows.get_mut(&key(scope, worker)).filter(|row| row.token == expected);
+        let Some(row) = row else { return Ok(false) };
         *row = Row {
             worker,
             token: write.token,
@@ -195,21 +182,90 @@ impl Store for MemoryStore {
             marks: write.marks.clone(),
             free: false,
             heartbeat_ms: now_ms,
-            expires_ms,
+            // A released row is free whatever the clock does.
+            expires_ms: ttl_ms(write).map_or(0, |ttl_ms| now_ms.saturating_add(ttl_ms)),
         };
         Ok(true)
     }
 
-    async fn list(&self) -> Result<Vec<ListedRow>, StoreError> {
+    async fn list(&self) -> Result<Vec<ListedRow>> {
         let now_ms = self.clock.now_ms();
         let tables = self.tables();
-        let listed = |((namespace, reserved_key, _), row): (&RowKey, &Row)| ListedRow {
+        let rows = tables.rows.iter().map(|((namespace, reserved_key, _), row)| ListedRow {
             namespace: namespace.clone(),
             reserved_key: reserved_key.clone(),
             row: read(row, now_ms),
-        };
-        Ok(tables.rows.iter().map(listed).collect())
+        });
+        Ok(rows.collect())
     }
 
     async fn close(&self) {}
+}
+
+#[async_trait]
+impl SegmentStore for MemoryStore {
+    fn segment_table(&self) -> &str {
+        "memory"
+    }
+
+    async fn prepare_segments(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
+        let updated_ms = self.clock.now_ms();
+        let mut tables = self.tables();
+        for NewSegment { code, first } in codes {
+            let (namespace, code) = (namespace.to_owned(), code.clone());
+            tables.segments.entry((namespace.clone(), code.clone())).or_insert_with(|| {
+                let next = *first;
+                (ListedSegment { namespace, code, next, step: 0, updated_ms }, Token::UNUSED)
+            });
+        }
+        Ok(())
+    }
+
+    async fn reserve(
+        &self,
+        namespace: &str,
+        code: &str,
+        reservation: &Reservation,
+    ) -> Result<Reserved> {
+        let Reservation { by, end, token, or_begin_at } = *reservation;
+        let updated_ms = self.clock.now_ms();
+        let mut tables = self.tables();
+        let (namespace, code) = (namespace.to_owned(), code.to_owned());
+        let key = (namespace.clone(), code.clone());
+        let present = tables.segments.get(&key).map(|(segment, _)| segment.next);
+        let Some(from) = present.or(or_begin_at) else { return Ok(Reserved::NoSuchCode) };
+        match from.checked_add(by).filter(|next| *next <= end) {
+            None => Ok(Reserved::Refused { next: from }),
+            Some(next) => {
+                let reserved = ListedSegment { namespace, code, next, step: by, updated_ms };
+                tables.segments.insert(key, (reserved, token));
+                Ok(Reserved::From(from))
+            }
+        }
+    }
+
+    async fn give_back(
+        &self,
+        namespace: &str,
+        code: &str,
+        reserved: Token,
+        from: u64,
+        token: Token,
+    ) -> Result<bool> {
+        let updated_ms = self.clock.now_ms();
+        let key = (namespace.to_owned(), code.to_owned());
+        let mut tables = self.tables();
+        let segment = tables.segments.get_mut(&key).filter(|(_, token)| *token == reserved);
+        let Some((segment, present)) = segment else { return Ok(false) };
+        (segment.next, segment.updated_ms, *present) = (from, updated_ms, token);
+        Ok(true)
+    }
+
+    async fn segments(&self) -> Result<Vec<ListedSegment>> {
+        Ok(self.tables().segments.values().map(|(segment, _)| segment.clone()).collect())
+    }
 }

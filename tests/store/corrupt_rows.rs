@@ -16,7 +16,7 @@ use raindrop::{
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tokio::{runtime::Runtime, sync::Mutex};
 
-use crate::site::{Site, record, token};
+use crate::backend::{Backend, record, token};
 
 /// Each table with its columns, and what stands in its one row.
 const WORKER: (&str, &[(&str, &str)]) = (
@@ -62,7 +62,7 @@ const SEGMENT: (&str, &[(&str, &str)]) = (
 const TABLES: [(&str, &[(&str, &str)]); 3] = [WORKER, LAYOUT, SEGMENT];
 
 /// A table and a column of it, with any value that the column takes, as SQL.
-fn garbage() -> impl Strategy<Value = ((&'static str, &'static str), String)> {
+fn corrupt_value() -> impl Strategy<Value = ((&'static str, &'static str), String)> {
     select(&TABLES).prop_flat_map(|(table, columns)| {
         select(columns).prop_flat_map(move |(column, good)| {
             let value =
@@ -118,7 +118,7 @@ fn layout() -> Layout {
 /// A database, and somebody with a SQL console.
 struct World {
     runtime: Runtime,
-    _site: Site,
+    _site: Backend,
     store: Arc<dyn Store>,
     console: Mutex<SqliteConnection>,
 }
@@ -126,16 +126,16 @@ struct World {
 impl World {
     fn new() -> Self {
         let runtime = Runtime::new().expect("a runtime");
-        let (site, store, console) = runtime.block_on(async {
-            let site = Site::sqlite().await;
-            let store = site.store().await;
+        let (backend, store, console) = runtime.block_on(async {
+            let backend = Backend::sqlite().await;
+            let store = backend.store().await;
             store.prepare_segments().await.expect("usable");
-            let mut console = SqliteConnection::connect(&site.url()).await.expect("the file");
+            let mut console = SqliteConnection::connect(&backend.url()).await.expect("the file");
             // Nobody pulls the plug here.
             console.execute("PRAGMA synchronous = OFF").await.expect("a setting");
-            (site, store, console)
+            (backend, store, console)
         });
-        Self { runtime, _site: site, store, console: Mutex::new(console) }
+        Self { runtime, _site: backend, store, console: Mutex::new(console) }
     }
 
     /// One good row in each table, but for this value.
@@ -182,7 +182,7 @@ fn every_value_is_read_or_named_with_its_place() {
     let world = World::new();
     let store = world.store.clone();
     let scope = Scope::new("default", &layout(), 0, 7);
-    proptest!(config(500), |((place, value) in garbage(), by in 1..1_u64 << 40)| {
+    proptest!(config(500), |((place, value) in corrupt_value(), by in 1..1_u64 << 40)| {
         world.fill(place, &value);
         let errors: Vec<Option<StoreError>> = world.runtime.block_on(async {
             let beginning = |or_begin_at| {
@@ -217,7 +217,7 @@ fn operators_do_what_they_do_or_say_why_not() {
     let world = World::new();
     let settings = KeeperSettings::new(layout(), "operator");
     let store = world.store.clone();
-    proptest!(config(60), |((place, value) in garbage())| {
+    proptest!(config(60), |((place, value) in corrupt_value())| {
         world.fill(place, &value);
         let clock = Arc::new(SystemClock::default());
         let mut operator = Operator::new(settings.clone(), store.clone(), clock);

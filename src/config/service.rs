@@ -1,6 +1,6 @@
-//! The `http` section: where and how requests are served.
+//! The `http`, `auth` and `log` sections: settings of the whole service.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::http::HeaderValue;
 
@@ -29,6 +29,26 @@ pub struct HttpConfig {
     pub shutdown_timeout: Duration,
 }
 
+/// What is logged, and in which format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// `off`, `error`, `warn`, `info`, `debug` or `trace`.
+    pub level: &'static str,
+    /// Text or JSON.
+    pub format: LogFormat,
+}
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
 /// The origins that browsers may call from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorsOrigins {
@@ -38,7 +58,7 @@ pub enum CorsOrigins {
     List(Vec<HeaderValue>),
 }
 
-pub(super) fn read(reader: &mut Reader) -> HttpConfig {
+pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
     let hour = Duration::from_hours(1);
     let tenth = Duration::from_millis(100);
     let address = "an address and port such as 127.0.0.1:8080 or [::]:8080";
@@ -66,17 +86,35 @@ fn read_origins(reader: &mut Reader) -> CorsOrigins {
         return CorsOrigins::Any;
     }
     let origins: Option<Vec<HeaderValue>> = items.iter().map(|item| origin(item)).collect();
-    CorsOrigins::List(origins.unwrap_or_else(|| {
+    if origins.is_none() {
         reader.reject("http.cors_origins", "* alone, or origins such as https://app.example.com");
-        Vec::new()
-    }))
+    }
+    CorsOrigins::List(origins.unwrap_or_default())
 }
 
 fn origin(text: &str) -> Option<HeaderValue> {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
     let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
-    if host.is_empty() || !host.bytes().all(is_host) {
-        return None;
+    let is_valid = !host.is_empty() && host.bytes().all(is_host);
+    HeaderValue::from_str(text).ok().filter(|_| is_valid)
+}
+
+/// Reads where the tokens are. The file itself is read by commands that need it: a probe of a
+/// service must not fail because of it.
+pub(super) fn read_tokens_file(reader: &mut Reader) -> Option<PathBuf> {
+    let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+    reader.given("auth.tokens_file", "the path of a file", path)
+}
+
+pub(super) fn read_log(reader: &mut Reader) -> LogConfig {
+    let level = |text: &str| LEVELS.into_iter().find(|level| *level == text);
+    let format = |text: &str| match text {
+        "text" => Some(LogFormat::Text),
+        "json" => Some(LogFormat::Json),
+        _ => None,
+    };
+    LogConfig {
+        level: reader.value("log.level", LEVELS.join(", "), level),
+        format: reader.value("log.format", "text or json", format),
     }
-    HeaderValue::from_str(text).ok()
 }

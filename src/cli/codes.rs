@@ -1,20 +1,99 @@
-//! `raindrop codes`: lists the codes of segment mode.
+//! `raindrop codes`: lists the codes of segment mode, or raises them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
+use super::{
+    arguments::duration,
+    failure::Failure,
+    output::{print, say, table},
+    store::{listed, with_store},
+};
 use crate::{
-    cli::{failure::Failure, output, store::listed, table::table},
     config::Config,
     core::{code::is_valid_code, instant::format_unix_ms, segment::SegmentSpec},
-    keeper::SegmentSettings,
+    keeper::{SegmentSettings, raise_code},
     store::{ListedSegment, Store},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "CODE", "NEXT", "LEFT", "STEP", "WRITTEN", "RATE"];
 
-pub(super) async fn run(
+#[derive(Debug, clap::Args)]
+pub(super) struct CodesArguments {
+    /// Read twice, this far apart, and show how many numbers a second were reserved in between.
+    /// Nodes reserve about once in segment.target_duration: choose several times that.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    rate_over: Option<Duration>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Raise the next numbers of codes, before any node uses a restored backup.
+    ///
+    /// A backup has old next numbers: nodes that started from them would repeat numbers that were
+    /// issued since. Skipped numbers are only a gap.
+    ///
+    /// Safe if no node has reserved from the restored store before, and --by is more than any code
+    /// reserved since the backup.
+    Raise {
+        /// How much to add to each next number.
+        #[arg(long, value_name = "NUMBERS", value_parser = clap::value_parser!(u64).range(1..=SegmentSpec::LARGEST_NUMBER))]
+        by: u64,
+        /// The namespace.
+        #[arg(long, value_name = "NAME")]
+        namespace: String,
+        /// The codes; by default all of the namespace.
+        #[arg(value_name = "CODE")]
+        codes: Vec<String>,
+    },
+}
+
+pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
+    with_store(config, async |store, _| match &arguments.command {
+        None => list(config, &*store, arguments.rate_over).await,
+        Some(Command::Raise { by, namespace, codes }) => {
+            raise(&*store, *by, namespace, codes).await
+        }
+    })
+}
+
+async fn raise(
+    store: &dyn Store,
+    by: u64,
+    namespace: &str,
+    codes: &[String],
+) -> Result<(), Failure> {
+    let listed = read(store).await?;
+    let of_namespace = listed.iter().filter(|listed| listed.namespace == namespace);
+    let known: Vec<String> = of_namespace.map(|listed| listed.code.clone()).collect();
+    if known.is_empty() {
+        let namespaces = listed.iter().map(|listed| listed.namespace.as_str());
+        let namespaces = Vec::from_iter(BTreeSet::from_iter(namespaces)).join(", ");
+        return Err(Failure::Usage(format!(
+            "namespace {namespace:?} has no codes in the store; namespaces with codes: {namespaces}"
+        )));
+    }
+    // Refuses a bad one before any is changed.
+    if let Some(unknown) = codes.iter().find(|code| !known.contains(code)) {
+        let known = known.join(", ");
+        return Err(Failure::Usage(format!(
+            "code {unknown:?} is not in namespace {namespace:?}; there are: {known}"
+        )));
+    }
+    for code in if codes.is_empty() { &known } else { codes } {
+        let next = raise_code(store, namespace, code, by).await?;
+        say(&format!("{namespace} {code}: the next number is {next}"))?;
+    }
+    Ok(())
+}
+
+async fn list(
     config: &Config,
     store: &dyn Store,
     rate_over: Option<Duration>,
@@ -31,10 +110,11 @@ pub(super) async fn run(
     let line =
         |code: &ListedSegment| line(code, spec_of(config, code), rate_of(code, &before, elapsed));
     let lines: Vec<[String; 7]> = codes.iter().map(line).collect();
-    Ok(output::print(&table(HEADINGS, &lines))?)
+    print(&table(HEADINGS, &lines))
 }
 
-pub(super) async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
+/// Returns the codes of the store.
+async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
     let mut codes = listed(store.segments().await)?;
     // What was issued for past ticks is kept in the same table, as `code@tick`.
     codes.retain(|listed| is_valid_code(&listed.code));

@@ -1,0 +1,205 @@
+//! `raindrop id`: issues IDs with a lease or a block of the command's own.
+
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+use super::{
+    arguments::{encodings, instant, namespace_of},
+    failure::Failure,
+    output,
+    store::with_store,
+};
+use crate::{
+    config::{Config, LogConfig, Mode},
+    core::{
+        clock::SystemClock,
+        encoding::{Encoder, Encoding},
+        id::Id,
+        issue::{ClaimError, Run},
+    },
+    keeper::{
+        Backfill, IssueError, Issuer, Keeper, KeeperSettings, NoObserver, Released, SegmentKeeper,
+        SegmentSettings,
+    },
+    server::telemetry,
+    store::Store,
+};
+
+/// How long to wait for a lease or a block.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How many IDs to claim at a time; a layout with fewer is asked for fewer.
+const CLAIM: u32 = 1_000;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct IdArguments {
+    /// The code, such as order.
+    code: String,
+    /// The namespace; by default the code's own, or else default.
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// The number of IDs.
+    #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    count: u32,
+    /// Issue IDs for this past instant (RFC 3339), from the sequence numbers that the layout
+    /// reserves.
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
+    at: Option<i64>,
+    /// Print one ID per line, or a JSON array of strings.
+    #[arg(long, default_value = "lines")]
+    format: Format,
+    /// The encoding of the IDs.
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = encodings())]
+    encoding: Encoding,
+    /// Pad with zeros, so that texts sort as their IDs do; for decimal, hex, base32 and base36.
+    #[arg(long)]
+    padded: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    Lines,
+    Json,
+}
+
+pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failure> {
+    // An encoding that does not fit is refused before anything is leased or reserved.
+    let IdArguments { code, namespace, at, encoding, padded, .. } = arguments;
+    let located = config.codes.locate(code, namespace.as_deref());
+    let (namespace, prefix) = located.map_err(Failure::usage)?;
+    let mode = &namespace_of(config, namespace)?.mode;
+    let layout = match mode {
+        Mode::Snowflake { keeper, .. } => Some(&keeper.layout),
+        Mode::Segment { .. } => None,
+    };
+    let encoder = Encoder::new(*encoding, *padded, layout).map_err(Failure::usage)?;
+    let prefix = prefix.map_or("", |prefix| &**prefix);
+    let issue = Issue { arguments, prefix, encoder, release_timeout: config.store.timeout * 2 };
+
+    let level = if config.log.level == "info" { "warn" } else { config.log.level };
+    let _logging = telemetry::start(&LogConfig { level, ..config.log })?;
+    with_store(config, async |store, clock| match (mode, at) {
+        (Mode::Snowflake { .. }, Some(_)) if config.store.url == "memory:" => Err(Failure::usage(
+            "--at: memory: forgets which IDs of a past time were issued; use a persistent store",
+        )),
+        (Mode::Snowflake { keeper, .. }, Some(at_ms)) => {
+            let backfill = Backfill::new(keeper.clone(), store, Arc::new(NoObserver));
+            // All at once: a request gets all that it asks for, or none.
+            let claim = async |count| Ok(backfill.ids(code, count, *at_ms).await?.into_iter());
+            issue.print(u32::MAX, claim).await
+        }
+        (Mode::Snowflake { keeper, .. }, None) => issue.leased(keeper, store, clock).await,
+        (Mode::Segment { .. }, Some(_)) => Err(Failure::Usage(format!(
+            "--at: namespace {namespace:?} is in segment mode and has no IDs for a past time"
+        ))),
+        (Mode::Segment { keeper }, None) => issue.reserved(keeper, store).await,
+    })
+}
+
+/// Which IDs to issue, and how to print them.
+struct Issue<'a> {
+    arguments: &'a IdArguments,
+    prefix: &'a str,
+    encoder: Encoder<'a>,
+    release_timeout: Duration,
+}
+
+impl Issue<'_> {
+    /// Issues IDs with a lease of the command's own.
+    async fn leased(
+        &self,
+        settings: &KeeperSettings,
+        store: Arc<dyn Store>,
+        clock: Arc<SystemClock>,
+    ) -> Result<(), Failure> {
+        let observer = Arc::new(NoObserver);
+        let (mut keeper, issuer) = Keeper::start(settings.clone(), store, clock, observer);
+        let print = async {
+            if tokio::time::timeout(PATIENCE, issuer.leased()).await.is_err() {
+                let reason = issuer.status().reason;
+                let reason = reason.map_or_else(|| "unknown".into(), |reason| reason.to_string());
+                return Err(Failure::Failed(format!("no lease within {PATIENCE:?}: {reason}")));
+            }
+            self.print(CLAIM, async |count| self.claim(&issuer, count).await).await
+        };
+        let printed = tokio::select! {
+            error = keeper.failed() => return Err(error.into()),
+            printed = print => printed,
+        };
+        if keeper.release(self.release_timeout).await == Released::GaveUp {
+            output::error("the worker id could not be released; it is free after its ttl");
+        }
+        printed
+    }
+
+    /// Claims, and tries again while there is no more than a pause to wait for.
+    async fn claim(&self, issuer: &Issuer, mut count: u32) -> Result<Run, Failure> {
+        loop {
+            match issuer.next_ids(&self.arguments.code, count).await {
+                Err(IssueError::Refused(ClaimError::InvalidCount { largest, .. }))
+                    if (1..count).contains(&largest) =>
+                {
+                    count = largest;
+                }
+                Err(IssueError::Refused(ClaimError::SequenceExhausted { retry_after })) => {
+                    tokio::time::sleep(retry_after.max(Duration::from_millis(1))).await;
+                }
+                claimed => return Ok(claimed?),
+            }
+        }
+    }
+
+    /// Issues numbers of a segment code, from a block of the command's own; gives the unused ones
+    /// back.
+    async fn reserved(
+        &self,
+        settings: &SegmentSettings,
+        store: Arc<dyn Store>,
+    ) -> Result<(), Failure> {
+        let code = &self.arguments.code;
+        // This code alone, so that nothing is reserved for others.
+        let mut settings = SegmentSettings { max_wait: PATIENCE, ..settings.clone() };
+        settings.codes.retain(|name, _| name == code);
+        if settings.codes.is_empty() && settings.auto_create.is_none() {
+            return Err(Failure::usage(ClaimError::UnknownCode(code.clone())));
+        }
+        let (mut keeper, issuers) =
+            SegmentKeeper::start(vec![(settings, Arc::new(NoObserver))], store);
+        let issuer = issuers.into_iter().next().expect("one namespace has one issuer");
+        let claim = async |count| Ok(issuer.next_ids(code, count).await?);
+        let printed = tokio::select! {
+            errors = keeper.failed() => {
+                return Err(errors.into_iter().next().expect("something is wrong").into());
+            }
+            printed = self.print(CLAIM, claim) => printed,
+        };
+        let lost = keeper.release(self.release_timeout).await.lost;
+        if lost > 0 {
+            output::error(&format!("{lost} numbers could not be given back and are a gap"));
+        }
+        printed
+    }
+
+    /// Prints IDs, claim by claim; claims at most `at_a_time` of them at once.
+    async fn print<Ids: ExactSizeIterator<Item = Id>>(
+        &self,
+        at_a_time: u32,
+        mut claim: impl AsyncFnMut(u32) -> Result<Ids, Failure>,
+    ) -> Result<(), Failure> {
+        let (mut separator, between, end) = match self.arguments.format {
+            Format::Lines => ("", "\n", "\n"),
+            Format::Json => ("[\"", "\",\"", "\"]\n"),
+        };
+        let mut left = self.arguments.count;
+        while left > 0 {
+            let ids = claim(left.min(at_a_time)).await?;
+            left = left.saturating_sub(u32::try_from(ids.len()).unwrap_or(u32::MAX));
+            let mut text = String::new();
+            for id in ids {
+                let (prefix, id) = (self.prefix, self.encoder.text(id));
+                write!(text, "{separator}{prefix}{id}").expect("a string takes any text");
+                separator = between;
+            }
+            output::print(&text)?;
+        }
+        output::print(end)
+    }
+}

@@ -1,0 +1,115 @@
+//! Store addresses as logs and errors show them.
+
+/// The parameters whose values are shown.
+const HARMLESS_PARAMETERS: &[&str] =
+    &["cache", "charset", "host", "mode", "port", "ssl-mode", "sslmode", "user"];
+
+/// Returns a store's address with every part that may hold a secret replaced by `***`.
+///
+/// Hides too much rather than too little: an unescaped password may hold any character, only
+/// parameters that are known to be harmless are shown, and a text that is no URL may be an address in
+/// another system's format.
+pub fn hide_password(url: &str) -> String {
+    if url.starts_with("sqlite:") {
+        return hide_parameters(url);
+    }
+    let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
+        let may_leak = url.trim_end_matches(':').contains(['@', '=', ':']);
+        return if may_leak { "***".to_owned() } else { url.to_owned() };
+    };
+    let (user, address) = match rest.rsplit_once('@') {
+        // The '@' may be a parameter's, and what follows it the rest of a password.
+        Some((before, _)) if before.contains(['?', '#']) => return format!("{scheme}://***"),
+        Some((user_info, address)) => match user_info.split_once(':') {
+            Some((user, _)) => (format!("{user}:***@"), address),
+            None => (format!("{user_info}@"), address),
+        },
+        None => (String::new(), rest),
+    };
+    let (host, path) =
+        address.split_at(address.find(['/', '?', '#', ';']).unwrap_or(address.len()));
+    // What follows the colon is a password where the host is missing.
+    let host = match host.split_once(':') {
+        Some((name, port)) if !host.starts_with('[') && port.parse::<u16>().is_err() => {
+            format!("{name}:***")
+        }
+        _ => host.to_owned(),
+    };
+    format!("{scheme}://{user}{host}{}", hide_parameters(path))
+}
+
+/// Hides everything from the first parameter on that may hold a secret.
+fn hide_parameters(address: &str) -> String {
+    let mut parts = address.split_inclusive(['?', '#', ';', '&']);
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('=') {
+            Some((name, _)) if HARMLESS_PARAMETERS.contains(&&*name.to_ascii_lowercase()) => {
+                shown.push_str(part);
+            }
+            Some((name, _)) => return format!("{shown}{name}=***"),
+            None => return format!("{shown}***"),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_hidden_in_every_part_and_format() {
+        for (url, shown) in [
+            ("sqlite://raindrop.db", "sqlite://raindrop.db"),
+            ("sqlite:raindrop.db?mode=rwc", "sqlite:raindrop.db?mode=rwc"),
+            ("sqlite:///data/a:b@c.db", "sqlite:///data/a:b@c.db"),
+            ("sqlite://a.db?mode=rwc&key=s3cret", "sqlite://a.db?mode=rwc&key=***"),
+            ("memory:", "memory:"),
+            ("raindrop.db", "raindrop.db"),
+            ("mysql:", "mysql:"),
+            ("", ""),
+            ("mysql://db/ids", "mysql://db/ids"),
+            ("mysql://root@db/ids", "mysql://root@db/ids"),
+            ("mysql://@/ids", "mysql://@/ids"),
+            // The user and the password.
+            ("mysql://root:s3cret@db:3306/ids", "mysql://root:***@db:3306/ids"),
+            ("mysql://root:s3/c;r=e:t@db/ids", "mysql://root:***@db/ids"),
+            ("mysql://root:s3c?ret@db/ids", "mysql://***"),
+            ("mysql://root:s3c#ret@db/ids", "mysql://***"),
+            ("mysql://root:a@s3cret@db/ids", "mysql://root:***@db/ids"),
+            ("mysql://root:p%40s3cret@[::1]:1/ids", "mysql://root:***@[::1]:1/ids"),
+            ("redis://:s3cret@host", "redis://:***@host"),
+            ("rediss://u:s3cret@host:1/2", "rediss://u:***@host:1/2"),
+            // The parameters.
+            (
+                "mysql://u:s3cret@host:1/db?ssl-mode=REQUIRED",
+                "mysql://u:***@host:1/db?ssl-mode=REQUIRED",
+            ),
+            ("postgresql://h/db?user=u&password=s3cret", "postgresql://h/db?user=u&password=***"),
+            ("mysql://db/ids?Pwd=s3cret&ssl-mode=required", "mysql://db/ids?Pwd=***"),
+            ("mysql://u@h/db?SSLPassword=s3cret", "mysql://u@h/db?SSLPassword=***"),
+            ("mysql://h/db?p%61ss=s3cret", "mysql://h/db?p%61ss=***"),
+            ("mysql://h/db?token=s3cret", "mysql://h/db?token=***"),
+            ("mysql://h/db?user=u;password=s3cret", "mysql://h/db?user=u;password=***"),
+            ("mysql://h/db?password=a&s3cret", "mysql://h/db?password=***"),
+            ("mysql://h:1/db?password=a@s3cret", "mysql://***"),
+            ("mysql://h;Uid=u;Pwd=s3cret", "mysql://h;Uid=***"),
+            ("mysql://h/db?user=u&s3cret", "mysql://h/db?user=u&***"),
+            ("mysql://h/db#s3cret", "mysql://h/db#***"),
+            // Typing errors and the formats of Go's driver, ADO.NET, libpq and JDBC.
+            ("mysql://root:s3cret/ids", "mysql://root:***/ids"),
+            ("root:s3cret", "***"),
+            ("mysql:/u:s3cret@h/db", "***"),
+            ("mysql//u:s3cret@h/db", "***"),
+            ("u:s3cret@tcp(h:3306)/db", "***"),
+            ("u:s3cret@tcp://h:3306/db", "***"),
+            ("Server=h;Uid=u;Pwd=s3cret;", "***"),
+            ("host=h user=u password=s3cret", "***"),
+            ("jdbc:mysql://h/db?password=s3cret", "***"),
+        ] {
+            assert_eq!(hide_password(url), shown);
+        }
+    }
+}
