@@ -78,6 +78,16 @@ async fn issuer_names_its_namespace() {
     assert_eq!(node.issuer.namespace(), "default");
 }
 
+#[tokio::test(start_paused = true)]
+async fn status_counts_the_codes_in_use() {
+    let world = world();
+    let node = world.node().await;
+    for code in ["order", "user", "order"] {
+        world.issue(&node, code, 1).await;
+    }
+    assert_eq!(node.status().codes, 2);
+}
+
 #[test]
 fn tasks_have_names() {
     assert_eq!(KeeperTask::ALL.map(KeeperTask::name), ["lease", "segment", "refill"]);

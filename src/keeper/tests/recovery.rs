@@ -6,7 +6,18 @@ use super::{
     faulty_store::Fault,
     world::{NOW, Node, World, second, world},
 };
-use crate::keeper::{Released, RollbackAction};
+use crate::{
+    core::lease::{HighWaterMarks, RowExpiry, RowWrite, Token},
+    keeper::{Released, RollbackAction, UnavailableReason},
+    store::Store,
+};
+
+fn lose_everything(world: &World) {
+    for worker in 0..512 {
+        world.store.lose_row(&world.scope(), worker);
+    }
+    world.store.lose_record("default");
+}
 
 /// A spare that waits for a row saw that others hold rows.
 #[tokio::test(start_paused = true)]
@@ -16,10 +27,7 @@ async fn waiting_spare_does_not_recreate_an_emptied_namespace() {
     holder.issuer.leased().await;
     let spare = world.start(world.only(0));
     world.pass(second(40)).await;
-    for worker in 0..512 {
-        world.store.lose_row(&world.scope(), worker);
-    }
-    world.store.lose_record("default");
+    lose_everything(&world);
     for _ in 0..400 {
         world.pass(Duration::from_millis(50)).await;
         for node in [&holder, &spare] {
@@ -28,6 +36,30 @@ async fn waiting_spare_does_not_recreate_an_emptied_namespace() {
             }
         }
     }
+}
+
+/// The only row has a mark ahead, and nobody holds one: whoever emptied the namespace began anew.
+#[tokio::test(start_paused = true)]
+async fn node_that_waits_beside_nobody_uses_an_emptied_namespace() {
+    let world = world();
+    let first = world.start(world.only(0));
+    first.issuer.leased().await;
+    let taken = world.row(0).await;
+    let ahead = RowWrite {
+        token: Token::from_bits(77),
+        holder: taken.holder,
+        lane: taken.lane,
+        marks: HighWaterMarks::all_at(taken.marks[0] << 8, taken.marks.lanes()),
+        expiry: RowExpiry::Released,
+    };
+    drop(first);
+    assert!(world.store.swap(&world.scope(), 0, taken.token, &ahead).await.expect("up"));
+    let node = world.start(world.only(0));
+    world.pass(second(5)).await;
+    assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
+    lose_everything(&world);
+    world.pass(second(60)).await;
+    assert!(node.status().is_issuing(), "{:?}", node.status());
 }
 
 /// The node's clock steps back, and the reply to the rotation that follows is lost.
