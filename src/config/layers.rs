@@ -17,6 +17,7 @@ use super::{
     problem::ConfigProblem,
     reader::{Given, Place, Reader},
     spelling::{FILE_VARIABLE, PREFIX, corrected, without_prefix},
+    value::{display, text_of},
 };
 use crate::core::code::{CODE_PATTERN, is_valid_code};
 
@@ -228,26 +229,4 @@ fn read_dot_env(path: &Path) -> Result<HashMap<String, String>, ConfigProblem> {
         let place = number.map_or(String::new(), |index| format!("line {}: ", index + 1));
         problem(format!("{place}not of the form NAME=value"))
     })
-}
-
-/// Returns the text of a value; `[…]` and `{…}` for lists and tables.
-pub(super) fn text_of(kind: &ValueKind) -> String {
-    match kind {
-        // Keeps the point of 3.0, which is no whole number.
-        ValueKind::Float(number) => format!("{number:?}"),
-        ValueKind::Table(_) => "{…}".into(),
-        ValueKind::Array(_) => "[…]".into(),
-        kind => kind.to_string(),
-    }
-}
-
-/// Returns the text of a value, with the items of a list.
-pub(super) fn display(kind: &ValueKind) -> String {
-    match kind {
-        ValueKind::Array(items) => {
-            let items: Vec<String> = items.iter().map(|item| text_of(&item.kind)).collect();
-            format!("[{}]", items.join(", "))
-        }
-        kind => text_of(kind),
-    }
 }

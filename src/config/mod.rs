@@ -20,6 +20,7 @@ mod spelling;
 mod store;
 #[cfg(test)]
 mod tests;
+mod value;
 mod worker;
 
 use std::path::PathBuf;

@@ -7,8 +7,8 @@ use config::ValueKind;
 use super::{
     duration,
     keys::{Key, NAMESPACES, is_inherited, is_of_service},
-    layers::{display, text_of},
     problem::ConfigProblem,
+    value::{display, text_of},
 };
 use crate::{
     core::{

@@ -1,0 +1,25 @@
+//! The texts of values.
+
+use config::ValueKind;
+
+/// Returns the text of a value; `[…]` and `{…}` for lists and tables.
+pub(super) fn text_of(kind: &ValueKind) -> String {
+    match kind {
+        // Keeps the point of 3.0, which is no whole number.
+        ValueKind::Float(number) => format!("{number:?}"),
+        ValueKind::Table(_) => "{…}".into(),
+        ValueKind::Array(_) => "[…]".into(),
+        kind => kind.to_string(),
+    }
+}
+
+/// Returns the text of a value, with the items of a list.
+pub(super) fn display(kind: &ValueKind) -> String {
+    match kind {
+        ValueKind::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| text_of(&item.kind)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        kind => text_of(kind),
+    }
+}
