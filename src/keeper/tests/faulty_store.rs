@@ -57,6 +57,8 @@ pub(super) struct FaultyStore {
     latency: Duration,
     steps: Mutex<Vec<(Arc<ManualClock>, i64)>>,
     pub(super) swaps: AtomicU64,
+    /// Calls while the store was down.
+    pub(super) unanswered: AtomicU64,
 }
 
 impl fmt::Debug for FaultyStore {
@@ -84,6 +86,7 @@ impl FaultyStore {
             latency: Duration::ZERO,
             steps: Mutex::default(),
             swaps: AtomicU64::new(0),
+            unanswered: AtomicU64::new(0),
         }
     }
 
@@ -291,6 +294,7 @@ impl Intercept for FaultyStore {
             return Err(StoreError::Unusable("planned by the test".to_owned()));
         }
         if self.down.load(Ordering::SeqCst) {
+            self.unanswered.fetch_add(1, Ordering::SeqCst);
             return Err(unavailable());
         }
         match &call {

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use super::world::{Node, World};
 use crate::{
@@ -67,4 +67,42 @@ async fn five_minute_outage_uses_up_the_lease() {
     // The longest pause between tries.
     world.pass(Duration::from_secs(6)).await;
     world.issue(&node, "order", 20).await;
+}
+
+/// From 100 ms to 5 s, and from the beginning again once the store has answered.
+#[tokio::test(start_paused = true)]
+async fn retries_back_off_in_each_outage() {
+    let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let node = world.node().await;
+    let calls = || world.store.unanswered.load(Ordering::SeqCst);
+    for _ in 0..2 {
+        until_renewed(&world, &node).await;
+        let before = calls();
+        world.store.set_down(true);
+        while calls() == before {
+            world.pass(STEP).await;
+        }
+        world.pass(Duration::from_secs(2)).await;
+        let at_first = calls() - before;
+        world.pass(Duration::from_secs(60)).await;
+        let later = calls() - before - at_first;
+        assert!((3..=8).contains(&at_first), "{at_first} calls in the first two seconds");
+        assert!((11..=25).contains(&later), "{later} calls in the minute after them");
+        world.store.set_down(false);
+    }
+}
+
+/// A claim that needs more than the first lease has asks for a renewal, which is no scheduled one.
+#[tokio::test(start_paused = true)]
+async fn renewal_for_a_claim_does_not_postpone_the_scheduled_one() {
+    let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let node = world.node().await;
+    world.pass(Duration::from_secs(1)).await;
+    node.clock.step(6_000);
+    world.issue(&node, "order", 1).await;
+    world.pass(STEP * 2).await;
+    assert_eq!(renewals(&node), 1, "the claim was past half of the lease");
+    node.clock.step(-6_000);
+    world.pass(Duration::from_secs(3)).await;
+    assert!(node.reach_ms() > 290_000, "{}", node.reach_ms());
 }
