@@ -46,6 +46,6 @@ pub(crate) use self::{
 };
 #[doc(no_inline)]
 pub use crate::{
-    config::{self, CodeConfig, Codes, LocatedText, WrongNamespace},
+    config::{CodeConfig, Codes, LocatedText, WrongNamespace},
     core::namespace::DEFAULT_NAMESPACE,
 };

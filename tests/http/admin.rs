@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use raindrop::server::config::{Config, Inputs};
+use raindrop::config::{Config, Inputs};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raindrop::server::config::{Config, Inputs};
+use raindrop::config::{Config, Inputs};
 
 /// The text of each block that is fenced as TOML.
 fn blocks(document: &str) -> Vec<String> {

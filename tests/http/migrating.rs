@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, fs, path::PathBuf, sync::Arc};
 
 use raindrop::{
+    config::{Config, Inputs},
     core::{
         clock::ManualClock,
         id::Id,
@@ -12,7 +13,6 @@ use raindrop::{
         preset::{NamedLayout, Preset},
     },
     keeper::KeeperSettings,
-    server::config::{Config, Inputs},
 };
 
 use Apart::{DataCenter, Reserved, Time, Worker};

@@ -13,8 +13,9 @@ use std::{
 };
 
 use raindrop::{
+    config::Config,
     core::clock::{Clock, SystemClock},
-    server::{ServeError, Service, config::Config},
+    server::{ServeError, Service},
     store::{MemoryStore, Store},
 };
 use rustix::process::{Signal, getpid, kill_process};

@@ -8,13 +8,10 @@ use axum::{
     http::{HeaderMap, Method, Request, StatusCode},
 };
 use raindrop::{
+    config::{Config, Inputs},
     core::clock::{Clock, SystemClock},
     keeper::{Backfill, Issuer, Keeper, KeeperSettings, SegmentKeeper, SegmentSettings},
-    server::{
-        AppState, Auth, Metrics, NamespaceIssuer,
-        config::{Config, Inputs},
-        router,
-    },
+    server::{AppState, Auth, Metrics, NamespaceIssuer, router},
     store::{MemoryStore, Store},
 };
 use serde_json::Value;
