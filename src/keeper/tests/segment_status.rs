@@ -298,3 +298,14 @@ async fn store_that_can_never_be_used_ends_the_keeper() {
     let failed = timeout(LONG, node.keeper.failed()).await.expect("it gave up");
     assert!(matches!(failed[..], [KeeperError::Store(StoreError::Unusable(_))]), "{failed:?}");
 }
+
+/// Two at a time, as there are connections: one after the other would take twelve seconds.
+#[tokio::test(start_paused = true)]
+async fn codes_give_back_side_by_side() {
+    let slow = FaultyStore::new(MemoryStore::new(Arc::new(ManualClock::new(NOW))));
+    let slow = Arc::new(slow.with_latency(Duration::from_secs(1)));
+    let codes = (0..12).map(|code| (format!("code{code}"), spec())).collect();
+    let node = Node::over(slow, SegmentSettings { codes, ..orders() });
+    sleep(10 * LONG).await;
+    assert_eq!(node.keeper.release(LONG).await, GivenBack { returned: 120, lost: 0 });
+}

@@ -117,8 +117,11 @@ async fn block_is_reserved_while_no_more_than_a_step_is_left_or_a_claim_waits() 
     }
     assert_eq!(bench.outcomes(), [RefillOutcome::Done; 2]);
     assert_eq!(bench.claim(100), None);
-    bench.refill().await;
-    assert_eq!(bench.left(), 100);
+    // The second time nobody waits any more.
+    for _ in 0..2 {
+        bench.refill().await;
+        assert_eq!(bench.left(), 100);
+    }
     assert_eq!(bench.claim(100), Some((1..=100).collect()));
 }
 
@@ -160,6 +163,24 @@ async fn code_that_vanished_is_looked_for_after_a_pause() {
     bench.refill().await;
     assert!(!bench.is_lost());
     assert_eq!(bench.claim(1), Some(vec![1]));
+}
+
+/// Its numbers may have been issued by anybody meanwhile.
+#[tokio::test(start_paused = true)]
+async fn code_that_went_back_stays_lost_although_it_once_came_back() {
+    let bench = configured();
+    bench.refill().await;
+    bench.put(1).await;
+    sleep(Duration::from_secs(60)).await;
+    bench.refill().await;
+    assert_eq!(bench.claim(5), Some((1..=5).collect()));
+    bench.store.lose_segments();
+    bench.put(1).await;
+    bench.refill().await;
+    assert!(bench.is_lost());
+    sleep(Duration::from_secs(60)).await;
+    bench.refill().await;
+    assert!(bench.is_lost());
 }
 
 #[tokio::test(start_paused = true)]
