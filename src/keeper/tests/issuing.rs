@@ -79,9 +79,11 @@ async fn issuer_names_its_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn status_counts_the_codes_in_use() {
+async fn status_tells_of_the_start_and_counts_the_codes_in_use() {
     let world = world();
-    let node = world.node().await;
+    let node = world.start(world.settings());
+    assert_eq!(node.status().reason, Some(UnavailableReason::Starting));
+    node.issuer.leased().await;
     for code in ["order", "user", "order"] {
         world.issue(&node, code, 1).await;
     }
