@@ -191,5 +191,5 @@ fn a_start_without_usable_tokens_ends_with_code_2() {
     );
     replace(&path, &entry);
     let (code, _, err) = run(&["config"], &settings, folder.path());
-    assert!(code == Some(2) && err.contains("namespaces = web"), "{err}");
+    assert!(code == Some(2) && err.contains("namespaces = [web]"), "{err}");
 }
