@@ -384,6 +384,10 @@ fn addresses_of_every_store_are_checked() {
         ("sqlite:///", false),
         ("sqlite://a.db?mode=ro", false),
         ("redis:db", false),
+        ("mysql:ids", false),
+        ("mysql:/u:p@db/ids", false),
+        ("mariadb:/ids", false),
+        ("postgres:/u:p@db/ids", false),
     ] {
         assert_eq!(Config::load(&environment(&[("store.url", url)])).is_ok(), is_built_in, "{url}");
     }

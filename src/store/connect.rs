@@ -102,7 +102,12 @@ pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dy
         let needed = "the store needs at least one connection and a time-out above zero";
         return unusable(needed.to_owned());
     }
-    let scheme = settings.url.split_once(':').map_or("", |(scheme, _)| scheme);
+    let scheme = match settings.url.split_once(':') {
+        Some((scheme @ ("memory" | "sqlite"), _)) => scheme,
+        // The drivers would take `mysql:/user:password@host/ids` for a database on this machine.
+        Some((scheme, rest)) if rest.starts_with("//") => scheme,
+        _ => "",
+    };
     match scheme {
         "memory" if settings.url == "memory:" => Ok(Arc::new(MemoryStore::new(clock))),
         #[cfg(feature = "mysql")]
