@@ -32,10 +32,6 @@ fn larger_by(world: &World, earlier_ms: i64) -> KeeperSettings {
     KeeperSettings { layout: spec.build().expect("valid"), ..world.settings() }
 }
 
-async fn words(world: &World) -> String {
-    world.store.read_record("default").await.expect("up").expect("a record").canonical
-}
-
 async fn rows(world: &World) -> Vec<ListedRow> {
     world.store.list().await.expect("up")
 }
@@ -62,7 +58,7 @@ async fn record_write_with_unknown_outcome_is_settled_by_its_token() {
         let settings = larger_by(&world, DAY_MS);
         let moved = world.operator(settings.clone()).relayout().await;
         assert!(matches!(moved, Ok(RelayoutOutcome::Moved(_))), "{fault:?}: {moved:?}");
-        assert_eq!(words(&world).await, settings.layout.canonical());
+        assert_eq!(world.recorded_layout().await, settings.layout.canonical());
         assert_eq!(world.store.deliver_records().await, 0, "{fault:?}: it comes too late");
     }
 }
@@ -83,7 +79,7 @@ async fn record_that_another_operator_wrote_is_not_overwritten() {
     let mut operator = Operator::with_random(other, store, clock, random);
     let error = operator.relayout().await.expect_err("somebody else moves it");
     assert!(matches!(error, OperatorError::RecordChanged { found: Some(_), .. }), "{error}");
-    let moving = words(&world).await;
+    let moving = world.recorded_layout().await;
     assert!(
         moving.starts_with("relayout ") && moving.contains(&one.layout.canonical()),
         "{moving}"
@@ -168,7 +164,7 @@ async fn raise_stops_when_the_record_says_another_layout() {
     let go_on = world.store.pause_list(0);
     let raising = tokio::spawn(async move { operator.raise(WINDOW).await });
     world.pass(second(1)).await;
-    world.swap_words("another layout").await;
+    world.swap_layout("another layout").await;
     let before = world.store.backup();
     go_on.notify_one();
     let error = raising.await.expect("no panic").expect_err("another layout");
@@ -234,7 +230,7 @@ async fn move_beyond_the_end_of_the_layout_is_not_finished() {
         world.record("default", &moving, &[]).await;
         let moved = world.operator(settings.clone()).relayout().await;
         assert_eq!(moved.is_ok(), is_finished, "{moved:?}");
-        assert_eq!(words(&world).await, if is_finished { &to } else { &moving }.clone());
+        assert_eq!(world.recorded_layout().await, if is_finished { &to } else { &moving }.clone());
     }
 }
 

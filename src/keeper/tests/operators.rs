@@ -40,10 +40,6 @@ fn larger_by(world: &World, earlier_ms: i64) -> KeeperSettings {
     KeeperSettings { max_worker: layout.largest_worker(), layout, ..world.settings() }
 }
 
-async fn words(world: &World) -> String {
-    world.store.read_record("default").await.expect("up").expect("a record").canonical
-}
-
 #[tokio::test(start_paused = true)]
 async fn released_row_is_leased_above_its_former_holders_limit() {
     let world = world();
@@ -128,7 +124,7 @@ async fn raise_fills_an_empty_store_beyond_every_lease() {
     let world = world();
     let raised = world.operator(world.settings()).raise(WINDOW).await.expect("up");
     assert_eq!(raised.rows, 8);
-    assert_eq!(words(&world).await, world.settings().layout.canonical());
+    assert_eq!(world.recorded_layout().await, world.settings().layout.canonical());
     let node = world.start(world.settings());
     world.pass(second(300)).await;
     assert!(node.status().lease.is_none(), "nothing is due yet");
@@ -140,7 +136,7 @@ async fn raise_fills_an_empty_store_beyond_every_lease() {
 async fn raise_and_relayout_refuse_disagreeing_clocks() {
     let world = world();
     world.node().await;
-    let before = words(&world).await;
+    let before = world.recorded_layout().await;
     let clock = Arc::new(ManualClock::new(NOW + 60_000));
     let settings = larger_by(&world, 86_400_000);
     let mut operator = crate::keeper::Operator::new(settings, world.store.clone(), clock.clone());
@@ -151,7 +147,7 @@ async fn raise_and_relayout_refuse_disagreeing_clocks() {
         operator.raise(WINDOW).await,
         Err(OperatorError::ClocksDisagree { ahead_ms: 60_000, .. })
     ));
-    assert_eq!(words(&world).await, before);
+    assert_eq!(world.recorded_layout().await, before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,7 +190,7 @@ async fn relayout_to_smaller_ids_is_refused_without_a_write() {
     let world = world();
     let node = world.node().await;
     world.pass(second(4)).await;
-    let before = words(&world).await;
+    let before = world.recorded_layout().await;
     let mut operator = world.operator(larger_by(&world, 0));
     let error = operator.relayout().await.expect_err("refused");
     let OperatorError::IdsTooSmall { largest_old, smallest_new, from_ms } = &error else {
@@ -207,7 +203,7 @@ async fn relayout_to_smaller_ids_is_refused_without_a_write() {
     // The renewed lease reaches five minutes ahead.
     let from_ms = from_ms.expect("some time");
     assert!((NOW + 290_000..NOW + 310_000).contains(&from_ms), "{from_ms}");
-    assert_eq!(words(&world).await, before);
+    assert_eq!(world.recorded_layout().await, before);
     world.pass(second(60)).await;
     world.issue(&node, "order", 10).await;
     assert_eq!(node.status().reason, None, "nobody noticed");
@@ -222,7 +218,7 @@ async fn relayout_to_smaller_ids_is_refused_without_a_write() {
 async fn marks_raised_during_fencing_are_judged() {
     let world = world();
     let node = world.node().await;
-    let before = words(&world).await;
+    let before = world.recorded_layout().await;
     world.store.fail_next(Fault::Late);
     world.until_swap().await;
     // Larger than the first lease reaches, and smaller than the renewed one would.
@@ -230,7 +226,7 @@ async fn marks_raised_during_fencing_are_judged() {
     world.store.fail_next(Fault::AfterLate);
     let error = operator.relayout().await.expect_err("refused");
     assert!(matches!(error, OperatorError::IdsTooSmall { .. }), "{error}");
-    assert_eq!(words(&world).await, before, "taken back");
+    assert_eq!(world.recorded_layout().await, before, "taken back");
     drop(node);
 }
 
@@ -245,7 +241,7 @@ async fn interrupted_relayout_keeps_nodes_out_until_finished() {
         let _go_on = world.store.pause_list(skip);
         let cut_short = tokio::time::timeout(second(60), operator.relayout()).await;
         assert!(cut_short.is_err(), "it waits");
-        assert!(words(&world).await.starts_with("relayout "));
+        assert!(world.recorded_layout().await.starts_with("relayout "));
         for settings in [world.settings(), settings.clone()] {
             let error = world.start(settings).keeper.failed().await;
             assert!(matches!(error, KeeperError::Layout(LayoutError::Moving { .. })), "{error}");
@@ -257,7 +253,7 @@ async fn interrupted_relayout_keeps_nodes_out_until_finished() {
             assert!(matches!(taken_back, Err(OperatorError::Layout(LayoutError::Moving { .. }))));
         } else {
             assert!(matches!(taken_back, Ok(RelayoutOutcome::Reverted { .. })));
-            assert_eq!(words(&world).await, world.settings().layout.canonical());
+            assert_eq!(world.recorded_layout().await, world.settings().layout.canonical());
         }
     }
     let Ok(RelayoutOutcome::Moved(moved)) = world.operator(settings.clone()).relayout().await

@@ -139,9 +139,9 @@ async fn waiting_spare_recovers_from_a_foreign_record() {
     holder.issuer.leased().await;
     let mut spare = world.start(world.only(0));
     world.pass(second(10)).await;
-    let words = world.swap_words("another layout").await;
+    let words = world.swap_layout("another layout").await;
     world.pass(second(12)).await;
-    world.swap_words(&words).await;
+    world.swap_layout(&words).await;
     world.pass(second(20)).await;
     let failed = tokio::time::timeout(second(5), spare.keeper.failed()).await;
     assert!(failed.is_err());

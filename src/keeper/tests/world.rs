@@ -125,16 +125,21 @@ impl World {
     }
 
     /// Writes a layout record as a node does that was cut short, whose rows are complete or not.
-    pub(super) async fn record(&self, namespace: &str, words: &str, complete: &[&str]) {
-        let mut record = LayoutRecord::new(words, Token::from_bits(1), 0);
+    pub(super) async fn record(&self, namespace: &str, canonical: &str, complete: &[&str]) {
+        let mut record = LayoutRecord::new(canonical, Token::from_bits(1), 0);
         record.complete = complete.iter().map(|key| (*key).to_owned()).collect();
         self.store.create_record(namespace, &record).await.expect("up");
     }
 
-    /// Changes the words of the namespace's record; returns the former ones.
-    pub(super) async fn swap_words(&self, words: &str) -> String {
+    /// The layout that the namespace's record names.
+    pub(super) async fn recorded_layout(&self) -> String {
+        self.store.read_record("default").await.expect("up").expect("a record").canonical
+    }
+
+    /// Changes the layout in the namespace's record; returns the former one.
+    pub(super) async fn swap_layout(&self, canonical: &str) -> String {
         let record = self.store.read_record("default").await.expect("up").expect("a record");
-        let other = LayoutRecord { canonical: words.to_owned(), ..record.clone() };
+        let other = LayoutRecord { canonical: canonical.to_owned(), ..record.clone() };
         assert!(self.store.swap_record("default", record.token, &other).await.expect("up"));
         record.canonical
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn refusal(url: &str) -> String {
+fn refusal(url: &str) -> String {
     let clock = Arc::new(ManualClock::new(0));
     let error = connect(&StoreSettings::new(url), clock).expect_err("unusable");
     assert!(error.is_permanent());
@@ -25,21 +25,21 @@ fn debug_output_shows_no_password() {
     assert!(!format!("{settings:?}").contains("secret"), "{settings:?}");
 }
 
-#[tokio::test]
-async fn memory_is_a_store_with_the_clock_that_it_is_given() {
+#[test]
+fn memory_is_a_store_with_the_clock_that_it_is_given() {
     let clock = Arc::new(ManualClock::new(7));
     let store = connect(&StoreSettings::new("memory:"), clock).expect("a store");
     assert!(store.clock_is_local());
 }
 
-#[tokio::test]
-async fn unusable_settings_are_refused() {
+#[test]
+fn unusable_settings_are_refused() {
     for url in ["", "host/db", "oracle://u:secret@host/db", "memory:x", "mysql:"] {
-        let said = refusal(url).await;
+        let said = refusal(url);
         assert!(said.contains("cannot be used"), "{url}: {said}");
         assert!(!said.contains("secret"), "{said}");
     }
-    assert!(refusal("oracle://host/db").await.contains("it must begin with memory:"));
+    assert!(refusal("oracle://host/db").contains("it must begin with memory:"));
     let clock = Arc::new(ManualClock::new(0));
     for (worker_table, max_connections) in [("a b", 2), ("a", 0)] {
         let worker_table = worker_table.to_owned();
@@ -50,10 +50,10 @@ async fn unusable_settings_are_refused() {
 }
 
 #[cfg(feature = "mysql")]
-#[tokio::test]
-async fn mysql_address_without_a_database_is_refused() {
-    assert!(refusal("mysql://u:secret@host").await.contains("it names no database"));
-    assert!(refusal("mysql://u:secret@host:port/db").await.contains("invalid port"));
+#[test]
+fn mysql_address_without_a_database_is_refused() {
+    assert!(refusal("mysql://u:secret@host").contains("it names no database"));
+    assert!(refusal("mysql://u:secret@host:port/db").contains("invalid port"));
     for url in ["mysql://u:p@host/db?ssl-mode=VERIFY_CA", "mariadb://host/db"] {
         let clock = Arc::new(ManualClock::new(0));
         let store = connect(&StoreSettings::new(url), clock).expect("a store");
@@ -62,10 +62,10 @@ async fn mysql_address_without_a_database_is_refused() {
 }
 
 #[cfg(feature = "postgres")]
-#[tokio::test]
-async fn postgres_address_without_a_database_is_refused() {
-    assert!(refusal("postgres://u:secret@host").await.contains("it names no database"));
-    let said = refusal("postgres://u:secret@host:port/db").await;
+#[test]
+fn postgres_address_without_a_database_is_refused() {
+    assert!(refusal("postgres://u:secret@host").contains("it names no database"));
+    let said = refusal("postgres://u:secret@host:port/db");
     assert!(said.contains("invalid port") && !said.contains("secret"), "{said}");
     for url in ["postgres://u:secret@host/db?sslmode=verify-full", "postgresql://host/db"] {
         let clock = Arc::new(ManualClock::new(0));
@@ -76,10 +76,10 @@ async fn postgres_address_without_a_database_is_refused() {
 }
 
 #[cfg(feature = "redis")]
-#[tokio::test]
-async fn redis_address_without_a_host_is_refused() {
+#[test]
+fn redis_address_without_a_host_is_refused() {
     for url in ["redis://", "redis://u:secret@host:port", "redis://u:secret@host/words"] {
-        let said = refusal(url).await;
+        let said = refusal(url);
         assert!(said.contains("cannot be used") && !said.contains("secret"), "{said}");
     }
     for url in ["redis://host", "rediss://u:secret@host:1/2", "redis://:secret@host/0"] {
@@ -91,16 +91,16 @@ async fn redis_address_without_a_host_is_refused() {
 }
 
 #[cfg(feature = "sqlite")]
-#[tokio::test]
-async fn sqlite_address_must_name_a_writable_file() {
+#[test]
+fn sqlite_address_must_name_a_writable_file() {
     for url in ["sqlite::memory:", "sqlite://:memory:", "sqlite://a.db?mode=memory"] {
-        assert!(refusal(url).await.contains("use memory: instead"), "{url}");
+        assert!(refusal(url).contains("use memory: instead"), "{url}");
     }
     for url in ["sqlite://", "sqlite:", "sqlite:///", "sqlite://?cache=shared"] {
-        assert!(refusal(url).await.contains("it names no file"), "{url}");
+        assert!(refusal(url).contains("it names no file"), "{url}");
     }
     for url in ["sqlite://a.db?mode=ro", "sqlite://a.db?cache=shared&immutable=1"] {
-        assert!(refusal(url).await.contains("must be writable"), "{url}");
+        assert!(refusal(url).contains("must be writable"), "{url}");
     }
     for url in ["sqlite://raindrop.db", "sqlite:raindrop.db", "sqlite:///data/a.db?mode=rwc"] {
         let clock = Arc::new(ManualClock::new(0));
