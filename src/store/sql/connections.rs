@@ -38,7 +38,7 @@ impl<E: Engine> Connector for E {
 }
 
 impl<E: Engine> SqlStore<E> {
-    /// Runs a statement without placeholders.
+    /// Runs a statement whose placeholders such as `{worker}` are filled.
     pub(super) async fn execute(&self, sql: &str, args: &[Value]) -> Result<Answer> {
         self.retry(self.settings.timeout, || async {
             let mut checkout = self.checkout().await?;
