@@ -11,6 +11,8 @@ pub(super) const CODE_FIELDS: [&str; 3] = ["name", "namespace", "prefix"];
 /// The fields of an entry for a code of a segment namespace.
 pub(super) const SEGMENT_CODE_FIELDS: [&str; 6] =
     ["start", "min_step", "max_step", "increment", "remainder", "js_safe"];
+/// The key without which every client gets IDs.
+pub(super) const TOKENS_FILE: &str = "auth.tokens_file";
 
 /// One configuration key.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +135,7 @@ pub const KEYS: &[Key] = &[
     key("http.max_in_flight", "4096", "Maximum number of ID requests in flight; others get 503."),
     key("http.drain_delay", "0s", "How long a stopping node keeps serving once it is unready."),
     key("http.shutdown_timeout", "10s", "How long requests and the release may then take."),
-    unset("auth.tokens_file", "The token file; if set, requests need a token (docs/security.md)."),
+    unset(TOKENS_FILE, "The token file; if set, requests need a token (docs/security.md)."),
     key("log.level", "info", "off, error, warn, info, debug or trace."),
     key("log.format", "text", "text or json."),
 ];

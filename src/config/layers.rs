@@ -11,12 +11,12 @@ use config::{File, FileFormat, Map, Source as _, Value, ValueKind};
 use super::{
     host::Host,
     keys::{
-        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, is_of_service,
-        is_section, section_of, split_namespace,
+        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, TOKENS_FILE,
+        is_of_service, is_section, section_of, split_namespace, variable,
     },
     problem::ConfigProblem,
     reader::{Given, Place, Reader},
-    spelling::{FILE_VARIABLE, PREFIX, corrected, without_prefix},
+    spelling::{FILE_VARIABLE, PREFIX, corrected, resembles_tokens_file, without_prefix},
     value::{display, text_of},
 };
 use crate::core::code::{CODE_PATTERN, is_valid_code};
@@ -94,13 +94,20 @@ impl Reader {
     }
 
     fn environment(&mut self, pairs: &HashMap<String, String>, source: fn(&str) -> String) {
-        for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
+        for (name, value) in pairs {
+            let is_of_tokens = resembles_tokens_file(name);
+            if value.is_empty() && !is_of_tokens {
+                continue;
+            }
             let source = source(name);
             if let Some(right) = corrected(name) {
                 self.problems.push(ConfigProblem::Misspelled { source, right });
             } else if let Some(key) = without_prefix(name, KEY_PREFIX) {
                 let key = key.to_lowercase().replace("__", ".");
                 self.set(&key, value.clone().into(), source);
+            } else if is_of_tokens {
+                let right = variable(TOKENS_FILE);
+                self.problems.push(ConfigProblem::Misspelled { source, right });
             }
         }
     }
@@ -186,18 +193,29 @@ impl Reader {
             if let Some(allowed) = allowed {
                 self.push(format!("{entry}name"), name, source.to_owned(), allowed);
             }
-            for (field, Value { kind: value, .. }) in table {
-                let (key, source) = (format!("{entry}{field}"), source.to_owned());
-                if fields.contains(&field.as_str()) {
-                    self.given.insert(key, Given { value, source });
-                } else {
-                    let known = fields.to_vec();
-                    self.problems.push(ConfigProblem::UnknownKey { key, source, known });
-                }
-            }
-            places.push(Place::Entry(entry, source.to_owned()));
+            places.push(self.entry(entry, table, fields, source));
         }
         places
+    }
+
+    /// Collects an entry of a list, which has these fields; `entry` is what its keys begin with.
+    fn entry(
+        &mut self,
+        entry: String,
+        table: Map<String, Value>,
+        fields: &[&'static str],
+        source: &str,
+    ) -> Place {
+        for (field, Value { kind: value, .. }) in table {
+            let (key, source) = (format!("{entry}{field}"), source.to_owned());
+            if fields.contains(&field.as_str()) {
+                self.given.insert(key, Given { value, source });
+            } else {
+                let known = fields.to_vec();
+                self.problems.push(ConfigProblem::UnknownKey { key, source, known });
+            }
+        }
+        Place::Entry(entry, source.to_owned())
     }
 }
 

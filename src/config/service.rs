@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::http::HeaderValue;
 
-use super::reader::Reader;
+use super::{keys::TOKENS_FILE, reader::Reader};
 
 /// Where and how requests are served.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ fn origin(text: &str) -> Option<HeaderValue> {
 /// service must not fail because of it.
 pub(super) fn read_tokens_file(reader: &mut Reader) -> Option<PathBuf> {
     let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
-    reader.given("auth.tokens_file", "the path of a file", path)
+    reader.given(TOKENS_FILE, "the path of a file, or unset", path)
 }
 
 pub(super) fn read_log(reader: &mut Reader) -> LogConfig {

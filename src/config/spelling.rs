@@ -1,7 +1,8 @@
 //! Misspelled environment variables.
 //!
 //! `RAINDROP_STORE_URL` must not be ignored: a node without `store.url` leases from a file of its
-//! own and repeats the IDs of another node. The variables that Kubernetes and Docker set for a
+//! own and repeats the IDs of another node. Nor must `RAINDROP_AUTH_TOKEN_FILE`: the service would be
+//! open to everybody. The variables that Kubernetes and Docker set for a
 //! service named raindrop, such as `RAINDROP_PORT`, resemble no key.
 
 use super::keys::{KEYS, Key, NAMESPACES, variable};
@@ -33,6 +34,17 @@ pub(super) fn corrected(name: &str) -> Option<String> {
         words => variable(key_of(words)?.name),
     };
     (known != name).then_some(known)
+}
+
+/// Whether a variable is the one of the token file, or may be meant to be it. `RAINDROP_TOKEN` is
+/// not: it may hold the token of a client.
+pub(super) fn resembles_tokens_file(name: &str) -> bool {
+    let Some(rest) = without_prefix(name, PREFIX) else { return false };
+    let letters: String = rest.to_lowercase().split('_').collect();
+    // Kubernetes and Docker set these for a service with such a name.
+    let is_link = ["service", "port", "env"].iter().any(|word| letters.contains(word));
+    let parts = ["auth", "token", "file"].iter().filter(|part| letters.contains(**part)).count();
+    !is_link && (parts >= 2 || letters == "tokens")
 }
 
 /// Returns the key whose name consists of these words.
@@ -88,6 +100,37 @@ mod tests {
             }
         }
         assert_eq!(corrected(FILE_VARIABLE), None);
+    }
+
+    #[test]
+    fn variables_that_may_be_meant_for_the_token_file_are_noticed() {
+        for name in [
+            "RAINDROP__AUTH__TOKENS_FILE",
+            "RAINDROP_AUTH__TOKENS_FILE",
+            "RAINDROP_AUTH_TOKENS_FILE",
+            "raindrop_auth_tokens_file",
+            "RAINDROP_AUTH_TOKEN_FILE",
+            "RAINDROP_AUTH_TOKENS",
+            "RAINDROP_AUTH_FILE",
+            "RAINDROP_AHTU_TOKENS_FILE",
+            "RAINDROP_AUTH_TOKNES_FILE",
+            "RAINDROP_TOKENS_FILE",
+            "RAINDROP_TOKENS",
+            "RAINDROP__TOKEN_FILE",
+            "RAINDROP__NAMESPACES__WEB__AUTH__TOKENS_FILE",
+        ] {
+            assert!(resembles_tokens_file(name), "{name}");
+        }
+        for name in [
+            "RAINDROP_TOKEN",
+            "RAINDROP_AUTH_TOKENS_SERVICE_HOST",
+            "RAINDROP_AUTH_TOKENS_PORT_8080_TCP",
+            "RAINDROP_AUTH_TOKENS_ENV_A",
+            "RAINDROP__STORE__URL_FILE",
+            "AUTH_TOKENS_FILE",
+        ] {
+            assert!(!resembles_tokens_file(name), "{name}");
+        }
     }
 
     #[test]

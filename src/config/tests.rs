@@ -6,6 +6,7 @@ use crate::core::issue::RollbackPolicy;
 mod namespaces;
 mod properties;
 mod segments;
+mod tokens_file;
 
 fn environment(pairs: &[(&str, &str)]) -> Inputs {
     let pairs = pairs.iter().map(|(key, value)| (keys::variable(key), (*value).to_owned()));
@@ -188,7 +189,7 @@ fn every_problem_is_reported_at_once_with_its_source() {
     let mut found = problems(&inputs);
     found.sort();
     let expected = [
-        format!("auth.tokens_file = nothing ({file}): must be the path of a file"),
+        format!("auth.tokens_file = nothing ({file}): must be the path of a file, or unset"),
         "codes.allow = good,bad code (environment variable RAINDROP__CODES__ALLOW): must be codes that match [A-Za-z0-9][A-Za-z0-9._:-]{0,63}".into(),
         "codes.max = 0 (environment variable RAINDROP__CODES__MAX): must be 1 to 10000000".into(),
         "http.cors_origins = https://a.example/path (environment variable RAINDROP__HTTP__CORS_ORIGINS): must be * alone, or origins such as https://app.example.com".into(),
