@@ -79,7 +79,7 @@ image-test: ## builds the container image without a daemon and runs it once; Deb
 
 fuzz: ## the property tests with CASES=n inputs each, from SEED=n; a failing input is kept
 	PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --locked \
-		--lib --test http --test store -- core::encoding core::layout properties:: corrupt_rows::
+		--lib --test http --test store -- core::encoding core::layout properties:: corpus:: corrupt_rows::
 
 deny: ## licences, bans and sources of every dependency; builds cargo-deny if need be
 	tests/deny/run.sh

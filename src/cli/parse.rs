@@ -46,7 +46,8 @@ pub(super) fn run(overrides: Overrides, arguments: &ParseArguments) -> Result<()
         Some(named) => ParsedId::of_named(read(&arguments.id, named.layout())?, named, now_ms),
         None => {
             let config = overrides.load()?;
-            let located = config.codes.locate_text(&arguments.id, arguments.namespace.as_deref());
+            let located =
+                config.codes.locate_text(&arguments.id, arguments.namespace.as_deref(), |_| true);
             let located = located.map_err(Failure::usage)?;
             let layout = &keeper_of(&config, located.namespace)?.layout;
             let id = read(located.text, Some(layout))?;

@@ -10,7 +10,7 @@ use crate::{
         code::{CODE_PATTERN, is_valid_code},
         namespace::{NAMESPACE_PATTERN, is_valid_namespace},
     },
-    server::{TokenHash, is_code_or_beginning},
+    server::{EXPIRY_FORM, Permission, TokenHash, is_code_or_beginning, read_expiry},
 };
 
 /// What every token begins with, so that secret scanners find leaked ones.
@@ -28,6 +28,12 @@ pub(super) struct TokenArguments {
     /// none when empty.
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = codes)]
     codes: Option<Vec<String>>,
+    /// What it permits: ids, metrics or both, comma-separated; both by default.
+    #[arg(long, value_name = "PERMISSION", value_delimiter = ',', value_parser = permission)]
+    permissions: Option<Vec<String>>,
+    /// When it expires, such as 2027-01-31T00:00:00Z or 2027-01-31; never by default.
+    #[arg(long, value_name = "INSTANT", value_parser = expiry)]
+    expires: Option<String>,
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -41,6 +47,18 @@ fn namespace(text: &str) -> Result<String, String> {
 fn codes(text: &str) -> Result<String, String> {
     let allowed = format!("{CODE_PATTERN}, with a * at the end for all codes that begin so");
     checked(text, text.is_empty() || is_code_or_beginning(text), &allowed)
+}
+
+fn permission(text: &str) -> Result<String, String> {
+    let is_known = Permission::by_name(text).is_some();
+    is_known
+        .then(|| text.to_owned())
+        .ok_or_else(|| format!("must be {}", Permission::ALL.map(Permission::name).join(" or ")))
+}
+
+fn expiry(text: &str) -> Result<String, String> {
+    let is_valid = read_expiry(text).is_some();
+    is_valid.then(|| text.to_owned()).ok_or_else(|| format!("must be {EXPIRY_FORM}"))
 }
 
 fn checked(text: &str, is_valid: bool, allowed: &str) -> Result<String, String> {
@@ -60,7 +78,14 @@ pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
 
 fn entry(arguments: &TokenArguments, hash: TokenHash) -> String {
     let mut entry = format!("[[token]]\nname = {:?}\nhash = \"{hash}\"\n", arguments.name);
-    for (field, list) in [("namespaces", &arguments.namespaces), ("codes", &arguments.codes)] {
+    if let Some(expires) = &arguments.expires {
+        entry += &format!("expires = {expires:?}\n");
+    }
+    for (field, list) in [
+        ("permissions", &arguments.permissions),
+        ("namespaces", &arguments.namespaces),
+        ("codes", &arguments.codes),
+    ] {
         if let Some(list) = list {
             let list: Vec<_> = list.iter().filter(|item| !item.is_empty()).collect();
             entry += &format!("{field} = {list:?}\n");

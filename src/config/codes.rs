@@ -67,7 +67,8 @@ impl Codes {
     }
 
     /// Splits an ID's text into the longest configured prefix that it begins with and the rest,
-    /// and returns the namespace of the prefix.
+    /// and returns the namespace of the prefix. Prefixes of namespaces that the caller may not use
+    /// count as unknown, so that nobody can probe for them.
     ///
     /// # Errors
     ///
@@ -76,8 +77,9 @@ impl Codes {
         &'a self,
         text: &'a str,
         asked: Option<&'a str>,
+        may_use: impl Fn(&str) -> bool,
     ) -> Result<LocatedText<'a>, WrongNamespace> {
-        for code in &self.by_prefix {
+        for code in self.by_prefix.iter().filter(|code| may_use(&code.namespace)) {
             let prefix = code.prefix.as_deref().unwrap_or_default();
             if let Some(text) = text.strip_prefix(prefix) {
                 return Ok(LocatedText { namespace: code.namespace_for(asked)?, prefix, text });
@@ -145,9 +147,24 @@ mod tests {
         ] {
             let namespace = if prefix.is_empty() { DEFAULT_NAMESPACE } else { "n" };
             let located = LocatedText { namespace, prefix, text: rest };
-            assert_eq!(codes.locate_text(text, None), Ok(located));
+            assert_eq!(codes.locate_text(text, None, |_| true), Ok(located));
         }
-        assert!(codes.locate_text("A-1", Some("m")).is_err());
-        assert_eq!(codes.locate_text("1", Some("m")).map(|located| located.namespace), Ok("m"));
+        assert!(codes.locate_text("A-1", Some("m"), |_| true).is_err());
+        let located = codes.locate_text("1", Some("m"), |_| true);
+        assert_eq!(located.map(|located| located.namespace), Ok("m"));
+    }
+
+    #[test]
+    fn prefixes_of_forbidden_namespaces_count_as_unknown() {
+        let inner = CodeConfig { namespace: "m".into(), ..code("b", "A-B-") };
+        let codes = Codes::new([code("a", "A-"), inner]);
+        let locate = |text, asked| codes.locate_text(text, asked, |name| name != "m");
+        let unknown = |text| Ok(LocatedText { namespace: DEFAULT_NAMESPACE, prefix: "", text });
+        let shorter = LocatedText { namespace: "n", prefix: "A-", text: "B-1" };
+        assert_eq!(locate("A-B-1", None), Ok(shorter));
+        let codes = Codes::new([code("b", "A-B-")]);
+        assert_eq!(codes.locate_text("A-B-1", None, |name| name != "n"), unknown("A-B-1"));
+        let asked = codes.locate_text("A-B-1", Some("m"), |name| name != "n");
+        assert_eq!(asked.map(|located| located.text), Ok("A-B-1"), "no error names the namespace");
     }
 }

@@ -163,7 +163,7 @@ impl Reader {
     }
 
     /// Collects the entries of a list of tables, which have distinct names and these fields.
-    pub(crate) fn entries(
+    fn entries(
         &mut self,
         list: &str,
         entries: Vec<Value>,
@@ -199,7 +199,7 @@ impl Reader {
     }
 
     /// Collects an entry of a list, which has these fields; `entry` is what its keys begin with.
-    fn entry(
+    pub(crate) fn entry(
         &mut self,
         entry: String,
         table: Map<String, Value>,

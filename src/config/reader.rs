@@ -142,7 +142,9 @@ impl Reader {
                 (hide_password(&text_of(value)), source.clone())
             }
             // Of a token; somebody may have put the token itself there.
-            Some(Given { source, .. }) if key == "hash" => ("***".to_owned(), source.clone()),
+            Some(Given { source, .. }) if matches!(key, "hash" | "certificate") => {
+                ("***".to_owned(), source.clone())
+            }
             Some(Given { value, source }) => (display(value), source.clone()),
             None => (default_of(key).unwrap_or_default().to_owned(), DEFAULT.to_owned()),
         }

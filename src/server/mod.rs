@@ -29,7 +29,7 @@ mod supervisor;
 pub mod telemetry;
 
 pub use self::{
-    auth::Auth,
+    auth::{Auth, ClientCertificate},
     connections::serve,
     endpoints::parse::{NoFields, ParsedId},
     error::ServeError,
@@ -41,7 +41,7 @@ pub use self::{
     state::AppState,
 };
 pub(crate) use self::{
-    auth::{TokenHash, is_code_or_beginning},
+    auth::{EXPIRY_FORM, Permission, TokenHash, is_code_or_beginning, read_expiry},
     state::unknown_namespace,
 };
 #[doc(no_inline)]

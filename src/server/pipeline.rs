@@ -9,13 +9,13 @@ use axum::{
     BoxError, Router,
     body::{Body, Bytes, HttpBody},
     extract::Request as AxumRequest,
-    http::{HeaderMap, Method, Request, Response, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Method, Request, Response, header, request::Parts},
     routing::any,
 };
 use percent_encoding::percent_decode_str;
 
 use super::{
-    auth::{Auth, Caller},
+    auth::{Auth, Caller, ClientCertificate},
     body::{self, ResponseBody},
     checks::{check_length, drain, within},
     cors::{Cors, is_preflight},
@@ -69,6 +69,14 @@ pub(super) struct Answer {
     pub(super) is_authorised: bool,
 }
 
+/// A request whose head has passed every check.
+enum Admitted<'a> {
+    /// A browser's question, which the CORS headers answer.
+    Preflight,
+    /// A request of this caller for this route, with the path's parameter.
+    Request { route: &'static Route, parameter: &'a str, caller: Caller },
+}
+
 /// What a handler made.
 enum Reply {
     Ids(IdResponse),
@@ -118,7 +126,14 @@ impl Pipeline {
         let for_browsers = |(served, _): (&Served, _)| Cors::applies(served.route, &head);
         let cors = self.cors.as_ref().filter(|_| served.is_some_and(for_browsers));
         let mut is_authorised = self.auth.is_none();
-        let reply = self.check(served, cors, &head, body, body_was_read, &mut is_authorised).await;
+        let admitted = self.admit(served, cors, &head, &mut is_authorised);
+        // Whoever waits for 100 Continue is not asked for a body that changes nothing.
+        let leaves_body =
+            admitted.is_err() && !body.is_end_stream() && expects_continue(&head.headers);
+        let reply = match admitted {
+            Err(problem) if leaves_body => Err(problem),
+            admitted => self.check(admitted, &head, body, body_was_read).await,
+        };
         let served = served.map(|(served, _)| served);
         let mut response = match reply {
             // The request's header map becomes the response's.
@@ -129,11 +144,15 @@ impl Pipeline {
             Ok(Reply::Other(response)) => response,
             Err(problem) => {
                 if problem.code() == ProblemCode::Forbidden {
-                    self.state.metrics.auth_refused.with_label_values(&["forbidden"]).inc();
+                    self.state.metrics.forbidden();
                 }
                 problem.response()
             }
         };
+        if leaves_body {
+            // The client may still send it, and then it must not be read as a request.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         if head.method == Method::HEAD {
             remove_body(&mut response);
         }
@@ -145,37 +164,67 @@ impl Pipeline {
         Answer { response, is_authorised }
     }
 
-    async fn check<B>(
+    /// Applies the checks that need the head of a request alone.
+    fn admit<'a>(
         &self,
-        served: Option<(&Served, &str)>,
+        served: Option<(&Served, &'a str)>,
         cors: Option<&Cors>,
         head: &Parts,
-        body: B,
-        body_was_read: impl FnOnce() + Send,
         is_authorised: &mut bool,
-    ) -> Result<Reply, Problem>
-    where
-        B: HttpBody<Error: Into<BoxError>> + Send + Unpin,
-    {
+    ) -> Result<Admitted<'a>, Problem> {
         check_length(&head.uri)?;
-        let time_limit = self.state.http.request_timeout;
-        if !body.is_end_stream() {
-            let drained = Box::pin(within(time_limit, drain(body))).await;
-            body_was_read();
-            drained??;
-        }
         if cors.is_some() && is_preflight(head) {
-            return Ok(Reply::Other(Response::default()));
+            return Ok(Admitted::Preflight);
         }
         let needs_token = served.is_none_or(|(served, _)| served.route.needs_token);
         let caller = match self.auth.as_ref().filter(|_| needs_token) {
-            Some(auth) => auth.authenticate(&head.headers, &self.state.metrics.auth_refused)?,
+            Some(auth) => self.authenticate(auth, head)?,
             None => Caller::default(),
         };
         *is_authorised |= needs_token;
         let Some((Served { route, .. }, parameter)) = served else {
             let detail = format!("there is no route {:?}", head.uri.path());
             return Err(Problem::new(ProblemCode::NotFound, detail));
+        };
+        if !route.allows(&head.method) {
+            let detail = format!("{} is not allowed on {:?}", head.method, head.uri.path());
+            let problem = Problem::new(ProblemCode::MethodNotAllowed, detail);
+            return Err(problem.with_header(header::ALLOW, route.allowed()));
+        }
+        caller.check_permission(route.permission, head.uri.path())?;
+        Ok(Admitted::Request { route, parameter, caller })
+    }
+
+    fn authenticate(&self, auth: &Auth, head: &Parts) -> Result<Caller, Problem> {
+        // Whoever accepted the connection puts it there.
+        let certificate = head.extensions.get::<Arc<ClientCertificate>>().map(Arc::as_ref);
+        let caller = auth.authenticate(&head.headers, certificate, self.state.clock.now_ms());
+        caller.map_err(|refusal| {
+            self.state.metrics.refused(refusal);
+            refusal.into()
+        })
+    }
+
+    async fn check<B>(
+        &self,
+        admitted: Result<Admitted<'_>, Problem>,
+        head: &Parts,
+        body: B,
+        body_was_read: impl FnOnce() + Send,
+    ) -> Result<Reply, Problem>
+    where
+        B: HttpBody<Error: Into<BoxError>> + Send + Unpin,
+    {
+        let time_limit = self.state.http.request_timeout;
+        // Of a refused request too: a client that still sends its body may not read an answer.
+        if !body.is_end_stream() {
+            let drained = Box::pin(within(time_limit, drain(body))).await;
+            body_was_read();
+            drained??;
+        }
+        let (route, parameter, caller) = match admitted? {
+            Admitted::Preflight => return Ok(Reply::Other(Response::default())),
+            Admitted::Request { route, parameter, caller } => (route, parameter, caller),
         };
         let _in_flight = if route.is_for_clients { Some(self.state.enter()?) } else { None };
         within(time_limit, self.handle(route, head, caller, parameter)).await?
@@ -188,11 +237,6 @@ impl Pipeline {
         caller: Caller,
         parameter: &str,
     ) -> Result<Reply, Problem> {
-        if !route.allows(&head.method) {
-            let detail = format!("{} is not allowed on {:?}", head.method, head.uri.path());
-            let problem = Problem::new(ProblemCode::MethodNotAllowed, detail);
-            return Err(problem.with_header(header::ALLOW, route.allowed()));
-        }
         let parameter = percent_decode_str(parameter).decode_utf8().ok();
         let is_operator = self.is_operators;
         let call = Call { route, state: &self.state, head, caller, is_operator, parameter };
@@ -210,6 +254,12 @@ impl Pipeline {
             }
         }
     }
+}
+
+/// Whether the client sends its body only when it is told to (RFC 9110).
+fn expects_continue(headers: &HeaderMap) -> bool {
+    let expected = headers.get(header::EXPECT);
+    expected.is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Replaces the body of a response to HEAD by its length, if that is known.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::{
-    auth::Caller,
+    auth::{Caller, Permission},
     body::ResponseBody,
     problem::{Problem, ProblemCode},
     state::AppState,
@@ -29,6 +29,8 @@ pub(super) struct Route {
     pub(super) listener: Listener,
     /// Whether it needs a token where tokens are configured.
     pub(super) needs_token: bool,
+    /// What that token must permit.
+    pub(super) permission: Option<Permission>,
     /// Whether it is for clients: counts towards `http.max_in_flight`, and may be called by
     /// browsers.
     pub(super) is_for_clients: bool,
@@ -108,6 +110,7 @@ impl Route {
             kind: Kind::Read,
             listener: Listener::Public,
             needs_token: true,
+            permission: None,
             is_for_clients: false,
             parameters: &[],
             content: &[],

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{net::TcpListener, time::Instant};
 
 use super::{
-    auth::{Auth, Hangups},
+    auth::{Auth, Hangups, announce as announce_auth},
     connections::{serve, serve_admin},
     error::ServeError,
     issuer::NamespaceIssuer,
@@ -46,7 +46,7 @@ impl Service {
     /// Serves until `shutdown` resolves; then drains, releases the leases and returns within
     /// `http.drain_delay` and `http.shutdown_timeout`.
     ///
-    /// With `auth.tokens_file`, SIGHUP reloads that file.
+    /// With `auth.tokens_file`, SIGHUP and a change of that file reload it.
     ///
     /// # Errors
     ///
@@ -59,7 +59,8 @@ impl Service {
         let auth = Auth::of(&config).map_err(ServeError::Tokens)?.map(Arc::new);
         let metrics = Metrics::new();
         let tasks = Supervisor::new(metrics.task_failures.clone());
-        let reloading = auth.as_ref().map(|auth| reload(&tasks, Arc::clone(auth)));
+        let reloading =
+            auth.as_ref().map(|auth| reload(&tasks, Arc::clone(auth), Arc::clone(&clock)));
         let _reloading = reloading.transpose().map_err(ServeError::Hangup)?;
         let mut keepers = Keepers::start(&config, &store, &clock, &metrics);
         let issuers = keepers.issuers();
@@ -83,10 +84,7 @@ impl Service {
         let serving = serve(listener, Arc::clone(&state), tasks.stopping.subscribe());
         let serving = tasks.essential(Task::PublicListener, serving);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
-        if let Some(auth) = &state.auth {
-            let (file, tokens) = (auth.file.display(), auth.count());
-            tracing::info!(%file, tokens, "authentication required");
-        }
+        announce_auth(state.auth.as_deref(), address, state.clock.now_ms());
         // Ends last, so that operators can watch the shutdown.
         let mut operations = None;
         if let Some(listener) = admin_listener {
@@ -141,12 +139,17 @@ impl Service {
     }
 }
 
-/// Reloads the tokens at SIGHUP. The task has no state but the signals, so it can be restarted.
-fn reload(tasks: &Supervisor, auth: Arc<Auth>) -> std::io::Result<Supervised> {
+/// Reloads the tokens at SIGHUP and when their file changes. The task has no state but the signals,
+/// so it can be restarted.
+fn reload(
+    tasks: &Supervisor,
+    auth: Arc<Auth>,
+    clock: Arc<dyn Clock>,
+) -> std::io::Result<Supervised> {
     let hangups = Arc::new(Hangups::listen()?);
     Ok(tasks.restarted(Task::TokenReload, move || {
-        let (hangups, auth) = (Arc::clone(&hangups), Arc::clone(&auth));
-        async move { hangups.reload(&auth).await }
+        let (hangups, auth, clock) = (Arc::clone(&hangups), Arc::clone(&auth), Arc::clone(&clock));
+        async move { hangups.reload(&auth, &*clock).await }
     }))
 }
 

@@ -139,6 +139,30 @@ async fn tokens_change_under_load_and_no_request_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_file_is_read_without_a_signal_and_rotation_refuses_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("tokens.toml");
+    let [(old, old_entry), (new, new_entry)] = [made("shop"), made("shop")];
+    replace(&path, &old_entry);
+    let node = Setup::new().set("auth.tokens_file", path.display()).start_leased().await;
+    let leaving = old_entry.trim_end().to_owned() + "\nexpires = '9999-01-01'\n";
+    replace(&path, &(leaving + &new_entry));
+    poll::until(PATIENCE, "the change is noticed", async || {
+        assert_eq!(status(&node, &old).await, 200);
+        (status(&node, &new).await == StatusCode::OK).then_some(())
+    })
+    .await;
+    replace(&path, &new_entry);
+    poll::until(PATIENCE, "the change is noticed", async || {
+        assert_eq!(status(&node, &new).await, 200);
+        (status(&node, &old).await == StatusCode::UNAUTHORIZED).then_some(())
+    })
+    .await;
+    assert_eq!(node.log().matches("tokens reloaded").count(), 2);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn probes_need_no_token_and_no_readable_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("tokens.toml");
@@ -181,14 +205,37 @@ fn a_start_without_usable_tokens_ends_with_code_2() {
             assert!(!err.contains(secret), "{err}");
         }
     }
+    for name in [
+        "RAINDROP__AUTH__TOKENS_FILE",
+        "RAINDROP_AUTH__TOKENS_FILE",
+        "RAINDROP_AUTH_TOKENS_FILE",
+        "RAINDROP_AUTH_TOKEN_FILE",
+    ] {
+        let (code, _, err) = run(&["serve"], &[(name, ""), settings[1]], folder.path());
+        assert!(code == Some(2) && err.contains("AUTH__TOKENS_FILE"), "{name}: {err}");
+    }
     let (code, _, err) = run(&["token", "two words"], &[], folder.path());
     assert!(code == Some(2) && err.contains("two words"), "{err}");
-    let limited = ["token", "shop", "--namespaces", "web", "--codes", "order,invoice:*"];
+    for (flag, value) in [("--expires", "soon"), ("--permissions", "admin")] {
+        let (code, _, err) = run(&["token", "shop", flag, value], &[], folder.path());
+        assert!(code == Some(2) && err.contains(value) && err.contains("must be"), "{err}");
+    }
+    let limited = [
+        "token",
+        "shop",
+        "--namespaces",
+        "web",
+        "--codes",
+        "order,invoice:*",
+        "--permissions",
+        "ids",
+        "--expires",
+        "2027-01-31",
+    ];
     let (_, entry, _) = run(&limited, &[], folder.path());
-    assert!(
-        entry.contains("namespaces = [\"web\"]\ncodes = [\"order\", \"invoice:*\"]\n"),
-        "{entry}"
-    );
+    let limits = "expires = \"2027-01-31\"\npermissions = [\"ids\"]\nnamespaces = [\"web\"]\n\
+                  codes = [\"order\", \"invoice:*\"]\n";
+    assert!(entry.contains(limits), "{entry}");
     replace(&path, &entry);
     let (code, _, err) = run(&["config"], &settings, folder.path());
     assert!(code == Some(2) && err.contains("namespaces = [web]"), "{err}");

@@ -47,7 +47,8 @@ const PROTECTED: [(&str, &str, u16); 19] = [
     ("GET", "/", 404),
 ];
 
-const UNTOLD: &str = r#"the token "plain" may not use what is requested; allowed: default"#;
+/// What is told of a namespace that the request does not name.
+const UNTOLD: &str = "may not use what is requested";
 
 struct Guarded {
     reached: Reached,
@@ -72,7 +73,8 @@ impl Guarded {
         std::fs::write(&path, tokens).expect("written");
         let config = config_of(&format!(
             "auth.tokens_file = '{}'\n[namespaces.web]\n[[code]]\nname = 'page'\nnamespace = 'web'\n\
-             [[code]]\nname = 'secret'\nnamespace = 'web'\nprefix = 'SEC-'\n",
+             [[code]]\nname = 'secret'\nnamespace = 'web'\nprefix = 'SEC-'\n\
+             [namespaces.hidden]\n[[code]]\nname = 'third'\nnamespace = 'hidden'\nprefix = 'THI-'\n",
             path.display()
         ));
         let clock = Arc::new(SystemClock::default());
@@ -233,16 +235,14 @@ async fn a_limited_token_is_refused_elsewhere_and_told_why() {
         (SHOP, "POST", "/id/order?namespace=web&at=2026-01-01T00:00:00Z", "\"web\""),
         (SHOP, "GET", "/id/order?namespace=missing", r#"namespace "missing"; allowed: default"#),
         (SHOP, "GET", "/parse/1?namespace=web", "\"web\""),
-        (WEB, "GET", "/id/order", r#"namespace "default"; allowed: web"#),
-        (WEB, "GET", "/parse/1", "\"default\""),
+        (WEB, "GET", "/id/order", "requested without ?namespace=; allowed: web"),
+        (WEB, "GET", "/parse/1", "requested without ?namespace=; allowed: web"),
         (WEB, "GET", BOUNDS, "\"default\""),
-        // Nothing is told of codes and prefixes of other namespaces.
+        // The namespace of a bound code is not told.
         (PLAIN, "GET", "/id/secret", UNTOLD),
         (PLAIN, "GET", "/id/secret?namespace=default", UNTOLD),
-        (PLAIN, "GET", "/parse/SEC-1", UNTOLD),
-        (PLAIN, "GET", "/parse/SEC-1?namespace=default", UNTOLD),
         (SCRAPER, "GET", "/id/order", r#"code "order"; allowed: none"#),
-        (SCRAPER, "GET", "/parse/1", r#"namespace "default"; allowed: none"#),
+        (SCRAPER, "GET", "/parse/1", "requested without ?namespace=; allowed: none"),
     ] {
         let answer = guarded.call(method, uri, &[token]).await;
         assert_eq!(answer.status, 403, "{method} {uri}: {answer:?}");
@@ -276,6 +276,47 @@ async fn a_limited_token_is_refused_elsewhere_and_told_why() {
         (ALL, "/id/page?namespace=default", 400),
     ] {
         assert_eq!(guarded.call("GET", uri, &[token]).await.status, status, "{uri}");
+    }
+    guarded.stop().await;
+}
+
+#[tokio::test]
+async fn a_limited_token_cannot_probe_for_other_namespaces() {
+    let guarded = Guarded::start().await;
+    for (token, uri, status) in [
+        // Prefixes: THI- is of a namespace that neither token may use, TXI- is of none.
+        (PLAIN, "/parse/{THI-}1", 400),
+        (PLAIN, "/parse/{THI-}1?namespace=default", 400),
+        (PLAIN, "/parse/{THI-}1?encoding=hex", 400),
+        (PLAIN, "/parse/{THI-}1?layout=twitter", 400),
+        (WEB, "/parse/{THI-}1", 403),
+        (WEB, "/parse/{THI-}1?namespace=web", 400),
+        (WEB, "/parse/{THI-}1?namespace=default", 403),
+        // Codes, for tokens that may not use the namespace of unbound ones either.
+        (WEB, "/id/{third}", 403),
+        (WEB, "/id/{third}?namespace=default", 403),
+        // Namespaces.
+        (PLAIN, "/id/order?namespace={hidden}", 403),
+        (PLAIN, "/parse/1?namespace={hidden}", 403),
+        (PLAIN, "/parse/THI-1?namespace={hidden}", 403),
+        (PLAIN, "/id/secret?namespace={hidden}", 403),
+    ] {
+        let (before, rest) = uri.split_once('{').expect("a part that is replaced");
+        let (hidden, after) = rest.split_once('}').expect("its end");
+        let unknown = match hidden {
+            "THI-" => "TXI-",
+            "third" => "other",
+            _ => "absent",
+        };
+        let [known, unknown] =
+            [hidden, unknown].map(|part| (format!("{before}{part}{after}"), part));
+        let mut told = Vec::new();
+        for (uri, part) in [known, unknown] {
+            let answer = guarded.call("GET", &uri, &[token]).await;
+            assert_eq!(answer.status, status, "{uri}: {answer:?}");
+            told.push(answer.body.replace(part, "…"));
+        }
+        assert_eq!(told[0], told[1], "{uri}");
     }
     guarded.stop().await;
 }

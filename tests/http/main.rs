@@ -28,3 +28,4 @@ mod segments;
 mod serving;
 mod supervision;
 mod support;
+mod tokens;

@@ -8,8 +8,10 @@ pub(super) const LONGEST: usize = 512;
 /// What a request carries.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Carried<'a> {
-    /// No token; perhaps something of another scheme.
+    /// No such header.
     Nothing,
+    /// Something of another scheme.
+    OtherScheme,
     /// More than one header, or something that can be no token.
     Unusable,
     /// Perhaps one that is known.
@@ -27,7 +29,7 @@ pub(super) fn read(headers: &HeaderMap) -> Carried<'_> {
     let (scheme, token) = value.split_at(end);
     let token = token.trim_ascii();
     match scheme.eq_ignore_ascii_case(b"bearer") {
-        false => Carried::Nothing,
+        false => Carried::OtherScheme,
         true if token.is_empty() || token.len() > LONGEST => Carried::Unusable,
         true => Carried::Token(token),
     }
@@ -53,9 +55,9 @@ mod tests {
             (&bearer(&format!("{longest}x")), Carried::Unusable),
             (b"Bearer", Carried::Unusable),
             (b"Bearer   ", Carried::Unusable),
-            (b"Basic YTpi", Carried::Nothing),
-            (b"Bearerabc", Carried::Nothing),
-            (b"", Carried::Nothing),
+            (b"Basic YTpi", Carried::OtherScheme),
+            (b"Bearerabc", Carried::OtherScheme),
+            (b"", Carried::OtherScheme),
         ];
         for (value, carried) in cases {
             let value = HeaderValue::from_bytes(value).expect("a header");

@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use axum::http::header;
 
-use super::tokens::Rights;
-use crate::{
-    core::namespace::DEFAULT_NAMESPACE,
-    server::problem::{Problem, ProblemCode},
-};
+use super::rights::{Permission, Rights};
+use crate::server::problem::{Problem, ProblemCode};
 
 /// The challenge to a token that may not do this (RFC 6750).
 const FORBIDDEN: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#;
@@ -18,6 +15,22 @@ const FORBIDDEN: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#
 pub(in crate::server) struct Caller(pub(super) Option<Arc<Rights>>);
 
 impl Caller {
+    /// Refuses a path whose permission the caller does not have.
+    pub(in crate::server) fn check_permission(
+        &self,
+        permission: Option<Permission>,
+        path: &str,
+    ) -> Result<(), Problem> {
+        if let (Some(rights), Some(needed)) = (&self.0, permission)
+            && !rights.permissions.contains(&needed)
+        {
+            let what = format!("{path}, which needs the permission {}", needed.name());
+            let allowed = rights.permissions.iter().map(|it| it.name().to_owned()).collect();
+            return Err(forbidden(rights, &what, Some(&allowed)));
+        }
+        Ok(())
+    }
+
     /// Refuses a code that the caller may not use.
     pub(in crate::server) fn check_code(&self, code: &str) -> Result<(), Problem> {
         if let Some(rights) = &self.0
@@ -29,21 +42,20 @@ impl Caller {
     }
 
     /// Refuses what belongs to a namespace that the caller may not use. The namespace is named only
-    /// if the caller named it.
+    /// if the caller named it, and a requested one is refused whether or not it exists.
     pub(in crate::server) fn check_namespace(
         &self,
         own: &str,
         requested: Option<&str>,
     ) -> Result<(), Problem> {
-        if let Some(rights) = &self.0
-            && !rights.has_namespace(own)
-        {
-            let is_named = requested == Some(own) || own == DEFAULT_NAMESPACE;
-            let named = is_named.then(|| format!("namespace {own:?}"));
-            let what = named.as_deref().unwrap_or("what is requested");
-            return Err(forbidden(rights, what, rights.namespaces.as_ref()));
-        }
-        Ok(())
+        let Some(rights) = &self.0 else { return Ok(()) };
+        let what = match requested {
+            Some(name) if !rights.has_namespace(name) => format!("namespace {name:?}"),
+            _ if rights.has_namespace(own) => return Ok(()),
+            Some(_) => "what is requested".into(),
+            None => "what is requested without ?namespace=".into(),
+        };
+        Err(forbidden(rights, &what, rights.namespaces.as_ref()))
     }
 
     /// Whether the caller may use a namespace.

@@ -1,62 +1,174 @@
 //! The file of tokens.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::HashSet, path::Path};
 
-use config::ValueKind;
+use config::{Value, ValueKind};
 
-use super::tokens::{Rights, Token, TokenHash, Tokens, is_code_or_beginning};
-use crate::config::{ConfigError, ConfigProblem, Reader, read_toml};
+use super::{
+    certificate::CertificateName,
+    hash::TokenHash,
+    rights::{Permission, Rights, is_code_or_beginning},
+    tokens::{Proof, Tokens},
+};
+use crate::{
+    config::{ConfigError, ConfigProblem, Reader, read_toml},
+    core::{
+        code::{CODE_PATTERN, is_valid_code},
+        instant::parse_unix_ms,
+    },
+};
 
 /// The list of tokens.
 const TOKEN: &str = "token";
 
-/// Reads the file, for a service of these namespaces.
-pub(super) fn read(path: &Path, namespaces: &[String]) -> Result<Tokens, ConfigError> {
+/// The fields of an entry.
+const FIELDS: [&str; 7] =
+    ["name", "hash", "certificate", "permissions", "namespaces", "codes", "expires"];
+
+/// The most problems that are reported; a file of another kind may have one in each line.
+const REPORTED: usize = 100;
+
+/// What `expires` may be, for errors.
+pub(crate) const EXPIRY_FORM: &str =
+    "an instant such as 2027-01-31T00:00:00Z, or a date such as 2027-01-31, which begins in UTC";
+
+/// Reads when a token expires, as Unix milliseconds.
+pub(crate) fn read_expiry(text: &str) -> Option<i64> {
+    let is_date = text.len() == "2027-01-31".len();
+    if is_date { parse_unix_ms(&format!("{text}T00:00:00Z")) } else { parse_unix_ms(text) }
+}
+
+/// Reads the file, for a service of these namespaces. Names that `previous` has keep their last
+/// use.
+pub(super) fn read(
+    path: &Path,
+    namespaces: &[String],
+    previous: Option<&Tokens>,
+) -> Result<Tokens, ConfigError> {
     let mut table = read_toml(path).map_err(|problem| ConfigError(vec![problem]))?;
     let source = path.display().to_string();
-    let mut reader = Reader::default();
-    let fields = ["name", "hash", "namespaces", "codes"];
-    let places = match table.remove(TOKEN).map(|list| list.kind) {
-        Some(ValueKind::Array(entries)) => reader.entries(TOKEN, entries, &fields, &source),
+    let mut problems = Vec::new();
+    let entries = match table.remove(TOKEN).map(|list| list.kind) {
+        Some(ValueKind::Array(entries)) => entries,
         Some(_) => {
-            let allowed = "entries that begin with [[token]]";
-            reader.push(TOKEN.into(), "…".into(), source.clone(), allowed.into());
+            let allowed = "entries that begin with [[token]]".into();
+            let (key, value, source) = (TOKEN.into(), "…".into(), source.clone());
+            problems.push(ConfigProblem::Value { key, value, source, allowed });
             Vec::new()
         }
         None => Vec::new(),
     };
     for key in table.into_keys() {
         let (source, known) = (source.clone(), vec![TOKEN]);
-        reader.problems.push(ConfigProblem::UnknownKey { key, source, known });
+        problems.push(ConfigProblem::UnknownKey { key, source, known });
     }
-    let mut tokens: Vec<Token> = Vec::new();
-    for place in places {
-        reader.enter(place);
-        let name = reader.text("name");
-        let hash_form = "sha256: and the 64 hexadecimal digits of the token's hash";
-        let hash = reader.given("hash", hash_form, TokenHash::read);
-        if !reader.is_given("hash") {
-            reader.reject("hash", hash_form);
+    let mut entries_read = Entries { namespaces, source, previous, ..Entries::default() };
+    for (index, entry) in entries.into_iter().enumerate() {
+        problems.extend(entries_read.add(index, entry));
+    }
+    if !problems.is_empty() {
+        let more = problems.len().saturating_sub(REPORTED);
+        problems.truncate(REPORTED);
+        if more > 0 {
+            let (path, reason) = (path.to_owned(), format!("{more} more problems"));
+            problems.push(ConfigProblem::File { path, reason });
         }
-        let known = |name: &str| namespaces.iter().any(|known| known == name);
-        let may_use = list(&mut reader, "namespaces", &namespaces.join(" or "), known);
-        let code_form = "a code such as order, or a beginning of codes such as invoice:*";
-        let codes = list(&mut reader, "codes", code_form, is_code_or_beginning);
-        let (Some(name), Some(hash)) = (name, hash) else { continue };
-        if let Some(same) = tokens.iter().find(|known| known.hash.is(&hash)) {
-            reader.reject("hash", format!("another one than that of {:?}", same.rights.name));
-        }
-        let rights = Rights { name, namespaces: may_use, codes };
-        tokens.push(Token { hash, rights: Arc::new(rights) });
+        return Err(ConfigError(problems));
     }
-    if !reader.problems.is_empty() {
-        return Err(ConfigError(reader.problems));
-    }
-    if tokens.is_empty() {
+    if entries_read.tokens.count() == 0 {
         let reason = "it has no [[token]]: must have at least one".into();
         return Err(ConfigError(vec![ConfigProblem::File { path: path.to_owned(), reason }]));
     }
-    Ok(Tokens(tokens))
+    Ok(entries_read.tokens)
+}
+
+/// The entries that were read so far.
+#[derive(Default)]
+struct Entries<'a> {
+    namespaces: &'a [String],
+    source: String,
+    previous: Option<&'a Tokens>,
+    tokens: Tokens,
+    names: HashSet<String>,
+    /// Names of entries that never expire.
+    lasting: HashSet<String>,
+}
+
+impl Entries<'_> {
+    /// Adds an entry, or returns everything that is wrong with it. Each has a reader of its own:
+    /// the time to read a file grows with its length only, however much is wrong with it.
+    fn add(&mut self, index: usize, entry: Value) -> Vec<ConfigProblem> {
+        let mut reader = Reader::default();
+        let source = &self.source;
+        let ValueKind::Table(table) = entry.kind else {
+            // It may be a misplaced secret.
+            let (key, allowed) = (format!("{TOKEN}[{index}]"), "a table of keys".into());
+            reader.push(key, "…".into(), source.clone(), allowed);
+            return reader.problems;
+        };
+        let given = table.get("name").map(|name| name.kind.to_string().trim().to_owned());
+        let named = given.filter(|name| is_valid_code(name));
+        let is_first = named.as_ref().is_some_and(|name| self.names.insert(name.clone()));
+        let label = named.as_ref().filter(|_| is_first);
+        let label = label.map_or_else(|| format!("#{}", index + 1), Clone::clone);
+        let place = reader.entry(format!("[[{TOKEN}]] {label}: "), table, &FIELDS, source);
+        reader.enter(place);
+
+        match &named {
+            None => reader.reject("name", format!("a name that matches {CODE_PATTERN}")),
+            Some(name) if !reader.is_given("expires") && !self.lasting.insert(name.clone()) => {
+                let allowed = "used by one entry only, or by others that have expires";
+                reader.reject("name", allowed);
+            }
+            Some(_) => {}
+        }
+        let proof = proof(&mut reader);
+        let permissions = permissions(&mut reader);
+        let known = |name: &str| self.namespaces.iter().any(|known| known == name);
+        let namespaces = list(&mut reader, "namespaces", &self.namespaces.join(" or "), known);
+        let code_form = "a code such as order, or a beginning of codes such as invoice:*";
+        let codes = list(&mut reader, "codes", code_form, is_code_or_beginning);
+        let expires_ms = reader.given("expires", EXPIRY_FORM, read_expiry);
+        if let (Some(name), Some(proof)) = (named, proof) {
+            let key = match proof {
+                Proof::Token(_) => "hash",
+                Proof::Certificate(_) => "certificate",
+            };
+            let rights = Rights { name, permissions, namespaces, codes };
+            if let Err(same) = self.tokens.add(proof, rights, expires_ms, self.previous) {
+                reader.reject(key, format!("another one than that of {same:?}"));
+            }
+        }
+        reader.problems
+    }
+}
+
+/// Reads what the client proves itself with: a token or a certificate.
+fn proof(reader: &mut Reader) -> Option<Proof> {
+    let hash_form = "sha256: and the 64 hexadecimal digits of the token's hash";
+    let is_by_certificate = reader.is_given("certificate");
+    if is_by_certificate && reader.is_given("hash") {
+        reader.reject("certificate", "left out where hash is given");
+        return None;
+    }
+    if is_by_certificate {
+        let name = reader.given("certificate", CertificateName::FORM, CertificateName::read);
+        return name.map(Proof::Certificate);
+    }
+    if !reader.is_given("hash") {
+        reader.reject("hash", format!("{hash_form}; or certificate must be given"));
+    }
+    reader.given("hash", hash_form, TokenHash::read).map(Proof::Token)
+}
+
+/// Reads the permissions that are given, or else returns the default ones.
+fn permissions(reader: &mut Reader) -> Vec<Permission> {
+    let allowed = Permission::ALL.map(Permission::name).join(" or ");
+    let given = list(reader, "permissions", &allowed, |name| Permission::by_name(name).is_some());
+    match given {
+        Some(names) => names.iter().filter_map(|name| Permission::by_name(name)).collect(),
+        None => Permission::ALL.into_iter().filter(|it| it.is_granted_by_default()).collect(),
+    }
 }
 
 /// Reads a list that limits a token, if it is given.

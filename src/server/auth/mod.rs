@@ -1,36 +1,43 @@
-//! Authentication by bearer tokens (RFC 6750), of which only hashes are stored.
+//! Authentication by bearer tokens (RFC 6750), of which only hashes are stored, or by the client
+//! certificates of TLS.
 
+mod announce;
 mod bearer;
 mod caller;
+mod certificate;
 mod file;
+mod hash;
+mod refusal;
 mod reload;
+mod rights;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod watch;
 
 use std::path::PathBuf;
 
 use arc_swap::ArcSwap;
-use axum::http::{HeaderMap, header};
-use prometheus::IntCounterVec;
+use axum::http::HeaderMap;
 
-pub(crate) use self::tokens::{TokenHash, is_code_or_beginning};
-use self::{bearer::Carried, tokens::Tokens};
-pub(super) use self::{caller::Caller, reload::Hangups};
-use super::problem::{Problem, ProblemCode};
+pub use self::certificate::ClientCertificate;
+pub(super) use self::{announce::announce, caller::Caller, refusal::Refusal, reload::Hangups};
+use self::{bearer::Carried, tokens::Tokens, watch::Stamp};
+pub(crate) use self::{
+    file::{EXPIRY_FORM, read_expiry},
+    hash::TokenHash,
+    rights::{Permission, is_code_or_beginning},
+};
 use crate::config::{Config, ConfigError};
 
-/// The challenge to a request without a token (RFC 6750).
-const MISSING_TOKEN: &str = r#"Bearer realm="raindrop""#;
-/// The challenge to a request with an unknown token.
-const INVALID_TOKEN: &str = r#"Bearer realm="raindrop", error="invalid_token""#;
-
-/// The tokens that requests need, as a file lists them.
+/// The tokens and client certificates that requests need, as a file lists them.
 #[derive(Debug)]
 pub struct Auth {
-    pub(super) file: PathBuf,
+    file: PathBuf,
     namespaces: Vec<String>,
     tokens: ArcSwap<Tokens>,
+    /// Of the file before it was read first.
+    stamp: Option<Stamp>,
 }
 
 impl Auth {
@@ -45,8 +52,9 @@ impl Auth {
     ) -> Result<Self, ConfigError> {
         let file = file.into();
         let namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
-        let tokens = file::read(&file, &namespaces)?;
-        Ok(Self { file, namespaces, tokens: ArcSwap::from_pointee(tokens) })
+        let stamp = Stamp::of(&file);
+        let tokens = file::read(&file, &namespaces, None)?;
+        Ok(Self { file, namespaces, tokens: ArcSwap::from_pointee(tokens), stamp })
     }
 
     /// The tokens that are configured, if any are.
@@ -70,41 +78,43 @@ impl Auth {
     }
 
     fn read(&self) -> Result<Tokens, ConfigError> {
-        file::read(&self.file, &self.namespaces)
+        file::read(&self.file, &self.namespaces, Some(&self.tokens.load()))
     }
 
-    /// How many tokens there are.
+    /// How many entries there are.
     pub(super) fn count(&self) -> usize {
-        self.tokens.load().0.len()
+        self.tokens.load().count()
     }
 
-    /// Who sends a request with these headers. A refused one is counted by its reason.
+    /// Calls `tell` with each name, when it was used last, and when its last entry expires, both
+    /// in Unix seconds; 0 means that no entry was used since the name came, and `None` never.
+    #[expect(clippy::cast_precision_loss, reason = "Prometheus knows floats only")]
+    pub(super) fn each_name(&self, mut tell: impl FnMut(&str, f64, Option<f64>)) {
+        for (name, named) in self.tokens.load().by_name() {
+            let expires_s = named.expires_ms.map(|expires_ms| expires_ms as f64 / 1_000.0);
+            tell(name, named.last_used_s() as f64, expires_s);
+        }
+    }
+
+    /// Who sends a request with these headers, over a connection with this client certificate.
+    ///
+    /// An `Authorization` header decides alone: whoever sends one means to use it.
     pub(super) fn authenticate(
         &self,
         headers: &HeaderMap,
-        refused: &IntCounterVec,
-    ) -> Result<Caller, Problem> {
-        let (reason, counted, challenge, detail) = match bearer::read(headers) {
-            Carried::Token(token) => match self.tokens.load().find(token) {
-                Some(rights) => return Ok(Caller(Some(rights))),
-                None => ("unknown", "invalid", INVALID_TOKEN, "the token is not known"),
-            },
-            Carried::Nothing => (
-                "missing",
-                "missing",
-                MISSING_TOKEN,
-                "send a token in the header Authorization: Bearer <token>",
-            ),
-            Carried::Unusable => (
-                "unusable",
-                "invalid",
-                INVALID_TOKEN,
-                "send one header Authorization: Bearer <token>, with a token of at most 512 bytes",
-            ),
+        certificate: Option<&ClientCertificate>,
+        now_ms: i64,
+    ) -> Result<Caller, Refusal> {
+        let tokens = self.tokens.load();
+        let entry = match (bearer::read(headers), certificate) {
+            (Carried::Token(token), _) => tokens.of_token(token).ok_or(Refusal::UnknownToken),
+            (Carried::Nothing, Some(certificate)) => {
+                let entry = tokens.of_certificate(certificate, now_ms);
+                entry.ok_or(Refusal::UnknownCertificate)
+            }
+            (Carried::Nothing | Carried::OtherScheme, _) => Err(Refusal::Missing),
+            (Carried::Unusable, _) => Err(Refusal::Unusable),
         };
-        refused.with_label_values(&[counted]).inc();
-        tracing::debug!(token = reason, "request unauthorized");
-        let problem = Problem::new(ProblemCode::Unauthorized, detail);
-        Err(problem.with_header(header::WWW_AUTHENTICATE, challenge))
+        Ok(Caller(Some(entry?.use_at(now_ms)?)))
     }
 }

@@ -1,4 +1,4 @@
-//! Reloads the tokens at SIGHUP.
+//! Reloads the tokens at SIGHUP, and when their file changes.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -8,7 +8,8 @@ use tokio::{
     sync::Mutex,
 };
 
-use super::Auth;
+use super::{Auth, watch::Watch};
+use crate::core::clock::Clock;
 
 /// How long reading the file may take: it may be on a network, or not a file at all.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,24 +25,17 @@ impl Hangups {
         Ok(Self(Mutex::new(signal(SignalKind::hangup())?)))
     }
 
-    /// Reloads the tokens at each signal.
-    pub(in crate::server) async fn reload(&self, auth: &Arc<Auth>) {
+    /// Reloads the tokens at each signal and each change of their file.
+    pub(in crate::server) async fn reload(&self, auth: &Arc<Auth>, clock: &dyn Clock) {
         let mut hangups = self.0.lock().await;
-        while hangups.recv().await.is_some() {
-            let reading = Arc::clone(auth);
-            let read = tokio::task::spawn_blocking(move || reading.read());
-            // A result that comes too late is dropped: a later reload may have brought newer tokens.
-            let reason = match tokio::time::timeout(PATIENCE, read).await {
-                Ok(Ok(Ok(tokens))) => {
-                    auth.tokens.store(tokens.into());
-                    tracing::info!(tokens = auth.count(), "tokens reloaded");
-                    continue;
-                }
-                Ok(Ok(Err(error))) => error.to_string().replace('\n', "; "),
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("{} was not read within {PATIENCE:?}", auth.file.display()),
-            };
-            tracing::error!("token reload failed, keeping the previous tokens: {reason}");
+        let mut watch = Watch::new(auth.file.clone(), auth.stamp.clone());
+        loop {
+            tokio::select! {
+                Some(()) = hangups.recv() => {}
+                () = watch.changed() => {}
+            }
+            watch.begin_read().await;
+            auth.reload_and_log(clock).await;
         }
     }
 }
@@ -53,5 +47,32 @@ impl Hangups {
         Ok(Self())
     }
 
-    pub(in crate::server) async fn reload(&self, _: &Arc<Auth>) {}
+    pub(in crate::server) async fn reload(&self, auth: &Arc<Auth>, clock: &dyn Clock) {
+        let mut watch = Watch::new(auth.file.clone(), auth.stamp.clone());
+        loop {
+            watch.changed().await;
+            watch.begin_read().await;
+            auth.reload_and_log(clock).await;
+        }
+    }
+}
+
+impl Auth {
+    /// Reads the file again; the tokens stay as they are if that fails.
+    async fn reload_and_log(self: &Arc<Self>, clock: &dyn Clock) {
+        let reading = Arc::clone(self);
+        let read = tokio::task::spawn_blocking(move || reading.read());
+        // A result that comes too late is dropped: a later reload may have brought newer tokens.
+        let reason = match tokio::time::timeout(PATIENCE, read).await {
+            Ok(Ok(Ok(tokens))) => {
+                self.tokens.store(tokens.into());
+                tracing::info!(tokens = self.count(), "tokens reloaded");
+                return self.warn_of_expiry(clock.now_ms());
+            }
+            Ok(Ok(Err(error))) => error.to_string().replace('\n', "; "),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("{} was not read within {PATIENCE:?}", self.file.display()),
+        };
+        tracing::error!("token reload failed, keeping the previous tokens: {reason}");
+    }
 }

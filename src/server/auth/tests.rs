@@ -1,15 +1,21 @@
-use std::fs;
+mod certificates;
+mod corpus;
+mod expiry;
 
-use super::{
-    tokens::{Rights, TokenHash},
-    *,
-};
+use std::{fs, sync::Arc};
+
+use axum::http::{HeaderValue, header};
+
+use super::{hash::TokenHash, rights::Rights, *};
+
+/// 2026-11-23T00:00:00Z.
+pub(super) const NOW_MS: i64 = 1_795_392_000_000;
 
 /// Of "abc", the first test vector of FIPS 180-2.
 const ABC: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
 /// The tokens of a file with this text, for the namespaces `default` and `web`.
-fn open(text: &str) -> Result<Auth, Vec<String>> {
+pub(super) fn open(text: &str) -> Result<Auth, Vec<String>> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tokens.toml");
     fs::write(&path, text).expect("written");
@@ -19,8 +25,24 @@ fn open(text: &str) -> Result<Auth, Vec<String>> {
     })
 }
 
-fn found(auth: &Auth, token: &str) -> Option<std::sync::Arc<Rights>> {
-    auth.tokens.load().find(token.as_bytes())
+/// An entry with this token, to which more can be added.
+pub(super) fn entry(name: &str, token: &str) -> String {
+    format!("[[token]]\nname = '{name}'\nhash = '{}'\n", TokenHash::of(token.as_bytes()))
+}
+
+fn bearer(token: &str) -> HeaderMap {
+    let value = HeaderValue::from_str(&format!("Bearer {token}")).expect("a header");
+    HeaderMap::from_iter([(header::AUTHORIZATION, value)])
+}
+
+/// What the bearer of a token may use at this time.
+fn at(auth: &Auth, token: &str, now_ms: i64) -> Result<Arc<Rights>, Refusal> {
+    let caller = auth.authenticate(&bearer(token), None, now_ms)?;
+    Ok(caller.0.expect("tokens are required"))
+}
+
+fn found(auth: &Auth, token: &str) -> Option<Arc<Rights>> {
+    at(auth, token, NOW_MS).ok()
 }
 
 #[test]
@@ -33,7 +55,7 @@ fn a_token_is_found_by_its_hash_in_either_case() {
         let rights = found(&auth, "abc").expect("known");
         assert_eq!(rights.name, "shop");
         assert!(rights.has_namespace("web") && rights.has_code("anything"));
-        for other in ["abd", "ABC", "", "abc ", ABC] {
+        for other in ["abd", "ABC", "", "a bc", ABC] {
             assert!(found(&auth, other).is_none(), "{other:?}");
         }
     }
@@ -74,6 +96,9 @@ fn every_problem_is_told_with_its_place_and_no_secret_with_it() {
     let problems = open(&format!(
         "[[token]]\nname = 'shop'\nhash = '{secret}'\nnamespaces = ['web', 'shop']\n\
          [[token]]\nname = 'shop'\nhash = '{ABC}'\ntoken = '{secret}'\n\
+         [[token]]\nname = 'odd'\ncertificate = '{secret}'\npermissions = ['admin']\n\
+         expires = '2027-01-31T00:00:00'\n\
+         [[token]]\nname = 'both'\nhash = '{secret}'\ncertificate = 'dns:a'\n\
          [[token]]\nname = 'first'\nhash = '{ABC}'\n\
          [[token]]\nname = 'copy'\nhash = '{ABC}'\ncodes = ['order', '*', 'a b', '']\n\
          [[token]]\nhash = 5\ncodes = '*'\n\
@@ -86,19 +111,28 @@ fn every_problem_is_told_with_its_place_and_no_secret_with_it() {
     let name = format!("a name that matches {}", crate::core::code::CODE_PATTERN);
     let list = "left out, or a list whose every item is";
     let code = "a code such as order, or a beginning of codes such as invoice:*";
+    let form = super::certificate::CertificateName::FORM;
+    let known = "name, hash, certificate, permissions, namespaces, codes, expires";
     let mut expected = vec![
         format!("[[token]] shop: hash = *** {source} {hash}"),
         format!("[[token]] shop: namespaces = [web, shop] {source} {list} default or web"),
-        format!("[[token]] #2: name = shop {source} used by one entry only"),
-        "[[token]] #2: token (FILE): unknown key; known are name, hash, namespaces, codes".into(),
-        format!("[[token]] copy: hash = *** {source} another one than that of \"first\""),
+        format!(
+            "[[token]] #2: name = shop {source} used by one entry only, or by others that have expires"
+        ),
+        format!("[[token]] #2: token (FILE): unknown key; known are {known}"),
+        format!("[[token]] odd: certificate = *** {source} {form}"),
+        format!("[[token]] odd: expires = 2027-01-31T00:00:00 {source} {EXPIRY_FORM}"),
+        format!("[[token]] odd: permissions = [admin] {source} {list} ids or metrics"),
+        format!("[[token]] both: certificate = *** {source} left out where hash is given"),
+        format!("[[token]] first: hash = *** {source} another one than that of \"shop\""),
+        format!("[[token]] copy: hash = *** {source} another one than that of \"shop\""),
         format!("[[token]] copy: codes = [order, *, a b, ] {source} {list} {code}"),
-        format!("[[token]] #5: name = nothing {source} {name}"),
-        format!("[[token]] #5: hash = *** {source} {hash}"),
-        format!("[[token]] #5: codes = * {source} {list} {code}"),
-        format!("[[token]] #6: name = bad name {source} {name}"),
-        format!("[[token]] #6: hash = nothing {source} {hash}"),
-        format!("[[token]] #6: namespaces = [1] {source} {list} default or web"),
+        format!("[[token]] #7: name = nothing {source} {name}"),
+        format!("[[token]] #7: hash = *** {source} {hash}"),
+        format!("[[token]] #7: codes = * {source} {list} {code}"),
+        format!("[[token]] #8: name = bad name {source} {name}"),
+        format!("[[token]] #8: hash = nothing {source} {hash}; or certificate must be given"),
+        format!("[[token]] #8: namespaces = [1] {source} {list} default or web"),
         "tokens (FILE): unknown key; known are token".into(),
     ];
     let mut told = problems.clone();

@@ -1,110 +1,154 @@
-//! Known tokens: hashes, and what their bearers may use.
+//! Known tokens and certificates, and when they were used.
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap, hash_map::Entry},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
 
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
+use super::{
+    certificate::{CertificateName, ClientCertificate},
+    hash::TokenHash,
+    refusal::Refusal,
+    rights::Rights,
+};
 
-use crate::core::code::is_valid_code;
+/// What a client proves itself with.
+#[derive(Debug)]
+pub(super) enum Proof {
+    Token(TokenHash),
+    Certificate(CertificateName),
+}
 
-/// What stands before a hash in the file, so that another kind may come one day.
-const KIND: &str = "sha256:";
+/// An entry of the file.
+#[derive(Debug)]
+pub(super) struct Credential {
+    rights: Arc<Rights>,
+    expires_ms: Option<i64>,
+    /// Its place in the file.
+    place: usize,
+    /// Shared by all entries of its name, those of the previous file included.
+    last_used_s: Arc<AtomicI64>,
+}
 
-/// The hash of a token. Tokens are random, with at least 128 bits: nobody finds one by trying,
-/// however fast a hash is, and a slow one would only be a load that anyone may cause.
-#[derive(Clone, Copy)]
-pub(crate) struct TokenHash([u8; 32]);
-
-impl TokenHash {
-    pub(crate) fn of(token: &[u8]) -> Self {
-        Self(Sha256::digest(token).into())
+impl Credential {
+    fn is_expired(&self, now_ms: i64) -> bool {
+        self.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
     }
 
-    /// Reads `sha256:` and 64 hexadecimal digits.
-    pub(super) fn read(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix(KIND)?;
-        let mut hash = [0; 32];
-        if digits.len() != 2 * hash.len() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return None;
+    /// Returns what its bearer may use, and notes the use.
+    pub(super) fn use_at(&self, now_ms: i64) -> Result<Arc<Rights>, Refusal> {
+        if self.is_expired(now_ms) {
+            tracing::debug!(token = self.rights.name, "the token has expired");
+            return Err(Refusal::Expired);
         }
-        for (index, byte) in hash.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).ok()?;
+        let now_s = now_ms.div_euclid(1_000);
+        // A store at each request would move the cache line from core to core.
+        if self.last_used_s.load(Ordering::Relaxed) != now_s {
+            self.last_used_s.store(now_s, Ordering::Relaxed);
         }
-        Some(Self(hash))
-    }
-
-    pub(super) fn is(&self, other: &Self) -> bool {
-        self.0.ct_eq(&other.0).into()
+        Ok(Arc::clone(&self.rights))
     }
 }
 
-impl fmt::Display for TokenHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(KIND)?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for TokenHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TokenHash(***)")
-    }
-}
-
-/// What the bearer of a token may use.
+/// The entries of one name.
 #[derive(Debug)]
-pub(super) struct Rights {
-    /// The token's name.
-    pub(super) name: String,
-    /// None means every one.
-    pub(super) namespaces: Option<Vec<String>>,
-    /// Codes, and beginnings of codes with a `*` behind; none means every one.
-    pub(super) codes: Option<Vec<String>>,
+pub(super) struct Named {
+    last_used_s: Arc<AtomicI64>,
+    /// When the last of them expires; `None` means never.
+    pub(super) expires_ms: Option<i64>,
 }
 
-impl Rights {
-    pub(super) fn has_namespace(&self, name: &str) -> bool {
-        self.namespaces.as_ref().is_none_or(|names| names.iter().any(|allowed| allowed == name))
-    }
-
-    pub(super) fn has_code(&self, code: &str) -> bool {
-        let fits = |allowed: &String| match allowed.strip_suffix('*') {
-            Some(beginning) => code.starts_with(beginning),
-            None => code == allowed,
-        };
-        self.codes.as_ref().is_none_or(|codes| codes.iter().any(fits))
+impl Named {
+    /// Returns when one of them was used last, in Unix seconds; 0 means never.
+    pub(super) fn last_used_s(&self) -> i64 {
+        self.last_used_s.load(Ordering::Relaxed)
     }
 }
 
-/// Whether the text is a code, or a beginning of codes with a `*` behind.
-pub(crate) fn is_code_or_beginning(text: &str) -> bool {
-    is_valid_code(text.strip_suffix('*').unwrap_or(text))
+/// Every token and certificate that is known.
+///
+/// A look-up takes the same time however many there are. The table is keyed by the SHA-256 hash of
+/// a token under a random key of this process, and hashes are compared in constant time, so how
+/// long a look-up takes tells nothing of the tokens.
+#[derive(Debug, Default)]
+pub(super) struct Tokens {
+    by_hash: HashMap<TokenHash, Credential>,
+    by_certificate: HashMap<CertificateName, Credential>,
+    by_name: BTreeMap<String, Named>,
 }
-
-/// A token that is known.
-#[derive(Debug)]
-pub(super) struct Token {
-    pub(super) hash: TokenHash,
-    pub(super) rights: Arc<Rights>,
-}
-
-/// Every token that is known.
-#[derive(Debug)]
-pub(super) struct Tokens(pub(super) Vec<Token>);
 
 impl Tokens {
-    /// What the bearer of this token may use, if it is known.
-    ///
-    /// It is compared with every token, whether one fits or not, each time in constant time: how
-    /// long that takes tells nothing of the others.
-    pub(super) fn find(&self, token: &[u8]) -> Option<Arc<Rights>> {
-        let given = TokenHash::of(token);
-        let mut found = None;
-        for token in &self.0 {
-            if token.hash.is(&given) {
-                found = Some(&token.rights);
-            }
+    /// Adds an entry; fails with the name of the entry that has the same token or certificate.
+    /// Goes on with the last use that `previous` has for the name.
+    pub(super) fn add(
+        &mut self,
+        proof: Proof,
+        rights: Rights,
+        expires_ms: Option<i64>,
+        previous: Option<&Self>,
+    ) -> Result<(), String> {
+        let name = rights.name.clone();
+        let present = self.by_name.get(&name);
+        let used = present.or_else(|| previous?.by_name.get(&name));
+        let last_used_s = used.map(|used| Arc::clone(&used.last_used_s)).unwrap_or_default();
+        let latest_ms = match present {
+            Some(present) => present.expires_ms.zip(expires_ms).map(|(one, other)| one.max(other)),
+            None => expires_ms,
+        };
+        let credential = Credential {
+            rights: Arc::new(rights),
+            expires_ms,
+            place: self.count(),
+            last_used_s: Arc::clone(&last_used_s),
+        };
+        match proof {
+            Proof::Token(hash) => insert(&mut self.by_hash, hash, credential)?,
+            Proof::Certificate(name) => insert(&mut self.by_certificate, name, credential)?,
         }
-        found.cloned()
+        self.by_name.insert(name, Named { last_used_s, expires_ms: latest_ms });
+        Ok(())
+    }
+
+    /// Returns the number of entries.
+    pub(super) fn count(&self) -> usize {
+        self.by_hash.len() + self.by_certificate.len()
+    }
+
+    /// Returns the entries of each name.
+    pub(super) fn by_name(&self) -> &BTreeMap<String, Named> {
+        &self.by_name
+    }
+
+    /// Returns the entry of a token.
+    pub(super) fn of_token(&self, token: &[u8]) -> Option<&Credential> {
+        self.by_hash.get(&TokenHash::of(token))
+    }
+
+    /// Returns the first entry of the file that names this certificate and has not expired, or else
+    /// the first that names it.
+    pub(super) fn of_certificate(
+        &self,
+        certificate: &ClientCertificate,
+        now_ms: i64,
+    ) -> Option<&Credential> {
+        let entries = certificate.names().iter().filter_map(|name| self.by_certificate.get(name));
+        entries.min_by_key(|entry| (entry.is_expired(now_ms), entry.place))
+    }
+}
+
+fn insert<K: Eq + std::hash::Hash>(
+    table: &mut HashMap<K, Credential>,
+    key: K,
+    credential: Credential,
+) -> Result<(), String> {
+    match table.entry(key) {
+        Entry::Occupied(same) => Err(same.get().rights.name.clone()),
+        Entry::Vacant(place) => {
+            place.insert(credential);
+            Ok(())
+        }
     }
 }

@@ -8,6 +8,7 @@ use super::parse::no_fields;
 use crate::{
     core::{layout::Bounds, namespace::DEFAULT_NAMESPACE},
     server::{
+        auth::Permission,
         body::{self, ResponseBody},
         params::{Params, invalid},
         problem::{Problem, ProblemCode as P},
@@ -19,6 +20,7 @@ pub(in crate::server) static ROUTE: Route = Route {
     summary: "The IDs of a span of time",
     description: "The smallest IDs at two instants, for `id >= from AND id < until`. Both ends are \
                   floored to the tick.",
+    permission: Some(Permission::Ids),
     is_for_clients: true,
     parameters: &["from", "to", "namespace"],
     content: &[("application/json", || schema_ref("Bounds"))],

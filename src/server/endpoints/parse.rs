@@ -10,10 +10,10 @@ use crate::{
         id::Id,
         instant::format_unix_ms,
         layout::{Layout, Parsed, TooLong},
-        namespace::DEFAULT_NAMESPACE,
         preset::NamedLayout,
     },
     server::{
+        auth::Permission,
         body::{self, ResponseBody},
         params::{Params, invalid},
         problem::{Problem, ProblemCode as P},
@@ -25,6 +25,7 @@ pub(in crate::server) static ROUTE: Route = Route {
     summary: "The fields of an ID",
     description: "Takes an ID apart by the layout of a namespace, or by `layout`: one of the two. \
                   An ID whose code has a prefix may be given with it.",
+    permission: Some(Permission::Ids),
     is_for_clients: true,
     parameters: &["encoding", "layout", "namespace"],
     content: &[("application/json", || schema_ref("ParsedId"))],
@@ -140,19 +141,14 @@ fn parse_id(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
     }
     let text = call.parameter.as_deref();
     let text = text.ok_or_else(|| Problem::new(P::InvalidId, "the ID must be UTF-8"))?;
-    let located = state.codes.locate_text(text, asked);
-    let own = located.as_ref().map_or_else(WrongNamespace::own, |located| located.namespace);
-    let LocatedText { namespace, prefix, text } = match named {
-        // Another system's IDs are of no namespace, and have no prefix of a foreign one.
-        Some(_) if !call.caller.may_use(own) => {
-            LocatedText { namespace: DEFAULT_NAMESPACE, prefix: "", text }
-        }
-        Some(_) => located?,
-        None => {
-            call.caller.check_namespace(own, asked)?;
-            located?
-        }
-    };
+    let may_use = |namespace: &str| call.caller.may_use(namespace);
+    let located = state.codes.locate_text(text, asked, may_use);
+    // Another system's IDs are of no namespace.
+    if named.is_none() {
+        let own = located.as_ref().map_or_else(WrongNamespace::own, |located| located.namespace);
+        call.caller.check_namespace(own, asked)?;
+    }
+    let LocatedText { namespace, prefix, text } = located?;
     let issuer = state.issuer(namespace)?;
     let layout = named.as_ref().map_or(issuer.layout(), NamedLayout::layout);
     let id = encoding.decode(text, layout).map_err(|error| Problem::from(error).after(prefix))?;

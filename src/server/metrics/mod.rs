@@ -1,5 +1,6 @@
 //! Every metric, in a registry of its own. Labels name the namespace, never the code.
 
+mod auth;
 mod http;
 mod keeper;
 
@@ -12,7 +13,12 @@ use prometheus::{
 
 pub(super) use self::http::{Connections, Counted, RouteMetrics};
 use self::{http::HttpMetrics, keeper::KeeperMetrics};
-use super::{issuer::NamespaceIssuer, supervisor::Task, telemetry};
+use super::{
+    auth::{Auth, Refusal},
+    issuer::NamespaceIssuer,
+    supervisor::Task,
+    telemetry,
+};
 use crate::keeper::Observer;
 
 /// Every metric of the service.
@@ -21,7 +27,7 @@ pub struct Metrics {
     registry: Registry,
     pub(super) http: HttpMetrics,
     /// By reason.
-    pub(super) auth_refused: IntCounterVec,
+    auth_refused: IntCounterVec,
     /// By task.
     pub(super) task_failures: IntCounterVec,
     keeper: Arc<KeeperMetrics>,
@@ -38,13 +44,7 @@ impl Metrics {
         register(&registry, telemetry::DROPPED.clone());
         Self {
             http: HttpMetrics::new(&registry),
-            auth_refused: counters_by(
-                &registry,
-                "raindrop_auth_refused_total",
-                "Requests refused for their token: missing and invalid with 401, forbidden with 403.",
-                "reason",
-                ["missing", "invalid", "forbidden"],
-            ),
+            auth_refused: auth::refused(&registry),
             keeper: Arc::new(KeeperMetrics::new(&registry, task_failures.clone())),
             task_failures,
             registry,
@@ -61,11 +61,26 @@ impl Metrics {
         Arc::new(self.keeper.of_segments(namespace))
     }
 
-    /// The Prometheus text, with the gauges of these issuers as they are now.
-    pub(super) fn encode<'a>(&self, issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> String {
+    /// Counts a request that is not authenticated.
+    pub(super) fn refused(&self, refusal: Refusal) {
+        self.auth_refused.with_label_values(&[refusal.reason()]).inc();
+    }
+
+    /// Counts a request of a client that may not do this.
+    pub(super) fn forbidden(&self) {
+        self.auth_refused.with_label_values(&[auth::FORBIDDEN]).inc();
+    }
+
+    /// The Prometheus text, with the gauges of these issuers and tokens as they are now.
+    pub(super) fn encode<'a>(
+        &self,
+        issuers: impl Iterator<Item = &'a NamespaceIssuer>,
+        auth: Option<&Auth>,
+    ) -> String {
         // Before the counters: to read a status, a segment issuer reports the IDs that it issued.
         let gauges = status_gauges(issuers);
-        let families = [self.registry.gather(), gauges.gather()].concat();
+        let families =
+            [self.registry.gather(), gauges.gather(), auth::gauges(auth).gather()].concat();
         TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| {
             tracing::error!(%error, "cannot write metrics");
             String::new()

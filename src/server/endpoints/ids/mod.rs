@@ -8,6 +8,7 @@ use axum::http::Method;
 pub(in crate::server) use self::response::IdResponse;
 use self::{request::IdRequest, response::schemas};
 use crate::server::{
+    auth::Permission,
     issuer::NamespaceIssuer,
     problem::{Problem, ProblemCode as P},
     route::{Call, Handler, Kind, PLAIN_TEXT, Route, schema_ref},
@@ -18,6 +19,7 @@ pub(in crate::server) static ONE: Route = Route {
     description: "Claims one ID of a code. With `Accept: text/plain` the answer is the ID alone, \
                   on a line. GET and POST are the same, except that POST alone has `at`.",
     kind: Kind::Claim,
+    permission: Some(Permission::Ids),
     is_for_clients: true,
     parameters: &["format", "encoding", "padded", "namespace", "at"],
     content: &[("application/json", || schema_ref("OneId")), PLAIN_TEXT],

@@ -1,0 +1,83 @@
+//! Client certificates, which the TLS handshake has verified.
+
+use x509_cert::{
+    Certificate,
+    der::Decode,
+    ext::pkix::{SubjectAltName, name::GeneralName},
+};
+
+use super::hash::TokenHash;
+
+/// A name of a certificate, as an entry of the token file writes it: `dns:` or `uri:` and a subject
+/// alternative name, or `sha256:` and the hash of the whole certificate in lower case.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct CertificateName(String);
+
+impl CertificateName {
+    /// What may stand in the file, for errors.
+    pub(super) const FORM: &str = "dns:, uri: or sha256: and a name of the certificate, such as \
+        dns:client.example, uri:spiffe://example.org/shop or the 64 hexadecimal digits of its hash";
+
+    /// Reads a name; `None` if no certificate can have it. A `*` would stand for itself only.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        if text.starts_with("sha256:") {
+            return TokenHash::read(text).map(|hash| Self(hash.to_string()));
+        }
+        let (kind, name) = text.split_once(':')?;
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'*';
+        let is_valid = !name.is_empty() && name.bytes().all(is_plain);
+        match kind {
+            "dns" if is_valid => Some(Self::dns(name)),
+            "uri" if is_valid && name.contains(':') => Some(Self::uri(name)),
+            _ => None,
+        }
+    }
+
+    fn dns(name: &str) -> Self {
+        Self(format!("dns:{}", name.to_ascii_lowercase()))
+    }
+
+    fn uri(name: &str) -> Self {
+        Self(format!("uri:{name}"))
+    }
+}
+
+/// A client certificate that was verified in a TLS handshake.
+///
+/// A request whose extensions hold an `Arc<ClientCertificate>` and that has no `Authorization`
+/// header may use what the entry of the token file permits that names the certificate. Whoever
+/// terminates TLS in front of [`router`](crate::server::router()) in the same process can put one
+/// there; no request header can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate(Vec<CertificateName>);
+
+impl ClientCertificate {
+    /// Reads the names of a verified certificate in DER: its hash, and its subject alternative
+    /// names that are DNS names or URIs. The subject's common name does not count.
+    ///
+    /// A certificate whose subject alternative names cannot be read has its hash alone.
+    pub fn read(der: &[u8]) -> Self {
+        let mut names = vec![CertificateName(TokenHash::of(der).to_string())];
+        match alternative_names(der) {
+            Ok(found) => names.extend(found),
+            Err(error) => tracing::debug!(%error, "cannot read the names of a client certificate"),
+        }
+        Self(names)
+    }
+
+    pub(super) fn names(&self) -> &[CertificateName] {
+        &self.0
+    }
+}
+
+fn alternative_names(der: &[u8]) -> Result<Vec<CertificateName>, x509_cert::der::Error> {
+    let certificate = Certificate::from_der(der)?;
+    let names = certificate.tbs_certificate().get_extension::<SubjectAltName>()?;
+    let names = names.map(|(_, SubjectAltName(names))| names).unwrap_or_default();
+    let named = |name: &GeneralName| match name {
+        GeneralName::DnsName(name) => Some(CertificateName::dns(name.as_str())),
+        GeneralName::UniformResourceIdentifier(name) => Some(CertificateName::uri(name.as_str())),
+        _ => None,
+    };
+    Ok(names.iter().filter_map(named).collect())
+}

@@ -1,0 +1,59 @@
+//! What a client may use.
+
+use crate::{core::code::is_valid_code, keeper::labels};
+
+labels! {
+    /// What a token can permit. A new permission is not granted by an entry without `permissions`,
+    /// unless [`Permission::is_granted_by_default`] says so.
+    pub(crate) Permission {
+        /// `/id`, `/ids`, `/parse` and `/bounds`.
+        Ids = "ids",
+        /// `/metrics`.
+        Metrics = "metrics",
+    }
+}
+
+impl Permission {
+    /// Returns the permission of this name.
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|permission| permission.name() == name)
+    }
+
+    /// Whether an entry without `permissions` grants it.
+    pub(super) const fn is_granted_by_default(self) -> bool {
+        match self {
+            Self::Ids | Self::Metrics => true,
+        }
+    }
+}
+
+/// What the bearer of a token, or of a certificate, may use.
+#[derive(Debug)]
+pub(super) struct Rights {
+    /// The entry's name.
+    pub(super) name: String,
+    pub(super) permissions: Vec<Permission>,
+    /// None means every one.
+    pub(super) namespaces: Option<Vec<String>>,
+    /// Codes, and beginnings of codes with a `*` behind; none means every one.
+    pub(super) codes: Option<Vec<String>>,
+}
+
+impl Rights {
+    pub(super) fn has_namespace(&self, name: &str) -> bool {
+        self.namespaces.as_ref().is_none_or(|names| names.iter().any(|allowed| allowed == name))
+    }
+
+    pub(super) fn has_code(&self, code: &str) -> bool {
+        let fits = |allowed: &String| match allowed.strip_suffix('*') {
+            Some(beginning) => code.starts_with(beginning),
+            None => code == allowed,
+        };
+        self.codes.as_ref().is_none_or(|codes| codes.iter().any(fits))
+    }
+}
+
+/// Whether the text is a code, or a beginning of codes with a `*` behind.
+pub(crate) fn is_code_or_beginning(text: &str) -> bool {
+    is_valid_code(text.strip_suffix('*').unwrap_or(text))
+}

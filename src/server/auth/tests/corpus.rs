@@ -1,0 +1,118 @@
+//! Odd token files, each with its outcome, and changes of them.
+//!
+//! A file of the corpus begins with lines that say what becomes of it: `# entries: 2`, or for each
+//! problem `# problem:` and a part of it. A file that a fuzzer finds is kept there as well.
+
+use std::{path::PathBuf, str::from_utf8};
+
+use proptest::{collection::vec, prelude::*, sample::Index, test_runner::RngSeed};
+
+use super::*;
+
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/server/auth/tests/corpus");
+
+/// Stands where a hash or a certificate belongs, as somebody may paste it.
+const PASTED: &str = "raindrop_5ec3e7";
+
+fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
+    let paths = fs::read_dir(CORPUS).expect(CORPUS).map(|entry| entry.expect("an entry").path());
+    let mut paths: Vec<_> = paths.collect();
+    paths.sort();
+    let read = |path: PathBuf| (path.clone(), fs::read(path).expect("a file"));
+    paths.into_iter().map(read).collect()
+}
+
+/// Opens a file of these bytes; the number of entries, or every problem.
+fn outcome(path: &PathBuf, bytes: &[u8]) -> Result<usize, Vec<String>> {
+    fs::write(path, bytes).expect("written");
+    let opened = Auth::open(path, ["default", "web"]);
+    opened
+        .map(|auth| auth.count())
+        .map_err(|error| error.0.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn each_file_has_the_outcome_that_it_states() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokens.toml");
+    let corpus = corpus();
+    assert!(corpus.len() > 20, "{}", corpus.len());
+    for (file, bytes) in corpus {
+        let file = file.display();
+        let lines = bytes.split(|byte| *byte == b'\n').map_while(|line| from_utf8(line).ok());
+        let stated: Vec<&str> = lines.map_while(|line| line.strip_prefix("# ")).collect();
+        let entries = stated.iter().find_map(|line| line.strip_prefix("entries: "));
+        let problems = stated.iter().filter_map(|line| line.strip_prefix("problem: "));
+        let problems: Vec<&str> = problems.map(str::trim_end).collect();
+        match outcome(&path, &bytes) {
+            Ok(count) => {
+                assert_eq!(entries.map(str::trim_end), Some(&*count.to_string()), "{file}");
+            }
+            Err(found) => {
+                assert_eq!(found.len(), problems.len(), "{file}: {found:#?}");
+                for problem in problems {
+                    let is_found = found.iter().any(|found| found.contains(problem));
+                    assert!(is_found, "{file}: {problem} in {found:#?}");
+                }
+                assert!(!found.concat().contains(PASTED), "{file}: {found:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn any_change_of_a_file_is_read_or_refused_with_reasons() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokens.toml");
+    let corpus: Vec<Vec<u8>> = corpus().into_iter().map(|(_, bytes)| bytes).collect();
+    let fragments = corpus.clone();
+    // A piece of another file, or any bytes.
+    let piece =
+        (any::<Index>(), any::<Index>(), 0..60_usize).prop_map(move |(file, at, length)| {
+            let file = file.get(&fragments);
+            let begin = at.index(file.len() + 1);
+            file[begin..(begin + length).min(file.len())].to_vec()
+        });
+    let piece = prop_oneof![4 => piece, 1 => vec(any::<u8>(), 0..20)];
+    let change = (any::<Index>(), 0..30_usize, piece);
+    let config = ProptestConfig {
+        cases: 1_000,
+        // Fixed, so that a run can be repeated; PROPTEST_RNG_SEED sets another.
+        rng_seed: RngSeed::Fixed(20_261_124),
+        ..ProptestConfig::default()
+    };
+    proptest!(config, |(file in any::<Index>(), changes in vec(change, 0..4))| {
+        let mut bytes = file.get(&corpus).clone();
+        for (at, length, piece) in changes {
+            let begin = at.index(bytes.len() + 1);
+            let end = (begin + length).min(bytes.len());
+            bytes.splice(begin..end, piece);
+        }
+        match outcome(&path, &bytes) {
+            Ok(count) => prop_assert!(count > 0),
+            Err(problems) => {
+                prop_assert!(!problems.is_empty());
+                prop_assert!(problems.iter().all(|problem| problem.contains("tokens.toml")));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_long_file_is_read_and_problems_are_limited() {
+    let count = 20_000;
+    let good: String =
+        (0..count).map(|index| entry(&format!("client-{index}"), &index.to_string())).collect();
+    let auth = open(&good).expect("valid");
+    assert_eq!(auth.count(), count);
+    for index in [0, 1, count / 2, count - 1] {
+        let rights = found(&auth, &index.to_string()).expect("known");
+        assert_eq!(rights.name, format!("client-{index}"));
+    }
+    assert!(found(&auth, &count.to_string()).is_none());
+
+    let bad = good.replace("client-", "a client ");
+    let problems = open(&bad).expect_err("bad names");
+    assert_eq!(problems.len(), 101);
+    assert_eq!(problems[100], "FILE: 19900 more problems");
+}

@@ -1,0 +1,53 @@
+//! Metrics of authentication, by the names of the token file.
+
+use prometheus::{GaugeVec, IntCounterVec, Opts, Registry};
+
+use super::{counters_by, registered, set_gauge};
+use crate::server::auth::{Auth, Refusal};
+
+/// The reason of a 403.
+pub(super) const FORBIDDEN: &str = "forbidden";
+
+/// Requests that were refused, by reason.
+pub(super) fn refused(registry: &Registry) -> IntCounterVec {
+    let [missing, invalid, expired] = Refusal::REASONS;
+    counters_by(
+        registry,
+        "raindrop_auth_refused_total",
+        "Requests refused for their token or client certificate: missing, invalid and expired with \
+         401, forbidden with 403.",
+        "reason",
+        [missing, invalid, expired, FORBIDDEN],
+    )
+}
+
+/// Whether tokens are required, and the present state of each name. Names that left the file have
+/// no series.
+pub(super) fn gauges(auth: Option<&Auth>) -> Registry {
+    let registry = Registry::new();
+    let required = Opts::new(
+        "raindrop_auth_required",
+        "1 if requests on the public listener need a token or a client certificate, else 0.",
+    );
+    set_gauge(&registry, required, if auth.is_some() { 1.0 } else { 0.0 });
+    let Some(auth) = auth else { return registry };
+    let by_name = |name: &str, help: &str| {
+        let gauges = GaugeVec::new(Opts::new(name, help), &["name"]).expect("a valid name");
+        registered(&registry, gauges)
+    };
+    let last_used = by_name(
+        "raindrop_token_last_used_timestamp_seconds",
+        "When an entry of this name was last used on this node; 0 if it was not since the start.",
+    );
+    let expires = by_name(
+        "raindrop_token_expires_timestamp_seconds",
+        "When the last entry of this name expires; no series if one never does.",
+    );
+    auth.each_name(|name, used_s, expires_s| {
+        last_used.with_label_values(&[name]).set(used_s);
+        if let Some(expires_s) = expires_s {
+            expires.with_label_values(&[name]).set(expires_s);
+        }
+    });
+    registry
+}
