@@ -18,7 +18,7 @@ use crate::{
     config::{Config, Mode},
     core::{clock::Clock, instant::format_unix_ms_or_year},
     keeper::{Backfill, Issuer, KeeperError, SegmentIssuer, catch_panic},
-    store::{Store, hide_password},
+    store::{Store, redact_url},
 };
 
 /// After this time without a lease, a log line says why.
@@ -234,5 +234,5 @@ fn describe_store(url: &str) -> String {
         _ if url.starts_with("sqlite:") => " (unique within this file)",
         _ => "",
     };
-    hide_password(url) + scope
+    redact_url(url) + scope
 }
