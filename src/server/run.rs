@@ -58,6 +58,7 @@ impl Service {
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let auth = Auth::of(&config).map_err(ServeError::Tokens)?.map(Arc::new);
         let metrics = Metrics::new();
+        metrics.store_verified.set(store.is_verified().into());
         let tasks = Supervisor::new(metrics.task_failures.clone());
         let reloading = auth.as_ref().map(|auth| reload(&tasks, Arc::clone(auth)));
         let _reloading = reloading.transpose().map_err(ServeError::Hangup)?;
@@ -96,6 +97,13 @@ impl Service {
             operations = Some(tasks.essential(Task::AdminListener, serving));
         }
         warn_of_assigned_workers(&config);
+        if !store.is_verified() {
+            tracing::warn!(
+                store = redact_url(&config.store.url),
+                "store not verified: whoever controls the network between can pose as it; \
+                 store.tls = \"verify\" prevents that (docs/security.md)"
+            );
+        }
         let place = format!("http://{address} · store {}", describe_store(&config.store.url));
         // These tasks only read and log, so they can be restarted.
         let announcement = |issuer: NamespaceIssuer| {

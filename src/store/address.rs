@@ -15,7 +15,7 @@ pub fn redact_url(url: &str) -> String {
     }
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
-        let may_leak = url.trim_end_matches(':').contains(['@', '=', ':']);
+        let may_leak = url.trim_end_matches(':').contains(['@', '=', ':', '?', '#', ';', '&']);
         return if may_leak { "***".to_owned() } else { url.to_owned() };
     };
     let (user, address) = match rest.rsplit_once('@') {
@@ -108,6 +108,7 @@ mod tests {
             // Typing errors and the formats of Go's driver, ADO.NET, libpq and JDBC.
             ("mysql://root:s3cret/ids", "mysql://root:***/ids"),
             ("root:s3cret", "***"),
+            ("db?s3cret", "***"),
             ("mysql:/u:s3cret@h/db", "***"),
             ("mysql//u:s3cret@h/db", "***"),
             ("u:s3cret@tcp(h:3306)/db", "***"),

@@ -3,6 +3,9 @@
 //! A driver ignores what it does not know, so `?sslMode=REQUIRED` would connect without TLS, and one
 //! driver logs such parameters with their values.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 
 use super::{Result, StoreSettings, TlsMode, redact_url};
@@ -147,9 +150,9 @@ fn agree<T: PartialEq>(
     value: T,
 ) -> Result<(), String> {
     match setting.replace(value) {
-        Some(other) if Some(&other) != setting.as_ref() => {
-            Err(format!("its parameter {name} contradicts {key}: give one of them"))
-        }
+        Some(other) if Some(&other) != setting.as_ref() => Err(format!(
+            "its parameter {name} contradicts {key} or another parameter: give one of them"
+        )),
         _ => Ok(()),
     }
 }

@@ -24,6 +24,8 @@ pub struct Metrics {
     pub(super) auth_refused: IntCounterVec,
     /// By task.
     pub(super) task_failures: IntCounterVec,
+    /// Whether nobody on the network can pose as the store.
+    pub(super) store_verified: IntGauge,
     keeper: Arc<KeeperMetrics>,
 }
 
@@ -44,6 +46,11 @@ impl Metrics {
                 "Requests refused for their token: missing and invalid with 401, forbidden with 403.",
                 "reason",
                 ["missing", "invalid", "forbidden"],
+            ),
+            store_verified: gauge(
+                &registry,
+                "raindrop_store_verified",
+                "1 if the store is embedded, on this machine or verified by its certificate; else 0.",
             ),
             keeper: Arc::new(KeeperMetrics::new(&registry, task_failures.clone())),
             task_failures,

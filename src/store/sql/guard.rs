@@ -5,6 +5,9 @@
 //! relay in this process, which reads what the server sends until the login is over and ends the
 //! connection at such a request. Challenges, to which a hash is the answer, pass.
 
+#[cfg(test)]
+mod tests;
+
 use std::{io, pin::pin};
 
 use sqlx::ConnectOptions;

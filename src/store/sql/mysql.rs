@@ -197,7 +197,7 @@ impl From<MySqlQueryResult> for Answer {
 
 /// A login to MySQL: the greeting, then requests of the authentication until `OK`.
 #[derive(Default)]
-struct MySqlLogin {
+pub(super) struct MySqlLogin {
     is_greeted: bool,
 }
 

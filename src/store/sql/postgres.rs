@@ -205,7 +205,7 @@ impl From<PgQueryResult> for Answer {
 }
 
 /// A login to PostgreSQL: messages until the server is ready for a query.
-struct PostgresLogin;
+pub(super) struct PostgresLogin;
 
 impl Login for PostgresLogin {
     type Connection = PgConnection;
