@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     service::{PATIENCE, Service, Setup, assert_shows_no_secret, client, run},
-    support::{PLANTED, free_port, poll},
+    support::{PLANTED, free_port, mariadb::Mariadb, poll, server::Server},
 };
 
 /// A token as the command makes them; its digits are what nobody may see.
@@ -37,8 +37,11 @@ async fn an_unreachable_store_is_named_to_operators_and_its_password_to_nobody()
         let (port, admin) = (free_port(), free_port());
         let database = if scheme == "redis" { "0" } else { "ids" };
         let url = format!("{scheme}://somebody:{PLANTED}@127.0.0.1:{port}/{database}");
-        let setup =
-            Setup::new().set("store.url", url).set("log.level", "trace").set("log.format", format);
+        let setup = Setup::new()
+            .set("store.url", url)
+            .set("log.level", "trace")
+            .set("log.format", format)
+            .set("layout.preset", "yitter");
         let node = setup.clone().start().await;
         let problem = poll::until(PATIENCE, "the store was tried", async || {
             let (_, problem) = node.json("/id/order").await;
@@ -56,7 +59,7 @@ async fn an_unreachable_store_is_named_to_operators_and_its_password_to_nobody()
         drop(node);
 
         // The operators' listener says it all, but for the password.
-        let node = setup.set("http.admin_listen", format!("127.0.0.1:{admin}")).start().await;
+        let _node = setup.set("http.admin_listen", format!("127.0.0.1:{admin}")).start().await;
         let get = async |path: &str| {
             let answer = client().get(format!("http://127.0.0.1:{admin}{path}")).send().await;
             answer.expect("an answer").text().await.expect("text")
@@ -68,6 +71,30 @@ async fn an_unreachable_store_is_named_to_operators_and_its_password_to_nobody()
         let answers = get("/health").await + &get("/cluster").await + &get("/metrics").await;
         assert!(answers.contains("raindrop_store_verified 1"), "{answers}");
         assert_shows_no_secret(&answers);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unverified_store_is_named_in_the_log_in_a_metric_and_in_cluster() {
+    let server = Server::shared(&Mariadb).await;
+    let url = server.database().await;
+    for (host, is_verified) in [("[::ffff:127.0.0.1]", false), ("127.0.0.1", true)] {
+        let admin = format!("127.0.0.1:{}", free_port());
+        let node = Setup::new()
+            .set("store.url", url.replace("127.0.0.1", host))
+            .set("http.admin_listen", &admin)
+            .start_leased()
+            .await;
+        let get = async |path: &str| {
+            let answer = client().get(format!("http://{admin}{path}")).send().await;
+            answer.expect("an answer").text().await.expect("text")
+        };
+        let cluster: Value = serde_json::from_str(&get("/cluster").await).expect("JSON");
+        assert_eq!(cluster["store_verified"], is_verified, "{cluster}");
+        let metric = format!("raindrop_store_verified {}", u8::from(is_verified));
+        assert!(get("/metrics").await.contains(&metric), "{metric}");
+        let warned = node.log().matches("store not verified").count();
+        assert_eq!(warned, usize::from(!is_verified), "{}", node.log());
     }
 }
 
