@@ -1,6 +1,6 @@
 //! How connections to a store's server are protected.
 
-#[cfg(any(feature = "redis", feature = "sql"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 use std::net::IpAddr;
 
 /// How the connections to a store's server are protected. `docs/security.md` compares the modes.
@@ -40,7 +40,7 @@ impl TlsMode {
 
 /// Whether nobody else can be between this process and a host: `localhost`, a loopback address, or
 /// the path of a Unix socket.
-#[cfg(any(feature = "redis", feature = "sql"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(super) fn is_local(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host.starts_with('/')
@@ -48,7 +48,7 @@ pub(super) fn is_local(host: &str) -> bool {
         || address.is_ok_and(|address| address.is_loopback())
 }
 
-#[cfg(all(test, any(feature = "redis", feature = "sql")))]
+#[cfg(all(test, any(feature = "mysql", feature = "postgres", feature = "redis")))]
 mod tests {
     use super::*;
 
