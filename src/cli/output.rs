@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use serde::Serialize;
 
 use super::failure::Failure;
-use crate::server::telemetry::write_at_end;
+use crate::{config::mask_tokens, server::telemetry::write_at_end};
 
 /// Writes to standard output.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
@@ -28,7 +28,7 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Writes an error to standard error.
 pub(super) fn error(text: &str) {
-    write_at_end(&format!("raindrop: {text}\n"));
+    write_at_end(&format!("raindrop: {}\n", mask_tokens(text)));
 }
 
 /// Returns lines under headings, in columns as wide as they must be.

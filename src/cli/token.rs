@@ -6,15 +6,13 @@ use rand::{TryRng, rngs::SysRng};
 
 use super::{failure::Failure, output};
 use crate::{
+    config::TOKEN_PREFIX,
     core::{
         code::{CODE_PATTERN, is_valid_code},
         namespace::{NAMESPACE_PATTERN, is_valid_namespace},
     },
     server::{EXPIRY_FORM, Permission, TokenHash, is_code_or_beginning, read_expiry},
 };
-
-/// What every token begins with, so that secret scanners find leaked ones.
-const PREFIX: &str = "raindrop_";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct TokenArguments {
@@ -71,7 +69,7 @@ pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
         .try_fill_bytes(&mut random)
         .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
     let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let token = format!("{PREFIX}{digits}");
+    let token = format!("{TOKEN_PREFIX}{digits}");
     output::print(&entry(arguments, TokenHash::of(token.as_bytes())))?;
     Ok(writeln!(io::stderr(), "{token}")?)
 }

@@ -110,6 +110,8 @@ pub const KEYS: &[Key] = &[
     key("store.segment_table", "soc_raindrop_segment", "The table of segment codes and backfills."),
     key("store.max_connections", "2", "Maximum number of connections to the store."),
     key("store.timeout", "3s", "Time-out for connecting and for each statement."),
+    unset("store.tls", "verify, require, prefer or off; by default as the URL says, or prefer."),
+    unset("store.tls_ca_file", "A PEM file of authorities for verify; well-known ones by default."),
     key("issue.borrow_ahead", "0", "How far ahead of the clock IDs may be issued without waiting."),
     key("issue.max_wait", "1s", "The longest time that a caller waits for its tick."),
     key("issue.sequence_spread_bits", "3", "Low sequence bits that do not restart in each tick."),

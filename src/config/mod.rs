@@ -39,7 +39,7 @@ pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},
     layers::read_toml,
     reader::{DEFAULT, Reader},
-    secret::percent_encode,
+    secret::{TOKEN_PREFIX, mask_tokens, percent_encode},
 };
 use crate::{
     keeper::{KeeperSettings, SegmentSettings},

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::secret::mask_tokens;
+
 /// One problem. `r#source` is where a value is from; without the prefix, `thiserror` would take it
 /// for an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,5 +51,10 @@ pub enum ConfigProblem {
 
 /// Every problem of a configuration; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+#[error("{}", in_lines(.0))]
 pub struct ConfigError(pub Vec<ConfigProblem>);
+
+fn in_lines(problems: &[ConfigProblem]) -> String {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    mask_tokens(&lines.join("\n")).into_owned()
+}

@@ -15,7 +15,7 @@ use crate::{
         namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace},
         violation::{Violation, Violations},
     },
-    store::hide_password,
+    store::redact_url,
 };
 
 /// The source of a setting that was not given.
@@ -139,7 +139,7 @@ impl Reader {
     pub(super) fn shown(&self, key: &str) -> (String, String) {
         match self.find(key) {
             Some(Given { value, source }) if key == "store.url" => {
-                (hide_password(&text_of(value)), source.clone())
+                (redact_url(&text_of(value)), source.clone())
             }
             // Of a token; somebody may have put the token itself there.
             Some(Given { source, .. }) if matches!(key, "hash" | "certificate") => {

@@ -1,4 +1,6 @@
-//! Passwords that are put into store addresses.
+//! Passwords that are put into store addresses, and tokens that are put in wrong places.
+
+use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -19,9 +21,52 @@ pub(crate) fn percent_encode(text: &str) -> String {
     utf8_percent_encode(text, ESCAPED).to_string()
 }
 
+/// What every token of `raindrop token` begins with, so that scanners find leaked ones.
+pub(crate) const TOKEN_PREFIX: &str = "raindrop_";
+
+/// Fewer hexadecimal digits after the prefix are no token.
+const TOKEN_DIGITS: usize = 16;
+
+/// Replaces tokens of `raindrop token` in a text by `raindrop_***`: somebody may have put one in the
+/// place of a name, a code or a key.
+pub(crate) fn mask_tokens(text: &str) -> Cow<'_, str> {
+    let is_no_digit = |c: char| !c.is_ascii_hexdigit();
+    let is_prefix = |bytes: &[u8]| bytes.eq_ignore_ascii_case(TOKEN_PREFIX.as_bytes());
+    let mut masked = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.as_bytes().windows(TOKEN_PREFIX.len()).position(is_prefix) {
+        let (before, after) = rest.split_at(at + TOKEN_PREFIX.len());
+        masked.push_str(before);
+        let digits = after.find(is_no_digit).unwrap_or(after.len());
+        rest = if digits < TOKEN_DIGITS {
+            after
+        } else {
+            masked.push_str("***");
+            &after[digits..]
+        };
+    }
+    if masked.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(masked + rest) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tokens_are_masked_wherever_they_stand() {
+        let token = format!("raindrop_{}", "0123456789abcdef".repeat(4));
+        for (text, masked) in [
+            ("soc_raindrop_worker", "soc_raindrop_worker".to_owned()),
+            ("raindrop_deadbeef", "raindrop_deadbeef".to_owned()),
+            (&token, "raindrop_***".to_owned()),
+            (&token.to_uppercase(), "RAINDROP_***".to_owned()),
+            (&token[..40], "raindrop_***".to_owned()),
+            (&format!("é{token}\"{token}é"), "éraindrop_***\"raindrop_***é".to_owned()),
+            (&format!("raindrop_{token}"), "raindrop_raindrop_***".to_owned()),
+        ] {
+            assert_eq!(mask_tokens(text), masked);
+        }
+    }
 
     #[test]
     fn an_inserted_password_is_escaped() {

@@ -1,13 +1,13 @@
 //! The `store` section: where worker ids are leased and numbers reserved.
 
-use std::{fs, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use super::{
     namespace::{Mode, NamespaceConfig},
     reader::Reader,
     secret::with_password,
 };
-use crate::store::{self, StoreSettings, hide_password, is_valid_table_name};
+use crate::store::{self, StoreSettings, TlsMode, is_valid_table_name, redact_url};
 
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
@@ -24,11 +24,22 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     let max_connections = reader.number("store.max_connections", 1..=100);
     let timeout =
         reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_secs(10));
+    let modes = TlsMode::ALL.map(TlsMode::name).join(", ");
+    let tls = reader.given("store.tls", modes, TlsMode::by_name);
+    let tls_ca_file = reader.text("store.tls_ca_file").map(PathBuf::from);
     let (key, url) = read_url(reader);
     if url == "memory:" {
         reject_memory(reader, key, namespaces);
     }
-    let settings = StoreSettings { url, worker_table, segment_table, max_connections, timeout };
+    let settings = StoreSettings {
+        url,
+        worker_table,
+        segment_table,
+        max_connections,
+        timeout,
+        tls,
+        tls_ca_file,
+    };
     let checked = if reader.is_bad("store") { Ok(()) } else { store::check(&settings) };
     if let Err(error) = checked {
         reader.reject(key, format!("an address that can be used: {error}"));
@@ -78,7 +89,7 @@ fn read_url(reader: &mut Reader) -> (&'static str, String) {
         match read_secret(&path).map(|password| with_password(&url, &password)) {
             Ok(Some(with_password)) => url = with_password,
             Ok(None) => {
-                let address = hide_password(&url);
+                let address = redact_url(&url);
                 let needed = "the address must name a user and no password";
                 reader.reject(PASSWORD_FILE, format!("left out, or {needed}: {address}"));
             }

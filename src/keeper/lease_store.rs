@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 use super::{
-    KeeperSettings, LeaseOperation, LeaseOutcome, StoreOperation, UnavailableReason,
+    KeeperSettings, LeaseOperation, LeaseOutcome, StoreFailure, StoreOperation, UnavailableReason,
     keeper_state::{KeeperState, waker},
     random::Random,
     store_call::store_call,
@@ -20,7 +20,7 @@ use crate::{
             StoreReading, Tenure, Token, judge_clock, next_token,
         },
     },
-    store::{Scope, Store, StoreError, Survey, with_sources},
+    store::{Scope, Store, StoreError, Survey},
 };
 
 /// The reach of a process's first lease, so that a crash loop burns seconds, not the whole window.
@@ -297,9 +297,9 @@ impl LeaseStore {
 
     /// Reports that the store fails; the caller retries later.
     pub(super) fn store_failed(&self, error: &StoreError) {
-        let error = with_sources(error);
-        tracing::warn!(namespace = self.settings.namespace, error, "store failed");
-        self.state.set_reason(Some(UnavailableReason::StoreUnavailable(error)));
+        let failure = StoreFailure::from(error);
+        tracing::warn!(namespace = self.settings.namespace, error = %failure, "store failed");
+        self.state.set_reason(Some(UnavailableReason::StoreUnavailable(failure)));
     }
 }
 

@@ -48,7 +48,7 @@ pub use self::{
         SegmentStatus, raise_code,
     },
     settings::{KeeperSettings, LeaseTimes},
-    status::{LeaseView, Status, UnavailableReason},
+    status::{LeaseView, Status, StoreFailure, UnavailableReason},
 };
 use self::{
     keeper_state::KeeperState,

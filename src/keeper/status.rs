@@ -1,5 +1,7 @@
 //! The state of a namespace, for health checks and people.
 
+use crate::store::{StoreError, with_sources};
+
 /// Why no ID can be issued, or why issuing will soon stop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnavailableReason {
@@ -12,9 +14,9 @@ pub enum UnavailableReason {
         /// Seconds until the first row or lane comes due.
         retry_after_seconds: u64,
     },
-    /// The store fails; the text says how.
+    /// The store fails.
     #[error("the store is unavailable: {0}")]
-    StoreUnavailable(String),
+    StoreUnavailable(StoreFailure),
     /// The row, the code or the namespace's record vanished from the store, the code's next number
     /// went back, or the record names another layout. The keeper looks again every 5 s.
     #[error(
@@ -39,6 +41,45 @@ pub enum UnavailableReason {
     /// The lease is being released.
     #[error("the service is shutting down")]
     ShuttingDown,
+}
+
+impl UnavailableReason {
+    /// Returns the reason for those who may not know where the store is: how the store fails is one
+    /// of a few texts.
+    pub fn public_text(&self) -> String {
+        match self {
+            Self::StoreUnavailable(failure) => {
+                format!("the store is unavailable: {}", failure.kind)
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
+/// How the store fails; its text may name the server, the user and the database.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct StoreFailure {
+    kind: &'static str,
+    detail: String,
+}
+
+impl StoreFailure {
+    /// A failure of the process that the store did not report.
+    pub(super) fn internal(detail: String) -> Self {
+        Self { kind: "internal error, which was logged", detail }
+    }
+
+    /// A failure that nothing more is known about.
+    pub(super) fn of_kind(kind: &'static str) -> Self {
+        Self { kind, detail: kind.to_owned() }
+    }
+}
+
+impl From<&StoreError> for StoreFailure {
+    fn from(error: &StoreError) -> Self {
+        Self { kind: error.kind(), detail: with_sources(error) }
+    }
 }
 
 /// The lease that IDs are issued from.

@@ -13,6 +13,8 @@ use std::{
 
 use prometheus::IntCounter;
 
+use crate::config::mask_tokens;
+
 /// Queued lines; further ones are dropped. A debug log of a busy service fits for a moment.
 const CAPACITY: usize = 1024;
 
@@ -86,8 +88,10 @@ impl Shared {
                 queue.is_writing = true;
                 queue.lines.pop_front().unwrap_or_default()
             };
+            let line = String::from_utf8_lossy(&line);
+            let line = mask_tokens(&line);
             // The next line may find a reader or a free block again.
-            if out.write_all(&line).and_then(|()| out.flush()).is_err() {
+            if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
                 self.dropped.inc();
             }
             self.lock().is_writing = false;

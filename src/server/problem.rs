@@ -19,7 +19,6 @@ use crate::{
     config::WrongNamespace,
     core::{encoding::InvalidId, issue::ClaimError, layout::BoundsError},
     keeper::{BackfillError, IssueError, UnavailableReason},
-    store::with_sources,
 };
 
 macro_rules! problem_codes {
@@ -227,7 +226,7 @@ impl From<BackfillError> for Problem {
         let (code, retry_after) = match error {
             BackfillError::Refused(error) => return error.into(),
             BackfillError::Store(error) => {
-                let detail = with_sources(&error);
+                let detail = format!("the store is unavailable: {}", error.kind());
                 return Self::passing(P::StoreUnavailable, detail, RETRY_UNKNOWN);
             }
             BackfillError::NotReserved { .. }
@@ -263,11 +262,11 @@ impl From<ClaimError> for Problem {
 
 impl From<IssueError> for Problem {
     fn from(error: IssueError) -> Self {
-        let detail = error.to_string();
         let (reason, retry_after) = match error {
             IssueError::Refused(error) => return error.into(),
             IssueError::NoLease { reason, retry_after } => (reason, retry_after),
         };
+        let detail = format!("nothing left to issue from: {}", reason.public_text());
         let code = match reason {
             UnavailableReason::StoreUnavailable(_) => P::StoreUnavailable,
             UnavailableReason::StoreLost => P::StoreLost,

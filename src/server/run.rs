@@ -18,7 +18,7 @@ use crate::{
     config::{Config, Mode},
     core::{clock::Clock, instant::format_unix_ms_or_year},
     keeper::{Backfill, Issuer, KeeperError, SegmentIssuer, catch_panic},
-    store::{Store, hide_password},
+    store::{Store, redact_url},
 };
 
 /// After this time without a lease, a log line says why.
@@ -58,6 +58,7 @@ impl Service {
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let auth = Auth::of(&config).map_err(ServeError::Tokens)?.map(Arc::new);
         let metrics = Metrics::new();
+        metrics.store_verified.set(store.is_verified().into());
         let tasks = Supervisor::new(metrics.task_failures.clone());
         let reloading =
             auth.as_ref().map(|auth| reload(&tasks, Arc::clone(auth), Arc::clone(&clock)));
@@ -94,6 +95,13 @@ impl Service {
             operations = Some(tasks.essential(Task::AdminListener, serving));
         }
         warn_of_assigned_workers(&config);
+        if !store.is_verified() {
+            tracing::warn!(
+                store = redact_url(&config.store.url),
+                "store not verified: whoever controls the network between can pose as it; \
+                 store.tls = \"verify\" prevents that (docs/security.md)"
+            );
+        }
         let place = format!("http://{address} · store {}", describe_store(&config.store.url));
         // These tasks only read and log, so they can be restarted.
         let announcement = |issuer: NamespaceIssuer| {
@@ -237,5 +245,5 @@ fn describe_store(url: &str) -> String {
         _ if url.starts_with("sqlite:") => " (unique within this file)",
         _ => "",
     };
-    hide_password(url) + scope
+    redact_url(url) + scope
 }

@@ -97,15 +97,17 @@ impl AppState {
         self
     }
 
-    /// Every worker row of the store.
-    pub(super) async fn list_rows(&self) -> Result<Vec<ListedRow>, Problem> {
+    /// Every worker row of the store, and whether the store is verified. A problem says what the
+    /// store said: only operators may see it.
+    pub(super) async fn list_rows(&self) -> Result<(Vec<ListedRow>, bool), Problem> {
         let cluster = self.cluster.lock().await;
         let Some((store, timeout)) = &*cluster else {
             let detail = "this service has no store to query";
             return Err(Problem::new(ProblemCode::NotFound, detail));
         };
         let rows = tokio::time::timeout(*timeout, store.list()).await;
-        rows.unwrap_or(Err(StoreError::TimedOut { after: *timeout })).map_err(|error| {
+        let rows = rows.unwrap_or(Err(StoreError::TimedOut { after: *timeout }));
+        rows.map(|rows| (rows, store.is_verified())).map_err(|error| {
             let code = match error {
                 StoreError::Vanished(_) => ProblemCode::StoreLost,
                 _ => ProblemCode::StoreUnavailable,

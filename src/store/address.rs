@@ -9,13 +9,13 @@ const HARMLESS_PARAMETERS: &[&str] =
 /// Hides too much rather than too little: an unescaped password may hold any character, only
 /// parameters that are known to be harmless are shown, and a text that is no URL may be an address in
 /// another system's format.
-pub fn hide_password(url: &str) -> String {
+pub fn redact_url(url: &str) -> String {
     if url.starts_with("sqlite:") {
         return hide_parameters(url);
     }
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
-        let may_leak = url.trim_end_matches(':').contains(['@', '=', ':']);
+        let may_leak = url.trim_end_matches(':').contains(['@', '=', ':', '?', '#', ';', '&']);
         return if may_leak { "***".to_owned() } else { url.to_owned() };
     };
     let (user, address) = match rest.rsplit_once('@') {
@@ -23,6 +23,8 @@ pub fn hide_password(url: &str) -> String {
         Some((before, _)) if before.contains(['?', '#']) => return format!("{scheme}://***"),
         Some((user_info, address)) => match user_info.split_once(':') {
             Some((user, _)) => (format!("{user}:***@"), address),
+            // Many write Redis' password, which needs no user, in the user's place.
+            None if scheme.starts_with("redis") => ("***@".to_owned(), address),
             None => (format!("{user_info}@"), address),
         },
         None => (String::new(), rest),
@@ -82,6 +84,8 @@ mod tests {
             ("mysql://root:p%40s3cret@[::1]:1/ids", "mysql://root:***@[::1]:1/ids"),
             ("redis://:s3cret@host", "redis://:***@host"),
             ("rediss://u:s3cret@host:1/2", "rediss://u:***@host:1/2"),
+            ("redis://s3cret@host", "redis://***@host"),
+            ("rediss://s3cret@host:1/2", "rediss://***@host:1/2"),
             // The parameters.
             (
                 "mysql://u:s3cret@host:1/db?ssl-mode=REQUIRED",
@@ -92,6 +96,9 @@ mod tests {
             ("mysql://u@h/db?SSLPassword=s3cret", "mysql://u@h/db?SSLPassword=***"),
             ("mysql://h/db?p%61ss=s3cret", "mysql://h/db?p%61ss=***"),
             ("mysql://h/db?token=s3cret", "mysql://h/db?token=***"),
+            ("postgres://u@h/db?pwd=s3cret", "postgres://u@h/db?pwd=***"),
+            ("postgres://u@h/db?pass=s3cret&sslmode=require", "postgres://u@h/db?pass=***"),
+            ("postgres://u@h/db?sslpassword=s3cret", "postgres://u@h/db?sslpassword=***"),
             ("mysql://h/db?user=u;password=s3cret", "mysql://h/db?user=u;password=***"),
             ("mysql://h/db?password=a&s3cret", "mysql://h/db?password=***"),
             ("mysql://h:1/db?password=a@s3cret", "mysql://***"),
@@ -101,6 +108,7 @@ mod tests {
             // Typing errors and the formats of Go's driver, ADO.NET, libpq and JDBC.
             ("mysql://root:s3cret/ids", "mysql://root:***/ids"),
             ("root:s3cret", "***"),
+            ("db?s3cret", "***"),
             ("mysql:/u:s3cret@h/db", "***"),
             ("mysql//u:s3cret@h/db", "***"),
             ("u:s3cret@tcp(h:3306)/db", "***"),
@@ -109,7 +117,7 @@ mod tests {
             ("host=h user=u password=s3cret", "***"),
             ("jdbc:mysql://h/db?password=s3cret", "***"),
         ] {
-            assert_eq!(hide_password(url), shown);
+            assert_eq!(redact_url(url), shown);
         }
     }
 }

@@ -3,13 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 #[cfg(feature = "redis")]
 use super::redis;
 #[cfg(feature = "sql")]
 use super::sql;
-use super::{MemoryStore, Result, Store, StoreError, hide_password};
+use super::{MemoryStore, Result, Store, StoreError, TlsMode, redact_url};
 use crate::core::clock::{Clock, ManualClock};
 
 /// The address of the store and how to use it.
@@ -29,6 +29,13 @@ pub struct StoreSettings {
     pub max_connections: u32,
     /// How long any one operation may take, connecting included; 3 s by default.
     pub timeout: Duration,
+    /// How connections to a server are protected. By default the address says so (`sslmode`,
+    /// `ssl-mode`, `rediss://`), and [`TlsMode::Prefer`] is used where it does not. Nothing is to be
+    /// protected in `sqlite:` and `memory:`.
+    pub tls: Option<TlsMode>,
+    /// A PEM file of authorities for [`TlsMode::Verify`], read for each connection. Without it,
+    /// MySQL and PostgreSQL use Mozilla's list, and Redis the system's.
+    pub tls_ca_file: Option<PathBuf>,
 }
 
 impl StoreSettings {
@@ -40,12 +47,14 @@ impl StoreSettings {
             segment_table: "soc_raindrop_segment".to_owned(),
             max_connections: 2,
             timeout: Duration::from_secs(3),
+            tls: None,
+            tls_ca_file: None,
         }
     }
 
     /// Returns the error for an address that cannot be used, without its password.
     pub(super) fn unusable(&self, reason: impl fmt::Display) -> StoreError {
-        let address = hide_password(&self.url);
+        let address = redact_url(&self.url);
         StoreError::Unusable(format!("the store's address {address} cannot be used: {reason}"))
     }
 }
@@ -60,11 +69,13 @@ impl Default for StoreSettings {
 impl fmt::Debug for StoreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreSettings")
-            .field("url", &hide_password(&self.url))
+            .field("url", &redact_url(&self.url))
             .field("worker_table", &self.worker_table)
             .field("segment_table", &self.segment_table)
             .field("max_connections", &self.max_connections)
             .field("timeout", &self.timeout)
+            .field("tls", &self.tls)
+            .field("tls_ca_file", &self.tls_ca_file)
             .finish()
     }
 }

@@ -67,6 +67,19 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Says what kind of error it is, without anything that the store or the configuration says: for
+    /// those who may not know where the store is.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "it cannot be reached",
+            Self::TimedOut { .. } => "it did not answer in time",
+            Self::Vanished(_) => "a table or file is gone",
+            Self::Refused(_) => "it refused a statement",
+            Self::Corrupt { .. } => "a stored value cannot be read",
+            Self::ForeignTable { .. } | Self::Unusable(_) => "it cannot be used as it is",
+        }
+    }
+
     /// Whether retrying cannot help: the configuration or the tables must change first.
     pub const fn is_permanent(&self) -> bool {
         matches!(self, Self::ForeignTable { .. } | Self::Unusable(_))

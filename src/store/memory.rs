@@ -80,6 +80,10 @@ impl Store for MemoryStore {
         self.clock_is_local
     }
 
+    fn is_verified(&self) -> bool {
+        true
+    }
+
     async fn prepare(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }

@@ -18,6 +18,8 @@ mod error;
 mod intercept;
 mod memory;
 #[cfg(any(feature = "redis", feature = "sql"))]
+mod parameters;
+#[cfg(any(feature = "redis", feature = "sql"))]
 mod pool;
 mod record;
 #[cfg(feature = "redis")]
@@ -25,6 +27,7 @@ mod redis;
 mod segment;
 #[cfg(feature = "sql")]
 mod sql;
+mod tls;
 #[cfg(any(feature = "redis", feature = "sql"))]
 mod value;
 
@@ -34,12 +37,13 @@ use async_trait::async_trait;
 use self::error::LOSES_WRITES;
 pub(crate) use self::error::with_sources;
 pub use self::{
-    address::hide_password,
+    address::redact_url,
     connect::{StoreSettings, check, connect, is_valid_table_name},
     error::{Result, StoreError},
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, NewRows, Scope, Survey},
     segment::{ListedSegment, NewSegment, Reservation, Reserved, SegmentStore},
+    tls::TlsMode,
 };
 #[cfg(any(test, raindrop_planted))]
 pub use self::{
@@ -61,6 +65,10 @@ pub trait Store: SegmentStore {
     /// Whether the store's clock is the node's own, as in an embedded database. Comparing the two
     /// then says nothing.
     fn clock_is_local(&self) -> bool;
+
+    /// Whether nobody on the network can pose as the store: it is embedded or on this machine, or
+    /// its certificate is verified.
+    fn is_verified(&self) -> bool;
 
     /// Creates or checks the tables and asserts durability settings. Returns warnings for the
     /// operator about settings under which acknowledged writes may be lost. Safe to repeat, and

@@ -23,6 +23,7 @@ mod operators;
 mod overload;
 mod past;
 mod report;
+mod secrets;
 mod segments;
 mod service;
 mod tokens;

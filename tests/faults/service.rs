@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{faketime, free_port, guardian, poll};
+use crate::support::{PLANTED, faketime, free_port, guardian, poll};
 
 /// How long a process may take for anything that it should do at once, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,10 +37,15 @@ impl Setup {
     }
 
     /// Sets a configuration key, `lease.ttl` for example.
+    ///
+    /// Plants a password where the server, which trusts everybody, does not care.
     pub(crate) fn set(mut self, key: &str, value: impl ToString) -> Self {
         let name = format!("RAINDROP__{}", key.to_uppercase().replace('.', "__"));
+        let value = value
+            .to_string()
+            .replace("postgres://postgres@", &format!("postgres://postgres:{PLANTED}@"));
         self.settings.retain(|(given, _)| *given != name);
-        self.settings.push((name, value.to_string()));
+        self.settings.push((name, value));
         self
     }
 
@@ -251,6 +256,9 @@ impl Drop for Service {
         let _ = self.child.kill();
         let _ = self.child.wait();
         guardian::release(self.child.id());
+        if !std::thread::panicking() {
+            assert_shows_no_secret(&self.log());
+        }
     }
 }
 
@@ -273,7 +281,15 @@ pub(crate) fn run(
     command.args(arguments).env_clear().envs(settings.iter().copied()).current_dir(folder);
     let output = command.output().expect("the command runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    assert_shows_no_secret(&String::from_utf8_lossy(&output.stdout));
+    assert_shows_no_secret(&String::from_utf8_lossy(&output.stderr));
     (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Nothing that a process writes may contain a planted secret.
+pub(crate) fn assert_shows_no_secret(text: &str) {
+    let shown = text.lines().find(|line| line.contains(PLANTED));
+    assert_eq!(shown, None, "a secret is shown");
 }
 
 /// A number that the run was given, or nothing.

@@ -14,3 +14,4 @@ mod redis;
 mod segments;
 mod sql;
 mod sqlite;
+mod tls;

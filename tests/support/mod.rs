@@ -12,6 +12,7 @@ pub(crate) mod programs;
 pub(crate) mod proxy;
 pub(crate) mod redis;
 pub(crate) mod server;
+pub(crate) mod tls;
 mod watched;
 
 use std::{
@@ -22,6 +23,9 @@ use std::{
         atomic::{AtomicU16, Ordering},
     },
 };
+
+/// A password or token that tests plant; no process may show it.
+pub(crate) const PLANTED: &str = "planted-secret-7QxV2mZr";
 
 /// Below the ports of outgoing connections, which come and go all the time.
 const PORTS: Range<u16> = 10_000..30_000;

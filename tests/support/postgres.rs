@@ -173,7 +173,7 @@ fn unprivileged(program: &Path) -> Vec<OsString> {
     words
 }
 
-fn give_away(folder: &Path) {
+pub(crate) fn give_away(folder: &Path) {
     if geteuid().is_root() {
         let owner = format!("{}:{}", user(), group());
         succeed(Command::new("chown").arg("-R").arg(owner).arg(folder));

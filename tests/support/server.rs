@@ -129,6 +129,14 @@ impl Server {
         Self::start_own(engine, Kind::default()).await
     }
 
+    /// Like [`Self::start`], with these arguments beside the usual ones.
+    pub(crate) async fn start_with(engine: &'static dyn Engine, arguments: Vec<String>) -> Self {
+        // A test has one or two such servers, and then ends.
+        let leaked = |argument: String| &*argument.leak();
+        let arguments = arguments.into_iter().map(leaked).collect::<Vec<_>>().leak();
+        Self::start_own(engine, Kind { arguments, ..Kind::default() }).await
+    }
+
     /// Like [`Self::start`], with a clock that [`Self::shift_clock`] moves.
     pub(crate) async fn start_with_clock(engine: &'static dyn Engine) -> Self {
         Self::start_own(engine, Kind { has_clock: true, ..Kind::default() }).await

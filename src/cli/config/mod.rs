@@ -9,7 +9,7 @@ use std::{
 
 use super::{arguments::Overrides, failure::Failure, output};
 use crate::{
-    config::{Config, EffectiveSetting},
+    config::{Config, EffectiveSetting, mask_tokens},
     core::clock::{Clock, SystemClock},
     server::Auth,
 };
@@ -43,7 +43,7 @@ fn show(config: &Config) -> Result<(), Failure> {
         let value = if value.is_empty() { "(unset)" } else { value };
         text += &format!("{key:longest$} = {value}  ({source})\n");
     }
-    output::print(&text)
+    output::print(&mask_tokens(&text))
 }
 
 fn convert(path: &Path) -> Result<(), Failure> {

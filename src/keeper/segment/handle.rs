@@ -11,7 +11,7 @@ use crate::{
         issue::ClaimError,
         segment::{Denied, Numbers},
     },
-    keeper::{IssueError, UnavailableReason},
+    keeper::{IssueError, StoreFailure, UnavailableReason},
 };
 
 /// When to retry while no better time is known.
@@ -87,7 +87,10 @@ impl Code {
                 return Err(issue_error(reason));
             }
             if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
-                let late = || UnavailableReason::StoreUnavailable("no block came in time".into());
+                let late = || {
+                    let kind = "no block came in time";
+                    UnavailableReason::StoreUnavailable(StoreFailure::of_kind(kind))
+                };
                 return Err(issue_error(failing_for(Duration::ZERO).unwrap_or_else(late)));
             }
         }

@@ -12,7 +12,10 @@ use tokio::{
 
 use super::SegmentSettings;
 use crate::{
-    keeper::{Observer, StoreOperation, UnavailableReason, random::Random, store_call::store_call},
+    keeper::{
+        Observer, StoreFailure, StoreOperation, UnavailableReason, random::Random,
+        store_call::store_call,
+    },
     store::{Store, StoreError},
 };
 
@@ -48,7 +51,7 @@ pub(super) struct Report {
 /// How the store fails, and since when.
 #[derive(Clone, Debug)]
 pub(super) struct Failing {
-    pub(super) error: String,
+    pub(super) error: StoreFailure,
     since: Instant,
 }
 
@@ -90,7 +93,7 @@ impl SharedStore {
         Some(UnavailableReason::StoreUnavailable(failing.error))
     }
 
-    pub(super) fn report_failing(&self, error: String) {
+    pub(super) fn report_failing(&self, error: StoreFailure) {
         self.report.send_modify(|report| {
             let since = report.failing.take().map_or_else(Instant::now, |failing| failing.since);
             report.failing = Some(Failing { error, since });

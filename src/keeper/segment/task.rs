@@ -18,7 +18,7 @@ use super::{
 use crate::{
     core::segment::GiveBack,
     keeper::{
-        KeeperError, KeeperTask, LayoutError, StoreOperation, UnavailableReason,
+        KeeperError, KeeperTask, LayoutError, StoreFailure, StoreOperation, UnavailableReason,
         panics::catch_panic, random::LONGEST_PAUSE,
     },
     store::{LayoutRecord, NewSegment, StoreError, with_sources},
@@ -192,7 +192,7 @@ async fn serve(code: Arc<Code>) {
                     panic,
                     "refill panicked"
                 );
-                shared.report_failing(format!("internal error, see the log: {panic}"));
+                shared.report_failing(StoreFailure::internal(format!("internal error: {panic}")));
             }
         }
         let pause = shared.random().back_off(&mut failures);
@@ -214,9 +214,9 @@ async fn serve(code: Arc<Code>) {
 }
 
 fn store_failed(namespace: &Namespace, error: &StoreError) {
-    let error = with_sources(error);
-    tracing::warn!(namespace = namespace.name(), error, "store failed");
-    namespace.shared.report_failing(error);
+    let failure = StoreFailure::from(error);
+    tracing::warn!(namespace = namespace.name(), error = %failure, "store failed");
+    namespace.shared.report_failing(failure);
 }
 
 async fn prepare_namespace(namespace: &Namespace) -> Result<(), KeeperError> {

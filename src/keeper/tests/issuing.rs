@@ -10,7 +10,10 @@ use crate::{
         issue::ClaimError,
         layout::{LayoutSpec, TimeUnit},
     },
-    keeper::{Exhaustion, IssueError, KeeperTask, UnavailableReason, task_handle::TaskHandle},
+    keeper::{
+        Exhaustion, IssueError, KeeperTask, StoreFailure, UnavailableReason,
+        task_handle::TaskHandle,
+    },
 };
 
 /// Ten IDs in a millisecond.
@@ -131,7 +134,10 @@ fn reasons_have_texts() {
         (UnavailableReason::Starting, "starting"),
         (UnavailableReason::NoFreeWorker { retry_after_seconds: 7 }, "no worker id is free"),
         (UnavailableReason::NoFreeWorker { retry_after_seconds: 7 }, "in 7 s"),
-        (UnavailableReason::StoreUnavailable("down".into()), "the store is unavailable: down"),
+        (
+            UnavailableReason::StoreUnavailable(StoreFailure::of_kind("down")),
+            "the store is unavailable: down",
+        ),
         (UnavailableReason::StoreLost, "repair the store"),
         (UnavailableReason::ClockAhead(250), "250 ms ahead"),
         (UnavailableReason::ClockWentBack, "the clock went back"),

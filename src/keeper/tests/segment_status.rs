@@ -203,7 +203,7 @@ async fn claim_waits_for_a_block_unless_others_waited_in_vain() {
         else {
             panic!("{error}")
         };
-        assert!(how.contains("planned by the test"), "{how}");
+        assert!(how.to_string().contains("planned by the test"), "{how}");
         began.elapsed()
     };
     assert_eq!(refused().await, Duration::from_secs(1));

@@ -25,6 +25,13 @@ pub(in crate::server) static ROUTE: Route = Route {
 };
 
 #[derive(Serialize)]
+struct Cluster<'a> {
+    /// Whether nobody on the network can pose as the store.
+    store_verified: bool,
+    namespaces: BTreeMap<&'a str, Namespace>,
+}
+
+#[derive(Serialize)]
 struct Namespace {
     /// What `/health` says of this node.
     #[serde(flatten)]
@@ -46,19 +53,19 @@ struct Worker {
 
 /// Answers who holds which worker id.
 pub(in crate::server) async fn cluster(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-    let rows = call.state.list_rows().await?;
+    let (rows, store_verified) = call.state.list_rows().await?;
     let draining = call.state.is_draining();
     let namespaces = call.state.issuers.values().map(|issuer| {
         let layout = issuer.layout();
         let namespace = Namespace {
-            node: NamespaceHealth::of(issuer, draining),
+            node: NamespaceHealth::of(issuer, draining, true),
             layout: layout.map(Layout::canonical),
             workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
         };
         (issuer.namespace(), namespace)
     });
-    let namespaces: BTreeMap<&str, Namespace> = namespaces.collect();
-    Ok(body::uncached_json(StatusCode::OK, &BTreeMap::from([("namespaces", namespaces)])))
+    let cluster = Cluster { store_verified, namespaces: namespaces.collect() };
+    Ok(body::uncached_json(StatusCode::OK, &cluster))
 }
 
 fn held(rows: &[ListedRow], namespace: &str, layout: &Layout) -> Vec<Worker> {

@@ -97,10 +97,15 @@ pub(super) enum NamespaceHealth {
 }
 
 impl NamespaceHealth {
-    pub(super) fn of(issuer: &NamespaceIssuer, draining: bool) -> Self {
+    /// How a namespace is doing; only operators learn what the store's errors say.
+    pub(super) fn of(issuer: &NamespaceIssuer, draining: bool, is_operator: bool) -> Self {
         let text = |reason| {
             let reason = if draining { Some(UnavailableReason::ShuttingDown) } else { reason };
-            reason.map(|reason: UnavailableReason| reason.to_string())
+            reason.map(
+                |reason: UnavailableReason| {
+                    if is_operator { reason.to_string() } else { reason.public_text() }
+                },
+            )
         };
         match issuer {
             NamespaceIssuer::Snowflake(issuer) => {
@@ -128,7 +133,7 @@ fn health(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
         return ready(call);
     }
     let state = call.state;
-    let of = |issuer| NamespaceHealth::of(issuer, state.is_draining());
+    let of = |issuer| NamespaceHealth::of(issuer, state.is_draining(), call.is_operator);
     let namespaces =
         state.issuers.values().map(|issuer| (issuer.namespace(), of(issuer))).collect();
     Ok(answer(readiness(state), namespaces))

@@ -30,6 +30,8 @@ pub struct Metrics {
     auth_refused: IntCounterVec,
     /// By task.
     pub(super) task_failures: IntCounterVec,
+    /// Whether nobody on the network can pose as the store.
+    pub(super) store_verified: IntGauge,
     keeper: Arc<KeeperMetrics>,
 }
 
@@ -45,6 +47,11 @@ impl Metrics {
         Self {
             http: HttpMetrics::new(&registry),
             auth_refused: auth::refused(&registry),
+            store_verified: gauge(
+                &registry,
+                "raindrop_store_verified",
+                "1 if the store is embedded, on this machine or verified by its certificate; else 0.",
+            ),
             keeper: Arc::new(KeeperMetrics::new(&registry, task_failures.clone())),
             task_failures,
             registry,

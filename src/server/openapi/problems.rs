@@ -69,6 +69,7 @@ mod tests {
         let soon = Duration::from_secs(1);
         let no_lease = |reason| IssueError::NoLease { reason, retry_after: soon }.into();
         let refused = |error| IssueError::Refused(error).into();
+        let timed_out = StoreError::TimedOut { after: soon };
         vec![
             refused(ClaimError::InvalidCode("a b".into())),
             refused(ClaimError::UnknownCode("a".into())),
@@ -83,7 +84,7 @@ mod tests {
             }),
             no_lease(UnavailableReason::Starting),
             no_lease(UnavailableReason::NoFreeWorker { retry_after_seconds: 1 }),
-            no_lease(UnavailableReason::StoreUnavailable(String::new())),
+            no_lease(UnavailableReason::StoreUnavailable((&timed_out).into())),
             no_lease(UnavailableReason::StoreLost),
             no_lease(UnavailableReason::ClockAhead(1)),
             no_lease(UnavailableReason::ClockWentBack),

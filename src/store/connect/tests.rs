@@ -82,10 +82,16 @@ fn redis_address_without_a_host_is_refused() {
         let said = refusal(url);
         assert!(said.contains("cannot be used") && !said.contains("secret"), "{said}");
     }
-    for url in ["redis://host", "rediss://u:secret@host:1/2", "redis://:secret@host/0"] {
+    for (url, is_verified) in [
+        ("redis://host", false),
+        ("rediss://u:secret@host:1/2", true),
+        ("redis://:secret@localhost/0", true),
+        ("redis://:secret@[::1]/0?protocol=resp3", true),
+    ] {
         let clock = Arc::new(ManualClock::new(0));
         let store = connect(&StoreSettings::new(url), clock).expect("a store");
         assert!(!store.clock_is_local());
+        assert_eq!(store.is_verified(), is_verified, "{url}");
         assert!(!format!("{store:?}").contains("secret"), "{store:?}");
     }
 }
@@ -106,5 +112,60 @@ fn sqlite_address_must_name_a_writable_file() {
         let clock = Arc::new(ManualClock::new(0));
         let store = connect(&StoreSettings::new(url), clock).expect("a store");
         assert!(store.clock_is_local());
+    }
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn redis_password_is_sent_in_clear_text_only_with_tls_off() {
+    use TlsMode::{Off, Prefer, Require, Verify};
+
+    for (url, tls, expected) in [
+        ("redis://:secret@host", None, Err("would send the password over the network")),
+        ("redis://:secret@host", Some(Prefer), Err("would send the password over the network")),
+        ("redis://:secret@host", Some(Off), Ok(false)),
+        ("redis://host", Some(Verify), Err("it must begin with rediss://")),
+        ("redis://localhost", Some(Require), Err("it must begin with rediss://")),
+        ("rediss://:secret@host", Some(Verify), Ok(true)),
+        ("rediss://:secret@host", Some(Require), Ok(false)),
+        ("rediss://:secret@host", Some(Prefer), Err("must be \"verify\" or \"require\"")),
+        ("rediss://:secret@host", Some(Off), Err("must be \"verify\" or \"require\"")),
+        ("rediss://:secret@host/#insecure", None, Err("it has a fragment")),
+        ("rediss://:secret@host/0?ssl_cert_reqs=none", None, Err("store.tls_ca_file choose TLS")),
+    ] {
+        let settings = StoreSettings { tls, ..StoreSettings::new(url) };
+        let store = connect(&settings, Arc::new(ManualClock::new(0)));
+        match (store, expected) {
+            (Ok(store), Ok(is_verified)) => assert_eq!(store.is_verified(), is_verified, "{url}"),
+            (Err(error), Err(expected)) => {
+                let said = error.to_string();
+                assert!(said.contains(expected) && !said.contains("secret"), "{url}: {said}");
+            }
+            (store, _) => panic!("{url}: {store:?}"),
+        }
+    }
+}
+
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+#[test]
+fn only_verified_and_local_servers_count_as_verified() {
+    for (url, is_verified) in [
+        ("mysql://u@db/ids", false),
+        ("mysql://u@127.0.0.1/ids", true),
+        ("mysql://u@db/ids?socket=/run/db.sock", true),
+        ("mysql://u@db/ids?ssl-mode=required", false),
+        ("mysql://u@db/ids?ssl-mode=verify_identity", true),
+        ("mysql://u@db/ids?sslmode=disabled", false),
+        ("postgres://u@db/ids", false),
+        ("postgres://u@%2Frun%2Fdb/ids", true),
+        ("postgres://u@db/ids?host=/run/db", true),
+        ("postgres://u@localhost/ids?hostaddr=10.0.0.1", false),
+        ("postgres://u@db/ids?sslmode=require", false),
+        ("postgres://u@db/ids?sslmode=verify-full", true),
+        ("sqlite://raindrop.db", true),
+        ("memory:", true),
+    ] {
+        let store = connect(&StoreSettings::new(url), Arc::new(ManualClock::new(0)));
+        assert_eq!(store.expect("a store").is_verified(), is_verified, "{url}");
     }
 }

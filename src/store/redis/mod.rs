@@ -15,7 +15,7 @@ mod trust;
 use std::fmt;
 
 use async_trait::async_trait;
-use redis::{Client, FromRedisValue, ParsingError, RedisWrite, ToRedisArgs};
+use redis::{FromRedisValue, ParsingError, RedisWrite, ToRedisArgs};
 
 use self::keys::worker_id;
 use super::{
@@ -32,7 +32,7 @@ const ROWS_AT_ONCE: usize = 500;
 /// Worker rows, layout records and segment codes in Redis.
 pub(super) struct RedisStore {
     settings: StoreSettings,
-    pool: Pool<Client>,
+    pool: Pool<server::Server>,
 }
 
 impl fmt::Debug for RedisStore {
@@ -45,6 +45,10 @@ impl fmt::Debug for RedisStore {
 impl Store for RedisStore {
     fn clock_is_local(&self) -> bool {
         false
+    }
+
+    fn is_verified(&self) -> bool {
+        self.pool.connector.is_verified
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {

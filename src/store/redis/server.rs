@@ -1,21 +1,70 @@
 //! The connections to a server, and what its errors mean.
 
-use std::error::Error;
+use std::{error::Error, fs, path::PathBuf};
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script,
-    ServerErrorKind, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, RedisError,
+    Script, ServerErrorKind, TlsCertificates, aio::MultiplexedConnection,
 };
 use tokio::time::timeout;
 
 use super::{RedisStore, keys::Key};
 use crate::store::{
-    Result, StoreError, StoreSettings,
+    Result, StoreError, StoreSettings, TlsMode,
+    parameters::{self, Parameters, Target},
     pool::{Connector, Pool},
+    tls::is_local,
     value::Value,
 };
 
-impl Connector for Client {
+const PARAMETERS: Parameters = Parameters::without_tls(&["protocol"]);
+
+/// How to connect to one server.
+#[derive(Debug)]
+pub(super) struct Server {
+    client: Client,
+    ca_file: Option<PathBuf>,
+    pub(super) is_verified: bool,
+}
+
+impl Server {
+    fn new(settings: &StoreSettings) -> Result<Self> {
+        let Target { mut url, tls, ca_file } = parameters::read(settings, &PARAMETERS)?;
+        let has_tls = url.starts_with("rediss:");
+        match tls {
+            Some(TlsMode::Verify | TlsMode::Require) if !has_tls => {
+                return Err(settings.unusable("TLS is chosen, so it must begin with rediss://"));
+            }
+            Some(TlsMode::Prefer | TlsMode::Off) if has_tls => {
+                let reason = "rediss:// is TLS, so store.tls must be \"verify\" or \"require\"";
+                return Err(settings.unusable(reason));
+            }
+            Some(TlsMode::Require) => url += "#insecure",
+            _ => {}
+        }
+        let client = Client::open(url).map_err(|error| settings.unusable(error))?;
+        let info = client.get_connection_info();
+        let is_local = match info.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => is_local(host),
+            _ => true,
+        };
+        let has_password = info.redis_settings().password().is_some();
+        if has_password && !has_tls && !is_local && tls != Some(TlsMode::Off) {
+            return Err(settings.unusable(
+                "redis:// would send the password over the network in clear text: use rediss://, or \
+                 store.tls = \"off\" where nobody can listen",
+            ));
+        }
+        if has_tls {
+            // The driver takes the process's choice; an application's own one stays.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let is_verified = is_local || has_tls && tls != Some(TlsMode::Require);
+        Ok(Self { client, ca_file, is_verified })
+    }
+}
+
+impl Connector for Server {
     type Connection = MultiplexedConnection;
     type Error = StoreError;
 
@@ -23,7 +72,17 @@ impl Connector for Client {
         // Our own time-out is around everything; the driver's are others.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let opened = self.get_multiplexed_async_connection_with_config(&config).await;
+        let client = match &self.ca_file {
+            None => self.client.clone(),
+            Some(file) => {
+                let root_cert =
+                    fs::read(file).map_err(|error| StoreError::Unavailable(error.into()))?;
+                let authorities = TlsCertificates { client_tls: None, root_cert: Some(root_cert) };
+                let server = self.client.get_connection_info().clone();
+                Client::build_with_tls(server, authorities).map_err(store_error)?
+            }
+        };
+        let opened = client.get_multiplexed_async_connection_with_config(&config).await;
         opened.map_err(store_error)
     }
 
@@ -36,13 +95,7 @@ impl Connector for Client {
 
 impl RedisStore {
     pub(in crate::store) fn new(settings: &StoreSettings) -> Result<Self> {
-        let client =
-            Client::open(settings.url.as_str()).map_err(|error| settings.unusable(error))?;
-        if settings.url.starts_with("rediss:") {
-            // The driver takes the process's choice; an application's own one stays.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        let pool = Pool::new(client, settings.max_connections);
+        let pool = Pool::new(Server::new(settings)?, settings.max_connections);
         Ok(Self { settings: settings.clone(), pool })
     }
 

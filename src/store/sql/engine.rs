@@ -128,6 +128,9 @@ pub(in crate::store) trait Engine: Sized + Send + Sync + 'static {
     /// Reads the address, without connecting.
     fn new(settings: &StoreSettings) -> Result<Self>;
 
+    /// Whether nobody on the network can pose as the database.
+    fn is_verified(&self) -> bool;
+
     /// Allows connections to create a missing embedded database.
     fn allow_creation(&self) {}
 

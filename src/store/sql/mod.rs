@@ -5,6 +5,8 @@
 
 mod connections;
 mod engine;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod guard;
 #[cfg(feature = "mysql")]
 pub(super) mod mysql;
 #[cfg(feature = "postgres")]
@@ -98,6 +100,10 @@ impl<E: Engine> SqlStore<E> {
 impl<E: Engine> Store for SqlStore<E> {
     fn clock_is_local(&self) -> bool {
         E::CLOCK_IS_LOCAL
+    }
+
+    fn is_verified(&self) -> bool {
+        self.pool.connector.is_verified()
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {

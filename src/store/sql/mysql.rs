@@ -6,18 +6,53 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Executor as _,
     error::DatabaseError,
     migrate::Migrator,
-    mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlQueryResult},
+    mysql::{
+        MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlQueryResult, MySqlSslMode,
+    },
 };
 
 use super::{
     engine::{Answer, Class, Dialect, Engine, Failure, Session as _, migrations},
+    guard::{self, Login, Step},
     schema,
 };
-use crate::store::{Result, StoreSettings, value::values};
+use crate::store::{
+    Result, StoreSettings, TlsMode,
+    parameters::{self, Parameters, Target},
+    tls::is_local,
+    value::values,
+};
+
+const PARAMETERS: Parameters = Parameters {
+    passed: &[
+        "charset",
+        "collation",
+        "socket",
+        "ssl-cert",
+        "ssl-key",
+        "sslcert",
+        "sslkey",
+        "statement-cache-capacity",
+        "time-zone",
+        "timezone",
+    ],
+    mode: &["ssl-mode", "sslmode"],
+    modes: &[
+        ("disabled", TlsMode::Off),
+        ("preferred", TlsMode::Prefer),
+        ("required", TlsMode::Require),
+        // The name is checked as well: whoever can get any certificate could pose as the server.
+        ("verify_ca", TlsMode::Verify),
+        ("verify_identity", TlsMode::Verify),
+    ],
+    ca_file: &["ssl-ca", "sslca"],
+};
 
 /// How to connect to one database.
 pub(in crate::store) struct MySql {
     options: MySqlConnectOptions,
+    tls: TlsMode,
+    is_local: bool,
     timeout: Duration,
 }
 
@@ -62,20 +97,44 @@ impl Engine for MySql {
     migrations!("mysql");
 
     fn new(settings: &StoreSettings) -> Result<Self> {
-        let url = match settings.url.strip_prefix("mariadb://") {
+        let Target { url, tls, ca_file } = parameters::read(settings, &PARAMETERS)?;
+        let url = match url.strip_prefix("mariadb://") {
             Some(rest) => format!("mysql://{rest}"),
-            None => settings.url.clone(),
+            None => url,
         };
-        let options: MySqlConnectOptions = url.parse().map_err(|error| settings.unusable(error))?;
+        let mut options: MySqlConnectOptions =
+            url.parse().map_err(|error| settings.unusable(error))?;
         if options.get_database().is_none() {
             let reason = "it names no database, as in mysql://user@host/database";
             return Err(settings.unusable(reason));
         }
-        Ok(Self { options: options.charset("utf8mb4"), timeout: settings.timeout })
+        // The driver resolves no name in brackets.
+        let host = options.get_host().trim_matches(['[', ']']).to_owned();
+        let is_local = options.get_socket().is_some() || is_local(&host);
+        let tls = tls.unwrap_or_default();
+        options = options.host(&host).charset("utf8mb4").ssl_mode(match tls {
+            TlsMode::Verify => MySqlSslMode::VerifyIdentity,
+            TlsMode::Prefer if is_local => MySqlSslMode::Preferred,
+            TlsMode::Require | TlsMode::Prefer => MySqlSslMode::Required,
+            TlsMode::Off => MySqlSslMode::Disabled,
+        });
+        if let Some(file) = ca_file {
+            options = options.ssl_ca(file);
+        }
+        Ok(Self { options, tls, is_local, timeout: settings.timeout })
+    }
+
+    fn is_verified(&self) -> bool {
+        self.is_local || self.tls == TlsMode::Verify
     }
 
     async fn open(&self) -> Result<MySqlConnection, Failure> {
-        let mut connection = self.options.connect().await?;
+        let mut connection = if self.tls == TlsMode::Prefer && !self.is_local {
+            let server = (self.options.get_host(), self.options.get_port());
+            guard::connect(MySqlLogin::default(), &self.options, server).await?
+        } else {
+            self.options.connect().await?
+        };
         // Whatever the server's defaults are: a value that does not fit is an error, a statement
         // is its own transaction and reads what is committed, and a statement that we gave up does
         // not wait on for a lock. READ COMMITTED would do, but a server that replicates by
@@ -133,5 +192,45 @@ impl From<MySqlQueryResult> for Answer {
         let number = i64::try_from(result.last_insert_id()).ok();
         let raised = number.filter(|number| *number > 0 && matched > 0);
         Self { matched, raised, ..Self::default() }
+    }
+}
+
+/// A login to MySQL: the greeting, then requests of the authentication until `OK`.
+#[derive(Default)]
+pub(super) struct MySqlLogin {
+    is_greeted: bool,
+}
+
+impl Login for MySqlLogin {
+    type Connection = MySqlConnection;
+    type Options = MySqlConnectOptions;
+    const HEADER: usize = 4;
+
+    fn through(options: &MySqlConnectOptions, port: u16) -> MySqlConnectOptions {
+        options.clone().host("127.0.0.1").port(port).ssl_mode(MySqlSslMode::Disabled)
+    }
+
+    fn length(header: &[u8]) -> Option<usize> {
+        let [low, middle, high, _] = *header else { return None };
+        Some(u32::from_le_bytes([low, middle, high, 0]) as usize)
+    }
+
+    fn judge(&mut self, message: &[u8]) -> Step {
+        const ERROR: u8 = 0xff;
+        // The greeting names a plugin as well as a request to switch does.
+        let names_plugin = |name: &str| message.windows(name.len()).any(|it| it == name.as_bytes());
+        let was_greeted = std::mem::replace(&mut self.is_greeted, true);
+        match message[Self::HEADER..] {
+            [ERROR, ..] => Step::PassOn,
+            _ if ["mysql_clear_password", "sha256_password"].into_iter().any(names_plugin) => {
+                Step::Refuse
+            }
+            _ if !was_greeted => Step::PassOn,
+            [0x00, ..] => Step::LoggedIn,
+            // `caching_sha2_password` knew the hash; otherwise it asks for the password.
+            [0x01, 0x03] => Step::PassOn,
+            [0x01, ..] => Step::Refuse,
+            _ => Step::PassOn,
+        }
     }
 }

@@ -10,23 +10,57 @@ use sqlx::{
     ConnectOptions as _,
     error::DatabaseError,
     migrate::Migrator,
-    postgres::{PgConnectOptions, PgConnection, PgQueryResult},
+    postgres::{PgConnectOptions, PgConnection, PgQueryResult, PgSslMode},
 };
 
 use super::{
     engine::{
         Answer, Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, migrations,
     },
+    guard::{self, Login, Step},
     schema,
 };
 use crate::store::{
-    Result, StoreError, StoreSettings,
+    Result, StoreError, StoreSettings, TlsMode,
+    parameters::{self, Parameters, Target},
+    tls::is_local,
     value::{Value, values},
+};
+
+const PARAMETERS: Parameters = Parameters {
+    passed: &[
+        "application_name",
+        "dbname",
+        "host",
+        "hostaddr",
+        "options",
+        "password",
+        "port",
+        "ssl-cert",
+        "ssl-key",
+        "sslcert",
+        "sslkey",
+        "statement-cache-capacity",
+        "user",
+    ],
+    mode: &["sslmode", "ssl-mode"],
+    modes: &[
+        ("disable", TlsMode::Off),
+        ("allow", TlsMode::Prefer),
+        ("prefer", TlsMode::Prefer),
+        ("require", TlsMode::Require),
+        // The name is checked as well: whoever can get any certificate could pose as the server.
+        ("verify-ca", TlsMode::Verify),
+        ("verify-full", TlsMode::Verify),
+    ],
+    ca_file: &["sslrootcert", "ssl-root-cert", "ssl-ca"],
 };
 
 /// How to connect to one database.
 pub(in crate::store) struct Postgres {
     options: PgConnectOptions,
+    tls: TlsMode,
+    is_local: bool,
     timeout: Duration,
 }
 
@@ -64,8 +98,9 @@ impl Engine for Postgres {
     migrations!("postgres");
 
     fn new(settings: &StoreSettings) -> Result<Self> {
+        let Target { url, tls, ca_file } = parameters::read(settings, &PARAMETERS)?;
         let mut options: PgConnectOptions =
-            settings.url.parse().map_err(|error| settings.unusable(error))?;
+            url.parse().map_err(|error| settings.unusable(error))?;
         if options.get_database().is_none() {
             let reason = "it names no database, as in postgres://user@host/database";
             return Err(settings.unusable(reason));
@@ -73,11 +108,39 @@ impl Engine for Postgres {
         if options.get_application_name().is_none() {
             options = options.application_name("raindrop");
         }
-        Ok(Self { options, timeout: settings.timeout })
+        // The driver resolves no name in brackets.
+        let host = options.get_host().trim_matches(['[', ']']).to_owned();
+        let is_local = options.get_socket().is_some() || is_local(&host);
+        // Without a parameter, the driver has read PGSSLMODE.
+        let tls = tls.unwrap_or(match options.get_ssl_mode() {
+            PgSslMode::VerifyFull | PgSslMode::VerifyCa => TlsMode::Verify,
+            PgSslMode::Require => TlsMode::Require,
+            PgSslMode::Prefer | PgSslMode::Allow => TlsMode::Prefer,
+            PgSslMode::Disable => TlsMode::Off,
+        });
+        options = options.host(&host).ssl_mode(match tls {
+            TlsMode::Verify => PgSslMode::VerifyFull,
+            TlsMode::Prefer if is_local => PgSslMode::Prefer,
+            TlsMode::Require | TlsMode::Prefer => PgSslMode::Require,
+            TlsMode::Off => PgSslMode::Disable,
+        });
+        if let Some(file) = ca_file {
+            options = options.ssl_root_cert(file);
+        }
+        Ok(Self { options, tls, is_local, timeout: settings.timeout })
+    }
+
+    fn is_verified(&self) -> bool {
+        self.is_local || self.tls == TlsMode::Verify
     }
 
     async fn open(&self) -> Result<PgConnection, Failure> {
-        let mut connection = self.options.connect().await?;
+        let mut connection = if self.tls == TlsMode::Prefer && !self.is_local {
+            let server = (self.options.get_host(), self.options.get_port());
+            guard::connect(PostgresLogin, &self.options, server).await?
+        } else {
+            self.options.connect().await?
+        };
         // Whatever the server's defaults are: a commit is on disk before it is acknowledged, and
         // a statement that we gave up does not wait on.
         let settings = "SELECT set_config('synchronous_commit', \
@@ -138,5 +201,33 @@ impl Engine for Postgres {
 impl From<PgQueryResult> for Answer {
     fn from(result: PgQueryResult) -> Self {
         Self { matched: result.rows_affected(), ..Self::default() }
+    }
+}
+
+/// A login to PostgreSQL: messages until the server is ready for a query.
+pub(super) struct PostgresLogin;
+
+impl Login for PostgresLogin {
+    type Connection = PgConnection;
+    type Options = PgConnectOptions;
+    const HEADER: usize = 5;
+
+    fn through(options: &PgConnectOptions, port: u16) -> PgConnectOptions {
+        options.clone().host("127.0.0.1").port(port).ssl_mode(PgSslMode::Disable)
+    }
+
+    fn length(header: &[u8]) -> Option<usize> {
+        let [_, length @ ..] = header else { return None };
+        // The length counts itself.
+        (u32::from_be_bytes(length.try_into().ok()?) as usize).checked_sub(length.len())
+    }
+
+    fn judge(&mut self, message: &[u8]) -> Step {
+        const CLEAR_TEXT: [u8; 4] = 3_u32.to_be_bytes();
+        match (message[0], &message[Self::HEADER..]) {
+            (b'R', method) if method.starts_with(&CLEAR_TEXT) => Step::Refuse,
+            (b'Z', _) => Step::LoggedIn,
+            _ => Step::PassOn,
+        }
     }
 }

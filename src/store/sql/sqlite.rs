@@ -25,7 +25,13 @@ use super::{
     },
     schema,
 };
-use crate::store::{Result, StoreError, StoreSettings, value::values};
+use crate::store::{
+    Result, StoreError, StoreSettings,
+    parameters::{self, Parameters},
+    value::values,
+};
+
+const PARAMETERS: Parameters = Parameters::without_tls(&["cache", "immutable", "mode", "vfs"]);
 
 /// How to open one file.
 pub(in crate::store) struct Sqlite {
@@ -92,6 +98,9 @@ impl Engine for Sqlite {
         } else if has("mode=ro") || has("immutable=1") || has("immutable=true") {
             "the file must be writable"
         } else {
+            // There is no connection to protect, whatever the settings for TLS are.
+            let plain = StoreSettings { tls: None, tls_ca_file: None, ..settings.clone() };
+            let url = parameters::read(&plain, &PARAMETERS)?.url;
             let options: SqliteConnectOptions =
                 url.parse().map_err(|error| settings.unusable(error))?;
             return Ok(Self {
@@ -105,6 +114,10 @@ impl Engine for Sqlite {
             });
         };
         Err(settings.unusable(refused))
+    }
+
+    fn is_verified(&self) -> bool {
+        true
     }
 
     fn allow_creation(&self) {

@@ -93,6 +93,10 @@ impl<I: Intercept> Store for I {
         self.memory().clock_is_local()
     }
 
+    fn is_verified(&self) -> bool {
+        self.memory().is_verified()
+    }
+
     async fn prepare(&self) -> Result<Vec<String>> {
         self.answer(Call::Prepare).await.map(typed)
     }

@@ -7,11 +7,15 @@ use axum::http::Method;
 
 pub(in crate::server) use self::response::IdResponse;
 use self::{request::IdRequest, response::schemas};
-use crate::server::{
-    auth::Permission,
-    issuer::NamespaceIssuer,
-    problem::{Problem, ProblemCode as P},
-    route::{Call, Handler, Kind, PLAIN_TEXT, Route, schema_ref},
+use crate::{
+    keeper::BackfillError,
+    server::{
+        auth::Permission,
+        issuer::NamespaceIssuer,
+        problem::{Problem, ProblemCode as P},
+        route::{Call, Handler, Kind, PLAIN_TEXT, Route, schema_ref},
+    },
+    store::with_sources,
 };
 
 pub(in crate::server) static ONE: Route = Route {
@@ -56,7 +60,13 @@ pub(in crate::server) async fn claim(
     match (&request.backfill, request.issuer) {
         // Boxed, so that every other request carries less from call to call.
         (Some((backfill, at_ms)), _) => {
-            request.write(Box::pin(backfill.ids(code, count, *at_ms)).await?.into_iter())
+            let ids = Box::pin(backfill.ids(code, count, *at_ms)).await;
+            if let Err(BackfillError::Store(error)) = &ids {
+                // The answer does not say where the store is.
+                let (namespace, error) = (backfill.namespace(), with_sources(error));
+                tracing::warn!(namespace, error, "backfill failed");
+            }
+            request.write(ids?.into_iter())
         }
         (None, NamespaceIssuer::Snowflake(issuer)) => {
             request.write(issuer.next_ids(code, count).await?)

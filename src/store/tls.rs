@@ -1,0 +1,82 @@
+//! How connections to a store's server are protected.
+
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+use std::net::IpAddr;
+
+/// How the connections to a store's server are protected. `docs/security.md` compares the modes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsMode {
+    /// TLS, with a certificate that a trusted authority issued for the server's name.
+    Verify,
+    /// TLS with any certificate: somebody between node and server can pose as the server.
+    Require,
+    /// TLS with any certificate where the server offers TLS. Otherwise no TLS, and then the password
+    /// itself is not sent to another machine.
+    #[default]
+    Prefer,
+    /// No TLS: the server may ask for the password in clear text.
+    Off,
+}
+
+impl TlsMode {
+    /// Every mode, the safest first.
+    pub const ALL: [Self; 4] = [Self::Verify, Self::Require, Self::Prefer, Self::Off];
+
+    /// Its name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Verify => "verify",
+            Self::Require => "require",
+            Self::Prefer => "prefer",
+            Self::Off => "off",
+        }
+    }
+
+    /// The mode of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+/// Whether nobody else can be between this process and a host: `localhost`, a loopback address, or
+/// the path of a Unix socket.
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+pub(super) fn is_local(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host.starts_with('/')
+        || host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(all(test, any(feature = "mysql", feature = "postgres", feature = "redis")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_found_by_their_names() {
+        for mode in TlsMode::ALL {
+            assert_eq!(TlsMode::by_name(mode.name()), Some(mode));
+        }
+        assert_eq!(TlsMode::by_name("Verify"), None);
+    }
+
+    #[test]
+    fn only_this_machine_is_local() {
+        for host in ["localhost", "LocalHost", "127.0.0.1", "127.8.9.1", "[::1]", "::1", "/run/db"]
+        {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "db",
+            "10.0.0.1",
+            "0.0.0.0",
+            "localhost.example.org",
+            "127.0.0.1.example.org",
+            "[::]",
+            "[::ffff:127.0.0.1]",
+            "",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+}

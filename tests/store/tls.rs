@@ -1,0 +1,194 @@
+//! How connections to real servers are protected: with TLS, without it, and by the rule that the
+//! password itself does not leave without TLS.
+
+use std::{path::PathBuf, sync::Arc};
+
+use raindrop::store::{Store, StoreError, StoreSettings, TlsMode};
+
+use crate::{
+    backend::{open, patient},
+    support::{
+        PLANTED, free_port,
+        mariadb::Mariadb,
+        postgres::{self, Postgres},
+        redis::{Redis, run},
+        server::Server,
+        tls::Authority,
+    },
+};
+
+/// Another way to this machine, which does not count as local.
+const ELSEWHERE: &str = "[::ffff:127.0.0.1]";
+
+/// The address of a server's database for this login and host.
+fn address(url: &str, login: &str, host: &str, port: u16) -> String {
+    let (scheme, rest) = url.split_once("://").expect("an address");
+    let (_, database) = rest.split_once('/').expect("a database");
+    format!("{scheme}://{login}{host}:{port}/{database}")
+}
+
+/// A store that connects in this mode, with these authorities.
+async fn connect(url: &str, tls: TlsMode, ca_file: Option<PathBuf>) -> Arc<dyn Store> {
+    let mut settings: StoreSettings = patient(url.to_owned());
+    (settings.tls, settings.tls_ca_file) = (Some(tls), ca_file);
+    open(&settings).await
+}
+
+/// Why the server cannot be reached.
+async fn refusal(url: &str, tls: TlsMode, ca_file: Option<PathBuf>) -> String {
+    let error = connect(url, tls, ca_file).await.prepare().await.expect_err("refused");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    let said = format!("{error:?}");
+    assert!(!said.contains(PLANTED), "{said}");
+    said
+}
+
+/// Connects in every mode to a server whose certificate is for `localhost`.
+async fn every_mode(url: &str, login: &str, port: u16, authority: &Authority) {
+    let at = |host: &str| address(url, login, host, port);
+    let ca = || Some(authority.file("ca.pem"));
+    let prepared = async |host: &str, tls, ca_file| {
+        let store = connect(&at(host), tls, ca_file).await;
+        store.prepare().await.unwrap_or_else(|error| panic!("{host} {tls:?}: {error:?}"));
+        store.is_verified()
+    };
+    assert!(prepared("localhost", TlsMode::Verify, ca()).await);
+    assert!(!prepared(ELSEWHERE, TlsMode::Require, None).await);
+    // Neither well-known authorities nor another of the same name issued the certificate.
+    for authority in [None, Some(Authority::new())] {
+        let file = authority.as_ref().map(|authority| authority.file("ca.pem"));
+        let said = refusal(&at("localhost"), TlsMode::Verify, file).await;
+        assert!(said.contains("UnknownIssuer") || said.contains("BadSignature"), "{said}");
+    }
+    let said = refusal(&at(ELSEWHERE), TlsMode::Verify, ca()).await;
+    // The drivers word it differently.
+    assert!(said.contains("NotValidForName") || said.contains("not valid for name"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mariadb_with_tls_is_verified_where_that_is_asked_for() {
+    let authority = Authority::new();
+    let file = |name| authority.file(name).display().to_string();
+    let (cert, key) = (file("server.pem"), file("server.key"));
+    let arguments = vec![format!("--ssl-cert={cert}"), format!("--ssl-key={key}")];
+    let server = Server::start_with(&Mariadb, arguments).await;
+    let url = server.database().await;
+    // Who connects without TLS is refused.
+    server.run(&format!("CREATE USER 'u'@'%' IDENTIFIED BY '{PLANTED}' REQUIRE SSL")).await;
+    server.run("GRANT ALL ON *.* TO 'u'@'%'").await;
+    let login = format!("u:{PLANTED}@");
+    every_mode(&url, &login, server.port(), &authority).await;
+    let elsewhere = address(&url, &login, ELSEWHERE, server.port());
+    let store = connect(&elsewhere, TlsMode::Prefer, None).await;
+    store.prepare().await.expect("TLS");
+    let error = connect(&elsewhere, TlsMode::Off, None).await.prepare().await;
+    assert!(matches!(error, Err(StoreError::Refused(_))), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mariadb_without_tls_is_used_without_sending_the_password() {
+    let server = Server::start_with(&Mariadb, vec!["--skip-ssl".to_owned()]).await;
+    let url = server.database().await;
+    server.run(&format!("CREATE USER 'u'@'%' IDENTIFIED BY '{PLANTED}'")).await;
+    server.run("GRANT ALL ON *.* TO 'u'@'%'").await;
+    let at = |login: &str| address(&url, login, ELSEWHERE, server.port());
+    let right = at(&format!("u:{PLANTED}@"));
+    let store = connect(&right, TlsMode::Prefer, None).await;
+    store.prepare().await.expect("a challenge is enough");
+    assert!(!store.is_verified());
+    let error = connect(&at("u:wrong@"), TlsMode::Prefer, None).await.prepare().await;
+    assert!(matches!(error, Err(StoreError::Refused(_))), "{error:?}");
+    let said = refusal(&right, TlsMode::Require, None).await;
+    assert!(said.contains("server does not support TLS"), "{said}");
+}
+
+/// PostgreSQL that lets these users in by these methods, and everybody else without a password.
+async fn postgres_with(authority: &Authority, methods: &[(&str, &str)], more: &[String]) -> Server {
+    let lines = methods.iter().map(|(user, method)| format!("host all {user} all {method}\n"));
+    let rules: String = lines.collect();
+    std::fs::write(authority.file("hba"), rules + "host all all all trust\n").expect("a file");
+    postgres::give_away(&authority.file("hba"));
+    let mut arguments =
+        vec!["-c".to_owned(), format!("hba_file={}", authority.file("hba").display())];
+    arguments.extend_from_slice(more);
+    let server = Server::start_with(&Postgres, arguments).await;
+    for (user, method) in methods {
+        let stored = if *method == "md5" { "md5" } else { "scram-sha-256" };
+        server
+            .run(&format!(
+                "SET password_encryption = '{stored}'; \
+                 CREATE ROLE {user} LOGIN SUPERUSER PASSWORD '{PLANTED}'"
+            ))
+            .await;
+    }
+    server
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_with_tls_is_verified_where_that_is_asked_for() {
+    let authority = Authority::new();
+    let file = |name| authority.file(name).display().to_string();
+    let settings = [
+        "ssl=on".to_owned(),
+        format!("ssl_cert_file={}", file("server.pem")),
+        format!("ssl_key_file={}", file("server.key")),
+    ];
+    let settings: Vec<String> = settings.into_iter().flat_map(|it| ["-c".to_owned(), it]).collect();
+    let server = postgres_with(&authority, &[("clear", "password")], &settings).await;
+    let url = server.database().await;
+    let login = format!("clear:{PLANTED}@");
+    every_mode(&url, &login, server.port(), &authority).await;
+    let elsewhere = address(&url, &login, ELSEWHERE, server.port());
+    // The server asks for the password itself, which it gets only over TLS.
+    let store = connect(&elsewhere, TlsMode::Prefer, None).await;
+    store.prepare().await.expect("TLS");
+    let encrypted = "SELECT DISTINCT CAST(ssl AS TEXT) FROM pg_stat_ssl NATURAL JOIN pg_stat_activity \
+                     WHERE application_name = 'raindrop'";
+    assert_eq!(server.texts(&url, encrypted).await, ["true"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_without_tls_is_used_without_sending_the_password() {
+    let folder = Authority::new();
+    let methods = [("clear", "password"), ("scram", "scram-sha-256"), ("old", "md5")];
+    let server = postgres_with(&folder, &methods, &[]).await;
+    let url = server.database().await;
+    let at = |user: &str, password: &str| {
+        address(&url, &format!("{user}:{password}@"), ELSEWHERE, server.port())
+    };
+    for user in ["scram", "old"] {
+        let store = connect(&at(user, PLANTED), TlsMode::Prefer, None).await;
+        store.prepare().await.unwrap_or_else(|error| panic!("{user}: {error:?}"));
+        let error = connect(&at(user, "wrong"), TlsMode::Prefer, None).await.prepare().await;
+        assert!(matches!(error, Err(StoreError::Refused(_))), "{error:?}");
+    }
+    let clear = at("clear", PLANTED);
+    let said = refusal(&clear, TlsMode::Prefer, None).await;
+    assert!(said.contains("asked for the password over a connection without TLS"), "{said}");
+    let said = refusal(&clear, TlsMode::Require, None).await;
+    assert!(said.contains("server does not support TLS"), "{said}");
+    connect(&clear, TlsMode::Off, None).await.prepare().await.expect("sent in clear text");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_with_tls_is_verified_unless_told_otherwise() {
+    let authority = Authority::new();
+    let port = free_port();
+    let mut arguments: Vec<String> =
+        ["--tls-port", &port.to_string(), "--tls-auth-clients", "no"].map(str::to_owned).into();
+    for (name, file) in [("cert", "server.pem"), ("key", "server.key"), ("ca-cert", "ca.pem")] {
+        arguments.push(format!("--tls-{name}-file"));
+        arguments.push(authority.file(file).display().to_string());
+    }
+    let server = Server::start_with(&Redis, arguments).await;
+    let url = server.database().await;
+    run::<()>(&url, &["ACL", "SETUSER", "u", "on", &format!(">{PLANTED}"), "~*", "+@all"]).await;
+    let url = url.replace("redis://", "rediss://");
+    let login = format!("u:{PLANTED}@");
+    every_mode(&url, &login, port, &authority).await;
+    let mut settings = patient(address(&url, &login, "localhost", port));
+    let said = format!("{:?}", open(&settings).await.prepare().await);
+    assert!(said.contains("UnknownIssuer"), "{said}");
+    settings.tls = Some(TlsMode::Require);
+    open(&settings).await.prepare().await.expect("any certificate");
+}
