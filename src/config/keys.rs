@@ -63,7 +63,8 @@ pub(super) fn split_namespace(name: &str) -> (Option<&str>, &str) {
 pub(super) fn is_section(name: &str) -> bool {
     let (namespace, rest) = split_namespace(name);
     let is_namespace = namespace.is_some() && rest.is_empty();
-    let has_keys = |key: &Key| section_of(key.name) == rest && key.name != rest;
+    let has_keys =
+        |key: &Key| key.name.strip_prefix(rest).is_some_and(|inner| inner.starts_with('.'));
     name == NAMESPACES || is_namespace || KEYS.iter().any(has_keys)
 }
 
@@ -135,6 +136,10 @@ pub const KEYS: &[Key] = &[
     key("http.request_timeout", "10s", "How long a request may take before it gets 408."),
     key("http.max_connections", "10000", "Maximum number of open connections."),
     key("http.max_in_flight", "4096", "Maximum number of ID requests in flight; others get 503."),
+    unset("http.max_unsent", "Memory for unread responses, 64MiB for example; by default 1/8."),
+    unset("http.tls.cert_file", "PEM file of the certificate chain; turns on TLS."),
+    unset("http.tls.key_file", "PEM file of the certificate's private key."),
+    unset("http.tls.client_ca_file", "PEM file of the CAs that sign certificates of clients."),
     key("http.drain_delay", "0s", "How long a stopping node keeps serving once it is unready."),
     key("http.shutdown_timeout", "10s", "How long requests and the release may then take."),
     unset(TOKENS_FILE, "The token file; if set, requests need a token (docs/security.md)."),

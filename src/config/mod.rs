@@ -16,6 +16,7 @@ mod problem;
 mod reader;
 mod secret;
 mod service;
+mod size;
 mod spelling;
 mod store;
 #[cfg(test)]
@@ -33,7 +34,7 @@ pub use self::{
     namespace::{Mode, NamespaceConfig},
     problem::{ConfigError, ConfigProblem},
     reader::EffectiveSetting,
-    service::{CorsOrigins, HttpConfig, LogConfig, LogFormat},
+    service::{CorsOrigins, HttpConfig, HttpTls, LogConfig, LogFormat},
 };
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},

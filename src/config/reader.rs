@@ -8,6 +8,7 @@ use super::{
     duration,
     keys::{Key, NAMESPACES, is_inherited, is_of_service},
     problem::ConfigProblem,
+    size,
     value::{display, text_of},
 };
 use crate::{
@@ -292,6 +293,13 @@ impl Reader {
         let (low, high) = (duration::format(*range.start()), duration::format(*range.end()));
         let allowed = format!("{}, {low} to {high}", duration::FORM);
         self.value(key, allowed, |text| duration::parse(text).filter(|value| range.contains(value)))
+    }
+
+    /// Returns a size in bytes, if it is given.
+    pub(super) fn given_size(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let (low, high) = (size::format(*range.start()), size::format(*range.end()));
+        let allowed = format!("{}, {low} to {high}", size::FORM);
+        self.given(key, allowed, |text| size::parse(text).filter(|value| range.contains(value)))
     }
 
     /// Returns a list: an array, or one string of comma-separated items.

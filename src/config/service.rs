@@ -23,10 +23,27 @@ pub struct HttpConfig {
     pub max_connections: usize,
     /// The most ID requests in flight.
     pub max_in_flight: usize,
+    /// The most bytes of memory for responses that clients have not read yet; by default an eighth
+    /// of the control group's memory limit, or 128 MiB without one.
+    pub max_unsent: Option<u64>,
+    /// TLS on both listeners.
+    pub tls: Option<HttpTls>,
     /// How long a stopping node keeps serving after it turns unready.
     pub drain_delay: Duration,
     /// How long open requests and the release of the lease may then take.
     pub shutdown_timeout: Duration,
+}
+
+/// The files of TLS on the listeners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpTls {
+    /// The certificate chain of the service, PEM.
+    pub cert_file: PathBuf,
+    /// Its private key, PEM.
+    pub key_file: PathBuf,
+    /// The certificate authorities of clients, PEM; without it no client is asked for a
+    /// certificate.
+    pub client_ca_file: Option<PathBuf>,
 }
 
 /// What is logged, and in which format.
@@ -70,14 +87,45 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
     HttpConfig {
         listen,
         admin_listen,
-        max_batch: reader.number("http.max_batch", 1..=1_000_000),
+        max_batch: reader.number("http.max_batch", 1..=100_000),
         cors_origins: read_origins(reader),
         request_timeout: reader.duration("http.request_timeout", tenth..=hour),
         max_connections: reader.number("http.max_connections", 1..=1_000_000),
         max_in_flight: reader.number("http.max_in_flight", 1..=1_000_000),
+        max_unsent: reader.given_size("http.max_unsent", 1 << 20..=1 << 40),
+        tls: read_tls(reader),
         drain_delay: reader.duration("http.drain_delay", Duration::ZERO..=hour),
         shutdown_timeout: reader.duration("http.shutdown_timeout", tenth..=hour),
     }
+}
+
+fn read_tls(reader: &mut Reader) -> Option<HttpTls> {
+    let [cert, key, client_ca] = ["cert", "key", "client_ca"].map(|file| {
+        let key = format!("http.tls.{file}_file");
+        reader.given(&key, "the path of a PEM file", file_path)
+    });
+    if client_ca.is_some() && !reader.is_given("auth.tokens_file") {
+        let allowed = "used with auth.tokens_file, whose entries name the certificates of clients";
+        reader.reject("http.tls.client_ca_file", allowed);
+    }
+    match (cert, key) {
+        (Some(cert_file), Some(key_file)) => {
+            Some(HttpTls { cert_file, key_file, client_ca_file: client_ca })
+        }
+        (cert, key) => {
+            let all = "used with both http.tls.cert_file and http.tls.key_file";
+            if cert.is_some() != key.is_some() || client_ca.is_some() {
+                let files = ["cert_file", "key_file", "client_ca_file"];
+                let keys = files.map(|file| format!("http.tls.{file}"));
+                reader.reject_given(&keys.each_ref().map(String::as_str), all);
+            }
+            None
+        }
+    }
+}
+
+fn file_path(text: &str) -> Option<PathBuf> {
+    (!text.is_empty()).then(|| PathBuf::from(text))
 }
 
 fn read_origins(reader: &mut Reader) -> CorsOrigins {

@@ -2,8 +2,9 @@
 
 use std::{
     convert::Infallible,
-    mem,
+    fmt, mem,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -14,24 +15,78 @@ use axum::{
 use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 
+use super::unsent::Reservation;
+
 /// The body of a response.
-#[derive(Debug)]
-pub(super) enum ResponseBody {
+#[derive(Debug, Default)]
+pub(super) struct ResponseBody {
+    content: Content,
+    /// The memory that the content takes, until the connection has all of it.
+    reservation: Option<Arc<Reservation>>,
+}
+
+enum Content {
     /// The whole body; empty once it was taken.
     Full(Bytes),
+    /// Pieces that are made as they are sent.
+    Pieces(Box<dyn Pieces>),
     /// An empty body of no known length: the response to HEAD must not say `content-length: 0`.
     UnknownLength,
 }
 
-impl<T: Into<Bytes>> From<T> for ResponseBody {
-    fn from(bytes: T) -> Self {
-        Self::Full(bytes.into())
+/// The pieces of a body that is too large to be held in memory.
+pub(super) trait Pieces: Send {
+    /// The next piece, and whether it is the last one.
+    fn next_piece(&mut self) -> (Bytes, bool);
+}
+
+impl ResponseBody {
+    pub(super) fn in_pieces(pieces: impl Pieces + 'static) -> Self {
+        Self { content: Content::Pieces(Box::new(pieces)), reservation: None }
+    }
+
+    pub(super) fn of_unknown_length() -> Self {
+        Self { content: Content::UnknownLength, reservation: None }
+    }
+
+    /// Keeps the memory that it takes reserved.
+    pub(super) fn keep(&mut self, reservation: Option<Arc<Reservation>>) {
+        self.reservation = reservation;
+    }
+
+    /// The memory that it takes.
+    pub(super) fn reservation(&self) -> Option<&Arc<Reservation>> {
+        self.reservation.as_ref()
+    }
+
+    /// The length in bytes, if it is held in memory.
+    pub(super) fn length(&self) -> Option<usize> {
+        match &self.content {
+            Content::Full(bytes) => Some(bytes.len()),
+            Content::Pieces(_) | Content::UnknownLength => None,
+        }
     }
 }
 
-impl Default for ResponseBody {
+impl<T: Into<Bytes>> From<T> for ResponseBody {
+    fn from(bytes: T) -> Self {
+        Self { content: Content::Full(bytes.into()), reservation: None }
+    }
+}
+
+impl Default for Content {
     fn default() -> Self {
         Self::Full(Bytes::new())
+    }
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "Full",
+            Self::Pieces(_) => "Pieces",
+            Self::UnknownLength => "UnknownLength",
+        })
     }
 }
 
@@ -43,22 +98,32 @@ impl HttpBody for ResponseBody {
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.get_mut() {
-            Self::Full(bytes) if !bytes.is_empty() => {
-                Poll::Ready(Some(Ok(Frame::data(mem::take(bytes)))))
+        let body = self.get_mut();
+        let data = match &mut body.content {
+            Content::Full(bytes) => mem::take(bytes),
+            Content::Pieces(pieces) => {
+                let (piece, is_last) = pieces.next_piece();
+                if is_last {
+                    body.content = Content::default();
+                }
+                piece
             }
-            Self::Full(_) | Self::UnknownLength => Poll::Ready(None),
+            Content::UnknownLength => Bytes::new(),
+        };
+        if body.is_end_stream() {
+            body.reservation = None;
         }
+        Poll::Ready((!data.is_empty()).then(|| Ok(Frame::data(data))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Full(bytes) if bytes.is_empty())
+        matches!(&self.content, Content::Full(bytes) if bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::UnknownLength => SizeHint::default(),
+        match self.length() {
+            Some(length) => SizeHint::with_exact(length as u64),
+            None => SizeHint::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::tls::TlsError;
 use crate::{config::ConfigError, keeper::KeeperError, store::with_sources};
 
 /// Why the service ended by itself.
@@ -14,7 +15,10 @@ pub enum ServeError {
     /// The tokens of `auth.tokens_file` cannot be used.
     #[error("{0}")]
     Tokens(ConfigError),
-    /// The signal that reloads the tokens cannot be listened to.
+    /// The certificates of `http.tls` cannot be used.
+    #[error("{0}")]
+    Tls(TlsError),
+    /// The signal that reloads files cannot be listened to.
     #[error("SIGHUP cannot be listened to")]
     Hangup(#[source] std::io::Error),
     /// The listener cannot be used.

@@ -16,6 +16,7 @@ mod error;
 mod issuer;
 mod keepers;
 mod log_writer;
+mod memory_limit;
 mod metrics;
 mod openapi;
 mod params;
@@ -27,6 +28,8 @@ pub mod shutdown;
 mod state;
 mod supervisor;
 pub mod telemetry;
+mod tls;
+mod unsent;
 
 pub use self::{
     auth::{Auth, ClientCertificate},
@@ -39,6 +42,7 @@ pub use self::{
     problem::{Problem, ProblemCode},
     run::Service,
     state::AppState,
+    tls::TlsError,
 };
 pub(crate) use self::{
     auth::{EXPIRY_FORM, Permission, TokenHash, is_code_or_beginning, read_expiry},

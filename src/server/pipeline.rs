@@ -3,6 +3,7 @@
 use std::{
     mem,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use axum::{
@@ -29,6 +30,8 @@ use super::{
     problem::{Problem, ProblemCode},
     route::{Call, Handler, Listener, Route},
     state::AppState,
+    tls::Tls,
+    unsent::UnsentBudget,
 };
 
 /// The whole service as a router, to be nested in one of your own. [`serve`](super::serve()) sends
@@ -65,8 +68,8 @@ struct Served {
 /// The answer to a request.
 pub(super) struct Answer {
     pub(super) response: Response<ResponseBody>,
-    /// Whether the client showed a token that is known, or needed none.
-    pub(super) is_authorised: bool,
+    /// Whether it is for a client: one that showed a token that is known, or needs none.
+    pub(super) is_of_client: bool,
 }
 
 /// A request whose head has passed every check.
@@ -119,10 +122,8 @@ impl Pipeline {
         let tracked = self.state.metrics.http.begin();
         let (mut head, body) = request.into_parts();
         let path = head.uri.path();
-        let served = self.routes.iter().find_map(|served| {
-            let parameter = served.route.parameter_in(path)?;
-            Some((served, parameter))
-        });
+        let served = self.find(path);
+        let is_for_clients = served.is_some_and(|(served, _)| served.route.is_for_clients);
         let for_browsers = |(served, _): (&Served, _)| Cors::applies(served.route, &head);
         let cors = self.cors.as_ref().filter(|_| served.is_some_and(for_browsers));
         let mut is_authorised = self.auth.is_none();
@@ -161,7 +162,40 @@ impl Pipeline {
         if let Some(cors) = cors {
             response = Box::pin(cors.add_headers(head, response)).await;
         }
-        Answer { response, is_authorised }
+        Answer { response, is_of_client: is_authorised && is_for_clients }
+    }
+
+    /// The route of a path, and the parameter in the path.
+    fn find<'a>(&self, path: &'a str) -> Option<(&Served, &'a str)> {
+        let mut all = self.routes.iter();
+        all.find_map(|served| Some((served, served.route.parameter_in(path)?)))
+    }
+
+    /// Whether a path is of a route for clients.
+    pub(super) fn is_for_clients(&self, path: &str) -> bool {
+        self.find(path).is_some_and(|(served, _)| served.route.is_for_clients)
+    }
+
+    /// TLS, if the listeners use it.
+    pub(super) fn tls(&self) -> Option<&Tls> {
+        self.state.tls.as_deref()
+    }
+
+    /// The budget of memory for responses.
+    pub(super) fn unsent(&self) -> &UnsentBudget {
+        &self.state.unsent
+    }
+
+    /// Answers a client that has no place.
+    pub(super) fn refuse_client<B>(&self, request: &Request<B>) -> Answer {
+        let tracked = self.state.metrics.http.begin();
+        let detail = format!("{} connections are open", self.state.http.max_connections);
+        let problem = Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1));
+        let response = problem.response();
+        let served = self.find(request.uri().path());
+        let metrics = served.map_or(&self.unmatched, |(served, _)| &served.metrics);
+        tracked.answered(metrics, request.method(), response.status());
+        Answer { response, is_of_client: false }
     }
 
     /// Applies the checks that need the head of a request alone.
@@ -242,17 +276,32 @@ impl Pipeline {
         let call = Call { route, state: &self.state, head, caller, is_operator, parameter };
         match route.handler {
             Handler::Claim { is_batch } => claim(&call, is_batch).await.map(Reply::Ids),
-            Handler::Ready(handler) => handler(&call).map(Reply::Other),
+            Handler::Ready(handler) => self.reserve(route, handler(&call)?),
             // Boxed, so that every other request carries less from call to call.
-            Handler::Cluster => Box::pin(cluster(&call)).await.map(Reply::Other),
+            Handler::Cluster => self.reserve(route, Box::pin(cluster(&call)).await?),
             Handler::ApiDocument => {
                 // Made when it is first needed: that takes more memory than much of the rest.
                 let routes = self.routes.iter().map(|served| served.route);
                 let document = || openapi::document(&self.state, &Vec::from_iter(routes));
+                // All responses share its memory.
                 let document = self.api_document.get_or_init(document).clone();
                 Ok(Reply::Other(body::response("application/json", document)))
             }
         }
+    }
+
+    /// Reserves the memory of a response. The operators' listener has few connections.
+    fn reserve(
+        &self,
+        route: &Route,
+        mut response: Response<ResponseBody>,
+    ) -> Result<Reply, Problem> {
+        if !self.is_operators {
+            let length = response.body().length().unwrap_or(0);
+            let reservation = self.state.reserve(length, route.is_for_clients)?;
+            response.body_mut().keep(reservation);
+        }
+        Ok(Reply::Other(response))
     }
 }
 
@@ -264,9 +313,8 @@ fn expects_continue(headers: &HeaderMap) -> bool {
 
 /// Replaces the body of a response to HEAD by its length, if that is known.
 fn remove_body(response: &mut Response<ResponseBody>) {
-    if let ResponseBody::Full(bytes) = response.body() {
-        let length = bytes.len().into();
-        response.headers_mut().insert(header::CONTENT_LENGTH, length);
+    if let Some(length) = response.body().length() {
+        response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
         *response.body_mut() = ResponseBody::default();
     }
 }

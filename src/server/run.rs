@@ -13,6 +13,7 @@ use super::{
     metrics::Metrics,
     state::AppState,
     supervisor::{Supervised, Supervisor, Task},
+    tls::{Follower, Tls},
 };
 use crate::{
     config::{Config, Mode},
@@ -63,6 +64,10 @@ impl Service {
         let reloading =
             auth.as_ref().map(|auth| reload(&tasks, Arc::clone(auth), Arc::clone(&clock)));
         let _reloading = reloading.transpose().map_err(ServeError::Hangup)?;
+        let tls = config.http.tls.clone().map(|files| Tls::load(files, metrics.tls()));
+        let tls = tls.transpose().map_err(ServeError::Tls)?.map(Arc::new);
+        let following = tls.as_ref().map(|tls| follow(&tasks, Arc::clone(tls)));
+        let _following = following.transpose().map_err(ServeError::Hangup)?;
         let mut keepers = Keepers::start(&config, &store, &clock, &metrics);
         let issuers = keepers.issuers();
         let codes = config.codes.clone();
@@ -79,18 +84,20 @@ impl Service {
             .with_backfills(backfills)
             .with_cluster(Arc::clone(&store), config.store.timeout);
         state.auth = auth;
+        state.tls = tls;
+        let scheme = if state.tls.is_some() { "https" } else { "http" };
         let state = Arc::new(state);
 
         // A listener that fails loses its socket and its connections, so it cannot be restarted.
         let serving = serve(listener, Arc::clone(&state), tasks.stopping.subscribe());
         let serving = tasks.essential(Task::PublicListener, serving);
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on http://{address}");
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on {scheme}://{address}");
         announce_auth(state.auth.as_deref(), address, state.clock.now_ms());
         // Ends last, so that operators can watch the shutdown.
         let mut operations = None;
         if let Some(listener) = admin_listener {
             let address = listener.local_addr().map_err(ServeError::Listener)?;
-            tracing::info!("metrics, health and cluster on http://{address}");
+            tracing::info!("metrics, health and cluster on {scheme}://{address}");
             let serving = serve_admin(listener, Arc::clone(&state));
             operations = Some(tasks.essential(Task::AdminListener, serving));
         }
@@ -102,7 +109,7 @@ impl Service {
                  store.tls = \"verify\" prevents that (docs/security.md)"
             );
         }
-        let place = format!("http://{address} · store {}", describe_store(&config.store.url));
+        let place = format!("{scheme}://{address} · store {}", describe_store(&config.store.url));
         // These tasks only read and log, so they can be restarted.
         let announcement = |issuer: NamespaceIssuer| {
             let place = place.clone();
@@ -145,6 +152,15 @@ impl Service {
         drop(operations);
         ended
     }
+}
+
+/// Uses new certificates when their files change.
+fn follow(tasks: &Supervisor, tls: Arc<Tls>) -> std::io::Result<Supervised> {
+    let follower = Arc::new(Follower::new(tls)?);
+    Ok(tasks.restarted(Task::CertificateReload, move || {
+        let follower = Arc::clone(&follower);
+        async move { follower.follow().await }
+    }))
 }
 
 /// Reloads the tokens at SIGHUP and when their file changes. The task has no state but the signals,

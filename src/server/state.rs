@@ -14,8 +14,11 @@ use tokio::sync::Mutex;
 use super::{
     auth::Auth,
     issuer::NamespaceIssuer,
+    memory_limit::memory_limit,
     metrics::Metrics,
     problem::{Problem, ProblemCode, RETRY_UNKNOWN},
+    tls::Tls,
+    unsent::{BudgetExhausted, Reservation, UnsentBudget},
 };
 use crate::{
     config::{Codes, HttpConfig},
@@ -24,10 +27,18 @@ use crate::{
     store::{ListedRow, Store, StoreError, with_sources},
 };
 
+/// The bytes that unsent responses may take where memory has no limit.
+const DEFAULT_MAX_UNSENT: u64 = 128 << 20;
+
 /// The error for a namespace that does not exist.
 pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
     let known: Vec<&str> = known.map(String::as_str).collect();
     format!("namespace {name:?} does not exist; existing namespaces: {}", known.join(", "))
+}
+
+/// An eighth of the memory, within bounds: open connections and codes take more.
+fn default_budget(memory: Option<u64>) -> u64 {
+    memory.map_or(DEFAULT_MAX_UNSENT, |memory| (memory / 8).clamp(4 << 20, 1 << 30))
 }
 
 /// What every request shares; behind one `Arc`.
@@ -40,6 +51,8 @@ pub struct AppState {
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
+    pub(super) unsent: UnsentBudget,
+    pub(super) tls: Option<Arc<Tls>>,
     in_flight: AtomicUsize,
     draining: AtomicBool,
     failed: AtomicBool,
@@ -67,10 +80,13 @@ impl AppState {
         metrics: Metrics,
     ) -> Self {
         let by_name = |issuer: NamespaceIssuer| (issuer.namespace().to_owned(), issuer);
+        let max_unsent = http.max_unsent.unwrap_or_else(|| default_budget(memory_limit()));
         Self {
             issuers: issuers.into_iter().map(Into::into).map(by_name).collect(),
+            unsent: UnsentBudget::new(max_unsent, metrics.http.unsent.clone()),
             backfills: BTreeMap::new(),
             auth: None,
+            tls: None,
             codes,
             in_flight: AtomicUsize::new(0),
             http,
@@ -139,6 +155,21 @@ impl AppState {
         }
         let detail = format!("{} requests are in flight", self.http.max_in_flight);
         Err(Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1)))
+    }
+
+    /// Reserves memory for a response of this many bytes, until it is sent.
+    pub(super) fn reserve(
+        &self,
+        bytes: usize,
+        is_for_clients: bool,
+    ) -> Result<Option<Arc<Reservation>>, Problem> {
+        self.unsent.reserve(bytes, is_for_clients).map_err(|BudgetExhausted { budget }| {
+            let detail = format!(
+                "responses that clients have not read yet use up http.max_unsent ({} KiB)",
+                budget / 1024
+            );
+            Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1))
+        })
     }
 
     /// Makes `/readyz` answer 503 from now on; requests are still answered.

@@ -23,6 +23,7 @@ labels! {
         SegmentKeeper = "segment_keeper",
         SegmentRefill = "segment_refill",
         TokenReload = "token_reload",
+        CertificateReload = "certificate_reload",
         Announcement = "announcement",
         StopSignal = "stop_signal",
     }

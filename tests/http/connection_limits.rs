@@ -10,6 +10,7 @@ use tokio::{
 use crate::{serving::Served, support::token_entry};
 
 const ALIVE: &str = "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
+const ID: &str = "GET /id/order HTTP/1.1\r\nhost: x\r\n\r\n";
 
 /// Whether the service ends it, in one way or the other; waits for that.
 async fn is_closed(stream: &mut TcpStream) -> bool {
@@ -27,10 +28,20 @@ async fn exchange(stream: &mut TcpStream, request: &str) -> String {
 
 /// A new client that is answered within a minute, so it was given a place.
 async fn newcomer(served: &Served) -> TcpStream {
-    let mut new = TcpStream::connect(served.address).await.expect("queued");
-    let answer = tokio::time::timeout(Duration::from_secs(60), exchange(&mut new, ALIVE)).await;
-    assert!(answer.expect("a place").starts_with("HTTP/1.1 200"));
-    new
+    newcomer_asking(served, ID).await
+}
+
+async fn newcomer_asking(served: &Served, request: &str) -> TcpStream {
+    let serve = async {
+        loop {
+            let mut new = TcpStream::connect(served.address).await.expect("queued");
+            // Refused when no place is free for too long, or cut off for another newcomer.
+            if exchange(&mut new, request).await.starts_with("HTTP/1.1 200") {
+                return new;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), serve).await.expect("a place")
 }
 
 #[tokio::test]
@@ -56,7 +67,7 @@ async fn a_new_client_takes_the_place_of_one_that_asks_for_nothing() {
     let head = "POST /id/order HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n";
     body.write_all(head.as_bytes()).await.expect("sent");
     let mut regular = TcpStream::connect(served.address).await.expect("connected");
-    assert!(exchange(&mut regular, ALIVE).await.starts_with("HTTP/1.1 200"));
+    assert!(exchange(&mut regular, ID).await.starts_with("HTTP/1.1 200"));
     let mut others = Vec::new();
     for slow in [&mut silent, &mut half, &mut body] {
         let new = newcomer(&served).await;
@@ -65,9 +76,12 @@ async fn a_new_client_takes_the_place_of_one_that_asks_for_nothing() {
         others.push(new);
     }
     // Who asked a moment ago keeps its place.
-    assert!(exchange(&mut regular, ALIVE).await.starts_with("HTTP/1.1 200"));
+    assert!(exchange(&mut regular, ID).await.starts_with("HTTP/1.1 200"));
     served.stop().await;
 }
+
+/// A request with that token.
+const KNOWN_ID: &str = "GET /id/order HTTP/1.1\r\nhost: x\r\nauthorization: Bearer known\r\n\r\n";
 
 /// A service with one token, `known`.
 async fn with_a_token(max_connections: &str) -> (Served, tempfile::TempDir) {
@@ -106,7 +120,7 @@ async fn a_client_without_a_token_keeps_no_place_whatever_it_asks() {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
-        let _new = newcomer(&served).await;
+        let _new = newcomer_asking(&served, KNOWN_ID).await;
         asking.await.expect("refused until it was cut off");
         served.stop().await;
     }
@@ -121,7 +135,7 @@ async fn a_client_with_a_token_keeps_its_place_on_either_way() {
         assert!(!exchange(&mut regular, &known).await.starts_with("HTTP/1.1 401"));
         let mut stranger = TcpStream::connect(served.address).await.expect("connected");
         assert!(exchange(&mut stranger, ALIVE).await.starts_with("HTTP/1.1 200"));
-        let _new = newcomer(&served).await;
+        let _new = newcomer_asking(&served, KNOWN_ID).await;
         // The younger one gave way.
         assert!(is_closed(&mut stranger).await);
         assert!(exchange(&mut regular, &known).await.starts_with("HTTP/1.1 "), "{asks}");
@@ -133,12 +147,77 @@ async fn a_client_with_a_token_keeps_its_place_on_either_way() {
 async fn when_all_have_asked_a_new_client_takes_the_place_of_one_that_is_idle() {
     let served = Served::start(&[("http.max_connections", "1")]).await;
     let mut idle = TcpStream::connect(served.address).await.expect("connected");
-    assert!(exchange(&mut idle, ALIVE).await.starts_with("HTTP/1.1 200"));
+    assert!(exchange(&mut idle, ID).await.starts_with("HTTP/1.1 200"));
     let mut new = TcpStream::connect(served.address).await.expect("queued");
     tokio::time::pause();
-    assert!(exchange(&mut new, ALIVE).await.starts_with("HTTP/1.1 200"));
+    assert!(exchange(&mut new, ID).await.starts_with("HTTP/1.1 200"));
     assert!(is_closed(&mut idle).await);
     tokio::time::resume();
+    served.stop().await;
+}
+
+/// Ten times as many would change nothing: probes have places of their own.
+#[tokio::test]
+async fn probes_are_answered_when_clients_have_every_place_and_take_none_of_theirs() {
+    let served = Served::start(&[("http.max_connections", "2")]).await;
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        clients.push(newcomer(&served).await);
+    }
+    let mut probes = Vec::new();
+    for path in ["/livez", "/readyz", "/metrics"] {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+        // Clients that ask all the time keep their places.
+        for client in &mut clients {
+            assert!(exchange(client, ID).await.starts_with("HTTP/1.1 200"));
+        }
+        probes.push(newcomer_asking(&served, &request).await);
+    }
+    let mut refused = TcpStream::connect(served.address).await.expect("connected");
+    let asking = exchange(&mut refused, ID);
+    let busy = async {
+        loop {
+            for client in &mut clients {
+                assert!(exchange(client, ID).await.starts_with("HTTP/1.1 200"));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let answer = tokio::select! {
+        answer = asking => answer,
+        () = busy => unreachable!("it never ends"),
+    };
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("overloaded"), "{answer}");
+    assert!(answer.contains("connection: close") && answer.contains("retry-after: 1"), "{answer}");
+    assert!(is_closed(&mut refused).await);
+    served.stop().await;
+}
+
+/// Probes that are asked all the time keep no place from a client.
+#[tokio::test]
+async fn a_client_takes_the_place_of_one_that_only_probes() {
+    let served = Served::start(&[("http.max_connections", "4")]).await;
+    let mut probes = Vec::new();
+    for _ in 0..4 {
+        probes.push(newcomer_asking(&served, ALIVE).await);
+    }
+    let probing: Vec<_> = probes
+        .into_iter()
+        .map(|mut probe| {
+            tokio::spawn(async move {
+                let mut answer = vec![0; 4096];
+                while probe.write_all(ALIVE.as_bytes()).await.is_ok()
+                    && probe.read(&mut answer).await.is_ok_and(|length| length > 0)
+                {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            })
+        })
+        .collect();
+    for _ in 0..3 {
+        let _client = newcomer(&served).await;
+    }
+    probing.into_iter().for_each(|probe| probe.abort());
     served.stop().await;
 }
 

@@ -29,3 +29,4 @@ mod serving;
 mod supervision;
 mod support;
 mod tokens;
+mod unread;

@@ -115,7 +115,7 @@ impl<G: Deref<Target = Generator>> Blocks<G> {
                 run
             }
         };
-        let range = run.next_range().expect("a block has at least one ID");
+        let range = run.next_range(u64::MAX).expect("a block has at least one ID");
         (self.next, self.step) = (range.first.get(), range.step);
         self.end = range.last.get().wrapping_add(range.step);
         self.later = (run.len() > 0).then_some(run);

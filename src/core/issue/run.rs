@@ -34,15 +34,16 @@ impl Run {
 
     /// Returns the IDs as evenly spaced ranges, one for each tick.
     pub fn ranges(mut self) -> impl Iterator<Item = IdRange> {
-        std::iter::from_fn(move || self.next_range())
+        std::iter::from_fn(move || self.next_range(u64::MAX))
     }
 
-    /// Takes the remaining IDs of the next ID's tick.
-    pub(super) fn next_range(&mut self) -> Option<IdRange> {
+    /// Takes the remaining IDs of the next ID's tick, up to this many.
+    pub(crate) fn next_range(&mut self, at_most: u64) -> Option<IdRange> {
         if self.next == self.end {
             return None;
         }
-        let count = self.composer.left_in_tick(self.next).min(self.end - self.next);
+        let left = self.composer.left_in_tick(self.next).min(self.end - self.next);
+        let count = left.min(at_most);
         let first = self.composer.compose(self.next);
         let last = self.composer.compose(self.next + count - 1);
         self.next += count;
@@ -137,7 +138,7 @@ mod tests {
     fn ids_go_on_after_a_range_was_taken() {
         let mut run = run(7, 35);
         run.next().expect("an ID");
-        let range = run.next_range().expect("a range");
+        let range = run.next_range(u64::MAX).expect("a range");
         assert_eq!(range.count, 2);
         assert!(run.next().is_some_and(|id| id.get() > range.last.get() + range.step));
         assert_eq!(run.len(), 24);

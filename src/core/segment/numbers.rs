@@ -22,16 +22,22 @@ impl Numbers {
     }
 
     /// Returns the numbers as evenly spaced ranges, one for each block that they come from.
-    pub fn ranges(self) -> impl Iterator<Item = IdRange> {
-        let progression = self.progression;
-        std::iter::once(self.part).chain(self.rest).filter(|part| !part.is_empty()).map(
-            move |part| IdRange {
-                first: Id::from_composed(progression.number(part.start)),
-                last: Id::from_composed(progression.number(part.end - 1)),
-                step: progression.increment(),
-                count: part.end - part.start,
-            },
-        )
+    pub fn ranges(mut self) -> impl Iterator<Item = IdRange> {
+        std::iter::from_fn(move || self.next_range(u64::MAX))
+    }
+
+    /// Takes the remaining numbers of the next number's block, up to this many.
+    pub(crate) fn next_range(&mut self, at_most: u64) -> Option<IdRange> {
+        while self.part.is_empty() {
+            self.part = self.rest.next()?;
+        }
+        let count = (self.part.end - self.part.start).min(at_most);
+        let first = self.part.start;
+        self.part.start += count;
+        self.left -= count;
+        let number = |index| Id::from_composed(self.progression.number(index));
+        let (last, step) = (number(first + count - 1), self.progression.increment());
+        Some(IdRange { first: number(first), last, step, count })
     }
 }
 

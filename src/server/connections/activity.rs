@@ -4,20 +4,18 @@
 //! what a response costs; a tick costs each connection one comparison.
 
 use std::{
-    io::{self, IoSlice},
-    pin::Pin,
+    future::poll_fn,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
-    task::{Context, Poll, ready},
+    task::{Poll, Waker},
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
+use tokio::time::Instant;
+
+use crate::server::unsent::Reservation;
 
 /// The length of a tick, which is how exactly clients are timed.
 pub(super) const TICK: Duration = Duration::from_secs(5);
@@ -29,8 +27,15 @@ const IDLE: u32 = 15;
 /// Ticks that a request's head may take from its first byte: 10 s.
 const HEAD: u32 = 2;
 
-/// Ticks in which a client may take none of its response: 30 s.
-const STALLED: u32 = 6;
+/// Ticks that a client may take for any response: 30 s.
+const SENDING: u32 = 6;
+
+/// Bytes a second that a client must read beyond that: 2 KiB, the rate of a phone with poor
+/// reception.
+const LOWEST_RATE: u64 = 2 * 1024;
+
+/// How long a client may read at any rate while memory for responses is scarce.
+const READING_GRACE: Duration = Duration::from_secs(1);
 
 /// Counts ticks, for every connection.
 #[derive(Clone, Debug, Default)]
@@ -70,13 +75,33 @@ pub(super) struct ConnectionActivity {
     since: AtomicU32,
     had_client_request: AtomicBool,
     had_empty_read: AtomicBool,
+    /// Bytes that the kernel took since the response began.
+    sent: AtomicU64,
+    /// Whether the kernel takes no more, because the client does not read.
+    is_blocked: AtomicBool,
+    /// Whether the connection's task waits until the kernel takes more.
+    is_held: AtomicBool,
+    has_reserved: AtomicBool,
+    /// What the responses that are being sent have reserved.
+    reserved: Mutex<Vec<Arc<Reservation>>>,
 }
 
 impl ConnectionActivity {
     pub(super) fn new(clock: CoarseClock) -> Self {
         let since = AtomicU32::new(clock.0.load(Relaxed));
         let phase = AtomicU8::new(Phase::Idle as u8);
-        Self { clock, phase, since, had_client_request: false.into(), had_empty_read: false.into() }
+        Self {
+            clock,
+            phase,
+            since,
+            had_client_request: false.into(),
+            had_empty_read: false.into(),
+            sent: 0.into(),
+            is_blocked: false.into(),
+            is_held: false.into(),
+            has_reserved: false.into(),
+            reserved: Mutex::default(),
+        }
     }
 
     /// The request was authorised.
@@ -106,7 +131,10 @@ impl ConnectionActivity {
         let most = match phase {
             Phase::Idle => IDLE,
             Phase::Head => HEAD,
-            Phase::Sending => STALLED,
+            Phase::Sending => {
+                let earned = self.sent.load(Relaxed) / (LOWEST_RATE * TICK.as_secs());
+                SENDING.saturating_add(u32::try_from(earned).unwrap_or(u32::MAX))
+            }
             Phase::Body | Phase::Answering => return None,
         };
         (self.full_ticks() >= most).then_some(phase)
@@ -128,89 +156,102 @@ impl ConnectionActivity {
         ticks.saturating_sub(1)
     }
 
-    fn read_nothing(&self) {
+    /// Begins to send a response, which keeps this reserved.
+    pub(super) fn begin_sending(&self, reservation: Option<&Arc<Reservation>>) {
+        self.sent.store(0, Relaxed);
+        self.enter(Phase::Sending);
+        if let Some(reservation) = reservation {
+            self.reserved().push(Arc::clone(reservation));
+            self.has_reserved.store(true, Relaxed);
+        }
+    }
+
+    /// Notes that the kernel took this many bytes, and wakes the task if it waits for that.
+    pub(super) fn sent(&self, bytes: usize, task: &Waker) {
+        self.sent.store(self.sent.load(Relaxed) + bytes as u64, Relaxed);
+        if self.is_blocked() {
+            self.is_blocked.store(false, Relaxed);
+            if self.is_held.load(Relaxed) {
+                self.is_held.store(false, Relaxed);
+                task.wake_by_ref();
+            }
+        }
+    }
+
+    /// Notes that the kernel takes no more.
+    pub(super) fn blocked(&self) {
+        self.is_blocked.store(true, Relaxed);
+    }
+
+    /// Whether the kernel takes no more.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked.load(Relaxed)
+    }
+
+    /// Waits until the client reads: a client that sends requests and reads no responses is served
+    /// no further.
+    pub(super) async fn unblocked(&self) {
+        if self.is_blocked() {
+            poll_fn(|_| {
+                if self.is_blocked() {
+                    self.is_held.store(true, Relaxed);
+                    return Poll::Pending;
+                }
+                Poll::Ready(())
+            })
+            .await;
+        }
+    }
+
+    /// Notes that all was sent that there is so far: the whole response, unless its body has more.
+    pub(super) fn flushed(&self) {
+        if self.has_reserved.load(Relaxed) {
+            let mut reserved = self.reserved();
+            // Others are those that a body keeps, because there is more of it.
+            reserved.retain(|reservation| Arc::strong_count(reservation) > 1);
+            if !reserved.is_empty() {
+                return;
+            }
+            self.has_reserved.store(false, Relaxed);
+        }
+        self.advance(Phase::Sending, Phase::Idle);
+    }
+
+    /// Gives back what is reserved: the connection is closed, whoever still looks at its activity.
+    pub(super) fn closed(&self) {
+        self.reserved().clear();
+    }
+
+    /// How many bytes it has reserved, and how slowly its client reads, in milliseconds per
+    /// kibibyte; none while it is given time.
+    pub(super) fn slow_reading(&self, now: Instant) -> Option<(u64, u64)> {
+        if !self.has_reserved.load(Relaxed) {
+            return None;
+        }
+        let reserved = self.reserved();
+        let taken = now.saturating_duration_since(reserved.first()?.since);
+        let size = reserved.iter().map(|reservation| reservation.size).sum();
+        let taken_ms = u64::try_from(taken.as_millis()).unwrap_or(u64::MAX);
+        let slowness = taken_ms / (1 + self.sent.load(Relaxed) / 1024);
+        (taken >= READING_GRACE).then_some((size, slowness))
+    }
+
+    fn reserved(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Reservation>>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a read found nothing.
+    pub(super) fn read_nothing(&self) {
         if !self.had_empty_read.load(Relaxed) {
             self.had_empty_read.store(true, Relaxed);
         }
     }
 
     /// Begins the phase `next` if this one is under way.
-    fn advance(&self, present: Phase, next: Phase) {
+    pub(super) fn advance(&self, present: Phase, next: Phase) {
         if self.phase() == present {
             self.enter(next);
         }
-    }
-}
-
-/// A connection's stream, which notes what is received and sent.
-#[derive(Debug)]
-pub(super) struct TimedStream {
-    stream: TcpStream,
-    activity: Arc<ConnectionActivity>,
-}
-
-impl TimedStream {
-    pub(super) fn new(stream: TcpStream, activity: Arc<ConnectionActivity>) -> Self {
-        Self { stream, activity }
-    }
-
-    /// Times the rest of the response from here, since the client took a part of it.
-    fn wrote(&self, written: io::Result<usize>) -> io::Result<usize> {
-        self.activity.advance(Phase::Sending, Phase::Sending);
-        written
-    }
-}
-
-impl AsyncRead for TimedStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(context, buffer) else {
-            self.activity.read_nothing();
-            return Poll::Pending;
-        };
-        read?;
-        if buffer.filled().len() > before {
-            self.activity.advance(Phase::Idle, Phase::Head);
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for TimedStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes).map(|written| self.wrote(written))
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        written.map(|written| self.wrote(written))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    /// Called when everything was written.
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_flush(context))?;
-        self.activity.advance(Phase::Sending, Phase::Idle);
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -251,7 +292,7 @@ mod tests {
         activity.had_client_request();
         assert!(activity.is_of_client());
         activity.enter(Phase::Sending);
-        assert_eq!(ticks_until_cut_off(&activity), (STALLED + 1, Phase::Sending));
+        assert_eq!(ticks_until_cut_off(&activity), (SENDING + 1, Phase::Sending));
     }
 
     #[test]
@@ -262,9 +303,9 @@ mod tests {
         activity.advance(Phase::Idle, Phase::Head);
         assert_eq!(ticks_until_cut_off(&activity), (1, Phase::Head));
         activity.enter(Phase::Sending);
-        (0..STALLED).for_each(|_| activity.clock.tick());
+        (0..SENDING).for_each(|_| activity.clock.tick());
         activity.advance(Phase::Sending, Phase::Sending);
-        assert_eq!(ticks_until_cut_off(&activity), (STALLED + 1, Phase::Sending));
+        assert_eq!(ticks_until_cut_off(&activity), (SENDING + 1, Phase::Sending));
         activity.advance(Phase::Sending, Phase::Idle);
         assert!(!activity.waits_for_client());
         assert_eq!(ticks_until_cut_off(&activity), (IDLE + 1, Phase::Idle));

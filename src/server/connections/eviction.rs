@@ -67,6 +67,30 @@ impl OpenConnections {
     }
 }
 
+impl OpenConnections {
+    /// Ends the connections whose clients read their responses slowest, until that frees this many
+    /// bytes. Returns how many.
+    pub(super) fn evict_slow_readers(&self, bytes: u64) -> u64 {
+        let now = Instant::now();
+        let slow = |entry: &Entry| {
+            let (size, slowness) = entry.activity.slow_reading(now)?;
+            (!entry.task.is_finished()).then(|| (slowness, size, entry.task.clone()))
+        };
+        let all = self.newcomers.iter().chain(&self.clients);
+        let mut slowest: Vec<_> = all.filter_map(slow).collect();
+        slowest.sort_unstable_by_key(|(slowness, ..)| std::cmp::Reverse(*slowness));
+        let (mut freed, mut evicted) = (0, 0);
+        for (_, size, task) in slowest {
+            if freed >= bytes {
+                break;
+            }
+            task.abort();
+            (freed, evicted) = (freed + size, evicted + 1);
+        }
+        evicted
+    }
+}
+
 /// Drops the ended ones before a queue grows, so that each costs little on average.
 fn push(entries: &mut VecDeque<Entry>, entry: Entry) {
     if entries.len() == entries.capacity() {

@@ -2,9 +2,13 @@
 
 pub(super) mod activity;
 mod eviction;
+mod places;
+mod socket;
+mod stream;
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
+use axum::http::{HeaderValue, header};
 use hyper::{
     Request,
     body::{Body, Incoming},
@@ -14,30 +18,34 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use prometheus::Registry;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{Mutex, watch},
     task::JoinSet,
-    time::{Instant, interval_at, timeout},
+    time::{Instant, interval_at, sleep},
 };
 
 use self::{
-    activity::{CoarseClock, ConnectionActivity, Phase, TICK, TimedStream},
+    activity::{CoarseClock, ConnectionActivity, Phase, TICK},
     eviction::OpenConnections,
+    places::{Place, Places, SPARE_PLACES},
+    socket::Buffers,
+    stream::TimedStream,
 };
 use super::{
+    auth::ClientCertificate,
     metrics::{Connections, Counted},
     pipeline::Pipeline,
     state::AppState,
+    tls::client_certificate,
 };
 
-/// The longest head of a request; a longer one is answered 431.
+/// The longest head of a request; a longer one is answered 431. A connection reads no more at a
+/// time, so that many connections take little memory.
 const LARGEST_HEAD: usize = 16 * 1024;
 
-/// How long to wait between attempts to evict a connection.
-const EVICT_AGAIN: Duration = Duration::from_millis(10);
-
-/// Enough for probes, scrapes and people.
-const ADMIN_CONNECTIONS: usize = 64;
+/// How often slow readers are evicted while memory for responses is scarce.
+const RELIEVE_AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves this state on this listener until `stop` turns true, then lets open requests end.
 /// Dropping the future ends every connection at once.
@@ -57,7 +65,7 @@ pub(super) async fn serve_admin(listener: TcpListener, state: Arc<AppState>) {
     // Nobody counts them.
     let metrics = Connections::new(&Registry::new());
     let pipeline = Arc::new(Pipeline::new(state, true));
-    Server { pipeline, max_connections: ADMIN_CONNECTIONS, metrics }.run(listener, never).await;
+    Server { pipeline, max_connections: SPARE_PLACES, metrics }.run(listener, never).await;
 }
 
 struct Server {
@@ -103,19 +111,31 @@ impl Server {
         clock: &CoarseClock,
         ticks: &watch::Sender<bool>,
     ) {
-        let permits = Arc::new(Semaphore::new(self.max_connections));
+        let places = Arc::new(Places::new(self.max_connections));
         let mut open = OpenConnections::default();
+        let mut buffers = Buffers::new(listener, self.pipeline.unsent().size());
         loop {
-            let stream = self.accept(listener, &mut open).await;
-            let permit = self.permit(&permits, &mut open).await;
+            let stream = self.accept(listener, &places, &mut open).await;
+            let place = places.take(|| self.evict_one(&mut open)).await;
+            buffers.adapt(listener, places.taken());
             while connections.try_join_next().is_some() {}
             let activity = Arc::new(ConnectionActivity::new(clock.clone()));
             let (pipeline, metrics) = (Arc::clone(&self.pipeline), self.metrics.clone());
             let (shared, ticks) = (Arc::clone(&activity), ticks.subscribe());
             let task = connections.spawn(async move {
-                let _permit = permit;
                 let _open = Counted::new(&metrics.open);
-                if let Some(phase) = connection(stream, pipeline, shared, ticks).await {
+                let stream = TimedStream::new(stream, Arc::clone(&shared));
+                let cut_off = match pipeline.tls() {
+                    None => connection(stream, None, place, pipeline, shared, ticks).await,
+                    Some(tls) => {
+                        let Some(stream) = tls.accept(stream).await else { return };
+                        // The handshake is not a part of a request.
+                        shared.enter(Phase::Idle);
+                        let certificate = client_certificate(&stream);
+                        connection(stream, certificate, place, pipeline, shared, ticks).await
+                    }
+                };
+                if let Some(phase) = cut_off {
                     metrics.cut_off(phase);
                 }
             });
@@ -123,46 +143,55 @@ impl Server {
         }
     }
 
-    /// Waits until a connection may be open; further ones wait in the kernel's queue.
-    async fn permit(
+    /// Waits for the next connection, and evicts others meanwhile if that is necessary.
+    async fn accept(
         &self,
-        permits: &Arc<Semaphore>,
+        listener: &TcpListener,
+        places: &Places,
         open: &mut OpenConnections,
-    ) -> OwnedSemaphorePermit {
+    ) -> TcpStream {
+        let unsent = self.pipeline.unsent();
         loop {
-            if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
-                return permit;
-            }
-            if open.evict_one() {
-                self.metrics.evicted();
-            }
-            // Connections that are busy now may be idle then; the semaphore is never closed.
-            if let Ok(Ok(permit)) = timeout(EVICT_AGAIN, Arc::clone(permits).acquire_owned()).await
-            {
-                return permit;
-            }
-        }
-    }
-
-    async fn accept(&self, listener: &TcpListener, open: &mut OpenConnections) -> TcpStream {
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%error, "cannot set TCP_NODELAY");
-                    }
-                    return stream;
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = places.wanted() => {
+                    self.evict_one(open);
+                    continue;
                 }
+                () = unsent.scarce() => {
+                    self.relieve(open);
+                    continue;
+                }
+                () = sleep(RELIEVE_AGAIN), if unsent.missing() > 0 => {
+                    self.relieve(open);
+                    continue;
+                }
+            };
+            match accepted {
+                Ok((stream, _)) => return stream,
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     tracing::error!(%error, "accept failed");
                     // Most likely no file descriptor is free; trying at once would spin.
-                    if open.evict_one() {
-                        self.metrics.evicted();
-                    }
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    self.evict_one(open);
+                    sleep(Duration::from_secs(1)).await;
                 }
             }
+        }
+    }
+
+    fn evict_one(&self, open: &mut OpenConnections) {
+        self.relieve(open);
+        if open.evict_one() {
+            self.metrics.evicted();
+        }
+    }
+
+    /// Evicts the slowest readers while memory for responses is scarce.
+    fn relieve(&self, open: &OpenConnections) {
+        let missing = self.pipeline.unsent().missing();
+        if missing > 0 {
+            self.metrics.evicted_readers(open.evict_slow_readers(missing));
         }
     }
 }
@@ -179,33 +208,66 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
+/// What the requests of a connection share.
+struct Shared {
+    pipeline: Arc<Pipeline>,
+    activity: Arc<ConnectionActivity>,
+    place: Mutex<Place>,
+    certificate: Option<Arc<ClientCertificate>>,
+}
+
 /// Serves a connection to its end. Returns the phase in which it had to be cut off, if it had.
 async fn connection(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    certificate: Option<Arc<ClientCertificate>>,
+    place: Place,
     pipeline: Arc<Pipeline>,
     activity: Arc<ConnectionActivity>,
     mut ticks: watch::Receiver<bool>,
 ) -> Option<Phase> {
+    let is_spare = place.is_spare();
     // Each connection has a reference count of its own, which no other core touches.
-    let shared = Arc::new((pipeline, Arc::clone(&activity)));
-    let service = service_fn(move |request: Request<Incoming>| {
+    let shared = Arc::new(Shared {
+        pipeline,
+        activity: Arc::clone(&activity),
+        place: Mutex::new(place),
+        certificate,
+    });
+    let service = service_fn(move |mut request: Request<Incoming>| {
         let shared = Arc::clone(&shared);
         async move {
-            let (pipeline, activity) = &*shared;
+            let Shared { pipeline, activity, place, certificate } = &*shared;
+            activity.unblocked().await;
+            if let Some(certificate) = certificate {
+                request.extensions_mut().insert(Arc::clone(certificate));
+            }
             let has_body = !request.body().is_end_stream();
             activity.enter(if has_body { Phase::Body } else { Phase::Answering });
-            let answer = pipeline.answer(request, || activity.enter(Phase::Answering)).await;
-            if answer.is_authorised {
+            let mut may_claim = true;
+            if is_spare && pipeline.is_for_clients(request.uri().path()) {
+                may_claim = Box::pin(async { place.lock().await.change().await }).await;
+            }
+            let mut answer = if may_claim {
+                pipeline.answer(request, || activity.enter(Phase::Answering)).await
+            } else {
+                pipeline.refuse_client(&request)
+            };
+            if answer.is_of_client {
                 activity.had_client_request();
             }
-            activity.enter(Phase::Sending);
+            if !may_claim {
+                let close = HeaderValue::from_static("close");
+                answer.response.headers_mut().insert(header::CONNECTION, close);
+            }
+            activity.begin_sending(answer.response.body().reservation());
             Ok::<_, Infallible>(answer.response)
         }
     });
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_header_size(LARGEST_HEAD)
-        .serve_connection(TokioIo::new(TimedStream::new(stream, Arc::clone(&activity))), service);
+        .max_buf_size(LARGEST_HEAD)
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     loop {
         tokio::select! {

@@ -32,6 +32,8 @@ pub(in crate::server) struct HttpMetrics {
     durations: HistogramVec,
     in_flight: IntGauge,
     pub(in crate::server) connections: Connections,
+    /// Bytes reserved for responses that are not sent yet.
+    pub(in crate::server) unsent: IntGauge,
 }
 
 /// The metrics of one route, looked up once.
@@ -60,7 +62,9 @@ impl HttpMetrics {
         let in_flight =
             gauge(registry, "raindrop_http_requests_in_flight", "HTTP requests in flight.");
         let connections = Connections::new(registry);
-        Self { requests, durations, in_flight, connections }
+        let help = "Bytes of memory reserved for responses that clients have not read yet.";
+        let unsent = gauge(registry, "raindrop_http_unsent_bytes", help);
+        Self { requests, durations, in_flight, connections, unsent }
     }
 
     /// The metrics of a route, by its path; `usual` is the status that is exported from the start.
@@ -94,10 +98,11 @@ impl Connections {
             dropped: counters_by(
                 registry,
                 "raindrop_http_connections_dropped_total",
-                "Connections closed by reason: head (request head too slow), stalled (response not \
-                 read), room (evicted for a new client).",
+                "Connections closed by reason: head (request head too slow), stalled (response \
+                 read too slowly), unsent (the same, while memory for responses is scarce), room \
+                 (evicted for a new client).",
                 "reason",
-                ["head", "stalled", "room"],
+                ["head", "stalled", "unsent", "room"],
             ),
         }
     }
@@ -110,6 +115,11 @@ impl Connections {
             Phase::Sending => self.dropped.with_label_values(&["stalled"]).inc(),
             Phase::Idle | Phase::Body | Phase::Answering => {}
         }
+    }
+
+    /// Connections were evicted because their clients read their responses too slowly.
+    pub(in crate::server) fn evicted_readers(&self, count: u64) {
+        self.dropped.with_label_values(&["unsent"]).inc_by(count);
     }
 
     /// A connection was evicted.

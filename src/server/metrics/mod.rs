@@ -3,6 +3,7 @@
 mod auth;
 mod http;
 mod keeper;
+mod tls;
 
 use std::sync::Arc;
 
@@ -11,8 +12,11 @@ use prometheus::{
     core::Collector, process_collector::ProcessCollector,
 };
 
-pub(super) use self::http::{Connections, Counted, RouteMetrics};
 use self::{http::HttpMetrics, keeper::KeeperMetrics};
+pub(super) use self::{
+    http::{Connections, Counted, RouteMetrics},
+    tls::TlsMetrics,
+};
 use super::{
     auth::{Auth, Refusal},
     issuer::NamespaceIssuer,
@@ -66,6 +70,11 @@ impl Metrics {
     /// The same for a segment namespace.
     pub fn segment_observer(&self, namespace: &str) -> Arc<dyn Observer> {
         Arc::new(self.keeper.of_segments(namespace))
+    }
+
+    /// The metrics of TLS, which only a service with TLS exports.
+    pub(super) fn tls(&self) -> TlsMetrics {
+        TlsMetrics::new(&self.registry)
     }
 
     /// Counts a request that is not authenticated.

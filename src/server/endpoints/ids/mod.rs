@@ -2,11 +2,13 @@
 
 mod request;
 mod response;
+mod schemas;
+mod writer;
 
 use axum::http::Method;
 
 pub(in crate::server) use self::response::IdResponse;
-use self::{request::IdRequest, response::schemas};
+use self::{request::IdRequest, schemas::schemas};
 use crate::{
     keeper::BackfillError,
     server::{
@@ -56,8 +58,10 @@ pub(in crate::server) async fn claim(
     if call.head.method == Method::HEAD {
         return Ok(request.without_ids());
     }
+    // Before the claim, whose IDs would be lost otherwise.
+    let reservation = call.state.reserve(request.memory(), true)?;
     let (code, count) = (request.code, request.count);
-    match (&request.backfill, request.issuer) {
+    let mut response = match (&request.backfill, request.issuer) {
         // Boxed, so that every other request carries less from call to call.
         (Some((backfill, at_ms)), _) => {
             let ids = Box::pin(backfill.ids(code, count, *at_ms)).await;
@@ -74,5 +78,7 @@ pub(in crate::server) async fn claim(
         (None, NamespaceIssuer::Segment(issuer)) => {
             request.write(issuer.next_ids(code, count).await?)
         }
-    }
+    }?;
+    response.body.keep(reservation);
+    Ok(response)
 }

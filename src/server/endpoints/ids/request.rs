@@ -2,11 +2,12 @@
 
 use axum::http::Method;
 
+use super::writer::Texts;
 use crate::{
     config::WrongNamespace,
     core::{
         code::{CODE_PATTERN, is_valid_code},
-        encoding::{Encoder, Encoding},
+        encoding::Encoder,
         id::Id,
         layout::{Fields, Layout},
     },
@@ -40,11 +41,9 @@ pub(super) struct IdRequest<'a> {
     pub(super) code: &'a str,
     pub(super) is_batch: bool,
     pub(super) count: u32,
-    pub(super) format: BodyFormat,
+    pub(super) texts: Texts,
     /// Stands before each ID.
     pub(super) prefix: &'a str,
-    /// Writes each ID; none writes plain decimal.
-    pub(super) encoder: Option<Encoder<'a>>,
     /// Issues the IDs if they are for a past instant, which is in Unix ms.
     pub(super) backfill: Option<(&'a Backfill, i64)>,
 }
@@ -70,15 +69,16 @@ impl<'a> IdRequest<'a> {
         let encoding = params.encoding()?;
         let is_padded = params.parse("padded", || "true or false".into(), |it| it.parse().ok())?;
         let is_padded = is_padded.unwrap_or_default();
-        let encoder = (encoding != Encoding::Decimal || is_padded)
-            .then(|| Encoder::new(encoding, is_padded, issuer.layout()))
-            .transpose()
-            .map_err(|error| invalid(error.to_string()))?;
+        let texts = Texts { format, encoding, is_padded };
+        if !texts.are_plain() {
+            Encoder::new(encoding, is_padded, issuer.layout())
+                .map_err(|error| invalid(error.to_string()))?;
+        }
         if let Some(format @ ("number" | "range")) = requested_format {
-            let because = match (prefix, encoder) {
+            let because = match (prefix, texts.are_plain()) {
                 (Some(prefix), _) => format!("for code {code:?}, whose IDs begin with {prefix:?}"),
-                (None, Some(_)) => "with encoding or padded, which write texts".into(),
-                (None, None) => String::new(),
+                (None, false) => "with encoding or padded, which write texts".into(),
+                (None, true) => String::new(),
             };
             if !because.is_empty() {
                 return Err(invalid(format!("format = {format:?}: must be string {because}")));
@@ -95,7 +95,7 @@ impl<'a> IdRequest<'a> {
             at_least.map_or(Ok(()), refuse_unsafe)?;
         }
         let prefix = prefix.map(|prefix| &**prefix).unwrap_or_default();
-        Ok(Self { issuer, code, is_batch, count, format, prefix, encoder, backfill })
+        Ok(Self { issuer, code, is_batch, count, texts, prefix, backfill })
     }
 }
 

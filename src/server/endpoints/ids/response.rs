@@ -1,29 +1,37 @@
-//! Writes IDs. This is the hot path of the service, so the JSON is written by hand, into one buffer.
+//! The successful response to a request for IDs: whole, or in pieces that are written as the client
+//! takes them.
 
-use std::{io::Write, vec};
+use std::mem;
 
 use axum::{
     body::Bytes,
     http::{HeaderMap, HeaderValue, Response, header},
 };
-use serde_json::{Map, Value, json};
 
-use super::request::{BodyFormat, IdRequest, refuse_unsafe};
-use crate::{
-    core::{
-        encoding::{write_decimal, write_decimal_range},
-        id::Id,
-        issue::{IdRange, Run},
-        segment::Numbers,
-    },
-    server::{body::ResponseBody, problem::Problem},
+use super::{
+    request::{BodyFormat, IdRequest, refuse_unsafe},
+    writer::{Batch, Texts},
 };
+use crate::server::{
+    body::{Pieces, ResponseBody},
+    issuer::NamespaceIssuer,
+    problem::Problem,
+};
+
+/// The largest response in bytes that is written whole.
+const LARGEST_WHOLE: usize = 64 * 1024;
+
+/// The size in bytes of the pieces of a larger one.
+const PIECE: usize = 16 * 1024;
+
+/// A piece that waits to be sent, and the next one.
+const IN_PIECES: usize = 2 * PIECE;
 
 /// The successful response to a request for IDs.
 #[derive(Debug)]
 pub(in crate::server) struct IdResponse {
     format: BodyFormat,
-    body: ResponseBody,
+    pub(in crate::server) body: ResponseBody,
 }
 
 impl IdResponse {
@@ -42,209 +50,71 @@ impl IdResponse {
     }
 }
 
-/// The IDs of one claim.
-pub(super) trait Batch: ExactSizeIterator<Item = Id> {
-    fn into_ranges(self) -> impl Iterator<Item = IdRange>;
-}
-
-impl Batch for Run {
-    fn into_ranges(self) -> impl Iterator<Item = IdRange> {
-        self.ranges()
-    }
-}
-
-impl Batch for Numbers {
-    fn into_ranges(self) -> impl Iterator<Item = IdRange> {
-        self.ranges()
-    }
-}
-
-/// IDs for a past time: neighbours of one tick.
-impl Batch for vec::IntoIter<Id> {
-    fn into_ranges(self) -> impl Iterator<Item = IdRange> {
-        let ids = self.as_slice();
-        let step = ids.first().zip(ids.get(1)).map_or(1, |(one, next)| next.get() - one.get());
-        debug_assert!(ids.windows(2).all(|pair| pair[1].get() - pair[0].get() == step));
-        let range = ids.first().zip(ids.last()).map(|(first, last)| IdRange {
-            first: *first,
-            last: *last,
-            step,
-            count: ids.len() as u64,
-        });
-        range.into_iter()
-    }
-}
-
 impl IdRequest<'_> {
     /// The response to HEAD: nothing was claimed, so no length is known.
     pub(super) fn without_ids(&self) -> IdResponse {
-        IdResponse { format: self.format, body: ResponseBody::UnknownLength }
+        IdResponse { format: self.format(), body: ResponseBody::of_unknown_length() }
+    }
+
+    /// The bytes of memory that the response holds at most until it is sent.
+    pub(super) fn memory(&self) -> usize {
+        let length = self.largest_length();
+        if length <= LARGEST_WHOLE { length } else { IN_PIECES }
     }
 
     /// Writes the IDs of a claim.
     pub(super) fn write(&self, mut ids: impl Batch) -> Result<IdResponse, Problem> {
-        let body = if self.is_batch {
-            self.write_batch(ids)?
+        if self.format() == BodyFormat::Numbers
+            && let Some(range) = ids.clone().into_ranges().last()
+        {
+            refuse_unsafe(range.last)?;
+        }
+        let writer = self.texts.writer(self.prefix, self.issuer.layout());
+        let body = if !self.is_batch {
+            writer.one(ids.next().expect("a claim of one has one ID")).into()
+        } else if self.largest_length() <= LARGEST_WHOLE {
+            let mut body = Vec::with_capacity(self.largest_length());
+            writer.open(&mut body);
+            writer.all(&mut ids, &mut body);
+            writer.close(&mut body);
+            body.into()
         } else {
-            self.write_one(ids.next().expect("a claim of one has one ID"))?
+            let (issuer, texts) = (self.issuer.clone(), self.texts);
+            let prefix = self.prefix.into();
+            ResponseBody::in_pieces(BatchInPieces { ids, issuer, texts, prefix, is_open: false })
         };
-        Ok(IdResponse { format: self.format, body: Bytes::from(body).into() })
+        Ok(IdResponse { format: self.format(), body })
     }
 
-    fn write_one(&self, id: Id) -> Result<Vec<u8>, Problem> {
-        let [before, after] = match self.format {
-            BodyFormat::Lines => ["", "\n"],
-            BodyFormat::Numbers => [r#"{"id":"#, "}"],
-            BodyFormat::Strings | BodyFormat::Ranges => [r#"{"id":""#, r#""}"#],
-        };
-        if self.format == BodyFormat::Numbers {
-            refuse_unsafe(id)?;
-        }
-        // The exact length of the usual text: `Bytes` tracks spare capacity until it is sent.
-        let digits = 1 + id.get().checked_ilog10().unwrap_or(0) as usize;
-        let length = before.len() + self.prefix.len() + digits + after.len();
-        let mut body = Vec::with_capacity(length);
-        body.extend_from_slice(before.as_bytes());
-        self.write_text(&mut body, id);
-        body.extend_from_slice(after.as_bytes());
-        Ok(body)
+    fn format(&self) -> BodyFormat {
+        self.texts.format
     }
 
-    fn write_batch(&self, ids: impl Batch) -> Result<Vec<u8>, Problem> {
-        // 19 digits, two quotes and a comma.
-        let mut body = Vec::with_capacity(ids.len() * (22 + self.prefix.len()) + 16);
-        match self.format {
-            BodyFormat::Lines => {
-                self.write_texts(&mut body, ids, "", "\n");
-                return Ok(body);
-            }
-            BodyFormat::Ranges => {
-                body.extend_from_slice(br#"{"ranges":["#);
-                for IdRange { first, last, step, count } in ids.into_ranges() {
-                    let json = format_args!(
-                        r#"{{"first":"{first}","last":"{last}","step":"{step}","count":{count}}},"#
-                    );
-                    body.write_fmt(json).expect("a vector takes any bytes");
-                }
-            }
-            BodyFormat::Strings => {
-                body.extend_from_slice(br#"{"ids":["#);
-                self.write_texts(&mut body, ids, "\"", "\",");
-            }
-            BodyFormat::Numbers => {
-                body.extend_from_slice(br#"{"ids":["#);
-                for range in ids.into_ranges() {
-                    refuse_unsafe(range.last)?;
-                    write_decimal_range(&mut body, &range, "", ",");
-                }
-            }
-        }
-        // A claim has at least one ID, so the last byte is a comma.
-        body.pop();
-        body.extend_from_slice(b"]}");
-        Ok(body)
-    }
-
-    /// Writes the text of each ID between `before` and `after`.
-    fn write_texts(&self, body: &mut Vec<u8>, ids: impl Batch, before: &str, after: &str) {
-        if self.encoder.is_some() {
-            for id in ids {
-                body.extend_from_slice(before.as_bytes());
-                self.write_text(body, id);
-                body.extend_from_slice(after.as_bytes());
-            }
-        } else {
-            let before = [before, self.prefix].concat();
-            for range in ids.into_ranges() {
-                write_decimal_range(body, &range, &before, after);
-            }
-        }
-    }
-
-    fn write_text(&self, body: &mut Vec<u8>, id: Id) {
-        body.extend_from_slice(self.prefix.as_bytes());
-        match self.encoder {
-            None => write_decimal(body, id),
-            Some(encoder) => {
-                write!(body, "{}", encoder.text(id)).expect("a vector takes any bytes");
-            }
-        }
+    fn largest_length(&self) -> usize {
+        self.texts.largest_length(self.prefix, self.count)
     }
 }
 
-/// The schemas of both responses, by name.
-pub(super) fn schemas() -> Map<String, Value> {
-    let digits =
-        |example: &str| json!({ "type": "string", "pattern": "^[0-9]{1,19}$", "example": example });
-    let mut step = digits("1");
-    step["description"] = "From each ID to the next.".into();
-    let schemas = json!({
-        "OneId": {
-            "type": "object",
-            "description": "One ID.",
-            "required": ["id"],
-            "properties": { "id": { "$ref": "#/components/schemas/Id" } },
-        },
-        "Id": {
-            "oneOf": [
-                { "$ref": "#/components/schemas/IdText" },
-                { "$ref": "#/components/schemas/IdNumber" },
-            ],
-            "description": "A text, or with `format=number` a number.",
-        },
-        "IdText": {
-            "type": "string",
-            "description": "In the requested encoding, after the prefix of its code if that has one.",
-            "example": "249679838552547328",
-            "minLength": 1,
-        },
-        "IdNumber": {
-            "type": "integer",
-            "format": "int64",
-            "description": "Exact in JavaScript.",
-            "maximum": Id::MAX_JS_SAFE.get(),
-            "minimum": 0,
-        },
-        "Ids": {
-            "oneOf": [
-                {
-                    "type": "object",
-                    "description": "In ascending order.",
-                    "required": ["ids"],
-                    "properties": {
-                        "ids": { "type": "array", "items": { "$ref": "#/components/schemas/Id" } },
-                    },
-                },
-                {
-                    "type": "object",
-                    "description": "With `format=range`.",
-                    "required": ["ranges"],
-                    "properties": {
-                        "ranges": {
-                            "type": "array",
-                            "items": { "$ref": "#/components/schemas/Range" },
-                        },
-                    },
-                },
-            ],
-            "description": "IDs, or ranges of them.",
-        },
-        "Range": {
-            "type": "object",
-            "description": "IDs at equal distances.",
-            "required": ["first", "last", "step", "count"],
-            "properties": {
-                "first": digits("249679838552547328"),
-                "last": digits("249679838552551423"),
-                "step": step,
-                "count": {
-                    "type": "integer",
-                    "format": "int64",
-                    "description": "How many there are.",
-                    "minimum": 1,
-                },
-            },
-        },
-    });
-    serde_json::from_value(schemas).expect("an object")
+/// A batch that is written piece by piece.
+struct BatchInPieces<B> {
+    ids: B,
+    issuer: NamespaceIssuer,
+    texts: Texts,
+    prefix: Box<str>,
+    is_open: bool,
+}
+
+impl<B: Batch> Pieces for BatchInPieces<B> {
+    fn next_piece(&mut self) -> (Bytes, bool) {
+        let writer = self.texts.writer(&self.prefix, self.issuer.layout());
+        let mut piece = Vec::with_capacity(PIECE);
+        if !mem::replace(&mut self.is_open, true) {
+            writer.open(&mut piece);
+        }
+        let is_last = writer.until(&mut self.ids, &mut piece, PIECE);
+        if is_last {
+            writer.close(&mut piece);
+        }
+        (piece.into(), is_last)
+    }
 }

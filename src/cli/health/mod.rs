@@ -1,5 +1,7 @@
 //! `raindrop health`: a probe for images that have no other program.
 
+mod tls;
+
 use std::{
     error::Error,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -10,7 +12,11 @@ use axum::http::{Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use tokio::{net::TcpStream, runtime::Builder};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    runtime::Builder,
+};
 
 use super::{arguments::Overrides, failure::Failure, output, store::block_on};
 use crate::store::with_sources;
@@ -22,24 +28,26 @@ pub(super) struct HealthArguments {
     /// Ask whether the service is ready, not only alive.
     #[arg(long)]
     ready: bool,
-    /// The service's address, such as http://127.0.0.1:8080; by default the configured
-    /// http.admin_listen, or else http.listen.
+    /// The service's address, such as http://127.0.0.1:8080 or https://127.0.0.1:8443; by default
+    /// the configured http.admin_listen, or else http.listen.
     #[arg(long)]
     url: Option<Uri>,
 }
 
 pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(), Failure> {
-    let authority = match &arguments.url {
+    let (scheme, authority) = match &arguments.url {
         Some(url) => authority_of(url)?,
         None => {
             let http = overrides.load()?.http;
-            reachable(http.admin_listen.unwrap_or(http.listen)).to_string()
+            let scheme = if http.tls.is_some() { "https" } else { "http" };
+            (scheme, reachable(http.admin_listen.unwrap_or(http.listen)).to_string())
         }
     };
     let path = if arguments.ready { "/readyz" } else { "/livez" };
-    let failed = |reason: String| Failure::Failed(format!("http://{authority}{path}: {reason}"));
+    let failed =
+        |reason: String| Failure::Failed(format!("{scheme}://{authority}{path}: {reason}"));
     block_on(Builder::new_current_thread(), async {
-        let answer = tokio::time::timeout(TIMEOUT, probe(&authority, path)).await;
+        let answer = tokio::time::timeout(TIMEOUT, probe(scheme, &authority, path)).await;
         let answer = answer.map_err(|_| failed(format!("no answer within {TIMEOUT:?}")))?;
         let (status, body) = answer.map_err(|error| failed(with_sources(&*error)))?;
         match status {
@@ -49,11 +57,18 @@ pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(
     })
 }
 
-fn authority_of(url: &Uri) -> Result<String, Failure> {
-    match (url.scheme_str(), url.authority()) {
-        (Some("http"), Some(authority)) if url.port().is_some() => Ok(authority.to_string()),
-        (Some("http"), Some(authority)) => Ok(format!("{authority}:80")),
-        _ => Err(Failure::Usage(format!("--url {url}: must be http://host:port"))),
+fn authority_of(url: &Uri) -> Result<(&'static str, String), Failure> {
+    let (scheme, port) = match url.scheme_str() {
+        Some("http") => ("http", 80),
+        Some("https") => ("https", 443),
+        _ => ("", 0),
+    };
+    match url.authority() {
+        Some(authority) if !scheme.is_empty() && url.port().is_some() => {
+            Ok((scheme, authority.to_string()))
+        }
+        Some(authority) if !scheme.is_empty() => Ok((scheme, format!("{authority}:{port}"))),
+        _ => Err(Failure::Usage(format!("--url {url}: must be http(s)://host:port"))),
     }
 }
 
@@ -66,8 +81,23 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     }
 }
 
-async fn probe(authority: &str, path: &str) -> Result<(StatusCode, String), Box<dyn Error>> {
+async fn probe(
+    scheme: &str,
+    authority: &str,
+    path: &str,
+) -> Result<(StatusCode, String), Box<dyn Error>> {
     let stream = TcpStream::connect(authority).await?;
+    if scheme == "https" {
+        return get(tls::connect(stream).await?, authority, path).await;
+    }
+    get(stream, authority, path).await
+}
+
+async fn get(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    authority: &str,
+    path: &str,
+) -> Result<(StatusCode, String), Box<dyn Error>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     let request = Request::get(path).header(header::HOST, authority).body(Empty::<Bytes>::new())?;

@@ -1,0 +1,91 @@
+//! The places that connections take: clients' up to `http.max_connections`, and a few more, so that
+//! probes and scrapes are answered when clients have taken every other.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout},
+};
+
+/// How long to wait between attempts to evict a connection.
+const EVICT_AGAIN: Duration = Duration::from_millis(10);
+
+/// Enough for probes, scrapes and people.
+pub(super) const SPARE_PLACES: usize = 64;
+
+/// How long a client with a spare place waits for one of the clients' places.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The places of a listener.
+#[derive(Debug)]
+pub(super) struct Places {
+    most: usize,
+    clients: Arc<Semaphore>,
+    spare: Arc<Semaphore>,
+    wanted: Notify,
+}
+
+/// A connection's place, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    places: Arc<Places>,
+    permit: OwnedSemaphorePermit,
+    is_spare: bool,
+}
+
+impl Places {
+    pub(super) fn new(most: usize) -> Self {
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        let (clients, spare) = (semaphore(most), semaphore(SPARE_PLACES));
+        Self { most, clients, spare, wanted: Notify::new() }
+    }
+
+    /// The number of clients' places that are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.most - self.clients.available_permits()
+    }
+
+    /// Resolves when a connection needs the place of another.
+    pub(super) async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// Takes a place; while there is none, `evict` is called to make room.
+    pub(super) async fn take(self: &Arc<Self>, mut evict: impl FnMut()) -> Place {
+        let place = |permit, is_spare| Place { places: Arc::clone(self), permit, is_spare };
+        if let Ok(permit) = Arc::clone(&self.clients).try_acquire_owned() {
+            return place(permit, false);
+        }
+        loop {
+            evict();
+            let client = timeout(EVICT_AGAIN, Arc::clone(&self.clients).acquire_owned()).await;
+            // The semaphores are never closed.
+            if let Ok(Ok(permit)) = client {
+                return place(permit, false);
+            }
+            if let Ok(permit) = Arc::clone(&self.spare).try_acquire_owned() {
+                return place(permit, true);
+            }
+        }
+    }
+}
+
+impl Place {
+    pub(super) fn is_spare(&self) -> bool {
+        self.is_spare
+    }
+
+    /// Changes a spare place for a client's. Returns whether that was possible.
+    pub(super) async fn change(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while self.is_spare && Instant::now() < deadline {
+            self.places.wanted.notify_one();
+            let clients = Arc::clone(&self.places.clients);
+            if let Ok(Ok(permit)) = timeout(EVICT_AGAIN, clients.acquire_owned()).await {
+                (self.permit, self.is_spare) = (permit, false);
+            }
+        }
+        !self.is_spare
+    }
+}

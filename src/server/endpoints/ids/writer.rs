@@ -1,0 +1,259 @@
+//! Writes IDs. This is the hot path of the service, so the JSON is written by hand.
+
+use std::{io::Write, vec};
+
+use super::request::BodyFormat;
+use crate::core::{
+    encoding::{Encoder, Encoding, write_decimal, write_decimal_range},
+    id::Id,
+    issue::{IdRange, Run},
+    layout::Layout,
+    segment::Numbers,
+};
+
+/// IDs that are written between two looks at the length of a piece.
+const STRIDE: u64 = 64;
+
+/// The IDs of one claim.
+pub(super) trait Batch: ExactSizeIterator<Item = Id> + Clone + Send + 'static {
+    /// Takes the next IDs that are evenly spaced, up to this many.
+    fn next_range(&mut self, at_most: u64) -> Option<IdRange>;
+
+    fn into_ranges(mut self) -> impl Iterator<Item = IdRange> {
+        std::iter::from_fn(move || self.next_range(u64::MAX))
+    }
+}
+
+impl Batch for Run {
+    fn next_range(&mut self, at_most: u64) -> Option<IdRange> {
+        self.next_range(at_most)
+    }
+}
+
+impl Batch for Numbers {
+    fn next_range(&mut self, at_most: u64) -> Option<IdRange> {
+        self.next_range(at_most)
+    }
+}
+
+/// IDs for a past time: neighbours of one tick.
+impl Batch for vec::IntoIter<Id> {
+    fn next_range(&mut self, at_most: u64) -> Option<IdRange> {
+        let ids = self.as_slice();
+        let step = ids.first().zip(ids.get(1)).map_or(1, |(one, next)| next.get() - one.get());
+        debug_assert!(ids.windows(2).all(|pair| pair[1].get() - pair[0].get() == step));
+        let count = at_most.min(ids.len() as u64);
+        let first = self.next()?;
+        let last = if count > 1 { self.nth(count as usize - 2)? } else { first };
+        Some(IdRange { first, last, step, count })
+    }
+}
+
+/// How each ID is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Texts {
+    pub(super) format: BodyFormat,
+    pub(super) encoding: Encoding,
+    pub(super) is_padded: bool,
+}
+
+impl Texts {
+    /// Whether IDs are plain decimal numbers, which are written fastest.
+    pub(super) fn are_plain(self) -> bool {
+        self.encoding == Encoding::Decimal && !self.is_padded
+    }
+
+    /// The largest number of bytes that so many IDs take.
+    pub(super) fn largest_length(self, prefix: &str, count: u32) -> usize {
+        let longest = match self.encoding {
+            // The widest fields: a time with a year of six digits, and every other bit a digit.
+            Encoding::Friendly => 64,
+            _ => 19,
+        };
+        let each = match self.format {
+            // Two texts of quotes, digits and names; a range may have one ID.
+            BodyFormat::Ranges => 128,
+            // Two quotes and a comma, or a line feed.
+            _ => longest + prefix.len() + 3,
+        };
+        each * count as usize + 16
+    }
+
+    pub(super) fn writer<'a>(self, prefix: &'a str, layout: Option<&'a Layout>) -> Writer<'a> {
+        let encoder = || Encoder::new(self.encoding, self.is_padded, layout);
+        let encoder = (!self.are_plain()).then(|| encoder().expect("checked with the request"));
+        Writer { format: self.format, prefix, encoder }
+    }
+}
+
+/// Writes the texts of IDs, and what stands around them.
+#[derive(Debug)]
+pub(super) struct Writer<'a> {
+    format: BodyFormat,
+    prefix: &'a str,
+    /// Writes each ID; none writes plain decimal.
+    encoder: Option<Encoder<'a>>,
+}
+
+impl Writer<'_> {
+    /// The whole body of one ID.
+    pub(super) fn one(&self, id: Id) -> Vec<u8> {
+        let [before, after] = match self.format {
+            BodyFormat::Lines => ["", "\n"],
+            BodyFormat::Numbers => [r#"{"id":"#, "}"],
+            BodyFormat::Strings | BodyFormat::Ranges => [r#"{"id":""#, r#""}"#],
+        };
+        // The exact length of the usual text: `Bytes` tracks spare capacity until it is sent.
+        let digits = 1 + id.get().checked_ilog10().unwrap_or(0) as usize;
+        let length = before.len() + self.prefix.len() + digits + after.len();
+        let mut body = Vec::with_capacity(length);
+        self.text(&mut body, id, before, after);
+        body
+    }
+
+    /// Writes what stands before a batch.
+    pub(super) fn open(&self, body: &mut Vec<u8>) {
+        match self.format {
+            BodyFormat::Lines => {}
+            BodyFormat::Ranges => body.extend_from_slice(br#"{"ranges":["#),
+            BodyFormat::Strings | BodyFormat::Numbers => body.extend_from_slice(br#"{"ids":["#),
+        }
+    }
+
+    /// Writes what stands after a batch.
+    pub(super) fn close(&self, body: &mut Vec<u8>) {
+        if self.format != BodyFormat::Lines {
+            // A claim has at least one ID, so the last byte is a comma.
+            body.pop();
+            body.extend_from_slice(b"]}");
+        }
+    }
+
+    /// Writes the rest of a batch.
+    pub(super) fn all(&self, ids: &mut impl Batch, body: &mut Vec<u8>) {
+        while self.some(ids, body, u64::MAX) {}
+    }
+
+    /// Writes IDs until the body has about this many bytes. Returns whether these were the last.
+    pub(super) fn until(&self, ids: &mut impl Batch, body: &mut Vec<u8>, length: usize) -> bool {
+        loop {
+            let before = body.len();
+            self.some(ids, body, STRIDE);
+            if ids.len() == 0 {
+                return true;
+            }
+            // The next ones are about as long as these.
+            if body.len() + (body.len() - before) > length {
+                return false;
+            }
+        }
+    }
+
+    /// Writes up to this many IDs, or one range. Returns whether there was one.
+    fn some(&self, ids: &mut impl Batch, body: &mut Vec<u8>, at_most: u64) -> bool {
+        let [before, after] = match self.format {
+            BodyFormat::Lines => ["", "\n"],
+            BodyFormat::Strings => ["\"", "\","],
+            BodyFormat::Numbers => ["", ","],
+            BodyFormat::Ranges => {
+                let Some(range) = ids.next_range(u64::MAX) else { return false };
+                let IdRange { first, last, step, count } = range;
+                let json = format_args!(
+                    r#"{{"first":"{first}","last":"{last}","step":"{step}","count":{count}}},"#
+                );
+                body.write_fmt(json).expect("a vector takes any bytes");
+                return true;
+            }
+        };
+        if self.encoder.is_some() {
+            let count = usize::try_from(at_most).unwrap_or(usize::MAX).min(ids.len());
+            for id in ids.take(count) {
+                self.text(body, id, before, after);
+            }
+            return count > 0;
+        }
+        let Some(range) = ids.next_range(at_most) else { return false };
+        if self.prefix.is_empty() {
+            write_decimal_range(body, &range, before, after);
+        } else {
+            write_decimal_range(body, &range, &[before, self.prefix].concat(), after);
+        }
+        true
+    }
+
+    /// Writes the text of an ID between `before` and `after`.
+    fn text(&self, body: &mut Vec<u8>, id: Id, before: &str, after: &str) {
+        body.extend_from_slice(before.as_bytes());
+        body.extend_from_slice(self.prefix.as_bytes());
+        match self.encoder {
+            None => write_decimal(body, id),
+            Some(encoder) => {
+                write!(body, "{}", encoder.text(id)).expect("a vector takes any bytes");
+            }
+        }
+        body.extend_from_slice(after.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::preset::Preset;
+
+    const FORMATS: [BodyFormat; 4] =
+        [BodyFormat::Strings, BodyFormat::Numbers, BodyFormat::Ranges, BodyFormat::Lines];
+
+    /// Ten IDs in each of many ticks, as a run has them.
+    fn run(count: u64) -> Run {
+        let layout = Preset::JsSafe.layout();
+        let composer = layout.composer(3, 1).expect("fits");
+        Run::new(composer, 1_000_000_007, 1_000_000_007 + count)
+    }
+
+    #[test]
+    fn pieces_are_the_whole_cut() {
+        let layout = Preset::JsSafe.layout();
+        for format in FORMATS {
+            for encoding in Encoding::ALL {
+                for (count, prefix) in [(1, ""), (63, "order-"), (64, ""), (2_000, "x:")] {
+                    let texts = Texts { format, encoding, is_padded: false };
+                    let writer = texts.writer(prefix, Some(&layout));
+                    let mut whole = Vec::new();
+                    writer.open(&mut whole);
+                    writer.all(&mut run(count), &mut whole);
+                    writer.close(&mut whole);
+                    let mut ids = run(count);
+                    let (mut pieces, mut is_last) = (Vec::new(), false);
+                    writer.open(&mut pieces);
+                    while !is_last {
+                        let mut piece = Vec::new();
+                        is_last = writer.until(&mut ids, &mut piece, 5_000);
+                        assert!(!piece.is_empty() && piece.len() <= 5_000 + 150, "{format:?}");
+                        pieces.extend_from_slice(&piece);
+                    }
+                    writer.close(&mut pieces);
+                    let [whole, pieces] = [whole, pieces].map(|it| String::from_utf8(it).unwrap());
+                    assert_eq!(whole, pieces, "{format:?} {encoding} {count}");
+                    let largest = texts.largest_length(prefix, count.try_into().expect("small"));
+                    assert!(whole.len() <= largest, "{format:?} {encoding}: {}", whole.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ids_of_a_past_time_are_taken_in_parts() {
+        let ids: Vec<Id> = (0..10).map(|index| Id::new(70 + 4 * index).expect("small")).collect();
+        let mut left = ids.clone().into_iter();
+        let range = |first: u64, last, count| {
+            let [first, last] = [first, last].map(|number| Id::new(number).expect("small"));
+            Some(IdRange { first, last, step: 4, count })
+        };
+        assert_eq!(left.next_range(3), range(70, 78, 3));
+        assert_eq!(left.next_range(1), range(82, 82, 1));
+        assert_eq!(left.len(), 6);
+        assert_eq!(left.next_range(u64::MAX), range(86, 106, 6));
+        assert_eq!(left.next_range(1), None);
+        assert_eq!(ids.into_iter().into_ranges().count(), 1);
+    }
+}

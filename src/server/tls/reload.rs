@@ -1,0 +1,113 @@
+//! Reads the files again at SIGHUP, and when they change.
+
+use std::{io, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::Mutex,
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{Files, Tls, TlsError};
+
+/// How often the files are read. They are small, and Kubernetes replaces them by a link.
+const READ_EVERY: Duration = Duration::from_secs(10);
+
+/// How long reading may take: the files may be on a network.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Follows the files of a service's certificates.
+#[derive(Debug)]
+pub(in crate::server) struct Follower {
+    tls: Arc<Tls>,
+    #[cfg(unix)]
+    hangups: Mutex<tokio::signal::unix::Signal>,
+}
+
+impl Follower {
+    pub(in crate::server) fn new(tls: Arc<Tls>) -> io::Result<Self> {
+        #[cfg(unix)]
+        let hangups = {
+            use tokio::signal::unix::{SignalKind, signal};
+            Mutex::new(signal(SignalKind::hangup())?)
+        };
+        Ok(Self {
+            tls,
+            #[cfg(unix)]
+            hangups,
+        })
+    }
+
+    /// Uses the files as they change. New connections get the new certificate; open ones go on.
+    pub(in crate::server) async fn follow(&self) {
+        let mut looks = interval(READ_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = looks.tick() => {}
+                () = self.hangup() => {}
+            }
+            self.look().await;
+        }
+    }
+
+    async fn look(&self) {
+        let settings = self.tls.settings.clone();
+        let reading = tokio::task::spawn_blocking(move || Files::read(&settings));
+        let read = match tokio::time::timeout(PATIENCE, reading).await {
+            Ok(Ok(read)) => read.map_err(|error| error.to_string()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("not read within {PATIENCE:?}")),
+        };
+        let mut last = self.tls.last_read();
+        let files = match read {
+            Ok(files) if Some(&files) == last.as_ref() => return,
+            Ok(files) => files,
+            // Said once, until the files can be read again.
+            Err(reason) => {
+                if last.take().is_some() {
+                    self.failed(&reason);
+                }
+                return;
+            }
+        };
+        match self.install(&files) {
+            Ok(expires_at) => {
+                self.tls.metrics.reload("done");
+                tracing::info!(expires_at, "certificates reloaded");
+            }
+            Err(error) => self.failed(&error.to_string()),
+        }
+        *last = Some(files);
+    }
+
+    fn install(&self, files: &Files) -> Result<String, TlsError> {
+        let Tls { settings, present, metrics, .. } = &*self.tls;
+        let config = files.config(settings)?;
+        let expires_at = files.expires_at(settings)?;
+        present.store(Arc::new(config));
+        metrics.expires(expires_at);
+        Ok(expires(expires_at))
+    }
+
+    fn failed(&self, reason: &str) {
+        self.tls.metrics.reload("failed");
+        tracing::error!("certificate reload failed, keeping the previous certificates: {reason}");
+    }
+
+    #[cfg(unix)]
+    async fn hangup(&self) {
+        if self.hangups.lock().await.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    #[cfg(not(unix))]
+    async fn hangup(&self) {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn expires(unix_seconds: u64) -> String {
+    let ms = i64::try_from(unix_seconds).unwrap_or(i64::MAX).saturating_mul(1_000);
+    crate::core::instant::format_unix_ms_or_year(ms)
+}

@@ -1,0 +1,161 @@
+//! Responses that clients do not read, or read slowly.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::{serving::Served, support::PATIENCE};
+
+const UNSENT: &str = "raindrop_http_unsent_bytes";
+/// Of a batch that is sent in pieces: one that waits, and the next.
+const IN_PIECES: f64 = 32.0 * 1024.0;
+
+fn request(code: &str) -> String {
+    format!("GET /ids/{code}?n=10000&encoding=friendly HTTP/1.1\r\nhost: x\r\n\r\n")
+}
+
+async fn metric(served: &Served, name_and_labels: &str) -> f64 {
+    let text = served.get("/metrics").await.text().await.expect("text");
+    let value = text.lines().find_map(|line| line.strip_prefix(name_and_labels)?.strip_prefix(' '));
+    value.expect("exported").parse().expect("a number")
+}
+
+#[tokio::test]
+async fn a_large_batch_arrives_whole_in_every_format() {
+    let served = Served::start(&[("layout.preset", "js-safe"), ("issue.max_wait", "60s")]).await;
+    for query in ["", "&format=number", "&encoding=friendly", "&encoding=base62", "&padded=true"] {
+        let answer = served.get(&format!("/ids/order?n=10000{query}")).await;
+        assert_eq!(answer.headers()["content-type"], "application/json");
+        assert!(answer.headers().get("content-length").is_none(), "sent in pieces: {query}");
+        let answer: Value = answer.json().await.expect("JSON");
+        let ids = answer["ids"].as_array().expect("ids");
+        assert_eq!(ids.len(), 10_000, "{query}");
+        let texts: std::collections::HashSet<String> = ids.iter().map(Value::to_string).collect();
+        assert_eq!(texts.len(), 10_000, "{query}");
+    }
+    let lines = reqwest::Client::new().get(format!("http://{}/ids/order?n=9999", served.address));
+    let lines = lines.header("accept", "text/plain").send().await.expect("an answer");
+    let lines = lines.text().await.expect("text");
+    assert_eq!(lines.lines().filter(|line| line.parse::<u64>().is_ok()).count(), 9_999);
+    let ranges: Value =
+        served.get("/ids/order?n=10000&format=range").await.json().await.expect("JSON");
+    let ranges = ranges["ranges"].as_array().expect("ranges");
+    assert_eq!(
+        ranges.iter().map(|range| range["count"].as_u64().expect("a count")).sum::<u64>(),
+        10_000
+    );
+    assert_eq!(metric(&served, UNSENT).await, 0.0);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn clients_that_never_read_take_bounded_memory_and_keep_nobody_out() {
+    let settings = [("http.max_unsent", "1MiB"), ("issue.max_wait", "0")];
+    let served = Served::start(&settings).await;
+    let mut greedy = Vec::new();
+    for number in 0..100 {
+        let mut stream = TcpStream::connect(served.address).await.expect("connected");
+        let sent = stream.write_all(request(&format!("x{number}")).as_bytes()).await;
+        sent.expect("sent");
+        greedy.push(stream);
+    }
+    // The budget, but for its last part, which is the operators'.
+    let most = 1024.0 * 1024.0 * 15.0 / 16.0;
+    let refused = r#"raindrop_http_requests_total{method="GET",route="/ids/{code}",status="503"}"#;
+    while metric(&served, refused).await < 1.0 {
+        let unsent = metric(&served, UNSENT).await;
+        assert!(unsent <= most && unsent % IN_PIECES == 0.0, "{unsent}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // One ID takes none of it.
+    assert_eq!(served.get("/id/order").await.status(), 200);
+    // The slowest readers are evicted for others.
+    let url = format!("http://{}/ids/order?n=10000", served.address);
+    let batch = async {
+        loop {
+            let answer = reqwest::get(&url).await.expect("an answer");
+            if answer.status() == 200 {
+                return answer.json::<Value>().await.expect("JSON");
+            }
+            assert_eq!(answer.headers()["retry-after"], "1");
+            let problem: Value = answer.json().await.expect("JSON");
+            assert_eq!(problem["code"], "overloaded");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let batch = tokio::time::timeout(PATIENCE, batch).await.expect("served in time");
+    assert_eq!(batch["ids"].as_array().expect("ids").len(), 10_000);
+    let evicted = r#"raindrop_http_connections_dropped_total{reason="unsent"}"#;
+    assert!(metric(&served, evicted).await >= 1.0);
+    // What the others reserved is given back with their connections.
+    drop(greedy);
+    let gone = async {
+        while metric(&served, UNSENT).await > 0.0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect("given back");
+    served.stop().await;
+}
+
+/// The heads of responses alone would fill memory: nothing else bounds what hyper collects.
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_answered_no_further() {
+    let served = Served::start(&[]).await;
+    let mut greedy = TcpStream::connect(served.address).await.expect("connected");
+    let heads = "HEAD /id/order HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1_000);
+    let mut sent = 0;
+    // Until nobody takes more for a while.
+    let patience = Duration::from_secs(2);
+    while sent < 1_000_000 {
+        match tokio::time::timeout(patience, greedy.write_all(heads.as_bytes())).await {
+            Ok(written) => written.expect("connected"),
+            Err(_) => break,
+        }
+        sent += 1_000;
+    }
+    assert!(sent < 1_000_000, "requests are read while no response is");
+    let answered = r#"raindrop_http_requests_total{method="HEAD",route="/id/{code}",status="200"}"#;
+    let before = metric(&served, answered).await;
+    // As soon as it reads, it is served.
+    let mut answers = vec![0; 64 * 1024];
+    let read = async {
+        while metric(&served, answered).await <= before {
+            let length = greedy.read(&mut answers).await.expect("answers");
+            assert!(answers[..length].windows(8).any(|part| part == b"HTTP/1.1"));
+        }
+    };
+    tokio::time::timeout(PATIENCE, read).await.expect("served again");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_is_cut_off_though_it_reads() {
+    let served = Served::start(&[]).await;
+    let mut slow = TcpStream::connect(served.address).await.expect("connected");
+    slow.write_all(request("order").as_bytes()).await.expect("sent");
+    slow.readable().await.expect("answered");
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    // Less than the lowest rate, but never nothing for long.
+    let mut read = 0;
+    loop {
+        let mut some = [0; 1_000];
+        match slow.read(&mut some).await {
+            Ok(1..) => read += 1_000,
+            _ => break,
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(30), "{took:?}");
+    assert!(read < 200_000, "{read} bytes in {took:?}");
+    tokio::time::resume();
+    let stalled = r#"raindrop_http_connections_dropped_total{reason="stalled"}"#;
+    assert_eq!(metric(&served, stalled).await, 1.0);
+    served.stop().await;
+}
