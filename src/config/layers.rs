@@ -12,7 +12,7 @@ use super::{
     host::Host,
     keys::{
         CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, is_of_service,
-        is_section, section_of, split_namespace,
+        is_section, may_be_empty, section_of, split_namespace,
     },
     problem::ConfigProblem,
     reader::{Given, Place, Reader},
@@ -94,7 +94,8 @@ impl Reader {
     }
 
     fn environment(&mut self, pairs: &HashMap<String, String>, source: fn(&str) -> String) {
-        for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
+        for (name, value) in pairs.iter().filter(|(name, it)| !it.is_empty() || may_be_empty(name))
+        {
             let source = source(name);
             if let Some(right) = corrected(name) {
                 self.problems.push(ConfigProblem::Misspelled { source, right });

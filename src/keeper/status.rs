@@ -1,5 +1,7 @@
 //! The state of a namespace, for health checks and people.
 
+use crate::core::issue::ClaimError;
+
 /// Why no ID can be issued, or why issuing will soon stop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnavailableReason {
@@ -36,6 +38,9 @@ pub enum UnavailableReason {
     /// A segment code has no numbers left. This is permanent.
     #[error("the code has no numbers left")]
     NumbersUsedUp,
+    /// A code was not created.
+    #[error(transparent)]
+    CodeRefused(ClaimError),
     /// The lease is being released.
     #[error("the service is shutting down")]
     ShuttingDown,

@@ -10,7 +10,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::SegmentSettings;
+use super::{SegmentSettings, creations::Creations};
 use crate::{
     keeper::{Observer, StoreOperation, UnavailableReason, random::Random, store_call::store_call},
     store::{Store, StoreError},
@@ -26,6 +26,7 @@ pub(super) struct Namespace {
     pub(super) settings: SegmentSettings,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) shared: Arc<SharedStore>,
+    pub(super) creations: Creations,
 }
 
 /// The store of every segment namespace, and the latest findings about it.
