@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 
 use super::{
     auth::Auth,
+    clients::Clients,
     issuer::NamespaceIssuer,
     metrics::Metrics,
     problem::{Problem, ProblemCode, RETRY_UNKNOWN},
@@ -40,6 +41,7 @@ pub struct AppState {
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
+    pub(super) clients: Clients,
     in_flight: AtomicUsize,
     draining: AtomicBool,
     failed: AtomicBool,
@@ -72,6 +74,7 @@ impl AppState {
             backfills: BTreeMap::new(),
             auth: None,
             codes,
+            clients: Clients::new(&http),
             in_flight: AtomicUsize::new(0),
             http,
             clock,

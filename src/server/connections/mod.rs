@@ -25,6 +25,7 @@ use self::{
     eviction::OpenConnections,
 };
 use super::{
+    client_address::Peer,
     metrics::{Connections, Counted},
     pipeline::Pipeline,
     state::AppState,
@@ -106,7 +107,7 @@ impl Server {
         let permits = Arc::new(Semaphore::new(self.max_connections));
         let mut open = OpenConnections::default();
         loop {
-            let stream = self.accept(listener, &mut open).await;
+            let (stream, peer) = self.accept(listener, &mut open).await;
             let permit = self.permit(&permits, &mut open).await;
             while connections.try_join_next().is_some() {}
             let activity = Arc::new(ConnectionActivity::new(clock.clone()));
@@ -115,7 +116,7 @@ impl Server {
             let task = connections.spawn(async move {
                 let _permit = permit;
                 let _open = Counted::new(&metrics.open);
-                if let Some(phase) = connection(stream, pipeline, shared, ticks).await {
+                if let Some(phase) = connection(stream, peer, pipeline, shared, ticks).await {
                     metrics.cut_off(phase);
                 }
             });
@@ -144,14 +145,18 @@ impl Server {
         }
     }
 
-    async fn accept(&self, listener: &TcpListener, open: &mut OpenConnections) -> TcpStream {
+    async fn accept(
+        &self,
+        listener: &TcpListener,
+        open: &mut OpenConnections,
+    ) -> (TcpStream, Peer) {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     if let Err(error) = stream.set_nodelay(true) {
                         tracing::debug!(%error, "cannot set TCP_NODELAY");
                     }
-                    return stream;
+                    return (stream, Peer { address: Some(peer.ip()) });
                 }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
@@ -182,6 +187,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 /// Serves a connection to its end. Returns the phase in which it had to be cut off, if it had.
 async fn connection(
     stream: TcpStream,
+    peer: Peer,
     pipeline: Arc<Pipeline>,
     activity: Arc<ConnectionActivity>,
     mut ticks: watch::Receiver<bool>,
@@ -194,7 +200,7 @@ async fn connection(
             let (pipeline, activity) = &*shared;
             let has_body = !request.body().is_end_stream();
             activity.enter(if has_body { Phase::Body } else { Phase::Answering });
-            let answer = pipeline.answer(request, || activity.enter(Phase::Answering)).await;
+            let answer = pipeline.answer(request, peer, || activity.enter(Phase::Answering)).await;
             if answer.is_authorised {
                 activity.had_client_request();
             }

@@ -2,16 +2,18 @@
 
 mod http;
 mod keeper;
+mod scrapes;
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use prometheus::{
     Gauge, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
     core::Collector, process_collector::ProcessCollector,
 };
 
 pub(super) use self::http::{Connections, Counted, RouteMetrics};
-use self::{http::HttpMetrics, keeper::KeeperMetrics};
+use self::{http::HttpMetrics, keeper::KeeperMetrics, scrapes::Scrapes};
 use super::{issuer::NamespaceIssuer, supervisor::Task, telemetry};
 use crate::keeper::Observer;
 
@@ -25,6 +27,7 @@ pub struct Metrics {
     /// By task.
     pub(super) task_failures: IntCounterVec,
     keeper: Arc<KeeperMetrics>,
+    scrapes: Scrapes,
 }
 
 impl Metrics {
@@ -48,6 +51,7 @@ impl Metrics {
             keeper: Arc::new(KeeperMetrics::new(&registry, task_failures.clone())),
             task_failures,
             registry,
+            scrapes: Scrapes::new(),
         }
     }
 
@@ -61,8 +65,16 @@ impl Metrics {
         Arc::new(self.keeper.of_segments(namespace))
     }
 
+    /// The Prometheus text, or that of the last scrape if scrapes are too frequent.
+    pub(super) fn bounded_text<'a>(
+        &self,
+        issuers: impl Iterator<Item = &'a NamespaceIssuer>,
+    ) -> Bytes {
+        self.scrapes.text(|| self.text(issuers))
+    }
+
     /// The Prometheus text, with the gauges of these issuers as they are now.
-    pub(super) fn encode<'a>(&self, issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> String {
+    pub(super) fn text<'a>(&self, issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> String {
         // Before the counters: to read a status, a segment issuer reports the IDs that it issued.
         let gauges = status_gauges(issuers);
         let families = [self.registry.gather(), gauges.gather()].concat();
