@@ -48,6 +48,11 @@ pub(super) fn is_inherited(key: &str) -> bool {
     matches!(section_of(key), "worker" | "issue" | "lease" | "rollback" | "segment" | "codes")
 }
 
+/// Whether an empty value of this environment variable counts; any other key is then unset.
+pub(super) fn may_be_empty(name: &str) -> bool {
+    name == variable("http.cors_origins")
+}
+
 /// Splits `namespaces.orders.lease.ttl` into `orders` and `lease.ttl`; other names are unchanged.
 pub(super) fn split_namespace(name: &str) -> (Option<&str>, &str) {
     match name.strip_prefix(NAMESPACES).and_then(|rest| rest.strip_prefix('.')) {
@@ -127,12 +132,18 @@ pub const KEYS: &[Key] = &[
     key("segment.target_duration", "60s", "How long a reserved block should last."),
     key("segment.auto_create", "false", "Whether a first request creates an unknown code."),
     key("codes.max", "100000", "Maximum number of codes that have a cursor at a time."),
+    key(
+        "codes.max_per_client",
+        "10000",
+        "New codes per client and tick; by default a tenth of max.",
+    ),
     key("codes.shared", "false", "Whether IDs are also unique across codes."),
     unset("codes.allow", "The codes that are served, comma-separated; all by default."),
     key("http.listen", "127.0.0.1:8080", "Address and port to listen on."),
     unset("http.admin_listen", "Address and port for /metrics, detailed /health and /cluster."),
+    unset("http.admin_hosts", "Domain names under which the admin listener answers."),
     key("http.max_batch", "10000", "The largest n for /ids."),
-    key("http.cors_origins", "*", "Origins from which browsers may call, comma-separated, or *."),
+    key("http.cors_origins", "*", "Origins whose pages may call, comma-separated; * or none."),
     key("http.request_timeout", "10s", "How long a request may take before it gets 408."),
     key("http.max_connections", "10000", "Maximum number of open connections."),
     key("http.max_in_flight", "4096", "Maximum number of ID requests in flight; others get 503."),
@@ -140,9 +151,12 @@ pub const KEYS: &[Key] = &[
     unset("http.tls.cert_file", "PEM file of the certificate chain; turns on TLS."),
     unset("http.tls.key_file", "PEM file of the certificate's private key."),
     unset("http.tls.client_ca_file", "PEM file of the CAs that sign certificates of clients."),
+    key("http.max_requests_per_ip", "0", "Requests per second and client address; 0: no limit."),
+    unset("http.trusted_proxies", "Networks of proxies whose X-Forwarded-For counts."),
     key("http.drain_delay", "0s", "How long a stopping node keeps serving once it is unready."),
     key("http.shutdown_timeout", "10s", "How long requests and the release may then take."),
     unset(TOKENS_FILE, "The token file; if set, requests need a token (docs/security.md)."),
+    key("auth.max_requests_per_token", "0", "Requests per second and token; 0: no limit."),
     key("log.level", "info", "off, error, warn, info, debug or trace."),
     key("log.format", "text", "text or json."),
 ];

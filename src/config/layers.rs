@@ -12,7 +12,7 @@ use super::{
     host::Host,
     keys::{
         CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, TOKENS_FILE,
-        is_of_service, is_section, section_of, split_namespace, variable,
+        is_of_service, is_section, may_be_empty, section_of, split_namespace, variable,
     },
     problem::ConfigProblem,
     reader::{Given, Place, Reader},
@@ -96,7 +96,7 @@ impl Reader {
     fn environment(&mut self, pairs: &HashMap<String, String>, source: fn(&str) -> String) {
         for (name, value) in pairs {
             let is_of_tokens = resembles_tokens_file(name);
-            if value.is_empty() && !is_of_tokens {
+            if value.is_empty() && !is_of_tokens && !may_be_empty(name) {
                 continue;
             }
             let source = source(name);

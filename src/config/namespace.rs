@@ -68,8 +68,8 @@ const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 
 /// The keys that segment mode uses beside the `segment` section.
-const USED_BY_SEGMENT: [&str; 5] =
-    ["mode", "issue.max_wait", "codes.max", "codes.shared", "codes.allow"];
+const USED_BY_SEGMENT: [&str; 6] =
+    ["mode", "issue.max_wait", "codes.max", "codes.max_per_client", "codes.shared", "codes.allow"];
 
 /// Whether a mode uses a key of namespaces.
 fn uses(mode: &str, key: &str) -> bool {
@@ -127,6 +127,7 @@ pub(super) fn read(
 
 /// Reads the `issue`, `rollback` and `codes` sections.
 fn read_issue(reader: &mut Reader) -> IssueSettings {
+    let codes_max = reader.number("codes.max", 1..=10_000_000);
     let policies = RollbackPolicy::ALL.map(RollbackPolicy::name).join(", ");
     IssueSettings {
         borrow_ahead: reader.duration("issue.borrow_ahead", Duration::ZERO..=HOUR),
@@ -134,7 +135,8 @@ fn read_issue(reader: &mut Reader) -> IssueSettings {
         sequence_spread_bits: reader.number("issue.sequence_spread_bits", 0..=20),
         hold: reader.duration("rollback.hold", Duration::ZERO..=HOUR),
         rollback: reader.value("rollback.policy", policies, RollbackPolicy::by_name),
-        codes_max: reader.number("codes.max", 1..=10_000_000),
+        codes_max,
+        codes_max_per_client: read_share(reader, codes_max),
         codes_shared: reader.boolean("codes.shared"),
         codes_allow: reader.list("codes.allow").map(|codes| {
             if codes.is_empty() || !codes.iter().all(|code| is_valid_code(code)) {
@@ -143,6 +145,17 @@ fn read_issue(reader: &mut Reader) -> IssueSettings {
             codes.into_iter().collect()
         }),
     }
+}
+
+/// Reads how many new codes a client may have: a tenth, unless there are few in all.
+fn read_share(reader: &mut Reader, codes_max: usize) -> usize {
+    let key = "codes.max_per_client";
+    let share = match reader.is_given(key) {
+        true => reader.number(key, 1..=10_000_000),
+        false => (codes_max / 10).max(100).min(codes_max),
+    };
+    reader.resolve(key, share);
+    share
 }
 
 fn read_lease(reader: &mut Reader) -> LeaseTimes {
@@ -173,6 +186,7 @@ fn read_segment(
     let settings = SegmentSettings {
         auto_create: creates.then_some(spec),
         codes_max: issue.codes_max,
+        codes_max_per_client: issue.codes_max_per_client,
         target_duration,
         max_wait: issue.max_wait,
         ..SegmentSettings::new(name)

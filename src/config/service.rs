@@ -1,8 +1,14 @@
 //! The `http`, `auth` and `log` sections: settings of the whole service.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    num::NonZeroU32,
+    path::PathBuf,
+    time::Duration,
+};
 
 use axum::http::HeaderValue;
+use ipnet::IpNet;
 
 use super::{keys::TOKENS_FILE, reader::Reader};
 
@@ -13,6 +19,9 @@ pub struct HttpConfig {
     pub listen: SocketAddr,
     /// A separate address for operators.
     pub admin_listen: Option<SocketAddr>,
+    /// The domain names under which the operators' listener answers, beside those that no other
+    /// site can have.
+    pub admin_hosts: Vec<String>,
     /// The largest n for `/ids`.
     pub max_batch: u32,
     /// The origins that browsers may call from.
@@ -28,6 +37,12 @@ pub struct HttpConfig {
     pub max_unsent: Option<u64>,
     /// TLS on both listeners.
     pub tls: Option<HttpTls>,
+    /// The most requests of a client address in a second; `None` is no limit.
+    pub max_requests_per_ip: Option<NonZeroU32>,
+    /// The most requests with a token in a second; `None` is no limit.
+    pub max_requests_per_token: Option<NonZeroU32>,
+    /// The proxies that are believed which client they forward a request of.
+    pub trusted_proxies: Vec<IpNet>,
     /// How long a stopping node keeps serving after it turns unready.
     pub drain_delay: Duration,
     /// How long open requests and the release of the lease may then take.
@@ -71,7 +86,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 pub enum CorsOrigins {
     /// Every origin.
     Any,
-    /// These; an empty list disables CORS.
+    /// These; an empty list allows none.
     List(Vec<HeaderValue>),
 }
 
@@ -87,6 +102,7 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
     HttpConfig {
         listen,
         admin_listen,
+        admin_hosts: read_hosts(reader),
         max_batch: reader.number("http.max_batch", 1..=100_000),
         cors_origins: read_origins(reader),
         request_timeout: reader.duration("http.request_timeout", tenth..=hour),
@@ -94,6 +110,9 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
         max_in_flight: reader.number("http.max_in_flight", 1..=1_000_000),
         max_unsent: reader.given_size("http.max_unsent", 1 << 20..=1 << 40),
         tls: read_tls(reader),
+        max_requests_per_ip: read_rate(reader, "http.max_requests_per_ip"),
+        max_requests_per_token: read_rate(reader, "auth.max_requests_per_token"),
+        trusted_proxies: read_networks(reader),
         drain_delay: reader.duration("http.drain_delay", Duration::ZERO..=hour),
         shutdown_timeout: reader.duration("http.shutdown_timeout", tenth..=hour),
     }
@@ -104,7 +123,7 @@ fn read_tls(reader: &mut Reader) -> Option<HttpTls> {
         let key = format!("http.tls.{file}_file");
         reader.given(&key, "the path of a PEM file", file_path)
     });
-    if client_ca.is_some() && !reader.is_given("auth.tokens_file") {
+    if client_ca.is_some() && !reader.is_given(TOKENS_FILE) {
         let allowed = "used with auth.tokens_file, whose entries name the certificates of clients";
         reader.reject("http.tls.client_ca_file", allowed);
     }
@@ -128,14 +147,46 @@ fn file_path(text: &str) -> Option<PathBuf> {
     (!text.is_empty()).then(|| PathBuf::from(text))
 }
 
+/// Reads a number of requests in a second.
+fn read_rate(reader: &mut Reader, key: &str) -> Option<NonZeroU32> {
+    NonZeroU32::new(reader.number(key, 0..=1_000_000))
+}
+
+fn read_networks(reader: &mut Reader) -> Vec<IpNet> {
+    let key = "http.trusted_proxies";
+    let items = reader.list(key).unwrap_or_default();
+    let network =
+        |item: &String| item.parse().ok().or_else(|| item.parse::<IpAddr>().ok().map(IpNet::from));
+    let networks: Option<Vec<IpNet>> = items.iter().map(network).collect();
+    if networks.is_none() {
+        reader.reject(key, "addresses or networks such as 10.0.0.0/8 or fd00::/8");
+    }
+    networks.unwrap_or_default()
+}
+
+fn read_hosts(reader: &mut Reader) -> Vec<String> {
+    let key = "http.admin_hosts";
+    let items = reader.list(key).unwrap_or_default();
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if !items.iter().all(|item| item.bytes().all(is_name)) {
+        reader.reject(key, "domain names such as raindrop.example.com, without a port");
+    }
+    items
+}
+
 fn read_origins(reader: &mut Reader) -> CorsOrigins {
     let items = reader.list("http.cors_origins").unwrap_or_default();
-    if items == ["*"] {
-        return CorsOrigins::Any;
+    match items.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["*"] => return CorsOrigins::Any,
+        ["none"] => return CorsOrigins::List(Vec::new()),
+        _ => {}
     }
     let origins: Option<Vec<HeaderValue>> = items.iter().map(|item| origin(item)).collect();
     if origins.is_none() {
-        reader.reject("http.cors_origins", "* alone, or origins such as https://app.example.com");
+        reader.reject(
+            "http.cors_origins",
+            "* or none alone, or origins such as https://app.example.com",
+        );
     }
     CorsOrigins::List(origins.unwrap_or_default())
 }
@@ -150,8 +201,7 @@ fn origin(text: &str) -> Option<HeaderValue> {
 /// Reads where the tokens are. The file itself is read by commands that need it: a probe of a
 /// service must not fail because of it.
 pub(super) fn read_tokens_file(reader: &mut Reader) -> Option<PathBuf> {
-    let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
-    reader.given(TOKENS_FILE, "the path of a file, or unset", path)
+    reader.given(TOKENS_FILE, "the path of a file, or unset", file_path)
 }
 
 pub(super) fn read_log(reader: &mut Reader) -> LogConfig {

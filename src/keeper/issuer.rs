@@ -47,10 +47,26 @@ impl Issuer {
     ///
     /// See [`IssueError`]; nothing was issued then.
     pub async fn next_ids(&self, code: &str, count: u32) -> Result<Run, IssueError> {
-        let claim = match self.state.generator.claim(code, count) {
+        self.next_ids_for(None, code, count).await
+    }
+
+    /// Issues IDs for a client, which has a share of the new codes of a tick
+    /// ([`IssueSettings::codes_max_per_client`](crate::core::issue::IssueSettings::codes_max_per_client)).
+    /// The function identifies the client; it is called only if the code is new.
+    ///
+    /// # Errors
+    ///
+    /// See [`IssueError`]; nothing was issued then.
+    pub async fn next_ids_for(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        code: &str,
+        count: u32,
+    ) -> Result<Run, IssueError> {
+        let claim = match self.state.generator.claim_for(client, code, count) {
             Ok(claim) => claim,
             // Boxed, so that the future of a claim that succeeds at once stays small.
-            Err(error) => Box::pin(self.claim_again(code, count, error)).await?,
+            Err(error) => Box::pin(self.claim_again(client, code, count, error)).await?,
         };
         self.report_and_wait(&claim).await;
         self.state.observer.ids_issued(u64::from(count));
@@ -92,6 +108,7 @@ impl Issuer {
     #[cold]
     pub(super) async fn claim_again(
         &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
         code: &str,
         count: u32,
         mut error: ClaimError,
@@ -103,7 +120,7 @@ impl Issuer {
             if !can_succeed_later(&error, changes.borrow_and_update().reason.as_ref()) {
                 return Err(self.explain(error));
             }
-            match self.state.generator.claim(code, count) {
+            match self.state.generator.claim_for(client, code, count) {
                 Ok(claim) => return Ok(claim),
                 Err(again) => error = again,
             }

@@ -1,6 +1,9 @@
 //! The state of a namespace, for health checks and people.
 
-use crate::store::{StoreError, with_sources};
+use crate::{
+    core::issue::ClaimError,
+    store::{StoreError, with_sources},
+};
 
 /// Why no ID can be issued, or why issuing will soon stop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +41,9 @@ pub enum UnavailableReason {
     /// A segment code has no numbers left. This is permanent.
     #[error("the code has no numbers left")]
     NumbersUsedUp,
+    /// A code was not created.
+    #[error(transparent)]
+    CodeRefused(ClaimError),
     /// The lease is being released.
     #[error("the service is shutting down")]
     ShuttingDown,

@@ -10,7 +10,7 @@ use std::{
 
 use axum::{
     body::{Bytes, HttpBody},
-    http::{HeaderValue, Response, StatusCode, header},
+    http::{HeaderName, HeaderValue, Response, StatusCode, header},
 };
 use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
@@ -128,6 +128,14 @@ impl HttpBody for ResponseBody {
     }
 }
 
+/// Headers of every response but IDs, whose headers cost as much as the ID: those are digits and
+/// letters, whatever a browser takes them for.
+const FOR_BROWSERS: [(HeaderName, HeaderValue); 2] = [
+    // Some responses quote the request.
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+];
+
 /// A response that caches may keep.
 pub(super) fn response(
     content_type: &'static str,
@@ -135,6 +143,7 @@ pub(super) fn response(
 ) -> Response<ResponseBody> {
     let mut response = Response::new(body.into());
     let content_type = HeaderValue::from_static(content_type);
+    response.headers_mut().extend(FOR_BROWSERS);
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response
 }

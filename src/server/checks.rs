@@ -2,7 +2,11 @@
 
 use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
-use axum::{BoxError, body::HttpBody, http::Uri};
+use axum::{
+    BoxError,
+    body::HttpBody,
+    http::{Uri, header},
+};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::timeout;
 
@@ -34,7 +38,9 @@ where
     let too_large = || {
         let detail =
             format!("the body must have at most {LARGEST_BODY} bytes; the service ignores it");
-        Problem::new(ProblemCode::PayloadTooLarge, detail)
+        let problem = Problem::new(ProblemCode::PayloadTooLarge, detail);
+        // What is left of the body is not read, even where it has arrived already.
+        problem.with_header(header::CONNECTION, "close")
     };
     if body.size_hint().lower() > LARGEST_BODY as u64 {
         return Err(too_large());

@@ -2,15 +2,21 @@
 
 use std::{convert::Infallible, future::ready, time::Duration};
 
-use axum::http::{HeaderName, Method, Request, Response, header, request::Parts};
+use axum::http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header, request::Parts,
+};
 use tower::{Layer, Service, service_fn};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::{
     body::ResponseBody,
+    problem::{Problem, ProblemCode},
     route::{Kind, Route},
 };
 use crate::config::CorsOrigins;
+
+/// Where the page is from that a browser sends a request for; pages cannot set it.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The origins whose pages may call the service.
 #[derive(Clone, Debug)]
@@ -56,6 +62,47 @@ impl Cors {
         let Ok(response) = self.0.layer(respond).call(Request::from_parts(head, ())).await;
         response
     }
+}
+
+/// The origins whose pages may call the routes for clients. Those of other origins are refused,
+/// since a browser sends their requests even where it does not let them read the responses.
+#[derive(Clone, Debug)]
+pub(super) struct AllowedOrigins(Vec<HeaderValue>);
+
+impl AllowedOrigins {
+    /// None when every origin is allowed.
+    pub(super) fn new(origins: &CorsOrigins) -> Option<Self> {
+        match origins {
+            CorsOrigins::Any => None,
+            CorsOrigins::List(origins) => Some(Self(origins.clone())),
+        }
+    }
+
+    /// Refuses a request that a browser sends for a page of another site.
+    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+        let page = match headers.get(header::ORIGIN) {
+            Some(origin) if self.0.contains(origin) || is_own(origin, site, headers) => {
+                return Ok(());
+            }
+            Some(origin) => format!("pages of {origin:?}"),
+            None if site == Some(b"cross-site") => "pages of other sites".into(),
+            None => return Ok(()),
+        };
+        tracing::debug!(page, "request refused: not an allowed origin");
+        let detail = format!("{page} may not call this service: see http.cors_origins");
+        Err(Problem::new(ProblemCode::Forbidden, detail))
+    }
+}
+
+/// Whether the page came from this service's own address, as behind a gateway with both.
+fn is_own(origin: &HeaderValue, site: Option<&[u8]>, headers: &HeaderMap) -> bool {
+    let origin = origin.as_bytes();
+    let host = origin.strip_prefix(b"https://").or_else(|| origin.strip_prefix(b"http://"));
+    let is_host = |host: &[u8]| {
+        headers.get(header::HOST).is_some_and(|own| own.as_bytes().eq_ignore_ascii_case(host))
+    };
+    site == Some(b"same-origin") || host.is_some_and(is_host)
 }
 
 /// Whether a browser asks if it may send a request. Every other OPTIONS is just another method.

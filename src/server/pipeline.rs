@@ -2,6 +2,7 @@
 
 use std::{
     mem,
+    net::SocketAddr,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -9,7 +10,7 @@ use std::{
 use axum::{
     BoxError, Router,
     body::{Body, Bytes, HttpBody},
-    extract::Request as AxumRequest,
+    extract::{ConnectInfo, Request as AxumRequest},
     http::{HeaderMap, HeaderValue, Method, Request, Response, header, request::Parts},
     routing::any,
 };
@@ -19,12 +20,14 @@ use super::{
     auth::{Auth, Caller, ClientCertificate},
     body::{self, ResponseBody},
     checks::{check_length, drain, within},
-    cors::{Cors, is_preflight},
+    client_address::Peer,
+    cors::{AllowedOrigins, Cors, is_preflight},
     endpoints::{
         ROUTES,
         cluster::cluster,
         ids::{IdResponse, claim},
     },
+    host::{check_admin_host, check_host},
     metrics::RouteMetrics,
     openapi,
     problem::{Problem, ProblemCode},
@@ -41,7 +44,9 @@ pub fn router(state: Arc<AppState>) -> Router {
     let paths: Vec<_> = pipeline.routes.iter().map(|served| served.route.path).collect();
     let answer = any(move |request: AxumRequest| {
         let pipeline = Arc::clone(&pipeline);
-        async move { pipeline.answer(request, || ()).await.response.map(Body::new) }
+        let info = request.extensions().get::<ConnectInfo<SocketAddr>>();
+        let peer = Peer { address: info.map(|info| info.0.ip()) };
+        async move { pipeline.answer(request, peer, || ()).await.response.map(Body::new) }
     });
     let router = Router::new().fallback_service(answer.clone());
     paths.into_iter().fold(router, |router, path| router.route(path, answer.clone()))
@@ -55,6 +60,8 @@ pub(super) struct Pipeline {
     unmatched: RouteMetrics,
     auth: Option<Arc<Auth>>,
     cors: Option<Cors>,
+    /// None when pages of every origin may call.
+    origins: Option<AllowedOrigins>,
     is_operators: bool,
     api_document: OnceLock<Bytes>,
 }
@@ -104,6 +111,7 @@ impl Pipeline {
             unmatched: metrics.route("<unmatched>", "404"),
             auth: state.auth.clone().filter(|_| !is_operators),
             cors: Cors::new(&state.http.cors_origins).filter(|_| !is_operators),
+            origins: AllowedOrigins::new(&state.http.cors_origins).filter(|_| !is_operators),
             is_operators,
             api_document: OnceLock::new(),
             state,
@@ -114,6 +122,7 @@ impl Pipeline {
     pub(super) async fn answer<B>(
         &self,
         request: Request<B>,
+        peer: Peer,
         body_was_read: impl FnOnce() + Send,
     ) -> Answer
     where
@@ -127,13 +136,13 @@ impl Pipeline {
         let for_browsers = |(served, _): (&Served, _)| Cors::applies(served.route, &head);
         let cors = self.cors.as_ref().filter(|_| served.is_some_and(for_browsers));
         let mut is_authorised = self.auth.is_none();
-        let admitted = self.admit(served, cors, &head, &mut is_authorised);
+        let admitted = self.admit(served, cors, (&head, peer), &mut is_authorised);
         // Whoever waits for 100 Continue is not asked for a body that changes nothing.
         let leaves_body =
             admitted.is_err() && !body.is_end_stream() && expects_continue(&head.headers);
         let reply = match admitted {
             Err(problem) if leaves_body => Err(problem),
-            admitted => self.check(admitted, &head, body, body_was_read).await,
+            admitted => self.check(admitted, (&head, peer, body), body_was_read).await,
         };
         let served = served.map(|(served, _)| served);
         let mut response = match reply {
@@ -144,7 +153,9 @@ impl Pipeline {
             Ok(Reply::Ids(ids)) => ids.into_response(HeaderMap::new()),
             Ok(Reply::Other(response)) => response,
             Err(problem) => {
-                if problem.code() == ProblemCode::Forbidden {
+                // Pages of other sites are forbidden before any token is looked at.
+                let has_token = self.auth.is_some() && is_authorised;
+                if problem.code() == ProblemCode::Forbidden && has_token {
                     self.state.metrics.forbidden();
                 }
                 problem.response()
@@ -198,15 +209,37 @@ impl Pipeline {
         Answer { response, is_of_client: false }
     }
 
+    /// Refuses a request by its head, whoever sends it.
+    fn check_head(&self, route: Option<&Route>, head: &Parts, peer: Peer) -> Result<(), Problem> {
+        check_length(&head.uri)?;
+        // A router's requests were checked by its server, or never were on a connection.
+        if peer.address.is_some() {
+            check_host(head)?;
+        }
+        if self.is_operators {
+            return check_admin_host(&head.headers, &self.state.http.admin_hosts);
+        }
+        if let Some(origins) = &self.origins
+            && route.is_some_and(|route| route.is_for_clients)
+        {
+            origins.check(&head.headers)?;
+        }
+        // Probes often come from an address that clients have too.
+        if route.is_none_or(|route| route.needs_token) {
+            self.state.clients.limit_address(peer, &head.headers)?;
+        }
+        Ok(())
+    }
+
     /// Applies the checks that need the head of a request alone.
     fn admit<'a>(
         &self,
         served: Option<(&Served, &'a str)>,
         cors: Option<&Cors>,
-        head: &Parts,
+        (head, peer): (&Parts, Peer),
         is_authorised: &mut bool,
     ) -> Result<Admitted<'a>, Problem> {
-        check_length(&head.uri)?;
+        self.check_head(served.map(|(served, _)| served.route), head, peer)?;
         if cors.is_some() && is_preflight(head) {
             return Ok(Admitted::Preflight);
         }
@@ -216,6 +249,7 @@ impl Pipeline {
             None => Caller::default(),
         };
         *is_authorised |= needs_token;
+        self.state.clients.limit_token(&caller)?;
         let Some((Served { route, .. }, parameter)) = served else {
             let detail = format!("there is no route {:?}", head.uri.path());
             return Err(Problem::new(ProblemCode::NotFound, detail));
@@ -242,8 +276,7 @@ impl Pipeline {
     async fn check<B>(
         &self,
         admitted: Result<Admitted<'_>, Problem>,
-        head: &Parts,
-        body: B,
+        (head, peer, body): (&Parts, Peer, B),
         body_was_read: impl FnOnce() + Send,
     ) -> Result<Reply, Problem>
     where
@@ -261,19 +294,19 @@ impl Pipeline {
             Admitted::Request { route, parameter, caller } => (route, parameter, caller),
         };
         let _in_flight = if route.is_for_clients { Some(self.state.enter()?) } else { None };
-        within(time_limit, self.handle(route, head, caller, parameter)).await?
+        within(time_limit, self.handle(route, head, (caller, peer), parameter)).await?
     }
 
     async fn handle(
         &self,
         route: &Route,
         head: &Parts,
-        caller: Caller,
+        (caller, peer): (Caller, Peer),
         parameter: &str,
     ) -> Result<Reply, Problem> {
         let parameter = percent_decode_str(parameter).decode_utf8().ok();
         let is_operator = self.is_operators;
-        let call = Call { route, state: &self.state, head, caller, is_operator, parameter };
+        let call = Call { route, state: &self.state, head, caller, peer, is_operator, parameter };
         match route.handler {
             Handler::Claim { is_batch } => claim(&call, is_batch).await.map(Reply::Ids),
             Handler::Ready(handler) => self.reserve(route, handler(&call)?),

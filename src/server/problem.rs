@@ -52,7 +52,7 @@ problem_codes! {
     InvalidId: BAD_REQUEST, "invalid_id", "Invalid ID";
     InvalidParameter: BAD_REQUEST, "invalid_parameter", "Invalid parameter";
     Unauthorized: UNAUTHORIZED, "unauthorized", "Authentication required";
-    Forbidden: FORBIDDEN, "forbidden", "The token may not do this";
+    Forbidden: FORBIDDEN, "forbidden", "The request is not allowed";
     NotFound: NOT_FOUND, "not_found", "Route not found";
     UnknownNamespace: NOT_FOUND, "unknown_namespace", "Namespace not found";
     UnknownCode: NOT_FOUND, "unknown_code", "The code is not served";
@@ -64,6 +64,7 @@ problem_codes! {
     NotDecodable: UNPROCESSABLE_ENTITY, "not_decodable", "Not an ID of this layout";
     OutOfRange: UNPROCESSABLE_ENTITY, "out_of_range", "Time outside the allowed range";
     TooManyCodes: TOO_MANY_REQUESTS, "too_many_codes", "Too many codes are in use";
+    TooManyRequests: TOO_MANY_REQUESTS, "too_many_requests", "Too many requests of this client";
     Internal: INTERNAL_SERVER_ERROR, "internal", "Internal error";
     SequenceExhausted: SERVICE_UNAVAILABLE, "sequence_exhausted", "Sequence exhausted";
     ClockRollback: SERVICE_UNAVAILABLE, "clock_rollback", "The clock stepped back";
@@ -246,7 +247,10 @@ impl From<ClaimError> for Problem {
             ClaimError::InvalidCode(_) => (P::InvalidCode, None),
             ClaimError::UnknownCode(_) => (P::UnknownCode, None),
             ClaimError::InvalidCount { .. } => (P::InvalidCount, None),
-            ClaimError::TooManyCodes { retry_after, .. } => (P::TooManyCodes, Some(retry_after)),
+            ClaimError::TooManyCodes { retry_after, .. }
+            | ClaimError::ClientShareUsed { retry_after, .. } => {
+                (P::TooManyCodes, Some(retry_after))
+            }
             ClaimError::SequenceExhausted { retry_after } => {
                 (P::SequenceExhausted, Some(retry_after))
             }
@@ -274,6 +278,7 @@ impl From<IssueError> for Problem {
             UnavailableReason::ClockWentBack => P::ClockRollback,
             UnavailableReason::ClockOutOfRange => P::ClockOutOfRange,
             UnavailableReason::NumbersUsedUp => P::SequenceExhausted,
+            UnavailableReason::CodeRefused(error) => return error.into(),
             UnavailableReason::Starting
             | UnavailableReason::NoFreeWorker { .. }
             | UnavailableReason::ClockAhead(_)

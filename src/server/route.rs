@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::{
     auth::{Caller, Permission},
     body::ResponseBody,
+    client_address::Peer,
     problem::{Problem, ProblemCode},
     state::AppState,
 };
@@ -93,6 +94,7 @@ pub(super) struct Call<'a> {
     pub(super) state: &'a AppState,
     pub(super) head: &'a Parts,
     pub(super) caller: Caller,
+    pub(super) peer: Peer,
     /// Whether it came by the operators' listener.
     pub(super) is_operator: bool,
     /// The path's parameter, decoded; none when it is not UTF-8.

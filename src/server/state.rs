@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 
 use super::{
     auth::Auth,
+    clients::Clients,
     issuer::NamespaceIssuer,
     memory_limit::memory_limit,
     metrics::Metrics,
@@ -53,6 +54,7 @@ pub struct AppState {
     pub(super) metrics: Metrics,
     pub(super) unsent: UnsentBudget,
     pub(super) tls: Option<Arc<Tls>>,
+    pub(super) clients: Clients,
     in_flight: AtomicUsize,
     draining: AtomicBool,
     failed: AtomicBool,
@@ -88,6 +90,7 @@ impl AppState {
             auth: None,
             tls: None,
             codes,
+            clients: Clients::new(&http),
             in_flight: AtomicUsize::new(0),
             http,
             clock,

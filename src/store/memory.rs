@@ -269,6 +269,11 @@ impl SegmentStore for MemoryStore {
         Ok(true)
     }
 
+    async fn count_segments(&self, namespace: &str) -> Result<u64> {
+        let tables = self.tables();
+        Ok(tables.segments.keys().filter(|(of, _)| of == namespace).count() as u64)
+    }
+
     async fn segments(&self) -> Result<Vec<ListedSegment>> {
         Ok(self.tables().segments.values().map(|(segment, _)| segment.clone()).collect())
     }

@@ -99,6 +99,9 @@ pub trait SegmentStore: Debug + Send + Sync {
         token: Token,
     ) -> Result<bool>;
 
+    /// Counts the codes of a namespace.
+    async fn count_segments(&self, namespace: &str) -> Result<u64>;
+
     /// Lists every code for people, by namespace and name.
     async fn segments(&self) -> Result<Vec<ListedSegment>>;
 }

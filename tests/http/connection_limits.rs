@@ -244,8 +244,10 @@ async fn a_body_is_read_and_forgotten_unless_it_is_large() {
     for (length, status) in [(0, 200), (2, 200), (64 * 1024, 200), (64 * 1024 + 1, 413)] {
         let answer = client.post(&url).body(vec![b'x'; length]).send().await.expect("an answer");
         assert_eq!(answer.status().as_u16(), status, "{length} bytes");
+        let closes = answer.headers().get("connection").is_some_and(|value| value == "close");
         let body: serde_json::Value = answer.json().await.expect("JSON");
         let is_problem = body["code"] == "payload_too_large";
+        assert_eq!(closes, is_problem, "{length} bytes");
         assert!(body["id"].is_string() != is_problem && is_problem == (status == 413), "{body}");
     }
     let metrics = served.get("/metrics").await.text().await.expect("text");
@@ -267,6 +269,35 @@ async fn a_body_in_chunks_is_measured_as_it_comes() {
     let answer = exchange(&mut large, &format!("{head}{chunk}{chunk}")).await;
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
     assert!(answer.contains(r#""code":"payload_too_large""#), "{answer}");
+    assert!(answer.contains("connection: close"), "{answer}");
+    assert!(is_closed(&mut large).await);
+    // The whole body, so that another request could follow it on this connection.
+    let mut whole = TcpStream::connect(served.address).await.expect("connected");
+    let answer = exchange(&mut whole, &format!("{head}{chunk}{chunk}0\r\n\r\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("connection: close"), "{answer}");
+    assert!(is_closed(&mut whole).await);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_length_that_no_body_has_is_refused_and_ends_the_connection() {
+    let served = Served::start(&[]).await;
+    for (length, status) in [
+        ("65537", 413),
+        ("18446744073709551613", 413),
+        // hyper answers these by itself.
+        ("18446744073709551614", 431),
+        ("18446744073709551615", 431),
+        ("18446744073709551616", 400),
+        ("-1", 400),
+    ] {
+        let mut stream = TcpStream::connect(served.address).await.expect("connected");
+        let head =
+            format!("POST /id/order HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
+        let answer = exchange(&mut stream, &head).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{length}: {answer}");
+        assert!(is_closed(&mut stream).await);
+    }
     served.stop().await;
 }
 

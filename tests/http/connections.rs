@@ -29,7 +29,7 @@ impl Reached {
         Self { world, address, stop, serving }
     }
 
-    async fn connect(&self) -> TcpStream {
+    pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.expect("connected")
     }
 

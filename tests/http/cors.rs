@@ -48,15 +48,87 @@ async fn options_that_is_no_preflight_is_just_another_method() {
     }
 }
 
+const FOREIGN: (&str, &str) = ("origin", "https://other.example");
+const CROSS_SITE: (&str, &str) = ("sec-fetch-site", "cross-site");
+
+/// What browsers send for pages of other sites.
+const BY_OTHER_SITES: [&[(&str, &str)]; 6] = [
+    &[FOREIGN],
+    &[FOREIGN, CROSS_SITE],
+    &[CROSS_SITE],
+    &[("origin", "null"), CROSS_SITE],
+    &[("origin", "https://app.example.evil.example")],
+    &[FOREIGN, ("sec-fetch-site", "same-site")],
+];
+
 #[tokio::test]
-async fn origins_may_be_limited_or_none() {
-    let world =
-        World::start(&[("http.cors_origins", "https://app.example,http://localhost:3000")]).await;
-    let allowed = |answer: crate::support::Answer| {
-        answer.header("access-control-allow-origin").map(str::to_owned)
-    };
-    let answer = world.call("GET", "/id/order", &[ORIGIN]).await;
-    assert_eq!(allowed(answer).as_deref(), Some("https://app.example"));
-    let other = [("origin", "https://other.example")];
-    assert_eq!(allowed(world.call("GET", "/id/order", &other).await), None);
+async fn pages_of_other_origins_burn_no_ids() {
+    for (origins, is_listed) in
+        [("https://app.example,http://localhost:3000", true), ("none", false), ("", false)]
+    {
+        let world = World::start(&[("http.cors_origins", origins)]).await;
+        for route in ["/id/order", "/ids/order?n=2", "/parse/1", "/bounds"] {
+            for headers in BY_OTHER_SITES {
+                let answer = world.call("GET", route, headers).await;
+                assert_eq!(answer.header("access-control-allow-origin"), None, "{headers:?}");
+                let detail = answer.problem(403, "forbidden");
+                assert!(detail.contains("http.cors_origins"), "{detail}");
+            }
+        }
+        let simple = [FOREIGN, ("content-type", "text/plain")];
+        world.call("POST", "/id/order", &simple).await.problem(403, "forbidden");
+        let preflight = [FOREIGN, ("access-control-request-method", "POST")];
+        let answer = world.call("OPTIONS", "/id/order", &preflight).await;
+        assert_eq!(answer.header("access-control-allow-origin"), None);
+        assert_eq!(world.ids_issued().await, 0.0);
+
+        let answer = world.call("GET", "/id/order", &[ORIGIN, CROSS_SITE]).await;
+        let allowed = answer.header("access-control-allow-origin");
+        assert_eq!(allowed, is_listed.then_some("https://app.example"), "{origins}");
+        assert_eq!(answer.status.as_u16(), if is_listed { 200 } else { 403 }, "{origins}");
+        // Pages of this service's own origin, typed addresses and other programs.
+        let own: [&[(&str, &str)]; 5] = [
+            &[],
+            &[("sec-fetch-site", "none")],
+            &[("sec-fetch-site", "same-origin")],
+            &[FOREIGN, ("sec-fetch-site", "same-origin")],
+            &[FOREIGN, ("host", "other.example")],
+        ];
+        for headers in own {
+            assert_eq!(world.call("POST", "/id/order", headers).await.status, 200, "{headers:?}");
+        }
+        for route in ["/livez", "/readyz", "/health", "/metrics"] {
+            assert_eq!(world.call("GET", route, &[CROSS_SITE]).await.status, 200, "{route}");
+        }
+        let forbidden = "raindrop_auth_refused_total{reason=\"forbidden\"}";
+        assert_eq!(world.metric(forbidden).await, Some(0.0), "no token was refused");
+    }
+}
+
+#[tokio::test]
+async fn by_default_pages_of_every_origin_get_ids() {
+    let world = World::start(&[]).await;
+    for headers in BY_OTHER_SITES {
+        assert_eq!(world.call("POST", "/id/order", headers).await.status, 200, "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn browsers_are_told_not_to_guess_types() {
+    let world = World::start(&[]).await;
+    for (route, is_told) in [
+        ("/id/.a", true),
+        ("/nowhere", true),
+        ("/health", true),
+        ("/metrics", true),
+        ("/openapi.json", true),
+        ("/parse/1", true),
+        ("/id/order", false),
+    ] {
+        let answer = world.get(route).await;
+        let nosniff = answer.header("x-content-type-options");
+        assert_eq!(nosniff, is_told.then_some("nosniff"), "{route}");
+        let referrer = answer.header("referrer-policy");
+        assert_eq!(referrer, is_told.then_some("no-referrer"), "{route}");
+    }
 }

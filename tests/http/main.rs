@@ -5,6 +5,7 @@ mod admin;
 mod api;
 mod auth;
 mod bounds;
+mod clients;
 mod connection_limits;
 mod connections;
 mod cors;
@@ -16,6 +17,7 @@ mod example;
 #[cfg(feature = "sqlite")]
 mod examples;
 mod health;
+mod hosts;
 mod issuing;
 mod metrics;
 mod migrating;

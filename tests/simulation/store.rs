@@ -593,6 +593,7 @@ impl Intercept for Connection {
             | Call::CreateSegments(..)
             | Call::Reserve(..)
             | Call::GiveBack(..)
+            | Call::CountSegments(..)
             | Call::Segments => call.run(memory).await,
             Call::Swap(scope, worker, expected, write) => {
                 self.sent(worker, expected, write.token);

@@ -29,6 +29,7 @@ on_every_engine! {
     segment_names_differ_by_case_and_trailing_blanks
     fifty_nodes_make_the_same_codes
     all_codes_are_listed_in_order
+    codes_are_counted_by_namespace
 }
 
 async fn prepared(backend: &Backend) -> Arc<dyn Store> {
@@ -255,6 +256,21 @@ async fn all_codes_are_listed_in_order(backend: &Backend) {
         .collect();
     assert_eq!(seen, [("a", "z", 7, 0), ("b", "a", 36, 30), ("b", "z", 5, 0)]);
     assert!(listed.iter().all(|segment| segment.updated_ms > 1_700_000_000_000));
+}
+
+async fn codes_are_counted_by_namespace(backend: &Backend) {
+    let store = prepared(backend).await;
+    let codes: Vec<_> = (0..700).map(|number| new(&format!("code-{number}"), 1)).collect();
+    store.create_segments("numbers", &codes).await.expect("made");
+    store.create_segments("number", &[new("s a", 1)]).await.expect("made");
+    let reservation = Reservation { by: 1, end: LARGEST, token: token(1), or_begin_at: Some(1) };
+    for code in ["code-1", "new"] {
+        store.reserve("numbers", code, &reservation).await.expect("an answer");
+    }
+    for (namespace, expected) in [("numbers", 701), ("number", 1), ("Numbers", 0), ("n*", 0)] {
+        let counted = store.count_segments(namespace).await.expect("an answer");
+        assert_eq!(counted, expected, "{namespace}");
+    }
 }
 
 #[tokio::test]

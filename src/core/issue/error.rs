@@ -30,6 +30,14 @@ pub enum ClaimError {
         /// When to try again.
         retry_after: Duration,
     },
+    /// The client has had its share of new codes.
+    #[error("this client has had {max} new codes, as many as `codes.max_per_client` allows")]
+    ClientShareUsed {
+        /// How many new codes a client may have.
+        max: usize,
+        /// When to try again.
+        retry_after: Duration,
+    },
     /// The sequence is used up as far ahead as a caller may wait.
     #[error("this code has too few sequence numbers left")]
     SequenceExhausted {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, task::Waker, time::Duration};
 
 use super::{
-    ClaimError, CodeHandle, IssueSettings, RollbackPolicy, Run,
+    ClaimError, CodeHandle, IssueSettings, RollbackPolicy, Run, Share,
     grant::{Denied, Grant, Granted},
     rules::{ClaimTimeError, Rules},
 };
@@ -141,12 +141,26 @@ impl Generator {
     ///
     /// See [`ClaimError`].
     pub fn claim(&self, code: &str, count: u32) -> Result<Claim, ClaimError> {
+        self.claim_for(None, code, count)
+    }
+
+    /// Claims for a client, who is identified only if the code is new, and may then be refused its
+    /// cursor.
+    pub(crate) fn claim_for(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        code: &str,
+        count: u32,
+    ) -> Result<Claim, ClaimError> {
+        let max = self.settings.codes_max_per_client;
+        let share = client.filter(|_| self.rules.has_shares).map(|client| Share { client, max });
         let cursor = self.check_code(code)?;
         self.check_count(count)?;
         loop {
             let grant = self.grant.load();
             let grant = grant.as_ref().ok_or(ClaimError::NoLease)?;
-            match grant.claim(cursor, u64::from(count), &self.rules, || self.clock.now_ms()) {
+            match grant.claim(cursor, share, u64::from(count), &self.rules, || self.clock.now_ms())
+            {
                 Ok(granted) => return Ok(Claim::new(grant, granted)),
                 Err(denied) => self.retry_or_fail(grant, &denied)?,
             }
@@ -227,15 +241,20 @@ impl Generator {
                 until: format_unix_ms(layout.valid_until_ms()),
             },
             Denied::TableFull => {
-                let now_ms = self.clock.now_ms();
-                let over_ms = layout.start_of_tick_ms(layout.tick_clamped(now_ms) + 1);
-                let retry_after = over_ms.saturating_sub(now_ms).max(0).unsigned_abs();
-                ClaimError::TooManyCodes {
-                    max: self.settings.codes_max,
-                    retry_after: Duration::from_millis(retry_after),
-                }
+                let (max, retry_after) = (self.settings.codes_max, self.rest_of_tick());
+                ClaimError::TooManyCodes { max, retry_after }
+            }
+            Denied::ShareUsed => {
+                let (max, retry_after) = (self.settings.codes_max_per_client, self.rest_of_tick());
+                ClaimError::ClientShareUsed { max, retry_after }
             }
         }
+    }
+
+    fn rest_of_tick(&self) -> Duration {
+        let (layout, now_ms) = (&self.rules.layout, self.clock.now_ms());
+        let over_ms = layout.start_of_tick_ms(layout.tick_clamped(now_ms) + 1);
+        Duration::from_millis(over_ms.saturating_sub(now_ms).max(0).unsigned_abs())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{task::Waker, time::Duration};
 
 use super::{
+    Share,
     cursor::{Closed, Cursor},
     rules::{ClaimTime, ClaimTimeError, Plan, Refusal, Rules},
     table::{Table, TableError},
@@ -62,6 +63,7 @@ pub(crate) enum Denied {
         behind_ms: i64,
     },
     TableFull,
+    ShareUsed,
     /// The cursor was closed or the grant sealed: the caller starts over.
     Closed,
 }
@@ -174,20 +176,27 @@ impl Grant {
     pub(crate) fn claim(
         &self,
         code: &str,
+        share: Option<Share<'_>>,
         count: u64,
         rules: &Rules,
         read_clock: impl FnOnce() -> i64,
     ) -> Result<Granted, Denied> {
         let time = self.claim_time(rules, read_clock)?;
-        let cursor = self.cursor(code, &time)?;
+        let cursor = self.cursor(code, share, &time)?;
         self.claim_from(&cursor, time, count, rules)
     }
 
     /// Returns the cursor of a code. To make room for a new one, those below the tick of `time` may
     /// be evicted.
-    pub(crate) fn cursor(&self, code: &str, time: &ClaimTime) -> Result<Arc<Cursor>, Denied> {
-        self.table.cursor(code, time.first).map_err(|error| match error {
+    pub(crate) fn cursor(
+        &self,
+        code: &str,
+        share: Option<Share<'_>>,
+        time: &ClaimTime,
+    ) -> Result<Arc<Cursor>, Denied> {
+        self.table.cursor(code, share, time.first).map_err(|error| match error {
             TableError::Full => Denied::TableFull,
+            TableError::ShareUsed => Denied::ShareUsed,
             TableError::Sealed => Denied::Closed,
         })
     }

@@ -176,7 +176,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     ) -> Result<(Arc<Cursor>, Granted), Denied> {
         let Generator { rules, clock, .. } = &*self.generator;
         let time = grant.claim_time(rules, || clock.now_ms())?;
-        let cursor = cursor.map_or_else(|| grant.cursor(&self.code, &time), Ok)?;
+        let cursor = cursor.map_or_else(|| grant.cursor(&self.code, None, &time), Ok)?;
         let time = if waits { time } else { time.at_once() };
         let granted = grant.claim_from(&cursor, time, count, rules)?;
         Ok((cursor, granted))

@@ -29,9 +29,9 @@ mod models;
 mod rules;
 mod run;
 mod settings;
+mod share;
 mod table;
 
-pub(crate) use self::grant::Grant;
 pub use self::{
     blocks::Blocks,
     error::ClaimError,
@@ -39,4 +39,8 @@ pub use self::{
     handle::CodeHandle,
     run::{IdRange, Run},
     settings::{IssueSettings, RollbackPolicy},
+};
+pub(crate) use self::{
+    grant::Grant,
+    share::{NewCodes, Share},
 };

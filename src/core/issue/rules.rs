@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{IssueSettings, RollbackPolicy};
 use crate::core::{
-    layout::Layout,
+    layout::{Layout, TimeUnit},
     planted::{Bug, planted},
 };
 
@@ -18,6 +18,8 @@ pub(crate) struct Rules {
     waits_for_rollback: bool,
     spread_mask: u64,
     largest_claim: u32,
+    /// Whether each client has a share of new codes. In shorter ticks none can use them all up.
+    pub(crate) has_shares: bool,
 }
 
 /// The time of a claim, as positions.
@@ -93,6 +95,7 @@ impl Rules {
             waits_for_rollback: settings.rollback == RollbackPolicy::Wait,
             spread_mask: (1 << spread_bits) - 1,
             largest_claim: u32::try_from(largest_claim).unwrap_or(u32::MAX),
+            has_shares: layout.unit().millis() >= TimeUnit::Minute.millis(),
             layout,
         }
     }

@@ -49,6 +49,9 @@ pub struct IssueSettings {
     pub sequence_spread_bits: u32,
     /// The largest number of codes that have a cursor at a time; 100 000 by default.
     pub codes_max: usize,
+    /// How many new codes a client may have in a tick of a minute or longer; 10 000 by default.
+    /// Applies only where claims name their client, as those of the HTTP service do.
+    pub codes_max_per_client: usize,
     /// Whether all codes draw from one cursor, so that IDs are unique across codes too.
     pub codes_shared: bool,
     /// The codes that are allowed; `None` allows all.
@@ -64,6 +67,7 @@ impl Default for IssueSettings {
             rollback: RollbackPolicy::default(),
             sequence_spread_bits: 3,
             codes_max: 100_000,
+            codes_max_per_client: 10_000,
             codes_shared: false,
             codes_allow: None,
         }

@@ -4,11 +4,11 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use hashbrown::HashTable;
 
-use super::cursor::Cursor;
+use super::{NewCodes, Share, cursor::Cursor};
 use crate::core::{
     planted::{Bug, planted},
     sync::{
-        Arc, AtomicU64, AtomicUsize, HashState, Mutex, Ordering, PoisonError, RwLock,
+        Arc, AtomicU64, AtomicUsize, HashState, Mutex, MutexGuard, Ordering, PoisonError, RwLock,
         RwLockReadGuard, RwLockWriteGuard,
     },
 };
@@ -26,6 +26,7 @@ pub(crate) struct Table {
     len: AtomicUsize,
     max: usize,
     evicting: Mutex<()>,
+    new_codes: Mutex<NewCodes>,
     /// No evicted cursor had passed this position; new cursors start here or above.
     floor: AtomicU64,
     start: u64,
@@ -61,6 +62,8 @@ impl Shard {
 pub(crate) enum TableError {
     /// Every cursor is in use in the present tick.
     Full,
+    /// The client has had its share of new codes.
+    ShareUsed,
     /// The grant was sealed.
     Sealed,
 }
@@ -74,6 +77,7 @@ impl Table {
             len: AtomicUsize::new(0),
             max,
             evicting: Mutex::new(()),
+            new_codes: Mutex::default(),
             floor: AtomicU64::new(0),
             start,
             none_below: AtomicU64::new(0),
@@ -85,9 +89,15 @@ impl Table {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Returns the cursor of a code, and makes one if it has none. If the table is full, cursors
-    /// below `evict_below` can be evicted.
-    pub(crate) fn cursor(&self, code: &str, evict_below: u64) -> Result<Arc<Cursor>, TableError> {
+    /// Returns the cursor of a code, and makes one if it has none and the share allows it. If the
+    /// table is full, cursors below `evict_below`, which is the first position of the present
+    /// tick, can be evicted.
+    pub(crate) fn cursor(
+        &self,
+        code: &str,
+        share: Option<Share<'_>>,
+        evict_below: u64,
+    ) -> Result<Arc<Cursor>, TableError> {
         let hash = self.hasher.hash_one(code);
         let shard = &self.shards[self.shard_of(hash)];
         if let Some(cursor) = read(shard).find(hash, code) {
@@ -96,6 +106,7 @@ impl Table {
         if self.len() >= self.max && evict_below > self.none_below.load(Ordering::Relaxed) {
             self.evict(evict_below);
         }
+        let share = share.map(|share| ((share.client)(), share.max));
         let mut shard = write(shard);
         if shard.sealed {
             return Err(TableError::Sealed);
@@ -106,6 +117,12 @@ impl Table {
         if self.len.fetch_add(1, Ordering::Relaxed) >= self.max {
             self.len.fetch_sub(1, Ordering::Relaxed);
             return Err(TableError::Full);
+        }
+        if let Some((client, max)) = share
+            && !self.new_codes().count(client, max, evict_below)
+        {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+            return Err(TableError::ShareUsed);
         }
         // An earlier cursor of this code was removed under this same lock, after the floor was
         // raised to it. A reading of the clock must not be used: this thread may have slept since.
@@ -120,6 +137,10 @@ impl Table {
         shard.entries.insert_unique(hash, entry, rehash);
         self.none_below.store(0, Ordering::Relaxed);
         Ok(cursor)
+    }
+
+    fn new_codes(&self) -> MutexGuard<'_, NewCodes> {
+        self.new_codes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One past the last claimed position of any code, or the start.

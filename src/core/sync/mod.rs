@@ -9,13 +9,13 @@ pub(crate) use std::sync::{Arc, PoisonError};
 
 #[cfg(not(raindrop_loom))]
 pub(crate) use std::sync::{
-    Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
     atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
 };
 
 #[cfg(raindrop_loom)]
 pub(crate) use loom::sync::{
-    Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
     atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
 };
 

@@ -28,6 +28,8 @@ pub(super) struct Code {
     pub(super) namespace: Arc<Namespace>,
     pub(super) name: String,
     pub(super) spec: SegmentSpec,
+    /// Who asked for it first, if it is not configured.
+    pub(super) client: Option<u64>,
     pub(super) cursor: SegmentCursor,
     /// Why no further block comes. Also notified of every block that is added.
     pub(super) reason: watch::Sender<Option<UnavailableReason>>,
@@ -59,6 +61,7 @@ impl Code {
         namespace: Arc<Namespace>,
         name: &str,
         spec: SegmentSpec,
+        client: Option<u64>,
         queue: RefillQueue,
     ) -> Arc<Self> {
         let queued = Arc::new(AtomicBool::new(false));
@@ -68,6 +71,7 @@ impl Code {
                 namespace,
                 name: name.to_owned(),
                 spec,
+                client,
                 cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(waker))),
                 reason: watch::Sender::new(None),
                 demand: Mutex::new(Demand { next: spec.first(), ..Demand::default() }),

@@ -49,7 +49,7 @@ impl CodeTable {
     pub(super) fn new(namespace: Namespace, queue: RefillQueue) -> Self {
         let namespace = Arc::new(namespace);
         let code = |(name, spec): (&String, &SegmentSpec)| {
-            (name.clone(), Code::new(Arc::clone(&namespace), name, *spec, queue.clone()))
+            (name.clone(), Code::new(Arc::clone(&namespace), name, *spec, None, queue.clone()))
         };
         let codes = RwLock::new(namespace.settings.codes.iter().map(code).collect());
         Self { namespace, codes, sealed: AtomicBool::new(false), queue }
@@ -61,13 +61,22 @@ impl CodeTable {
         codes.get(name).map(Arc::clone)
     }
 
-    /// Returns the code of this name, created if that is allowed.
-    pub(super) fn get_or_create(&self, name: &str) -> Result<Arc<Code>, IssueError> {
-        self.get(name).map_or_else(|| self.create(name), Ok)
+    /// Returns the code of this name, created if that is allowed. Only then the client is
+    /// identified.
+    pub(super) fn get_or_create(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        name: &str,
+    ) -> Result<Arc<Code>, IssueError> {
+        self.get(name).map_or_else(|| self.create(client, name), Ok)
     }
 
     #[cold]
-    fn create(&self, name: &str) -> Result<Arc<Code>, IssueError> {
+    fn create(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        name: &str,
+    ) -> Result<Arc<Code>, IssueError> {
         let Some(spec) = self.namespace.settings.auto_create else {
             return Err(IssueError::Refused(ClaimError::UnknownCode(name.to_owned())));
         };
@@ -80,14 +89,26 @@ impl CodeTable {
             return Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER });
         }
         let max = self.namespace.settings.codes_max;
+        for refused in self.namespace.creations.take_refused() {
+            codes.remove(&refused);
+        }
         if codes.len() >= max {
-            // Codes are never forgotten.
             let refused = ClaimError::TooManyCodes { max, retry_after: RETRY_LATE };
             return Err(IssueError::Refused(refused));
         }
-        let code = Code::new(Arc::clone(&self.namespace), name, spec, self.queue.clone());
+        let (namespace, queue) = (Arc::clone(&self.namespace), self.queue.clone());
+        let code = Code::new(namespace, name, spec, client.map(|client| client()), queue);
         codes.insert(name.to_owned(), Arc::clone(&code));
         Ok(code)
+    }
+
+    /// Forgets the codes that were not created, so that they can be asked for again.
+    #[cold]
+    pub(super) fn forget_refused(&self) {
+        let mut codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
+        for refused in self.namespace.creations.take_refused() {
+            codes.remove(&refused);
+        }
     }
 
     /// Returns every code, by name.

@@ -45,7 +45,8 @@ impl SegmentHandle {
     ///
     /// # Errors
     ///
-    /// See [`IssueError`]; nothing was issued then.
+    /// See [`IssueError`]; nothing was issued then. After [`ClaimError::TooManyCodes`] another
+    /// handle is needed to try again.
     ///
     /// # Cancel safety
     ///
@@ -99,6 +100,7 @@ impl Code {
 
 fn issue_error(reason: UnavailableReason) -> IssueError {
     match reason {
+        UnavailableReason::CodeRefused(refused) => IssueError::Refused(refused),
         UnavailableReason::NumbersUsedUp => {
             IssueError::Refused(ClaimError::SequenceExhausted { retry_after: RETRY_LATE })
         }

@@ -34,7 +34,30 @@ impl SegmentIssuer {
     ///
     /// Numbers that were claimed when the future is dropped are never issued to anybody.
     pub async fn next_ids(&self, code: &str, count: u32) -> Result<Numbers, IssueError> {
-        self.code(code)?.claim(count).await
+        self.next_ids_for(None, code, count).await
+    }
+
+    /// Issues numbers for a client, who may create a share of the codes
+    /// ([`SegmentSettings::codes_max_per_client`](super::SegmentSettings::codes_max_per_client)).
+    /// The function identifies the client; it is called only if this node does not know the code.
+    ///
+    /// # Errors
+    ///
+    /// See [`IssueError`]; nothing was issued then.
+    pub async fn next_ids_for(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        code: &str,
+        count: u32,
+    ) -> Result<Numbers, IssueError> {
+        let issued = self.code(client, code)?.claim(count).await;
+        if let Err(IssueError::Refused(
+            ClaimError::TooManyCodes { .. } | ClaimError::ClientShareUsed { .. },
+        )) = issued
+        {
+            self.0.forget_refused();
+        }
+        issued
     }
 
     /// Returns a handle that issues numbers of one code without looking up its name.
@@ -43,7 +66,7 @@ impl SegmentIssuer {
     ///
     /// When there is no such code and none may be created.
     pub fn handle(&self, code: &str) -> Result<SegmentHandle, IssueError> {
-        Ok(SegmentHandle::new(self.code(code)?))
+        Ok(SegmentHandle::new(self.code(None, code)?))
     }
 
     /// Returns a number that the last of `count` further numbers of this code will not be below,
@@ -54,11 +77,15 @@ impl SegmentIssuer {
         Id::new(last.max(code.spec.first()))
     }
 
-    fn code(&self, name: &str) -> Result<Arc<Code>, IssueError> {
+    fn code(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        name: &str,
+    ) -> Result<Arc<Code>, IssueError> {
         if !is_valid_code(name) {
             return Err(IssueError::Refused(ClaimError::InvalidCode(name.to_owned())));
         }
-        self.0.get_or_create(name)
+        self.0.get_or_create(client, name)
     }
 
     /// Returns the name of the namespace.

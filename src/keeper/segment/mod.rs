@@ -2,6 +2,7 @@
 
 mod code;
 mod code_table;
+mod creations;
 mod handle;
 mod issuer;
 mod namespace;
@@ -17,6 +18,7 @@ use tokio::sync::mpsc;
 
 use self::{
     code_table::CodeTable,
+    creations::Creations,
     namespace::{Namespace, SharedStore},
     task::Task,
 };
@@ -71,7 +73,8 @@ impl SegmentKeeper {
         let (queue, queued) = mpsc::unbounded_channel();
         let shared = Arc::new(SharedStore::new(store, Random(random)));
         let code_table = |(settings, observer)| {
-            let namespace = Namespace { settings, observer, shared: Arc::clone(&shared) };
+            let (shared, creations) = (Arc::clone(&shared), Creations::default());
+            let namespace = Namespace { settings, observer, shared, creations };
             Arc::new(CodeTable::new(namespace, queue.clone()))
         };
         let tables: Vec<_> = namespaces.into_iter().map(code_table).collect();

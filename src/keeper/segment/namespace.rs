@@ -10,7 +10,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::SegmentSettings;
+use super::{SegmentSettings, creations::Creations};
 use crate::{
     keeper::{
         Observer, StoreFailure, StoreOperation, UnavailableReason, random::Random,
@@ -29,6 +29,7 @@ pub(super) struct Namespace {
     pub(super) settings: SegmentSettings,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) shared: Arc<SharedStore>,
+    pub(super) creations: Creations,
 }
 
 /// The store of every segment namespace, and the latest findings about it.

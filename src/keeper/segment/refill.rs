@@ -22,7 +22,9 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
     // Otherwise each claim would call the store in vain. What the store lost may come back.
     let reason = code.reason.borrow().clone();
     match reason {
-        Some(UnavailableReason::NumbersUsedUp) => return Ok(()),
+        Some(UnavailableReason::NumbersUsedUp | UnavailableReason::CodeRefused(_)) => {
+            return Ok(());
+        }
         Some(UnavailableReason::StoreLost) if !is_back(code).await? => return Ok(()),
         _ => {}
     }
@@ -64,14 +66,24 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<(Block, u64)>, StoreEr
     // One past the largest number, where the next one of the progression would begin.
     let end = spec.max + 1;
     let mut by = step.max(demand.missing).saturating_mul(spec.increment);
+    // A code is created on demand by its first reservation, and never again.
+    let may_create = demand.since.is_none() && namespace.settings.auto_create.is_some();
+    let is_configured = namespace.settings.codes.contains_key(&code.name);
+    let mut creation = match may_create && !is_configured {
+        true => namespace.creations.begin(namespace, code.client).await?.map(Some),
+        false => Ok(None),
+    };
     for _ in 0..TRIES {
         let token = namespace.shared.random().fresh_token();
-        // A code is created on demand by its first reservation, and never again.
-        let is_created = demand.since.is_none() && namespace.settings.auto_create.is_some();
-        let or_begin_at = is_created.then(|| spec.first());
+        let or_begin_at = (may_create && creation.is_ok()).then(|| spec.first());
         let reservation = Reservation { by, end, token, or_begin_at };
         match call_reserve(code, &reservation).await? {
             Reserved::From(first) => {
+                if let Ok(Some(creation)) = &mut creation
+                    && first == spec.first()
+                {
+                    creation.done();
+                }
                 code.demand().next = first + by;
                 return Ok(Some((Block { first, end: first + by, token }, step)));
             }
@@ -83,6 +95,11 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<(Block, u64)>, StoreEr
             Reserved::Refused { next } => {
                 code.demand().next = next;
                 code.set_reason(Some(UnavailableReason::NumbersUsedUp));
+                return Ok(None);
+            }
+            Reserved::NoSuchCode if let Err(refused) = &creation => {
+                namespace.creations.refuse(&code.name);
+                code.set_reason(Some(UnavailableReason::CodeRefused(refused.clone())));
                 return Ok(None);
             }
             Reserved::NoSuchCode => {

@@ -13,8 +13,11 @@ pub struct SegmentSettings {
     pub codes: BTreeMap<String, SegmentSpec>,
     /// The specification of codes that are created on demand; `None` refuses unknown codes.
     pub auto_create: Option<SegmentSpec>,
-    /// How many codes there may be; 100 000 by default.
+    /// How many codes the store may hold until no more are created on demand; 100 000 by default.
     pub codes_max: usize,
+    /// How many codes a client may create in a day on this node; 10 000 by default. Applies only
+    /// to claims that name their client, as those of the HTTP service do.
+    pub codes_max_per_client: usize,
     /// How long a block should last; 60 s by default.
     pub target_duration: Duration,
     /// The longest that a claim waits for a block; 1 s by default.
@@ -29,6 +32,7 @@ impl SegmentSettings {
             codes: BTreeMap::new(),
             auto_create: None,
             codes_max: 100_000,
+            codes_max_per_client: 10_000,
             target_duration: Duration::from_secs(60),
             max_wait: Duration::from_secs(1),
         }

@@ -16,6 +16,7 @@ mod panics;
 mod preparing;
 mod recovery;
 mod releases;
+mod segment_codes;
 mod segment_status;
 mod segments;
 mod settings;

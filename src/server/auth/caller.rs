@@ -31,6 +31,11 @@ impl Caller {
         Ok(())
     }
 
+    /// The name of the token, if one was needed.
+    pub(in crate::server) fn name(&self) -> Option<&str> {
+        self.0.as_ref().map(|rights| rights.name.as_str())
+    }
+
     /// Refuses a code that the caller may not use.
     pub(in crate::server) fn check_code(&self, code: &str) -> Result<(), Problem> {
         if let Some(rights) = &self.0

@@ -34,6 +34,7 @@ use self::{
 };
 use super::{
     auth::ClientCertificate,
+    client_address::Peer,
     metrics::{Connections, Counted},
     pipeline::Pipeline,
     state::AppState,
@@ -115,7 +116,7 @@ impl Server {
         let mut open = OpenConnections::default();
         let mut buffers = Buffers::new(listener, self.pipeline.unsent().size());
         loop {
-            let stream = self.accept(listener, &places, &mut open).await;
+            let (stream, peer) = self.accept(listener, &places, &mut open).await;
             let place = places.take(|| self.evict_one(&mut open)).await;
             buffers.adapt(listener, places.taken());
             while connections.try_join_next().is_some() {}
@@ -126,13 +127,14 @@ impl Server {
                 let _open = Counted::new(&metrics.open);
                 let stream = TimedStream::new(stream, Arc::clone(&shared));
                 let cut_off = match pipeline.tls() {
-                    None => connection(stream, None, place, pipeline, shared, ticks).await,
+                    None => connection(stream, (peer, None), place, pipeline, shared, ticks).await,
                     Some(tls) => {
                         let Some(stream) = tls.accept(stream).await else { return };
                         // The handshake is not a part of a request.
                         shared.enter(Phase::Idle);
                         let certificate = client_certificate(&stream);
-                        connection(stream, certificate, place, pipeline, shared, ticks).await
+                        connection(stream, (peer, certificate), place, pipeline, shared, ticks)
+                            .await
                     }
                 };
                 if let Some(phase) = cut_off {
@@ -149,7 +151,7 @@ impl Server {
         listener: &TcpListener,
         places: &Places,
         open: &mut OpenConnections,
-    ) -> TcpStream {
+    ) -> (TcpStream, Peer) {
         let unsent = self.pipeline.unsent();
         loop {
             let accepted = tokio::select! {
@@ -168,7 +170,7 @@ impl Server {
                 }
             };
             match accepted {
-                Ok((stream, _)) => return stream,
+                Ok((stream, peer)) => return (stream, Peer { address: Some(peer.ip()) }),
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     tracing::error!(%error, "accept failed");
@@ -219,7 +221,7 @@ struct Shared {
 /// Serves a connection to its end. Returns the phase in which it had to be cut off, if it had.
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    certificate: Option<Arc<ClientCertificate>>,
+    (peer, certificate): (Peer, Option<Arc<ClientCertificate>>),
     place: Place,
     pipeline: Arc<Pipeline>,
     activity: Arc<ConnectionActivity>,
@@ -248,7 +250,7 @@ async fn connection(
                 may_claim = Box::pin(async { place.lock().await.change().await }).await;
             }
             let mut answer = if may_claim {
-                pipeline.answer(request, || activity.enter(Phase::Answering)).await
+                pipeline.answer(request, peer, || activity.enter(Phase::Answering)).await
             } else {
                 pipeline.refuse_client(&request)
             };

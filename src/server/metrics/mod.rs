@@ -3,16 +3,18 @@
 mod auth;
 mod http;
 mod keeper;
+mod scrapes;
 mod tls;
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use prometheus::{
     Gauge, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
     core::Collector, process_collector::ProcessCollector,
 };
 
-use self::{http::HttpMetrics, keeper::KeeperMetrics};
+use self::{http::HttpMetrics, keeper::KeeperMetrics, scrapes::Scrapes};
 pub(super) use self::{
     http::{Connections, Counted, RouteMetrics},
     tls::TlsMetrics,
@@ -37,6 +39,7 @@ pub struct Metrics {
     /// Whether nobody on the network can pose as the store.
     pub(super) store_verified: IntGauge,
     keeper: Arc<KeeperMetrics>,
+    scrapes: Scrapes,
 }
 
 impl Metrics {
@@ -59,6 +62,7 @@ impl Metrics {
             keeper: Arc::new(KeeperMetrics::new(&registry, task_failures.clone())),
             task_failures,
             registry,
+            scrapes: Scrapes::new(),
         }
     }
 
@@ -87,8 +91,17 @@ impl Metrics {
         self.auth_refused.with_label_values(&[auth::FORBIDDEN]).inc();
     }
 
+    /// The Prometheus text, or that of the last scrape if scrapes are too frequent.
+    pub(super) fn bounded_text<'a>(
+        &self,
+        issuers: impl Iterator<Item = &'a NamespaceIssuer>,
+        auth: Option<&Auth>,
+    ) -> Bytes {
+        self.scrapes.text(|| self.text(issuers, auth))
+    }
+
     /// The Prometheus text, with the gauges of these issuers and tokens as they are now.
-    pub(super) fn encode<'a>(
+    pub(super) fn text<'a>(
         &self,
         issuers: impl Iterator<Item = &'a NamespaceIssuer>,
         auth: Option<&Auth>,

@@ -28,7 +28,9 @@ Unique, time-ordered 64-bit IDs.
 `method_not_allowed` with the header `Allow`.
 - `http.admin_listen`, where it is configured, serves operators, with `/cluster` beside what is \
 described here.
-- Browsers may call `/id`, `/ids`, `/parse` and `/bounds` from the origins of `http.cors_origins`.";
+- A request of HTTP/1.1 without one valid `Host` is answered 400 `invalid_parameter`.
+- Browsers may call `/id`, `/ids`, `/parse` and `/bounds` for pages of the origins of \
+`http.cors_origins`; for others they are answered 403 `forbidden`.";
 
 /// The document of a service with these routes, as JSON.
 pub(super) fn document(state: &AppState, routes: &[&Route]) -> Bytes {

@@ -33,7 +33,7 @@ pub(super) fn problems_of(route: &Route, method: &Method) -> Vec<ProblemCode> {
     [
         (true, EVERY),
         (true, route.problems),
-        (route.needs_token, &[P::Unauthorized]),
+        (route.needs_token, &[P::Unauthorized, P::TooManyRequests]),
         (route.is_for_clients, &[P::Overloaded]),
         (is_batch, &[P::InvalidCount]),
         (claims, CLAIM),
@@ -75,6 +75,7 @@ mod tests {
             refused(ClaimError::UnknownCode("a".into())),
             refused(ClaimError::InvalidCount { count: 2, largest: 1 }),
             refused(ClaimError::TooManyCodes { max: 1, retry_after: soon }),
+            refused(ClaimError::ClientShareUsed { max: 1, retry_after: soon }),
             refused(ClaimError::SequenceExhausted { retry_after: soon }),
             refused(ClaimError::ClockRollback { behind_ms: 1, retry_after: soon }),
             refused(ClaimError::ClockOutOfRange {
@@ -123,6 +124,7 @@ mod tests {
             P::UriTooLong,
             P::Internal,
             P::Unauthorized,
+            P::TooManyRequests,
             P::Overloaded,
             P::RequestTimeout,
         ];

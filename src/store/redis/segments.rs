@@ -71,6 +71,11 @@ impl SegmentStore for RedisStore {
         self.run(&scripts::GIVE_BACK, &keys, &values![reserved, from, token]).await
     }
 
+    async fn count_segments(&self, namespace: &str) -> Result<u64> {
+        let keys = [self.codes_key()];
+        self.run(&scripts::COUNT_SEGMENTS, &keys, &values![format!("{namespace} ")]).await
+    }
+
     async fn segments(&self) -> Result<Vec<ListedSegment>> {
         let mut names: Vec<String> = self.command("SMEMBERS", &self.codes_key()).await?;
         names.sort_unstable();

@@ -97,6 +97,12 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         Ok(self.run(sql, &args).await?.matched == 1)
     }
 
+    async fn count_segments(&self, namespace: &str) -> Result<u64> {
+        let sql = "SELECT COUNT(*) FROM {segment} WHERE namespace = ?";
+        let counted = self.run(sql, &values![namespace]).await?.into_row();
+        Reader::new(&self.settings.segment_table, namespace, counted).get("count")
+    }
+
     async fn segments(&self) -> Result<Vec<ListedSegment>> {
         let sql = "{clock}SELECT namespace, code, next_number, step, {updated_ms} \
              FROM {segment} ORDER BY namespace, code";

@@ -28,6 +28,7 @@ pub enum Call {
     CreateSegments(String, Vec<NewSegment>),
     Reserve(String, String, Reservation),
     GiveBack(String, String, Token, u64, Token),
+    CountSegments(String),
     Segments,
 }
 
@@ -72,6 +73,7 @@ impl Call {
             Self::GiveBack(name, code, reserved, from, token) => {
                 Box::new(store.give_back(name, code, *reserved, *from, *token).await?)
             }
+            Self::CountSegments(namespace) => Box::new(store.count_segments(namespace).await?),
             Self::Segments => Box::new(store.segments().await?),
         })
     }
@@ -189,6 +191,10 @@ impl<I: Intercept> SegmentStore for I {
     ) -> Result<bool> {
         let call = Call::GiveBack(namespace.to_owned(), code.to_owned(), reserved, from, token);
         self.answer(call).await.map(typed)
+    }
+
+    async fn count_segments(&self, namespace: &str) -> Result<u64> {
+        self.answer(Call::CountSegments(namespace.to_owned())).await.map(typed)
     }
 
     async fn segments(&self) -> Result<Vec<ListedSegment>> {

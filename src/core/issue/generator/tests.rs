@@ -197,6 +197,37 @@ fn too_many_codes_are_refused_until_the_tick_is_over() {
 }
 
 #[test]
+fn a_client_has_a_share_of_the_new_codes_of_a_coarse_tick() {
+    let settings =
+        || IssueSettings { codes_max: 4, codes_max_per_client: 2, ..IssueSettings::default() };
+    let bench = Bench::new(TimeUnit::Minute, settings());
+    let identify = |client: u64| move || client;
+    let claim = |client: u64, code: &str| {
+        bench.generator.claim_for(Some(&identify(client)), code, 1).map(drop)
+    };
+    assert_eq!([claim(1, "a"), claim(1, "b"), claim(1, "a")], [Ok(()), Ok(()), Ok(())]);
+    let over = 60_000 - NOW.rem_euclid(60_000).unsigned_abs();
+    let refused = ClaimError::ClientShareUsed { max: 2, retry_after: Duration::from_millis(over) };
+    assert_eq!(claim(1, "c"), Err(refused.clone()));
+    assert_eq!(claim(1, "b"), Ok(()), "it has a cursor");
+    assert_eq!([claim(2, "c"), claim(1, "c")], [Ok(()), Ok(())], "it is no longer new");
+    let full = claim(1, "d");
+    assert_eq!(full, Err(refused));
+    bench.ids("d", 1);
+    let full = claim(2, "e").expect_err("four codes are in use");
+    assert!(matches!(full, ClaimError::TooManyCodes { max: 4, .. }), "{full}");
+    bench.clock.step(60_000);
+    assert_eq!([claim(1, "e"), claim(2, "f"), claim(2, "g")], [Ok(()), Ok(()), Ok(())]);
+    assert!(claim(2, "h").is_err(), "what did not become a code did not count");
+
+    let quick = Bench::new(TimeUnit::Second, settings());
+    let asked = || panic!("nobody is identified where ticks are short");
+    for code in ["a", "b", "c"] {
+        quick.generator.claim_for(Some(&asked), code, 1).expect("no share");
+    }
+}
+
+#[test]
 fn clock_outside_the_timestamp_is_refused() {
     let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
     bench.clock.set(0);

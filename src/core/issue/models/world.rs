@@ -160,7 +160,7 @@ impl World {
     pub(super) fn claim_or_give_up(&self, code: &str, count: u64) -> Vec<Id> {
         let grant = self.generator.grant().expect("leased");
         for _ in 0..3 {
-            match grant.claim(code, count, &self.rules, || self.clock.now_ms()) {
+            match grant.claim(code, None, count, &self.rules, || self.clock.now_ms()) {
                 Err(Denied::Closed) => {}
                 Err(_) => break,
                 Ok(granted) => {

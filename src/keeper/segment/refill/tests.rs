@@ -16,6 +16,7 @@ use crate::{
         random::Random,
         segment::{
             code_table::CodeTable,
+            creations::Creations,
             namespace::{Namespace, SharedStore},
         },
     },
@@ -52,10 +53,11 @@ impl Bench {
         let seen = Arc::new(Seen::default());
         let random = Random(Box::new(StdRng::seed_from_u64(1)));
         let shared = Arc::new(SharedStore::new(store.clone(), random));
-        let namespace = Namespace { settings, observer: seen.clone(), shared };
+        let namespace =
+            Namespace { settings, observer: seen.clone(), shared, creations: Creations::default() };
         let (queue, queued) = mpsc::unbounded_channel();
         let codes = CodeTable::new(namespace, queue);
-        let code = codes.get_or_create("order").expect("configured, or created on demand");
+        let code = codes.get_or_create(None, "order").expect("configured, or created on demand");
         Self { store, code, seen, _queue: queued }
     }
 

@@ -61,6 +61,9 @@ pub(in crate::server) async fn claim(
     // Before the claim, whose IDs would be lost otherwise.
     let reservation = call.state.reserve(request.memory(), true)?;
     let (code, count) = (request.code, request.count);
+    let client = || call.state.clients.key(&call.caller, call.peer, &call.head.headers);
+    let is_known = call.caller.name().is_some() || call.peer.address.is_some();
+    let client = is_known.then_some(&client as &(dyn Fn() -> u64 + Sync));
     let mut response = match (&request.backfill, request.issuer) {
         // Boxed, so that every other request carries less from call to call.
         (Some((backfill, at_ms)), _) => {
@@ -73,10 +76,10 @@ pub(in crate::server) async fn claim(
             request.write(ids?.into_iter())
         }
         (None, NamespaceIssuer::Snowflake(issuer)) => {
-            request.write(issuer.next_ids(code, count).await?)
+            request.write(issuer.next_ids_for(client, code, count).await?)
         }
         (None, NamespaceIssuer::Segment(issuer)) => {
-            request.write(issuer.next_ids(code, count).await?)
+            request.write(issuer.next_ids_for(client, code, count).await?)
         }
     }?;
     response.body.keep(reservation);

@@ -1,0 +1,70 @@
+//! What each client may have: requests in a second, and new codes.
+
+use std::{hash::BuildHasher, hash::RandomState, net::IpAddr};
+
+use axum::http::HeaderMap;
+use ipnet::IpNet;
+use tokio::time::Instant;
+
+use super::{
+    auth::Caller,
+    client_address::{Peer, client_address, subscriber},
+    problem::{Problem, ProblemCode},
+    rate_limit::RateLimiter,
+};
+use crate::config::HttpConfig;
+
+/// The clients of the service, by token or address.
+#[derive(Debug)]
+pub(super) struct Clients {
+    hasher: RandomState,
+    trusted_proxies: Vec<IpNet>,
+    per_address: Option<RateLimiter>,
+    per_token: Option<RateLimiter>,
+}
+
+impl Clients {
+    pub(super) fn new(http: &HttpConfig) -> Self {
+        Self {
+            hasher: RandomState::new(),
+            trusted_proxies: http.trusted_proxies.clone(),
+            per_address: http.max_requests_per_ip.map(RateLimiter::new),
+            per_token: http.max_requests_per_token.map(RateLimiter::new),
+        }
+    }
+
+    /// Refuses a request of an address that has made too many.
+    pub(super) fn limit_address(&self, peer: Peer, headers: &HeaderMap) -> Result<(), Problem> {
+        let (Some(limiter), Some(peer)) = (&self.per_address, peer.address) else { return Ok(()) };
+        let address = self.address(peer, headers);
+        limiter.count(self.hasher.hash_one(address), Instant::now()).map_err(|wait| {
+            tracing::debug!(%address, "request refused: too many from this address");
+            let detail = format!("too many requests from {address}: see http.max_requests_per_ip");
+            Problem::passing(ProblemCode::TooManyRequests, detail, wait)
+        })
+    }
+
+    /// Refuses a request with a token that was used too often.
+    pub(super) fn limit_token(&self, caller: &Caller) -> Result<(), Problem> {
+        let (Some(limiter), Some(token)) = (&self.per_token, caller.name()) else { return Ok(()) };
+        limiter.count(self.hasher.hash_one(token), Instant::now()).map_err(|wait| {
+            tracing::debug!(token, "request refused: too many with this token");
+            let key = "auth.max_requests_per_token";
+            let detail = format!("too many requests with the token {token:?}: see {key}");
+            Problem::passing(ProblemCode::TooManyRequests, detail, wait)
+        })
+    }
+
+    /// Identifies a client by its token, or else by its address.
+    pub(super) fn key(&self, caller: &Caller, peer: Peer, headers: &HeaderMap) -> u64 {
+        let address = || peer.address.map(|peer| self.address(peer, headers));
+        match caller.name() {
+            Some(token) => self.hasher.hash_one(token),
+            None => self.hasher.hash_one(address()),
+        }
+    }
+
+    fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        subscriber(client_address(peer, headers, &self.trusted_proxies))
+    }
+}
