@@ -22,10 +22,12 @@ pub fn redact_url(url: &str) -> String {
         // The '@' may be a parameter's, and what follows it the rest of a password.
         Some((before, _)) if before.contains(['?', '#']) => return format!("{scheme}://***"),
         Some((user_info, address)) => match user_info.split_once(':') {
-            Some((user, _)) => (format!("{user}:***@"), address),
+            Some((user, _)) if is_name(user) => (format!("{user}:***@"), address),
             // Many write Redis' password, which needs no user, in the user's place.
-            None if scheme.starts_with("redis") => ("***@".to_owned(), address),
-            None => (format!("{user_info}@"), address),
+            None if is_name(user_info) && !scheme.starts_with("redis") => {
+                (format!("{user_info}@"), address)
+            }
+            _ => ("***@".to_owned(), address),
         },
         None => (String::new(), rest),
     };
@@ -39,6 +41,11 @@ pub fn redact_url(url: &str) -> String {
         _ => host.to_owned(),
     };
     format!("{scheme}://{user}{host}{}", hide_parameters(path))
+}
+
+/// Whether a text can be a user's name, rather than a part of an address without one.
+fn is_name(text: &str) -> bool {
+    text.chars().all(|c| c.is_alphanumeric() || "._-%".contains(c))
 }
 
 /// Hides everything from the first parameter on that may hold a secret.
@@ -86,6 +93,7 @@ mod tests {
             ("rediss://u:s3cret@host:1/2", "rediss://u:***@host:1/2"),
             ("redis://s3cret@host", "redis://***@host"),
             ("rediss://s3cret@host:1/2", "rediss://***@host:1/2"),
+            ("mysql://h/d&ssl_mode=s3cret@h", "mysql://***@h"),
             // The parameters.
             (
                 "mysql://u:s3cret@host:1/db?ssl-mode=REQUIRED",
