@@ -35,7 +35,7 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
     let store = store::connect(&config.store, clock.clone())?;
     let service = Service { config, listener, admin_listener, store, clock };
     service.run(shutdown).await.map_err(|error| match error {
-        error @ ServeError::Keepers(_) => Failure::usage(error),
+        error @ (ServeError::Keepers(_) | ServeError::Tls(_)) => Failure::usage(error),
         ServeError::Tokens(error) => error.into(),
         error => Failure::Failed(with_sources(&error)),
     })

@@ -151,6 +151,7 @@ pub const KEYS: &[Key] = &[
     unset("http.tls.cert_file", "PEM file of the certificate chain; turns on TLS."),
     unset("http.tls.key_file", "PEM file of the certificate's private key."),
     unset("http.tls.client_ca_file", "PEM file of the CAs that sign certificates of clients."),
+    key("http.max_connections_per_ip", "0", "Open connections of a client address; 0: no limit."),
     key("http.max_requests_per_ip", "0", "Requests per second and client address; 0: no limit."),
     unset("http.trusted_proxies", "Networks of proxies whose X-Forwarded-For counts."),
     key("http.drain_delay", "0s", "How long a stopping node keeps serving once it is unready."),

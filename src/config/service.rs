@@ -37,6 +37,8 @@ pub struct HttpConfig {
     pub max_unsent: Option<u64>,
     /// TLS on both listeners.
     pub tls: Option<HttpTls>,
+    /// The most open connections of a client address; `None` is no limit.
+    pub max_connections_per_ip: Option<NonZeroU32>,
     /// The most requests of a client address in a second; `None` is no limit.
     pub max_requests_per_ip: Option<NonZeroU32>,
     /// The most requests with a token in a second; `None` is no limit.
@@ -110,8 +112,9 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
         max_in_flight: reader.number("http.max_in_flight", 1..=1_000_000),
         max_unsent: reader.given_size("http.max_unsent", 1 << 20..=1 << 40),
         tls: read_tls(reader),
-        max_requests_per_ip: read_rate(reader, "http.max_requests_per_ip"),
-        max_requests_per_token: read_rate(reader, "auth.max_requests_per_token"),
+        max_connections_per_ip: read_limit(reader, "http.max_connections_per_ip"),
+        max_requests_per_ip: read_limit(reader, "http.max_requests_per_ip"),
+        max_requests_per_token: read_limit(reader, "auth.max_requests_per_token"),
         trusted_proxies: read_networks(reader),
         drain_delay: reader.duration("http.drain_delay", Duration::ZERO..=hour),
         shutdown_timeout: reader.duration("http.shutdown_timeout", tenth..=hour),
@@ -147,8 +150,8 @@ fn file_path(text: &str) -> Option<PathBuf> {
     (!text.is_empty()).then(|| PathBuf::from(text))
 }
 
-/// Reads a number of requests in a second.
-fn read_rate(reader: &mut Reader, key: &str) -> Option<NonZeroU32> {
+/// Reads a limit, of which 0 is none.
+fn read_limit(reader: &mut Reader, key: &str) -> Option<NonZeroU32> {
     NonZeroU32::new(reader.number(key, 0..=1_000_000))
 }
 

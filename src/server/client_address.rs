@@ -41,7 +41,8 @@ pub(super) fn subscriber(address: IpAddr) -> IpAddr {
     }
 }
 
-fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
+/// Whether an address is in one of these networks.
+pub(super) fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 

@@ -36,6 +36,7 @@ use super::{
     tls::Tls,
     unsent::UnsentBudget,
 };
+use crate::config::HttpConfig;
 
 /// The whole service as a router, to be nested in one of your own. [`serve`](super::serve()) sends
 /// requests through the same pipeline without a router.
@@ -185,6 +186,11 @@ impl Pipeline {
     /// Whether a path is of a route for clients.
     pub(super) fn is_for_clients(&self, path: &str) -> bool {
         self.find(path).is_some_and(|(served, _)| served.route.is_for_clients)
+    }
+
+    /// The settings of the listeners.
+    pub(super) fn http(&self) -> &HttpConfig {
+        &self.state.http
     }
 
     /// TLS, if the listeners use it.

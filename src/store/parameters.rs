@@ -49,7 +49,11 @@ impl Parameters {
                 format!("; store.tls and store.tls_ca_file choose TLS, or {mode}")
             }
         };
-        format!("it has no parameter {name}{about_tls}; known are {}", known.join(", "))
+        let known = match &known[..] {
+            [] => "there are none".to_owned(),
+            known => format!("known are {}", known.join(", ")),
+        };
+        format!("it has no parameter {name}{about_tls}; {known}")
     }
 }
 

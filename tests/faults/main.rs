@@ -26,5 +26,6 @@ mod report;
 mod secrets;
 mod segments;
 mod service;
+mod tls;
 mod tokens;
 mod workers;

@@ -20,9 +20,13 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 async fn exchange(stream: &mut TcpStream, request: &str) -> String {
-    stream.write_all(request.as_bytes()).await.expect("sent");
     let mut answer = vec![0; 4096];
-    let length = stream.read(&mut answer).await.expect("read");
+    let exchanged = async {
+        stream.write_all(request.as_bytes()).await?;
+        stream.read(&mut answer).await
+    };
+    // Nothing, if the connection is reset.
+    let length = exchanged.await.unwrap_or(0);
     String::from_utf8_lossy(&answer[..length]).into_owned()
 }
 
@@ -173,6 +177,13 @@ async fn probes_are_answered_when_clients_have_every_place_and_take_none_of_thei
         }
         probes.push(newcomer_asking(&served, &request).await);
     }
+    // Sixteen spare places are for probes alone.
+    let mut waiting = Vec::new();
+    for _ in 0..60 {
+        let mut stream = TcpStream::connect(served.address).await.expect("connected");
+        stream.write_all(ID.as_bytes()).await.expect("sent");
+        waiting.push(stream);
+    }
     let mut refused = TcpStream::connect(served.address).await.expect("connected");
     let asking = exchange(&mut refused, ID);
     let busy = async {
@@ -191,6 +202,29 @@ async fn probes_are_answered_when_clients_have_every_place_and_take_none_of_thei
     assert!(answer.contains("connection: close") && answer.contains("retry-after: 1"), "{answer}");
     assert!(is_closed(&mut refused).await);
     served.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_address_has_at_most_its_connections() {
+    let proxy = ("http.trusted_proxies", "10.0.0.0/8,127.0.0.1");
+    for (proxies, is_limited) in [(("http.trusted_proxies", "10.0.0.0/8"), true), (proxy, false)] {
+        let served = Served::start(&[("http.max_connections_per_ip", "2"), proxies]).await;
+        let mut kept = Vec::new();
+        for _ in 0..2 {
+            kept.push(newcomer(&served).await);
+        }
+        let mut third = TcpStream::connect(served.address).await.expect("connected");
+        if !is_limited {
+            assert!(exchange(&mut third, ID).await.starts_with("HTTP/1.1 200"));
+        } else {
+            assert!(is_closed(&mut third).await);
+            kept.pop();
+            let _other = newcomer(&served).await;
+            assert!(exchange(&mut kept[0], ID).await.starts_with("HTTP/1.1 200"));
+        }
+        drop(kept);
+        served.stop().await;
+    }
 }
 
 /// Probes that are asked all the time keep no place from a client.

@@ -2,6 +2,7 @@
 
 pub(super) mod activity;
 mod eviction;
+mod per_address;
 mod places;
 mod socket;
 mod stream;
@@ -28,6 +29,7 @@ use tokio::{
 use self::{
     activity::{CoarseClock, ConnectionActivity, Phase, TICK},
     eviction::OpenConnections,
+    per_address::{PerAddress, TooMany},
     places::{Place, Places, SPARE_PLACES},
     socket::Buffers,
     stream::TimedStream,
@@ -57,7 +59,7 @@ pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Rec
     let metrics = state.metrics.http.connections.clone();
     let max_connections = state.http.max_connections;
     let pipeline = Arc::new(Pipeline::new(state, false));
-    Server { pipeline, max_connections, metrics }.run(listener, stop).await;
+    Server { pipeline, max_connections, is_operators: false, metrics }.run(listener, stop).await;
 }
 
 /// Serves operators on a listener of their own, with a limit of its own, until it is dropped.
@@ -66,12 +68,14 @@ pub(super) async fn serve_admin(listener: TcpListener, state: Arc<AppState>) {
     // Nobody counts them.
     let metrics = Connections::new(&Registry::new());
     let pipeline = Arc::new(Pipeline::new(state, true));
-    Server { pipeline, max_connections: SPARE_PLACES, metrics }.run(listener, never).await;
+    let max_connections = SPARE_PLACES;
+    Server { pipeline, max_connections, is_operators: true, metrics }.run(listener, never).await;
 }
 
 struct Server {
     pipeline: Arc<Pipeline>,
     max_connections: usize,
+    is_operators: bool,
     metrics: Connections,
 }
 
@@ -115,8 +119,19 @@ impl Server {
         let places = Arc::new(Places::new(self.max_connections));
         let mut open = OpenConnections::default();
         let mut buffers = Buffers::new(listener, self.pipeline.unsent().size());
+        let per_address = PerAddress::new(self.pipeline.http()).filter(|_| !self.is_operators);
         loop {
             let (stream, peer) = self.accept(listener, &places, &mut open).await;
+            let counted = per_address.as_ref().zip(peer.address);
+            let counted = counted.map(|(all, address)| all.begin(address, self.pipeline.http()));
+            let of_address = match counted.transpose() {
+                Ok(of_address) => of_address.flatten(),
+                Err(TooMany) => {
+                    self.metrics.refused_address();
+                    socket::discard_unsent(&stream);
+                    continue;
+                }
+            };
             let place = places.take(|| self.evict_one(&mut open)).await;
             buffers.adapt(listener, places.taken());
             while connections.try_join_next().is_some() {}
@@ -124,7 +139,7 @@ impl Server {
             let (pipeline, metrics) = (Arc::clone(&self.pipeline), self.metrics.clone());
             let (shared, ticks) = (Arc::clone(&activity), ticks.subscribe());
             let task = connections.spawn(async move {
-                let _open = Counted::new(&metrics.open);
+                let (_open, _of_address) = (Counted::new(&metrics.open), of_address);
                 let stream = TimedStream::new(stream, Arc::clone(&shared));
                 let cut_off = match pipeline.tls() {
                     None => connection(stream, (peer, None), place, pipeline, shared, ticks).await,

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, futures::Notified},
     time::{Instant, timeout},
 };
 
@@ -14,8 +14,14 @@ const EVICT_AGAIN: Duration = Duration::from_millis(10);
 /// Enough for probes, scrapes and people.
 pub(super) const SPARE_PLACES: usize = 64;
 
-/// How long a client with a spare place waits for one of the clients' places.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a client with a spare place waits between attempts.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Spare places in which no client may wait for one of the clients' places.
+const FOR_PROBES: usize = SPARE_PLACES / 4;
+
+/// How long a client may wait: connections that were idle for that long can be evicted.
+const PATIENCE: Duration = Duration::from_secs(11);
 
 /// The places of a listener.
 #[derive(Debug)]
@@ -47,8 +53,8 @@ impl Places {
     }
 
     /// Resolves when a connection needs the place of another.
-    pub(super) async fn wanted(&self) {
-        self.wanted.notified().await;
+    pub(super) fn wanted(&self) -> Notified<'_> {
+        self.wanted.notified()
     }
 
     /// Takes a place; while there is none, `evict` is called to make room.
@@ -79,10 +85,13 @@ impl Place {
     /// Changes a spare place for a client's. Returns whether that was possible.
     pub(super) async fn change(&mut self) -> bool {
         let deadline = Instant::now() + PATIENCE;
+        if self.is_spare && self.places.spare.available_permits() < FOR_PROBES {
+            return false;
+        }
         while self.is_spare && Instant::now() < deadline {
             self.places.wanted.notify_one();
             let clients = Arc::clone(&self.places.clients);
-            if let Ok(Ok(permit)) = timeout(EVICT_AGAIN, clients.acquire_owned()).await {
+            if let Ok(Ok(permit)) = timeout(ASK_AGAIN, clients.acquire_owned()).await {
                 (self.permit, self.is_spare) = (permit, false);
             }
         }

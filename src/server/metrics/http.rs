@@ -100,9 +100,9 @@ impl Connections {
                 "raindrop_http_connections_dropped_total",
                 "Connections closed by reason: head (request head too slow), stalled (response \
                  read too slowly), unsent (the same, while memory for responses is scarce), room \
-                 (evicted for a new client).",
+                 (evicted for a new client), address (refused: too many of one client address).",
                 "reason",
-                ["head", "stalled", "unsent", "room"],
+                ["head", "stalled", "unsent", "room", "address"],
             ),
         }
     }
@@ -120,6 +120,11 @@ impl Connections {
     /// Connections were evicted because their clients read their responses too slowly.
     pub(in crate::server) fn evicted_readers(&self, count: u64) {
         self.dropped.with_label_values(&["unsent"]).inc_by(count);
+    }
+
+    /// A connection was refused because its client address has too many.
+    pub(in crate::server) fn refused_address(&self) {
+        self.dropped.with_label_values(&["address"]).inc();
     }
 
     /// A connection was evicted.

@@ -86,7 +86,7 @@ fn redis_address_without_a_host_is_refused() {
         ("redis://host", false),
         ("rediss://u:secret@host:1/2", true),
         ("redis://:secret@localhost/0", true),
-        ("redis://:secret@[::1]/0?protocol=resp3", true),
+        ("redis://:secret@[::1]/0", true),
     ] {
         let clock = Arc::new(ManualClock::new(0));
         let store = connect(&StoreSettings::new(url), clock).expect("a store");

@@ -17,7 +17,7 @@ use crate::store::{
     value::Value,
 };
 
-const PARAMETERS: Parameters = Parameters::without_tls(&["protocol"]);
+const PARAMETERS: Parameters = Parameters::without_tls(&[]);
 
 /// How to connect to one server.
 #[derive(Debug)]

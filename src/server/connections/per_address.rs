@@ -1,0 +1,70 @@
+//! Counts the connections of each client address.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{config::HttpConfig, server::client_address};
+
+/// The open connections by client address.
+#[derive(Debug)]
+pub(super) struct PerAddress {
+    most: usize,
+    open: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// One of an address's connections, until it is dropped.
+#[derive(Debug)]
+pub(super) struct OfAddress {
+    all: Arc<PerAddress>,
+    subscriber: IpAddr,
+}
+
+/// An address has as many connections as it may have.
+#[derive(Debug)]
+pub(super) struct TooMany;
+
+impl PerAddress {
+    /// Without a limit there is nothing to count.
+    pub(super) fn new(http: &HttpConfig) -> Option<Arc<Self>> {
+        let most = usize::try_from(http.max_connections_per_ip?.get()).unwrap_or(usize::MAX);
+        Some(Arc::new(Self { most, open: Mutex::default() }))
+    }
+
+    /// Counts a connection; `None` for that of a trusted proxy, which has many clients.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        peer: IpAddr,
+        http: &HttpConfig,
+    ) -> Result<Option<OfAddress>, TooMany> {
+        if client_address::is_in(peer.to_canonical(), &http.trusted_proxies) {
+            return Ok(None);
+        }
+        let subscriber = client_address::subscriber(peer);
+        let mut open = self.open();
+        let count = open.entry(subscriber).or_default();
+        if *count >= self.most {
+            return Err(TooMany);
+        }
+        *count += 1;
+        Ok(Some(OfAddress { all: Arc::clone(self), subscriber }))
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OfAddress {
+    fn drop(&mut self) {
+        let mut open = self.all.open();
+        if let Some(count) = open.get_mut(&self.subscriber) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.subscriber);
+            }
+        }
+    }
+}
