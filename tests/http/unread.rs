@@ -56,7 +56,7 @@ async fn a_large_batch_arrives_whole_in_every_format() {
 
 #[tokio::test]
 async fn clients_that_never_read_take_bounded_memory_and_keep_nobody_out() {
-    let settings = [("http.max_unsent", "1MiB"), ("issue.max_wait", "0")];
+    let settings = [("http.max_unsent", "1MiB")];
     let served = Served::start(&settings).await;
     let mut greedy = Vec::new();
     for number in 0..100 {
@@ -68,11 +68,14 @@ async fn clients_that_never_read_take_bounded_memory_and_keep_nobody_out() {
     // The budget, but for its last part, which is the operators'.
     let most = 1024.0 * 1024.0 * 15.0 / 16.0;
     let refused = r#"raindrop_http_requests_total{method="GET",route="/ids/{code}",status="503"}"#;
-    while metric(&served, refused).await < 1.0 {
-        let unsent = metric(&served, UNSENT).await;
-        assert!(unsent <= most && unsent % IN_PIECES == 0.0, "{unsent}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let full = async {
+        while metric(&served, refused).await < 1.0 {
+            let unsent = metric(&served, UNSENT).await;
+            assert!(unsent <= most && unsent % IN_PIECES == 0.0, "{unsent}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, full).await.expect("the budget is used up");
     // One ID takes none of it.
     assert_eq!(served.get("/id/order").await.status(), 200);
     // The slowest readers are evicted for others.

@@ -82,6 +82,7 @@ pub(super) struct ConnectionActivity {
     /// Whether the connection's task waits until the kernel takes more.
     is_held: AtomicBool,
     has_reserved: AtomicBool,
+    is_evicted: AtomicBool,
     /// What the responses that are being sent have reserved.
     reserved: Mutex<Vec<Arc<Reservation>>>,
 }
@@ -100,6 +101,7 @@ impl ConnectionActivity {
             is_blocked: false.into(),
             is_held: false.into(),
             has_reserved: false.into(),
+            is_evicted: false.into(),
             reserved: Mutex::default(),
         }
     }
@@ -217,6 +219,11 @@ impl ConnectionActivity {
         self.advance(Phase::Sending, Phase::Idle);
     }
 
+    /// Notes that the connection will be closed: it frees its memory when its task is next run.
+    pub(super) fn begin_eviction(&self) {
+        self.is_evicted.store(true, Relaxed);
+    }
+
     /// Gives back what is reserved: the connection is closed, whoever still looks at its activity.
     pub(super) fn closed(&self) {
         self.reserved().clear();
@@ -225,7 +232,7 @@ impl ConnectionActivity {
     /// How many bytes it has reserved, and how slowly its client reads, in milliseconds per
     /// kibibyte; none while it is given time.
     pub(super) fn slow_reading(&self, now: Instant) -> Option<(u64, u64)> {
-        if !self.has_reserved.load(Relaxed) {
+        if !self.has_reserved.load(Relaxed) || self.is_evicted.load(Relaxed) {
             return None;
         }
         let reserved = self.reserved();

@@ -10,8 +10,10 @@ use super::activity::{ConnectionActivity, Phase};
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The open connections, in two queues.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct OpenConnections {
+    /// When slow readers were last evicted.
+    pub(super) relieved: Instant,
     /// Connections that had no authorised request yet, as far as is known; the oldest first.
     newcomers: VecDeque<Entry>,
     /// Connections of clients.
@@ -27,6 +29,11 @@ struct Entry {
 }
 
 impl OpenConnections {
+    pub(super) fn new() -> Self {
+        let (newcomers, clients) = Default::default();
+        Self { relieved: Instant::now(), newcomers, clients }
+    }
+
     /// Adds a new connection.
     pub(super) fn add(&mut self, activity: Arc<ConnectionActivity>, task: AbortHandle) {
         push(&mut self.newcomers, Entry { activity, task, since: Instant::now() });
@@ -72,19 +79,21 @@ impl OpenConnections {
     /// bytes. Returns how many.
     pub(super) fn evict_slow_readers(&self, bytes: u64) -> u64 {
         let now = Instant::now();
-        let slow = |entry: &Entry| {
-            let (size, slowness) = entry.activity.slow_reading(now)?;
-            (!entry.task.is_finished()).then(|| (slowness, size, entry.task.clone()))
-        };
         let all = self.newcomers.iter().chain(&self.clients);
-        let mut slowest: Vec<_> = all.filter_map(slow).collect();
+        let mut slowest: Vec<_> = all
+            .filter_map(|entry| {
+                let (size, slowness) = entry.activity.slow_reading(now)?;
+                Some((slowness, size, entry))
+            })
+            .collect();
         slowest.sort_unstable_by_key(|(slowness, ..)| std::cmp::Reverse(*slowness));
         let (mut freed, mut evicted) = (0, 0);
-        for (_, size, task) in slowest {
+        for (_, size, entry) in slowest {
             if freed >= bytes {
                 break;
             }
-            task.abort();
+            entry.activity.begin_eviction();
+            entry.task.abort();
             (freed, evicted) = (freed + size, evicted + 1);
         }
         evicted

@@ -23,7 +23,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Mutex, watch},
     task::JoinSet,
-    time::{Instant, interval_at, sleep},
+    time::{Instant, interval_at, sleep, sleep_until},
 };
 
 use self::{
@@ -117,7 +117,7 @@ impl Server {
         ticks: &watch::Sender<bool>,
     ) {
         let places = Arc::new(Places::new(self.max_connections));
-        let mut open = OpenConnections::default();
+        let mut open = OpenConnections::new();
         let mut buffers = Buffers::new(listener, self.pipeline.unsent().size());
         let per_address = PerAddress::new(self.pipeline.http()).filter(|_| !self.is_operators);
         loop {
@@ -175,11 +175,8 @@ impl Server {
                     self.evict_one(open);
                     continue;
                 }
-                () = unsent.scarce() => {
-                    self.relieve(open);
-                    continue;
-                }
-                () = sleep(RELIEVE_AGAIN), if unsent.missing() > 0 => {
+                () = unsent.scarce(), if unsent.missing() == 0 => continue,
+                () = sleep_until(open.relieved + RELIEVE_AGAIN), if unsent.missing() > 0 => {
                     self.relieve(open);
                     continue;
                 }
@@ -205,9 +202,10 @@ impl Server {
     }
 
     /// Evicts the slowest readers while memory for responses is scarce.
-    fn relieve(&self, open: &OpenConnections) {
+    fn relieve(&self, open: &mut OpenConnections) {
         let missing = self.pipeline.unsent().missing();
-        if missing > 0 {
+        if missing > 0 && open.relieved.elapsed() >= RELIEVE_AGAIN {
+            open.relieved = Instant::now();
             self.metrics.evicted_readers(open.evict_slow_readers(missing));
         }
     }

@@ -8,6 +8,10 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 
+/// Connections that wait to be accepted, up to the system's own limit. A client that finds no room
+/// tries again after a second at the earliest.
+const BACKLOG: i32 = 4096;
+
 /// Requests are small; larger ones arrive in several parts. The kernel doubles it.
 const RECEIVE_BUFFER: usize = 16 * 1024;
 
@@ -34,6 +38,7 @@ impl Buffers {
     pub(super) fn new(listener: &TcpListener, memory: u64) -> Self {
         let socket = SockRef::from(listener);
         let set = || {
+            socket.listen(BACKLOG)?;
             socket.set_tcp_nodelay(true)?;
             socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
             #[cfg(target_os = "linux")]
