@@ -17,6 +17,10 @@ use serde::Serialize;
 
 use super::unsent::Reservation;
 
+/// A connection makes no more pieces in a row, so that other clients need not wait for a large
+/// batch.
+const PIECES_AT_A_TIME: usize = 4;
+
 /// The body of a response.
 #[derive(Debug, Default)]
 pub(super) struct ResponseBody {
@@ -28,8 +32,8 @@ pub(super) struct ResponseBody {
 enum Content {
     /// The whole body; empty once it was taken.
     Full(Bytes),
-    /// Pieces that are made as they are sent.
-    Pieces(Box<dyn Pieces>),
+    /// Pieces that are made as they are sent, and how many were since others had their turn.
+    Pieces(Box<dyn Pieces>, usize),
     /// An empty body of no known length: the response to HEAD must not say `content-length: 0`.
     UnknownLength,
 }
@@ -42,7 +46,7 @@ pub(super) trait Pieces: Send {
 
 impl ResponseBody {
     pub(super) fn in_pieces(pieces: impl Pieces + 'static) -> Self {
-        Self { content: Content::Pieces(Box::new(pieces)), reservation: None }
+        Self { content: Content::Pieces(Box::new(pieces), 0), reservation: None }
     }
 
     pub(super) fn of_unknown_length() -> Self {
@@ -63,7 +67,7 @@ impl ResponseBody {
     pub(super) fn length(&self) -> Option<usize> {
         match &self.content {
             Content::Full(bytes) => Some(bytes.len()),
-            Content::Pieces(_) | Content::UnknownLength => None,
+            Content::Pieces(..) | Content::UnknownLength => None,
         }
     }
 }
@@ -84,7 +88,7 @@ impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full(_) => "Full",
-            Self::Pieces(_) => "Pieces",
+            Self::Pieces(..) => "Pieces",
             Self::UnknownLength => "UnknownLength",
         })
     }
@@ -96,12 +100,18 @@ impl HttpBody for ResponseBody {
 
     fn poll_frame(
         self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let body = self.get_mut();
         let data = match &mut body.content {
             Content::Full(bytes) => mem::take(bytes),
-            Content::Pieces(pieces) => {
+            Content::Pieces(_, made) if *made == PIECES_AT_A_TIME => {
+                *made = 0;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Content::Pieces(pieces, made) => {
+                *made += 1;
                 let (piece, is_last) = pieces.next_piece();
                 if is_last {
                     body.content = Content::default();

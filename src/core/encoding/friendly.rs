@@ -7,9 +7,10 @@ use std::{
 
 use jiff::{SignedDuration, ToSpan, civil::DateTime};
 
-use super::InvalidId;
+use super::{InvalidId, write_decimal};
 use crate::core::{
     id::Id,
+    issue::IdRange,
     layout::{Fields, Layout},
 };
 
@@ -23,6 +24,26 @@ pub(super) fn write(out: &mut impl fmt::Write, id: Id, layout: &Layout) -> fmt::
     let Fields { tick, data_center, worker, lane, sequence, reserved } = layout.decompose(id);
     write_instant(out, start_of_tick(layout, i128::from(tick)))?;
     write!(out, "-{data_center}-{worker}-{lane}-{sequence}-{reserved}")
+}
+
+/// Appends IDs of one tick, each between the same two texts; the instant is written once and copied.
+pub(super) fn write_range(
+    out: &mut Vec<u8>,
+    range: &IdRange,
+    layout: &Layout,
+    before: &str,
+    after: &str,
+) {
+    let Fields { tick, data_center, worker, lane, reserved, .. } = layout.decompose(range.first);
+    let instant = instant_text(start_of_tick(layout, i128::from(tick)));
+    let head = format!("{before}{instant}-{data_center}-{worker}-{lane}-");
+    let tail = format!("-{reserved}{after}");
+    for index in 0..range.count {
+        let id = Id::from_composed(range.first.get() + index * range.step);
+        out.extend_from_slice(head.as_bytes());
+        write_decimal(out, Id::from_composed(layout.decompose(id).sequence));
+        out.extend_from_slice(tail.as_bytes());
+    }
 }
 
 pub(super) fn decode(text: &str, layout: &Layout) -> Result<Id, InvalidId> {

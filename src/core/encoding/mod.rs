@@ -18,14 +18,14 @@ mod error;
 mod friendly;
 mod radix;
 
-use std::{fmt, str::FromStr};
+use std::{fmt, io::Write, str::FromStr};
 
 use self::radix::{BASE32, BASE36, BASE62, DECIMAL, HEX};
 pub use self::{
     decimal::{write_decimal, write_decimal_range},
     error::InvalidId,
 };
-use crate::core::{id::Id, layout::Layout};
+use crate::core::{id::Id, issue::IdRange, layout::Layout};
 
 /// How an ID is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -177,6 +177,20 @@ impl<'a> Encoder<'a> {
     pub fn text(&self, id: Id) -> impl fmt::Display + use<'a> {
         let encoder = *self;
         fmt::from_fn(move |f| encoder.write(f, id))
+    }
+
+    /// Appends the texts of a range of IDs, each between the same two texts. IDs of a layout must be
+    /// of one tick, as the ranges of a [`Run`](crate::core::issue::Run) are.
+    pub fn write_range(&self, out: &mut Vec<u8>, range: &IdRange, before: &str, after: &str) {
+        if let (Encoding::Friendly, Some(layout)) = (self.encoding, self.layout) {
+            return friendly::write_range(out, range, layout, before, after);
+        }
+        for index in 0..range.count {
+            let id = Id::from_composed(range.first.get() + index * range.step);
+            out.extend_from_slice(before.as_bytes());
+            write!(out, "{}", self.text(id)).expect("a vector takes any bytes");
+            out.extend_from_slice(after.as_bytes());
+        }
     }
 
     fn write(&self, out: &mut impl fmt::Write, id: Id) -> fmt::Result {

@@ -45,6 +45,11 @@ impl CoarseClock {
     pub(super) fn tick(&self) {
         self.0.fetch_add(1, Relaxed);
     }
+
+    /// The number of ticks since the start.
+    pub(super) fn now(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
 }
 
 /// What a connection is doing.
@@ -89,7 +94,7 @@ pub(super) struct ConnectionActivity {
 
 impl ConnectionActivity {
     pub(super) fn new(clock: CoarseClock) -> Self {
-        let since = AtomicU32::new(clock.0.load(Relaxed));
+        let since = AtomicU32::new(clock.now());
         let phase = AtomicU8::new(Phase::Idle as u8);
         Self {
             clock,
@@ -149,12 +154,12 @@ impl ConnectionActivity {
     /// Begins a phase.
     pub(super) fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Relaxed);
-        self.since.store(self.clock.0.load(Relaxed), Relaxed);
+        self.since.store(self.clock.now(), Relaxed);
     }
 
     /// Ticks that passed whole: the first one was under way.
     fn full_ticks(&self) -> u32 {
-        let ticks = self.clock.0.load(Relaxed).wrapping_sub(self.since.load(Relaxed));
+        let ticks = self.clock.now().wrapping_sub(self.since.load(Relaxed));
         ticks.saturating_sub(1)
     }
 

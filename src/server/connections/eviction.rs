@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::{task::AbortHandle, time::Instant};
 
-use super::activity::{ConnectionActivity, Phase};
+use super::activity::{CoarseClock, ConnectionActivity, Phase};
 
 /// How long a new connection is safe from eviction before its first request.
 const GRACE: Duration = Duration::from_secs(1);
@@ -18,6 +18,8 @@ pub(super) struct OpenConnections {
     newcomers: VecDeque<Entry>,
     /// Connections of clients.
     clients: VecDeque<Entry>,
+    /// When none of them could be evicted.
+    clients_looked_at: Option<u32>,
 }
 
 /// An open connection.
@@ -31,7 +33,7 @@ struct Entry {
 impl OpenConnections {
     pub(super) fn new() -> Self {
         let (newcomers, clients) = Default::default();
-        Self { relieved: Instant::now(), newcomers, clients }
+        Self { relieved: Instant::now(), newcomers, clients, clients_looked_at: None }
     }
 
     /// Adds a new connection.
@@ -41,7 +43,7 @@ impl OpenConnections {
 
     /// Ends one connection that waits for its client: a newcomer if possible, or else a client's
     /// that is idle. Returns `false` when every client is being answered or has just connected.
-    pub(super) fn evict_one(&mut self) -> bool {
+    pub(super) fn evict_one(&mut self, clock: &CoarseClock) -> bool {
         for _ in 0..self.newcomers.len() {
             let Some(entry) = self.newcomers.pop_front() else { break };
             if entry.task.is_finished() {
@@ -59,6 +61,10 @@ impl OpenConnections {
                 break;
             }
         }
+        // Whether a client waits changes with the clock alone, and looking at all takes long.
+        if self.clients_looked_at == Some(clock.now()) {
+            return false;
+        }
         for _ in 0..self.clients.len() {
             let Some(entry) = self.clients.pop_front() else { break };
             if entry.task.is_finished() {
@@ -70,6 +76,7 @@ impl OpenConnections {
             }
             self.clients.push_back(entry);
         }
+        self.clients_looked_at = Some(clock.now());
         false
     }
 }

@@ -121,7 +121,7 @@ impl Server {
         let mut buffers = Buffers::new(listener, self.pipeline.unsent().size());
         let per_address = PerAddress::new(self.pipeline.http()).filter(|_| !self.is_operators);
         loop {
-            let (stream, peer) = self.accept(listener, &places, &mut open).await;
+            let (stream, peer) = self.accept(listener, &places, &mut open, clock).await;
             let counted = per_address.as_ref().zip(peer.address);
             let counted = counted.map(|(all, address)| all.begin(address, self.pipeline.http()));
             let of_address = match counted.transpose() {
@@ -132,7 +132,7 @@ impl Server {
                     continue;
                 }
             };
-            let place = places.take(|| self.evict_one(&mut open)).await;
+            let place = places.take(|| self.evict_one(&mut open, clock)).await;
             buffers.adapt(listener, places.taken());
             while connections.try_join_next().is_some() {}
             let activity = Arc::new(ConnectionActivity::new(clock.clone()));
@@ -166,13 +166,14 @@ impl Server {
         listener: &TcpListener,
         places: &Places,
         open: &mut OpenConnections,
+        clock: &CoarseClock,
     ) -> (TcpStream, Peer) {
         let unsent = self.pipeline.unsent();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = places.wanted() => {
-                    self.evict_one(open);
+                    self.evict_one(open, clock);
                     continue;
                 }
                 () = unsent.scarce(), if unsent.missing() == 0 => continue,
@@ -187,16 +188,16 @@ impl Server {
                 Err(error) => {
                     tracing::error!(%error, "accept failed");
                     // Most likely no file descriptor is free; trying at once would spin.
-                    self.evict_one(open);
+                    self.evict_one(open, clock);
                     sleep(Duration::from_secs(1)).await;
                 }
             }
         }
     }
 
-    fn evict_one(&self, open: &mut OpenConnections) {
+    fn evict_one(&self, open: &mut OpenConnections, clock: &CoarseClock) {
         self.relieve(open);
-        if open.evict_one() {
+        if open.evict_one(clock) {
             self.metrics.evicted();
         }
     }

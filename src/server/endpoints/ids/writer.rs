@@ -165,18 +165,17 @@ impl Writer<'_> {
                 return true;
             }
         };
-        if self.encoder.is_some() {
-            let count = usize::try_from(at_most).unwrap_or(usize::MAX).min(ids.len());
-            for id in ids.take(count) {
-                self.text(body, id, before, after);
-            }
-            return count > 0;
-        }
         let Some(range) = ids.next_range(at_most) else { return false };
-        if self.prefix.is_empty() {
-            write_decimal_range(body, &range, before, after);
+        let with_prefix;
+        let before = if self.prefix.is_empty() {
+            before
         } else {
-            write_decimal_range(body, &range, &[before, self.prefix].concat(), after);
+            with_prefix = [before, self.prefix].concat();
+            &with_prefix
+        };
+        match self.encoder {
+            None => write_decimal_range(body, &range, before, after),
+            Some(encoder) => encoder.write_range(body, &range, before, after),
         }
         true
     }
@@ -234,6 +233,13 @@ mod tests {
                     writer.close(&mut pieces);
                     let [whole, pieces] = [whole, pieces].map(|it| String::from_utf8(it).unwrap());
                     assert_eq!(whole, pieces, "{format:?} {encoding} {count}");
+                    if format == BodyFormat::Lines {
+                        let encoder = Encoder::new(encoding, false, &layout).expect("usable");
+                        let one_by_one: String = run(count)
+                            .map(|id| format!("{prefix}{}\n", encoder.text(id)))
+                            .collect();
+                        assert_eq!(whole, one_by_one, "{encoding} {count}");
+                    }
                     let largest = texts.largest_length(prefix, count.try_into().expect("small"));
                     assert!(whole.len() <= largest, "{format:?} {encoding}: {}", whole.len());
                 }
