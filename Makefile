@@ -81,7 +81,7 @@ fuzz: ## the property tests with CASES=n inputs each, from SEED=n; a failing inp
 	PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --locked \
 		--lib --test http --test store -- core::encoding core::layout properties:: corpus:: corrupt_rows::
 
-deny: ## licences, bans and sources of every dependency; builds cargo-deny if need be
+deny: ## advisories, licences, bans and sources of every dependency; builds cargo-deny if need be
 	tests/deny/run.sh
 
 soak: soak-simulation soak-faults soak-overload soak-models ## the four below, at full volume

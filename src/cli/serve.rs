@@ -20,6 +20,7 @@ const OTHER_FILES: u64 = 128;
 pub(super) fn run(config: Config) -> Result<(), Failure> {
     // Dropped last, when the last lines are queued.
     let _logging = telemetry::start(&config.log)?;
+    forbid_core_dumps();
     block_on(Builder::new_multi_thread(), serve(config))
 }
 
@@ -45,6 +46,21 @@ async fn bind(key: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
     let bound = TcpListener::bind(address).await;
     bound.map_err(|error| Failure::Failed(format!("{key} = {address}: {error}")))
 }
+
+/// Keeps passwords and private keys, which are in memory, off the disk. The hard limit stays, so that
+/// an operator can allow core dumps again with `prlimit`.
+#[cfg(unix)]
+fn forbid_core_dumps() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let forbidden = Rlimit { current: Some(0), ..getrlimit(Resource::Core) };
+    if let Err(error) = setrlimit(Resource::Core, forbidden) {
+        tracing::warn!(%error, "core dumps cannot be switched off");
+    }
+}
+
+#[cfg(not(unix))]
+fn forbid_core_dumps() {}
 
 /// Raises the limit of open files, which is 1024 on many systems, and returns how many connections
 /// fit: fewer than configured where no files would be left for the store and for operators.

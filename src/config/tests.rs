@@ -4,6 +4,7 @@ use super::*;
 use crate::core::issue::RollbackPolicy;
 
 mod clients;
+mod corpus;
 mod namespaces;
 mod properties;
 mod segments;

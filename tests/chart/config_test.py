@@ -114,6 +114,11 @@ class HelmTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, r"^issued and parsed \d+\n$")
 
+    def test_it_passes_against_a_service_with_tls_that_wants_tokens(self):
+        with served(secured=True) as url:
+            result = run(*self.command, env={"URL": url, "TOKENS": "needed", "no_proxy": "*"})
+        self.assertEqual((result.returncode, result.stdout), (0, "requests need a token\n"), result.stderr)
+
     def test_it_fails_where_no_ids_are(self):
         with tempfile.TemporaryDirectory() as folder:
             # A `curl` that answers as something else would.

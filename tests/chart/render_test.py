@@ -25,8 +25,8 @@ from chart import (
 
 
 def validate(manifest, kubernetes):
-    """By Kubernetes' own schema, or by the one kept here of the Prometheus Operator's kinds."""
-    if manifest["apiVersion"].startswith("monitoring.coreos.com/"):
+    """By Kubernetes' own schema, or by the one kept here of other kinds."""
+    if manifest["apiVersion"].startswith(("monitoring.coreos.com/", "cert-manager.io/")):
         schema = HERE / "schemas" / f"{manifest['kind'].lower()}.json"
         jsonschema.validate(manifest, json.loads(schema.read_text()))
     else:

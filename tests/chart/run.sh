@@ -13,6 +13,7 @@ helm=$(go_install helm helm.sh/helm/v3/cmd/helm v3.22.0 "$kept")
 command -v promtool >/dev/null && command -v prometheus >/dev/null || apt_install prometheus ||
   fail "needs prometheus and promtool (Debian: prometheus)"
 command -v curl >/dev/null || apt_install curl || fail "needs curl"
+command -v openssl >/dev/null || apt_install openssl || fail "needs openssl"
 
 python=$kept/python
 python_install "$python" "$schemas"

@@ -1,9 +1,12 @@
 """A service of the built binary, on a free port, with an SQLite file of its own."""
 
 import contextlib
+import hashlib
 import os
+import pathlib
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -11,6 +14,8 @@ import urllib.error
 import urllib.request
 
 BINARY = os.environ["RAINDROP"]
+# What a secured service lets in.
+TOKEN = "of-the-chart-tests"
 
 
 def free_port():
@@ -19,28 +24,58 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def ask(url, path):
+    """Asks a service that this file starts; its certificate is its own."""
+    request = urllib.request.Request(url + path, headers={"Authorization": f"Bearer {TOKEN}"})
+    return urllib.request.urlopen(request, timeout=10, context=ssl._create_unverified_context())
+
+
 def _is_ready(url):
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=5) as answer:
+        with ask(url, "/readyz") as answer:
             return answer.status == 200
     except (urllib.error.URLError, OSError):
         return False
 
 
+def _secured(folder):
+    """Makes a certificate and a token file; the settings that use them."""
+    certificate, key, tokens = (f"{folder}/{name}" for name in ("tls.crt", "tls.key", "tokens.toml"))
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        + ["-days", "365", "-subj", "/CN=test", "-addext", "subjectAltName=DNS:ids.example.org"]
+        + ["-keyout", key, "-out", certificate],
+        check=True,
+        capture_output=True,
+    )
+    token_hash = hashlib.sha256(TOKEN.encode()).hexdigest()
+    pathlib.Path(tokens).write_text(
+        f'[[token]]\nname = "test"\nhash = "sha256:{token_hash}"\nexpires = "2999-01-01"\n'
+    )
+    return {
+        "RAINDROP__HTTP__TLS__CERT_FILE": certificate,
+        "RAINDROP__HTTP__TLS__KEY_FILE": key,
+        "RAINDROP__AUTH__TOKENS_FILE": tokens,
+    }
+
+
 @contextlib.contextmanager
-def served(config=None):
-    """Serves, with the configuration file of this path, and yields the address."""
+def served(config=None, secured=False):
+    """Serves, with the configuration file of this path, and yields the address. If `secured`, with TLS
+    and for requests with TOKEN alone."""
     with tempfile.TemporaryDirectory(prefix="raindrop-chart-") as folder:
-        url = f"http://127.0.0.1:{free_port()}"
+        url = f"http{'s' if secured else ''}://127.0.0.1:{free_port()}"
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("RAINDROP_")},
-            "RAINDROP__HTTP__LISTEN": url.removeprefix("http://"),
+            "RAINDROP__HTTP__LISTEN": url.partition("://")[2],
             "RAINDROP__HTTP__DRAIN_DELAY": "0s",
             "RAINDROP__STORE__URL": f"sqlite://{folder}/raindrop.db",
             # Metrics of both modes.
             "RAINDROP__NAMESPACES__PLAIN__MODE": "segment",
             "RAINDROP__NAMESPACES__PLAIN__SEGMENT__AUTO_CREATE": "true",
         }
+        if secured:
+            environment.update(_secured(folder))
         if config:
             environment["RAINDROP__HTTP__ADMIN_LISTEN"] = f"127.0.0.1:{free_port()}"
         arguments = ["--config", config] if config else []

@@ -40,6 +40,17 @@ async fn without_any_configuration_it_serves_and_says_what_it_does() {
     node.stop().await;
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_core_dump_of_its_secrets_is_not_written() {
+    let node = Setup::new().core_dumps().start().await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", node.id())).expect("ours");
+    let line = limits.lines().find(|line| line.starts_with("Max core file size"));
+    let soft = line.and_then(|line| line.split_whitespace().nth(4));
+    assert_eq!(soft, Some("0"), "{limits}");
+    node.stop().await;
+}
+
 /// The rows that `raindrop workers` shows as held or with a holder.
 fn used_rows(folder: &std::path::Path) -> String {
     let (code, out, err) = run(&["workers"], &[], folder);

@@ -27,7 +27,7 @@ pub(crate) struct Setup {
     settings: Vec<(String, String)>,
     folder: Option<PathBuf>,
     clock_shift: Option<f64>,
-    open_files: Option<u32>,
+    ulimit: Option<String>,
     stderr: Option<Arc<OwnedFd>>,
 }
 
@@ -57,7 +57,13 @@ impl Setup {
 
     /// The process may open so many files, and no more.
     pub(crate) fn open_files(mut self, most: u32) -> Self {
-        self.open_files = Some(most);
+        self.ulimit = Some(format!("-n {most}"));
+        self
+    }
+
+    /// The process may write core dumps, as far as this one may allow it.
+    pub(crate) fn core_dumps(mut self) -> Self {
+        self.ulimit = Some("-S -c $(ulimit -H -c)".to_owned());
         self
     }
 
@@ -104,11 +110,11 @@ impl Setup {
         let folder = self.folder.clone().unwrap_or_else(|| own.path().to_owned());
         let port = free_port();
         let program = env!("CARGO_BIN_EXE_raindrop");
-        let mut command = match self.open_files {
+        let mut command = match self.ulimit {
             None => Command::new(program),
-            Some(most) => {
+            Some(ulimit) => {
                 let mut shell = Command::new("/bin/sh");
-                shell.args(["-c", &format!("ulimit -n {most} && exec \"$0\""), program]);
+                shell.args(["-c", &format!("ulimit {ulimit} && exec \"$0\""), program]);
                 shell
             }
         };
@@ -207,6 +213,10 @@ impl Service {
     /// Shifts the clock of the process against the machine's, by seconds.
     pub(crate) fn shift_clock(&self, seconds: impl Into<f64>) {
         faketime::shift(&self.clock, seconds.into());
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

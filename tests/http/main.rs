@@ -8,6 +8,7 @@ mod bounds;
 mod clients;
 mod connection_limits;
 mod connections;
+mod corpus;
 mod cors;
 mod documents;
 mod encodings;

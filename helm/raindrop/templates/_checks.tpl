@@ -5,6 +5,7 @@
 {{- include "raindrop.check.termination" . -}}
 {{- include "raindrop.check.scaling" . -}}
 {{- include "raindrop.check.listeners" . -}}
+{{- include "raindrop.check.tls" . -}}
 {{- include "raindrop.check.monitoring" . -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
 {{- fail "ingress.hosts is empty: name at least one host, or set ingress.enabled=false" -}}
@@ -86,6 +87,33 @@
 {{- end -}}
 {{- if and .Values.admin.enabled (eq (toString .Values.admin.port) (include "raindrop.portOf" .Values.config.http.listen)) -}}
 {{- fail (printf "admin.port = %v: must differ from the port of config.http.listen (%s)" .Values.admin.port .Values.config.http.listen) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.check.tls" -}}
+{{- $tls := .Values.tls -}}
+{{- if hasKey .Values.config.http "tls" -}}
+{{- fail "config.http.tls: must not be set; set tls.existingSecret or tls.certificate.enabled" -}}
+{{- end -}}
+{{- if and $tls.existingSecret $tls.certificate.enabled -}}
+{{- fail "only one of tls.existingSecret and tls.certificate.enabled may be set" -}}
+{{- end -}}
+{{- if and $tls.certificate.enabled (not $tls.certificate.issuerRef.name) -}}
+{{- fail "tls.certificate.enabled needs tls.certificate.issuerRef.name, the issuer that signs the certificate" -}}
+{{- end -}}
+{{- if and $tls.clientCA.existingSecret $tls.clientCA.existingConfigMap -}}
+{{- fail "only one of tls.clientCA.existingSecret and tls.clientCA.existingConfigMap may be set" -}}
+{{- end -}}
+{{- if include "raindrop.hasClientCA" . -}}
+{{- if not (include "raindrop.tlsSecretName" .) -}}
+{{- fail "tls.clientCA needs tls.existingSecret or tls.certificate.enabled" -}}
+{{- end -}}
+{{- if not .Values.auth.existingSecret -}}
+{{- fail "tls.clientCA needs auth.existingSecret, the token file that says what each certificate may do" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.serviceMonitor.enabled $tls.existingSecret (not .Values.serviceMonitor.tlsConfig) -}}
+{{- fail "serviceMonitor.enabled with tls.existingSecret needs serviceMonitor.tlsConfig, such as {ca: {secret: {name: …, key: ca.crt}}, serverName: …} or {insecureSkipVerify: true}" -}}
 {{- end -}}
 {{- end -}}
 

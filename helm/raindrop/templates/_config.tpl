@@ -17,6 +17,13 @@
 {{- $host := regexReplaceAll "[0-9]+$" $config.http.listen "" -}}
 {{- $_ := set $config.http "admin_listen" (printf "%s%d" $host (int64 .Values.admin.port)) -}}
 {{- end -}}
+{{- if include "raindrop.tlsSecretName" . -}}
+{{- $tls := dict "cert_file" "/etc/raindrop-tls/tls.crt" "key_file" "/etc/raindrop-tls/tls.key" -}}
+{{- if include "raindrop.hasClientCA" . -}}
+{{- $_ := set $tls "client_ca_file" "/etc/raindrop-client-ca/ca.crt" -}}
+{{- end -}}
+{{- $_ := set $config.http "tls" $tls -}}
+{{- end -}}
 {{- if .Values.auth.existingSecret -}}
 {{- $_ := set $config "auth" (dict "tokens_file" "/etc/raindrop-auth/tokens.toml") -}}
 {{- end -}}

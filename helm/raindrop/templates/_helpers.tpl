@@ -58,6 +58,27 @@ app.kubernetes.io/component: test
 {{- default (printf "%s-store" (include "raindrop.fullname" .)) .Values.store.existingSecret -}}
 {{- end -}}
 
+{{/* The Secret with the certificate of the ports; empty if they use plain HTTP. */}}
+{{- define "raindrop.tlsSecretName" -}}
+{{- if .Values.tls.certificate.enabled -}}
+{{ include "raindrop.fullname" . }}-tls
+{{- else -}}
+{{ .Values.tls.existingSecret }}
+{{- end -}}
+{{- end -}}
+
+{{/* http or https. */}}
+{{- define "raindrop.scheme" -}}
+{{- ternary "https" "http" (not (empty (include "raindrop.tlsSecretName" .))) -}}
+{{- end -}}
+
+{{/* "yes" if clients may have certificates; otherwise empty. */}}
+{{- define "raindrop.hasClientCA" -}}
+{{- with .Values.tls.clientCA -}}
+{{- if or .existingSecret .existingConfigMap -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The port of an address such as [::]:8080. */}}
 {{- define "raindrop.portOf" -}}
 {{- regexFind "[0-9]+$" . -}}

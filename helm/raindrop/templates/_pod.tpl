@@ -71,11 +71,17 @@ spec:
         httpGet:
           path: /livez
           port: {{ include "raindrop.adminPort" . }}
+          {{- if include "raindrop.tlsSecretName" . }}
+          scheme: HTTPS
+          {{- end }}
         {{- toYaml .Values.livenessProbe | nindent 8 }}
       readinessProbe:
         httpGet:
           path: /readyz
           port: {{ include "raindrop.adminPort" . }}
+          {{- if include "raindrop.tlsSecretName" . }}
+          scheme: HTTPS
+          {{- end }}
         {{- toYaml .Values.readinessProbe | nindent 8 }}
       {{- with .Values.resources }}
       resources:
@@ -100,6 +106,16 @@ spec:
         {{- if .Values.auth.existingSecret }}
         - name: auth
           mountPath: /etc/raindrop-auth
+          readOnly: true
+        {{- end }}
+        {{- if include "raindrop.tlsSecretName" . }}
+        - name: tls
+          mountPath: /etc/raindrop-tls
+          readOnly: true
+        {{- end }}
+        {{- if include "raindrop.hasClientCA" . }}
+        - name: client-ca
+          mountPath: /etc/raindrop-client-ca
           readOnly: true
         {{- end }}
         {{- with .Values.extraVolumeMounts }}
@@ -128,6 +144,33 @@ spec:
         items:
           - key: {{ .existingSecretKey }}
             path: tokens.toml
+    {{- end }}
+    {{- end }}
+    {{- with include "raindrop.tlsSecretName" . }}
+    - name: tls
+      secret:
+        secretName: {{ . }}
+        defaultMode: 0440
+        items:
+          - key: tls.crt
+            path: tls.crt
+          - key: tls.key
+            path: tls.key
+    {{- end }}
+    {{- if include "raindrop.hasClientCA" . }}
+    {{- with .Values.tls.clientCA }}
+    - name: client-ca
+      {{- if .existingSecret }}
+      secret:
+        secretName: {{ .existingSecret }}
+      {{- else }}
+      configMap:
+        name: {{ .existingConfigMap }}
+      {{- end }}
+        defaultMode: 0440
+        items:
+          - key: {{ .key }}
+            path: ca.crt
     {{- end }}
     {{- end }}
     {{- with .Values.extraVolumes }}

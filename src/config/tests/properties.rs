@@ -11,7 +11,7 @@ use super::*;
 use crate::store;
 
 /// Loads the inputs and checks the result.
-fn check(inputs: &Inputs) -> Result<(), TestCaseError> {
+pub(super) fn check(inputs: &Inputs) -> Result<(), TestCaseError> {
     match Config::load(inputs) {
         Ok(config) => {
             prop_assert!(!config.effective.is_empty());
@@ -128,7 +128,7 @@ fn valid_file() -> impl Strategy<Value = String> {
 }
 
 /// A change of a file: a span and its replacement.
-fn change() -> impl Strategy<Value = (Index, usize, Vec<u8>)> {
+pub(super) fn change() -> impl Strategy<Value = (Index, usize, Vec<u8>)> {
     let fragment = prop_oneof![
         value(),
         value().prop_map(|value| format!("'{value}'")),
@@ -144,7 +144,7 @@ fn change() -> impl Strategy<Value = (Index, usize, Vec<u8>)> {
     (any::<Index>(), prop_oneof![Just(0), 0..30_usize], fragment)
 }
 
-fn config(cases: u32) -> ProptestConfig {
+pub(super) fn config(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
         // Fixed, so that a run can be repeated; PROPTEST_RNG_SEED sets another.
