@@ -13,9 +13,10 @@ use crate::{
     store::with_sources,
 };
 
-/// Open files that are not client connections: the store's, the listeners', the runtime's.
+/// Open files that are not client connections: those of operators on either listener, the store's,
+/// the listeners', the runtime's.
 #[cfg(unix)]
-const OTHER_FILES: u64 = 128;
+const OTHER_FILES: u64 = 192;
 
 pub(super) fn run(config: Config) -> Result<(), Failure> {
     // Dropped last, when the last lines are queued.

@@ -17,7 +17,7 @@ pub(super) fn parse(text: &str) -> Option<u64> {
 /// Formats a size so that [`parse`] reads it back, in the largest unit that divides it.
 pub(super) fn format(size: u64) -> String {
     let (name, unit) =
-        UNITS.into_iter().rev().find(|(_, unit)| size % unit == 0).unwrap_or(UNITS[0]);
+        UNITS.into_iter().rev().find(|(_, unit)| size.is_multiple_of(*unit)).unwrap_or(UNITS[0]);
     format!("{}{name}", size / unit)
 }
 

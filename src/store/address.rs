@@ -33,6 +33,12 @@ pub fn redact_url(url: &str) -> String {
     };
     let (host, path) =
         address.split_at(address.find(['/', '?', '#', ';']).unwrap_or(address.len()));
+    // A parameter without its question mark is no host and no path.
+    if host.contains(['&', '='])
+        || path.split(['?', '#', ';']).next().is_some_and(|path| path.contains(['&', '=']))
+    {
+        return format!("{scheme}://***");
+    }
     // What follows the colon is a password where the host is missing.
     let host = match host.split_once(':') {
         Some((name, port)) if !host.starts_with('[') && port.parse::<u16>().is_err() => {
@@ -94,6 +100,8 @@ mod tests {
             ("redis://s3cret@host", "redis://***@host"),
             ("rediss://s3cret@host:1/2", "rediss://***@host:1/2"),
             ("mysql://h/d&ssl_mode=s3cret@h", "mysql://***@h"),
+            ("mysql://h&password=s3cret/db", "mysql://***"),
+            ("mysql://h/db&password=s3cret", "mysql://***"),
             // The parameters.
             (
                 "mysql://u:s3cret@host:1/db?ssl-mode=REQUIRED",

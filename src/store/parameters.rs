@@ -96,6 +96,11 @@ fn split(settings: &StoreSettings, parameters: &Parameters) -> Result<Target, St
     if query.contains('#') || (address.contains('#') && !may_have_hash) {
         return Err("it has a fragment (#…), which is not read; a # is written as %23".to_owned());
     }
+    if address.contains('&') && !may_have_hash {
+        return Err(
+            "its parameters begin with ?, not with &; in a name, & is written as %26".to_owned()
+        );
+    }
     if let Some(other) = query.chars().find(|letter| matches!(letter, '?' | ';')) {
         let code = u32::from(other);
         return Err(format!(

@@ -143,13 +143,15 @@ impl Server {
                 let stream = TimedStream::new(stream, Arc::clone(&shared));
                 let cut_off = match pipeline.tls() {
                     None => connection(stream, (peer, None), place, pipeline, shared, ticks).await,
+                    // Boxed, so that connections without TLS take less memory.
                     Some(tls) => {
-                        let Some(stream) = tls.accept(stream).await else { return };
+                        let Some(stream) = Box::pin(tls.accept(stream)).await else { return };
                         // The handshake is not a part of a request.
                         shared.enter(Phase::Idle);
-                        let certificate = client_certificate(&stream);
-                        connection(stream, (peer, certificate), place, pipeline, shared, ticks)
-                            .await
+                        let client = (peer, client_certificate(&stream));
+                        let connection =
+                            connection(stream, client, place, Arc::clone(&pipeline), shared, ticks);
+                        Box::pin(connection).await
                     }
                 };
                 if let Some(phase) = cut_off {

@@ -11,14 +11,15 @@ use tokio::{
 /// How long to wait between attempts to evict a connection.
 const EVICT_AGAIN: Duration = Duration::from_millis(10);
 
-/// Enough for probes, scrapes and people.
+/// Enough for probes, scrapes and people; a quarter of the clients' places if those are few, since
+/// each is an open file.
 pub(super) const SPARE_PLACES: usize = 64;
 
 /// How long a client with a spare place waits between attempts.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Spare places in which no client may wait for one of the clients' places.
-const FOR_PROBES: usize = SPARE_PLACES / 4;
+/// The part of the spare places, as its divisor, in which no client may wait.
+const FOR_PROBES: usize = 4;
 
 /// How long a client may wait: connections that were idle for that long can be evicted.
 const PATIENCE: Duration = Duration::from_secs(11);
@@ -28,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(11);
 pub(super) struct Places {
     most: usize,
     clients: Arc<Semaphore>,
+    most_spare: usize,
     spare: Arc<Semaphore>,
     wanted: Notify,
 }
@@ -42,9 +44,10 @@ pub(super) struct Place {
 
 impl Places {
     pub(super) fn new(most: usize) -> Self {
+        let most_spare = (most / 4).clamp(8, SPARE_PLACES);
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
-        let (clients, spare) = (semaphore(most), semaphore(SPARE_PLACES));
-        Self { most, clients, spare, wanted: Notify::new() }
+        let (clients, spare) = (semaphore(most), semaphore(most_spare));
+        Self { most, clients, most_spare, spare, wanted: Notify::new() }
     }
 
     /// The number of clients' places that are taken.
@@ -85,7 +88,8 @@ impl Place {
     /// Changes a spare place for a client's. Returns whether that was possible.
     pub(super) async fn change(&mut self) -> bool {
         let deadline = Instant::now() + PATIENCE;
-        if self.is_spare && self.places.spare.available_permits() < FOR_PROBES {
+        let for_probes = self.places.most_spare / FOR_PROBES;
+        if self.is_spare && self.places.spare.available_permits() < for_probes {
             return false;
         }
         while self.is_spare && Instant::now() < deadline {

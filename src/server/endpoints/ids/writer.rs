@@ -42,10 +42,10 @@ impl Batch for vec::IntoIter<Id> {
         let ids = self.as_slice();
         let step = ids.first().zip(ids.get(1)).map_or(1, |(one, next)| next.get() - one.get());
         debug_assert!(ids.windows(2).all(|pair| pair[1].get() - pair[0].get() == step));
-        let count = at_most.min(ids.len() as u64);
-        let first = self.next()?;
-        let last = if count > 1 { self.nth(count as usize - 2)? } else { first };
-        Some(IdRange { first, last, step, count })
+        let count = ids.len().min(usize::try_from(at_most).unwrap_or(usize::MAX));
+        let (first, last) = (*ids.first()?, *ids.get(count.checked_sub(1)?)?);
+        self.nth(count - 1)?;
+        Some(IdRange { first, last, step, count: count as u64 })
     }
 }
 
@@ -231,7 +231,8 @@ mod tests {
                         pieces.extend_from_slice(&piece);
                     }
                     writer.close(&mut pieces);
-                    let [whole, pieces] = [whole, pieces].map(|it| String::from_utf8(it).unwrap());
+                    let [whole, pieces] =
+                        [whole, pieces].map(|it| String::from_utf8(it).expect("ASCII"));
                     assert_eq!(whole, pieces, "{format:?} {encoding} {count}");
                     if format == BodyFormat::Lines {
                         let encoder = Encoder::new(encoding, false, &layout).expect("usable");
