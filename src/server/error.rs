@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::tls::TlsError;
+use super::tls::files::TlsError;
 use crate::{config::ConfigError, keeper::KeeperError, store::with_sources};
 
 /// Why the service ended by itself.

@@ -46,7 +46,7 @@ pub use self::{
     problem::{Problem, ProblemCode},
     run::Service,
     state::AppState,
-    tls::TlsError,
+    tls::files::TlsError,
 };
 pub(crate) use self::{
     auth::{EXPIRY_FORM, Permission, TokenHash, is_code_or_beginning, read_expiry},

@@ -10,8 +10,9 @@ use std::{
 
 use super::{
     code::{Code, RefillQueue},
-    handle::{RETRY_AFTER, RETRY_LATE},
+    handle::RETRY_AFTER,
     namespace::Namespace,
+    settings::RETRY_LATE,
 };
 use crate::{
     core::{issue::ClaimError, segment::SegmentSpec},

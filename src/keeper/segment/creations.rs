@@ -8,8 +8,8 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{handle::RETRY_LATE, namespace::Namespace};
-use crate::{core::issue::ClaimError, keeper::StoreOperation, store::StoreError};
+use super::{SegmentSettings, settings::RETRY_LATE};
+use crate::core::issue::ClaimError;
 
 /// How long the number of codes is believed at least: other nodes create codes too.
 const COUNT_AGAIN: Duration = Duration::from_secs(1);
@@ -58,24 +58,28 @@ impl Creations {
         std::mem::take(&mut self.counts().refused)
     }
 
-    /// Lets a client create a code, or returns why it may not.
-    pub(super) async fn begin(
-        &self,
-        namespace: &Namespace,
-        client: Option<u64>,
-    ) -> Result<Result<Creation<'_>, ClaimError>, StoreError> {
-        let began = Instant::now();
-        if self.counts().count_at.is_none_or(|count_at| count_at <= began) {
-            let stored = namespace.shared.store.count_segments(namespace.name());
-            let stored = namespace.call(StoreOperation::Read, stored).await?;
-            let mut counts = self.counts();
-            counts.stored = stored;
-            counts.count_at = Some(began + COUNT_AGAIN.max(COUNTING_PART * began.elapsed()));
-        }
+    /// Whether the codes in the store must be counted again.
+    pub(super) fn must_count(&self, now: Instant) -> bool {
+        self.counts().count_at.is_none_or(|count_at| count_at <= now)
+    }
+
+    /// Takes over how many codes the store holds, which was asked for at this instant.
+    pub(super) fn counted(&self, stored: u64, began: Instant) {
         let mut counts = self.counts();
-        let (max, share) = (namespace.settings.codes_max, namespace.settings.codes_max_per_client);
+        counts.stored = stored;
+        counts.count_at = Some(began + COUNT_AGAIN.max(COUNTING_PART * began.elapsed()));
+    }
+
+    /// Lets a client create a code, or returns why it may not.
+    pub(super) fn begin(
+        &self,
+        client: Option<u64>,
+        settings: &SegmentSettings,
+    ) -> Result<Creation<'_>, ClaimError> {
+        let (max, share) = (settings.codes_max, settings.codes_max_per_client);
+        let mut counts = self.counts();
         if counts.stored + counts.under_way >= max as u64 {
-            return Ok(Err(ClaimError::TooManyCodes { max, retry_after: RETRY_LATE }));
+            return Err(ClaimError::TooManyCodes { max, retry_after: RETRY_LATE });
         }
         if let Some(client) = client {
             let now = Instant::now();
@@ -87,13 +91,13 @@ impl Creations {
             let created = counts.by_client.entry(client).or_default();
             if *created >= share {
                 let retry_after = day_ends.saturating_duration_since(now);
-                return Ok(Err(ClaimError::ClientShareUsed { max: share, retry_after }));
+                return Err(ClaimError::ClientShareUsed { max: share, retry_after });
             }
             *created += 1;
         }
         counts.under_way += 1;
         drop(counts);
-        Ok(Ok(Creation { creations: self, client, is_created: false }))
+        Ok(Creation { creations: self, client, is_created: false })
     }
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, timeout_at};
 
-use super::code::Code;
+use super::{code::Code, settings::RETRY_LATE};
 use crate::{
     core::{
         id::Id,
@@ -16,8 +16,6 @@ use crate::{
 
 /// When to retry while no better time is known.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// When to retry what is refused permanently.
-pub(super) const RETRY_LATE: Duration = Duration::from_hours(1);
 
 /// Issues numbers of one code; cheap to clone. A handle belongs to one thread or task at a time;
 /// others take a clone, which draws from the same blocks.

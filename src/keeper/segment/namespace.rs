@@ -10,8 +10,12 @@ use tokio::{
     time::Instant,
 };
 
-use super::{SegmentSettings, creations::Creations};
+use super::{
+    SegmentSettings,
+    creations::{Creation, Creations},
+};
 use crate::{
+    core::issue::ClaimError,
     keeper::{
         Observer, StoreFailure, StoreOperation, UnavailableReason, random::Random,
         store_call::store_call,
@@ -59,6 +63,20 @@ pub(super) struct Failing {
 impl Namespace {
     pub(super) fn name(&self) -> &str {
         &self.settings.namespace
+    }
+
+    /// Lets a client create a code, or returns why it may not; counts the codes in the store if that
+    /// was not done lately.
+    pub(super) async fn begin_creation(
+        &self,
+        client: Option<u64>,
+    ) -> Result<Result<Creation<'_>, ClaimError>, StoreError> {
+        let began = Instant::now();
+        if self.creations.must_count(began) {
+            let stored = self.shared.store.count_segments(self.name());
+            self.creations.counted(self.call(StoreOperation::Read, stored).await?, began);
+        }
+        Ok(self.creations.begin(client, &self.settings))
     }
 
     /// Awaits a call of the store, once a connection is free.

@@ -70,7 +70,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<(Block, u64)>, StoreEr
     let may_create = demand.since.is_none() && namespace.settings.auto_create.is_some();
     let is_configured = namespace.settings.codes.contains_key(&code.name);
     let mut creation = match may_create && !is_configured {
-        true => namespace.creations.begin(namespace, code.client).await?.map(Some),
+        true => namespace.begin_creation(code.client).await?.map(Some),
         false => Ok(None),
     };
     for _ in 0..TRIES {

@@ -4,6 +4,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::core::segment::SegmentSpec;
 
+/// When to retry what is refused permanently.
+pub(super) const RETRY_LATE: Duration = Duration::from_hours(1);
+
 /// The settings of a segment namespace.
 #[derive(Clone, Debug)]
 pub struct SegmentSettings {

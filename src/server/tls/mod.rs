@@ -1,6 +1,6 @@
 //! TLS on the listeners: certificates from files, replaced while the service runs.
 
-mod files;
+pub(super) mod files;
 mod handshakes;
 mod reload;
 
@@ -16,8 +16,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
 
-use self::files::Files;
-pub use self::files::TlsError;
+use self::files::{Files, TlsError};
 use self::handshakes::Handshakes;
 pub(super) use self::reload::Follower;
 use super::{auth::ClientCertificate, metrics::TlsMetrics};

@@ -7,7 +7,10 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{Files, Tls, TlsError};
+use super::{
+    Tls,
+    files::{Files, TlsError},
+};
 
 /// How often the files are read. They are small, and Kubernetes replaces them by a link.
 const READ_EVERY: Duration = Duration::from_secs(10);

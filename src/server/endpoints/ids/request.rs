@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use super::writer::Texts;
+use super::writer::{BodyFormat, Texts};
 use crate::{
     config::WrongNamespace,
     core::{
@@ -20,19 +20,6 @@ use crate::{
         route::Call,
     },
 };
-
-/// What the body of a response looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BodyFormat {
-    /// JSON strings.
-    Strings,
-    /// JSON numbers.
-    Numbers,
-    /// JSON ranges.
-    Ranges,
-    /// One ID per line.
-    Lines,
-}
 
 /// A checked request for IDs. Reading it claims nothing.
 #[derive(Debug)]

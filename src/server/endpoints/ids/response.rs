@@ -9,8 +9,8 @@ use axum::{
 };
 
 use super::{
-    request::{BodyFormat, IdRequest, refuse_unsafe},
-    writer::{Batch, Texts},
+    request::{IdRequest, refuse_unsafe},
+    writer::{Batch, BodyFormat, Texts},
 };
 use crate::server::{
     body::{Pieces, ResponseBody},

@@ -2,7 +2,6 @@
 
 use std::{io::Write, vec};
 
-use super::request::BodyFormat;
 use crate::core::{
     encoding::{Encoder, Encoding, write_decimal, write_decimal_range},
     id::Id,
@@ -47,6 +46,19 @@ impl Batch for vec::IntoIter<Id> {
         self.nth(count - 1)?;
         Some(IdRange { first, last, step, count: count as u64 })
     }
+}
+
+/// What the body of a response looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyFormat {
+    /// JSON strings.
+    Strings,
+    /// JSON numbers.
+    Numbers,
+    /// JSON ranges.
+    Ranges,
+    /// One ID per line.
+    Lines,
 }
 
 /// How each ID is written.
