@@ -23,6 +23,11 @@ use crate::{
 /// How much more memory a process under any load may have than at rest.
 const MEMORY: f64 = 64.0 * 1024.0 * 1024.0;
 
+/// The connections of a service at most: those of clients, and the spare places for probes.
+fn most_connections(of_clients: u64) -> f64 {
+    (of_clients + (of_clients / 4).clamp(8, 64)) as f64
+}
+
 fn length() -> Duration {
     Duration::from_secs(from_environment("SECONDS").unwrap_or(4))
 }
