@@ -32,8 +32,14 @@ pub(super) struct ResponseBody {
 enum Content {
     /// The whole body; empty once it was taken.
     Full(Bytes),
-    /// Pieces that are made as they are sent, and how many were since others had their turn.
-    Pieces(Box<dyn Pieces>, usize),
+    /// Pieces that are made as they are sent.
+    Pieces {
+        pieces: Box<dyn Pieces>,
+        /// How many were made since others had their turn.
+        made: usize,
+        /// The length of all, if it is known.
+        length: Option<u64>,
+    },
     /// An empty body of no known length: the response to HEAD must not say `content-length: 0`.
     UnknownLength,
 }
@@ -45,8 +51,10 @@ pub(super) trait Pieces: Send {
 }
 
 impl ResponseBody {
-    pub(super) fn in_pieces(pieces: impl Pieces + 'static) -> Self {
-        Self { content: Content::Pieces(Box::new(pieces), 0), reservation: None }
+    /// A body of this length, if that is known.
+    pub(super) fn in_pieces(pieces: impl Pieces + 'static, length: Option<u64>) -> Self {
+        let content = Content::Pieces { pieces: Box::new(pieces), made: 0, length };
+        Self { content, reservation: None }
     }
 
     pub(super) fn of_unknown_length() -> Self {
@@ -67,7 +75,7 @@ impl ResponseBody {
     pub(super) fn length(&self) -> Option<usize> {
         match &self.content {
             Content::Full(bytes) => Some(bytes.len()),
-            Content::Pieces(..) | Content::UnknownLength => None,
+            Content::Pieces { .. } | Content::UnknownLength => None,
         }
     }
 }
@@ -88,7 +96,7 @@ impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full(_) => "Full",
-            Self::Pieces(..) => "Pieces",
+            Self::Pieces { .. } => "Pieces",
             Self::UnknownLength => "UnknownLength",
         })
     }
@@ -105,12 +113,12 @@ impl HttpBody for ResponseBody {
         let body = self.get_mut();
         let data = match &mut body.content {
             Content::Full(bytes) => mem::take(bytes),
-            Content::Pieces(_, made) if *made == PIECES_AT_A_TIME => {
+            Content::Pieces { made, .. } if *made == PIECES_AT_A_TIME => {
                 *made = 0;
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            Content::Pieces(pieces, made) => {
+            Content::Pieces { pieces, made, .. } => {
                 *made += 1;
                 let (piece, is_last) = pieces.next_piece();
                 if is_last {
@@ -131,9 +139,10 @@ impl HttpBody for ResponseBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.length() {
-            Some(length) => SizeHint::with_exact(length as u64),
-            None => SizeHint::default(),
+        match &self.content {
+            Content::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::Pieces { length: Some(length), .. } => SizeHint::with_exact(*length),
+            Content::Pieces { .. } | Content::UnknownLength => SizeHint::default(),
         }
     }
 }

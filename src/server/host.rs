@@ -58,7 +58,9 @@ fn split(value: &[u8]) -> Option<&[u8]> {
     let port = if port.is_empty() { port } else { port.strip_prefix(b":")? };
     let is_in_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
     let is_host = match host.strip_prefix(b"[") {
+        // Without its zone, which curl sends.
         Some(address) => std::str::from_utf8(&address[..address.len() - 1])
+            .map(|address| address.split('%').next().unwrap_or_default())
             .is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok()),
         None => host.iter().all(is_in_name),
     };
@@ -78,6 +80,7 @@ mod tests {
             ("example.com:8080", Some("example.com")),
             ("10.0.0.7:", Some("10.0.0.7")),
             ("[2001:db8::1]:80", Some("[2001:db8::1]")),
+            ("[fe80::1%25eth0]:80", Some("[fe80::1%25eth0]")),
             ("[::1]", Some("[::1]")),
             ("", Some("")),
             ("a b", None),

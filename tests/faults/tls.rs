@@ -199,6 +199,7 @@ async fn a_client_certificate_is_as_good_as_a_token() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (services, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
     install(folder.path(), &services);
+    fs::copy(clients.file("ca.pem"), folder.path().join("ca.pem")).expect("copied");
     let tokens = folder.path().join("tokens.toml");
     fs::write(
         &tokens,
@@ -206,7 +207,7 @@ async fn a_client_certificate_is_as_good_as_a_token() {
     )
     .expect("written");
     let node = with_tls(folder.path())
-        .set("http.tls.client_ca_file", clients.file("ca.pem").display())
+        .set("http.tls.client_ca_file", folder.path().join("ca.pem").display())
         .set("auth.tokens_file", tokens.display())
         .spawn();
     until_ready(&node, &connector(&[&services], None)).await;
@@ -222,6 +223,33 @@ async fn a_client_certificate_is_as_good_as_a_token() {
         let answer = exchange(&mut stream, path, None).await.expect("an answer");
         assert!(answer.starts_with(expected), "{path}: {answer}");
     }
+    // The authorities of clients are replaced: open connections do not outlast them.
+    let copy = folder.path().join("ca.pem");
+    let mut kept = connect(&connector(&[&services], Some(&clients)), node.address())
+        .await
+        .expect("a connection");
+    let answer = exchange(&mut kept, "/id/order", None).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    fs::copy(strangers.file("ca.pem"), &copy).expect("replaced");
+    node.signal(Signal::HUP);
+    let refused = poll::until(PATIENCE, "the kept connection is refused", async || {
+        let answer = exchange(&mut kept, "/id/order", None).await.expect("an answer");
+        (!answer.starts_with("HTTP/1.1 200")).then_some(answer)
+    })
+    .await;
+    assert!(
+        refused.starts_with("HTTP/1.1 401") && refused.contains("connection: close"),
+        "{refused}"
+    );
+    fs::copy(clients.file("ca.pem"), &copy).expect("replaced");
+    node.signal(Signal::HUP);
+    poll::until(PATIENCE, "the former authorities are back", async || {
+        let mut stream =
+            connect(&connector(&[&services], Some(&clients)), node.address()).await.ok()?;
+        let answer = exchange(&mut stream, "/id/order", None).await.ok()?;
+        answer.starts_with("HTTP/1.1 200").then_some(())
+    })
+    .await;
     // A certificate that nobody vouches for ends the handshake, or the first exchange.
     let stranger = connector(&[&services], Some(&strangers));
     let refused = async {

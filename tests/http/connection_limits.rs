@@ -227,6 +227,26 @@ async fn a_client_address_has_at_most_its_connections() {
     }
 }
 
+/// A client that waits for a place is not evicted for itself.
+#[tokio::test]
+async fn a_request_with_a_body_waits_for_a_place_like_any_other() {
+    let served = Served::start(&[("http.max_connections", "1")]).await;
+    let mut client = newcomer(&served).await;
+    let mut waiting = TcpStream::connect(served.address).await.expect("connected");
+    let post = "POST /id/order HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
+    let asking = exchange(&mut waiting, post);
+    let busy = async {
+        for _ in 0..30 {
+            assert!(exchange(&mut client, ID).await.starts_with("HTTP/1.1 200"));
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        drop(client);
+    };
+    let (answer, ()) = tokio::join!(asking, busy);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    served.stop().await;
+}
+
 /// Probes that are asked all the time keep no place from a client.
 #[tokio::test]
 async fn a_client_takes_the_place_of_one_that_only_probes() {

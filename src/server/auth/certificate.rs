@@ -49,7 +49,11 @@ impl CertificateName {
 /// terminates TLS in front of [`router`](crate::server::router()) in the same process can put one
 /// there; no request header can.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientCertificate(Vec<CertificateName>);
+pub struct ClientCertificate {
+    names: Vec<CertificateName>,
+    /// When it expires, in Unix ms: its connection may last longer.
+    expires_ms: Option<i64>,
+}
 
 impl ClientCertificate {
     /// Reads the names of a verified certificate in DER: its hash, and its subject alternative
@@ -58,20 +62,31 @@ impl ClientCertificate {
     /// A certificate whose subject alternative names cannot be read has its hash alone.
     pub fn read(der: &[u8]) -> Self {
         let mut names = vec![CertificateName(TokenHash::of(der).to_string())];
-        match alternative_names(der) {
+        let certificate = Certificate::from_der(der);
+        match certificate.as_ref().map_err(|error| *error).and_then(alternative_names) {
             Ok(found) => names.extend(found),
             Err(error) => tracing::debug!(%error, "cannot read the names of a client certificate"),
         }
-        Self(names)
+        let expires_ms = certificate.ok().map(|certificate| {
+            let not_after = certificate.tbs_certificate().validity().not_after;
+            i64::try_from(not_after.to_unix_duration().as_millis()).unwrap_or(i64::MAX)
+        });
+        Self { names, expires_ms }
+    }
+
+    /// Whether it has expired since the handshake.
+    pub(super) fn has_expired(&self, now_ms: i64) -> bool {
+        self.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms)
     }
 
     pub(super) fn names(&self) -> &[CertificateName] {
-        &self.0
+        &self.names
     }
 }
 
-fn alternative_names(der: &[u8]) -> Result<Vec<CertificateName>, x509_cert::der::Error> {
-    let certificate = Certificate::from_der(der)?;
+fn alternative_names(
+    certificate: &Certificate,
+) -> Result<Vec<CertificateName>, x509_cert::der::Error> {
     let names = certificate.tbs_certificate().get_extension::<SubjectAltName>()?;
     let names = names.map(|(_, SubjectAltName(names))| names).unwrap_or_default();
     let named = |name: &GeneralName| match name {

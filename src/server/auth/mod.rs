@@ -108,6 +108,9 @@ impl Auth {
         let tokens = self.tokens.load();
         let entry = match (bearer::read(headers), certificate) {
             (Carried::Token(token), _) => tokens.of_token(token).ok_or(Refusal::UnknownToken),
+            (Carried::Nothing, Some(certificate)) if certificate.has_expired(now_ms) => {
+                Err(Refusal::Expired)
+            }
             (Carried::Nothing, Some(certificate)) => {
                 let entry = tokens.of_certificate(certificate, now_ms);
                 entry.ok_or(Refusal::UnknownCertificate)

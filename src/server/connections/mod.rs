@@ -9,7 +9,7 @@ mod stream;
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, Version, header};
 use hyper::{
     Request,
     body::{Body, Incoming},
@@ -35,12 +35,11 @@ use self::{
     stream::TimedStream,
 };
 use super::{
-    auth::ClientCertificate,
     client_address::Peer,
     metrics::{Connections, Counted},
     pipeline::Pipeline,
     state::AppState,
-    tls::client_certificate,
+    tls::TlsClient,
 };
 
 /// The longest head of a request; a longer one is answered 431. A connection reads no more at a
@@ -137,7 +136,8 @@ impl Server {
             while connections.try_join_next().is_some() {}
             let activity = Arc::new(ConnectionActivity::new(clock.clone()));
             let (pipeline, metrics) = (Arc::clone(&self.pipeline), self.metrics.clone());
-            let (shared, ticks) = (Arc::clone(&activity), ticks.subscribe());
+            let (shared, mut stopping) = (Arc::clone(&activity), ticks.subscribe());
+            let ticks = ticks.subscribe();
             let task = connections.spawn(async move {
                 let (_open, _of_address) = (Counted::new(&metrics.open), of_address);
                 let stream = TimedStream::new(stream, Arc::clone(&shared));
@@ -145,13 +145,16 @@ impl Server {
                     None => connection(stream, (peer, None), place, pipeline, shared, ticks).await,
                     // Boxed, so that connections without TLS take less memory.
                     Some(tls) => {
-                        let Some(stream) = Box::pin(tls.accept(stream)).await else { return };
+                        let accepted = tokio::select! {
+                            accepted = Box::pin(tls.accept(stream)) => accepted,
+                            // A handshake is no request that would have to be answered.
+                            _ = stopping.wait_for(|is_stopping| *is_stopping) => None,
+                        };
+                        let Some((stream, client)) = accepted else { return };
                         // The handshake is not a part of a request.
                         shared.enter(Phase::Idle);
-                        let client = (peer, client_certificate(&stream));
-                        let connection =
-                            connection(stream, client, place, Arc::clone(&pipeline), shared, ticks);
-                        Box::pin(connection).await
+                        let (client, pipeline) = ((peer, client), Arc::clone(&pipeline));
+                        Box::pin(connection(stream, client, place, pipeline, shared, ticks)).await
                     }
                 };
                 if let Some(phase) = cut_off {
@@ -231,13 +234,13 @@ struct Shared {
     pipeline: Arc<Pipeline>,
     activity: Arc<ConnectionActivity>,
     place: Mutex<Place>,
-    certificate: Option<Arc<ClientCertificate>>,
+    client: Option<TlsClient>,
 }
 
 /// Serves a connection to its end. Returns the phase in which it had to be cut off, if it had.
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    (peer, certificate): (Peer, Option<Arc<ClientCertificate>>),
+    (peer, client): (Peer, Option<TlsClient>),
     place: Place,
     pipeline: Arc<Pipeline>,
     activity: Arc<ConnectionActivity>,
@@ -249,31 +252,42 @@ async fn connection(
         pipeline,
         activity: Arc::clone(&activity),
         place: Mutex::new(place),
-        certificate,
+        client,
     });
     let service = service_fn(move |mut request: Request<Incoming>| {
         let shared = Arc::clone(&shared);
         async move {
-            let Shared { pipeline, activity, place, certificate } = &*shared;
+            let Shared { pipeline, activity, place, client } = &*shared;
             activity.unblocked().await;
-            if let Some(certificate) = certificate {
-                request.extensions_mut().insert(Arc::clone(certificate));
+            let mut must_close = false;
+            if let (Some(client), Some(tls)) = (client, pipeline.tls()) {
+                match tls.certificate(client) {
+                    Some(certificate) => drop(request.extensions_mut().insert(certificate)),
+                    // Another handshake decides by the present authorities.
+                    None => must_close = true,
+                }
             }
             let has_body = !request.body().is_end_stream();
-            activity.enter(if has_body { Phase::Body } else { Phase::Answering });
-            let mut may_claim = true;
+            let is_old = request.version() == Version::HTTP_10;
+            activity.enter(Phase::Answering);
+            let mut has_place = true;
             if is_spare && pipeline.is_for_clients(request.uri().path()) {
-                may_claim = Box::pin(async { place.lock().await.change().await }).await;
+                has_place = Box::pin(async { place.lock().await.change().await }).await;
             }
-            let mut answer = if may_claim {
+            let mut answer = if has_place {
+                if has_body {
+                    activity.enter(Phase::Body);
+                }
                 pipeline.answer(request, peer, || activity.enter(Phase::Answering)).await
             } else {
+                must_close = true;
                 pipeline.refuse_client(&request)
             };
             if answer.is_of_client {
                 activity.had_client_request();
             }
-            if !may_claim {
+            // HTTP/1.0 has no chunks: only the end of the connection ends such a body.
+            if must_close || is_old && answer.response.body().size_hint().exact().is_none() {
                 let close = HeaderValue::from_static("close");
                 answer.response.headers_mut().insert(header::CONNECTION, close);
             }

@@ -10,7 +10,7 @@ use tokio_rustls::rustls::{
     RootCertStore, ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::WebPkiClientVerifier,
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
     version::{TLS12, TLS13},
 };
 use x509_cert::{Certificate, der::Decode};
@@ -89,8 +89,18 @@ impl Files {
         let mut config = builder
             .with_single_cert(chain, key)
             .map_err(|reason| of_key(format!("does not fit {CHAIN}: {reason}")))?;
+        if self.client_ca.is_some() {
+            // A resumed session would skip the check of the client's certificate.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(config)
+    }
+
+    /// Whether both vouch for the same clients.
+    pub(super) fn has_client_ca_of(&self, other: &Self) -> bool {
+        self.client_ca == other.client_ca
     }
 
     /// When the first certificate of the chain expires, in Unix seconds.

@@ -32,11 +32,26 @@ const BUFFER: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) struct Tls {
     settings: HttpTls,
-    present: ArcSwap<ServerConfig>,
+    present: ArcSwap<Present>,
     handshakes: Handshakes,
     metrics: TlsMetrics,
     /// What the last attempt to read the files found; `None` if they could not be read.
     last_read: Mutex<Option<Files>>,
+}
+
+/// What new connections use.
+#[derive(Debug)]
+struct Present {
+    config: Arc<ServerConfig>,
+    /// Counts the changes of the authorities of clients.
+    authorities: u64,
+}
+
+/// The certificate that a client showed, and the authorities that vouched for it.
+#[derive(Clone, Debug)]
+pub(super) struct TlsClient {
+    certificate: Arc<ClientCertificate>,
+    authorities: u64,
 }
 
 impl Tls {
@@ -44,7 +59,10 @@ impl Tls {
     pub(super) fn load(settings: HttpTls, metrics: TlsMetrics) -> Result<Self, TlsError> {
         let files = Files::read(&settings)?;
         let tls = Self {
-            present: ArcSwap::new(Arc::new(files.config(&settings)?)),
+            present: ArcSwap::from_pointee(Present {
+                config: Arc::new(files.config(&settings)?),
+                authorities: 0,
+            }),
             handshakes: Handshakes::default(),
             metrics,
             last_read: Mutex::new(None),
@@ -60,11 +78,12 @@ impl Tls {
     }
 
     /// Makes a connection of a stream; `None` if its client did not do its part.
-    pub(super) async fn accept<S>(&self, stream: S) -> Option<TlsStream<S>>
+    pub(super) async fn accept<S>(&self, stream: S) -> Option<(TlsStream<S>, Option<TlsClient>)>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let acceptor = TlsAcceptor::from(self.present.load_full());
+        let Present { config, authorities } = &*self.present.load_full();
+        let acceptor = TlsAcceptor::from(Arc::clone(config));
         let limited = |connection: &mut tokio_rustls::rustls::ServerConnection| {
             connection.set_buffer_limit(Some(BUFFER));
         };
@@ -72,7 +91,12 @@ impl Tls {
         let outcome = match self.handshakes.run(handshake).await {
             Some(Ok(Ok(stream))) => {
                 self.metrics.handshake("done");
-                return Some(stream);
+                let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                let client = shown.map(|certificate| TlsClient {
+                    certificate: Arc::new(ClientCertificate::read(certificate)),
+                    authorities: *authorities,
+                });
+                return Some((stream, client));
             }
             Some(Ok(Err(error))) => {
                 tracing::debug!(%error, "TLS handshake failed");
@@ -84,10 +108,10 @@ impl Tls {
         self.metrics.handshake(outcome);
         None
     }
-}
 
-/// Returns the certificate that the client of a connection showed.
-pub(super) fn client_certificate<S>(stream: &TlsStream<S>) -> Option<Arc<ClientCertificate>> {
-    let certificate = stream.get_ref().1.peer_certificates()?.first()?;
-    Some(Arc::new(ClientCertificate::read(certificate)))
+    /// The certificate of a client; `None` if its authorities were replaced since.
+    pub(super) fn certificate(&self, client: &TlsClient) -> Option<Arc<ClientCertificate>> {
+        let is_present = self.present.load().authorities == client.authorities;
+        is_present.then(|| Arc::clone(&client.certificate))
+    }
 }

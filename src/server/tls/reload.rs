@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{
-    Tls,
+    Present, Tls,
     files::{Files, TlsError},
 };
 
@@ -73,7 +73,7 @@ impl Follower {
                 return;
             }
         };
-        match self.install(&files) {
+        match self.install(&files, last.as_ref()) {
             Ok(expires_at) => {
                 self.tls.metrics.reload("done");
                 tracing::info!(expires_at, "certificates reloaded");
@@ -83,11 +83,13 @@ impl Follower {
         *last = Some(files);
     }
 
-    fn install(&self, files: &Files) -> Result<String, TlsError> {
+    fn install(&self, files: &Files, last: Option<&Files>) -> Result<String, TlsError> {
         let Tls { settings, present, metrics, .. } = &*self.tls;
-        let config = files.config(settings)?;
+        let config = Arc::new(files.config(settings)?);
         let expires_at = files.expires_at(settings)?;
-        present.store(Arc::new(config));
+        let has_same_clients = last.is_some_and(|last| files.has_client_ca_of(last));
+        let authorities = present.load().authorities + u64::from(!has_same_clients);
+        present.store(Arc::new(Present { config, authorities }));
         metrics.expires(expires_at);
         Ok(expires(expires_at))
     }

@@ -8,6 +8,9 @@ const NAMED: &[u8] = include_bytes!("certificates/names.der");
 /// Has the subject CN=client.example and no alternative names.
 const NAMELESS: &[u8] = include_bytes!("certificates/no-names.der");
 
+/// When the former expires, in Unix ms.
+const NOT_AFTER_MS: i64 = 4_948_953_785_000;
+
 /// The name of the entry that decides for a certificate.
 fn of(auth: &Auth, der: &[u8], now_ms: i64) -> Result<String, Refusal> {
     let certificate = ClientCertificate::read(der);
@@ -67,6 +70,14 @@ fn the_first_entry_that_has_not_expired_decides() {
     assert_eq!(of(&auth, NAMED, 0), Ok("first".into()));
     assert_eq!(of(&auth, NAMED, NOW_MS), Ok("second".into()));
     assert_eq!(of(&auth, NAMED, i64::MAX), Err(Refusal::Expired));
+}
+
+/// A connection can outlast the certificate that its handshake verified.
+#[test]
+fn an_expired_certificate_opens_nothing() {
+    let auth = open(&entry_of("shop", "dns:client.example")).expect("valid");
+    assert_eq!(of(&auth, NAMED, NOT_AFTER_MS), Ok("shop".into()));
+    assert_eq!(of(&auth, NAMED, NOT_AFTER_MS + 1), Err(Refusal::Expired));
 }
 
 #[test]

@@ -81,7 +81,9 @@ impl IdRequest<'_> {
         } else {
             let (issuer, texts) = (self.issuer.clone(), self.texts);
             let prefix = self.prefix.into();
-            ResponseBody::in_pieces(BatchInPieces { ids, issuer, texts, prefix, is_open: false })
+            let length = writer.exact_length(&ids);
+            let pieces = BatchInPieces { ids, issuer, texts, prefix, is_open: false };
+            ResponseBody::in_pieces(pieces, length)
         };
         Ok(IdResponse { format: self.format(), body })
     }

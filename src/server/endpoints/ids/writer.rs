@@ -141,6 +141,32 @@ impl Writer<'_> {
         }
     }
 
+    /// The length in bytes of a whole batch; `None` where each text would have to be written first.
+    pub(super) fn exact_length(&self, ids: &impl Batch) -> Option<u64> {
+        // What stands around all texts, without the last comma, and around each.
+        let [around_all, around_each] = match self.format {
+            BodyFormat::Lines => [0, 1],
+            BodyFormat::Numbers => [r#"{"ids":[]}"#.len() as u64 - 1, 1],
+            BodyFormat::Strings => [r#"{"ids":[]}"#.len() as u64 - 1, 3],
+            BodyFormat::Ranges => return None,
+        };
+        if self.encoder.is_some() {
+            return None;
+        }
+        let digits = |id: Id| u64::from(1 + id.get().checked_ilog10().unwrap_or(0));
+        let around_each = around_each + self.prefix.len() as u64;
+        let mut length = around_all;
+        for range in ids.clone().into_ranges() {
+            let each = digits(range.first);
+            // The number of digits changes once in many years.
+            if each != digits(range.last) {
+                return None;
+            }
+            length += range.count * (each + around_each);
+        }
+        Some(length)
+    }
+
     /// Writes the rest of a batch.
     pub(super) fn all(&self, ids: &mut impl Batch, body: &mut Vec<u8>) {
         while self.some(ids, body, u64::MAX) {}
@@ -246,6 +272,9 @@ mod tests {
                     let [whole, pieces] =
                         [whole, pieces].map(|it| String::from_utf8(it).expect("ASCII"));
                     assert_eq!(whole, pieces, "{format:?} {encoding} {count}");
+                    let plain = encoding == Encoding::Decimal && format != BodyFormat::Ranges;
+                    let length = plain.then_some(whole.len() as u64);
+                    assert_eq!(writer.exact_length(&run(count)), length, "{format:?} {encoding}");
                     if format == BodyFormat::Lines {
                         let encoder = Encoder::new(encoding, false, &layout).expect("usable");
                         let one_by_one: String = run(count)
