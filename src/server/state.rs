@@ -85,7 +85,7 @@ impl AppState {
         let max_unsent = http.max_unsent.unwrap_or_else(|| default_budget(memory_limit()));
         Self {
             issuers: issuers.into_iter().map(Into::into).map(by_name).collect(),
-            unsent: UnsentBudget::new(max_unsent, metrics.http.unsent.clone()),
+            unsent: UnsentBudget::new(max_unsent),
             backfills: BTreeMap::new(),
             auth: None,
             tls: None,

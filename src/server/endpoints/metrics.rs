@@ -23,6 +23,7 @@ pub(in crate::server) static ROUTE: Route = Route {
 fn metrics(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
     let (metrics, issuers) = (&call.state.metrics, call.state.issuers.values());
     let auth = call.state.auth.as_deref();
+    metrics.http.unsent.set(i64::try_from(call.state.unsent.used()).unwrap_or(i64::MAX));
     // Only a listener of ours can be flooded; whoever calls in the process gets the present text.
     let text = match call.peer.address {
         Some(_) => metrics.bounded_text(issuers, auth),
