@@ -6,12 +6,13 @@ Usage: seen.py DOCUMENT SEEN
 import json
 import sys
 
-# Nothing that the document describes leads there without tokens; the HTTP tests own them.
+# Nothing that the document describes leads there without tokens and limits; the HTTP tests own them.
 ELSEWHERE = {
     "forbidden",
     "payload_too_large",
     "request_timeout",
     "too_many_codes",
+    "too_many_requests",
     "unauthorized",
     "uri_too_long",
 }
