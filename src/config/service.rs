@@ -122,10 +122,9 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
 }
 
 fn read_tls(reader: &mut Reader) -> Option<HttpTls> {
-    let [cert, key, client_ca] = ["cert", "key", "client_ca"].map(|file| {
-        let key = format!("http.tls.{file}_file");
-        reader.given(&key, "the path of a PEM file", file_path)
-    });
+    let keys = ["http.tls.cert_file", "http.tls.key_file", "http.tls.client_ca_file"];
+    let [cert, key, client_ca] =
+        keys.map(|key| reader.given(key, "the path of a PEM file", file_path));
     if client_ca.is_some() && !reader.is_given(TOKENS_FILE) {
         let allowed = "used with auth.tokens_file, whose entries name the certificates of clients";
         reader.reject("http.tls.client_ca_file", allowed);
@@ -137,9 +136,7 @@ fn read_tls(reader: &mut Reader) -> Option<HttpTls> {
         (cert, key) => {
             let all = "used with both http.tls.cert_file and http.tls.key_file";
             if cert.is_some() != key.is_some() || client_ca.is_some() {
-                let files = ["cert_file", "key_file", "client_ca_file"];
-                let keys = files.map(|file| format!("http.tls.{file}"));
-                reader.reject_given(&keys.each_ref().map(String::as_str), all);
+                reader.reject_given(&keys, all);
             }
             None
         }

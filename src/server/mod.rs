@@ -15,6 +15,7 @@ mod content_negotiation;
 mod cors;
 mod endpoints;
 mod error;
+mod hangup;
 mod host;
 mod issuer;
 mod keepers;

@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::{net::TcpListener, time::Instant};
 
 use super::{
-    auth::{Auth, Hangups, announce as announce_auth},
+    auth::{Auth, announce as announce_auth},
     connections::{serve, serve_admin},
     error::ServeError,
+    hangup::Hangups,
     issuer::NamespaceIssuer,
     keepers::Keepers,
     metrics::Metrics,
@@ -173,7 +174,7 @@ fn reload(
     let hangups = Arc::new(Hangups::listen()?);
     Ok(tasks.restarted(Task::TokenReload, move || {
         let (hangups, auth, clock) = (Arc::clone(&hangups), Arc::clone(&auth), Arc::clone(&clock));
-        async move { hangups.reload(&auth, &*clock).await }
+        async move { auth.follow(&hangups, &*clock).await }
     }))
 }
 

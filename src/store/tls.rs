@@ -38,6 +38,28 @@ impl TlsMode {
     }
 }
 
+/// How the connections to one server are protected.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Protection {
+    pub(super) mode: TlsMode,
+    /// Whether the server is on this machine.
+    pub(super) is_local: bool,
+}
+
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+impl Protection {
+    /// Whether nobody on the network can pose as the server.
+    pub(super) fn is_verified(self) -> bool {
+        self.is_local || self.mode == TlsMode::Verify
+    }
+
+    /// Whether a connection may do without TLS to another machine.
+    pub(super) fn may_lack_tls(self) -> bool {
+        !self.is_local && self.mode == TlsMode::Prefer
+    }
+}
+
 /// Whether nobody else can be between this process and a host: `localhost`, a loopback address, or
 /// the path of a Unix socket.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]

@@ -58,18 +58,13 @@ pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(
 }
 
 fn authority_of(url: &Uri) -> Result<(&'static str, String), Failure> {
-    let (scheme, port) = match url.scheme_str() {
-        Some("http") => ("http", 80),
-        Some("https") => ("https", 443),
-        _ => ("", 0),
+    let (scheme, port, authority) = match (url.scheme_str(), url.authority()) {
+        (Some("http"), Some(authority)) => ("http", 80, authority),
+        (Some("https"), Some(authority)) => ("https", 443, authority),
+        _ => return Err(Failure::Usage(format!("--url {url}: must be http(s)://host:port"))),
     };
-    match url.authority() {
-        Some(authority) if !scheme.is_empty() && url.port().is_some() => {
-            Ok((scheme, authority.to_string()))
-        }
-        Some(authority) if !scheme.is_empty() => Ok((scheme, format!("{authority}:{port}"))),
-        _ => Err(Failure::Usage(format!("--url {url}: must be http(s)://host:port"))),
-    }
+    let port = url.port_u16().unwrap_or(port);
+    Ok((scheme, format!("{}:{port}", authority.host())))
 }
 
 /// Returns the loopback address for a service that listens everywhere.

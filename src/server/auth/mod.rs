@@ -21,7 +21,7 @@ use arc_swap::ArcSwap;
 use axum::http::HeaderMap;
 
 pub use self::certificate::ClientCertificate;
-pub(super) use self::{announce::announce, caller::Caller, refusal::Refusal, reload::Hangups};
+pub(super) use self::{announce::announce, caller::Caller, refusal::Refusal};
 use self::{bearer::Carried, tokens::Tokens, watch::Stamp};
 pub(crate) use self::{
     file::{EXPIRY_FORM, read_expiry},

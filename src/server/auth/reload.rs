@@ -1,63 +1,27 @@
 //! Reloads the tokens at SIGHUP, and when their file changes.
 
-use std::{io, sync::Arc, time::Duration};
-
-#[cfg(unix)]
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::Mutex,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{Auth, watch::Watch};
-use crate::core::clock::Clock;
+use crate::{core::clock::Clock, server::hangup::Hangups};
 
 /// How long reading the file may take: it may be on a network, or not a file at all.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The stream of SIGHUPs; none is lost while no task waits.
-#[derive(Debug)]
-pub(in crate::server) struct Hangups(#[cfg(unix)] Mutex<Signal>);
-
-#[cfg(unix)]
-impl Hangups {
-    /// Begins to listen; fails when the signal cannot be listened to.
-    pub(in crate::server) fn listen() -> io::Result<Self> {
-        Ok(Self(Mutex::new(signal(SignalKind::hangup())?)))
-    }
-
+impl Auth {
     /// Reloads the tokens at each signal and each change of their file.
-    pub(in crate::server) async fn reload(&self, auth: &Arc<Auth>, clock: &dyn Clock) {
-        let mut hangups = self.0.lock().await;
-        let mut watch = Watch::new(auth.file.clone(), auth.stamp.clone());
+    pub(in crate::server) async fn follow(self: &Arc<Self>, hangups: &Hangups, clock: &dyn Clock) {
+        let mut watch = Watch::new(self.file.clone(), self.stamp.clone());
         loop {
             tokio::select! {
-                Some(()) = hangups.recv() => {}
+                () = hangups.next() => {}
                 () = watch.changed() => {}
             }
             watch.begin_read().await;
-            auth.reload_and_log(clock).await;
+            self.reload_and_log(clock).await;
         }
     }
-}
 
-/// Other systems have no such signal.
-#[cfg(not(unix))]
-impl Hangups {
-    pub(in crate::server) fn listen() -> io::Result<Self> {
-        Ok(Self())
-    }
-
-    pub(in crate::server) async fn reload(&self, auth: &Arc<Auth>, clock: &dyn Clock) {
-        let mut watch = Watch::new(auth.file.clone(), auth.stamp.clone());
-        loop {
-            watch.changed().await;
-            watch.begin_read().await;
-            auth.reload_and_log(clock).await;
-        }
-    }
-}
-
-impl Auth {
     /// Reads the file again; the tokens stay as they are if that fails.
     async fn reload_and_log(self: &Arc<Self>, clock: &dyn Clock) {
         let reading = Arc::clone(self);

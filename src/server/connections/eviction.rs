@@ -12,6 +12,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The open connections, in two queues.
 #[derive(Debug)]
 pub(super) struct OpenConnections {
+    clock: CoarseClock,
     /// When slow readers were last evicted.
     pub(super) relieved: Instant,
     /// Connections that had no authorised request yet, as far as is known; the oldest first.
@@ -31,9 +32,9 @@ struct Entry {
 }
 
 impl OpenConnections {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(clock: CoarseClock) -> Self {
         let (newcomers, clients) = Default::default();
-        Self { relieved: Instant::now(), newcomers, clients, clients_looked_at: None }
+        Self { clock, relieved: Instant::now(), newcomers, clients, clients_looked_at: None }
     }
 
     /// Adds a new connection.
@@ -43,7 +44,7 @@ impl OpenConnections {
 
     /// Ends one connection that waits for its client: a newcomer if possible, or else a client's
     /// that is idle. Returns `false` when every client is being answered or has just connected.
-    pub(super) fn evict_one(&mut self, clock: &CoarseClock) -> bool {
+    pub(super) fn evict_one(&mut self) -> bool {
         for _ in 0..self.newcomers.len() {
             let Some(entry) = self.newcomers.pop_front() else { break };
             if entry.task.is_finished() {
@@ -62,7 +63,7 @@ impl OpenConnections {
             }
         }
         // Whether a client waits changes with the clock alone, and looking at all takes long.
-        if self.clients_looked_at == Some(clock.now()) {
+        if self.clients_looked_at == Some(self.clock.now()) {
             return false;
         }
         for _ in 0..self.clients.len() {
@@ -76,12 +77,10 @@ impl OpenConnections {
             }
             self.clients.push_back(entry);
         }
-        self.clients_looked_at = Some(clock.now());
+        self.clients_looked_at = Some(self.clock.now());
         false
     }
-}
 
-impl OpenConnections {
     /// Ends the connections whose clients read their responses slowest, until that frees this many
     /// bytes. Returns how many.
     pub(super) fn evict_slow_readers(&self, bytes: u64) -> u64 {

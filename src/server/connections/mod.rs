@@ -88,7 +88,7 @@ impl Server {
             tokio::select! {
                 biased;
                 () = stopped(&mut stop) => {}
-                () = self.accept_all(&listener, &mut connections, &clock, &ticks) => {}
+                () = self.accept_all(&listener, &mut connections, clock.clone(), &ticks) => {}
             }
             drop(listener);
             ticks.send_replace(true);
@@ -112,15 +112,15 @@ impl Server {
         &self,
         listener: &TcpListener,
         connections: &mut JoinSet<()>,
-        clock: &CoarseClock,
+        clock: CoarseClock,
         ticks: &watch::Sender<bool>,
     ) {
         let places = Arc::new(Places::new(self.max_connections));
-        let mut open = OpenConnections::new();
+        let mut open = OpenConnections::new(clock.clone());
         let mut buffers = Buffers::new(listener, self.pipeline.unsent().size());
         let per_address = PerAddress::new(self.pipeline.http()).filter(|_| !self.is_operators);
         loop {
-            let (stream, peer) = self.accept(listener, &places, &mut open, clock).await;
+            let (stream, peer) = self.accept(listener, &places, &mut open).await;
             let counted = per_address.as_ref().zip(peer.address);
             let counted = counted.map(|(all, address)| all.begin(address, self.pipeline.http()));
             let of_address = match counted.transpose() {
@@ -131,7 +131,7 @@ impl Server {
                     continue;
                 }
             };
-            let place = places.take(|| self.evict_one(&mut open, clock)).await;
+            let place = places.take(|| self.evict_one(&mut open)).await;
             buffers.adapt(listener, places.taken());
             while connections.try_join_next().is_some() {}
             let activity = Arc::new(ConnectionActivity::new(clock.clone()));
@@ -171,14 +171,13 @@ impl Server {
         listener: &TcpListener,
         places: &Places,
         open: &mut OpenConnections,
-        clock: &CoarseClock,
     ) -> (TcpStream, Peer) {
         let unsent = self.pipeline.unsent();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = places.wanted() => {
-                    self.evict_one(open, clock);
+                    self.evict_one(open);
                     continue;
                 }
                 () = unsent.scarce(), if unsent.missing() == 0 => continue,
@@ -193,16 +192,16 @@ impl Server {
                 Err(error) => {
                     tracing::error!(%error, "accept failed");
                     // Most likely no file descriptor is free; trying at once would spin.
-                    self.evict_one(open, clock);
+                    self.evict_one(open);
                     sleep(Duration::from_secs(1)).await;
                 }
             }
         }
     }
 
-    fn evict_one(&self, open: &mut OpenConnections, clock: &CoarseClock) {
+    fn evict_one(&self, open: &mut OpenConnections) {
         self.relieve(open);
-        if open.evict_one(clock) {
+        if open.evict_one() {
             self.metrics.evicted();
         }
     }

@@ -2,15 +2,13 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use tokio::{
-    sync::Mutex,
-    time::{MissedTickBehavior, interval},
-};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     Present, Tls,
     files::{Files, TlsError},
 };
+use crate::server::hangup::Hangups;
 
 /// How often the files are read. They are small, and Kubernetes replaces them by a link.
 const READ_EVERY: Duration = Duration::from_secs(10);
@@ -22,22 +20,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(in crate::server) struct Follower {
     tls: Arc<Tls>,
-    #[cfg(unix)]
-    hangups: Mutex<tokio::signal::unix::Signal>,
+    hangups: Hangups,
 }
 
 impl Follower {
     pub(in crate::server) fn new(tls: Arc<Tls>) -> io::Result<Self> {
-        #[cfg(unix)]
-        let hangups = {
-            use tokio::signal::unix::{SignalKind, signal};
-            Mutex::new(signal(SignalKind::hangup())?)
-        };
-        Ok(Self {
-            tls,
-            #[cfg(unix)]
-            hangups,
-        })
+        Ok(Self { tls, hangups: Hangups::listen()? })
     }
 
     /// Uses the files as they change. New connections get the new certificate; open ones go on.
@@ -47,7 +35,7 @@ impl Follower {
         loop {
             tokio::select! {
                 _ = looks.tick() => {}
-                () = self.hangup() => {}
+                () = self.hangups.next() => {}
             }
             self.look().await;
         }
@@ -97,18 +85,6 @@ impl Follower {
     fn failed(&self, reason: &str) {
         self.tls.metrics.reload("failed");
         tracing::error!("certificate reload failed, keeping the previous certificates: {reason}");
-    }
-
-    #[cfg(unix)]
-    async fn hangup(&self) {
-        if self.hangups.lock().await.recv().await.is_none() {
-            std::future::pending::<()>().await;
-        }
-    }
-
-    #[cfg(not(unix))]
-    async fn hangup(&self) {
-        std::future::pending::<()>().await;
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::engine::Failure;
-use crate::store::StoreError;
+use crate::store::{StoreError, tls::Protection};
 
 /// What the drivers say of a server that offers no TLS.
 const NO_TLS: &str = "server does not support TLS";
@@ -55,19 +55,22 @@ pub(super) trait Login: Send + 'static {
     fn judge(&mut self, message: &[u8]) -> Step;
 }
 
-/// Connects with TLS, or without where the server itself says that it has none.
+/// Connects as the options say. Where TLS may be missing, they ask for it, and the relay stands in
+/// once the server itself says that it has none.
 pub(super) async fn connect<L: Login>(
     login: L,
-    with_tls: &L::Options,
+    options: &L::Options,
+    protection: Protection,
     server: (&str, u16),
 ) -> Result<L::Connection, Failure> {
-    match with_tls.connect().await {
-        Err(sqlx::Error::Tls(error)) if error.to_string() == NO_TLS => {}
+    match options.connect().await {
+        Err(sqlx::Error::Tls(error))
+            if protection.may_lack_tls() && error.to_string() == NO_TLS => {}
         opened => return Ok(opened?),
     }
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(sqlx::Error::Io)?;
     let port = listener.local_addr().map_err(sqlx::Error::Io)?.port();
-    let options = L::through(with_tls, port);
+    let options = L::through(options, port);
     let server = TcpStream::connect(server).await.map_err(sqlx::Error::Io)?;
     let mut relay = Box::pin(relay(login, listener, server));
     let mut connecting = pin!(options.connect());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Executor as _,
+    AssertSqlSafe, Executor as _,
     error::DatabaseError,
     migrate::Migrator,
     mysql::{
@@ -19,7 +19,7 @@ use super::{
 use crate::store::{
     Result, StoreSettings, TlsMode,
     parameters::{self, Parameters, Target},
-    tls::is_local,
+    tls::{Protection, is_local},
     value::values,
 };
 
@@ -51,8 +51,7 @@ const PARAMETERS: Parameters = Parameters {
 /// How to connect to one database.
 pub(in crate::store) struct MySql {
     options: MySqlConnectOptions,
-    tls: TlsMode,
-    is_local: bool,
+    protection: Protection,
     timeout: Duration,
 }
 
@@ -111,8 +110,8 @@ impl Engine for MySql {
         // The driver resolves no name in brackets.
         let host = options.get_host().trim_matches(['[', ']']).to_owned();
         let is_local = options.get_socket().is_some() || is_local(&host);
-        let tls = tls.unwrap_or_default();
-        options = options.host(&host).charset("utf8mb4").ssl_mode(match tls {
+        let mode = tls.unwrap_or_default();
+        options = options.host(&host).charset("utf8mb4").ssl_mode(match mode {
             TlsMode::Verify => MySqlSslMode::VerifyIdentity,
             TlsMode::Prefer if is_local => MySqlSslMode::Preferred,
             TlsMode::Require | TlsMode::Prefer => MySqlSslMode::Required,
@@ -121,20 +120,18 @@ impl Engine for MySql {
         if let Some(file) = ca_file {
             options = options.ssl_ca(file);
         }
-        Ok(Self { options, tls, is_local, timeout: settings.timeout })
+        let protection = Protection { mode, is_local };
+        Ok(Self { options, protection, timeout: settings.timeout })
     }
 
     fn is_verified(&self) -> bool {
-        self.is_local || self.tls == TlsMode::Verify
+        self.protection.is_verified()
     }
 
     async fn open(&self) -> Result<MySqlConnection, Failure> {
-        let mut connection = if self.tls == TlsMode::Prefer && !self.is_local {
-            let server = (self.options.get_host(), self.options.get_port());
-            guard::connect(MySqlLogin::default(), &self.options, server).await?
-        } else {
-            self.options.connect().await?
-        };
+        let server = (self.options.get_host(), self.options.get_port());
+        let mut connection =
+            guard::connect(MySqlLogin::default(), &self.options, self.protection, server).await?;
         // Whatever the server's defaults are: a value that does not fit is an error, a statement
         // is its own transaction and reads what is committed, and a statement that we gave up does
         // not wait on for a lock. READ COMMITTED would do, but a server that replicates by

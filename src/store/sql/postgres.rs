@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use sqlx::{
-    ConnectOptions as _,
     error::DatabaseError,
     migrate::Migrator,
     postgres::{PgConnectOptions, PgConnection, PgQueryResult, PgSslMode},
@@ -23,7 +22,7 @@ use super::{
 use crate::store::{
     Result, StoreError, StoreSettings, TlsMode,
     parameters::{self, Parameters, Target},
-    tls::is_local,
+    tls::{Protection, is_local},
     value::{Value, values},
 };
 
@@ -59,8 +58,7 @@ const PARAMETERS: Parameters = Parameters {
 /// How to connect to one database.
 pub(in crate::store) struct Postgres {
     options: PgConnectOptions,
-    tls: TlsMode,
-    is_local: bool,
+    protection: Protection,
     timeout: Duration,
 }
 
@@ -112,13 +110,13 @@ impl Engine for Postgres {
         let host = options.get_host().trim_matches(['[', ']']).to_owned();
         let is_local = options.get_socket().is_some() || is_local(&host);
         // Without a parameter, the driver has read PGSSLMODE.
-        let tls = tls.unwrap_or(match options.get_ssl_mode() {
+        let mode = tls.unwrap_or(match options.get_ssl_mode() {
             PgSslMode::VerifyFull | PgSslMode::VerifyCa => TlsMode::Verify,
             PgSslMode::Require => TlsMode::Require,
             PgSslMode::Prefer | PgSslMode::Allow => TlsMode::Prefer,
             PgSslMode::Disable => TlsMode::Off,
         });
-        options = options.host(&host).ssl_mode(match tls {
+        options = options.host(&host).ssl_mode(match mode {
             TlsMode::Verify => PgSslMode::VerifyFull,
             TlsMode::Prefer if is_local => PgSslMode::Prefer,
             TlsMode::Require | TlsMode::Prefer => PgSslMode::Require,
@@ -127,20 +125,18 @@ impl Engine for Postgres {
         if let Some(file) = ca_file {
             options = options.ssl_root_cert(file);
         }
-        Ok(Self { options, tls, is_local, timeout: settings.timeout })
+        let protection = Protection { mode, is_local };
+        Ok(Self { options, protection, timeout: settings.timeout })
     }
 
     fn is_verified(&self) -> bool {
-        self.is_local || self.tls == TlsMode::Verify
+        self.protection.is_verified()
     }
 
     async fn open(&self) -> Result<PgConnection, Failure> {
-        let mut connection = if self.tls == TlsMode::Prefer && !self.is_local {
-            let server = (self.options.get_host(), self.options.get_port());
-            guard::connect(PostgresLogin, &self.options, server).await?
-        } else {
-            self.options.connect().await?
-        };
+        let server = (self.options.get_host(), self.options.get_port());
+        let mut connection =
+            guard::connect(PostgresLogin, &self.options, self.protection, server).await?;
         // Whatever the server's defaults are: a commit is on disk before it is acknowledged, and
         // a statement that we gave up does not wait on.
         let settings = "SELECT set_config('synchronous_commit', \

@@ -58,8 +58,7 @@ impl IdRequest<'_> {
 
     /// The bytes of memory that the response holds at most until it is sent.
     pub(super) fn memory(&self) -> usize {
-        let length = self.largest_length();
-        if length <= LARGEST_WHOLE { length } else { IN_PIECES }
+        self.length_if_whole().unwrap_or(IN_PIECES)
     }
 
     /// Writes the IDs of a claim.
@@ -72,8 +71,8 @@ impl IdRequest<'_> {
         let writer = self.texts.writer(self.prefix, self.issuer.layout());
         let body = if !self.is_batch {
             writer.one(ids.next().expect("a claim of one has one ID")).into()
-        } else if self.largest_length() <= LARGEST_WHOLE {
-            let mut body = Vec::with_capacity(self.largest_length());
+        } else if let Some(length) = self.length_if_whole() {
+            let mut body = Vec::with_capacity(length);
             writer.open(&mut body);
             writer.all(&mut ids, &mut body);
             writer.close(&mut body);
@@ -92,8 +91,10 @@ impl IdRequest<'_> {
         self.texts.format
     }
 
-    fn largest_length(&self) -> usize {
-        self.texts.largest_length(self.prefix, self.count)
+    /// The largest length in bytes of a response that is written whole.
+    fn length_if_whole(&self) -> Option<usize> {
+        let length = self.texts.largest_length(self.prefix, self.count);
+        (length <= LARGEST_WHOLE).then_some(length)
     }
 }
 

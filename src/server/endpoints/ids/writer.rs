@@ -116,8 +116,7 @@ impl Writer<'_> {
             BodyFormat::Strings | BodyFormat::Ranges => [r#"{"id":""#, r#""}"#],
         };
         // The exact length of the usual text: `Bytes` tracks spare capacity until it is sent.
-        let digits = 1 + id.get().checked_ilog10().unwrap_or(0) as usize;
-        let length = before.len() + self.prefix.len() + digits + after.len();
+        let length = before.len() + self.prefix.len() + digits(id) + after.len();
         let mut body = Vec::with_capacity(length);
         self.text(&mut body, id, before, after);
         body
@@ -153,7 +152,6 @@ impl Writer<'_> {
         if self.encoder.is_some() {
             return None;
         }
-        let digits = |id: Id| u64::from(1 + id.get().checked_ilog10().unwrap_or(0));
         let around_each = around_each + self.prefix.len() as u64;
         let mut length = around_all;
         for range in ids.clone().into_ranges() {
@@ -162,7 +160,7 @@ impl Writer<'_> {
             if each != digits(range.last) {
                 return None;
             }
-            length += range.count * (each + around_each);
+            length += range.count * (each as u64 + around_each);
         }
         Some(length)
     }
@@ -230,6 +228,11 @@ impl Writer<'_> {
         }
         body.extend_from_slice(after.as_bytes());
     }
+}
+
+/// The number of decimal digits of an ID.
+fn digits(id: Id) -> usize {
+    1 + id.get().checked_ilog10().unwrap_or(0) as usize
 }
 
 #[cfg(test)]
