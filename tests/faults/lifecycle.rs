@@ -31,11 +31,10 @@ async fn without_any_configuration_it_serves_and_says_what_it_does() {
 
     let folder = node.folder().join("raindrop.db");
     assert!(folder.is_file(), "the SQLite file is in the working folder");
-    let log = node.log();
     for expected in
         ["http://127.0.0.1:", "unique within this file", "worker", "lane", "valid until 2094"]
     {
-        assert!(log.contains(expected), "{expected:?} is missing in\n{log}");
+        node.logged(expected).await;
     }
     node.stop().await;
 }

@@ -139,12 +139,10 @@ async fn every_namespace_with_another_layout_is_named_and_the_rest_is_given_back
 async fn a_given_worker_id_says_what_it_rests_on() {
     let node = Setup::new().set("store.url", "memory:").set("worker.id", 5).start_leased().await;
     assert_eq!(node.worker().await, 5);
-    let log = node.log();
-    assert!(log.contains("no other process is given worker id 5"), "{log}");
+    node.logged("no other process is given worker id 5").await;
     node.stop().await;
 
     let node = Setup::new().set("worker.id", 5).start_leased().await;
-    let log = node.log();
-    assert!(log.contains("leasing exactly its row"), "{log}");
+    node.logged("leasing exactly its row").await;
     node.stop().await;
 }

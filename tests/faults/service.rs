@@ -254,6 +254,11 @@ impl Service {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Waits until the log has this text: a thread of its own writes it.
+    pub(crate) async fn logged(&self, text: &str) {
+        poll::until(PATIENCE, text, async || self.log().contains(text).then_some(())).await;
+    }
+
     /// The folder of this process.
     pub(crate) fn folder(&self) -> &Path {
         self.own.path()

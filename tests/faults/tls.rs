@@ -175,7 +175,7 @@ async fn certificates_change_under_load_and_no_request_fails() {
     let ids: Vec<String> = load.join_all().await.into_iter().flatten().collect();
     assert!(ids.len() > 16);
     assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len());
-    assert!(node.log().contains("certificate reload failed"), "{}", node.log());
+    node.logged("certificate reload failed").await;
     let expires = "raindrop_tls_certificate_expires_timestamp_seconds";
     let now = unix_ms() as f64 / 1_000.0;
     let left = metric(&node, &either, expires).await.expect("known") - now;

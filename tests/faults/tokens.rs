@@ -158,7 +158,10 @@ async fn a_changed_file_is_read_without_a_signal_and_rotation_refuses_nothing() 
         (status(&node, &old).await == StatusCode::UNAUTHORIZED).then_some(())
     })
     .await;
-    assert_eq!(node.log().matches("tokens reloaded").count(), 2);
+    poll::until(PATIENCE, "both reloads are logged", async || {
+        (node.log().matches("tokens reloaded").count() == 2).then_some(())
+    })
+    .await;
     node.stop().await;
 }
 

@@ -16,8 +16,8 @@ async fn with_few_open_files_clients_leave_enough_for_the_lease_and_for_operator
     let setup = Setup::new().set("lease.window", "4s").set("lease.renew", "500ms");
     let setup = setup.set("lease.ttl", "2s").set("lease.max_clock_skew", "1s");
     let watched = Watched::start(setup.open_files(OPEN_FILES)).await;
-    let log = watched.service.log();
-    assert!(log.contains("WARN") && log.contains("connections=32"), "{log}");
+    watched.service.logged("WARN").await;
+    watched.service.logged("connections=32").await;
 
     let url = watched.service.url("/id/order");
     let address = watched.service.address();
