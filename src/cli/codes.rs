@@ -175,7 +175,7 @@ mod tests {
 
     fn listed(code: &str, next: u64, step: u64) -> ListedSegment {
         let (namespace, code) = ("numbers".into(), code.into());
-        ListedSegment { namespace, code, next, step, updated_ms: 1_763_650_000_000 }
+        ListedSegment { namespace, code, next, step, updated_ms: 1_763_650_000_000, created_ms: 0 }
     }
 
     #[tokio::test]

@@ -14,8 +14,8 @@ use async_trait::async_trait;
 #[cfg(any(test, raindrop_planted))]
 pub use self::crash::Snapshot;
 use super::{
-    LayoutRecord, ListedRow, ListedSegment, NewRows, NewSegment, Reservation, Reserved, Result,
-    Scope, SegmentStore, Store, Survey, record::ttl_ms,
+    LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment, Reservation,
+    Reserved, Result, Scope, SegmentStore, Store, Survey, record::ttl_ms,
 };
 use crate::core::{
     clock::Clock,
@@ -40,6 +40,8 @@ struct Tables {
     rows: BTreeMap<(String, String, u64), Row>,
     /// By namespace and code, each with its token.
     segments: BTreeMap<(String, String), (ListedSegment, Token)>,
+    /// By namespace and code.
+    managed: BTreeMap<(String, String), ManagedCode>,
 }
 
 impl MemoryStore {
@@ -217,13 +219,16 @@ impl SegmentStore for MemoryStore {
     }
 
     async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
-        let updated_ms = self.clock.now_ms();
+        let now_ms = self.clock.now_ms();
         let mut tables = self.tables();
         for NewSegment { code, first } in codes {
             let (namespace, code) = (namespace.to_owned(), code.clone());
             tables.segments.entry((namespace.clone(), code.clone())).or_insert_with(|| {
                 let next = *first;
-                (ListedSegment { namespace, code, next, step: 0, updated_ms }, Token::UNUSED)
+                let (updated_ms, created_ms) = (now_ms, now_ms);
+                let segment =
+                    ListedSegment { namespace, code, next, step: 0, updated_ms, created_ms };
+                (segment, Token::UNUSED)
             });
         }
         Ok(())
@@ -240,12 +245,16 @@ impl SegmentStore for MemoryStore {
         let mut tables = self.tables();
         let (namespace, code) = (namespace.to_owned(), code.to_owned());
         let key = (namespace.clone(), code.clone());
-        let present = tables.segments.get(&key).map(|(segment, _)| segment.next);
+        let present = tables.segments.get(&key);
+        let created_ms = present.map_or(updated_ms, |(segment, _)| segment.created_ms);
+        let present = present.map(|(segment, _)| segment.next);
         let Some(from) = present.or(or_begin_at) else { return Ok(Reserved::NoSuchCode) };
         match from.checked_add(by).filter(|next| *next <= end) {
             None => Ok(Reserved::Refused { next: from }),
             Some(next) => {
-                let reserved = ListedSegment { namespace, code, next, step: by, updated_ms };
+                let step = by;
+                let reserved =
+                    ListedSegment { namespace, code, next, step, updated_ms, created_ms };
                 tables.segments.insert(key, (reserved, token));
                 Ok(Reserved::From(from))
             }
@@ -266,6 +275,27 @@ impl SegmentStore for MemoryStore {
         let segment = tables.segments.get_mut(&key).filter(|(_, token)| *token == reserved);
         let Some((segment, present)) = segment else { return Ok(false) };
         (segment.next, segment.updated_ms, *present) = (from, updated_ms, token);
+        Ok(true)
+    }
+
+    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+        let tables = self.tables();
+        let of_namespace = tables.managed.iter().filter(|((of, _), _)| of == namespace);
+        Ok(of_namespace.map(|(_, code)| code.clone()).collect())
+    }
+
+    async fn write_managed_code(
+        &self,
+        namespace: &str,
+        expected: Option<Token>,
+        code: &ManagedCode,
+    ) -> Result<bool> {
+        let mut tables = self.tables();
+        let key = (namespace.to_owned(), code.code.clone());
+        if tables.managed.get(&key).map(|present| present.token) != expected {
+            return Ok(false);
+        }
+        tables.managed.insert(key, code.clone());
         Ok(true)
     }
 

@@ -42,7 +42,7 @@ pub use self::{
     error::{Result, StoreError},
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, NewRows, Scope, Survey},
-    segment::{ListedSegment, NewSegment, Reservation, Reserved, SegmentStore},
+    segment::{ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, SegmentStore},
     tls::TlsMode,
 };
 #[cfg(any(test, raindrop_planted))]

@@ -62,6 +62,20 @@ pub struct ListedSegment {
     pub step: u64,
     /// The time of that reservation, Unix ms of the store's clock.
     pub updated_ms: i64,
+    /// When the code was created, Unix ms of the store's clock.
+    pub created_ms: i64,
+}
+
+/// The settings of a code that operators manage while nodes run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManagedCode {
+    /// Its name.
+    pub code: String,
+    /// The settings in words, at most 255 bytes; see
+    /// [`CodeSettings`](crate::core::segment::CodeSettings).
+    pub settings: String,
+    /// A fresh random token of each write.
+    pub token: Token,
 }
 
 /// Keeps the next number of each segment code.
@@ -97,6 +111,18 @@ pub trait SegmentStore: Debug + Send + Sync {
         reserved: Token,
         from: u64,
         token: Token,
+    ) -> Result<bool>;
+
+    /// Lists the managed codes of a namespace, by name.
+    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>>;
+
+    /// Writes the settings of a managed code, if its token is still `expected`; `None` writes those
+    /// of a code that has none yet. Returns `false` when another write was first.
+    async fn write_managed_code(
+        &self,
+        namespace: &str,
+        expected: Option<Token>,
+        code: &ManagedCode,
     ) -> Result<bool>;
 
     /// Counts the codes of a namespace.

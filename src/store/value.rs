@@ -3,7 +3,7 @@
 
 use std::vec;
 
-use super::{LayoutRecord, ListedRow, ListedSegment, Result, Scope, StoreError};
+use super::{LayoutRecord, ListedRow, ListedSegment, ManagedCode, Result, Scope, StoreError};
 use crate::core::lease::{HighWaterMarks, Row, Token};
 
 /// The longest holder that is kept, in characters.
@@ -195,7 +195,15 @@ impl<'a> Reader<'a> {
             next: self.get(next)?,
             step: self.get("step")?,
             updated_ms: self.get("updated_at")?,
+            created_ms: self.get("created_at")?,
         })
+    }
+
+    /// Reads a managed code of the namespace that names the row so far.
+    pub(super) fn managed_code(&mut self) -> Result<ManagedCode> {
+        let code: String = self.get("code")?;
+        self.row = format!("{} {code}", self.row);
+        Ok(ManagedCode { code, settings: self.get("settings")?, token: self.get("token")? })
     }
 
     fn corrupt(&self, column: &'static str, value: Value, reason: String) -> StoreError {

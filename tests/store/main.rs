@@ -7,6 +7,7 @@ mod backend;
 mod conformance;
 mod corrupt_rows;
 mod late;
+mod managed_codes;
 mod mariadb;
 mod outage;
 mod postgres;

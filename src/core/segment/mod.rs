@@ -18,6 +18,7 @@
 )]
 
 mod chain;
+mod code_settings;
 mod cursor;
 #[cfg(all(test, raindrop_loom))]
 mod models;
@@ -28,6 +29,7 @@ mod step;
 pub(crate) use self::cursor::{Denied, GiveBack, SegmentCursor};
 pub use self::{
     chain::{Chain, ClaimedIndexes, Remaining, UnusedEnd, WentBack},
+    code_settings::{CodeSettings, UnreadableSettings},
     numbers::Numbers,
     spec::{Block, Progression, SegmentSpec},
     step::StepRule,

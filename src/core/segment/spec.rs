@@ -112,6 +112,31 @@ impl SegmentSpec {
         if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }
     }
 
+    /// Every setting under its name in the configuration.
+    pub(super) const fn fields(&self) -> [(&'static str, u64); 6] {
+        [
+            ("start", self.start),
+            ("min_step", self.min_step),
+            ("max_step", self.max_step),
+            ("increment", self.increment),
+            ("remainder", self.remainder),
+            ("max", self.max),
+        ]
+    }
+
+    /// The setting of this name.
+    pub(super) fn field_mut(&mut self, name: &str) -> Option<&mut u64> {
+        Some(match name {
+            "start" => &mut self.start,
+            "min_step" => &mut self.min_step,
+            "max_step" => &mut self.max_step,
+            "increment" => &mut self.increment,
+            "remainder" => &mut self.remainder,
+            "max" => &mut self.max,
+            _ => return None,
+        })
+    }
+
     /// The numbers of the code.
     pub const fn progression(&self) -> Progression {
         Progression { increment: self.increment, remainder: self.remainder }

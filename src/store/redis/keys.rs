@@ -58,6 +58,12 @@ impl RedisStore {
         Key { name: format!("{}:codes", self.settings.segment_table), kind: "set" }
     }
 
+    /// The settings of a namespace's managed codes, each behind its token and a blank.
+    pub(super) fn settings_key(&self, namespace: &str) -> Key {
+        let table = &self.settings.segment_table;
+        Key { name: format!("{table}:{{{namespace}}}:settings"), kind: "hash" }
+    }
+
     /// What the names of a namespace's codes begin with.
     pub(super) fn code_prefix(&self, namespace: &str) -> String {
         format!("{}:{{{namespace}}}:code:", self.settings.segment_table)

@@ -29,6 +29,7 @@ scripts! {
     LIST "list.lua"
     SWAP "swap.lua"
     CREATE_SEGMENTS "create_segments.lua"
+    WRITE_SETTINGS "write_settings.lua"
     COUNT_SEGMENTS "count_segments.lua"
     RESERVE "reserve.lua"
     GIVE_BACK "give_back.lua"

@@ -8,7 +8,7 @@ use super::{RedisStore, scripts};
 use crate::{
     core::lease::Token,
     store::{
-        ListedSegment, NewSegment, Reservation, Reserved, Result, SegmentStore,
+        ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
         value::{Reader, Value, values},
     },
 };
@@ -71,6 +71,30 @@ impl SegmentStore for RedisStore {
         self.run(&scripts::GIVE_BACK, &keys, &values![reserved, from, token]).await
     }
 
+    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+        let key = self.settings_key(namespace);
+        let fields: HashMap<String, String> = self.command("HGETALL", &key).await?;
+        let mut fields: Vec<_> = fields.into_iter().collect();
+        fields.sort_unstable();
+        let managed = |(code, value): (String, String)| {
+            let (token, settings) = value.split_once(' ').unwrap_or(("", &value));
+            let row = values![&code, settings, token].to_vec();
+            Reader::new(&key.name, namespace, row).managed_code()
+        };
+        fields.into_iter().map(managed).collect()
+    }
+
+    async fn write_managed_code(
+        &self,
+        namespace: &str,
+        expected: Option<Token>,
+        code: &ManagedCode,
+    ) -> Result<bool> {
+        let expected = expected.map_or(Value::Null, Value::from);
+        let args = values![&code.code, expected, code.token, &code.settings];
+        self.run(&scripts::WRITE_SETTINGS, &[self.settings_key(namespace)], &args).await
+    }
+
     async fn count_segments(&self, namespace: &str) -> Result<u64> {
         let keys = [self.codes_key()];
         self.run(&scripts::COUNT_SEGMENTS, &keys, &values![format!("{namespace} ")]).await
@@ -88,7 +112,7 @@ impl SegmentStore for RedisStore {
                 continue;
             }
             let field = |name: &str| fields.get(name).cloned().unwrap_or(Value::Null);
-            let fields = ["next", "step", "updated_at"].map(field);
+            let fields = ["next", "step", "updated_at", "created_at"].map(field);
             let row = [&values![namespace, code][..], &fields].concat();
             let mut reader = Reader::new(&self.settings.segment_table, "", row);
             listed.push(reader.listed_segment("next")?);

@@ -101,8 +101,10 @@ macro_rules! migrations {
     ("layout", migrations!(@ $engine "/0002_layout.sql")),
     ("record", migrations!(@ $engine "/0003_record.sql")),
         ];
-        const SEGMENT_MIGRATIONS: &'static [crate::store::sql::engine::MigrationFile] =
-    &[("segment", migrations!(@ $engine "/0001_segment.sql"))];
+        const SEGMENT_MIGRATIONS: &'static [crate::store::sql::engine::MigrationFile] = &[
+    ("segment", migrations!(@ $engine "/0001_segment.sql")),
+    ("settings", migrations!(@ $engine "/0002_segment_settings.sql")),
+        ];
     };
     (@ $engine:literal $file:literal) => {
         include_str!(concat!("../../../migrations/", $engine, $file))

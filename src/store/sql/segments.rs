@@ -2,11 +2,15 @@
 
 use async_trait::async_trait;
 
-use super::{SqlStore, engine::Engine, statements::SEGMENT_COLUMNS};
+use super::{
+    SqlStore,
+    engine::Engine,
+    statements::{SEGMENT_COLUMNS, SETTINGS_COLUMNS},
+};
 use crate::{
     core::lease::Token,
     store::{
-        ListedSegment, NewSegment, Reservation, Reserved, Result, SegmentStore,
+        ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
         value::{Reader, Value, values},
     },
 };
@@ -22,7 +26,8 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
 
     async fn prepare_segments(&self) -> Result<()> {
         let table = &self.settings.segment_table;
-        let tables = [(table.as_str(), SEGMENT_COLUMNS)];
+        let settings_table = format!("{table}_settings");
+        let tables = [(table.as_str(), SEGMENT_COLUMNS), (&settings_table, SETTINGS_COLUMNS)];
         self.prepare_tables(table, &tables, E::SEGMENT_MIGRATIONS).await
     }
 
@@ -97,6 +102,36 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         Ok(self.run(sql, &args).await?.matched == 1)
     }
 
+    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+        let sql = "SELECT code, settings, token FROM {settings} WHERE namespace = ? ORDER BY code";
+        let rows = self.run(sql, &values![namespace]).await?.rows;
+        let table = format!("{}_settings", self.settings.segment_table);
+        rows.into_iter().map(|row| Reader::new(&table, namespace, row).managed_code()).collect()
+    }
+
+    async fn write_managed_code(
+        &self,
+        namespace: &str,
+        expected: Option<Token>,
+        code: &ManagedCode,
+    ) -> Result<bool> {
+        let ManagedCode { code, settings, token } = code;
+        if let Some(expected) = expected {
+            let sql = "{clock}UPDATE {settings} SET settings = ?, token = ?, updated_at = {now} \
+                 WHERE namespace = ? AND code = ? AND token = ?";
+            let args = values![settings, *token, namespace, code, expected];
+            return Ok(self.run(sql, &args).await?.matched == 1);
+        }
+        let sql = "{clock}INSERT INTO {settings} \
+             (namespace, code, settings, token, created_at, updated_at) \
+             VALUES (?, ?, ?, ?, {now}, {now}) {or_keep}";
+        self.run(sql, &values![namespace, code, settings, *token]).await?;
+        // Not every engine tells an insert from a row that it kept.
+        let sql = "SELECT COUNT(*) FROM {settings} WHERE namespace = ? AND code = ? AND token = ?";
+        let counted = self.run(sql, &values![namespace, code, *token]).await?.into_row();
+        Ok(Reader::new(&self.settings.segment_table, namespace, counted).get::<u64>("count")? == 1)
+    }
+
     async fn count_segments(&self, namespace: &str) -> Result<u64> {
         let sql = "SELECT COUNT(*) FROM {segment} WHERE namespace = ?";
         let counted = self.run(sql, &values![namespace]).await?.into_row();
@@ -104,7 +139,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
     }
 
     async fn segments(&self) -> Result<Vec<ListedSegment>> {
-        let sql = "{clock}SELECT namespace, code, next_number, step, {updated_ms} \
+        let sql = "{clock}SELECT namespace, code, next_number, step, {updated_ms}, {created_ms} \
              FROM {segment} ORDER BY namespace, code";
         let rows = self.run(sql, &[]).await?.rows;
         let listed =

@@ -20,6 +20,8 @@ pub(super) const LAYOUT_COLUMNS: &[&str] =
     &["namespace", "words", "complete", "since_tick", "created_at", "token", "first_tick"];
 pub(super) const SEGMENT_COLUMNS: &[&str] =
     &["namespace", "code", "next_number", "step", "token", "created_at", "updated_at"];
+pub(super) const SETTINGS_COLUMNS: &[&str] =
+    &["namespace", "code", "settings", "token", "created_at", "updated_at"];
 
 /// Fills the engine's expressions and the tables' names into statements.
 #[derive(Debug)]
@@ -50,6 +52,7 @@ impl Statements {
             ("{expires_ms}", unix_ms("expires_at")),
             ("{next_expiry_ms}", unix_ms("MIN(CASE WHEN expires_at > {now} THEN expires_at END)")),
             ("{updated_ms}", unix_ms("updated_at")),
+            ("{created_ms}", unix_ms("created_at")),
             ("{now_ms}", unix_ms("{now}")),
             ("{exact_holder}", dialect.exact.replace("{}", "holder")),
             ("{raised_by}", raised("next_number + ?")),
@@ -61,6 +64,7 @@ impl Statements {
             ("{worker}", quoted(worker_table)),
             ("{layout}", quoted(&format!("{worker_table}_layout"))),
             ("{segment}", quoted(segment_table)),
+            ("{settings}", quoted(&format!("{segment_table}_settings"))),
             ("{clock}", dialect.clock.to_owned()),
             ("{now_plus}", dialect.now_plus.to_owned()),
             ("{now}", dialect.now.to_owned()),

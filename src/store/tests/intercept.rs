@@ -5,8 +5,8 @@ use std::{any::Any, fmt::Debug};
 use async_trait::async_trait;
 
 use super::{
-    LayoutRecord, ListedRow, ListedSegment, MemoryStore, NewRows, NewSegment, Reservation,
-    Reserved, Result, Scope, SegmentStore, Store, Survey,
+    LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows, NewSegment,
+    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey,
 };
 use crate::core::lease::{Row, RowWrite, Token};
 
@@ -28,6 +28,8 @@ pub enum Call {
     CreateSegments(String, Vec<NewSegment>),
     Reserve(String, String, Reservation),
     GiveBack(String, String, Token, u64, Token),
+    ManagedCodes(String),
+    WriteManagedCode(String, Option<Token>, ManagedCode),
     CountSegments(String),
     Segments,
 }
@@ -72,6 +74,10 @@ impl Call {
             }
             Self::GiveBack(name, code, reserved, from, token) => {
                 Box::new(store.give_back(name, code, *reserved, *from, *token).await?)
+            }
+            Self::ManagedCodes(namespace) => Box::new(store.managed_codes(namespace).await?),
+            Self::WriteManagedCode(namespace, expected, code) => {
+                Box::new(store.write_managed_code(namespace, *expected, code).await?)
             }
             Self::CountSegments(namespace) => Box::new(store.count_segments(namespace).await?),
             Self::Segments => Box::new(store.segments().await?),
@@ -190,6 +196,20 @@ impl<I: Intercept> SegmentStore for I {
         token: Token,
     ) -> Result<bool> {
         let call = Call::GiveBack(namespace.to_owned(), code.to_owned(), reserved, from, token);
+        self.answer(call).await.map(typed)
+    }
+
+    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+        self.answer(Call::ManagedCodes(namespace.to_owned())).await.map(typed)
+    }
+
+    async fn write_managed_code(
+        &self,
+        namespace: &str,
+        expected: Option<Token>,
+        code: &ManagedCode,
+    ) -> Result<bool> {
+        let call = Call::WriteManagedCode(namespace.to_owned(), expected, code.clone());
         self.answer(call).await.map(typed)
     }
 
