@@ -158,9 +158,6 @@ impl Issue<'_> {
         // This code alone, so that nothing is reserved for others.
         let mut settings = SegmentSettings { max_wait: PATIENCE, ..settings.clone() };
         settings.codes.retain(|name, _| name == code);
-        if settings.codes.is_empty() && settings.auto_create.is_none() {
-            return Err(Failure::usage(ClaimError::UnknownCode(code.clone())));
-        }
         let (mut keeper, issuers) =
             SegmentKeeper::start(vec![(settings, Arc::new(NoObserver))], store);
         let issuer = issuers.into_iter().next().expect("one namespace has one issuer");

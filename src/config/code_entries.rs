@@ -93,7 +93,7 @@ fn read_spec(
     spec
 }
 
-/// Adds the codes that `codes.allow` lists, and checks that there are some, and not too many.
+/// Adds the codes that `codes.allow` lists, and checks that there are not too many.
 fn complete_segments(
     reader: &mut Reader,
     namespaces: &mut [NamespaceRead],
@@ -107,11 +107,6 @@ fn complete_segments(
         let listed = allow.iter().flatten().filter(|code| !with_entry.contains(code.as_str()));
         keeper.codes.extend(listed.map(|code| (code.clone(), *spec)));
         let count = keeper.codes.len();
-        if count == 0 && keeper.auto_create.is_none() {
-            let name = &config.name;
-            let allowed = format!("true, unless codes.allow or [[code]] lists codes of {name:?}");
-            reader.reject("segment.auto_create", allowed);
-        }
         if count > keeper.codes_max && !reader.is_bad("codes.max") {
             reader.reject("codes.max", format!("at least {count}, the number of listed codes"));
         }

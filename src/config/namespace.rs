@@ -184,6 +184,7 @@ fn read_segment(
     let creates = reader.boolean("segment.auto_create") && issue.codes_allow.is_none();
     let target_duration = reader.duration("segment.target_duration", Duration::from_secs(1)..=DAY);
     let settings = SegmentSettings {
+        defaults: spec,
         auto_create: creates.then_some(spec),
         codes_max: issue.codes_max,
         codes_max_per_client: issue.codes_max_per_client,

@@ -44,8 +44,8 @@ pub use self::{
         FinishedMove, Operator, OperatorError, RaisedMarks, RelayoutOutcome, WorkerRelease,
     },
     segment::{
-        GivenBack, RaiseError, SegmentHandle, SegmentIssuer, SegmentKeeper, SegmentSettings,
-        SegmentStatus, raise_code,
+        CodeKind, CodeManager, CodeView, GivenBack, ManageError, RaiseError, SegmentHandle,
+        SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus, raise_code,
     },
     settings::{KeeperSettings, LeaseTimes},
     status::{LeaseView, Status, StoreFailure, UnavailableReason},

@@ -4,13 +4,16 @@ use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use axum::{
     BoxError,
-    body::HttpBody,
-    http::{Uri, header},
+    body::{Bytes, HttpBody},
+    http::{HeaderMap, Method, Uri, header, request::Parts},
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::timeout;
 
-use super::problem::{Problem, ProblemCode};
+use super::{
+    problem::{Problem, ProblemCode},
+    route::{Kind, Route},
+};
 use crate::keeper::catch_panic;
 
 /// The longest address in bytes; the longest useful one has a few hundred.
@@ -29,15 +32,37 @@ pub(super) fn check_length(uri: &Uri) -> Result<(), Problem> {
     Err(Problem::new(ProblemCode::UriTooLong, detail))
 }
 
-/// Reads a body to its end and discards it: the response may have to wait for that.
-pub(super) async fn drain<B>(body: B) -> Result<(), Problem>
+/// Refuses a body that the route would ignore, or would misread.
+pub(super) fn check_content(route: &Route, head: &Parts, has_body: bool) -> Result<(), Problem> {
+    if !has_body || head.method == Method::GET || head.method == Method::HEAD {
+        return Ok(());
+    }
+    let detail = if route.kind == Kind::Claim {
+        "a body is not read: ask by the query, as in POST /ids/order?n=3"
+    } else if route.body.is_none() {
+        "this request has no body"
+    } else if is_json(&head.headers) {
+        return Ok(());
+    } else {
+        "the header Content-Type must be application/json"
+    };
+    Err(Problem::new(ProblemCode::UnsupportedMediaType, detail))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = content_type.map(|text| text.split(';').next().unwrap_or_default().trim());
+    media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/json"))
+}
+
+/// Reads a body to its end, whether or not it is used: the response may have to wait for that.
+pub(super) async fn read_body<B>(body: B) -> Result<Bytes, Problem>
 where
     B: HttpBody + Unpin,
     B::Error: Into<BoxError>,
 {
     let too_large = || {
-        let detail =
-            format!("the body must have at most {LARGEST_BODY} bytes; the service ignores it");
+        let detail = format!("the body must have at most {LARGEST_BODY} bytes");
         let problem = Problem::new(ProblemCode::PayloadTooLarge, detail);
         // What is left of the body is not read, even where it has arrived already.
         problem.with_header(header::CONNECTION, "close")
@@ -45,17 +70,15 @@ where
     if body.size_hint().lower() > LARGEST_BODY as u64 {
         return Err(too_large());
     }
-    let mut body = Limited::new(body, LARGEST_BODY);
-    while let Some(frame) = body.frame().await {
-        frame.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                return too_large();
-            }
-            let detail = format!("cannot read the body: {error}");
-            Problem::new(ProblemCode::InvalidParameter, detail)
-        })?;
-    }
-    Ok(())
+    let read = Limited::new(body, LARGEST_BODY).collect().await;
+    let read = read.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            return too_large();
+        }
+        let detail = format!("cannot read the body: {error}");
+        Problem::new(ProblemCode::InvalidParameter, detail)
+    })?;
+    Ok(read.to_bytes())
 }
 
 /// Ends a response that takes longer than `limit`, and one that panics.

@@ -95,6 +95,22 @@ impl AllowedOrigins {
     }
 }
 
+/// Refuses a request that a browser sends for a page that is not this service's own: for what
+/// changes something.
+pub(super) fn check_own_page(headers: &HeaderMap) -> Result<(), Problem> {
+    let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+    let is_own = match headers.get(header::ORIGIN) {
+        Some(origin) => is_own(origin, site, headers),
+        // "none" is what a person does, without a page.
+        None => site.is_none_or(|site| site == b"same-origin" || site == b"none"),
+    };
+    if is_own {
+        return Ok(());
+    }
+    tracing::debug!("request refused: it comes from a page of another site");
+    Err(Problem::new(ProblemCode::Forbidden, "pages of other sites may not change anything here"))
+}
+
 /// Whether the page came from this service's own address, as behind a gateway with both.
 fn is_own(origin: &HeaderValue, site: Option<&[u8]>, headers: &HeaderMap) -> bool {
     let origin = origin.as_bytes();

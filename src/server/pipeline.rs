@@ -19,12 +19,11 @@ use percent_encoding::percent_decode_str;
 use super::{
     auth::{Auth, Caller, ClientCertificate},
     body::{self, ResponseBody},
-    checks::{check_length, drain, within},
+    checks::{check_content, check_length, read_body, within},
     client_address::Peer,
-    cors::{AllowedOrigins, Cors, is_preflight},
+    cors::{AllowedOrigins, Cors, check_own_page, is_preflight},
     endpoints::{
         ROUTES,
-        cluster::cluster,
         ids::{IdResponse, claim},
     },
     host::{check_admin_host, check_host},
@@ -102,7 +101,7 @@ impl Pipeline {
             Listener::Public => !is_operators,
             Listener::Both => true,
             Listener::OperatorsFirst => is_operators || state.http.admin_listen.is_none(),
-            Listener::OperatorsOnly => is_operators,
+            Listener::Operators => is_operators || state.auth.is_some(),
         };
         let metrics = &state.metrics.http;
         let served =
@@ -222,6 +221,11 @@ impl Pipeline {
         if peer.address.is_some() {
             check_host(head)?;
         }
+        if route.is_some_and(|route| route.listener == Listener::Operators)
+            && !matches!(head.method, Method::GET | Method::HEAD)
+        {
+            check_own_page(&head.headers)?;
+        }
         if self.is_operators {
             return check_admin_host(&head.headers, &self.state.http.admin_hosts);
         }
@@ -289,18 +293,20 @@ impl Pipeline {
         B: HttpBody<Error: Into<BoxError>> + Send + Unpin,
     {
         let time_limit = self.state.http.request_timeout;
+        let mut content = Bytes::new();
         // Of a refused request too: a client that still sends its body may not read an answer.
         if !body.is_end_stream() {
-            let drained = Box::pin(within(time_limit, drain(body))).await;
+            let read = Box::pin(within(time_limit, read_body(body))).await;
             body_was_read();
-            drained??;
+            content = read??;
         }
         let (route, parameter, caller) = match admitted? {
             Admitted::Preflight => return Ok(Reply::Other(Response::default())),
             Admitted::Request { route, parameter, caller } => (route, parameter, caller),
         };
+        check_content(route, head, !content.is_empty())?;
         let _in_flight = if route.is_for_clients { Some(self.state.enter()?) } else { None };
-        within(time_limit, self.handle(route, head, (caller, peer), parameter)).await?
+        within(time_limit, self.handle(route, head, (caller, peer), (parameter, content))).await?
     }
 
     async fn handle(
@@ -308,16 +314,15 @@ impl Pipeline {
         route: &Route,
         head: &Parts,
         (caller, peer): (Caller, Peer),
-        parameter: &str,
+        (parameter, body): (&str, Bytes),
     ) -> Result<Reply, Problem> {
         let parameter = percent_decode_str(parameter).decode_utf8().ok();
-        let is_operator = self.is_operators;
-        let call = Call { route, state: &self.state, head, caller, peer, is_operator, parameter };
+        let (state, is_operator) = (&*self.state, self.is_operators);
+        let call = Call { route, state, head, caller, peer, is_operator, parameter, body };
         match route.handler {
             Handler::Claim { is_batch } => claim(&call, is_batch).await.map(Reply::Ids),
             Handler::Ready(handler) => self.reserve(route, handler(&call)?),
-            // Boxed, so that every other request carries less from call to call.
-            Handler::Cluster => self.reserve(route, Box::pin(cluster(&call)).await?),
+            Handler::Later(handler) => self.reserve(route, handler(&call).await?),
             Handler::ApiDocument => {
                 // Made when it is first needed: that takes more memory than much of the rest.
                 let routes = self.routes.iter().map(|served| served.route);

@@ -57,6 +57,10 @@ problem_codes! {
     UnknownNamespace: NOT_FOUND, "unknown_namespace", "Namespace not found";
     UnknownCode: NOT_FOUND, "unknown_code", "The code is not served";
     MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "The method is not allowed";
+    Conflict: CONFLICT, "conflict", "The code cannot be changed like this";
+    RetiredCode: GONE, "retired_code", "The code is retired";
+    PreconditionFailed: PRECONDITION_FAILED, "precondition_failed", "The code exists already";
+    UnsupportedMediaType: UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The body is not of the type that is read";
     RequestTimeout: REQUEST_TIMEOUT, "request_timeout", "Request timed out";
     PayloadTooLarge: PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large";
     UriTooLong: URI_TOO_LONG, "uri_too_long", "The address is too long";
@@ -246,6 +250,7 @@ impl From<ClaimError> for Problem {
         let (code, retry_after) = match error {
             ClaimError::InvalidCode(_) => (P::InvalidCode, None),
             ClaimError::UnknownCode(_) => (P::UnknownCode, None),
+            ClaimError::RetiredCode(_) => (P::RetiredCode, None),
             ClaimError::InvalidCount { .. } => (P::InvalidCount, None),
             ClaimError::TooManyCodes { retry_after, .. }
             | ClaimError::ClientShareUsed { retry_after, .. } => {

@@ -1,9 +1,12 @@
 //! What a route is: one declaration, beside its handler, from which the pipeline, the metrics, the
 //! permissions and the API document are made.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, pin::Pin};
 
-use axum::http::{Method, Response, request::Parts};
+use axum::{
+    body::Bytes,
+    http::{Method, Response, request::Parts},
+};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
@@ -18,8 +21,10 @@ use super::{
 /// A route of the service.
 #[derive(Debug)]
 pub(super) struct Route {
-    /// Its path, with at most one parameter, which is the last segment: `/parse/{id}`.
+    /// Its path, with at most one parameter: `/parse/{id}`.
     pub(super) path: &'static str,
+    /// The end of its operations' names in the API document; the first part of its path if empty.
+    pub(super) operation: &'static str,
     /// What it is for, in a few words.
     pub(super) summary: &'static str,
     /// What it does.
@@ -37,10 +42,12 @@ pub(super) struct Route {
     pub(super) is_for_clients: bool,
     /// The query parameters that it reads.
     pub(super) parameters: &'static [&'static str],
+    /// What its body is read as: the name of a schema, and all that this refers to.
+    pub(super) body: Option<(&'static str, Schemas)>,
     /// Its successful responses by media type.
     pub(super) content: &'static [Content],
     /// The schemas that its responses refer to, by name.
-    pub(super) schemas: fn() -> Map<String, Value>,
+    pub(super) schemas: Schemas,
     /// Its problems, beside those of every route.
     pub(super) problems: &'static [ProblemCode],
     /// What answers it.
@@ -58,6 +65,10 @@ pub(super) enum Kind {
     Liveness,
     /// GET answers 200.
     Read,
+    /// GET answers 200, never cached; PUT and PATCH change what it answers.
+    Settings,
+    /// POST changes something.
+    Action,
 }
 
 /// Where a route is served: everything is on the public listener unless `http.admin_listen` gives
@@ -70,8 +81,8 @@ pub(super) enum Listener {
     Both,
     /// The operators' listener; the public one where there is no other.
     OperatorsFirst,
-    /// The operators' listener alone.
-    OperatorsOnly,
+    /// The operators' listener; the public one where tokens tell who is an operator.
+    Operators,
 }
 
 /// What answers the requests of a route.
@@ -81,11 +92,15 @@ pub(super) enum Handler {
     Claim { is_batch: bool },
     /// Answers without waiting.
     Ready(for<'a> fn(&Call<'a>) -> Result<Response<ResponseBody>, Problem>),
-    /// Answers who holds which worker id, which the store is asked for.
-    Cluster,
+    /// Answers after waiting, for the store for example.
+    Later(for<'a> fn(&'a Call<'a>) -> HandlerFuture<'a>),
     /// Answers the API document, which is made from the table of routes.
     ApiDocument,
 }
+
+/// What a handler that waits returns.
+pub(super) type HandlerFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Problem>> + Send + 'a>>;
 
 /// A request that has passed every check, as a handler reads it.
 #[derive(Debug)]
@@ -99,6 +114,8 @@ pub(super) struct Call<'a> {
     pub(super) is_operator: bool,
     /// The path's parameter, decoded; none when it is not UTF-8.
     pub(super) parameter: Option<Cow<'a, str>>,
+    /// The body, where the route reads one.
+    pub(super) body: Bytes,
 }
 
 impl Route {
@@ -107,6 +124,7 @@ impl Route {
     pub(super) const fn new(path: &'static str, handler: Handler) -> Self {
         Self {
             path,
+            operation: "",
             summary: "",
             description: "",
             kind: Kind::Read,
@@ -115,6 +133,7 @@ impl Route {
             permission: None,
             is_for_clients: false,
             parameters: &[],
+            body: None,
             content: &[],
             schemas: Map::new,
             problems: &[],
@@ -125,13 +144,12 @@ impl Route {
     /// The path's parameter as it stands in a path; empty for a route without one. None when the
     /// path is another route's.
     pub(super) fn parameter_in<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let (prefix, has_parameter) = match self.path.split_once('{') {
-            Some((prefix, _)) => (prefix, true),
-            None => (self.path, false),
+        let Some((prefix, rest)) = self.path.split_once('{') else {
+            return (path == self.path).then_some("");
         };
-        let parameter = path.strip_prefix(prefix)?;
-        let fits = !parameter.is_empty() && !parameter.contains('/');
-        (fits == has_parameter && (fits || parameter.is_empty())).then_some(parameter)
+        let suffix = rest.split_once('}').map_or("", |(_, suffix)| suffix);
+        let parameter = path.strip_prefix(prefix)?.strip_suffix(suffix)?;
+        (!parameter.is_empty() && !parameter.contains('/')).then_some(parameter)
     }
 
     /// The methods that it answers, as the header `Allow` names them.
@@ -139,16 +157,25 @@ impl Route {
         match self.kind {
             Kind::Claim => "GET,HEAD,POST",
             Kind::Health | Kind::Liveness | Kind::Read => "GET,HEAD",
+            Kind::Settings => "GET,HEAD,PUT,PATCH",
+            Kind::Action => "POST",
         }
     }
 
     /// Whether it answers a method.
     pub(super) fn allows(&self, method: &Method) -> bool {
-        *method == Method::GET
-            || *method == Method::HEAD
-            || *method == Method::POST && self.kind == Kind::Claim
+        let reads = self.kind != Kind::Action;
+        match *method {
+            Method::GET | Method::HEAD => reads,
+            Method::POST => matches!(self.kind, Kind::Claim | Kind::Action),
+            Method::PUT | Method::PATCH => self.kind == Kind::Settings,
+            _ => false,
+        }
     }
 }
+
+/// Schemas by name.
+pub(super) type Schemas = fn() -> Map<String, Value>;
 
 /// A media type, and the schema of what is written in it.
 pub(super) type Content = (&'static str, fn() -> Value);

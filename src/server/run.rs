@@ -252,6 +252,9 @@ fn describe_segments(issuer: &SegmentIssuer) -> String {
     if issuer.makes_codes() {
         codes.push("others on demand".into());
     }
+    if codes.is_empty() {
+        codes.push("none configured".into());
+    }
     format!("mode segment · codes {}", codes.join(", "))
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use super::{
     auth::Auth,
@@ -58,8 +58,10 @@ pub struct AppState {
     in_flight: AtomicUsize,
     draining: AtomicBool,
     failed: AtomicBool,
-    /// The store of every node's worker ids, and its time-out; locked for one query at a time.
-    cluster: Mutex<Option<(Arc<dyn Store>, Duration)>>,
+    /// The store of every node, and its time-out.
+    store: Option<(Arc<dyn Store>, Duration)>,
+    /// Locked, so that operators' requests ask the store one at a time.
+    turn: Mutex<()>,
 }
 
 /// A request in flight, until it is dropped.
@@ -97,7 +99,8 @@ impl AppState {
             metrics,
             draining: AtomicBool::new(false),
             failed: AtomicBool::new(false),
-            cluster: Mutex::new(None),
+            store: None,
+            turn: Mutex::default(),
         }
     }
 
@@ -109,21 +112,27 @@ impl AppState {
         self
     }
 
-    /// Enables `/cluster`; each store query is bounded by `timeout`.
+    /// Enables `/cluster` and `/codes`; the list of worker ids is bounded by `timeout`.
     #[must_use]
     pub fn with_cluster(mut self, store: Arc<dyn Store>, timeout: Duration) -> Self {
-        self.cluster = Mutex::new(Some((store, timeout)));
+        self.store = Some((store, timeout));
         self
+    }
+
+    /// The store, for one operator's request at a time: until the guard is dropped.
+    pub(super) async fn store(&self) -> Result<(Arc<dyn Store>, MutexGuard<'_, ()>), Problem> {
+        let Some((store, _)) = &self.store else {
+            let detail = "this service has no store to query";
+            return Err(Problem::new(ProblemCode::NotFound, detail));
+        };
+        Ok((Arc::clone(store), self.turn.lock().await))
     }
 
     /// Every worker row of the store, and whether the store is verified. A problem says what the
     /// store said: only operators may see it.
     pub(super) async fn list_rows(&self) -> Result<(Vec<ListedRow>, bool), Problem> {
-        let cluster = self.cluster.lock().await;
-        let Some((store, timeout)) = &*cluster else {
-            let detail = "this service has no store to query";
-            return Err(Problem::new(ProblemCode::NotFound, detail));
-        };
+        let (store, _turn) = self.store().await?;
+        let timeout = &self.store.as_ref().map_or(Duration::MAX, |(_, timeout)| *timeout);
         let rows = tokio::time::timeout(*timeout, store.list()).await;
         let rows = rows.unwrap_or(Err(StoreError::TimedOut { after: *timeout }));
         rows.map(|rows| (rows, store.is_verified())).map_err(|error| {

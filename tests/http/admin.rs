@@ -96,7 +96,7 @@ async fn operators_are_answered_while_every_other_connection_is_taken() {
     busy.write_all(b"{}").await.expect("sent");
     let mut answer = [0; 12];
     busy.read_exact(&mut answer).await.expect("answered");
-    assert_eq!(&answer, b"HTTP/1.1 200");
+    assert_eq!(&answer, b"HTTP/1.1 415");
     drop(busy);
     waiting.read_exact(&mut answer).await.expect("answered");
     served.stop().await;

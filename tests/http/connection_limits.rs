@@ -243,7 +243,7 @@ async fn a_request_with_a_body_waits_for_a_place_like_any_other() {
         drop(client);
     };
     let (answer, ()) = tokio::join!(asking, busy);
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 415"), "{answer}");
     served.stop().await;
 }
 
@@ -291,21 +291,21 @@ async fn who_does_not_take_an_answer_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_body_is_read_and_forgotten_unless_it_is_large() {
+async fn a_body_is_read_and_refused() {
     let served = Served::start(&[]).await;
     let url = format!("http://{}/id/order", served.address);
     let client = reqwest::Client::new();
-    for (length, status) in [(0, 200), (2, 200), (64 * 1024, 200), (64 * 1024 + 1, 413)] {
+    for (length, status) in [(0, 200), (2, 415), (64 * 1024, 415), (64 * 1024 + 1, 413)] {
         let answer = client.post(&url).body(vec![b'x'; length]).send().await.expect("an answer");
         assert_eq!(answer.status().as_u16(), status, "{length} bytes");
         let closes = answer.headers().get("connection").is_some_and(|value| value == "close");
         let body: serde_json::Value = answer.json().await.expect("JSON");
-        let is_problem = body["code"] == "payload_too_large";
-        assert_eq!(closes, is_problem, "{length} bytes");
-        assert!(body["id"].is_string() != is_problem && is_problem == (status == 413), "{body}");
+        assert_eq!(closes, status == 413, "{length} bytes");
+        assert_eq!(body["id"].is_string(), status == 200, "{body}");
+        assert_eq!(body["code"] == "unsupported_media_type", status == 415, "{body}");
     }
     let metrics = served.get("/metrics").await.text().await.expect("text");
-    assert!(metrics.contains("raindrop_ids_issued_total{namespace=\"default\"} 3"), "{metrics}");
+    assert!(metrics.contains("raindrop_ids_issued_total{namespace=\"default\"} 1"), "{metrics}");
     served.stop().await;
 }
 
@@ -316,7 +316,7 @@ async fn a_body_in_chunks_is_measured_as_it_comes() {
     let mut small = TcpStream::connect(served.address).await.expect("connected");
     for _ in 0..2 {
         let answer = exchange(&mut small, &format!("{head}2\r\n{{}}\r\n0\r\n\r\n")).await;
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#"{"id":""#), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 415") && answer.contains("POST /ids"), "{answer}");
     }
     let mut large = TcpStream::connect(served.address).await.expect("connected");
     let chunk = format!("8001\r\n{}\r\n", "x".repeat(0x8001));

@@ -6,6 +6,7 @@ mod api;
 mod auth;
 mod bounds;
 mod clients;
+mod codes;
 mod connection_limits;
 mod connections;
 mod corpus;

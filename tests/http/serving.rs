@@ -28,7 +28,12 @@ pub(crate) struct Served {
 impl Served {
     pub(crate) async fn start(pairs: &[(&str, &str)]) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let served = Self::start_over(pairs, Arc::new(MemoryStore::new(clock))).await;
+        Self::ready_over(pairs, Arc::new(MemoryStore::new(clock))).await
+    }
+
+    /// Over a store that others may use too.
+    pub(crate) async fn ready_over(pairs: &[(&str, &str)], store: Arc<MemoryStore>) -> Self {
+        let served = Self::start_over(pairs, store).await;
         for _ in 0..6_000 {
             if served.get("/readyz").await.status() == 200 {
                 return served;

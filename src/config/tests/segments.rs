@@ -99,7 +99,6 @@ fn keys_that_a_mode_does_not_use_are_refused() {
             "namespaces.b.segment.min_step = 5 (file): must be left out: mode = snowflake does not use it".into(),
             "namespaces.c.codes.max = 1 (file): must be at least 2, the number of listed codes".into(),
             "namespaces.c.segment.max_step = 9 (file): must be at least segment.min_step (10, file)".into(),
-            "namespaces.d.segment.auto_create = false (default): must be true, unless codes.allow or [[code]] lists codes of \"d\"".into(),
             "segment.min_step = 0 (file): must be 1 to 4294967296".into(),
             "segment.target_duration = 60 (file): must be a duration with its unit such as 500ms, 5m or 1h30m, 1s to 24h".into(),
         ]

@@ -14,6 +14,9 @@ pub enum ClaimError {
     /// The code is not among those that are allowed.
     #[error("code {0:?} is not among the configured codes")]
     UnknownCode(String),
+    /// The code was retired: no number of it is issued again.
+    #[error("code {0:?} is retired")]
+    RetiredCode(String),
     /// The claim asks for no ID, or for more IDs than fit even on an idle code.
     #[error("{count} IDs at once: must be 1 to {largest} with this layout")]
     InvalidCount {

@@ -8,8 +8,10 @@ use std::{
     },
 };
 
+use tokio::time::Instant;
+
 use super::{
-    code::{Code, RefillQueue},
+    code::{Code, Current, Origin, RefillQueue},
     handle::RETRY_AFTER,
     namespace::Namespace,
     settings::RETRY_LATE,
@@ -23,9 +25,11 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct CodeTable {
     pub(super) namespace: Arc<Namespace>,
-    codes: RwLock<HashMap<String, Arc<Code>>>,
+    pub(super) codes: RwLock<HashMap<String, Arc<Code>>>,
     sealed: AtomicBool,
-    queue: RefillQueue,
+    pub(super) queue: RefillQueue,
+    /// When the managed codes were last read for a claim.
+    pub(super) managed_read_at: tokio::sync::Mutex<Option<Instant>>,
 }
 
 /// A snapshot of a segment namespace.
@@ -50,10 +54,12 @@ impl CodeTable {
     pub(super) fn new(namespace: Namespace, queue: RefillQueue) -> Self {
         let namespace = Arc::new(namespace);
         let code = |(name, spec): (&String, &SegmentSpec)| {
-            (name.clone(), Code::new(Arc::clone(&namespace), name, *spec, None, queue.clone()))
+            let current = Current { spec: *spec, origin: Origin::Configured };
+            (name.clone(), Code::new(Arc::clone(&namespace), name, current, queue.clone()))
         };
         let codes = RwLock::new(namespace.settings.codes.iter().map(code).collect());
-        Self { namespace, codes, sealed: AtomicBool::new(false), queue }
+        let managed_read_at = tokio::sync::Mutex::default();
+        Self { namespace, codes, sealed: AtomicBool::new(false), queue, managed_read_at }
     }
 
     /// Returns the code of this name, if there is one.
@@ -98,7 +104,8 @@ impl CodeTable {
             return Err(IssueError::Refused(refused));
         }
         let (namespace, queue) = (Arc::clone(&self.namespace), self.queue.clone());
-        let code = Code::new(namespace, name, spec, client.map(|client| client()), queue);
+        let origin = Origin::OnDemand { client: client.map(|client| client()) };
+        let code = Code::new(namespace, name, Current { spec, origin }, queue);
         codes.insert(name.to_owned(), Arc::clone(&code));
         Ok(code)
     }
@@ -117,7 +124,7 @@ impl CodeTable {
         sorted(&self.codes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn is_sealed(&self) -> bool {
+    pub(super) fn is_sealed(&self) -> bool {
         self.sealed.load(Ordering::SeqCst)
     }
 
@@ -131,8 +138,9 @@ impl CodeTable {
 
     pub(super) fn status(&self) -> SegmentStatus {
         let report = self.namespace.shared.report.borrow().clone();
-        let codes = self.all();
+        let mut codes = self.all();
         codes.iter().for_each(|code| code.report_issued());
+        codes.retain(|code| !code.is_retired());
         let lefts: Vec<u64> = codes.iter().map(|code| code.cursor.left()).collect();
         let of_code = codes
             .iter()
@@ -140,8 +148,7 @@ impl CodeTable {
             .find_map(|(code, left)| code.reason.borrow().clone().filter(|_| *left == 0));
         let counts = |code: &Code| {
             // Clients must not make a node unready by asking for new codes.
-            let is_meant =
-                self.namespace.settings.codes.contains_key(&code.name) || code.had_block();
+            let is_meant = code.current().origin == Origin::Configured || code.had_block();
             is_meant && !code.is_used_up()
         };
         let is_empty = codes.iter().zip(&lefts).any(|(code, left)| *left == 0 && counts(code));

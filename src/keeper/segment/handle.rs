@@ -78,7 +78,10 @@ impl Code {
             let reason = changes.borrow_and_update().clone();
             let reason = match self.cursor.claim(count) {
                 Ok(numbers) => return Ok(numbers),
-                Err(Denied::Sealed) => Some(UnavailableReason::ShuttingDown),
+                Err(Denied::Sealed) => Some(match reason {
+                    Some(refused @ UnavailableReason::CodeRefused(_)) => refused,
+                    _ => UnavailableReason::ShuttingDown,
+                }),
                 // Once other claims waited in vain, further ones fail at once.
                 Err(Denied::Short { .. }) => reason.or_else(|| failing_for(max_wait)),
             };

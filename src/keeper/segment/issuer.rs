@@ -50,7 +50,15 @@ impl SegmentIssuer {
         code: &str,
         count: u32,
     ) -> Result<Numbers, IssueError> {
-        let issued = self.code(client, code)?.claim(count).await;
+        let found = match self.code(client, code) {
+            Err(IssueError::Refused(ClaimError::UnknownCode(_))) => {
+                // An operator may have created it since this node last looked.
+                Box::pin(self.0.refresh_for_claim()).await?;
+                self.code(client, code)?
+            }
+            found => found?,
+        };
+        let issued = found.claim(count).await;
         if let Err(IssueError::Refused(
             ClaimError::TooManyCodes { .. } | ClaimError::ClientShareUsed { .. },
         )) = issued
@@ -64,7 +72,8 @@ impl SegmentIssuer {
     ///
     /// # Errors
     ///
-    /// When there is no such code and none may be created.
+    /// When this node knows no such code and none may be created. [`Self::next_ids`] also finds
+    /// codes that operators have just created.
     pub fn handle(&self, code: &str) -> Result<SegmentHandle, IssueError> {
         Ok(SegmentHandle::new(self.code(None, code)?))
     }
@@ -74,7 +83,7 @@ impl SegmentIssuer {
     pub fn last_at_least(&self, code: &str, count: u32) -> Option<Id> {
         let code = self.0.get(code)?;
         let last = code.cursor.last_of_next(u64::from(count)).unwrap_or(0);
-        Id::new(last.max(code.spec.first()))
+        Id::new(last.max(code.spec().first()))
     }
 
     fn code(
@@ -93,6 +102,20 @@ impl SegmentIssuer {
         self.0.namespace.name()
     }
 
+    /// Returns the settings of the namespace.
+    pub fn settings(&self) -> &super::SegmentSettings {
+        &self.0.namespace.settings
+    }
+
+    /// Reads the settings of the managed codes now, rather than at the next poll.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn refresh(&self) -> Result<(), crate::store::StoreError> {
+        self.0.refresh().await
+    }
+
     /// Returns the names of its configured codes.
     pub fn codes(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.namespace.settings.codes.keys().map(String::as_str)
@@ -101,6 +124,12 @@ impl SegmentIssuer {
     /// Returns whether further codes are created on demand.
     pub fn makes_codes(&self) -> bool {
         self.0.namespace.settings.auto_create.is_some()
+    }
+
+    /// Takes over settings of managed codes, as if they had been read from the store.
+    #[cfg(test)]
+    pub(in crate::keeper) fn apply(&self, managed: &[crate::store::ManagedCode]) {
+        self.0.apply(managed);
     }
 
     /// Returns a snapshot of the namespace.

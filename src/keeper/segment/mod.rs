@@ -1,10 +1,12 @@
 //! Segment mode: one task for each store that reserves blocks ahead, and the [`SegmentIssuer`].
 
 mod code;
+mod code_manager;
 mod code_table;
 mod creations;
 mod handle;
 mod issuer;
+mod managed;
 mod namespace;
 mod raise;
 mod refill;
@@ -16,19 +18,20 @@ use std::{sync::Arc, time::Duration};
 use rand::Rng;
 use tokio::sync::mpsc;
 
-use self::{
-    code_table::CodeTable,
-    creations::Creations,
-    namespace::{Namespace, SharedStore},
-    task::Task,
-};
 pub use self::{
+    code_manager::{CodeKind, CodeManager, CodeView, ManageError},
     code_table::SegmentStatus,
     handle::SegmentHandle,
     issuer::SegmentIssuer,
     raise::{RaiseError, raise_code},
     settings::SegmentSettings,
     task::GivenBack,
+};
+use self::{
+    code_table::CodeTable,
+    creations::Creations,
+    namespace::{Namespace, SharedStore},
+    task::Task,
 };
 use super::{
     KeeperError, KeeperTask, Observer,

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::code::{Code, Demand};
+use super::code::{Code, Current, Demand, Origin};
 use crate::{
     core::segment::{Block, StepRule},
     keeper::{RefillOutcome, StoreOperation, UnavailableReason, random::LONGEST_PAUSE},
@@ -61,21 +61,23 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
 /// none.
 async fn reserve(code: &Code, left: u64) -> Result<Option<(Block, u64)>, StoreError> {
     let demand = *code.demand();
-    let (namespace, spec) = (&code.namespace, &code.spec);
+    let namespace = &code.namespace;
+    let Current { spec, origin } = code.current();
     let step = next_step(code, &demand, left);
     // One past the largest number, where the next one of the progression would begin.
     let end = spec.max + 1;
     let mut by = step.max(demand.missing).saturating_mul(spec.increment);
     // A code is created on demand by its first reservation, and never again.
-    let may_create = demand.since.is_none() && namespace.settings.auto_create.is_some();
-    let is_configured = namespace.settings.codes.contains_key(&code.name);
-    let mut creation = match may_create && !is_configured {
-        true => namespace.begin_creation(code.client).await?.map(Some),
-        false => Ok(None),
+    let mut creation = match origin {
+        Origin::OnDemand { client } if demand.since.is_none() => {
+            namespace.begin_creation(client).await?.map(Some)
+        }
+        _ => Ok(None),
     };
     for _ in 0..TRIES {
         let token = namespace.shared.random().fresh_token();
-        let or_begin_at = (may_create && creation.is_ok()).then(|| spec.first());
+        let may_create = matches!(creation, Ok(Some(_)));
+        let or_begin_at = may_create.then(|| spec.first());
         let reservation = Reservation { by, end, token, or_begin_at };
         match call_reserve(code, &reservation).await? {
             Reserved::From(first) => {
@@ -141,9 +143,10 @@ async fn call_reserve(code: &Code, reservation: &Reservation) -> Result<Reserved
 }
 
 fn next_step(code: &Code, demand: &Demand, left: u64) -> u64 {
+    let spec = code.spec();
     let rule = StepRule {
-        min: code.spec.min_step,
-        max: code.spec.max_step,
+        min: spec.min_step,
+        max: spec.max_step,
         target: code.namespace.settings.target_duration,
     };
     match demand.since {

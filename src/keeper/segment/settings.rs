@@ -14,6 +14,8 @@ pub struct SegmentSettings {
     pub namespace: String,
     /// Its codes.
     pub codes: BTreeMap<String, SegmentSpec>,
+    /// What a managed code is unless it says otherwise.
+    pub defaults: SegmentSpec,
     /// The specification of codes that are created on demand; `None` refuses unknown codes.
     pub auto_create: Option<SegmentSpec>,
     /// How many codes the store may hold until no more are created on demand; 100 000 by default.
@@ -33,6 +35,7 @@ impl SegmentSettings {
         Self {
             namespace: namespace.into(),
             codes: BTreeMap::new(),
+            defaults: SegmentSpec::default(),
             auto_create: None,
             codes_max: 100_000,
             codes_max_per_client: 10_000,

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, MissedTickBehavior, interval_at, sleep, timeout_at},
 };
 
 use super::{
     code::Code,
     code_table::CodeTable,
+    managed::POLL_EVERY,
     namespace::{Namespace, SharedStore},
     refill::refill,
 };
@@ -35,6 +36,8 @@ pub(super) struct Task {
     shared: Arc<SharedStore>,
     queue: mpsc::UnboundedReceiver<Arc<Code>>,
     refills: JoinSet<()>,
+    /// The reads of the managed codes that are under way.
+    polls: JoinSet<()>,
 }
 
 /// How giving numbers back ended.
@@ -52,7 +55,7 @@ impl Task {
         shared: Arc<SharedStore>,
         queue: mpsc::UnboundedReceiver<Arc<Code>>,
     ) -> Self {
-        Self { namespaces, shared, queue, refills: JoinSet::new() }
+        Self { namespaces, shared, queue, refills: JoinSet::new(), polls: JoinSet::new() }
     }
 
     /// Runs until `stop` brings the deadline of the release, or its sender is gone.
@@ -75,10 +78,18 @@ impl Task {
         for code in self.namespaces.iter().flat_map(|codes| codes.all()) {
             code.cursor.wake();
         }
+        let mut poll_times = interval_at(Instant::now() + POLL_EVERY, POLL_EVERY);
+        poll_times.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 deadline = &mut stop => return self.stop(deadline.ok()).await,
+                Some(_) = self.polls.join_next() => {}
+                _ = poll_times.tick(), if self.polls.is_empty() => {
+                    for codes in &self.namespaces {
+                        self.polls.spawn(poll(Arc::clone(codes)));
+                    }
+                }
                 Some(_) = self.refills.join_next() => {}
                 Some(code) = self.queue.recv(), if self.refills.len() < SERVED_AT_A_TIME => {
                     self.refills.spawn(serve(code));
@@ -93,7 +104,7 @@ impl Task {
         for codes in &self.namespaces {
             let mut failures = 0;
             loop {
-                match prepare_namespace(&codes.namespace).await {
+                match prepare_namespace(codes).await {
                     Ok(()) => break,
                     Err(KeeperError::Store(error)) if !error.is_permanent() => {
                         store_failed(&codes.namespace, &error);
@@ -213,13 +224,30 @@ async fn serve(code: Arc<Code>) {
     }
 }
 
+/// Reads the managed codes of a namespace. A failure is no more than a delay: what was known before
+/// is used until the next time.
+async fn poll(codes: Arc<CodeTable>) {
+    let (namespace, shared) = (&codes.namespace, &codes.namespace.shared);
+    match catch_panic(codes.refresh()).await {
+        Ok(Ok(())) => {
+            shared.report.send_if_modified(|report| report.failing.take().is_some());
+        }
+        Ok(Err(error)) => store_failed(namespace, &error),
+        Err(panic) => {
+            namespace.observer.step_panicked(KeeperTask::Segments);
+            tracing::error!(namespace = namespace.name(), panic, "poll of managed codes panicked");
+        }
+    }
+}
+
 fn store_failed(namespace: &Namespace, error: &StoreError) {
     let failure = StoreFailure::from(error);
     tracing::warn!(namespace = namespace.name(), error = %failure, "store failed");
     namespace.shared.report_failing(failure);
 }
 
-async fn prepare_namespace(namespace: &Namespace) -> Result<(), KeeperError> {
+async fn prepare_namespace(codes: &CodeTable) -> Result<(), KeeperError> {
+    let namespace = &*codes.namespace;
     let Namespace { settings, shared, .. } = namespace;
     let store = &shared.store;
     for warning in namespace.call(StoreOperation::Prepare, store.prepare()).await? {
@@ -239,7 +267,8 @@ async fn prepare_namespace(namespace: &Namespace) -> Result<(), KeeperError> {
         .codes
         .iter()
         .map(|(code, spec)| NewSegment { code: code.clone(), first: spec.first() });
-    let codes: Vec<NewSegment> = new.collect();
-    let created = store.create_segments(&settings.namespace, &codes);
-    Ok(namespace.call(StoreOperation::Prepare, created).await?)
+    let new: Vec<NewSegment> = new.collect();
+    let created = store.create_segments(&settings.namespace, &new);
+    namespace.call(StoreOperation::Prepare, created).await?;
+    Ok(codes.refresh().await?)
 }

@@ -9,6 +9,7 @@ mod faulty_store;
 mod issuing;
 mod lease_writes;
 mod leases;
+mod managed_codes;
 mod operator_writes;
 mod operators;
 mod outages;

@@ -33,7 +33,7 @@ pub(super) struct World {
 }
 
 pub(super) struct Node {
-    keeper: SegmentKeeper,
+    pub(super) keeper: SegmentKeeper,
     pub(super) issuer: SegmentIssuer,
     refills: Arc<Refills>,
 }
@@ -52,12 +52,24 @@ impl Observer for Refills {
     }
 }
 
+impl Node {
+    /// How often the store was asked.
+    pub(super) fn questions(&self) -> u64 {
+        self.refills.1.load(Ordering::SeqCst)
+    }
+}
+
 pub(super) const LONG: Duration = Duration::from_secs(10);
 
 impl World {
     pub(super) fn new() -> Self {
+        Self::with_latency(Duration::ZERO)
+    }
+
+    /// Every answer of the store takes this long.
+    pub(super) fn with_latency(latency: Duration) -> Self {
         let memory = MemoryStore::new(Arc::new(ManualClock::new(NOW)));
-        let store = Arc::new(FaultyStore::new(memory));
+        let store = Arc::new(FaultyStore::new(memory).with_latency(latency));
         Self { store, issued: Mutex::default(), seeds: AtomicU64::new(1) }
     }
 
@@ -97,7 +109,7 @@ impl World {
         self.issue_all_in_hand(node).await;
     }
 
-    async fn issue_all_in_hand(&self, node: &Node) {
+    pub(super) async fn issue_all_in_hand(&self, node: &Node) {
         let remaining = node.issuer.status().remaining;
         self.issue(node, "order", u32::try_from(remaining).expect("few")).await;
     }
@@ -108,7 +120,7 @@ impl World {
         self.store.create_segments("numbers", &back).await.expect("up");
     }
 
-    async fn next(&self, code: &str) -> u64 {
+    pub(super) async fn next(&self, code: &str) -> u64 {
         let segments = self.store.segments().await.expect("up");
         segments.into_iter().find(|segment| segment.code == code).expect("there").next
     }

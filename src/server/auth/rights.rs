@@ -10,6 +10,8 @@ labels! {
         Ids = "ids",
         /// `/metrics`.
         Metrics = "metrics",
+        /// `/cluster` and `/codes`, where operators have no listener of their own.
+        Admin = "admin",
     }
 }
 
@@ -23,6 +25,7 @@ impl Permission {
     pub(super) const fn is_granted_by_default(self) -> bool {
         match self {
             Self::Ids | Self::Metrics => true,
+            Self::Admin => false,
         }
     }
 }

@@ -96,7 +96,7 @@ fn every_problem_is_told_with_its_place_and_no_secret_with_it() {
     let problems = open(&format!(
         "[[token]]\nname = 'shop'\nhash = '{secret}'\nnamespaces = ['web', 'shop']\n\
          [[token]]\nname = 'shop'\nhash = '{ABC}'\ntoken = '{secret}'\n\
-         [[token]]\nname = 'odd'\ncertificate = '{secret}'\npermissions = ['admin']\n\
+         [[token]]\nname = 'odd'\ncertificate = '{secret}'\npermissions = ['owner']\n\
          expires = '2027-01-31T00:00:00'\n\
          [[token]]\nname = 'both'\nhash = '{secret}'\ncertificate = 'dns:a'\n\
          [[token]]\nname = 'first'\nhash = '{ABC}'\n\
@@ -122,7 +122,7 @@ fn every_problem_is_told_with_its_place_and_no_secret_with_it() {
         format!("[[token]] #2: token (FILE): unknown key; known are {known}"),
         format!("[[token]] odd: certificate = *** {source} {form}"),
         format!("[[token]] odd: expires = 2027-01-31T00:00:00 {source} {EXPIRY_FORM}"),
-        format!("[[token]] odd: permissions = [admin] {source} {list} ids or metrics"),
+        format!("[[token]] odd: permissions = [owner] {source} {list} ids or metrics or admin"),
         format!("[[token]] both: certificate = *** {source} left out where hash is given"),
         format!("[[token]] first: hash = *** {source} another one than that of \"shop\""),
         format!("[[token]] copy: hash = *** {source} another one than that of \"shop\""),

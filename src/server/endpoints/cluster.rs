@@ -1,17 +1,22 @@
 //! `/cluster`: who holds which worker id, in every namespace.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use axum::http::{Response, StatusCode};
-use serde::Serialize;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
 
 use super::health::NamespaceHealth;
 use crate::{
-    core::{instant::format_unix_ms, layout::Layout},
+    core::{instant::format_unix_ms, layout::Layout, namespace::DEFAULT_NAMESPACE},
+    keeper::{KeeperSettings, Operator, OperatorError, WorkerRelease},
     server::{
-        body::{self, ResponseBody},
-        problem::Problem,
-        route::{Call, Handler, Listener, Route},
+        auth::Permission,
+        body,
+        params::invalid,
+        problem::{Problem, ProblemCode as P, RETRY_UNKNOWN},
+        route::{Call, Handler, HandlerFuture, Kind, Listener, Route, schemas_of},
     },
     store::ListedRow,
 };
@@ -19,13 +24,53 @@ use crate::{
 pub(in crate::server) static ROUTE: Route = Route {
     summary: "Who holds which worker id",
     description: "Every worker id that is held, in every namespace, as the store has it now.",
-    listener: Listener::OperatorsOnly,
-    needs_token: false,
-    ..Route::new("/cluster", Handler::Cluster)
+    kind: Kind::Liveness,
+    listener: Listener::Operators,
+    permission: Some(Permission::Admin),
+    content: &[("application/json", || json!({ "type": "object" }))],
+    problems: &[P::Forbidden, P::StoreUnavailable, P::StoreLost],
+    ..Route::new("/cluster", Handler::Later(cluster))
 };
+
+pub(in crate::server) static RELEASE: Route = Route {
+    path: "/cluster/release",
+    operation: "release",
+    summary: "Frees a worker id early",
+    description: "Always safe: a holder that still runs uses up its lease, whose IDs the next \
+                  holder never issues, and then leases another worker id.",
+    kind: Kind::Action,
+    problems: &[
+        P::InvalidParameter,
+        P::Forbidden,
+        P::UnknownNamespace,
+        P::Conflict,
+        P::UnsupportedMediaType,
+        P::StoreUnavailable,
+        P::StoreLost,
+    ],
+    body: Some(("ReleaseBody", schemas_of::<ReleaseBody>)),
+    handler: Handler::Later(release),
+    ..ROUTE
+};
+
+/// Which worker id to free.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ReleaseBody {
+    #[serde(default = "default_namespace")]
+    #[schema(example = "default")]
+    namespace: String,
+    worker_id: u64,
+}
+
+fn default_namespace() -> String {
+    DEFAULT_NAMESPACE.to_owned()
+}
 
 #[derive(Serialize)]
 struct Cluster<'a> {
+    /// This node's clock.
+    now: String,
     /// Whether nobody on the network can pose as the store.
     store_verified: bool,
     namespaces: BTreeMap<&'a str, Namespace>,
@@ -48,24 +93,74 @@ struct Worker {
     worker_id: u64,
     lane: usize,
     holder: String,
+    renewed: String,
     expires: String,
 }
 
 /// Answers who holds which worker id.
-pub(in crate::server) async fn cluster(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-    let (rows, store_verified) = call.state.list_rows().await?;
-    let draining = call.state.is_draining();
-    let namespaces = call.state.issuers.values().map(|issuer| {
-        let layout = issuer.layout();
-        let namespace = Namespace {
-            node: NamespaceHealth::of(issuer, draining, true),
-            layout: layout.map(Layout::canonical),
-            workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
+fn cluster<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
+    Box::pin(async move {
+        let (rows, store_verified) = call.state.list_rows().await?;
+        let draining = call.state.is_draining();
+        let issuers = call.state.issuers.values();
+        let namespaces = issuers.filter(|issuer| call.caller.may_use(issuer.namespace()));
+        let namespaces = namespaces.map(|issuer| {
+            let layout = issuer.layout();
+            let namespace = Namespace {
+                node: NamespaceHealth::of(issuer, draining, true),
+                layout: layout.map(Layout::canonical),
+                workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
+            };
+            (issuer.namespace(), namespace)
+        });
+        let now = format_unix_ms(call.state.clock.now_ms());
+        let cluster = Cluster { now, store_verified, namespaces: namespaces.collect() };
+        Ok(body::uncached_json(StatusCode::OK, &cluster))
+    })
+}
+
+/// Frees a worker id.
+fn release<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
+    Box::pin(async move {
+        let ReleaseBody { namespace, worker_id } = serde_json::from_slice(&call.body)
+            .map_err(|error| invalid(format!("the body: {error}")))?;
+        call.caller.check_namespace(&namespace, Some(&namespace))?;
+        let Some(layout) = call.state.issuer(&namespace)?.layout() else {
+            let detail =
+                format!("namespace {namespace:?} is in segment mode: it has no worker ids");
+            return Err(invalid(detail));
         };
-        (issuer.namespace(), namespace)
-    });
-    let cluster = Cluster { store_verified, namespaces: namespaces.collect() };
-    Ok(body::uncached_json(StatusCode::OK, &cluster))
+        let settings = KeeperSettings { namespace, ..KeeperSettings::new(layout.clone(), "") };
+        let (store, _turn) = call.state.store().await?;
+        let mut operator = Operator::new(settings, store, Arc::clone(&call.state.clock));
+        let (released, row) = match operator.release(worker_id).await {
+            Ok(WorkerRelease::Released(row)) => (true, row),
+            Ok(WorkerRelease::AlreadyFree(row)) => (false, row),
+            Err(error) => {
+                let code = match error {
+                    OperatorError::WorkerOutOfRange { .. } => P::InvalidParameter,
+                    OperatorError::Store(_) => {
+                        let detail = error.to_string();
+                        return Err(Problem::passing(P::StoreUnavailable, detail, RETRY_UNKNOWN));
+                    }
+                    _ => P::Conflict,
+                };
+                return Err(Problem::new(code, error.to_string()));
+            }
+        };
+        let by = call.caller.name().unwrap_or("an operator");
+        tracing::info!(worker = worker_id, holder = row.holder, by, released, "worker id released");
+        let answer = if released {
+            json!({
+                "released": true,
+                "holder": row.holder,
+                "expires": format_unix_ms(row.expires_ms),
+            })
+        } else {
+            json!({ "released": false })
+        };
+        Ok(body::uncached_json(StatusCode::OK, &answer))
+    })
 }
 
 fn held(rows: &[ListedRow], namespace: &str, layout: &Layout) -> Vec<Worker> {
@@ -77,6 +172,7 @@ fn held(rows: &[ListedRow], namespace: &str, layout: &Layout) -> Vec<Worker> {
         worker_id: listed.row.worker,
         lane: listed.row.lane,
         holder: listed.row.holder.clone(),
+        renewed: format_unix_ms(listed.row.heartbeat_ms),
         expires: format_unix_ms(listed.row.expires_ms),
     };
     rows.iter().filter(of_it).map(worker).collect()

@@ -1,7 +1,8 @@
 //! One file for each endpoint: its route, and what answers it.
 
 pub(super) mod bounds;
-pub(super) mod cluster;
+mod cluster;
+mod codes;
 mod document;
 mod health;
 pub(super) mod ids;
@@ -11,7 +12,7 @@ pub(super) mod parse;
 use super::route::Route;
 
 /// Every route of the service.
-pub(super) static ROUTES: [&Route; 10] = [
+pub(super) static ROUTES: [&Route; 15] = [
     &ids::ONE,
     &ids::MANY,
     &parse::ROUTE,
@@ -21,5 +22,10 @@ pub(super) static ROUTES: [&Route; 10] = [
     &health::READY,
     &metrics::ROUTE,
     &cluster::ROUTE,
+    &cluster::RELEASE,
+    &codes::LIST,
+    &codes::CODE,
+    &codes::RAISE,
+    &codes::RETIRE,
     &document::ROUTE,
 ];

@@ -14,7 +14,7 @@ use self::{
 };
 use super::{
     problem::{Document, ProblemCode},
-    route::{Kind, Route, schemas_of},
+    route::{Kind, Route, schema_ref, schemas_of},
     state::AppState,
 };
 
@@ -26,8 +26,8 @@ Unique, time-ordered 64-bit IDs.
 - An unknown query parameter, or one that is given twice, is an error.
 - Any other path is answered 404 `not_found`, and a method that a path does not have 405 \
 `method_not_allowed` with the header `Allow`.
-- `http.admin_listen`, where it is configured, serves operators, with `/cluster` beside what is \
-described here.
+- `/cluster` and `/codes` are for operators: on the listener of `http.admin_listen`, and elsewhere \
+for tokens with the permission `admin`. Without either they are not served.
 - A request of HTTP/1.1 without one valid `Host` is answered 400 `invalid_parameter`.
 - Browsers may call `/id`, `/ids`, `/parse` and `/bounds` for pages of the origins of \
 `http.cors_origins`; for others they are answered 403 `forbidden`.";
@@ -39,7 +39,8 @@ pub(super) fn document(state: &AppState, routes: &[&Route]) -> Bytes {
         None => json!([{}, { "bearer": [] }]),
     };
     let paths = routes.iter().map(|route| (route.path, path_item(route, state.http.max_batch)));
-    let schemas = routes.iter().flat_map(|route| (route.schemas)());
+    let of_bodies = routes.iter().filter_map(|route| route.body).flat_map(|(_, of)| of());
+    let schemas = routes.iter().flat_map(|route| (route.schemas)()).chain(of_bodies);
     let document = json!({
         "openapi": "3.1.0",
         "info": {
@@ -100,7 +101,7 @@ pub(super) fn document(state: &AppState, routes: &[&Route]) -> Bytes {
 }
 
 fn path_item(route: &Route, max_batch: u32) -> Value {
-    let methods = [Method::GET, Method::HEAD, Method::POST].into_iter();
+    let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH].into_iter();
     let verb_and_operation = |method: Method| {
         let verb = method.as_str().to_lowercase();
         let operation = operation(route, &method, &verb, max_batch);
@@ -116,8 +117,9 @@ fn operation(route: &Route, method: &Method, verb: &str, max_batch: u32) -> Valu
         _ => route.description,
     };
     // The first part of the path, without an ending: `id` or `openapi`.
-    let name = route.path[1..].split(['/', '.']).next().unwrap_or_default();
-    let in_path = route.path.split_once('{').map(|(_, rest)| rest.trim_end_matches('}'));
+    let first = route.path[1..].split(['/', '.']).next().unwrap_or_default();
+    let name = if route.operation.is_empty() { first } else { route.operation };
+    let in_path = route.path.split_once('{').and_then(|(_, rest)| rest.split('}').next());
     // Each response for a past time costs a durable write, which GET must not make.
     let in_query = route.parameters.iter().filter(|name| **name != "at" || method == Method::POST);
     let names = in_path.into_iter().chain(in_query.copied());
@@ -127,7 +129,15 @@ fn operation(route: &Route, method: &Method, verb: &str, max_batch: u32) -> Valu
         "summary": route.summary,
         "description": description,
         "parameters": (!parameters.is_empty()).then_some(parameters),
+        "requestBody": request_body(route, method),
         "responses": responses(route, method),
         "security": (!route.needs_token).then_some([(); 0]),
     })
+}
+
+fn request_body(route: &Route, method: &Method) -> Option<Value> {
+    let reads = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
+    let (name, _) = route.body.filter(|_| reads)?;
+    let content = json!({ "application/json": { "schema": schema_ref(name) } });
+    Some(json!({ "required": true, "content": content }))
 }

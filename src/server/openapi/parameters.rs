@@ -69,6 +69,9 @@ pub(super) fn parameter(route: &Route, name: &str, max_batch: u32) -> Value {
              where its `layout.backfill_from` opens the past.",
             instant,
         ),
+        "after" => {
+            ("The code that the list begins behind.", json!({ "type": "string", "maxLength": 64 }))
+        }
         "from" => ("Where the span begins.", instant),
         "to" => ("Where the span ends; not before `from`.", instant),
         other => unreachable!("no handler reads {other}"),

@@ -14,6 +14,7 @@ const EVERY: &[P] = &[P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::I
 /// Problems of claiming IDs.
 const CLAIM: &[P] = &[
     P::UnknownCode,
+    P::RetiredCode,
     P::TooManyCodes,
     P::SequenceExhausted,
     P::ClockRollback,
@@ -29,6 +30,7 @@ pub(super) fn problems_of(route: &Route, method: &Method) -> Vec<ProblemCode> {
     let claims = route.kind == Kind::Claim && *method != Method::HEAD;
     // Only POST claims IDs for a past time.
     let may_backfill = claims && *method == Method::POST;
+    let posts = claims && *method == Method::POST;
     let is_batch = matches!(route.handler, Handler::Claim { is_batch: true });
     [
         (true, EVERY),
@@ -36,6 +38,7 @@ pub(super) fn problems_of(route: &Route, method: &Method) -> Vec<ProblemCode> {
         (route.needs_token, &[P::Unauthorized, P::TooManyRequests]),
         (route.is_for_clients, &[P::Overloaded]),
         (is_batch, &[P::InvalidCount]),
+        (posts, &[P::UnsupportedMediaType]),
         (claims, CLAIM),
         (may_backfill, &[P::OutOfRange]),
     ]
@@ -73,6 +76,7 @@ mod tests {
         vec![
             refused(ClaimError::InvalidCode("a b".into())),
             refused(ClaimError::UnknownCode("a".into())),
+            refused(ClaimError::RetiredCode("a".into())),
             refused(ClaimError::InvalidCount { count: 2, largest: 1 }),
             refused(ClaimError::TooManyCodes { max: 1, retry_after: soon }),
             refused(ClaimError::ClientShareUsed { max: 1, retry_after: soon }),
@@ -135,10 +139,11 @@ mod tests {
 
         let many = &around | &claimed;
         assert_eq!(of(&ids::MANY, Method::GET), many);
-        assert_eq!(of(&ids::MANY, Method::POST), &many | &past);
+        let of_post = &past | &names([P::UnsupportedMediaType]);
+        assert_eq!(of(&ids::MANY, Method::POST), &many | &of_post);
         let one = &many - &names([P::InvalidCount]);
         assert_eq!(of(&ids::ONE, Method::GET), one);
-        assert_eq!(of(&ids::ONE, Method::POST), &one | &past);
+        assert_eq!(of(&ids::ONE, Method::POST), &one | &of_post);
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub(super) fn responses(route: &Route, method: &Method) -> Value {
     let headers: &[&str] = if route.kind == Kind::Read { &[] } else { &["Cache-Control"] };
     let mut responses = Map::new();
     responses.insert("200".into(), answer(headers));
+    if *method == Method::PUT {
+        responses.insert("201".into(), answer(headers));
+    }
     if route.kind == Kind::Health {
         responses.insert("503".into(), answer(&["Cache-Control", "Retry-After"]));
     }

@@ -1,0 +1,399 @@
+//! Manages the codes of a segment namespace on behalf of a person.
+//!
+//! Nothing here lowers a next number, and a row of next numbers is created only for a code that has
+//! neither settings nor such a row. So numbers that were issued once are never issued again,
+//! whatever is repeated, cut short or done by several people at once.
+
+use std::sync::Arc;
+
+use super::{
+    SegmentSettings,
+    raise::{RaiseError, raise_code},
+};
+use crate::{
+    core::{
+        code::{CODE_PATTERN, is_valid_code},
+        lease::Token,
+        segment::{CodeSettings, SegmentSpec, UnreadableSettings},
+        violation::{Violation, Violations},
+    },
+    keeper::random::{Random, system_random},
+    store::{ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Store, StoreError},
+};
+
+/// How often a write is tried while others change the same code.
+const TRIES: u32 = 8;
+
+/// One past the last number of a store, where nothing is left to reserve.
+const END: u64 = SegmentSpec::LARGEST_NUMBER + 1;
+
+/// Manages the codes of a segment namespace.
+#[derive(Debug)]
+pub struct CodeManager {
+    store: Arc<dyn Store>,
+    settings: SegmentSettings,
+}
+
+/// Why a code was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManageError {
+    /// The name is no code.
+    #[error("code {0:?}: must match {CODE_PATTERN}")]
+    InvalidCode(String),
+    /// The settings contradict each other, or the code's next number.
+    #[error("{0}")]
+    Invalid(Violations),
+    /// The configuration lists the code.
+    #[error("code {0:?} is in the configuration and is changed there")]
+    Configured(String),
+    /// The code is managed already, and was to be a new one.
+    #[error("code {0:?} exists already")]
+    Exists(String),
+    /// Nobody manages the code.
+    #[error("code {0:?} is not managed: create it first")]
+    NotManaged(String),
+    /// The code was retired, which is permanent.
+    #[error("code {0:?} is retired for good")]
+    Retired(String),
+    /// The numbers of a managed code keep their distance.
+    #[error(
+        "code {code:?}: increment and remainder stay {increment} and {remainder}, because numbers \
+         in use have them; create another code"
+    )]
+    FixedProgression {
+        /// The code.
+        code: String,
+        /// Its increment.
+        increment: u64,
+        /// Its remainder.
+        remainder: u64,
+    },
+    /// The namespace has as many codes as `codes.max` allows.
+    #[error("the namespace has {0} codes, as many as codes.max allows")]
+    TooMany(usize),
+    /// The store has settings of the code, but not its next number.
+    #[error("code {0:?}: its next number is missing from the store; restore it from a backup")]
+    Vanished(String),
+    /// A newer version wrote the settings.
+    #[error("code {code:?}: its settings in the store cannot be read: {reason}")]
+    Unreadable {
+        /// The code.
+        code: String,
+        /// Why.
+        reason: UnreadableSettings,
+    },
+    /// Others changed the code again and again.
+    #[error("code {0:?} is being changed by others; try again")]
+    Contended(String),
+    /// The next number was not raised.
+    #[error(transparent)]
+    Raise(#[from] RaiseError),
+    /// The store fails; the change may have been made. It can be repeated.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Who decides about a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeKind {
+    /// The configuration lists it.
+    Configured,
+    /// Operators manage it in the store.
+    Managed,
+    /// It was created on demand.
+    Automatic,
+    /// It is retired for good.
+    Retired,
+    /// It is in the store, but this service does not serve it.
+    Unserved,
+}
+
+/// A code as the store and the configuration have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeView {
+    /// Its place in the store.
+    pub listed: ListedSegment,
+    /// Who decides about it.
+    pub kind: CodeKind,
+    /// Its settings, where it has some.
+    pub spec: Option<SegmentSpec>,
+}
+
+impl CodeKind {
+    /// Its name in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Configured => "configured",
+            Self::Managed => "managed",
+            Self::Automatic => "automatic",
+            Self::Retired => "retired",
+            Self::Unserved => "unserved",
+        }
+    }
+}
+
+impl CodeView {
+    /// How many numbers can still be reserved.
+    pub fn left(&self) -> Option<u64> {
+        let spec = self.spec?;
+        if self.kind == CodeKind::Retired {
+            return Some(0);
+        }
+        let progression = spec.progression();
+        let end = progression.index_at(spec.max.saturating_add(1));
+        Some(end.saturating_sub(progression.index_at(self.listed.next)))
+    }
+}
+
+impl CodeManager {
+    /// Returns the manager of a namespace.
+    pub fn new(store: Arc<dyn Store>, settings: SegmentSettings) -> Self {
+        Self { store, settings }
+    }
+
+    /// Lists the codes of the namespace, by name.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn list(&self) -> Result<Vec<CodeView>, StoreError> {
+        let managed = match self.store.managed_codes(self.namespace()).await {
+            // An older version made the tables.
+            Err(StoreError::Vanished(_)) => Vec::new(),
+            managed => managed?,
+        };
+        let mut listed = self.store.segments().await?;
+        // What was issued for past ticks is kept in the same table, as `code@tick`.
+        listed.retain(|it| it.namespace == self.namespace() && is_valid_code(&it.code));
+        let settings_of = |code: &str| {
+            let at = managed.binary_search_by(|managed| managed.code.as_str().cmp(code)).ok()?;
+            CodeSettings::parse(&managed[at].settings).ok()
+        };
+        let view = |listed: ListedSegment| {
+            let (kind, spec) =
+                match (self.settings.codes.get(&listed.code), settings_of(&listed.code)) {
+                    (Some(spec), _) => (CodeKind::Configured, Some(*spec)),
+                    (None, Some(CodeSettings { spec, is_retired: true })) => {
+                        (CodeKind::Retired, Some(spec))
+                    }
+                    (None, Some(CodeSettings { spec, is_retired: false })) => {
+                        (CodeKind::Managed, Some(spec))
+                    }
+                    (None, None) => match self.settings.auto_create {
+                        Some(spec) => (CodeKind::Automatic, Some(spec)),
+                        None => (CodeKind::Unserved, None),
+                    },
+                };
+            CodeView { listed, kind, spec }
+        };
+        Ok(listed.into_iter().map(view).collect())
+    }
+
+    /// Creates a code or replaces its settings. Returns whether it was not managed before. Its
+    /// numbers begin at `start`, or where they stand already.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`]. With `is_new` a code that is managed already is refused.
+    pub async fn put(
+        &self,
+        code: &str,
+        spec: SegmentSpec,
+        is_new: bool,
+    ) -> Result<bool, ManageError> {
+        self.check(code)?;
+        spec.check().map_err(ManageError::Invalid)?;
+        for _ in 0..TRIES {
+            let present = self.managed(code).await?;
+            match &present {
+                Some(_) if is_new => return Err(ManageError::Exists(code.to_owned())),
+                Some((_, settings)) => check_change(code, settings, &spec)?,
+                None => {
+                    let max = self.settings.codes_max;
+                    if self.store.managed_codes(self.namespace()).await?.len() >= max {
+                        return Err(ManageError::TooMany(max));
+                    }
+                    let new = NewSegment { code: code.to_owned(), first: spec.first() };
+                    self.store.create_segments(self.namespace(), &[new]).await?;
+                }
+            }
+            if self.write(code, present.map(|(token, _)| token), spec).await? {
+                return Ok(present.is_none());
+            }
+        }
+        Err(ManageError::Contended(code.to_owned()))
+    }
+
+    /// Changes some settings of a managed code.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`].
+    pub async fn patch(
+        &self,
+        code: &str,
+        change: impl Fn(&mut SegmentSpec),
+    ) -> Result<(), ManageError> {
+        self.check(code)?;
+        for _ in 0..TRIES {
+            let Some((token, settings)) = self.managed(code).await? else {
+                return Err(ManageError::NotManaged(code.to_owned()));
+            };
+            let mut spec = settings.spec;
+            change(&mut spec);
+            spec.check().map_err(ManageError::Invalid)?;
+            check_change(code, &settings, &spec)?;
+            if self.write(code, Some(token), spec).await? {
+                return Ok(());
+            }
+        }
+        Err(ManageError::Contended(code.to_owned()))
+    }
+
+    /// Retires a code for good: no number of it is reserved again, by any version. A node that has
+    /// numbers in hand issues nothing more once it has read the settings.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`].
+    pub async fn retire(&self, code: &str) -> Result<(), ManageError> {
+        self.check(code)?;
+        for _ in 0..TRIES {
+            let present = self.managed(code).await?;
+            let (expected, settings) = match present {
+                Some((token, settings)) => (Some(token), settings),
+                None if self.next(code).await?.is_none() => {
+                    return Err(ManageError::NotManaged(code.to_owned()));
+                }
+                None => {
+                    let spec = self.settings.auto_create.unwrap_or_default();
+                    (None, CodeSettings { spec, is_retired: false })
+                }
+            };
+            // An attempt that was cut short is finished.
+            let is_written = settings.is_retired
+                || self.swap(code, expected, CodeSettings { is_retired: true, ..settings }).await?;
+            if is_written {
+                self.raise_to(code, END).await?;
+                return Ok(());
+            }
+        }
+        Err(ManageError::Contended(code.to_owned()))
+    }
+
+    /// Raises the next number of a code to this one, unless it is above already. Returns the next
+    /// number. Skipped numbers are only a gap.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`].
+    pub async fn raise_to(&self, code: &str, to: u64) -> Result<u64, ManageError> {
+        for _ in 0..TRIES {
+            let next = self.next(code).await?;
+            let next = next.ok_or_else(|| RaiseError::NoSuchCode(code.to_owned()))?;
+            let Some(by) = to.checked_sub(next).filter(|by| *by > 0) else { return Ok(next) };
+            let reservation = self.reservation(by, to);
+            // Refused when others reserved meanwhile.
+            self.store.reserve(self.namespace(), code, &reservation).await?;
+        }
+        Err(ManageError::Contended(code.to_owned()))
+    }
+
+    /// Raises the next number of a code by this many, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`].
+    pub async fn raise_by(&self, code: &str, by: u64) -> Result<u64, ManageError> {
+        Ok(raise_code(&*self.store, self.namespace(), code, by).await?)
+    }
+
+    fn namespace(&self) -> &str {
+        &self.settings.namespace
+    }
+
+    fn check(&self, code: &str) -> Result<(), ManageError> {
+        if !is_valid_code(code) {
+            return Err(ManageError::InvalidCode(code.to_owned()));
+        }
+        if self.settings.codes.contains_key(code) {
+            return Err(ManageError::Configured(code.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Returns the settings of a code with their token, if it is managed.
+    async fn managed(&self, code: &str) -> Result<Option<(Token, CodeSettings)>, ManageError> {
+        let managed = self.store.managed_codes(self.namespace()).await?;
+        let Some(ManagedCode { settings, token, .. }) =
+            managed.into_iter().find(|managed| managed.code == code)
+        else {
+            return Ok(None);
+        };
+        let unreadable = |reason| ManageError::Unreadable { code: code.to_owned(), reason };
+        Ok(Some((token, CodeSettings::parse(&settings).map_err(unreadable)?)))
+    }
+
+    /// Returns the next number of a code, if the store has it. Nothing is written.
+    async fn next(&self, code: &str) -> Result<Option<u64>, StoreError> {
+        let impossible = self.reservation(1, 0);
+        Ok(match self.store.reserve(self.namespace(), code, &impossible).await? {
+            Reserved::From(next) | Reserved::Refused { next } => Some(next),
+            Reserved::NoSuchCode => None,
+        })
+    }
+
+    /// Writes settings that fit the next number, which is raised to `start` if it is below.
+    async fn write(
+        &self,
+        code: &str,
+        expected: Option<Token>,
+        spec: SegmentSpec,
+    ) -> Result<bool, ManageError> {
+        let next = self.next(code).await?;
+        let next = next.ok_or_else(|| ManageError::Vanished(code.to_owned()))?;
+        if next > spec.max + 1 {
+            let least = next - 1;
+            let violation = Violation::new(
+                "max",
+                spec.max,
+                format!("at least {least}, since the next number is {next}"),
+            );
+            return Err(ManageError::Invalid(Violations(vec![violation])));
+        }
+        self.raise_to(code, spec.first()).await?;
+        self.swap(code, expected, CodeSettings { spec, is_retired: false }).await
+    }
+
+    async fn swap(
+        &self,
+        code: &str,
+        expected: Option<Token>,
+        settings: CodeSettings,
+    ) -> Result<bool, ManageError> {
+        let (code, settings) = (code.to_owned(), settings.to_string());
+        let written = ManagedCode { code, settings, token: fresh_token() };
+        Ok(self.store.write_managed_code(self.namespace(), expected, &written).await?)
+    }
+
+    fn reservation(&self, by: u64, end: u64) -> Reservation {
+        Reservation { by, end, token: fresh_token(), or_begin_at: None }
+    }
+}
+
+fn check_change(code: &str, present: &CodeSettings, spec: &SegmentSpec) -> Result<(), ManageError> {
+    if present.is_retired {
+        return Err(ManageError::Retired(code.to_owned()));
+    }
+    let SegmentSpec { increment, remainder, .. } = present.spec;
+    if present.spec.progression() != spec.progression() {
+        let code = code.to_owned();
+        return Err(ManageError::FixedProgression { code, increment, remainder });
+    }
+    Ok(())
+}
+
+fn fresh_token() -> Token {
+    Random(system_random()).fresh_token()
+}

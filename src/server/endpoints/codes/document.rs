@@ -1,0 +1,104 @@
+//! How a code is answered.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    core::{id::Id, instant::format_unix_ms, namespace::DEFAULT_NAMESPACE},
+    keeper::CodeView,
+};
+
+/// Codes, by namespace and name.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Codes)]
+pub(super) struct CodeList {
+    pub(super) codes: Vec<CodeDocument>,
+    /// Whether there are more; the next request gives the last one as `after`.
+    pub(super) has_more: bool,
+}
+
+/// A code of segment mode. Texts are whole numbers that may be beyond 2^53.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Code)]
+pub(super) struct CodeDocument {
+    namespace: String,
+    code: String,
+    /// `configured` (in the configuration, and changed there), `managed`, `automatic` (created on
+    /// demand), `retired` or `unserved` (in the store, and unknown to this service).
+    kind: &'static str,
+    /// Where its numbers are asked for.
+    #[schema(example = "/id/order?namespace=numbers")]
+    path: String,
+    /// Where the next block begins.
+    #[schema(example = "1001")]
+    next: String,
+    /// How many numbers can still be reserved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    left: Option<String>,
+    /// How many numbers the last reservation took; 0 before the first.
+    step: u64,
+    /// When that was.
+    reserved_at: Option<String>,
+    created_at: String,
+    #[serde(flatten)]
+    settings: Option<Settings>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct Settings {
+    /// The lower bound of its numbers.
+    start: String,
+    /// The smallest block that a node reserves, in numbers.
+    min_step: u64,
+    /// The largest block that a node reserves, in numbers.
+    max_step: u64,
+    /// The difference between neighbours.
+    increment: u64,
+    /// The remainder of every number when it is divided by the increment.
+    remainder: u64,
+    /// The largest number.
+    max: String,
+    /// Whether every number is exact as a JSON number.
+    js_safe: bool,
+}
+
+impl CodeDocument {
+    /// What lists are ordered by.
+    pub(super) fn order(&self) -> (&str, &str) {
+        (&self.code, &self.namespace)
+    }
+}
+
+impl From<CodeView> for CodeDocument {
+    fn from(view: CodeView) -> Self {
+        let left = view.left().map(|left| left.to_string());
+        let CodeView { listed, kind, spec } = view;
+        let settings = spec.map(|spec| Settings {
+            start: spec.start.to_string(),
+            min_step: spec.min_step,
+            max_step: spec.max_step,
+            increment: spec.increment,
+            remainder: spec.remainder,
+            max: spec.max.to_string(),
+            js_safe: spec.max <= Id::MAX_JS_SAFE.get(),
+        });
+        let (code, namespace) = (&listed.code, &listed.namespace);
+        let path = match namespace.as_str() {
+            DEFAULT_NAMESPACE => format!("/id/{code}"),
+            namespace => format!("/id/{code}?namespace={namespace}"),
+        };
+        Self {
+            path,
+            namespace: listed.namespace,
+            code: listed.code,
+            kind: kind.name(),
+            next: listed.next.to_string(),
+            left,
+            step: listed.step,
+            reserved_at: (listed.step > 0).then(|| format_unix_ms(listed.updated_ms)),
+            created_at: format_unix_ms(listed.created_ms),
+            settings,
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Codes that operators manage over HTTP.
+
+use std::sync::Arc;
+
+use raindrop::{
+    core::clock::SystemClock,
+    store::{MemoryStore, SegmentStore},
+};
+use serde_json::{Value, json};
+
+use crate::{api::assert_documented, serving::Served, support::Answer, support::token_entry};
+
+const NUMBERS: [(&str, &str); 3] =
+    [("mode", "segment"), ("http.admin_listen", "127.0.0.1:0"), ("issue.max_wait", "500ms")];
+
+/// A service of segments with a listener for operators.
+async fn operated(store: Arc<MemoryStore>, more: &[(&str, &str)]) -> Served {
+    let pairs = [&NUMBERS[..], more].concat();
+    Served::ready_over(&pairs, store).await
+}
+
+fn memory() -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new(Arc::new(SystemClock::default())))
+}
+
+/// Sends a request; the answer must be documented.
+async fn send(url: &str, method: &str, body: Option<&Value>, headers: &[(&str, &str)]) -> Answer {
+    let verb = method.parse().expect("a method");
+    let mut request = reqwest::Client::new().request(verb, url);
+    if let Some(body) = body {
+        request = request.header("content-type", "application/json").body(body.to_string());
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let answer = request.send().await.expect("an answer");
+    let (status, headers) = (answer.status(), answer.headers().clone());
+    let answer = Answer { status, headers, body: answer.text().await.expect("a body") };
+    let path = url.splitn(4, '/').nth(3).expect("a path");
+    assert_documented(method, &format!("/{path}"), &answer);
+    answer
+}
+
+impl Served {
+    async fn operate(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
+        let url = format!("http://{}{path}", self.admin.expect("a listener for operators"));
+        send(&url, method, body.as_ref(), &[]).await
+    }
+
+    async fn number(&self, path: &str) -> (u16, Value) {
+        let answer = self.get(path).await;
+        (answer.status().as_u16(), answer.json().await.expect("JSON"))
+    }
+}
+
+#[tokio::test]
+async fn a_code_is_created_changed_raised_and_retired_while_nodes_run() {
+    let store = memory();
+    let nodes = [operated(store.clone(), &[]).await, operated(store.clone(), &[]).await];
+    let [one, other] = &nodes;
+    assert_eq!(one.number("/id/order").await.0, 404);
+    let answer = one.operate("GET", "/codes/order", None).await;
+    answer.problem(404, "unknown_code");
+
+    let settings = json!({ "start": "1000", "min_step": 10, "max_step": 10, "js_safe": true });
+    let created = one.operate("PUT", "/codes/order", Some(settings.clone())).await;
+    assert_eq!(created.status, 201);
+    assert_eq!(created.header("cache-control"), Some("no-store"));
+    let code = created.json();
+    for (field, value) in [
+        ("namespace", json!("default")),
+        ("code", json!("order")),
+        ("kind", json!("managed")),
+        ("next", json!("1000")),
+        ("step", json!(0)),
+        ("reserved_at", Value::Null),
+        ("start", json!("1000")),
+        ("min_step", json!(10)),
+        ("max", json!("9007199254740991")),
+        ("js_safe", json!(true)),
+        ("path", json!("/id/order")),
+    ] {
+        assert_eq!(code[field], value, "{field} of {code}");
+    }
+    assert_eq!(one.operate("PUT", "/codes/order", Some(settings)).await.status, 200);
+    // Both know it at once, and no number comes twice.
+    assert_eq!(one.number("/id/order").await, (200, json!({ "id": "1000" })));
+    let (status, id) = other.number("/id/order").await;
+    assert!(status == 200 && id["id"].as_str().expect("text") >= "1010", "{id}");
+
+    let patched = one.operate("PATCH", "/codes/order", Some(json!({ "max_step": 500 }))).await;
+    assert_eq!((patched.status.as_u16(), &patched.json()["max_step"]), (200, &json!(500)));
+    assert_eq!(patched.json()["min_step"], 10, "the rest stays");
+    let raised = one.operate("POST", "/codes/order/raise", Some(json!({ "to": 50_000 }))).await;
+    assert_eq!(raised.json()["next"], "50000");
+    let raised = one.operate("POST", "/codes/order/raise", Some(json!({ "by": "7" }))).await;
+    assert_eq!(raised.json()["next"], "50007");
+    let listed = other.operate("GET", "/codes", None).await.json();
+    assert_eq!(listed["codes"].as_array().expect("codes").len(), 1);
+    assert_eq!(
+        (&listed["codes"][0]["code"], &listed["has_more"]),
+        (&json!("order"), &json!(false))
+    );
+    assert_eq!(other.operate("GET", "/codes?after=order", None).await.json()["codes"], json!([]));
+
+    let retired = one.operate("POST", "/codes/order/retire", None).await;
+    assert_eq!((retired.status.as_u16(), &retired.json()["kind"]), (200, &json!("retired")));
+    let (status, problem) = one.number("/id/order").await;
+    assert_eq!((status, &problem["code"]), (410, &json!("retired_code")), "{problem}");
+    let put = one.operate("PUT", "/codes/order", Some(json!({}))).await;
+    put.problem(409, "conflict");
+    assert_eq!(one.number("/readyz").await.0, 200, "it is no trouble");
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_refused_with_its_place_and_nothing_is_written() {
+    let store = memory();
+    let served = operated(store.clone(), &[("codes.allow", "fixed")]).await;
+    let put = async |path: &str, body: &str| {
+        let url = format!("http://{}{path}", served.admin.expect("operators"));
+        let body: Value = serde_json::from_str(body).expect("JSON");
+        send(&url, "PUT", Some(&body), &[]).await
+    };
+    for (body, said) in [
+        (r#"{"colour":1}"#, "colour"),
+        (r#"{"min_step":0}"#, "min_step = 0"),
+        (r#"{"min_step":0,"remainder":5}"#, "remainder = 5"),
+        (r#"{"start":"12x"}"#, "12x"),
+        (r#"{"js_safe":true,"max":"9007199254740992"}"#, "9007199254740991"),
+        (r#"{"min_step":"10 "}"#, "10 "),
+        ("[]", "the body"),
+    ] {
+        let detail = put("/codes/order", body).await.problem(400, "invalid_parameter");
+        assert!(detail.contains(said), "{body}: {detail}");
+    }
+    put("/codes/a%20b", "{}").await.problem(400, "invalid_code");
+    let detail = put("/codes/fixed", "{}").await.problem(409, "conflict");
+    assert!(detail.contains("configuration"), "{detail}");
+    put("/codes/order?namespace=other", "{}").await.problem(404, "unknown_namespace");
+    for (path, body) in [
+        ("/codes/order/raise", json!({})),
+        ("/codes/order/raise", json!({ "by": 1, "to": 2 })),
+        ("/codes/order/raise", json!({ "by": 0 })),
+    ] {
+        served.operate("POST", path, Some(body)).await.problem(400, "invalid_parameter");
+    }
+    let raise = served.operate("POST", "/codes/order/raise", Some(json!({ "by": 1 }))).await;
+    raise.problem(404, "unknown_code");
+    let patch = served.operate("PATCH", "/codes/order", Some(json!({}))).await;
+    patch.problem(409, "conflict");
+    served.operate("POST", "/codes/order/retire", None).await.problem(409, "conflict");
+
+    let url = format!("http://{}/codes/order", served.admin.expect("operators"));
+    for (content_type, status) in [("text/plain", 415), ("application/x-www-form-urlencoded", 415)]
+    {
+        let request = reqwest::Client::new().put(&url).header("content-type", content_type);
+        let answer = request.body("{}").send().await.expect("an answer");
+        assert_eq!(answer.status().as_u16(), status, "{content_type}");
+    }
+    let retire = served.operate("POST", "/codes/order/retire", Some(json!({}))).await;
+    retire.problem(415, "unsupported_media_type");
+    for path in ["/codes/order/raise", "/codes/order/retire"] {
+        served.operate("GET", path, None).await.problem(405, "method_not_allowed");
+    }
+    assert!(store.managed_codes("default").await.expect("up").is_empty());
+    assert_eq!(store.segments().await.expect("up").len(), 1, "the configured one");
+
+    put("/codes/new", "{}").await;
+    let (url, body) = (url.replace("order", "new"), json!({}));
+    let exists = send(&url, "PUT", Some(&body), &[("if-none-match", "*")]);
+    exists.await.problem(412, "precondition_failed");
+    let fixed = served.operate("PATCH", "/codes/new", Some(json!({ "increment": 2 }))).await;
+    assert!(fixed.problem(409, "conflict").contains("increment"));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_change_nothing() {
+    let served = operated(memory(), &[]).await;
+    let url = format!("http://{}/codes/order", served.admin.expect("operators"));
+    let body = json!({});
+    for headers in [
+        &[("origin", "https://evil.example")][..],
+        &[("origin", "null")],
+        &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-site")],
+    ] {
+        send(&url, "PUT", Some(&body), headers).await.problem(403, "forbidden");
+    }
+    let own = format!("http://{}", served.admin.expect("operators"));
+    for headers in [&[("origin", own.as_str())][..], &[("sec-fetch-site", "same-origin")], &[]] {
+        assert!(send(&url, "PUT", Some(&body), headers).await.status.is_success());
+    }
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn on_the_public_listener_codes_are_for_tokens_with_the_permission() {
+    let open = Served::ready_over(&[("mode", "segment")], memory()).await;
+    assert_eq!(open.get("/codes").await.status(), 404);
+    assert_eq!(open.get("/cluster").await.status(), 404);
+    open.stop().await;
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("tokens.toml");
+    let admin = token_entry("admin", "for-admins") + "permissions = ['admin']\n";
+    let some = token_entry("some", "for-some") + "permissions = ['admin']\ncodes = ['shop:*']\n";
+    std::fs::write(&path, admin + &some + &token_entry("shop", "for-shops")).expect("written");
+    let tokens = ("auth.tokens_file", path.to_str().expect("UTF-8"));
+    let served = Served::ready_over(&[("mode", "segment"), tokens], memory()).await;
+    let ask = async |method: &str, path: &str, token: Option<&str>| {
+        let url = format!("http://{}{path}", served.address);
+        let token = token.map(|token| format!("Bearer {token}"));
+        let headers: Vec<_> = token.iter().map(|token| ("authorization", token.as_str())).collect();
+        let body = (method == "PUT").then(|| json!({}));
+        send(&url, method, body.as_ref(), &headers).await
+    };
+    for (method, path) in [("GET", "/codes"), ("PUT", "/codes/order"), ("GET", "/cluster")] {
+        ask(method, path, None).await.problem(401, "unauthorized");
+        ask(method, path, Some("for-shops")).await.problem(403, "forbidden");
+    }
+    assert_eq!(ask("PUT", "/codes/order", Some("for-admins")).await.status, 201);
+    assert_eq!(ask("GET", "/cluster", Some("for-admins")).await.status, 200);
+    ask("GET", "/id/order", Some("for-admins")).await.problem(403, "forbidden");
+    // One that may use some codes manages those alone.
+    ask("PUT", "/codes/order", Some("for-some")).await.problem(403, "forbidden");
+    assert_eq!(ask("PUT", "/codes/shop:1", Some("for-some")).await.status, 201);
+    let listed = ask("GET", "/codes", Some("for-some")).await.json();
+    let codes = listed["codes"].as_array().expect("codes");
+    assert_eq!((codes.len(), &codes[0]["code"]), (1, &json!("shop:1")), "{listed}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_id_is_released_once() {
+    let served = Served::start(&[("http.admin_listen", "127.0.0.1:0"), ("worker.id", "9")]).await;
+    let release = async |body: Value| served.operate("POST", "/cluster/release", Some(body)).await;
+    release(json!({})).await.problem(400, "invalid_parameter");
+    release(json!({ "worker_id": 100_000 })).await.problem(400, "invalid_parameter");
+    release(json!({ "worker_id": 9, "namespace": "x" })).await.problem(404, "unknown_namespace");
+    let released = release(json!({ "worker_id": 9, "namespace": "default" })).await;
+    assert_eq!(released.json()["released"], true, "{}", released.body);
+    assert!(released.json()["holder"].as_str().is_some_and(|holder| !holder.is_empty()));
+    assert_eq!(release(json!({ "worker_id": 8 })).await.json(), json!({ "released": false }));
+    served.stop().await;
+}
