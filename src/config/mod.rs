@@ -43,6 +43,7 @@ pub(crate) use self::{
     secret::{TOKEN_PREFIX, mask_tokens, percent_encode},
 };
 use crate::{
+    core::namespace::DEFAULT_NAMESPACE,
     keeper::{KeeperSettings, SegmentSettings},
     store::StoreSettings,
 };
@@ -88,6 +89,19 @@ impl Config {
             return Err(ConfigError(problems));
         }
         Ok(Self { namespaces, codes, store, http, tokens_file, log, effective })
+    }
+
+    /// Reads the lease settings of `default` from flags and defaults alone, as [`Self::load`] does:
+    /// to plan with, without a store.
+    pub(crate) fn plan(flags: Vec<FlagValue>) -> Result<KeeperSettings, ConfigError> {
+        let inputs = Inputs { flags, ..Inputs::default() };
+        let mut reader = Reader::of(&inputs);
+        let http = service::read_http(&mut reader);
+        let planned = namespace::read(&mut reader, DEFAULT_NAMESPACE, &inputs.host, &http);
+        match planned.config.mode {
+            Mode::Snowflake { keeper, .. } if reader.problems.is_empty() => Ok(keeper),
+            _ => Err(ConfigError(reader.problems)),
+        }
     }
 
     /// Returns the lease settings of each namespace that leases worker ids, `default` first.

@@ -1,6 +1,8 @@
 //! Instants as Unix milliseconds, and their RFC 3339 text.
 
-use jiff::{Timestamp, civil::DateTime};
+use jiff::{SignedDuration, Timestamp, civil::DateTime};
+
+const DATE_0: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// The mean year of the Gregorian calendar in milliseconds.
 pub const YEAR_MS: i64 = 31_556_952_000;
@@ -20,6 +22,15 @@ pub fn format_unix_ms_short(unix_ms: i64) -> String {
         Ok(instant) => instant.to_string(),
         Err(_) => format!("unix_ms:{unix_ms}"),
     }
+}
+
+/// Like [`format_unix_ms_short`], as a text that [`parse_unix_ms`] reads, also for an instant at either
+/// end of the calendar that it has read and that was floored to a unit of time.
+pub fn format_unix_ms_for_reading(unix_ms: i64) -> String {
+    let text = format_unix_ms_short(unix_ms.max(Timestamp::MIN.as_millisecond()));
+    let last_day = || DATE_0.checked_add(SignedDuration::from_millis(unix_ms)).ok();
+    let is_beyond = unix_ms > Timestamp::MAX.as_millisecond();
+    last_day().filter(|_| is_beyond).map_or(text, |date_time| format!("{date_time}Z"))
 }
 
 /// Like [`format_unix_ms_short`], but `the year 37703` after the year 9999; for people.
@@ -47,7 +58,7 @@ pub fn parse_unix_ms(text: &str) -> Option<i64> {
 fn parse_last_day(text: &str) -> Option<i64> {
     let date_time: DateTime =
         text.strip_prefix("9999-12-31T").and(text.strip_suffix('Z'))?.parse().ok()?;
-    let since_1970 = date_time.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
+    let since_1970 = date_time.duration_since(DATE_0);
     i64::try_from(since_1970.as_millis()).ok()
 }
 
@@ -65,6 +76,14 @@ mod tests {
         for text in ["2025-01-01", "", "9999-12-31T", "9999-12-31T25:00:00Z", "9999-12-31Z"] {
             assert_eq!(parse_unix_ms(text), None, "{text:?}");
         }
+        for text in ["9999-12-31T23:59:59.999Z", "9999-12-31T00:00:00Z", "2025-01-01T00:00:00Z"] {
+            let unix_ms = parse_unix_ms(text).expect("an instant");
+            assert_eq!(format_unix_ms_for_reading(unix_ms), text);
+        }
+        // Floored to its day, as layouts do.
+        let first_ms = parse_unix_ms("-009999-01-02T12:00:00Z").expect("an instant");
+        let floored = format_unix_ms_for_reading(first_ms - 43_200_000);
+        assert!(parse_unix_ms(&floored).is_some_and(|unix_ms| unix_ms < first_ms), "{floored}");
         assert_eq!(format_unix_ms(i64::MAX), format!("unix_ms:{}", i64::MAX));
         assert_eq!(format_unix_ms_or_year(1_735_689_600_000), "2025-01-01T00:00:00Z");
         assert_eq!(format_unix_ms_or_year(1_127_635_479_000_000), "the year 37703");

@@ -25,6 +25,7 @@ mod metrics;
 mod openapi;
 mod params;
 mod pipeline;
+pub(crate) mod plan;
 mod problem;
 mod rate_limit;
 mod route;

@@ -17,12 +17,13 @@ use super::{
     issuer::NamespaceIssuer,
     memory_limit::memory_limit,
     metrics::Metrics,
+    plan::Plan,
     problem::{Problem, ProblemCode, RETRY_UNKNOWN},
     tls::Tls,
     unsent::{BudgetExhausted, Reservation, UnsentBudget},
 };
 use crate::{
-    config::{Codes, HttpConfig},
+    config::{Codes, Config, HttpConfig},
     core::clock::Clock,
     keeper::Backfill,
     store::{ListedRow, Store, StoreError, with_sources},
@@ -55,6 +56,8 @@ pub struct AppState {
     pub(super) unsent: UnsentBudget,
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) clients: Clients,
+    /// The configured layout of `default`, if it has one.
+    pub(super) plan: Option<Plan>,
     in_flight: AtomicUsize,
     draining: AtomicBool,
     failed: AtomicBool,
@@ -91,6 +94,7 @@ impl AppState {
             backfills: BTreeMap::new(),
             auth: None,
             tls: None,
+            plan: None,
             codes,
             clients: Clients::new(&http),
             in_flight: AtomicUsize::new(0),
@@ -109,6 +113,13 @@ impl AppState {
     pub fn with_backfills(mut self, backfills: impl IntoIterator<Item = Backfill>) -> Self {
         let by_name = |backfill: Backfill| (backfill.namespace().to_owned(), backfill);
         self.backfills = backfills.into_iter().map(by_name).collect();
+        self
+    }
+
+    /// Lets `/plan` answer the configured layout of `default` where no other is asked for.
+    #[must_use]
+    pub fn with_plan(mut self, config: &Config) -> Self {
+        self.plan = Plan::configured(config);
         self
     }
 

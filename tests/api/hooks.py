@@ -22,6 +22,19 @@ DIGITS = {
     "base36": "0123456789abcdefghijklmnopqrstuvwxyz",
     "base62": "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
 }
+# What custom layouts take, whatever else is chosen.
+LAYOUT = {
+    "timestamp_bits": (41, 42),
+    "data_center_bits": (0, 3),
+    "data_center": (0, 1),
+    "worker_bits": (3, 9),
+    "rollback_bits": (0, 3),
+    "rollback_initial": (0, 1),
+    "reserved_bits": (0, 2),
+    "reserved_value": (0, 1),
+    "min_sequence": (0, 3),
+    "max_sequence": (3, 9),
+}
 seen = Counter()
 
 
@@ -51,6 +64,8 @@ def before_call(context, case, kwargs):
         mend_parsing(case, query)
     elif path == "/bounds":
         mend_span(case, query)
+    elif path == "/plan":
+        mend_layout(case, query)
 
 
 def mend_issuing(case, query):
@@ -103,6 +118,23 @@ def mend_span(case, query):
             query[end] = f"{year}{query[end][4:]}".replace("02-29", "02-28")
     if instant(query["from"]) > instant(query["to"]):
         query["from"], query["to"] = query["to"], query["from"]
+
+
+def mend_layout(case, query):
+    for name, (low, high) in LAYOUT.items():
+        if name in query:
+            query[name] = low + number_of(name, query[name]) % (high - low + 1)
+    if "time_unit" in query:
+        query.pop("timestamp_bits", None)
+    if "preset" in query:
+        for name in ["time_unit", "rollback_initial", *LAYOUT]:
+            query.pop(name, None)
+    # Constants need bits.
+    for constant, bits in (("data_center", "data_center_bits"), ("reserved_value", "reserved_bits")):
+        if not query.get(bits):
+            query.pop(constant, None)
+    if query.get("rollback_bits") == 0:
+        query.pop("rollback_initial", None)
 
 
 def encoded(number, encoding):

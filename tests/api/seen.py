@@ -6,9 +6,11 @@ Usage: seen.py DOCUMENT SEEN
 import json
 import sys
 
-# Nothing that the document describes leads there without tokens and limits; the HTTP tests own them.
+# Nothing that the document describes leads there without tokens, limits and a namespace default that
+# counts; the HTTP tests own them.
 ELSEWHERE = {
     "forbidden",
+    "not_found",
     "payload_too_large",
     "request_timeout",
     "too_many_codes",

@@ -33,6 +33,7 @@ async fn what_operators_ask_is_on_their_listener_alone() {
     for (path, public, admin) in [
         ("/id/order", 200, 404),
         ("/ids/order?n=2", 200, 404),
+        ("/plan", 200, 200),
         ("/livez", 200, 200),
         ("/readyz", 200, 200),
         ("/health", 200, 200),

@@ -1,4 +1,4 @@
-//! Browsers may call `/id`, `/ids`, `/parse` and `/bounds`, and nothing else.
+//! Browsers may call `/id`, `/ids`, `/parse`, `/bounds` and `/plan`, and nothing else.
 
 use crate::support::World;
 
@@ -7,9 +7,15 @@ const ORIGIN: (&str, &str) = ("origin", "https://app.example");
 #[tokio::test]
 async fn by_default_every_origin_may_ask_for_ids() {
     let world = World::start(&[]).await;
-    for route in
-        ["/id/order", "/ids/order?n=2", "/parse/1", "/bounds", "/id/bad%20code", "/ids/order?n=0"]
-    {
+    for route in [
+        "/id/order",
+        "/ids/order?n=2",
+        "/parse/1",
+        "/bounds",
+        "/plan",
+        "/id/bad%20code",
+        "/ids/order?n=0",
+    ] {
         let answer = world.call("GET", route, &[ORIGIN]).await;
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{route}");
     }

@@ -26,6 +26,7 @@ mod migrating;
 mod namespaces;
 mod parsing;
 mod past;
+mod plan;
 mod problems;
 mod properties;
 mod segments;

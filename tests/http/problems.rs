@@ -12,11 +12,12 @@ use raindrop::{
 
 use crate::support::{BrokenClock, PATIENCE, World, config};
 
-const ROUTES: [(&str, &[&str]); 9] = [
+const ROUTES: [(&str, &[&str]); 10] = [
     ("/id/order", &["GET", "HEAD", "POST"]),
     ("/ids/order", &["GET", "HEAD", "POST"]),
     ("/parse/1", &["GET", "HEAD"]),
     ("/bounds?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z", &["GET", "HEAD"]),
+    ("/plan?preset=js-safe", &["GET", "HEAD"]),
     ("/health", &["GET", "HEAD"]),
     ("/livez", &["GET", "HEAD"]),
     ("/readyz", &["GET", "HEAD"]),

@@ -86,7 +86,7 @@ fn path() -> impl Strategy<Value = String> {
         2 => of("id", &CODES),
         3 => of("ids", &CODES),
         2 => of("parse", &IDS),
-        1 => Just("/bounds".to_owned()),
+        1 => select(&["/bounds", "/plan"]).prop_map(str::to_owned),
         1 => any,
     ]
 }

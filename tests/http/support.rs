@@ -107,8 +107,9 @@ impl World {
         let auth = Auth::of(&config).expect("usable tokens");
         let issuers = issuers.into_iter().map(NamespaceIssuer::from);
         let issuers = issuers.chain(counting.into_iter().map(NamespaceIssuer::from));
-        let state = AppState::new(issuers, config.codes, config.http, handlers_clock, metrics);
-        let state = state.with_backfills(backfills);
+        let (codes, http) = (config.codes.clone(), config.http.clone());
+        let state = AppState::new(issuers, codes, http, handlers_clock, metrics);
+        let state = state.with_backfills(backfills).with_plan(&config);
         let state = Arc::new(match auth {
             Some(auth) => state.with_auth(Arc::new(auth)),
             None => state,

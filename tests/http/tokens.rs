@@ -45,6 +45,7 @@ async fn permissions_open_their_routes_only() {
         ("/ids/order?n=2", 200, 403, 403),
         ("/parse/1", 200, 403, 403),
         (bounds, 200, 403, 403),
+        ("/plan", 200, 403, 403),
         ("/metrics", 403, 200, 403),
         ("/health", 200, 200, 200),
         ("/openapi.json", 200, 200, 200),

@@ -2,13 +2,13 @@
 
 use jiff::SignedDuration;
 
-use super::facts::{Field, Part, Plan};
 use crate::{
     cli::output::table,
     core::{
         instant::{YEAR_MS, far_year, format_unix_ms},
         layout::TimeUnit,
     },
+    server::plan::{Field, Part, Plan},
 };
 
 const HEADINGS: [&str; 5] = ["FIELD", "BITS", "PLACE", "VALUES", "USED UP"];

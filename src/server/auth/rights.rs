@@ -6,7 +6,7 @@ labels! {
     /// What a token can permit. A new permission is not granted by an entry without `permissions`,
     /// unless [`Permission::is_granted_by_default`] says so.
     pub(crate) Permission {
-        /// `/id`, `/ids`, `/parse` and `/bounds`.
+        /// `/id`, `/ids`, `/parse`, `/bounds` and `/plan`.
         Ids = "ids",
         /// `/metrics`.
         Metrics = "metrics",

@@ -8,15 +8,17 @@ mod health;
 pub(super) mod ids;
 mod metrics;
 pub(super) mod parse;
+mod plan;
 
 use super::route::Route;
 
 /// Every route of the service.
-pub(super) static ROUTES: [&Route; 15] = [
+pub(super) static ROUTES: [&Route; 16] = [
     &ids::ONE,
     &ids::MANY,
     &parse::ROUTE,
     &bounds::ROUTE,
+    &plan::ROUTE,
     &health::HEALTH,
     &health::LIVE,
     &health::READY,

@@ -29,7 +29,7 @@ Unique, time-ordered 64-bit IDs.
 - `/cluster` and `/codes` are for operators: on the listener of `http.admin_listen`, and elsewhere \
 for tokens with the permission `admin`. Without either they are not served.
 - A request of HTTP/1.1 without one valid `Host` is answered 400 `invalid_parameter`.
-- Browsers may call `/id`, `/ids`, `/parse` and `/bounds` for pages of the origins of \
+- Browsers may call `/id`, `/ids`, `/parse`, `/bounds` and `/plan` for pages of the origins of \
 `http.cors_origins`; for others they are answered 403 `forbidden`.";
 
 /// The document of a service with these routes, as JSON.

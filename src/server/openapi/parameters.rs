@@ -3,13 +3,18 @@
 use serde_json::{Value, json};
 
 use crate::{
+    config::Key,
     core::{
         code::CODE_PATTERN,
         encoding::Encoding,
+        layout::TimeUnit,
         namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN},
-        preset::NamedLayout,
+        preset::{NamedLayout, Preset},
     },
-    server::route::{Handler, Route},
+    server::{
+        plan::{PLAN_KEYS, PlanKey},
+        route::{Handler, Route},
+    },
 };
 
 /// A parameter of this route, in its path or in the query.
@@ -74,7 +79,7 @@ pub(super) fn parameter(route: &Route, name: &str, max_batch: u32) -> Value {
         }
         "from" => ("Where the span begins.", instant),
         "to" => ("Where the span ends; not before `from`.", instant),
-        other => unreachable!("no handler reads {other}"),
+        other => plan_parameter(other).unwrap_or_else(|| unreachable!("no handler reads {other}")),
     };
     let example = match name {
         "code" => Some("order"),
@@ -90,6 +95,36 @@ pub(super) fn parameter(route: &Route, name: &str, max_batch: u32) -> Value {
         "example": example,
         "schema": schema,
     })
+}
+
+/// A setting of a layout, with the help of its key.
+fn plan_parameter(name: &str) -> Option<(&'static str, Value)> {
+    let PlanKey { key, .. } = PLAN_KEYS.into_iter().find(|key| key.parameter == name)?;
+    let most: u64 = match name {
+        "preset" => return Some((help(key), text_of(Preset::ALL.map(Preset::name).to_vec()))),
+        "time_unit" => {
+            let names = TimeUnit::ALL.map(TimeUnit::name);
+            return Some((help(key), text_of([names, ["1", "2", "3", "4", "5"]].concat())));
+        }
+        "epoch" => return Some((help(key), json!({ "type": "string", "format": "date-time" }))),
+        "timestamp_bits" => 55,
+        "data_center_bits" | "worker_bits" => 10,
+        "data_center" => 1023,
+        "rollback_bits" => 3,
+        "rollback_initial" => 7,
+        "reserved_bits" => 5,
+        "reserved_value" => 31,
+        _ => (1 << 62) - 1,
+    };
+    Some((help(key), json!({ "type": "integer", "minimum": 0, "maximum": most })))
+}
+
+fn help(key: &str) -> &'static str {
+    Key::by_name(key).map_or("", |key| key.help)
+}
+
+fn text_of(names: Vec<&str>) -> Value {
+    json!({ "type": "string", "enum": names })
 }
 
 /// A pattern of the whole text.

@@ -1,7 +1,9 @@
 //! What follows from a layout: pure arithmetic.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
+use super::toml::layout_table;
 use crate::{
     core::{
         instant::{format_unix_ms, format_unix_ms_short},
@@ -17,42 +19,50 @@ const ALL_BITS: u32 = 64;
 const JS_SAFE_BITS: u32 = 53;
 
 /// A layout's facts. What is serialized is documented in docs/layouts.md and stays.
-#[derive(Debug, Serialize)]
-pub(super) struct Plan {
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct Plan {
     /// What the headline calls it.
     #[serde(skip)]
-    pub(super) title: &'static str,
+    pub(crate) title: &'static str,
     #[serde(skip)]
-    pub(super) promise: Option<&'static str>,
+    pub(crate) promise: Option<&'static str>,
     #[serde(skip)]
-    pub(super) keeper: KeeperSettings,
-    pub(super) preset: Option<&'static str>,
+    pub(crate) keeper: KeeperSettings,
+    /// The preset that it comes from.
+    #[schema(required)]
+    pub(crate) preset: Option<&'static str>,
     time_unit: &'static str,
-    pub(super) epoch: String,
-    pub(super) bits: u32,
-    /// `None` where the time does not wrap.
-    pub(super) wraps_after_ms: Option<i64>,
+    pub(crate) epoch: String,
+    pub(crate) bits: u32,
+    /// The period after which the time starts again; null where it does not.
+    #[schema(required)]
+    pub(crate) wraps_after_ms: Option<i64>,
     /// Every field with bits, from the most significant.
-    pub(super) fields: Vec<Field>,
+    pub(crate) fields: Vec<Field>,
     min_sequence: u64,
     max_sequence: u64,
-    /// The last instant of an ID; `None` where the time wraps.
-    pub(super) ends: Option<Instant>,
-    /// The last instant of which every ID is below 2^53; `None` when all are.
-    pub(super) js_safe_until: Option<Instant>,
+    /// The last instant of an ID; null where the time wraps.
+    #[schema(required)]
+    pub(crate) ends: Option<Instant>,
+    /// The last instant of which every ID is below 2^53; null when all are.
+    #[schema(required)]
+    pub(crate) js_safe_until: Option<Instant>,
     /// How many nodes can issue at a time in one data centre.
-    pub(super) nodes: u64,
-    pub(super) data_centers: u64,
-    pub(super) lanes: usize,
-    pub(super) ids_per_tick: u64,
-    pub(super) ids_per_second: Rates,
-    pub(super) crash: Crash,
+    pub(crate) nodes: u64,
+    pub(crate) data_centers: u64,
+    pub(crate) lanes: usize,
+    pub(crate) ids_per_tick: u64,
+    pub(crate) ids_per_second: Rates,
+    pub(crate) crash: Crash,
+    /// The `[layout]` table that gives exactly this layout in a configuration file.
+    pub(super) toml: String,
 }
 
 /// A field of an ID, under its name in answers of `/parse`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Part {
+#[schema(as = PlanPart)]
+pub(crate) enum Part {
     Unused,
     Timestamp,
     DataCenter,
@@ -63,43 +73,47 @@ pub(super) enum Part {
 }
 
 /// A field with its place, bits counted from 0 at the least significant.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Field {
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = PlanField)]
+pub(crate) struct Field {
     #[serde(rename = "name")]
-    pub(super) part: Part,
-    pub(super) bits: u32,
-    pub(super) high_bit: u32,
-    pub(super) low_bit: u32,
+    pub(crate) part: Part,
+    pub(crate) bits: u32,
+    pub(crate) high_bit: u32,
+    pub(crate) low_bit: u32,
     /// The largest value.
-    pub(super) max: u64,
+    pub(crate) max: u64,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Instant {
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = PlanInstant)]
+pub(crate) struct Instant {
     timestamp: String,
-    pub(super) unix_ms: i64,
+    pub(crate) unix_ms: i64,
 }
 
 /// IDs of one code a second, rounded down.
-#[derive(Debug, Serialize)]
-pub(super) struct Rates {
-    pub(super) code_and_node: u64,
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = PlanRates)]
+pub(crate) struct Rates {
+    pub(crate) code_and_node: u64,
     /// From all nodes of all data centres.
-    pub(super) code_and_cluster: u64,
+    pub(crate) code_and_cluster: u64,
 }
 
 /// What a crash of one node costs.
-#[derive(Debug, Serialize)]
-pub(super) struct Crash {
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = PlanCrash)]
+pub(crate) struct Crash {
     /// How long the lane that was used rests at most.
-    pub(super) lane_rests_ms: i64,
+    pub(crate) lane_rests_ms: i64,
     /// How many numbers each code loses at most, where ticks are longer than a lease reaches; 0
     /// with shorter ticks, which lose only the time that passes.
-    pub(super) numbers_lost: u64,
+    pub(crate) numbers_lost: u64,
 }
 
 impl Plan {
-    pub(super) fn of(title: &'static str, preset: Option<Preset>, keeper: KeeperSettings) -> Self {
+    pub(crate) fn of(title: &'static str, preset: Option<Preset>, keeper: KeeperSettings) -> Self {
         let layout = &keeper.layout;
         let widths = layout.widths();
         let instant = |unix_ms| Instant { timestamp: format_unix_ms(unix_ms), unix_ms };
@@ -137,12 +151,13 @@ impl Plan {
                 lane_rests_ms: window_ms,
                 numbers_lost: numbers_lost(layout, window_ms),
             },
+            toml: layout_table(layout, preset),
             keeper,
         }
     }
 
     /// Returns the bits above the fields, which are 0.
-    pub(super) const fn unused(&self) -> Field {
+    pub(crate) const fn unused(&self) -> Field {
         let (bits, low_bit) = (ALL_BITS - self.bits, self.bits);
         Field { part: Part::Unused, bits, high_bit: ALL_BITS - 1, low_bit, max: 0 }
     }

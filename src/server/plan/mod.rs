@@ -1,0 +1,79 @@
+//! Judges a layout: for `/plan`, and for `raindrop plan`.
+
+mod facts;
+#[cfg(test)]
+mod tests;
+mod toml;
+
+pub(crate) use self::facts::{Field, Part, Plan};
+use crate::{
+    config::{Config, ConfigError, FlagValue, Mode},
+    core::{instant::format_unix_ms_short, preset::Preset},
+};
+
+const PRESET: &str = "layout.preset";
+const EPOCH: &str = "layout.epoch";
+
+/// A setting of the layout that can be planned with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlanKey {
+    /// The query parameter.
+    pub(crate) parameter: &'static str,
+    /// The flag of the command line.
+    pub(crate) flag: &'static str,
+    /// The key of the configuration that they set.
+    pub(crate) key: &'static str,
+}
+
+const fn key(parameter: &'static str, flag: &'static str, key: &'static str) -> PlanKey {
+    PlanKey { parameter, flag, key }
+}
+
+/// Every setting that can be planned with.
+pub(crate) const PLAN_KEYS: [PlanKey; 13] = [
+    key("preset", "--preset", PRESET),
+    key("epoch", "--epoch", EPOCH),
+    key("time_unit", "--time-unit", "layout.time_unit"),
+    key("timestamp_bits", "--timestamp-bits", "layout.timestamp_bits"),
+    key("data_center_bits", "--data-center-bits", "layout.data_center_bits"),
+    key("data_center", "--data-center", "layout.data_center"),
+    key("worker_bits", "--worker-bits", "layout.worker_bits"),
+    key("rollback_bits", "--rollback-bits", "layout.rollback_bits"),
+    key("rollback_initial", "--rollback-initial", "layout.rollback_initial"),
+    key("reserved_bits", "--reserved-bits", "layout.reserved_bits"),
+    key("reserved_value", "--reserved-value", "layout.reserved_value"),
+    key("min_sequence", "--min-sequence", "layout.min_sequence"),
+    key("max_sequence", "--max-sequence", "layout.max_sequence"),
+];
+
+impl Plan {
+    /// Plans the layout of these settings; the others have their defaults.
+    ///
+    /// # Errors
+    ///
+    /// Every problem at once, with the names of the flags.
+    pub(crate) fn of_flags(mut flags: Vec<FlagValue>) -> Result<Self, ConfigError> {
+        let given = |key| flags.iter().find(|flag| flag.key == key);
+        let chosen = given(PRESET).and_then(|flag| Some((flag, Preset::by_name(&flag.value)?)));
+        let preset = chosen.map(|(_, preset)| preset);
+        if let (Some((flag, preset)), None) = (chosen, given(EPOCH)) {
+            // Named, so that a layout can be drawn whose time has run out.
+            let value = format_unix_ms_short(preset.spec().epoch_ms);
+            let flag = flag.flag;
+            flags.push(FlagValue { flag, key: EPOCH, value });
+        }
+        Ok(Self::of("of these flags", preset, Config::plan(flags)?))
+    }
+
+    /// Plans the layout of the namespace `default`; `None` for plain numbers.
+    pub(crate) fn configured(config: &Config) -> Option<Self> {
+        let preset = config.effective.iter().find(|setting| setting.key == PRESET);
+        let preset = preset.and_then(|setting| Preset::by_name(&setting.value));
+        match &config.namespaces.first()?.mode {
+            Mode::Snowflake { keeper, .. } => {
+                Some(Self::of("as configured", preset, keeper.clone()))
+            }
+            Mode::Segment { .. } => None,
+        }
+    }
+}
