@@ -9,6 +9,7 @@ use std::{
 use config::{File, FileFormat, Map, Source as _, Value, ValueKind};
 
 use super::{
+    dot_env,
     host::Host,
     keys::{
         CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, TOKENS_FILE,
@@ -68,7 +69,7 @@ impl Reader {
     /// Collects what the layers give; a later layer overrides an earlier one key by key.
     pub(super) fn of(inputs: &Inputs) -> Self {
         let mut reader = Self::default();
-        let dot_env = inputs.dot_env.as_deref().filter(|path| path.exists()).map(read_dot_env);
+        let dot_env = inputs.dot_env.as_deref().filter(|path| path.exists()).map(dot_env::read);
         let dot_env = reader.usable(dot_env.unwrap_or_else(|| Ok(HashMap::new())));
         let named = [&inputs.environment, &dot_env].into_iter().find_map(|environment| {
             environment.get(FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
@@ -229,22 +230,5 @@ pub(crate) fn read_toml(path: &Path) -> Result<Map<String, Value>, ConfigProblem
         let said: Vec<&str> =
             text.lines().filter(|line| !line.contains('|')).map(str::trim).collect();
         problem(said.join("; "))
-    })
-}
-
-/// Reads a `.env` file. Errors name the line and never quote it.
-fn read_dot_env(path: &Path) -> Result<HashMap<String, String>, ConfigProblem> {
-    let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
-    let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
-    let pairs: Result<_, _> = dotenvy::from_read_iter(text.as_bytes()).collect();
-    pairs.map_err(|error| {
-        // The library's text quotes the line, which may hold a secret.
-        let is_bad = |line: &str| match &error {
-            dotenvy::Error::LineParse(bad, _) => !line.is_empty() && bad.contains(line.trim()),
-            _ => false,
-        };
-        let number = text.lines().position(is_bad);
-        let place = number.map_or(String::new(), |index| format!("line {}: ", index + 1));
-        problem(format!("{place}not of the form NAME=value"))
     })
 }

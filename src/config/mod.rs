@@ -6,6 +6,7 @@
 
 mod code_entries;
 mod codes;
+mod dot_env;
 mod duration;
 mod host;
 mod keys;

@@ -1,0 +1,178 @@
+//! Reads a `.env` file, which may have lines for other applications too.
+
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    fs,
+    io::{self, Read},
+    path::Path,
+};
+
+use super::{
+    problem::ConfigProblem,
+    spelling::{PREFIX, without_prefix},
+};
+
+/// Reads a `.env` file. A line of another application that cannot be read is skipped. Errors name the
+/// line and never quote it.
+pub(super) fn read(path: &Path) -> Result<HashMap<String, String>, ConfigProblem> {
+    let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
+    let bytes = fs::read(path).map_err(|error| problem(error.to_string()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines: Vec<&str> = text.trim_start_matches('\u{feff}').lines().collect();
+    loop {
+        let bad = match parse(&lines) {
+            Ok(pairs) => return Ok(pairs),
+            Err(bad) => bad,
+        };
+        if is_ours(lines[bad]) {
+            let number = bad + 1;
+            let reason = "not of the form NAME=value, with its quotes closed, in UTF-8";
+            return Err(problem(format!("line {number}: {reason}")));
+        }
+        lines[bad] = "";
+    }
+}
+
+/// Whether a line is meant to set a variable of Raindrop.
+fn is_ours(line: &str) -> bool {
+    let line = line.trim_start();
+    let exported = line.strip_prefix("export").filter(|rest| rest.starts_with([' ', '\t']));
+    without_prefix(exported.unwrap_or(line).trim_start(), PREFIX).is_some()
+}
+
+/// Returns the variables, or the index of the first line that cannot be used.
+fn parse(lines: &[&str]) -> Result<HashMap<String, String>, usize> {
+    if let Some(bad) = lines.iter().position(|line| is_ours(line) && line.contains('\u{fffd}')) {
+        return Err(bad);
+    }
+    let read = Cell::new(0);
+    let mut entries = dotenvy::from_read_iter(Lines { lines, read: &read, rest: Vec::new() });
+    let mut pairs = HashMap::new();
+    loop {
+        let begin = read.get();
+        let Some(entry) = entries.next() else { return Ok(pairs) };
+        let entry_lines = || begin..read.get();
+        match entry {
+            Ok((name, value)) => {
+                let ours: Vec<usize> = entry_lines().filter(|at| is_ours(lines[*at])).collect();
+                let is_filled = |at: &usize| !lines[*at].trim().is_empty();
+                match ours.first() {
+                    // No value of ours has several lines: a quote of it is not closed.
+                    Some(first) if is_ours(&name) && value.contains('\n') => return Err(*first),
+                    // A quote of another line swallowed ours.
+                    Some(_) if !is_ours(&name) => {
+                        return Err(entry_lines().find(is_filled).unwrap_or(begin));
+                    }
+                    _ => {}
+                }
+                pairs.insert(name, value);
+            }
+            Err(dotenvy::Error::LineParse(text, _)) => {
+                return Err(read.get().saturating_sub(text.lines().count().max(1)));
+            }
+            Err(_) => return Err(read.get().saturating_sub(1)),
+        }
+    }
+}
+
+/// Hands out one line at a time, and counts them: so the place of each entry is known.
+struct Lines<'a> {
+    lines: &'a [&'a str],
+    read: &'a Cell<usize>,
+    /// What is left of the last line, backwards.
+    rest: Vec<u8>,
+}
+
+impl Read for Lines<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.rest.is_empty()
+            && let Some(line) = self.lines.get(self.read.get())
+        {
+            self.read.set(self.read.get() + 1);
+            self.rest = line.bytes().chain([b'\n']).rev().collect();
+        }
+        let length = buffer.len().min(self.rest.len());
+        for byte in &mut buffer[..length] {
+            *byte = self.rest.pop().unwrap_or_default();
+        }
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read from a file of this content.
+    fn read_text(content: impl AsRef<[u8]>) -> Result<HashMap<String, String>, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(".env");
+        fs::write(&path, content).expect("written");
+        read(&path).map_err(|error| error.to_string().rsplit_once(": line ").expect("it").1.into())
+    }
+
+    const OURS: &str = "RAINDROP__STORE__URL";
+
+    #[test]
+    fn lines_of_other_applications_are_skipped() {
+        for other in [
+            "export FOO=bar",
+            "export FOO",
+            "no equals sign",
+            "FOO = bar",
+            "FOO=two words",
+            "FOO='unclosed",
+            "FOO=\"unclosed",
+            "MOTD=It's late",
+            "FOO=a\\",
+            "=x",
+            "1=2",
+            "# It's a comment",
+            "[section]",
+            "FOO=\"two\nlines\"",
+            "PS1=$'\\e[1m'",
+            "export",
+        ] {
+            for text in [
+                format!("{other}\n{OURS}=memory:\n"),
+                format!("{OURS}=memory:\n{other}"),
+                format!("{other}\n{OURS}='memory:'\nBAR=It's\n{other}\n"),
+                format!("\u{feff}export {OURS} = memory: # why\n{other}\r\n"),
+            ] {
+                let read = read_text(&text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+                assert_eq!(read.get(OURS).map(String::as_str), Some("memory:"), "{text:?}");
+            }
+        }
+        let latin_1 = [b"FOO=\xe9\n", OURS.as_bytes(), b"=memory:"].concat();
+        assert_eq!(read_text(latin_1).expect("readable")[OURS], "memory:");
+    }
+
+    #[test]
+    fn an_earlier_variable_can_be_used() {
+        let text = format!(
+            "it's odd\nRAINDROP_TEST_HOST=db\n{OURS}=mysql://u@${{RAINDROP_TEST_HOST}}/ids\n"
+        );
+        assert_eq!(read_text(text).expect("readable")[OURS], "mysql://u@db/ids");
+    }
+
+    #[test]
+    fn a_line_of_ours_that_cannot_be_read_is_an_error_with_its_place() {
+        let url = format!("{OURS}=mysql://u:hunter2@db/ids");
+        for (text, line) in [
+            (format!("{OURS} mysql://u:hunter2@db"), 1),
+            (format!("# comment\n\nexport\t{OURS}\n"), 3),
+            (format!("FOO=It's\nBAR=b\n{OURS}='mysql:\n"), 3),
+            (format!("it's\n{OURS}='mysql:\nBAR=It's\n{url}\nBAZ=c\n"), 2),
+            (format!("{OURS}=\"mysql:\n\n\n"), 1),
+            (format!("{url}\nraindrop__http__listen=a b\n"), 2),
+            (format!("FOO=1\n{OURS}=\"a\nRAINDROP__LOG__LEVEL=\"\n"), 2),
+        ] {
+            let error = read_text(&text).expect_err(&text);
+            assert!(error.starts_with(&format!("{line}: not of the form")), "{text:?}: {error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        let latin_1 = [b"\n", OURS.as_bytes(), b"=mysql://\xe9@db/ids"].concat();
+        assert!(read_text(latin_1).expect_err("not UTF-8").starts_with("2: "));
+    }
+}
