@@ -1,7 +1,7 @@
 //! The `http`, `auth` and `log` sections: settings of the whole service.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     num::NonZeroU32,
     path::PathBuf,
     time::Duration,
@@ -95,9 +95,10 @@ pub enum CorsOrigins {
 pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
     let hour = Duration::from_hours(1);
     let tenth = Duration::from_millis(100);
-    let address = "an address and port such as 127.0.0.1:8080 or [::]:8080";
-    let listen: SocketAddr = reader.value("http.listen", address, |text| text.parse().ok());
-    let admin_listen = reader.given("http.admin_listen", address, |text| text.parse().ok());
+    let address = "an address and port such as 127.0.0.1:8080 or [::]:8080; :8080 for every address, \
+                   or localhost:8080, but no other name";
+    let listen: SocketAddr = reader.value("http.listen", address, listen_address);
+    let admin_listen = reader.given("http.admin_listen", address, listen_address);
     // Each port 0 is another free port.
     let is_another = admin_listen != Some(listen) || listen.port() == 0;
     reader.relate("http.admin_listen", "http.listen", is_another, "another address or port than");
@@ -119,6 +120,20 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
         drain_delay: reader.duration("http.drain_delay", Duration::ZERO..=hour),
         shutdown_timeout: reader.duration("http.shutdown_timeout", tenth..=hour),
     }
+}
+
+/// Reads an address and port. Names are not looked up, since the answer could be another machine.
+fn listen_address(text: &str) -> Option<SocketAddr> {
+    text.parse().ok().or_else(|| {
+        let (host, port) = text.rsplit_once(':')?;
+        let ip: IpAddr = match host {
+            "" => Ipv6Addr::UNSPECIFIED.into(),
+            _ if host.eq_ignore_ascii_case("localhost") => Ipv4Addr::LOCALHOST.into(),
+            _ => return None,
+        };
+        // Reads the port as it is read beside an address.
+        format!("127.0.0.1:{port}").parse().ok().map(|with: SocketAddr| (ip, with.port()).into())
+    })
 }
 
 fn read_tls(reader: &mut Reader) -> Option<HttpTls> {

@@ -195,7 +195,7 @@ fn every_problem_is_reported_at_once_with_its_source() {
         "codes.allow = good,bad code (environment variable RAINDROP__CODES__ALLOW): must be codes that match [A-Za-z0-9][A-Za-z0-9._:-]{0,63}".into(),
         "codes.max = 0 (environment variable RAINDROP__CODES__MAX): must be 1 to 10000000".into(),
         "http.cors_origins = https://a.example/path (environment variable RAINDROP__HTTP__CORS_ORIGINS): must be * or none alone, or origins such as https://app.example.com".into(),
-        format!("http.listen = [a, b] ({file}): must be an address and port such as 127.0.0.1:8080 or [::]:8080"),
+        format!("http.listen = [a, b] ({file}): must be an address and port such as 127.0.0.1:8080 or [::]:8080; :8080 for every address, or localhost:8080, but no other name"),
         format!("http.prot ({file}): unknown key; known are http.listen, http.admin_listen, http.admin_hosts, http.max_batch, http.cors_origins, http.request_timeout, http.max_connections, http.max_in_flight, http.max_unsent, http.tls.cert_file, http.tls.key_file, http.tls.client_ca_file, http.max_connections_per_ip, http.max_requests_per_ip, http.trusted_proxies, http.drain_delay, http.shutdown_timeout"),
         "issue.max_wait = 11s (environment variable RAINDROP__ISSUE__MAX_WAIT): must be less than half of http.request_timeout (10s, default)".into(),
         format!("layout.worker_bits = 2 ({file}): must be 3 to 10"),
@@ -394,6 +394,37 @@ fn addresses_of_every_store_are_checked() {
     ] {
         assert_eq!(Config::load(&environment(&[("store.url", url)])).is_ok(), is_built_in, "{url}");
     }
+}
+
+#[test]
+fn listen_addresses_need_no_name_service() {
+    for (text, address) in [
+        ("127.0.0.1:80", "127.0.0.1:80"),
+        (":8080", "[::]:8080"),
+        (":0", "[::]:0"),
+        ("localhost:8080", "127.0.0.1:8080"),
+        ("LocalHost:1", "127.0.0.1:1"),
+    ] {
+        let config = Config::load(&environment(&[("http.listen", text)])).expect(text);
+        assert_eq!(config.http.listen.to_string(), address);
+        let pairs = [("http.admin_listen", text), ("http.listen", "127.0.0.1:81")];
+        let config = Config::load(&environment(&pairs)).expect(text);
+        assert_eq!(config.http.admin_listen.map(|it| it.to_string()).as_deref(), Some(address));
+    }
+    for text in
+        ["8080", ":", "localhost", "localhost:", ":65536", ":+80", "db:80", "*:80", "::8080"]
+    {
+        let found = problems(&environment(&[("http.listen", text)]));
+        let [problem] = &found[..] else { panic!("{text}: {found:?}") };
+        assert!(problem.starts_with(&format!("http.listen = {text} (")), "{problem}");
+        assert!(problem.ends_with("or localhost:8080, but no other name"), "{problem}");
+    }
+    // The same address, written in two ways.
+    let found = problems(&environment(&[
+        ("http.listen", "127.0.0.1:80"),
+        ("http.admin_listen", "localhost:80"),
+    ]));
+    assert!(found[0].contains("another address or port than http.listen"), "{found:?}");
 }
 
 #[test]

@@ -49,6 +49,22 @@ pub fn redact_url(url: &str) -> String {
     format!("{scheme}://{user}{host}{}", hide_parameters(path))
 }
 
+/// Returns how to write a password that breaks an address, where a user or password in it has a
+/// character with a meaning of its own. It does not tell which: that would be a part of the password.
+pub(super) fn escaping_hint(url: &str) -> Option<&'static str> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (user_info, _) = rest.rsplit_once('@')?;
+    let is_escape =
+        |code: &str| code.get(..2).is_some_and(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
+    let is_broken = user_info.contains(['#', '/', '?', '@'])
+        || user_info.split('%').skip(1).any(|code| !is_escape(code));
+    (is_broken && scheme != "sqlite").then_some(
+        "in a user or password, # must be written as %23, / as %2F, ? as %3F, @ as %40 and % as %25 \
+         (percent-encoding); or leave the password out, and put it into a file as it is: \
+         store.password_file",
+    )
+}
+
 /// Whether a text can be a user's name, rather than a part of an address without one.
 fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || "._-%".contains(c))

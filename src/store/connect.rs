@@ -9,7 +9,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use super::redis;
 #[cfg(feature = "sql")]
 use super::sql;
-use super::{MemoryStore, Result, Store, StoreError, TlsMode, redact_url};
+use super::{MemoryStore, Result, Store, StoreError, TlsMode, address::escaping_hint, redact_url};
 use crate::core::clock::{Clock, ManualClock};
 
 /// The address of the store and how to use it.
@@ -55,7 +55,9 @@ impl StoreSettings {
     /// Returns the error for an address that cannot be used, without its password.
     pub(super) fn unusable(&self, reason: impl fmt::Display) -> StoreError {
         let address = redact_url(&self.url);
-        StoreError::Unusable(format!("the store's address {address} cannot be used: {reason}"))
+        let hint = escaping_hint(&self.url).map_or(String::new(), |hint| format!("; {hint}"));
+        let text = format!("the store's address {address} cannot be used: {reason}{hint}");
+        StoreError::Unusable(text)
     }
 }
 

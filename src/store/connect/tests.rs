@@ -49,6 +49,22 @@ fn unusable_settings_are_refused() {
     }
 }
 
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "redis"))]
+#[test]
+fn a_password_that_breaks_the_address_gets_a_hint_at_escaping() {
+    for scheme in ["mysql", "postgres", "redis"] {
+        for password in ["s3c#ret", "s3c/ret", "s3c?ret", "s3c/@ret", "s3c#r%et", "a?b=s3cret"] {
+            let said = refusal(&format!("{scheme}://u:{password}@host/0"));
+            let hints = ["# must be written as %23", "% as %25", "store.password_file"];
+            assert!(hints.iter().all(|hint| said.contains(hint)), "{scheme} {password}: {said}");
+            assert!(!said.contains("s3c") && !said.contains("ret@"), "{said}");
+        }
+        // The password is not to blame.
+        let said = refusal(&format!("{scheme}://u:s3c%23ret@host:port/0"));
+        assert!(!said.contains("%25") && !said.contains("s3c"), "{said}");
+    }
+}
+
 #[cfg(feature = "mysql")]
 #[test]
 fn mysql_address_without_a_database_is_refused() {
