@@ -5,6 +5,7 @@
 mod arguments;
 mod codes;
 mod config;
+mod confirm;
 mod failure;
 mod health;
 mod id;

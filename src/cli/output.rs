@@ -9,10 +9,15 @@ use crate::{config::mask_tokens, server::telemetry::write_at_end};
 
 /// Writes to standard output.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
+    print_unless_closed(text).map(drop)
+}
+
+/// Writes to standard output, and returns whether anybody still reads it.
+pub(super) fn print_unless_closed(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+        written => Ok(written.is_ok()),
     }
 }
 
@@ -24,6 +29,11 @@ pub(super) fn say(line: &str) -> Result<(), Failure> {
 /// Writes JSON to standard output, for people and programs.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     say(&serde_json::to_string_pretty(value).expect("texts and numbers are always JSON"))
+}
+
+/// Writes a question to standard error, and leaves the cursor behind it.
+pub(super) fn ask(question: &str) {
+    write_at_end(question);
 }
 
 /// Writes an error to standard error.

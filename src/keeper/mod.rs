@@ -41,7 +41,8 @@ pub use self::{
         RollbackAction, StoreOperation,
     },
     operator::{
-        FinishedMove, Operator, OperatorError, RaisedMarks, RelayoutOutcome, WorkerRelease,
+        FinishedMove, Operator, OperatorError, RaisePreview, RaisedMarks, RelayoutOutcome,
+        RelayoutPreview, WorkerRelease,
     },
     segment::{
         CodeKind, CodeManager, CodeView, GivenBack, ManageError, RaiseError, SegmentHandle,

@@ -22,6 +22,7 @@ mod namespaces;
 mod operators;
 mod overload;
 mod past;
+mod questions;
 mod report;
 mod secrets;
 mod segments;

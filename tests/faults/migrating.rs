@@ -56,7 +56,7 @@ async fn marks_raised_before_the_change_keep_every_id_above_the_instant() {
     let variable = |key: &str| format!("RAINDROP__{}", key.to_uppercase().replace('.', "__"));
     let settings = LEASE.map(|(key, value)| (variable(key), value));
     let settings: Vec<_> = settings.iter().map(|(key, value)| (key.as_str(), *value)).collect();
-    let (code, out, err) = run(&["workers", "raise"], &settings, folder.path());
+    let (code, out, err) = run(&["workers", "raise", "--yes"], &settings, folder.path());
     assert_eq!(code, Some(0), "{err}");
     let instant = out.trim_end().strip_suffix(" on").and_then(|said| said.rsplit(' ').next());
     let instant = instant.and_then(parse_unix_ms).unwrap_or_else(|| panic!("no instant in {out}"));

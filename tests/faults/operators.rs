@@ -131,10 +131,10 @@ async fn a_restored_sqlite_file_with_raised_marks_repeats_nothing() {
     load.collected.add(&old.ids("order", 1_000).await);
     restore(&file, &backup);
 
-    let (code, out, err) = place.workers(&["raise", "--window", "5s"], &[]);
+    let (code, out, err) = place.workers(&["raise", "--yes", "--window", "5s"], &[]);
     assert_eq!(code, Some(2), "{out}");
     assert!(err.contains("--window 5s: must be lease.window (6s) to"), "{err}");
-    let (code, out, err) = place.workers(&["raise"], &[]);
+    let (code, out, err) = place.workers(&["raise", "--yes"], &[]);
     assert_eq!(code, Some(0), "{err}");
     for said in ["6s (lease.window of this configuration", "512 worker ids are free", "from 20"] {
         assert!(out.contains(said), "{said:?} is missing in\n{out}");
@@ -166,7 +166,7 @@ async fn a_restored_mariadb_with_raised_marks_repeats_nothing() {
     mariadb.run(&format!("DELETE FROM {table}")).await;
     mariadb.run(&format!("INSERT INTO {table} SELECT * FROM {database}.backup")).await;
 
-    let (code, out, err) = place.workers(&["raise"], &[]);
+    let (code, out, err) = place.workers(&["raise", "--yes"], &[]);
     assert!(code == Some(0) && out.contains("512 worker ids are free"), "{out}{err}");
     both_issue(&load, &old, &place.setup().start().await, "store_unavailable").await;
 }
@@ -235,20 +235,21 @@ async fn a_live_namespace_is_moved_to_a_layout_with_larger_ids(place: Place) {
     collected.add(&old.ids("order", 1_000).await);
 
     let larger = [("layout.preset", "raindrop")];
-    let (code, out, err) = place.workers(&["relayout"], &larger);
+    let (code, out, err) = place.workers(&["relayout", "--yes"], &larger);
     assert_eq!(code, Some(0), "{err}");
     for said in ["largest ID that the old marks allow is", "worker=5", "worker=9"] {
         assert!(out.contains(said), "{said:?} is missing in\n{out}");
     }
-    let numbers: Vec<u64> = out
+    let moved = out.find("the largest ID").expect("what was done, after what would be done");
+    let numbers: Vec<u64> = out[moved..]
         .split(|character: char| !character.is_ascii_digit())
         .filter_map(|digits| digits.parse().ok())
         .collect();
     let (largest_old, smallest_new) = (numbers[0], numbers[1]);
-    let (code, out, _) = place.workers(&["relayout"], &larger);
+    let (code, out, _) = place.workers(&["relayout", "--yes"], &larger);
     assert!(code == Some(0) && out.starts_with("nothing to do"), "{out}");
     // Back is refused, both IDs named.
-    let (code, _, err) = place.workers(&["relayout"], &[]);
+    let (code, _, err) = place.workers(&["relayout", "--yes"], &[]);
     assert_eq!(code, Some(1), "{err}");
     assert!(err.contains("largest ID that the old marks allow is"), "{err}");
     assert!(err.contains("smallest of the new layout from now on is"), "{err}");
@@ -294,9 +295,9 @@ async fn a_move_that_was_begun_keeps_services_out_and_names_the_way_out() {
     let mut node = place.setup().spawn();
     assert_eq!(node.ended().await.code(), Some(2), "{}", node.log());
     assert!(node.log().contains("run `raindrop workers relayout`"), "{}", node.log());
-    let (code, _, err) = place.workers(&["raise"], &[]);
+    let (code, _, err) = place.workers(&["raise", "--yes"], &[]);
     assert!(code == Some(2) && err.contains("raindrop workers relayout"), "{err}");
-    let (code, out, err) = place.workers(&["relayout"], &[]);
+    let (code, out, err) = place.workers(&["relayout", "--yes"], &[]);
     assert!(code == Some(0) && out.contains("was undone"), "{out}{err}");
     place.setup().start_leased().await.stop().await;
 }

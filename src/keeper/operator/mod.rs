@@ -5,6 +5,7 @@
 //! its limit, and the next one begins above it.
 
 mod error;
+mod preview;
 mod raise;
 mod relayout;
 mod release;
@@ -16,6 +17,7 @@ use tokio::time::sleep;
 
 pub use self::{
     error::OperatorError,
+    preview::{RaisePreview, RelayoutPreview},
     raise::RaisedMarks,
     relayout::{FinishedMove, RelayoutOutcome},
     release::WorkerRelease,

@@ -34,17 +34,9 @@ impl Operator {
     /// When the store names another layout, when clocks disagree, or when the store fails: rows
     /// that were raised stay so, and the operation can be repeated.
     pub async fn raise(&mut self, window: Duration) -> Result<RaisedMarks, OperatorError> {
-        let KeeperSettings { namespace, layout, .. } = self.settings.clone();
+        let layout = self.settings.layout.clone();
         let canonical = layout.canonical();
-        let record = self.store.read_record(&namespace).await?;
-        match &record {
-            Some(record) => LayoutError::check(&namespace, &canonical, &record.canonical)?,
-            // Rows without a record: their marks may be another layout's.
-            None if !self.rows_of(&layout).await?.is_empty() => {
-                return Err(OperatorError::NoRecord { namespace });
-            }
-            None => {}
-        }
+        let record = self.record_to_raise().await?;
         let now_ms = self.store_now_ms().await?;
         let beyond = self.marks_beyond(&layout, now_ms, window)[0];
         let tick = layout.tick_of(beyond);
@@ -66,6 +58,21 @@ impl Operator {
         self.write_settled(|record| record.complete = layout.reserved_keys()).await?;
         let rows = self.rows_of(&layout).await?.len();
         Ok(RaisedMarks { rows, due_ms })
+    }
+
+    /// Returns the record of the configured layout; `None` for a store that was never used.
+    pub(super) async fn record_to_raise(&self) -> Result<Option<LayoutRecord>, OperatorError> {
+        let KeeperSettings { namespace, layout, .. } = &self.settings;
+        let record = self.store.read_record(namespace).await?;
+        match &record {
+            Some(record) => LayoutError::check(namespace, &layout.canonical(), &record.canonical)?,
+            // Rows without a record: their marks may be another layout's.
+            None if !self.rows_of(layout).await?.is_empty() => {
+                return Err(OperatorError::NoRecord { namespace: namespace.clone() });
+            }
+            None => {}
+        }
+        Ok(record)
     }
 
     /// Fills an empty store, such as one restored from before the first start. It is a move from

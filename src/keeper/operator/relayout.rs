@@ -135,7 +135,7 @@ impl Operator {
 
     /// Returns the largest ID that the rows' marks allow, and the tick and smallest ID at which the
     /// new layout may begin.
-    async fn judge(
+    pub(super) async fn judge(
         &self,
         old: &Layout,
         complete: &[String],

@@ -15,6 +15,7 @@ mod operators;
 mod outages;
 mod panics;
 mod preparing;
+mod previews;
 mod recovery;
 mod releases;
 mod segment_codes;

@@ -25,12 +25,12 @@ fn spec() -> LayoutSpec {
     LayoutSpec { worker_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Millisecond) }
 }
 
-fn world() -> World {
+pub(super) fn world() -> World {
     World::new(spec())
 }
 
 /// Other lanes and fewer workers, and IDs that are larger by so much time.
-fn larger_by(world: &World, earlier_ms: i64) -> KeeperSettings {
+pub(super) fn larger_by(world: &World, earlier_ms: i64) -> KeeperSettings {
     let spec = LayoutSpec {
         epoch_ms: LayoutSpec::DEFAULT_EPOCH_MS - earlier_ms,
         rollback_bits: 2,

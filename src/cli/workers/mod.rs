@@ -1,0 +1,152 @@
+//! `raindrop workers`: lists worker ids, or changes what the store records of them.
+
+mod list;
+mod raise;
+mod relayout;
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    arguments::{duration, keeper_of},
+    confirm::Confirmation,
+    failure::Failure,
+    output::say,
+    store::with_store,
+};
+use crate::{
+    config::Config,
+    core::{instant::format_unix_ms, namespace::DEFAULT_NAMESPACE},
+    keeper::{KeeperSettings, Operator, WorkerRelease},
+    store::{Store, StoreError, redact_url},
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct WorkersArguments {
+    /// The namespace; by default the list shows every one, and the commands change default.
+    #[arg(long, global = true, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Also list each worker id that was never used.
+    #[arg(long)]
+    all: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Free worker ids early, for example those of a machine that burned down.
+    ///
+    /// Always safe: a holder that still runs uses up its lease, whose IDs the next holder never
+    /// issues, and then leases another worker id.
+    Release {
+        /// The worker ids.
+        #[arg(value_name = "WORKER", required = true)]
+        workers: Vec<u64>,
+    },
+    /// Raise every mark above everything that was ever leased, before any node uses a restored
+    /// backup.
+    ///
+    /// A backup has old marks: nodes that started from them would repeat IDs that were issued
+    /// since. Raised marks are ahead of the store's clock by --window and lease.max_clock_skew;
+    /// nodes issue IDs again when that time has passed.
+    ///
+    /// Safe if no node has written to the restored store before, the store's clock is right, and
+    /// --window is the largest lease.window of any node. Nodes that still run on their old leases
+    /// do no harm. Repeating the command, or running it at any other time, only costs time.
+    Raise {
+        /// The largest lease.window of any node that used the store, such as 5m; by default the
+        /// configured one.
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        window: Option<Duration>,
+        #[command(flatten)]
+        confirmation: Confirmation,
+    },
+    /// Move the namespace from its recorded layout to the configured one.
+    ///
+    /// Safe only if every ID of the new layout is above every ID that the old marks allow: the
+    /// command prints both, and refuses otherwise. Nodes of the old layout do no harm: they stop
+    /// when their leases end, and must be restarted with the new configuration.
+    ///
+    /// If the command is interrupted, run it again: no node can join until it has finished.
+    Relayout {
+        #[command(flatten)]
+        confirmation: Confirmation,
+    },
+}
+
+/// What a command changes.
+struct Target<'a> {
+    /// The store's address, without secrets.
+    address: String,
+    store: Arc<dyn Store>,
+    settings: &'a KeeperSettings,
+    operator: Operator,
+}
+
+impl Target<'_> {
+    /// Names the store and the namespace, for people.
+    fn place(&self) -> String {
+        format!("store {}, namespace {}", self.address, self.settings.namespace)
+    }
+
+    /// Whether the store has no tables yet: reading more than the list would create them.
+    async fn is_unused(&self) -> Result<bool, Failure> {
+        match self.store.list().await {
+            Err(StoreError::Vanished(_)) => Ok(true),
+            listed => Ok(listed.map(|_| false)?),
+        }
+    }
+}
+
+pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), Failure> {
+    let namespace = arguments.namespace.as_deref();
+    let Some(command) = &arguments.command else {
+        return with_store(config, async |store, clock| {
+            list::list(config, &*store, &*clock, namespace, arguments.all).await
+        });
+    };
+    if arguments.all {
+        return Err(Failure::Usage("--all: must be left out with a subcommand".into()));
+    }
+    let settings = keeper_of(config, namespace.unwrap_or(DEFAULT_NAMESPACE))?;
+    // Refused before the store is asked for anything.
+    match command {
+        Command::Release { .. } => {}
+        Command::Raise { window, confirmation } => {
+            raise::check_window(&settings.lease, *window)?;
+            confirmation.check("workers raise")?;
+        }
+        Command::Relayout { confirmation } => confirmation.check("workers relayout")?,
+    }
+    with_store(config, async |store, clock| {
+        let operator = Operator::new(settings.clone(), Arc::clone(&store), clock);
+        let address = redact_url(&config.store.url);
+        let mut target = Target { address, store, settings, operator };
+        match command {
+            Command::Release { workers } => release(&mut target.operator, workers).await,
+            Command::Raise { window, confirmation } => {
+                raise::raise(&mut target, *window, confirmation).await
+            }
+            Command::Relayout { confirmation } => {
+                relayout::relayout(&mut target, confirmation).await
+            }
+        }
+    })
+}
+
+async fn release(operator: &mut Operator, workers: &[u64]) -> Result<(), Failure> {
+    // Refuses a bad one before any is changed.
+    workers.iter().try_for_each(|worker| operator.check_worker(*worker))?;
+    for worker in workers {
+        say(&match operator.release(*worker).await? {
+            WorkerRelease::Released(row) => format!(
+                "worker {worker} is free. It was held by {} until {}; that holder may issue IDs up \
+                 to its mark, and then leases another worker id. The next lease starts above it",
+                row.holder,
+                format_unix_ms(row.expires_ms),
+            ),
+            WorkerRelease::AlreadyFree(_) => format!("worker {worker} was free already"),
+        })?;
+    }
+    Ok(())
+}

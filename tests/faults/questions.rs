@@ -1,0 +1,104 @@
+//! Commands that ask before they go on.
+
+use std::{fs::File, io::Write, path::Path, process::Command};
+
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+
+use crate::service::run;
+
+/// Runs a command on a terminal on which somebody answers.
+fn run_on_terminal(
+    arguments: &[&str],
+    settings: &[(&str, &str)],
+    folder: &Path,
+    answer: &str,
+) -> (Option<i32>, String, String) {
+    // Not the controlling terminal of this process, which would end with it.
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+    let controller = openpt(flags).expect("a terminal");
+    unlockpt(&controller).expect("usable");
+    let terminal = ioctl_tiocgptpeer(&controller, flags).expect("opened");
+    let mut keyboard = File::from(controller);
+    keyboard.write_all(answer.as_bytes()).expect("typed");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_raindrop"));
+    command.args(arguments).env_clear().envs(settings.iter().copied()).current_dir(folder);
+    let output = command.stdin(terminal).output().expect("the command runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+const LARGER: (&str, &str) = ("RAINDROP__LAYOUT__EPOCH", "2024-01-01T00:00:00Z");
+
+#[test]
+fn raise_and_relayout_say_what_they_will_do_and_ask() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    assert_eq!(run(&["id", "order"], &[], folder).0, Some(0));
+    let listed = || run(&["workers", "--all"], &[], folder).1;
+    let before = listed();
+    for (command, settings) in [("raise", &[][..]), ("relayout", &[LARGER])] {
+        let (code, out, err) = run(&["workers", command], settings, folder);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+        assert!(err.contains("--yes proceeds without asking, --dry-run only says"), "{err}");
+        let said = |out: &str| {
+            for text in [
+                "store sqlite://raindrop.db, namespace default: frees 512 worker ids, of which 0",
+                "no node gets a new lease",
+            ] {
+                assert!(out.contains(text), "{text:?} is missing in\n{out}");
+            }
+        };
+        let (code, out, err) = run(&["workers", command, "--dry-run"], settings, folder);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+        said(&out);
+        for answer in ["n\n", "\n", "yess\n", "\u{4}"] {
+            let answered = run_on_terminal(&["workers", command], settings, folder, answer);
+            let (code, out, err) = answered;
+            assert_eq!(code, Some(1), "{out}{err}");
+            said(&out);
+            let asked = "Proceed? [y/N] raindrop: not confirmed: nothing was changed\n";
+            assert_eq!(err, asked, "{answer:?}");
+        }
+        assert_eq!(run(&["workers", command, "--yes", "--dry-run"], settings, folder).0, Some(2));
+    }
+    assert_eq!(listed(), before);
+
+    let (code, out, err) = run_on_terminal(&["workers", "relayout"], &[LARGER], folder, "Yes\n");
+    assert!(code == Some(0) && out.contains("the layout was `unit=millisecond"), "{out}{err}");
+    let (code, out, err) = run_on_terminal(&["workers", "raise"], &[LARGER], folder, "y\n");
+    assert!(code == Some(0) && out.contains("512 worker ids are free and start"), "{out}{err}");
+    let listed = run(&["workers"], &[LARGER], folder).1;
+    assert!(listed.contains("  not before 20") && !listed.contains("  free"), "{listed}");
+}
+
+#[test]
+fn a_dry_run_creates_no_tables() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (code, out, err) = run(&["workers", "raise", "--dry-run"], &[], folder.path());
+    assert!(code == Some(0) && out.contains("has not been used yet"), "{out}{err}");
+    let (code, _, err) = run(&["workers", "relayout", "--dry-run"], &[], folder.path());
+    assert!(code == Some(1) && err.contains("no layout record"), "{err}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0);
+}
+
+#[test]
+fn a_namespace_that_does_not_exist_is_a_usage_error() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    assert_eq!(run(&["id", "order"], &[], folder.path()).0, Some(0));
+    let web = [("RAINDROP__NAMESPACES__WEB__LAYOUT__PRESET", "js-safe")];
+    for arguments in [
+        &["workers", "--namespace", "nope"][..],
+        &["workers", "release", "1", "--namespace", "nope"],
+    ] {
+        let (code, _, err) = run(arguments, &web, folder.path());
+        let said = "namespace \"nope\" does not exist; existing namespaces: default, web";
+        assert!(code == Some(2) && err.contains(said), "{arguments:?}: {err}");
+    }
+    assert_eq!(run(&["id", "order", "--namespace", "web"], &web, folder.path()).0, Some(0));
+    // Also one that only the store still has.
+    for settings in [&web[..], &[]] {
+        let (code, out, err) = run(&["workers", "--namespace", "web"], settings, folder.path());
+        assert_eq!(code, Some(0), "{err}");
+        assert!(out.contains("\nweb ") && !out.contains("default"), "{out}");
+    }
+}
