@@ -5,7 +5,7 @@ use std::fmt::Display;
 use crate::{
     config::ConfigError,
     core::issue::ClaimError,
-    keeper::{BackfillError, IssueError, KeeperError, OperatorError, RaiseError},
+    keeper::{BackfillError, IssueError, KeeperError, ManageError, OperatorError, RaiseError},
     store::{StoreError, with_sources},
 };
 
@@ -83,4 +83,13 @@ failures! {
         BackfillError::CountedOtherwise { .. }
     ]
     RaiseError []
+    ManageError [
+        ManageError::InvalidCode(_),
+        ManageError::Invalid(_),
+        ManageError::Configured(_),
+        ManageError::Exists(_),
+        ManageError::NotManaged(_),
+        ManageError::Retired(_),
+        ManageError::FixedProgression { .. }
+    ]
 }

@@ -54,7 +54,8 @@ enum Command {
     Token(token::TokenArguments),
     /// List worker ids with their holders and leases, or change what the store records of them.
     Workers(workers::WorkersArguments),
-    /// List the codes of segment mode with their next numbers and steps, or raise them.
+    /// List the codes of segment mode with their next numbers and steps, or create, change, raise or
+    /// retire them.
     Codes(codes::CodesArguments),
 }
 

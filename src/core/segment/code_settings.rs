@@ -67,10 +67,7 @@ impl CodeSettings {
 /// Writes the canonical text, such as `start=1 min_step=1000 …`.
 impl fmt::Display for CodeSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (name, value)) in self.spec.fields().into_iter().enumerate() {
-            let blank = if index == 0 { "" } else { " " };
-            write!(f, "{blank}{name}={value}")?;
-        }
+        self.spec.fmt(f)?;
         if self.is_retired { write!(f, " {RETIRED}") } else { Ok(()) }
     }
 }

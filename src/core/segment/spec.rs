@@ -1,5 +1,7 @@
 //! The settings of a segment code, and the block of a reservation.
 
+use std::fmt;
+
 use crate::core::{
     id::Id,
     lease::Token,
@@ -146,6 +148,17 @@ impl SegmentSpec {
     pub const fn first(&self) -> u64 {
         let progression = self.progression();
         progression.number(progression.index_at(self.start))
+    }
+}
+
+/// Writes every setting, such as `start=1 min_step=1000 …`.
+impl fmt::Display for SegmentSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, value)) in self.fields().into_iter().enumerate() {
+            let blank = if index == 0 { "" } else { " " };
+            write!(f, "{blank}{name}={value}")?;
+        }
+        Ok(())
     }
 }
 

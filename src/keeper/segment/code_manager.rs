@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::{
     SegmentSettings,
     raise::{RaiseError, raise_code},
+    record_of,
 };
 use crate::{
     core::{
@@ -17,7 +18,10 @@ use crate::{
         segment::{CodeSettings, SegmentSpec, UnreadableSettings},
         violation::{Violation, Violations},
     },
-    keeper::random::{Random, system_random},
+    keeper::{
+        KeeperError, LayoutError,
+        random::{Random, system_random},
+    },
     store::{ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Store, StoreError},
 };
 
@@ -150,6 +154,20 @@ impl CodeManager {
     /// Returns the manager of a namespace.
     pub fn new(store: Arc<dyn Store>, settings: SegmentSettings) -> Self {
         Self { store, settings }
+    }
+
+    /// Creates or checks the tables of the store, and checks that nodes count in this namespace.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails or cannot be used, or when the namespace has a layout.
+    pub async fn prepare(&self) -> Result<(), KeeperError> {
+        self.store.prepare().await?;
+        if let Some(record) = self.store.read_record(self.namespace()).await? {
+            let ours = record_of(&*self.store);
+            LayoutError::check(self.namespace(), &ours, &record.canonical)?;
+        }
+        Ok(self.store.prepare_segments().await?)
     }
 
     /// Lists the codes of the namespace, by name.

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     core::{issue::ClaimError, segment::SegmentSpec},
-    keeper::{IssueError, UnavailableReason},
+    keeper::{IssueError, StoreFailure, UnavailableReason},
 };
 
 /// The codes of a namespace.
@@ -28,8 +28,8 @@ pub(super) struct CodeTable {
     pub(super) codes: RwLock<HashMap<String, Arc<Code>>>,
     sealed: AtomicBool,
     pub(super) queue: RefillQueue,
-    /// When the managed codes were last read for a claim.
-    pub(super) managed_read_at: tokio::sync::Mutex<Option<Instant>>,
+    /// When the managed codes were last read for a claim, and whether that failed.
+    pub(super) managed_read: tokio::sync::Mutex<Option<(Instant, Result<(), StoreFailure>)>>,
 }
 
 /// A snapshot of a segment namespace.
@@ -58,8 +58,8 @@ impl CodeTable {
             (name.clone(), Code::new(Arc::clone(&namespace), name, current, queue.clone()))
         };
         let codes = RwLock::new(namespace.settings.codes.iter().map(code).collect());
-        let managed_read_at = tokio::sync::Mutex::default();
-        Self { namespace, codes, sealed: AtomicBool::new(false), queue, managed_read_at }
+        let managed_read = tokio::sync::Mutex::default();
+        Self { namespace, codes, sealed: AtomicBool::new(false), queue, managed_read }
     }
 
     /// Returns the code of this name, if there is one.

@@ -43,26 +43,33 @@ impl CodeTable {
     /// When they cannot be read, so that nobody knows whether the code exists.
     #[cold]
     pub(super) async fn refresh_for_claim(&self) -> Result<(), IssueError> {
-        let unavailable = |reason| IssueError::NoLease { reason, retry_after: RETRY_AFTER };
-        let report = self.namespace.shared.report.borrow().clone();
-        if !report.prepared {
-            let failing = |failing| UnavailableReason::StoreUnavailable(failing);
-            let reason = report.failure().map_or(UnavailableReason::Starting, failing);
-            return Err(unavailable(reason));
-        }
+        let namespace = &self.namespace;
         let read = async {
+            let mut reports = namespace.shared.report.subscribe();
+            // The sender lives as long as this namespace.
+            let _ = reports.wait_for(|report| report.prepared).await;
             // Claims that come meanwhile wait for this read instead of starting one each.
-            let mut read_at = self.managed_read_at.lock().await;
-            if read_at.is_some_and(|read_at| read_at.elapsed() < READ_AGAIN) {
-                return Ok(());
+            let mut last_read = self.managed_read.lock().await;
+            if let Some((at, read)) = &*last_read
+                && at.elapsed() < READ_AGAIN
+            {
+                return read.clone();
             }
-            let read = self.refresh().await;
-            *read_at = Some(Instant::now());
-            read.map_err(|error| StoreFailure::from(&error))
+            let read = self.refresh().await.map_err(|error| StoreFailure::from(&error));
+            *last_read = Some((Instant::now(), read.clone()));
+            read
         };
-        let read = timeout(self.namespace.settings.max_wait, read).await;
-        let read = read.unwrap_or_else(|_| Err(StoreFailure::of_kind("no answer in time")));
-        read.map_err(|failure| unavailable(UnavailableReason::StoreUnavailable(failure)))
+        let failure = match timeout(namespace.settings.max_wait, read).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(failure)) => Some(failure),
+            Err(_) => namespace.shared.report.borrow().failure(),
+        };
+        let reason = match failure {
+            Some(failure) => UnavailableReason::StoreUnavailable(failure),
+            None if !namespace.shared.report.borrow().prepared => UnavailableReason::Starting,
+            None => UnavailableReason::StoreUnavailable(StoreFailure::of_kind("no answer in time")),
+        };
+        Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER })
     }
 
     pub(super) fn apply(&self, managed: &[ManagedCode]) {

@@ -40,6 +40,12 @@ use super::{
 };
 use crate::store::Store;
 
+/// Returns a namespace's layout record in this mode. It names the table, because in another one
+/// numbers would begin anew.
+fn record_of(store: &dyn Store) -> String {
+    format!("mode=segment table={}", store.segment_table())
+}
+
 /// The background task that reserves blocks for every segment namespace of a store.
 ///
 /// Dropping it ends the task without giving anything back: what is in hand is still issued, and

@@ -14,6 +14,7 @@ use super::{
     code_table::CodeTable,
     managed::POLL_EVERY,
     namespace::{Namespace, SharedStore},
+    record_of,
     refill::refill,
 };
 use crate::{
@@ -27,9 +28,6 @@ use crate::{
 
 /// How many codes are served at a time, including those that wait for a store that fails.
 const SERVED_AT_A_TIME: usize = 64;
-/// How a namespace's layout record begins in this mode. The table follows, because in another one
-/// numbers would begin anew.
-const RECORD_PREFIX: &str = "mode=segment table=";
 
 pub(super) struct Task {
     namespaces: Vec<Arc<CodeTable>>,
@@ -257,7 +255,7 @@ async fn prepare_namespace(codes: &CodeTable) -> Result<(), KeeperError> {
             "store may lose acknowledged writes"
         );
     }
-    let ours = format!("{RECORD_PREFIX}{}", store.segment_table());
+    let ours = record_of(&**store);
     let record = LayoutRecord::new(&ours, shared.random().fresh_token(), 0);
     let recorded = store.create_record(&settings.namespace, &record);
     let recorded = namespace.call(StoreOperation::Prepare, recorded).await?;

@@ -14,6 +14,7 @@ fn the_command_line_counts_too_and_gives_back_what_it_did_not_need() {
     };
     let (code, out, err) = raindrop(&["codes"]);
     assert_eq!((code, out.lines().count()), (Some(0), 1), "{out}{err}");
+    assert!(err.contains("the store has no segment codes"), "{err}");
     let printed = |arguments: &[&str]| {
         let (code, out, err) = raindrop(arguments);
         assert_eq!((code, err.as_str()), (Some(0), ""), "{arguments:?}");
@@ -27,9 +28,9 @@ fn the_command_line_counts_too_and_gives_back_what_it_did_not_need() {
     let codes = printed(&["codes"]);
     let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let lines: Vec<Vec<String>> = codes.lines().map(cells).collect();
-    assert_eq!(lines[0], ["NAMESPACE", "CODE", "NEXT", "LEFT", "STEP", "WRITTEN", "RATE"]);
-    assert_eq!(lines[1][..4], ["n", "odd", "5005", "4503599627367994"], "{codes}");
-    assert_eq!(lines[2][..3], ["n", "order", "5"], "{codes}");
+    assert_eq!(lines[0], ["NAMESPACE", "CODE", "KIND", "NEXT", "LEFT", "STEP", "WRITTEN", "RATE"]);
+    assert_eq!(lines[1][..5], ["n", "odd", "configured", "5005", "4503599627367994"], "{codes}");
+    assert_eq!(lines[2][..4], ["n", "order", "configured", "5"], "{codes}");
     let rated = printed(&["codes", "--rate-over", "50ms"]);
     assert!(rated.lines().skip(1).all(|line| line.ends_with(" 0.0/s")), "{rated}");
 
@@ -55,4 +56,53 @@ fn the_command_line_counts_too_and_gives_back_what_it_did_not_need() {
     let other_mode = [("RAINDROP__NAMESPACES__N__LAYOUT__PRESET", "twitter")];
     let (code, _, err) = run(&["id", "a", "--namespace", "n"], &other_mode, folder.path());
     assert!(code == Some(2) && err.contains("`mode=segment table="), "{err}");
+}
+
+#[test]
+fn codes_are_created_set_and_retired_from_the_command_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = "[namespaces.n]\nmode = 'segment'\n[[code]]\nname = 'fixed'\nnamespace = 'n'\n";
+    std::fs::write(folder.path().join("raindrop.toml"), config).expect("written");
+    let raindrop = |arguments: &[&str]| {
+        run(&[&["--config", "raindrop.toml"], arguments].concat(), &[], folder.path())
+    };
+    let (code, out, err) = raindrop(&["codes", "create", "order", "--start", "100", "--js-safe"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.starts_with("n order: the next number is 100, start=100 "), "{out}");
+    assert!(out.contains(" max=9007199254740991"), "{out}");
+    assert_eq!(raindrop(&["id", "order", "--namespace", "n", "-n", "2"]).1, "100\n101\n");
+    let (code, out, _) = raindrop(&["codes", "set", "order", "--max", "500", "--min-step", "5"]);
+    assert!(code == Some(0) && out.contains("min_step=5 ") && out.contains("max=500"), "{out}");
+    let (code, out, err) = raindrop(&["codes", "raise", "--by", "8", "order"]);
+    assert_eq!((code, out.as_str()), (Some(0), "n order: the next number is 110\n"), "{err}");
+    for (arguments, status, said) in [
+        (&["codes", "create", "order"][..], 2, "exists already"),
+        (&["codes", "create", "fixed"], 2, "in the configuration"),
+        (&["codes", "create", "a b"], 2, "must match"),
+        (&["codes", "create", "new", "--min-step", "0"], 2, "min_step = 0"),
+        (&["codes", "set", "order"], 2, "at least one setting"),
+        (&["codes", "set", "order", "--increment", "2"], 2, "increment"),
+        (&["codes", "set", "order", "--max", "105"], 2, "at least 109"),
+        (&["codes", "set", "other", "--max", "50"], 2, "not managed"),
+        (&["codes", "create", "new", "--namespace", "nope"], 2, "\"nope\" does not exist"),
+        (&["codes", "create", "new", "--namespace", "default"], 2, "not in segment mode"),
+        (&["codes", "--namespace", "nope"], 2, "\"nope\" does not exist"),
+        (&["codes", "raise", "--by", "1", "--namespace", "nope"], 2, "\"nope\" does not exist"),
+        (&["codes", "retire", "order"], 2, "--yes"),
+    ] {
+        let (code, _, err) = raindrop(arguments);
+        assert_eq!(code, Some(status), "{arguments:?}: {err}");
+        assert!(err.contains(said), "{arguments:?}: {err}");
+    }
+    assert_eq!(raindrop(&["codes", "retire", "order", "--dry-run"]).0, Some(0));
+    assert_eq!(raindrop(&["id", "order", "--namespace", "n"]).1, "110\n");
+    assert_eq!(raindrop(&["codes", "retire", "order", "--yes"]).0, Some(0));
+    let (code, out, err) = raindrop(&["id", "order", "--namespace", "n"]);
+    assert!(code == Some(1) && err.contains("retired"), "{out}{err}");
+    let listed = raindrop(&["codes"]).1;
+    let line = listed.lines().find(|line| line.contains("order")).expect("listed");
+    assert!(line.contains("retired"), "{listed}");
+    // A store that counts nothing says so.
+    let (code, _, err) = run(&["codes"], &[], tempfile::tempdir().expect("a folder").path());
+    assert!(code == Some(0) && err.contains("no configured namespace is in segment mode"), "{err}");
 }

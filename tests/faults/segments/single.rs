@@ -32,7 +32,7 @@ fn listed(folder: &Path, url: &str) -> (u64, u64) {
     let line = out.lines().nth(1).unwrap_or_else(|| panic!("a code in {out}"));
     let cells: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(cells[..2], ["default", "code-0"], "{out}");
-    (cells[2].parse().expect("a number"), cells[4].parse().expect("a number"))
+    (cells[3].parse().expect("a number"), cells[5].parse().expect("a number"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

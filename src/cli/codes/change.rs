@@ -1,0 +1,163 @@
+//! `raindrop codes create|set|raise|retire`.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::ambiguous;
+use crate::{
+    cli::{
+        arguments::namespace_of, codes::list::read, confirm::Confirmation, failure::Failure,
+        output::say,
+    },
+    config::Config,
+    core::{id::Id, segment::SegmentSpec},
+    keeper::{CodeManager, SegmentSettings, raise_code},
+    store::Store,
+};
+
+/// Settings of a code; those that are left out have their defaults, or stay.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Settings {
+    /// The lower bound of the numbers from now on.
+    #[arg(long, value_name = "NUMBER")]
+    start: Option<u64>,
+    /// The smallest block that a node reserves, in numbers.
+    #[arg(long, value_name = "NUMBERS")]
+    min_step: Option<u64>,
+    /// The largest block that a node reserves, in numbers.
+    #[arg(long, value_name = "NUMBERS")]
+    max_step: Option<u64>,
+    /// The difference between neighbours; fixed once the code exists.
+    #[arg(long, value_name = "NUMBER")]
+    increment: Option<u64>,
+    /// The remainder of every number when it is divided by the increment; fixed like that.
+    #[arg(long, value_name = "NUMBER")]
+    remainder: Option<u64>,
+    /// The largest number.
+    #[arg(long, value_name = "NUMBER")]
+    max: Option<u64>,
+    /// Whether every number is exact as a JSON number: the largest is then 2^53 − 1.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", conflicts_with = "max")]
+    js_safe: Option<bool>,
+}
+
+impl Settings {
+    fn change(&self, spec: &mut SegmentSpec) {
+        let safe = match self.js_safe {
+            Some(true) => Some(Id::MAX_JS_SAFE.get()),
+            Some(false) => Some(SegmentSpec::LARGEST_NUMBER),
+            None => None,
+        };
+        for (given, setting) in [
+            (self.start, &mut spec.start),
+            (self.min_step, &mut spec.min_step),
+            (self.max_step, &mut spec.max_step),
+            (self.increment, &mut spec.increment),
+            (self.remainder, &mut spec.remainder),
+            (self.max.or(safe), &mut spec.max),
+        ] {
+            *setting = given.unwrap_or(*setting);
+        }
+    }
+
+    /// Refuses a change of nothing.
+    pub(super) fn check_given(&self) -> Result<(), Failure> {
+        let numbers = [self.start, self.min_step, self.max_step, self.increment, self.remainder];
+        let is_given = numbers.iter().chain([&self.max]).any(Option::is_some);
+        if is_given || self.js_safe.is_some() {
+            return Ok(());
+        }
+        Err(Failure::Usage("codes set: must have at least one setting, such as --max-step".into()))
+    }
+}
+
+pub(super) async fn create(
+    store: Arc<dyn Store>,
+    namespace: &SegmentSettings,
+    code: &str,
+    settings: &Settings,
+) -> Result<(), Failure> {
+    let manager = CodeManager::new(store, namespace.clone());
+    let mut spec = namespace.defaults;
+    settings.change(&mut spec);
+    manager.prepare().await?;
+    manager.put(code, spec, true).await?;
+    show(&manager, code).await
+}
+
+pub(super) async fn set(
+    store: Arc<dyn Store>,
+    namespace: &SegmentSettings,
+    code: &str,
+    settings: &Settings,
+) -> Result<(), Failure> {
+    let manager = CodeManager::new(store, namespace.clone());
+    manager.prepare().await?;
+    manager.patch(code, |spec| settings.change(spec)).await?;
+    show(&manager, code).await
+}
+
+pub(super) async fn retire(
+    store: Arc<dyn Store>,
+    namespace: &SegmentSettings,
+    code: &str,
+    confirmation: &Confirmation,
+) -> Result<(), Failure> {
+    let manager = CodeManager::new(store, namespace.clone());
+    manager.prepare().await?;
+    let name = &namespace.namespace;
+    say(&format!("{name} {code}: no number of it is ever issued again"))?;
+    if confirmation.is_given()? {
+        manager.retire(code).await?;
+        say(&format!("{name} {code}: retired; nodes that have numbers in hand stop within 30 s"))?;
+    }
+    Ok(())
+}
+
+/// Says what a code is now.
+async fn show(manager: &CodeManager, code: &str) -> Result<(), Failure> {
+    let listed = manager.list().await?;
+    let Some(view) = listed.into_iter().find(|view| view.listed.code == code) else {
+        return Ok(());
+    };
+    let settings = view.spec.map(|spec| format!(", {spec}")).unwrap_or_default();
+    let (namespace, next) = (&view.listed.namespace, view.listed.next);
+    say(&format!("{namespace} {code}: the next number is {next}{settings}"))
+}
+
+pub(super) async fn raise(
+    config: &Config,
+    store: &dyn Store,
+    namespace: Option<&str>,
+    by: u64,
+    codes: &[String],
+) -> Result<(), Failure> {
+    let listed = read(store).await?;
+    let namespaces: BTreeSet<&str> = listed.iter().map(|it| it.namespace.as_str()).collect();
+    let namespace = match (namespace, namespaces.first()) {
+        (Some(given), _) if namespaces.contains(given) => given,
+        (Some(given), _) => {
+            namespace_of(config, given)?;
+            let known = Vec::from_iter(namespaces).join(", ");
+            return Err(Failure::Usage(format!(
+                "namespace {given:?} has no codes in the store; namespaces with codes: {known}"
+            )));
+        }
+        (None, Some(only)) if namespaces.len() == 1 => only,
+        (None, Some(_)) => return Err(ambiguous(namespaces)),
+        (None, None) => return Err(Failure::Usage("the store has no codes".into())),
+    };
+    let of_namespace = listed.iter().filter(|listed| listed.namespace == namespace);
+    let known: Vec<String> = of_namespace.map(|listed| listed.code.clone()).collect();
+    // Refuses a bad one before any is changed.
+    if let Some(unknown) = codes.iter().find(|code| !known.contains(code)) {
+        let known = known.join(", ");
+        return Err(Failure::Usage(format!(
+            "code {unknown:?} is not in namespace {namespace:?}; there are: {known}"
+        )));
+    }
+    for code in if codes.is_empty() { &known } else { codes } {
+        let next = raise_code(store, namespace, code, by).await?;
+        say(&format!("{namespace} {code}: the next number is {next}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! `raindrop codes`: the list.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    cli::{
+        failure::Failure,
+        output::{error, print, table},
+    },
+    config::Config,
+    core::{code::is_valid_code, instant::format_unix_ms},
+    keeper::{CodeManager, CodeView},
+    server::unknown_namespace,
+    store::{ListedSegment, Store, StoreError},
+};
+
+const HEADINGS: [&str; 8] =
+    ["NAMESPACE", "CODE", "KIND", "NEXT", "LEFT", "STEP", "WRITTEN", "RATE"];
+
+/// Prints the codes of a namespace, or of all.
+pub(super) async fn list(
+    config: &Config,
+    store: Arc<dyn Store>,
+    namespace: Option<&str>,
+    rate_over: Option<Duration>,
+) -> Result<(), Failure> {
+    let mut codes = views(config, &store).await?;
+    if let Some(namespace) = namespace {
+        check_namespace(config, &codes, namespace)?;
+    }
+    if codes.is_empty() {
+        let has_segments = config.segments().next().is_some();
+        let why = if has_segments { "" } else { ": no configured namespace is in segment mode" };
+        error(&format!("the store has no segment codes{why}"));
+    }
+    let (mut before, mut elapsed) = (BTreeMap::new(), Duration::ZERO);
+    if let Some(pause) = rate_over {
+        let start = Instant::now();
+        tokio::time::sleep(pause).await;
+        before = codes.iter().map(|(code, _)| (key(code), code.next)).collect();
+        codes = views(config, &store).await?;
+        elapsed = start.elapsed();
+    }
+    codes.retain(|(code, _)| namespace.is_none_or(|namespace| code.namespace == namespace));
+    let line = |(code, view): &(ListedSegment, Option<CodeView>)| {
+        line(code, view.as_ref(), rate_of(code, &before, elapsed))
+    };
+    let lines: Vec<[String; 8]> = codes.iter().map(line).collect();
+    print(&table(HEADINGS, &lines))
+}
+
+/// Returns every code of the store, with what is known of those of configured namespaces.
+async fn views(
+    config: &Config,
+    store: &Arc<dyn Store>,
+) -> Result<Vec<(ListedSegment, Option<CodeView>)>, Failure> {
+    let listed = read(&**store).await?;
+    let mut known = BTreeMap::new();
+    for settings in config.segments().filter(|_| !listed.is_empty()) {
+        let manager = CodeManager::new(Arc::clone(store), settings.clone());
+        let views = manager.list().await?;
+        known.extend(views.into_iter().map(|view| (key(&view.listed), view)));
+    }
+    let with_view = |listed: ListedSegment| {
+        let view = known.remove(&key(&listed));
+        (listed, view)
+    };
+    Ok(listed.into_iter().map(with_view).collect())
+}
+
+/// Returns the codes of the store; none for a store without segments, whose tables a list must not
+/// create.
+pub(super) async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
+    let mut codes = match store.segments().await {
+        Err(StoreError::Vanished(_)) => Vec::new(),
+        codes => codes?,
+    };
+    // What was issued for past ticks is kept in the same table, as `code@tick`.
+    codes.retain(|listed| is_valid_code(&listed.code));
+    Ok(codes)
+}
+
+/// Refuses a namespace that is neither configured nor in the store.
+fn check_namespace(
+    config: &Config,
+    codes: &[(ListedSegment, Option<CodeView>)],
+    namespace: &str,
+) -> Result<(), Failure> {
+    let configured = config.segments().map(|settings| &settings.namespace);
+    let known: BTreeSet<&String> =
+        configured.chain(codes.iter().map(|(code, _)| &code.namespace)).collect();
+    if known.iter().any(|known| *known == namespace) {
+        return Ok(());
+    }
+    if config.namespaces.iter().any(|known| known.name == namespace) {
+        return Err(Failure::Usage(format!("namespace {namespace:?} is not in segment mode")));
+    }
+    Err(Failure::Usage(unknown_namespace(namespace, known.into_iter())))
+}
+
+fn key(listed: &ListedSegment) -> (String, String) {
+    (listed.namespace.clone(), listed.code.clone())
+}
+
+/// Returns the numbers reserved a second; `None` for a code whose next number went back, since
+/// some of its numbers were given back.
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no digits")]
+fn rate_of(
+    listed: &ListedSegment,
+    before: &BTreeMap<(String, String), u64>,
+    elapsed: Duration,
+) -> Option<f64> {
+    let reserved = listed.next.checked_sub(*before.get(&key(listed))?)?;
+    Some(reserved as f64 / elapsed.as_secs_f64())
+}
+
+fn line(listed: &ListedSegment, view: Option<&CodeView>, rate: Option<f64>) -> [String; 8] {
+    let left = view.and_then(|view| view.left().map(|left| left.to_string()));
+    let unknown = || "-".to_owned();
+    let is_fresh = listed.step == 0;
+    [
+        listed.namespace.clone(),
+        listed.code.clone(),
+        view.map_or_else(unknown, |view| view.kind.name().to_owned()),
+        listed.next.to_string(),
+        left.unwrap_or_else(unknown),
+        if is_fresh { unknown() } else { listed.step.to_string() },
+        if is_fresh { unknown() } else { format_unix_ms(listed.updated_ms) },
+        rate.map_or_else(unknown, |rate| format!("{rate:.1}/s")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        core::{clock::SystemClock, segment::SegmentSpec},
+        keeper::CodeKind,
+        store::{MemoryStore, NewSegment, SegmentStore},
+    };
+
+    fn listed(code: &str, next: u64, step: u64) -> ListedSegment {
+        let (namespace, code) = ("numbers".into(), code.into());
+        let (updated_ms, created_ms) = (1_763_650_000_000, 0);
+        ListedSegment { namespace, code, next, step, updated_ms, created_ms }
+    }
+
+    #[tokio::test]
+    async fn shares_of_past_ticks_are_no_codes() {
+        let store = MemoryStore::new(Arc::new(SystemClock::default()));
+        let new = |code: &str| NewSegment { code: code.to_owned(), first: 1 };
+        let both = [new("order"), new("order@123")];
+        store.create_segments("numbers", &both).await.expect("memory does not fail");
+        let listed = read(&store).await.expect("memory does not fail");
+        assert_eq!(listed.iter().map(|listed| &listed.code).collect::<Vec<_>>(), ["order"]);
+    }
+
+    #[test]
+    fn codes_are_shown_with_what_is_left_and_their_rate() {
+        let odd = SegmentSpec { increment: 2, remainder: 1, max: 10_000, ..SegmentSpec::default() };
+        let before = [listed("order", 1_001, 1_000), listed("user", 500, 100)];
+        let before = before.iter().map(|code| (key(code), code.next)).collect();
+        let after = [listed("order", 3_001, 2_000), listed("user", 400, 100), listed("x", 1, 0)];
+        let lines: Vec<_> = after
+            .iter()
+            .map(|code| {
+                let (listed, spec) = (code.clone(), Some(odd));
+                let view = CodeView { listed, kind: CodeKind::Managed, spec };
+                let view = (code.code == "order").then_some(&view);
+                line(code, view, rate_of(code, &before, Duration::from_secs(4)))
+            })
+            .collect();
+        assert_eq!(
+            table(HEADINGS, &lines),
+            "NAMESPACE  CODE   KIND     NEXT  LEFT  STEP  WRITTEN                   RATE\n\
+             numbers    order  managed  3001  3500  2000  2025-11-20T14:46:40.000Z  500.0/s\n\
+             numbers    user   -        400   -     100   2025-11-20T14:46:40.000Z  -\n\
+             numbers    x      -        1     -     -     -                         -\n"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! `raindrop codes`: lists the codes of segment mode, or changes what the store records of them.
+
+mod change;
+mod list;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use self::change::Settings;
+use super::{
+    arguments::{duration, namespace_of},
+    confirm::Confirmation,
+    failure::Failure,
+    store::with_store,
+};
+use crate::{
+    config::{Config, Mode},
+    core::segment::SegmentSpec,
+    keeper::SegmentSettings,
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct CodesArguments {
+    /// The namespace; may be left out where only one is in segment mode. The list shows every one.
+    #[arg(long, global = true, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Read twice, this far apart, and show how many numbers a second were reserved in between.
+    /// Nodes reserve about once in segment.target_duration: choose several times that.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    rate_over: Option<Duration>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Create a code that nodes serve without a restart; those that run know it at once.
+    Create {
+        /// The code.
+        code: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Change settings of a code that was created like this; nodes follow within 30 s.
+    Set {
+        /// The code.
+        code: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Raise the next numbers of codes, before any node uses a restored backup.
+    ///
+    /// A backup has old next numbers: nodes that started from them would repeat numbers that were
+    /// issued since. Skipped numbers are only a gap.
+    ///
+    /// Safe if no node has reserved from the restored store before, and --by is more than any code
+    /// reserved since the backup.
+    Raise {
+        /// How much to add to each next number.
+        #[arg(long, value_name = "NUMBERS", value_parser = clap::value_parser!(u64).range(1..=SegmentSpec::LARGEST_NUMBER))]
+        by: u64,
+        /// The codes; by default all of the namespace.
+        #[arg(value_name = "CODE")]
+        codes: Vec<String>,
+    },
+    /// Retire a code for good: no number of it is ever issued again.
+    ///
+    /// Nodes that have numbers of it in hand stop within 30 s.
+    Retire {
+        /// The code.
+        code: String,
+        #[command(flatten)]
+        confirmation: Confirmation,
+    },
+}
+
+pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
+    let CodesArguments { namespace, rate_over, command } = arguments;
+    let namespace = namespace.as_deref();
+    let Some(command) = command else {
+        return with_store(config, async |store, _| {
+            list::list(config, store, namespace, *rate_over).await
+        });
+    };
+    if rate_over.is_some() {
+        return Err(Failure::Usage("--rate-over: must be left out with a subcommand".into()));
+    }
+    match command {
+        Command::Raise { by, codes } => with_store(config, async |store, _| {
+            change::raise(config, &*store, namespace, *by, codes).await
+        }),
+        Command::Create { code, settings } => {
+            let namespace = settings_of(config, namespace)?;
+            with_store(config, async |store, _| {
+                change::create(store, namespace, code, settings).await
+            })
+        }
+        Command::Set { code, settings } => {
+            let namespace = settings_of(config, namespace)?;
+            settings.check_given()?;
+            with_store(config, async |store, _| change::set(store, namespace, code, settings).await)
+        }
+        Command::Retire { code, confirmation } => {
+            let namespace = settings_of(config, namespace)?;
+            confirmation.check("codes retire")?;
+            with_store(config, async |store, _| {
+                change::retire(store, namespace, code, confirmation).await
+            })
+        }
+    }
+}
+
+/// Returns the settings of a segment namespace, or of the only one.
+fn settings_of<'a>(
+    config: &'a Config,
+    namespace: Option<&str>,
+) -> Result<&'a SegmentSettings, Failure> {
+    if let Some(name) = namespace {
+        return match &namespace_of(config, name)?.mode {
+            Mode::Segment { keeper } => Ok(keeper),
+            Mode::Snowflake { .. } => {
+                Err(Failure::Usage(format!("namespace {name:?} is not in segment mode")))
+            }
+        };
+    }
+    let mut segments = config.segments();
+    match (segments.next(), segments.next()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => Err(Failure::Usage(
+            "no namespace of this configuration is in segment mode: it has no codes".into(),
+        )),
+        (Some(_), Some(_)) => {
+            let names = config.segments().map(|settings| settings.namespace.as_str());
+            Err(ambiguous(names.collect()))
+        }
+    }
+}
+
+fn ambiguous(names: BTreeSet<&str>) -> Failure {
+    let names = Vec::from_iter(names).join(", ");
+    Failure::Usage(format!("--namespace: must be given, one of {names}"))
+}
