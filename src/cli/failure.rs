@@ -23,6 +23,13 @@ impl Failure {
         Self::Failed(error.to_string())
     }
 
+    /// Returns what is reported.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Failed(text) | Self::Usage(text) => text,
+        }
+    }
+
     pub(super) fn usage(error: impl Display) -> Self {
         Self::Usage(error.to_string())
     }

@@ -39,7 +39,7 @@ enum Command {
     Serve,
     /// Print IDs, issued with a lease or a block of the command's own.
     Id(id::IdArguments),
-    /// Print the fields of an ID.
+    /// Print the fields of IDs.
     Parse(parse::ParseArguments),
     /// Draw the bits of a layout, and show when each field is used up.
     Plan(plan::PlanArguments),

@@ -21,6 +21,7 @@ mod migrating;
 mod namespaces;
 mod operators;
 mod overload;
+mod parsing;
 mod past;
 mod questions;
 mod report;
