@@ -9,6 +9,7 @@ mod confirm;
 mod failure;
 mod health;
 mod id;
+mod manual;
 mod output;
 mod parse;
 mod plan;
@@ -25,7 +26,7 @@ use self::{arguments::Overrides, failure::Failure};
 
 /// Unique, time-ordered 64-bit IDs over HTTP/JSON.
 #[derive(Debug, Parser)]
-#[command(name = "raindrop", version, about)]
+#[command(name = "raindrop", version, about, after_help = manual::EXIT_CODES)]
 struct Cli {
     #[command(flatten)]
     overrides: Overrides,
@@ -57,6 +58,14 @@ enum Command {
     /// List the codes of segment mode with their next numbers and steps, or create, change, raise or
     /// retire them.
     Codes(codes::CodesArguments),
+    /// Print the completions for a shell.
+    ///
+    /// For bash: raindrop completions bash > /etc/bash_completion.d/raindrop
+    Completions(manual::CompletionsArguments),
+    /// Print the manual page, or write those of all commands.
+    ///
+    /// raindrop man --out /usr/local/share/man/man1
+    Man(manual::ManArguments),
 }
 
 /// Runs the command that these arguments name, the program's name first.
@@ -89,6 +98,8 @@ fn dispatch(Cli { overrides, command }: Cli) -> Result<(), Failure> {
         Command::Token(arguments) => token::run(&arguments),
         Command::Workers(arguments) => workers::run(&overrides.load()?, &arguments),
         Command::Codes(arguments) => codes::run(&overrides.load()?, &arguments),
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::man(&arguments),
     }
 }
 
