@@ -20,7 +20,7 @@ use crate::{
         Backfill, IssueError, Issuer, Keeper, KeeperSettings, NoObserver, Released, SegmentKeeper,
         SegmentSettings,
     },
-    server::telemetry,
+    server::{telemetry, unknown_segment_code},
     store::Store,
 };
 
@@ -161,7 +161,12 @@ impl Issue<'_> {
         let (mut keeper, issuers) =
             SegmentKeeper::start(vec![(settings, Arc::new(NoObserver))], store);
         let issuer = issuers.into_iter().next().expect("one namespace has one issuer");
-        let claim = async |count| Ok(issuer.next_ids(code, count).await?);
+        let claim = async |count| match issuer.next_ids(code, count).await {
+            Err(IssueError::Refused(ClaimError::UnknownCode(_))) => {
+                Err(Failure::Usage(unknown_segment_code(code, issuer.namespace())))
+            }
+            issued => Ok(issued?),
+        };
         let printed = tokio::select! {
             errors = keeper.failed() => {
                 return Err(errors.into_iter().next().expect("something is wrong").into());

@@ -92,6 +92,22 @@ impl Config {
         Ok(Self { namespaces, codes, store, http, tokens_file, log, effective })
     }
 
+    /// Returns how a code is treated that nobody configured, where there are segment namespaces but
+    /// its IDs would be `default`'s, with a time instead of counted; else `None`.
+    pub fn unlisted_codes(&self) -> Option<String> {
+        let counting: Vec<&str> = self.segments().map(|of| of.namespace.as_str()).collect();
+        let default = self.keepers().find(|of| of.namespace == DEFAULT_NAMESPACE)?;
+        if counting.is_empty() || default.issue.codes_allow.is_some() {
+            return None;
+        }
+        Some(format!(
+            "a code without a [[code]] entry gets IDs of namespace {DEFAULT_NAMESPACE}, with a time, \
+             and no number of {}, unless the request has ?namespace=; codes.allow limits the codes of \
+             {DEFAULT_NAMESPACE}",
+            counting.join(", ")
+        ))
+    }
+
     /// Reads the lease settings of `default` from flags and defaults alone, as [`Self::load`] does:
     /// to plan with, without a store.
     pub(crate) fn plan(flags: Vec<FlagValue>) -> Result<KeeperSettings, ConfigError> {

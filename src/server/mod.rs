@@ -52,7 +52,7 @@ pub use self::{
 };
 pub(crate) use self::{
     auth::{EXPIRY_FORM, Permission, TokenHash, is_code_or_beginning, read_expiry},
-    state::unknown_namespace,
+    state::{unknown_namespace, unknown_segment_code},
 };
 #[doc(no_inline)]
 pub use crate::{

@@ -104,6 +104,9 @@ impl Service {
             operations = Some(tasks.essential(Task::AdminListener, serving));
         }
         warn_of_assigned_workers(&config);
+        if let Some(note) = config.unlisted_codes() {
+            tracing::info!("{note}");
+        }
         if !store.is_verified() {
             tracing::warn!(
                 store = redact_url(&config.store.url),

@@ -38,6 +38,15 @@ pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a 
     format!("namespace {name:?} does not exist; existing namespaces: {}", known.join(", "))
 }
 
+/// The error for a code that a segment namespace does not know.
+pub(crate) fn unknown_segment_code(code: &str, namespace: &str) -> String {
+    format!(
+        "code {code:?} is not among the configured codes of the segment namespace {namespace:?}; an \
+         operator adds it with a [[code]] entry or codes.allow in the configuration, with \
+         segment.auto_create = true, or with `raindrop codes create`"
+    )
+}
+
 /// An eighth of the memory, within bounds: open connections and codes take more.
 fn default_budget(memory: Option<u64>) -> u64 {
     memory.map_or(DEFAULT_MAX_UNSENT, |memory| (memory / 8).clamp(4 << 20, 1 << 30))

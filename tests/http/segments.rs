@@ -143,7 +143,9 @@ async fn a_number_that_javascript_loses_is_no_json_number() {
 async fn unknown_codes_are_refused_or_made_up_to_their_bound() {
     let world = numbers().await;
     let detail = world.get("/id/other?namespace=numbers").await.problem(404, "unknown_code");
-    assert!(detail.contains("\"other\""), "{detail}");
+    for said in ["\"other\"", "namespace \"numbers\"", "[[code]]", "auto_create", "codes create"] {
+        assert!(detail.contains(said), "{said:?} is missing in {detail}");
+    }
     world.get("/id/order?namespace=default").await.problem(400, "invalid_parameter");
 
     let made = over(

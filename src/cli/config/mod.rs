@@ -31,7 +31,11 @@ pub(super) fn run(overrides: Overrides, arguments: &ConfigArguments) -> Result<(
         None => {
             let config = overrides.load()?;
             Auth::of(&config)?;
-            show(&config)
+            show(&config)?;
+            if let Some(note) = config.unlisted_codes() {
+                output::error(&format!("note: {note}"));
+            }
+            Ok(())
         }
     }
 }

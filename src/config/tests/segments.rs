@@ -6,6 +6,23 @@ use super::{namespaces::refused, *};
 use crate::core::{id::Id, segment::SegmentSpec};
 
 #[test]
+fn codes_that_are_not_listed_are_explained_where_some_count() {
+    let load = |text: &str| load(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let numbers = "[namespaces.numbers]\nmode = 'segment'\ncodes.allow = ['a']\n";
+    let note = load(numbers).unlisted_codes().expect("default takes them");
+    assert!(note.contains("namespace default") && note.contains("numbers"), "{note}");
+    for text in [
+        "",
+        "[namespaces.web]\nlayout.preset = 'js-safe'\n",
+        // They are refused.
+        &format!("codes.allow = ['b']\n{numbers}"),
+        &format!("mode = 'segment'\ncodes.allow = ['b']\n{numbers}"),
+    ] {
+        assert_eq!(load(text).unlisted_codes(), None, "{text}");
+    }
+}
+
+#[test]
 fn a_segment_namespace_has_the_codes_bound_to_it() {
     let config = load(
         "[segment]\nmin_step = 50\ntarget_duration = '2m'\n[issue]\nmax_wait = '2s'\n\

@@ -10,12 +10,14 @@ use axum::http::Method;
 pub(in crate::server) use self::response::IdResponse;
 use self::{request::IdRequest, schemas::schemas};
 use crate::{
-    keeper::BackfillError,
+    core::issue::ClaimError,
+    keeper::{BackfillError, IssueError},
     server::{
         auth::Permission,
         issuer::NamespaceIssuer,
         problem::{Problem, ProblemCode as P},
         route::{Call, Handler, Kind, PLAIN_TEXT, Route, schema_ref},
+        state::unknown_segment_code,
     },
     store::with_sources,
 };
@@ -79,9 +81,20 @@ pub(in crate::server) async fn claim(
             request.write(issuer.next_ids_for(client, code, count).await?)
         }
         (None, NamespaceIssuer::Segment(issuer)) => {
-            request.write(issuer.next_ids_for(client, code, count).await?)
+            let ids = issuer.next_ids_for(client, code, count).await;
+            request.write(ids.map_err(|error| of_segment(error, issuer.namespace()))?)
         }
     }?;
     response.body.keep(reservation);
     Ok(response)
+}
+
+/// The problem of a claim in segment mode: that of an unknown code says how it can be added.
+fn of_segment(error: IssueError, namespace: &str) -> Problem {
+    match error {
+        IssueError::Refused(ClaimError::UnknownCode(code)) => {
+            Problem::new(P::UnknownCode, unknown_segment_code(&code, namespace))
+        }
+        error => error.into(),
+    }
 }
