@@ -30,7 +30,7 @@ fn assert_toml_gives_the_layout(plan: &Plan) {
 fn the_table_of_each_preset_gives_its_layout() {
     for preset in Preset::ALL {
         let named = ("preset", preset.name().to_owned());
-        let plan = planned(&[named.clone()]).expect("valid");
+        let plan = planned(std::slice::from_ref(&named)).expect("valid");
         assert_toml_gives_the_layout(&plan);
         assert!(plan.toml.contains(preset.name()) && !plan.toml.contains("bits"), "{}", plan.toml);
         let later = ("epoch", "2026-11-20T12:00:00.5Z".to_owned());
