@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn settings_survive_their_text() {
         let largest = SegmentSpec {
-            start: SegmentSpec::LARGEST_NUMBER,
+            start: SegmentSpec::LARGEST_NUMBER - SegmentSpec::LARGEST,
             min_step: SegmentSpec::LARGEST,
             max_step: SegmentSpec::LARGEST,
             increment: SegmentSpec::LARGEST,

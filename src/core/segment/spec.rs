@@ -111,6 +111,14 @@ impl SegmentSpec {
         let largest = Self::LARGEST_NUMBER;
         check((1..=largest).contains(&self.max), "max", self.max, range(1, largest));
         check(self.start <= self.max, "start", self.start, range(0, self.max));
+        if violations.is_empty() && self.first() > self.max {
+            let Self { start, increment, remainder, max, .. } = self;
+            let allowed = format!(
+                "such that a number up to {max} (max) leaves {remainder} (remainder) when it is \
+                 divided by {increment} (increment)"
+            );
+            violations.push(Violation::new("start", start, allowed));
+        }
         if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }
     }
 
@@ -221,6 +229,10 @@ mod tests {
         assert_eq!(refused(|spec| (spec.max, spec.start) = (0, 0)), ["max"]);
         assert_eq!(refused(|spec| (spec.max, spec.start) = (1, 1)), nothing);
         assert_eq!(refused(|spec| (spec.max, spec.start) = (1, 2)), ["start"]);
+        let few = SegmentSpec { max: 12, increment: 10, remainder: 1, ..SegmentSpec::default() };
+        assert_eq!(SegmentSpec { start: 11, ..few }.check(), Ok(()));
+        let none = SegmentSpec { start: 12, ..few }.check().expect_err("the next one is 21").0;
+        assert_eq!((none.len(), none[0].key.as_str()), (1, "start"));
         assert_eq!(refused(|spec| spec.increment = SegmentSpec::LARGEST), nothing);
         assert_eq!(refused(|spec| spec.increment = SegmentSpec::LARGEST + 1), ["increment"]);
         assert_eq!(refused(|spec| spec.max_step = SegmentSpec::LARGEST), nothing);

@@ -50,15 +50,11 @@ impl SegmentIssuer {
         code: &str,
         count: u32,
     ) -> Result<Numbers, IssueError> {
-        let found = match self.code(client, code) {
-            Err(IssueError::Refused(ClaimError::UnknownCode(_))) => {
-                // An operator may have created it since this node last looked.
-                Box::pin(self.0.refresh_for_claim()).await?;
-                self.code(client, code)?
-            }
-            found => found?,
-        };
-        let issued = found.claim(count).await;
+        if self.0.get(code).is_none() && is_valid_code(code) {
+            // An operator may have created it since this node last looked.
+            Box::pin(self.0.refresh_for_claim()).await?;
+        }
+        let issued = self.code(client, code)?.claim(count).await;
         if let Err(IssueError::Refused(
             ClaimError::TooManyCodes { .. } | ClaimError::ClientShareUsed { .. },
         )) = issued

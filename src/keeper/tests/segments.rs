@@ -333,7 +333,7 @@ async fn first_claim_calls_the_store_only_for_codes_created_on_demand() {
     sleep(LONG).await;
     let before = questions();
     assert_eq!(world.issue(&node, "cold", 1).await, [1]);
-    assert_eq!(questions() - before, 2, "how many there are, and a block");
+    assert_eq!(questions() - before, 3, "the managed codes, how many there are, and a block");
 }
 
 #[tokio::test(start_paused = true)]

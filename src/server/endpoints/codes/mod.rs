@@ -204,6 +204,10 @@ async fn answer(
     status: StatusCode,
 ) -> Result<Response<ResponseBody>, Problem> {
     if call.head.method != Method::GET && call.head.method != Method::HEAD {
+        let (namespace, code) = (target.issuer.namespace(), target.code);
+        let by = call.caller.name().unwrap_or("an operator");
+        let (method, path) = (call.head.method.as_str(), call.route.path);
+        tracing::info!(namespace, code, by, method, path, "code managed");
         // The next poll makes up for a failure.
         let _ = target.issuer.refresh().await;
     }
