@@ -7,15 +7,15 @@
 use std::sync::Arc;
 
 use super::{
-    SegmentSettings,
+    CodeKind, CodeView, ManageError, SegmentSettings,
     raise::{RaiseError, raise_code},
     record_of,
 };
 use crate::{
     core::{
-        code::{CODE_PATTERN, is_valid_code},
+        code::is_valid_code,
         lease::Token,
-        segment::{CodeSettings, SegmentSpec, UnreadableSettings},
+        segment::{CodeSettings, SegmentSpec},
         violation::{Violation, Violations},
     },
     keeper::{
@@ -36,118 +36,6 @@ const END: u64 = SegmentSpec::LARGEST_NUMBER + 1;
 pub struct CodeManager {
     store: Arc<dyn Store>,
     settings: SegmentSettings,
-}
-
-/// Why a code was not changed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ManageError {
-    /// The name is no code.
-    #[error("code {0:?}: must match {CODE_PATTERN}")]
-    InvalidCode(String),
-    /// The settings contradict each other, or the code's next number.
-    #[error("{0}")]
-    Invalid(Violations),
-    /// The configuration lists the code.
-    #[error("code {0:?} is in the configuration and is changed there")]
-    Configured(String),
-    /// The code is managed already, and was to be a new one.
-    #[error("code {0:?} exists already")]
-    Exists(String),
-    /// Nobody manages the code.
-    #[error("code {0:?} is not managed: create it first")]
-    NotManaged(String),
-    /// The code was retired, which is permanent.
-    #[error("code {0:?} is retired for good")]
-    Retired(String),
-    /// The numbers of a managed code keep their distance.
-    #[error(
-        "code {code:?}: increment and remainder stay {increment} and {remainder}, because numbers \
-         in use have them; create another code"
-    )]
-    FixedProgression {
-        /// The code.
-        code: String,
-        /// Its increment.
-        increment: u64,
-        /// Its remainder.
-        remainder: u64,
-    },
-    /// The namespace has as many codes as `codes.max` allows.
-    #[error("the namespace has {0} codes, as many as codes.max allows")]
-    TooMany(usize),
-    /// The store has settings of the code, but not its next number.
-    #[error("code {0:?}: its next number is missing from the store; restore it from a backup")]
-    Vanished(String),
-    /// A newer version wrote the settings.
-    #[error("code {code:?}: its settings in the store cannot be read: {reason}")]
-    Unreadable {
-        /// The code.
-        code: String,
-        /// Why.
-        reason: UnreadableSettings,
-    },
-    /// Others changed the code again and again.
-    #[error("code {0:?} is being changed by others; try again")]
-    Contended(String),
-    /// The next number was not raised.
-    #[error(transparent)]
-    Raise(#[from] RaiseError),
-    /// The store fails; the change may have been made. It can be repeated.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// Who decides about a code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CodeKind {
-    /// The configuration lists it.
-    Configured,
-    /// Operators manage it in the store.
-    Managed,
-    /// It was created on demand.
-    Automatic,
-    /// It is retired for good.
-    Retired,
-    /// It is in the store, but this service does not serve it.
-    Unserved,
-}
-
-/// A code as the store and the configuration have it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CodeView {
-    /// Its place in the store.
-    pub listed: ListedSegment,
-    /// Who decides about it.
-    pub kind: CodeKind,
-    /// Its settings, where it has some.
-    pub spec: Option<SegmentSpec>,
-}
-
-impl CodeKind {
-    /// Its name in answers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Configured => "configured",
-            Self::Managed => "managed",
-            Self::Automatic => "automatic",
-            Self::Retired => "retired",
-            Self::Unserved => "unserved",
-        }
-    }
-}
-
-impl CodeView {
-    /// How many numbers can still be reserved.
-    pub fn left(&self) -> Option<u64> {
-        let spec = self.spec?;
-        if self.kind == CodeKind::Retired {
-            return Some(0);
-        }
-        let progression = spec.progression();
-        let end = progression.index_at(spec.max.saturating_add(1));
-        Some(end.saturating_sub(progression.index_at(self.listed.next)))
-    }
 }
 
 impl CodeManager {

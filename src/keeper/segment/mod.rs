@@ -3,9 +3,11 @@
 mod code;
 mod code_manager;
 mod code_table;
+mod code_view;
 mod creations;
 mod handle;
 mod issuer;
+mod manage_error;
 mod managed;
 mod namespace;
 mod raise;
@@ -19,10 +21,12 @@ use rand::Rng;
 use tokio::sync::mpsc;
 
 pub use self::{
-    code_manager::{CodeKind, CodeManager, CodeView, ManageError},
+    code_manager::CodeManager,
     code_table::SegmentStatus,
+    code_view::{CodeKind, CodeView},
     handle::SegmentHandle,
     issuer::SegmentIssuer,
+    manage_error::ManageError,
     raise::{RaiseError, raise_code},
     settings::SegmentSettings,
     task::GivenBack,
