@@ -60,3 +60,31 @@ async fn a_released_service_answers_shutting_down() {
     assert!(!issuer.status().is_issuing());
     drop(state);
 }
+
+#[tokio::test]
+async fn one_namespace_can_be_asked_about() {
+    let world = World::start(&[("namespaces.other.layout.preset", "js-safe")]).await;
+    world.until_issuing().await;
+    for (uri, status) in [
+        ("/readyz", 200),
+        ("/readyz?namespace=other", 200),
+        ("/health?namespace=default", 200),
+        ("/readyz?namespace=missing", 404),
+        ("/readyz?name=other", 400),
+    ] {
+        assert_eq!(world.get(uri).await.status, status, "{uri}");
+    }
+    let one = world.get("/health?namespace=other").await.json();
+    assert_eq!(one["namespaces"].as_object().expect("namespaces").len(), 1, "{one}");
+    let mut world = world;
+    world.others.remove(0).release(PATIENCE).await;
+    for (uri, status) in [
+        ("/readyz", 503),
+        ("/readyz?namespace=other", 503),
+        ("/health?namespace=other", 503),
+        ("/readyz?namespace=default", 200),
+        ("/health?namespace=default", 200),
+    ] {
+        assert_eq!(world.get(uri).await.status, status, "{uri}");
+    }
+}

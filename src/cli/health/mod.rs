@@ -28,6 +28,9 @@ pub(super) struct HealthArguments {
     /// Ask whether the service is ready, not only alive.
     #[arg(long)]
     ready: bool,
+    /// Ask about this namespace only.
+    #[arg(long, value_name = "NAME", requires = "ready")]
+    namespace: Option<String>,
     /// The service's address, such as http://127.0.0.1:8080 or https://127.0.0.1:8443; by default
     /// the configured http.admin_listen, or else http.listen.
     #[arg(long)]
@@ -43,11 +46,14 @@ pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(
             (scheme, reachable(http.admin_listen.unwrap_or(http.listen)).to_string())
         }
     };
-    let path = if arguments.ready { "/readyz" } else { "/livez" };
+    let path = match &arguments.namespace {
+        Some(namespace) => format!("/readyz?namespace={namespace}"),
+        None => (if arguments.ready { "/readyz" } else { "/livez" }).to_owned(),
+    };
     let failed =
         |reason: String| Failure::Failed(format!("{scheme}://{authority}{path}: {reason}"));
     block_on(Builder::new_current_thread(), async {
-        let answer = tokio::time::timeout(TIMEOUT, probe(scheme, &authority, path)).await;
+        let answer = tokio::time::timeout(TIMEOUT, probe(scheme, &authority, &path)).await;
         let answer = answer.map_err(|_| failed(format!("no answer within {TIMEOUT:?}")))?;
         let (status, body) = answer.map_err(|error| failed(with_sources(&*error)))?;
         match status {

@@ -12,6 +12,7 @@ use crate::{
     server::{
         body::{self, ResponseBody},
         issuer::NamespaceIssuer,
+        params::Params,
         problem::{Problem, ProblemCode, RETRY_UNKNOWN, retry_after_seconds},
         route::{Call, Handler, Kind, Listener, Route, schema_ref, schemas_of},
         state::AppState,
@@ -20,14 +21,17 @@ use crate::{
 
 pub(in crate::server) static READY: Route = Route {
     summary: "Whether traffic is welcome",
-    description: "200 when every namespace issues IDs and the service is not stopping, else 503. \
-                  Neither exhaustion nor the store's reachability counts.",
+    description: "200 when every namespace issues IDs, or the one that `namespace` names, and the \
+                  service is not stopping; else 503. Neither exhaustion nor the store's \
+                  reachability counts.",
     kind: Kind::Health,
     listener: Listener::Both,
     // Orchestrators have none.
     needs_token: false,
+    parameters: &["namespace"],
     content: &[("application/json", || schema_ref("Health"))],
     schemas: schemas_of::<Health<'_>>,
+    problems: &[ProblemCode::InvalidParameter, ProblemCode::UnknownNamespace],
     ..Route::new("/readyz", Handler::Ready(ready))
 };
 
@@ -45,6 +49,7 @@ pub(in crate::server) static LIVE: Route = Route {
     description: "200, whatever the state of leases and store; 503 when a background task failed \
                   that cannot be restarted, and the process is ending.",
     kind: Kind::Liveness,
+    parameters: &[],
     problems: &[ProblemCode::ShuttingDown],
     handler: Handler::Ready(live),
     ..READY
@@ -132,16 +137,28 @@ fn health(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
     if call.state.http.admin_listen.is_some() && !call.is_operator {
         return ready(call);
     }
-    let state = call.state;
-    let of = |issuer| NamespaceHealth::of(issuer, state.is_draining(), call.is_operator);
-    let namespaces =
-        state.issuers.values().map(|issuer| (issuer.namespace(), of(issuer))).collect();
-    Ok(answer(readiness(state), namespaces))
+    let draining = call.state.is_draining();
+    let of = |issuer| NamespaceHealth::of(issuer, draining, call.is_operator);
+    let issuers = issuers(call)?;
+    let namespaces = issuers.iter().map(|issuer| (issuer.namespace(), of(issuer))).collect();
+    Ok(answer(readiness(call.state, &issuers), namespaces))
 }
 
 /// Whether traffic is welcome.
 fn ready(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-    Ok(answer(readiness(call.state), BTreeMap::new()))
+    Ok(answer(readiness(call.state, &issuers(call)?), BTreeMap::new()))
+}
+
+/// The namespaces that are asked about: one, or all.
+fn issuers<'a>(call: &'a Call<'_>) -> Result<Vec<&'a NamespaceIssuer>, Problem> {
+    let params = Params::read(&call.head.uri, call.route.parameters)?;
+    let Some(name) = params.get("namespace") else {
+        return Ok(call.state.issuers.values().collect());
+    };
+    let issuer = call.state.issuers.get(name).map(|issuer| vec![issuer]);
+    // Whoever has no token is not told which there are.
+    let unknown = || format!("namespace {name:?} does not exist");
+    issuer.ok_or_else(|| Problem::new(ProblemCode::UnknownNamespace, unknown()))
 }
 
 /// Whether the process answers at all, and can still do its work.
@@ -153,10 +170,10 @@ fn live(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
     Ok(answer(Readiness::Ok, BTreeMap::new()))
 }
 
-fn readiness(state: &AppState) -> Readiness {
+fn readiness(state: &AppState, issuers: &[&NamespaceIssuer]) -> Readiness {
     if state.is_draining() {
         Readiness::ShuttingDown
-    } else if state.issuers.values().all(NamespaceIssuer::is_issuing) {
+    } else if issuers.iter().all(|issuer| issuer.is_issuing()) {
         Readiness::Ok
     } else {
         Readiness::Unavailable

@@ -3,6 +3,7 @@
 mod auth;
 mod http;
 mod keeper;
+mod process;
 mod scrapes;
 mod tls;
 
@@ -11,10 +12,10 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use prometheus::{
     Gauge, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
-    core::Collector, process_collector::ProcessCollector,
+    core::Collector,
 };
 
-use self::{http::HttpMetrics, keeper::KeeperMetrics, scrapes::Scrapes};
+use self::{http::HttpMetrics, keeper::KeeperMetrics, process::ProcessMetrics, scrapes::Scrapes};
 pub(super) use self::{
     http::{Connections, Counted, RouteMetrics},
     tls::TlsMetrics,
@@ -49,7 +50,7 @@ impl Metrics {
         let task_failures = task_failures(&registry);
         let build_info = Opts::new("raindrop_build_info", "1, labelled with the version.");
         set_gauge(&registry, build_info.const_label("version", env!("CARGO_PKG_VERSION")), 1.0);
-        register(&registry, ProcessCollector::for_self());
+        register(&registry, ProcessMetrics::new());
         register(&registry, telemetry::DROPPED.clone());
         Self {
             http: HttpMetrics::new(&registry),
