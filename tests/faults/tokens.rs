@@ -219,7 +219,7 @@ fn a_start_without_usable_tokens_ends_with_code_2() {
     }
     let (code, _, err) = run(&["token", "two words"], &[], folder.path());
     assert!(code == Some(2) && err.contains("two words"), "{err}");
-    for (flag, value) in [("--expires", "soon"), ("--permissions", "admin")] {
+    for (flag, value) in [("--expires", "soon"), ("--permissions", "owner")] {
         let (code, _, err) = run(&["token", "shop", flag, value], &[], folder.path());
         assert!(code == Some(2) && err.contains(value) && err.contains("must be"), "{err}");
     }
