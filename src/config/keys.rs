@@ -148,6 +148,7 @@ pub const KEYS: &[Key] = &[
     key("http.max_connections", "10000", "Maximum number of open connections."),
     key("http.max_in_flight", "4096", "Maximum number of ID requests in flight; others get 503."),
     unset("http.max_unsent", "Memory for unread responses, 64MiB for example; by default 1/8."),
+    key("http.console", "true", "Whether the console is served, the pages at / and /docs."),
     unset("http.tls.cert_file", "PEM file of the certificate chain; turns on TLS."),
     unset("http.tls.key_file", "PEM file of the certificate's private key."),
     unset("http.tls.client_ca_file", "PEM file of the CAs that sign certificates of clients."),

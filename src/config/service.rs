@@ -35,6 +35,8 @@ pub struct HttpConfig {
     /// The most bytes of memory for responses that clients have not read yet; by default an eighth
     /// of the control group's memory limit, or 128 MiB without one.
     pub max_unsent: Option<u64>,
+    /// Whether `/` and `/docs` are pages for people.
+    pub console: bool,
     /// TLS on both listeners.
     pub tls: Option<HttpTls>,
     /// The most open connections of a client address; `None` is no limit.
@@ -112,6 +114,7 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
         max_connections: reader.number("http.max_connections", 1..=1_000_000),
         max_in_flight: reader.number("http.max_in_flight", 1..=1_000_000),
         max_unsent: reader.given_size("http.max_unsent", 1 << 20..=1 << 40),
+        console: reader.boolean("http.console"),
         tls: read_tls(reader),
         max_connections_per_ip: read_limit(reader, "http.max_connections_per_ip"),
         max_requests_per_ip: read_limit(reader, "http.max_requests_per_ip"),

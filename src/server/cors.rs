@@ -46,7 +46,8 @@ impl Cors {
         let is_cached = route.kind != Kind::Claim;
         let by_browser = is_cached || head.headers.contains_key(header::ORIGIN);
         let is_option = head.method == Method::OPTIONS;
-        route.is_for_clients && (is_preflight(head) || by_browser && !is_option)
+        let may_read = route.is_for_clients || route.kind == Kind::Document;
+        may_read && (is_preflight(head) || by_browser && !is_option)
     }
 
     /// Adds the headers to a response; answers a preflight itself.

@@ -18,9 +18,11 @@ use percent_encoding::percent_decode_str;
 
 use super::{
     auth::{Auth, Caller, ClientCertificate},
-    body::{self, ResponseBody},
+    body::ResponseBody,
     checks::{check_content, check_length, read_body, within},
     client_address::Peer,
+    conditional::Document,
+    console::Console,
     cors::{AllowedOrigins, Cors, check_own_page, is_preflight},
     endpoints::{
         ROUTES,
@@ -30,7 +32,7 @@ use super::{
     metrics::RouteMetrics,
     openapi,
     problem::{Problem, ProblemCode},
-    route::{Call, Handler, Listener, Route},
+    route::{Call, Handler, Kind, Listener, Route},
     state::AppState,
     tls::Tls,
     unsent::UnsentBudget,
@@ -63,7 +65,8 @@ pub(super) struct Pipeline {
     /// None when pages of every origin may call.
     origins: Option<AllowedOrigins>,
     is_operators: bool,
-    api_document: OnceLock<Bytes>,
+    api_document: OnceLock<Document>,
+    console: OnceLock<Console>,
 }
 
 /// A route and its metrics.
@@ -97,12 +100,14 @@ impl Pipeline {
     /// The pipeline of the public listener, or of the operators' one, which has neither IDs nor
     /// tokens.
     pub(super) fn new(state: Arc<AppState>, is_operators: bool) -> Self {
-        let is_served = |route: &&Route| match route.listener {
+        let is_here = |route: &Route| match route.listener {
             Listener::Public => !is_operators,
             Listener::Both => true,
             Listener::OperatorsFirst => is_operators || state.http.admin_listen.is_none(),
             Listener::Operators => is_operators || state.auth.is_some(),
         };
+        let is_served =
+            |route: &&Route| is_here(route) && (route.kind != Kind::Page || state.http.console);
         let metrics = &state.metrics.http;
         let served =
             |route: &'static Route| Served { route, metrics: metrics.route(route.path, "200") };
@@ -114,6 +119,7 @@ impl Pipeline {
             origins: AllowedOrigins::new(&state.http.cors_origins).filter(|_| !is_operators),
             is_operators,
             api_document: OnceLock::new(),
+            console: OnceLock::new(),
             state,
         }
     }
@@ -326,10 +332,19 @@ impl Pipeline {
             Handler::ApiDocument => {
                 // Made when it is first needed: that takes more memory than much of the rest.
                 let routes = self.routes.iter().map(|served| served.route);
-                let document = || openapi::document(&self.state, &Vec::from_iter(routes));
-                // All responses share its memory.
-                let document = self.api_document.get_or_init(document).clone();
-                Ok(Reply::Other(body::response("application/json", document)))
+                let needs_token = self.auth.is_some();
+                let document = || {
+                    let routes = Vec::from_iter(routes);
+                    let json = openapi::document(&self.state, &routes, needs_token);
+                    Document::new("application/json", json)
+                };
+                Ok(Reply::Other(self.api_document.get_or_init(document).answer(&head.headers)))
+            }
+            Handler::Console => {
+                let paths = self.routes.iter().map(|served| served.route.path);
+                let needs_token = self.auth.is_some();
+                let console = || Console::new(&self.state, needs_token, &Vec::from_iter(paths));
+                Ok(Reply::Other(self.console.get_or_init(console).answer(&call)?))
             }
         }
     }

@@ -69,6 +69,11 @@ pub(super) enum Kind {
     Settings,
     /// POST changes something.
     Action,
+    /// GET answers 200, or 304 to whoever has the document. Pages of other sites may read it.
+    Document,
+    /// GET answers a page for people or what it loads, or 304. The API document leaves it out, and
+    /// `http.console` turns it off.
+    Page,
 }
 
 /// Where a route is served: everything is on the public listener unless `http.admin_listen` gives
@@ -96,6 +101,8 @@ pub(super) enum Handler {
     Later(for<'a> fn(&'a Call<'a>) -> HandlerFuture<'a>),
     /// Answers the API document, which is made from the table of routes.
     ApiDocument,
+    /// Answers a page or a file of the console.
+    Console,
 }
 
 /// What a handler that waits returns.
@@ -156,7 +163,7 @@ impl Route {
     pub(super) const fn allowed(&self) -> &'static str {
         match self.kind {
             Kind::Claim => "GET,HEAD,POST",
-            Kind::Health | Kind::Liveness | Kind::Read => "GET,HEAD",
+            Kind::Health | Kind::Liveness | Kind::Read | Kind::Document | Kind::Page => "GET,HEAD",
             Kind::Settings => "GET,HEAD,PUT,PATCH",
             Kind::Action => "POST",
         }

@@ -9,6 +9,7 @@ use super::{
     connections::{serve, serve_admin},
     error::ServeError,
     hangup::Hangups,
+    history::record_intervals,
     issuer::NamespaceIssuer,
     keepers::Keepers,
     metrics::Metrics,
@@ -89,6 +90,11 @@ impl Service {
         state.tls = tls;
         let scheme = if state.tls.is_some() { "https" } else { "http" };
         let state = Arc::new(state);
+        let recorded = Arc::clone(&state);
+        let _recording = tasks.restarted(Task::History, move || {
+            let state = Arc::clone(&recorded);
+            async move { record_intervals(&state).await }
+        });
 
         // A listener that fails loses its socket and its connections, so it cannot be restarted.
         let serving = serve(listener, Arc::clone(&state), tasks.stopping.subscribe());

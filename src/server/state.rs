@@ -14,6 +14,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::{
     auth::Auth,
     clients::Clients,
+    history::History,
     issuer::NamespaceIssuer,
     memory_limit::memory_limit,
     metrics::Metrics,
@@ -62,6 +63,7 @@ pub struct AppState {
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
+    pub(super) history: History,
     pub(super) unsent: UnsentBudget,
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) clients: Clients,
@@ -110,6 +112,7 @@ impl AppState {
             http,
             clock,
             metrics,
+            history: History::default(),
             draining: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             store: None,

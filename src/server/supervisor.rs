@@ -25,6 +25,7 @@ labels! {
         TokenReload = "token_reload",
         CertificateReload = "certificate_reload",
         Announcement = "announcement",
+        History = "history",
         StopSignal = "stop_signal",
     }
 }

@@ -9,6 +9,7 @@ mod clients;
 mod codes;
 mod connection_limits;
 mod connections;
+mod console;
 mod corpus;
 mod cors;
 mod documents;

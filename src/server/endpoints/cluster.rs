@@ -14,6 +14,7 @@ use crate::{
     server::{
         auth::Permission,
         body,
+        history::Report,
         params::invalid,
         problem::{Problem, ProblemCode as P, RETRY_UNKNOWN},
         route::{Call, Handler, HandlerFuture, Kind, Listener, Route, schemas_of},
@@ -74,6 +75,8 @@ struct Cluster<'a> {
     /// Whether nobody on the network can pose as the store.
     store_verified: bool,
     namespaces: BTreeMap<&'a str, Namespace>,
+    /// What this node did lately.
+    history: Report,
 }
 
 #[derive(Serialize)]
@@ -114,7 +117,8 @@ fn cluster<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
             (issuer.namespace(), namespace)
         });
         let now = format_unix_ms(call.state.clock.now_ms());
-        let cluster = Cluster { now, store_verified, namespaces: namespaces.collect() };
+        let (namespaces, history) = (namespaces.collect(), call.state.history.report());
+        let cluster = Cluster { now, store_verified, namespaces, history };
         Ok(body::uncached_json(StatusCode::OK, &cluster))
     })
 }

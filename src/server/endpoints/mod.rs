@@ -3,6 +3,7 @@
 pub(super) mod bounds;
 mod cluster;
 mod codes;
+mod console;
 mod document;
 mod health;
 pub(super) mod ids;
@@ -13,7 +14,7 @@ mod plan;
 use super::route::Route;
 
 /// Every route of the service.
-pub(super) static ROUTES: [&Route; 16] = [
+pub(super) static ROUTES: [&Route; 19] = [
     &ids::ONE,
     &ids::MANY,
     &parse::ROUTE,
@@ -30,4 +31,7 @@ pub(super) static ROUTES: [&Route; 16] = [
     &codes::RAISE,
     &codes::RETIRE,
     &document::ROUTE,
+    &console::HOME,
+    &console::DOCS,
+    &console::FILE,
 ];

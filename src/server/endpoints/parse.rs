@@ -17,7 +17,7 @@ use crate::{
         body::{self, ResponseBody},
         params::{Params, invalid},
         problem::{Problem, ProblemCode as P},
-        route::{Call, Handler, Route, schema_ref, schemas_of},
+        route::{Call, Handler, Listener, Route, schema_ref, schemas_of},
     },
 };
 
@@ -25,6 +25,7 @@ pub(in crate::server) static ROUTE: Route = Route {
     summary: "The fields of an ID",
     description: "Takes an ID apart by the layout of a namespace, or by `layout`: one of the two. \
                   An ID whose code has a prefix may be given with it.",
+    listener: Listener::Both,
     permission: Some(Permission::Ids),
     is_for_clients: true,
     parameters: &["encoding", "layout", "namespace"],

@@ -10,7 +10,7 @@ use crate::{
         Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RefillOutcome,
         RollbackAction, StoreOperation,
     },
-    server::supervisor::Task,
+    server::{history::Counts, supervisor::Task},
 };
 
 /// From a statement on the same machine to the store's time-out.
@@ -90,6 +90,26 @@ impl KeeperMetrics {
             self.refills.with_label_values(&[namespace, outcome.name()]);
         }
         self.observer(namespace, Vec::new())
+    }
+
+    /// What a namespace has done; one that counts has neither ticks nor a clock to run out of.
+    pub(super) fn counts(&self, namespace: &str, has_ticks: bool) -> Counts {
+        let issued = self.ids_issued.with_label_values(&[namespace]).get();
+        if !has_ticks {
+            return Counts { issued, ..Counts::default() };
+        }
+        let exhausted = |outcome: Exhaustion| {
+            self.exhausted.with_label_values(&[namespace, outcome.name()]).get()
+        };
+        let rolled_back = |action: RollbackAction| {
+            self.rollbacks.with_label_values(&[namespace, action.name()]).get()
+        };
+        Counts {
+            issued,
+            waited: exhausted(Exhaustion::Waited),
+            refused: exhausted(Exhaustion::Refused),
+            rollbacks: RollbackAction::ALL.map(rolled_back).iter().sum(),
+        }
     }
 
     fn observer(

@@ -22,6 +22,7 @@ pub(super) use self::{
 };
 use super::{
     auth::{Auth, Refusal},
+    history::Counts,
     issuer::NamespaceIssuer,
     supervisor::Task,
     telemetry,
@@ -75,6 +76,15 @@ impl Metrics {
     /// The same for a segment namespace.
     pub fn segment_observer(&self, namespace: &str) -> Arc<dyn Observer> {
         Arc::new(self.keeper.of_segments(namespace))
+    }
+
+    /// What a namespace has done since the service was started.
+    pub(super) fn counts(&self, issuer: &NamespaceIssuer) -> Counts {
+        if let NamespaceIssuer::Segment(issuer) = issuer {
+            // To read its status, it reports the IDs that it issued.
+            issuer.status();
+        }
+        self.keeper.counts(issuer.namespace(), issuer.layout().is_some())
     }
 
     /// The metrics of TLS, which only a service with TLS exports.

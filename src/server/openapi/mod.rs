@@ -30,17 +30,19 @@ Unique, time-ordered 64-bit IDs.
 for tokens with the permission `admin`. Without either they are not served.
 - A request of HTTP/1.1 without one valid `Host` is answered 400 `invalid_parameter`.
 - Browsers may call `/id`, `/ids`, `/parse`, `/bounds` and `/plan` for pages of the origins of \
-`http.cors_origins`; for others they are answered 403 `forbidden`.";
+`http.cors_origins`; for others they are answered 403 `forbidden`. They may read this document for \
+pages of the same origins.
+- `/` and `/docs` are pages for people, unless `http.console` is false.";
 
 /// The document of a service with these routes, as JSON.
-pub(super) fn document(state: &AppState, routes: &[&Route]) -> Bytes {
-    let security = match state.auth {
-        Some(_) => json!([{ "bearer": [] }]),
-        None => json!([{}, { "bearer": [] }]),
-    };
-    let paths = routes.iter().map(|route| (route.path, path_item(route, state.http.max_batch)));
-    let of_bodies = routes.iter().filter_map(|route| route.body).flat_map(|(_, of)| of());
-    let schemas = routes.iter().flat_map(|route| (route.schemas)()).chain(of_bodies);
+pub(super) fn document(state: &AppState, routes: &[&Route], needs_token: bool) -> Bytes {
+    let security =
+        if needs_token { json!([{ "bearer": [] }]) } else { json!([{}, { "bearer": [] }]) };
+    let is_of_api = |route: &&&Route| route.kind != Kind::Page;
+    let routes = || routes.iter().filter(is_of_api);
+    let paths = routes().map(|route| (route.path, path_item(route, state.http.max_batch)));
+    let of_bodies = routes().filter_map(|route| route.body).flat_map(|(_, of)| of());
+    let schemas = routes().flat_map(|route| (route.schemas)()).chain(of_bodies);
     let document = json!({
         "openapi": "3.1.0",
         "info": {
@@ -62,6 +64,10 @@ pub(super) fn document(state: &AppState, routes: &[&Route]) -> Bytes {
                 "Cache-Control": {
                     "description": "No cache keeps it.",
                     "schema": { "type": "string", "enum": ["no-store"] },
+                },
+                "ETag": {
+                    "description": "What `If-None-Match` is compared with.",
+                    "schema": { "type": "string" },
                 },
                 "Retry-After": {
                     "description": "Seconds after which it is worth trying again.",

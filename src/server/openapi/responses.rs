@@ -15,8 +15,19 @@ pub(super) fn responses(route: &Route, method: &Method) -> Value {
     let has_body = method != Method::HEAD;
     let content = || route.content.iter().map(|(media_type, schema)| (*media_type, schema()));
     let answer = |headers| response(route.summary, headers, has_body.then(content));
-    let headers: &[&str] = if route.kind == Kind::Read { &[] } else { &["Cache-Control"] };
+    let headers: &[&str] = match route.kind {
+        Kind::Read => &[],
+        Kind::Document | Kind::Page => &["ETag"],
+        Kind::Claim | Kind::Health | Kind::Liveness | Kind::Settings | Kind::Action => {
+            &["Cache-Control"]
+        }
+    };
     let mut responses = Map::new();
+    if route.kind == Kind::Document {
+        let unchanged = "The client has it, as `If-None-Match` says.";
+        let none = None::<[(&str, Value); 0]>;
+        responses.insert("304".into(), response(unchanged, headers, none));
+    }
     responses.insert("200".into(), answer(headers));
     if *method == Method::PUT {
         responses.insert("201".into(), answer(headers));

@@ -1,0 +1,43 @@
+//! The files of the console, embedded.
+
+/// Where a page's settings are put.
+pub(super) const SETTINGS: &str = "{{settings}}";
+
+/// The pages by their paths.
+pub(super) const PAGES: [(&str, &str); 2] =
+    [("/", include_str!("page/index.html")), ("/docs", include_str!("page/docs.html"))];
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+macro_rules! scripts {
+    ($($name:literal),* $(,)?) => {
+        [
+            ("style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
+            $(($name, SCRIPT, include_str!(concat!("page/", $name)))),*
+        ]
+    };
+}
+
+/// Name, content type and content of what the pages load from `/console/`.
+pub(super) const FILES: [(&str, &str, &str); 21] = scripts![
+    "api.js",
+    "app.js",
+    "bits.js",
+    "change.js",
+    "chart.js",
+    "cluster.js",
+    "codes.js",
+    "dialog.js",
+    "docs.js",
+    "dom.js",
+    "encodings.js",
+    "i18n.js",
+    "inspect.js",
+    "page.js",
+    "parsed.js",
+    "plan.js",
+    "poll.js",
+    "settings.js",
+    "try.js",
+    "zh.js",
+];

@@ -1,0 +1,101 @@
+//! The console: pages for people, written by hand, and all that they load.
+//!
+//! Nothing is built and nothing is fetched from elsewhere. A page learns what this listener serves
+//! from the settings that stand in it, so it offers nothing that would be refused.
+
+mod files;
+mod settings;
+
+use axum::http::{HeaderName, HeaderValue, Response, header};
+
+use self::{
+    files::{FILES, PAGES, SETTINGS},
+    settings::Settings,
+};
+use super::{
+    body::ResponseBody,
+    conditional::Document,
+    problem::{Problem, ProblemCode},
+    route::Call,
+    state::AppState,
+};
+
+/// What the pages may load and do: their own files and requests to this service, no inline script
+/// or style, and no place in another page.
+const POLICY: (HeaderName, HeaderValue) = (
+    header::CONTENT_SECURITY_POLICY,
+    HeaderValue::from_static(
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+         img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+);
+
+/// The pages and files of one listener's console.
+#[derive(Debug)]
+pub(super) struct Console(Vec<(&'static str, Document)>);
+
+impl Console {
+    /// The console of a listener that serves these paths.
+    pub(super) fn new(state: &AppState, needs_token: bool, paths: &[&str]) -> Self {
+        let settings = Settings::new(state, needs_token, paths).in_attribute();
+        let page = |(path, text): (&'static str, &str)| {
+            (path, Document::new("text/html; charset=utf-8", text.replace(SETTINGS, &settings)))
+        };
+        let file = |(name, content_type, text): (&'static str, _, &str)| {
+            (name, Document::new(content_type, without_margins(text)))
+        };
+        Self(PAGES.into_iter().map(page).chain(FILES.into_iter().map(file)).collect())
+    }
+
+    /// Answers with a page, or with the file that the path names.
+    pub(super) fn answer(&self, call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
+        let is_file = call.route.path.contains('{');
+        let name = if is_file { call.parameter.as_deref() } else { Some(call.route.path) };
+        let Some((_, document)) = self.0.iter().find(|(known, _)| name == Some(*known)) else {
+            let detail = format!("the console has no file {:?}", name.unwrap_or_default());
+            return Err(Problem::new(ProblemCode::NotFound, detail));
+        };
+        let mut response = document.answer(&call.head.headers);
+        response.headers_mut().extend([POLICY]);
+        Ok(response)
+    }
+}
+
+/// Leaves out what only whoever edits the file reads: indentation and lines of comment. Lines keep
+/// their numbers.
+fn without_margins(text: &str) -> String {
+    let mut lines = String::with_capacity(text.len());
+    for line in text.lines().map(str::trim_start) {
+        lines.push_str(if line.starts_with("//") { "" } else { line });
+        lines.push('\n');
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever opens the console on a telephone waits for all of it.
+    const MOST_BYTES: usize = 80_000;
+
+    #[test]
+    fn the_whole_console_is_small() {
+        let pages = PAGES.iter().map(|(_, text)| text.len());
+        let files = FILES.iter().map(|(_, _, text)| without_margins(text).len());
+        let all: usize = pages.chain(files).sum();
+        assert!(all < MOST_BYTES, "{all} bytes");
+    }
+
+    #[test]
+    fn every_file_is_loaded_by_a_page_or_by_another_file() {
+        let texts = || FILES.iter().map(|(_, _, text)| *text).chain(PAGES.map(|(_, text)| text));
+        for (name, ..) in FILES {
+            let is_named = |text: &str| text.contains(&format!("/{name}"));
+            assert!(texts().any(is_named), "{name}");
+        }
+        for (path, text) in PAGES {
+            assert_eq!(text.matches(SETTINGS).count(), 1, "{path}");
+        }
+    }
+}

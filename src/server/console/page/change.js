@@ -1,0 +1,87 @@
+// The dialogs that make and change codes.
+import { address, change } from './api.js';
+import { ask } from './dialog.js';
+import { announce, field, h, select } from './dom.js';
+import { t } from './i18n.js';
+import { segments } from './settings.js';
+
+const path = (code, action = '') => address(`/codes/${encodeURIComponent(code.code)}${action}`, { namespace: code.namespace });
+const text = (value, props) => h('input', { value: value ?? '', inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off', ...props });
+
+// The settings that were given. Large ones are strings, which keep all their digits.
+function given(inputs) {
+  const body = {};
+  for (const [name, input] of Object.entries(inputs)) {
+    if (input.type === 'checkbox') body[name] = input.checked;
+    else if (input.value !== '') body[name] = name === 'start' || name === 'max' ? input.value : Number(input.value);
+  }
+  return body;
+}
+
+async function done(work, said, again) {
+  if (!(await work)) return;
+  announce(said);
+  again();
+}
+
+export function create(again) {
+  const name = h('input', { required: true, autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none', pattern: '[A-Za-z0-9][A-Za-z0-9._:\\-]{0,63}' });
+  const namespace = select(segments.map((one) => [one.name]), segments[0]?.name);
+  const inputs = { start: text('1'), min_step: text('1000'), max_step: text('1000000'), increment: text('1'), remainder: text('0'), max: text(''), js_safe: h('input', { type: 'checkbox' }) };
+  return done(ask({
+    title: t('New code'),
+    body: [
+      h('p', {}, t('Every node can issue numbers of it a moment later. Increment and remainder stay for ever.')),
+      h('div', { class: 'controls' }, field(t('Code'), name), segments.length > 1 && field(t('Namespace'), namespace), field(t('Start'), inputs.start), field(t('Largest number'), inputs.max, t('empty: none below 2^63')),
+        field(t('Smallest step'), inputs.min_step), field(t('Largest step'), inputs.max_step), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder)),
+      h('label', { class: 'check' }, inputs.js_safe, ' ', t('Stay below 2^53, safe in JavaScript')),
+    ],
+    action: t('Create'),
+    submit: () => change('PUT', path({ code: name.value, namespace: namespace.value }), given(inputs), { 'if-none-match': '*' }),
+  }), t('Created'), again);
+}
+
+export function widen(code, again) {
+  const inputs = { min_step: text(code.min_step), max_step: text(code.max_step), max: text(code.max) };
+  return done(ask({
+    title: t('Widen {code}', { code: code.code }),
+    body: [
+      h('p', {}, t('Larger steps ask the store less often; a crash loses at most one step. Numbers end at the largest one.')),
+      field(t('Smallest step'), inputs.min_step), field(t('Largest step'), inputs.max_step), field(t('Largest number'), inputs.max),
+    ],
+    action: t('Save'),
+    submit: () => change('PATCH', path(code), given(inputs)),
+  }), t('Saved'), again);
+}
+
+export function raise(code, again) {
+  const how = select([['by', t('by')], ['to', t('to')]], 'by');
+  const value = text('', { required: true });
+  return done(ask({
+    title: t('Raise {code}', { code: code.code }),
+    body: [
+      h('p', {}, t('The next number becomes larger. The numbers between are never issued; that is always safe, and cannot be undone.')),
+      h('p', {}, t('Next now: {next}', { next: code.next })),
+      h('div', { class: 'controls' }, field(t('Raise'), how), field(t('Number'), value)),
+    ],
+    action: t('Raise'),
+    submit: () => change('POST', path(code, '/raise'), how.value === 'to' ? { to: value.value } : { by: Number(value.value) }),
+  }), t('Raised'), again);
+}
+
+export function retire(code, again) {
+  const typed = h('input', { required: true, autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none' });
+  return done(ask({
+    title: t('Retire {code}', { code: code.code }),
+    body: [
+      h('p', {}, t('No number of it is ever issued again, by any node. This cannot be undone, and the code cannot be made anew.')),
+      field(t('Type {code} to confirm', { code: code.code }), typed),
+    ],
+    action: t('Retire for ever'),
+    danger: true,
+    submit: () => {
+      if (typed.value !== code.code) throw { detail: t('this is not {code}', { code: code.code }) };
+      return change('POST', path(code, '/retire'));
+    },
+  }), t('Retired'), again);
+}

@@ -1,0 +1,71 @@
+// Codes: plain numbers by code, how long they last, and what can be done with them.
+import { getJson } from './api.js';
+import { badge } from './cluster.js';
+import { create, raise, retire, widen } from './change.js';
+import { button, card, h, problem, table } from './dom.js';
+import { localTime, number, relative, short, t } from './i18n.js';
+import { poll } from './poll.js';
+
+const EVERY = 10000;
+const DAY = 86400;
+const YEARS = 1000 * 365.25 * DAY;
+
+const big = (text) => new Intl.NumberFormat().format(BigInt(text));
+
+// Numbers per second since the code was made, and between the first and the last look at it.
+function rates(code, seen, now) {
+  const key = `${code.namespace}/${code.code}`;
+  const next = BigInt(code.next);
+  const per = (from, ms) => (ms > 0 ? Number(next - from) / Number(code.increment || 1) / (ms / 1000) : 0);
+  if (!seen.has(key)) seen.set(key, { next, at: now });
+  const first = seen.get(key);
+  const whole = per(BigInt(code.start), now - Date.parse(code.created_at));
+  return { now: now - first.at >= EVERY / 2 ? per(first.next, now - first.at) : undefined, whole };
+}
+
+function forecast(code, rate, now) {
+  if (code.kind === 'retired') return '–';
+  if (BigInt(code.left) === 0n) return t('used up');
+  if (!rate) return t('not at this rate');
+  const seconds = Number(code.left) / rate;
+  if (seconds > YEARS) return t('in more than 1000 years');
+  const ms = now + seconds * 1000;
+  return h('span', { title: localTime(ms), class: seconds < 30 * DAY ? 'soon' : '' }, new Date(ms).toISOString().slice(0, 10), ' · ', relative(ms, now));
+}
+
+const KINDS = { configured: 'configured', managed: 'managed', automatic: 'automatic', retired: 'retired' };
+
+function row(code, seen, now, again) {
+  const rate = rates(code, seen, now);
+  const shown = (value) => (value === undefined ? '…' : `${value < 10 ? number(value, 2) : short(value)}/s`);
+  const id = `${code.namespace}-${code.code}`;
+  const act = (name, text, work, danger) => button(text, () => work(code, again), { class: danger ? 'quiet danger' : 'quiet', id: `${name}-${id}`, 'aria-label': `${text}: ${code.code}` });
+  const isFixed = code.kind === 'configured' || code.kind === 'retired';
+  return { cells: [
+    h('b', { class: 'mono' }, code.code), h('span', {}, code.namespace), badge(code.kind !== 'retired', t(KINDS[code.kind])),
+    h('span', { class: 'mono' }, big(code.next)), h('span', { class: 'mono' }, big(code.left)), code.step ? number(code.step) : '–',
+    h('span', {}, shown(rate.now), h('br'), h('small', {}, t('{rate} on average', { rate: shown(rate.whole) }))),
+    forecast(code, rate.whole, now),
+    h('div', { class: 'row tight' }, code.kind !== 'retired' && act('raise', t('Raise'), raise),
+      !isFixed && act('widen', t('Widen'), widen), !isFixed && act('retire', t('Retire'), retire, true)),
+  ] };
+}
+
+export function mount(panel) {
+  const output = h('div', { class: 'stack' });
+  const seen = new Map();
+  const again = () => output.dispatchEvent(new Event('again'));
+  panel.append(h('div', { class: 'row' }, h('p', { class: 'muted' }, t('Next numbers move in blocks: a node reserves about a minute of use at a time.')),
+    button(t('New code'), () => create(again), { class: 'main' })), output);
+  return poll(EVERY, async (quiet) => {
+    try {
+      const { codes } = await getJson('/codes', { quiet });
+      const now = Date.now();
+      const heads = [t('Code'), t('Namespace'), t('Kind'), t('Next'), t('Left'), t('Step'), t('Rate'), t('Runs out'), t('Actions')];
+      return () => [card(null, codes.length ? table(t('Codes'), heads, codes.map((code) => row(code, seen, now, again)))
+        : h('p', { class: 'muted' }, t('There is no code yet.')))];
+    } catch (error) {
+      return () => [card(null, problem(error), button(t('Try again'), again))];
+    }
+  }, output);
+}

@@ -1,0 +1,46 @@
+// Questions that the page asks in a window of their own.
+import { button, field, h, uid } from './dom.js';
+import { t } from './i18n.js';
+
+// Opens a dialog; resolves to what `submit` returns, or to undefined if it is closed. An error of
+// `submit` is shown, and the dialog stays open.
+export function ask({ title, body, action, danger, submit }) {
+  return new Promise((resolve) => {
+    const id = uid();
+    const error = h('p', { class: 'problem', role: 'alert', hidden: true });
+    const go = h('button', { class: danger ? 'danger' : 'main' }, action);
+    let answer;
+    const onsubmit = async (event) => {
+      event.preventDefault();
+      go.disabled = true;
+      try {
+        answer = await submit();
+        dialog.close();
+      } catch (problem) {
+        error.hidden = false;
+        error.textContent = problem.detail ?? String(problem);
+      }
+      go.disabled = false;
+    };
+    const dialog = h('dialog', { 'aria-labelledby': id, onclose: () => {
+      dialog.remove();
+      resolve(answer);
+    } }, h('form', { onsubmit }, h('h2', { id }, title), body, error,
+      h('div', { class: 'row end' }, button(t('Cancel'), () => dialog.close()), go)));
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+export function askToken(why) {
+  const input = h('input', { type: 'password', autocomplete: 'off', required: true, spellcheck: 'false' });
+  return ask({
+    title: t('This service needs a token'),
+    body: [
+      h('p', {}, why),
+      field(t('Token'), input, t('The page keeps it in memory until you close or reload it, and nowhere else.')),
+    ],
+    action: t('Use this token'),
+    submit: () => input.value.trim(),
+  });
+}

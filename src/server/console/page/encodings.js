@@ -1,0 +1,60 @@
+// IDs as texts, as src/core/encoding writes them. Texts are read by the server.
+import { t } from './i18n.js';
+
+const DIGITS = '0123456789';
+const LOWER = 'abcdefghijklmnopqrstuvwxyz';
+const UPPER = LOWER.toUpperCase();
+const ALPHABETS = {
+  base32: DIGITS + 'ABCDEFGHJKMNPQRSTVWXYZ',
+  base36: DIGITS + LOWER,
+  base62: DIGITS + LOWER + UPPER,
+};
+const BASE64URL = UPPER + LOWER + DIGITS + '-_';
+
+export const ENCODINGS = ['decimal', 'hex', 'base32', 'base36', 'base62', 'base64url', 'friendly'];
+
+function radix(id, alphabet) {
+  const base = BigInt(alphabet.length);
+  let text = '';
+  do {
+    text = alphabet[Number(id % base)] + text;
+    id /= base;
+  } while (id);
+  return text;
+}
+
+// 8 bytes, most significant first: 10 digits of 6 bits, and the last 4 bits before two zeros.
+function base64url(id) {
+  let text = BASE64URL[Number((id & 15n) << 2n)];
+  id >>= 4n;
+  for (let digit = 0; digit < 10; digit += 1, id >>= 6n) text = BASE64URL[Number(id & 63n)] + text;
+  return text;
+}
+
+export function encode(id, encoding) {
+  if (encoding === 'hex') return id.toString(16).padStart(16, '0');
+  if (encoding === 'base64url') return base64url(id);
+  return encoding === 'decimal' ? id.toString() : radix(id, ALPHABETS[encoding]);
+}
+
+// An ID of `/parse` in every encoding that it has: [name, text].
+export function everyEncoding(parsed, hasLayout) {
+  const id = BigInt(parsed.id);
+  const texts = ENCODINGS.slice(0, -1).map((name) => [name, encode(id, name)]);
+  if (hasLayout && !parsed.wraps) {
+    const { timestamp, data_center, worker_id, lane, sequence, reserved } = parsed;
+    const instant = timestamp.slice(1).replace(/[-:]/g, '');
+    texts.push(['friendly', [timestamp[0] + instant, data_center, worker_id, lane, sequence, reserved].join('-')]);
+  }
+  return texts;
+}
+
+// The encoding that a text can only have, or an error that asks for it.
+export function guess(text) {
+  if (/^\d{1,19}$/.test(text)) return 'decimal';
+  if (/^[0-9a-f]{16}$/i.test(text)) return 'hex';
+  if (/^[-+]?\d{8,}T\d{6}\.\d{3}Z(-\d+){5}$/.test(text)) return 'friendly';
+  // With the prefix of its code.
+  if (/^[A-Za-z0-9._:-]*[._:-]\d{1,19}$/.test(text)) return 'decimal';
+  throw { detail: t('could be base32, base36, base62 or base64url: choose the encoding') };
+}

@@ -1,0 +1,43 @@
+// English stands in the code; zh.js has the Chinese for it.
+import { zh } from './zh.js';
+
+const KEPT = 'raindrop.language';
+export const LANGUAGES = { en: 'English', zh: '中文' };
+
+let language = localStorage.getItem(KEPT) ?? (navigator.language.startsWith('zh') ? 'zh' : 'en');
+if (!LANGUAGES[language]) language = 'en';
+
+export const lang = () => language;
+export const locale = () => (language === 'zh' ? 'zh-CN' : 'en-GB');
+
+export function setLanguage(name) {
+  language = name;
+  localStorage.setItem(KEPT, name);
+}
+
+// The text in the language of the page, with {name} replaced by its value.
+export function t(text, values = {}) {
+  const found = language === 'zh' ? (zh[text] ?? text) : text;
+  return found.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+}
+
+export const number = (value, digits = 0) =>
+  new Intl.NumberFormat(locale(), { maximumFractionDigits: digits }).format(value);
+
+export const short = (value) =>
+  new Intl.NumberFormat(locale(), { notation: 'compact', maximumFractionDigits: 1 }).format(value);
+
+export const localTime = (ms) => {
+  const date = new Date(ms);
+  if (Number.isNaN(date.getTime())) return '–';
+  return new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeStyle: 'long' }).format(date);
+};
+
+const UNITS = [['year', 31557600e3], ['month', 2629800e3], ['day', 864e5], ['hour', 36e5], ['minute', 6e4], ['second', 1e3]];
+
+// "3 minutes ago", "in 2 hours".
+export function relative(ms, now = Date.now()) {
+  const away = ms - now;
+  const [unit, length] = UNITS.find(([, length]) => Math.abs(away) >= length) ?? UNITS[5];
+  return new Intl.RelativeTimeFormat(locale(), { numeric: 'auto' }).format(Math.trunc(away / length), unit);
+}

@@ -1,0 +1,85 @@
+// What every page has: header, footer, language, colours, token, and word of a service that is away.
+import { forgetToken, hasToken, request, service } from './api.js';
+import { announce, button, h, svg } from './dom.js';
+import { lang, LANGUAGES, setLanguage, t } from './i18n.js';
+import { settings } from './settings.js';
+
+const KEPT = 'raindrop.colours';
+const dark = matchMedia('(prefers-color-scheme: dark)');
+const HEARTBEAT = 10000;
+
+const isDark = () => (localStorage.getItem(KEPT) ?? (dark.matches ? 'dark' : 'light')) === 'dark';
+const paint = () => (document.documentElement.dataset.colours = isDark() ? 'dark' : 'light');
+paint();
+dark.addEventListener('change', paint);
+
+const drop = () => svg('svg', { viewBox: '0 0 24 24', class: 'drop', 'aria-hidden': 'true' },
+  svg('path', { d: 'M12 2c4 5.5 7 9 7 13a7 7 0 0 1-14 0c0-4 3-7.5 7-13z' }));
+
+// Opens a document in a window of its own; with a token, which a plain link does not send.
+async function open(event) {
+  if (!settings.needs_token) return;
+  event.preventDefault();
+  const path = event.currentTarget.getAttribute('href');
+  try {
+    const text = await (await request('GET', path)).text();
+    window.open(URL.createObjectURL(new Blob([text], { type: 'text/plain' })), '_blank');
+  } catch (error) {
+    announce(error.detail ?? String(error));
+  }
+}
+
+function header(again) {
+  const other = lang() === 'en' ? 'zh' : 'en';
+  const language = button(LANGUAGES[other], () => {
+    setLanguage(other);
+    again();
+    document.querySelector('#language').focus();
+  }, { class: 'quiet', id: 'language', lang: other });
+  const words = () => (isDark() ? t('Light') : t('Dark'));
+  const colours = button(words(), () => {
+    localStorage.setItem(KEPT, isDark() ? 'light' : 'dark');
+    paint();
+    colours.textContent = words();
+  }, { class: 'quiet', id: 'colours' });
+  const forget = button(t('Forget token'), forgetToken, { class: 'quiet', id: 'forget', hidden: !hasToken() });
+  service.addEventListener('token', () => (forget.hidden = !hasToken()));
+  return h('header', {}, h('a', { href: '/', class: 'brand' }, drop(), 'Raindrop'), h('div', { class: 'row' }, forget, colours, language));
+}
+
+function footer() {
+  return h('footer', {},
+    h('span', {}, `Raindrop ${settings.version}`),
+    h('a', { href: '/docs' }, t('API documentation')),
+    h('a', { href: '/openapi.json', onclick: open }, 'OpenAPI'),
+    settings.metrics && h('a', { href: '/metrics', onclick: open }, t('Metrics')));
+}
+
+const banner = h('div', { class: 'banner', role: 'status' });
+let seconds;
+function tellState() {
+  banner.textContent = seconds === undefined ? ''
+    : t('The service does not answer. The next attempt is in {seconds} s.', { seconds });
+}
+service.addEventListener('down', (event) => {
+  seconds = event.detail;
+  tellState();
+});
+service.addEventListener('up', () => {
+  seconds = undefined;
+  tellState();
+});
+
+// Builds the page around `main`; `again` builds it anew, in another language.
+export function build(main, again) {
+  document.documentElement.lang = lang() === 'zh' ? 'zh-CN' : 'en';
+  tellState();
+  const announcer = h('div', { id: 'announcer', class: 'away', 'aria-live': 'polite' });
+  document.body.replaceChildren(
+    h('a', { href: '#main', class: 'skip' }, t('Skip to the content')), header(again), banner, main, footer(), announcer);
+}
+
+setInterval(() => {
+  // Whether it answers is enough; what it answers is for those who asked.
+  if (!document.hidden && seconds === undefined) request('GET', '/livez').catch(() => {});
+}, HEARTBEAT);

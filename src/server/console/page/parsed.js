@@ -1,0 +1,34 @@
+// One ID in full, as /parse answers it.
+import { bar, legend } from './bits.js';
+import { copyButton, facts, h } from './dom.js';
+import { everyEncoding } from './encodings.js';
+import { localTime, relative, t } from './i18n.js';
+import { fieldsOf, settings } from './settings.js';
+
+export function bits(parsed) {
+  const fields = fieldsOf(parsed);
+  return [bar(fields, BigInt(parsed.id)), legend(fields, { ...parsed, timestamp: parsed.tick })];
+}
+
+export function details(parsed) {
+  const isForeign = settings.layouts.some((one) => one.name === parsed.layout && !one.is_preset);
+  const safety = parsed.js_safe
+    ? t('yes: below 2^53, exact as a JavaScript number')
+    : t('no: above 2^53, keep it as a string in JavaScript');
+  const encoding = ([name, text]) => h('tr', {},
+    h('th', { scope: 'row' }, name), h('td', { class: 'mono wrap' }, text), h('td', {}, copyButton(text, name)));
+  return [
+    h('p', { class: 'id mono' }, parsed.id),
+    bits(parsed),
+    facts([
+      [t('Time (UTC)'), h('time', { datetime: parsed.timestamp }, parsed.timestamp)],
+      [t('Local time'), localTime(parsed.unix_ms)],
+      [t('Age'), relative(parsed.unix_ms)],
+      [t('Safe in JavaScript'), safety],
+      [parsed.layout ? t('Layout') : t('Namespace'), parsed.layout ?? parsed.namespace],
+      parsed.wraps && [t('The time wraps'), t('the latest instant with these bits is shown')],
+    ]),
+    h('table', { class: 'encodings' }, h('caption', {}, t('In every encoding')),
+      h('tbody', {}, everyEncoding(parsed, !isForeign).map(encoding))),
+  ];
+}

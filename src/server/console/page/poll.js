@@ -1,0 +1,39 @@
+// What is asked again and again while somebody looks at it.
+
+// Calls `ask(quiet)` now and every so many milliseconds; it returns what makes the new content.
+// The focus stays on the control that has the same id afterwards.
+export function poll(every, ask, output) {
+  let timer;
+  let stopped = false;
+  let run = 0;
+  async function again(quiet) {
+    clearTimeout(timer);
+    const mine = (run += 1);
+    const make = await ask(quiet);
+    if (stopped || mine !== run) return;
+    const focused = output.contains(document.activeElement) && document.activeElement.id;
+    const places = [...output.querySelectorAll('.scroll')].map((one) => one.scrollLeft);
+    output.replaceChildren(...make());
+    output.querySelectorAll('.scroll').forEach((one, index) => (one.scrollLeft = places[index] ?? 0));
+    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+    timer = setTimeout(tick, every);
+  }
+  function tick() {
+    if (document.hidden) timer = setTimeout(tick, every);
+    else again(true);
+  }
+  const back = () => {
+    if (!document.hidden) again(true);
+  };
+  output.addEventListener('again', () => again(false));
+  document.addEventListener('visibilitychange', back);
+  again(false);
+  return {
+    refresh: () => again(true),
+    stop: () => {
+      stopped = true;
+      clearTimeout(timer);
+      document.removeEventListener('visibilitychange', back);
+    },
+  };
+}

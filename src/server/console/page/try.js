@@ -1,0 +1,139 @@
+// Try: IDs for a code, the newest one with its bits, and the request for programs.
+import { address, getJson, request } from './api.js';
+import { columns } from './chart.js';
+import { announce, card, copyButton, field, h, problem, select } from './dom.js';
+import { encode, ENCODINGS } from './encodings.js';
+import { number, relative, t } from './i18n.js';
+import { bits } from './parsed.js';
+import { settings } from './settings.js';
+
+const MOST = Math.min(1000, settings.max_batch);
+// Nobody else's: looking at the page uses up no ID of a code that counts.
+const FREE = 'try';
+const KEPT = 1000;
+const FORMATS = [['string', 'JSON, strings'], ['number', 'JSON, numbers'], ['range', 'JSON, ranges'], ['text', 'plain text']];
+
+let received = [];
+
+function lastOf(answer) {
+  if (typeof answer === 'string') return answer.trim().split('\n');
+  if (answer.ranges) {
+    return answer.ranges.flatMap(({ first, step, count }) =>
+      Array.from({ length: count }, (_, index) => String(BigInt(first) + BigInt(step) * BigInt(index))));
+  }
+  return (answer.ids ?? [answer.id]).map(String);
+}
+
+export function mount(panel, { params, save }) {
+  const plain = settings.namespaces.some((one) => one.name === 'default' && one.fields.length);
+  const code = h('input', { value: params.get('code') ?? FREE, required: true, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'none' });
+  const count = h('input', { type: 'number', min: 1, max: MOST, value: params.get('n') ?? '1', required: true });
+  const names = [['', t('that of the code')], ...settings.namespaces.map((one) => [one.name, one.name])];
+  const namespace = select(names, params.get('namespace') ?? '');
+  const encoding = select(ENCODINGS.map((name) => [name]), params.get('encoding') ?? 'decimal');
+  const format = select(FORMATS.map(([key, text]) => [key, t(text)]), params.get('format') ?? 'string');
+  const modulus = h('input', { type: 'number', min: 2, max: 64, value: params.get('k') ?? '8' });
+  const newest = h('div', { class: 'newest' });
+  const answer = h('div', {});
+  const ways = h('div', {});
+  const spread = h('div', {});
+  const isDefault = () => code.value === FREE && !namespace.value;
+
+  function target() {
+    const many = count.value !== '1' || format.value === 'range';
+    return address(`/${many ? 'ids' : 'id'}/${encodeURIComponent(code.value)}`, {
+      n: many ? count.value : '', namespace: namespace.value,
+      encoding: encoding.value === 'decimal' ? '' : encoding.value,
+      format: ['string', 'text'].includes(format.value) ? '' : format.value,
+    });
+  }
+
+  function showWays() {
+    save({
+      code: code.value === FREE ? '' : code.value, n: count.value === '1' ? '' : count.value,
+      namespace: namespace.value, encoding: encoding.value === 'decimal' ? '' : encoding.value,
+      format: format.value === 'string' ? '' : format.value, k: modulus.value === '8' ? '' : modulus.value,
+    });
+    const url = location.origin + target();
+    const headers = {};
+    if (format.value === 'text') headers.accept = 'text/plain';
+    if (settings.needs_token) headers.authorization = 'Bearer $TOKEN';
+    const curl = ['curl', ...Object.entries(headers).map((pair) => `-H "${pair.join(': ')}"`), `'${url}'`].join(' ');
+    const options = Object.keys(headers).length ? `, { headers: ${JSON.stringify(headers)} }` : '';
+    const read = format.value === 'text' ? 'text' : 'json';
+    const fetched = `const answer = await (await fetch(${JSON.stringify(url)}${options})).${read}();`;
+    const way = ([name, text]) => h('div', { class: 'way' }, h('span', {}, name),
+      h('code', { tabindex: 0, role: 'group', 'aria-label': name }, name === t('link') ? h('a', { href: target() }, text) : text), copyButton(text, name));
+    ways.replaceChildren(...[['curl', curl], ['fetch', fetched], [t('link'), url]].map(way));
+  }
+
+  function showSpread() {
+    const k = Math.min(64, Math.max(2, Number(modulus.value) || 8));
+    const counts = Array(k).fill(0);
+    for (const id of received) counts[Number(id % BigInt(k))] += 1;
+    const told = t('{n} IDs by id % {k}', { n: number(received.length), k });
+    spread.replaceChildren(columns(counts, told), h('div', { class: 'row spread' },
+      h('small', { class: 'mono' }, '0'), h('small', {}, told), h('small', { class: 'mono' }, String(k - 1))));
+  }
+
+  async function showNewest(text) {
+    const copy = copyButton(text, t('ID'));
+    newest.replaceChildren(h('div', { class: 'row' }, h('p', { class: 'id big mono' }, text), copy));
+    const space = namespace.value || undefined;
+    try {
+      const parsed = await getJson(address(`/parse/${encodeURIComponent(text)}`, { encoding: encoding.value, namespace: space }));
+      newest.append(...bits(parsed), h('p', { class: 'muted' }, `${parsed.timestamp} · ${relative(parsed.unix_ms)} · `,
+        h('a', { href: `#inspect?ids=${parsed.id}` }, t('Inspect it'))));
+      return text.endsWith(encode(BigInt(parsed.id), encoding.value)) ? text.length - encode(BigInt(parsed.id), encoding.value).length : 0;
+    } catch (error) {
+      const isNumber = error.code === 'not_decodable';
+      newest.append(isNumber ? h('p', { class: 'muted' }, t('A plain number: it counts, and has neither fields nor a time.')) : problem(error));
+      return 0;
+    }
+  }
+
+  async function get(event) {
+    event?.preventDefault();
+    const key = [code.value, namespace.value].join();
+    answer.replaceChildren();
+    try {
+      const headers = format.value === 'text' ? { accept: 'text/plain' } : {};
+      const response = await request('GET', target(), { headers });
+      const text = await response.text();
+      const ids = lastOf(format.value === 'text' ? text : JSON.parse(text));
+      const prefix = await showNewest(ids.at(-1));
+      if (encoding.value === 'decimal') {
+        if (key !== received.key) received = Object.assign([], { key });
+        for (const id of ids) received.push(BigInt(id.slice(prefix)));
+        received.splice(0, received.length - KEPT);
+      }
+      const shown = format.value === 'text' ? text : JSON.stringify(JSON.parse(text), null, 1);
+      answer.replaceChildren(...(ids.length > 1 ? [h('pre', { class: 'mono', tabindex: 0, role: 'group', 'aria-label': t('Answer') }, shown), copyButton(text, t('Answer'))] : []));
+      announce(t('{n} IDs', { n: ids.length }));
+    } catch (error) {
+      answer.replaceChildren(problem(error));
+    }
+    showSpread();
+  }
+
+  const form = h('form', { class: 'controls', onsubmit: get, oninput: showWays, onchange: showWays },
+    field(t('Code'), code), field(t('How many'), count),
+    settings.namespaces.length > 1 && field(t('Namespace'), namespace),
+    field(t('Encoding'), encoding), field(t('Format'), format),
+    h('button', { class: 'main' }, t('Get IDs')));
+  panel.append(
+    h('section', { class: 'card hero' }, h('h2', { class: 'away' }, t('Newest ID')), newest, form, answer),
+    h('div', { class: 'pair' },
+      card(t('For programs'), ways),
+      card(t('Spread over shards'), h('p', { class: 'muted' }, t('How evenly id % k chooses among k tables or servers.')),
+        h('div', { class: 'narrow' }, field('k', modulus)), spread)));
+  modulus.addEventListener('input', () => {
+    showWays();
+    showSpread();
+  });
+  showWays();
+  showSpread();
+  if (plain && isDefault() && !settings.needs_token) get();
+  else newest.append(h('p', { class: 'muted' }, t('No ID was claimed yet.')));
+  return { refresh: () => (plain && isDefault() && !settings.needs_token ? get() : undefined) };
+}

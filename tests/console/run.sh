@@ -1,0 +1,31 @@
+#!/bin/sh
+# Tests the console in a real browser, against services on free ports. Debian's package brings the
+# browser; the program that drives it and the rules of accessibility are Python packages, installed
+# into the build's folder. UPDATE=1 rewrites the screenshots of README and docs. Arguments are given
+# on to unittest: tests/console/run.sh -k docs.
+set -eu
+
+cd "$(dirname "$0")/../.."
+. tests/functions.sh
+kept=$(keep console)
+
+find_chromium() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+chromium=$(find_chromium) || { apt_install chromium && chromium=$(find_chromium); } ||
+  fail "needs chromium (Debian: chromium)"
+# Without it Chinese would be empty boxes on the screenshots.
+[ -z "${UPDATE:-}" ] || fc-list :lang=zh | grep -q . || apt_install fonts-noto-cjk ||
+  fail "needs a Chinese font for the screenshots (Debian: fonts-noto-cjk)"
+
+python=$kept/python
+python_install "$python" playwright==1.65.2
+[ -f "$python/axe" ] || {
+  "$python/bin/pip" install --quiet --disable-pip-version-check axe-playwright-python==0.1.8 ||
+    fail "axe-playwright-python cannot be installed by pip"
+  touch "$python/axe"
+}
+
+# As the tests build it, so that after them nothing is compiled again.
+$cargo test --locked --no-run --test http
+
+CHROMIUM=$chromium RAINDROP=$(cd "$target/debug" && pwd)/raindrop \
+  exec "$python/bin/python" -B -m unittest discover --start-directory tests/console --pattern '*_test.py' "$@"

@@ -1,0 +1,216 @@
+//! The console: its files, what it is told, and where it is served. `make console-test` opens it in a
+//! browser.
+
+use std::time::Duration;
+
+use reqwest::{Client, Method, Response};
+use serde_json::Value;
+
+use crate::serving::Served;
+
+const ALL: [(&str, &str); 2] =
+    [("/", "text/html; charset=utf-8"), ("/docs", "text/html; charset=utf-8")];
+
+async fn send(served: &Served, method: Method, path: &str, headers: &[(&str, &str)]) -> Response {
+    let url = format!("http://{}{path}", served.address);
+    let mut request = Client::new().request(method, url);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.send().await.expect("an answer")
+}
+
+fn header<'a>(response: &'a Response, name: &str) -> &'a str {
+    let value = response.headers().get(name);
+    value.unwrap_or_else(|| panic!("{name}: {response:?}")).to_str().expect("ASCII")
+}
+
+/// The settings in a page.
+async fn settings(response: Response) -> Value {
+    let text = response.text().await.expect("a body");
+    let (_, rest) = text.split_once("name=\"raindrop\" content='").expect("settings");
+    let (json, _) = rest.split_once('\'').expect("an end");
+    serde_json::from_str(json).expect("JSON")
+}
+
+/// The files that the texts name, and those that they name in turn.
+async fn files(served: &Served) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut texts: Vec<String> = ALL.iter().map(|(path, _)| (*path).to_owned()).collect();
+    while let Some(path) = texts.pop() {
+        let text = served.get(&path).await.text().await.expect("a body");
+        let named = text.split(['"', '\'']).filter_map(|part| {
+            part.strip_prefix("/console/").or_else(|| part.strip_prefix("./")).map(str::to_owned)
+        });
+        for name in named {
+            let path = format!("/console/{name}");
+            if !found.contains(&path) {
+                found.push(path.clone());
+                texts.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn every_file_has_its_type_and_a_strict_policy() {
+    let served = Served::start(&[]).await;
+    let files = files(&served).await;
+    assert!(files.len() > 10, "{files:?}");
+    let expected = |path: &String| match path.rsplit('.').next() {
+        Some("css") => "text/css; charset=utf-8",
+        _ => "text/javascript; charset=utf-8",
+    };
+    let files = files.iter().map(|path| (path.as_str(), expected(path)));
+    for (path, content_type) in ALL.into_iter().chain(files) {
+        let answer = served.get(path).await;
+        assert_eq!(answer.status(), 200, "{path}");
+        assert_eq!(header(&answer, "content-type"), content_type, "{path}");
+        assert_eq!(header(&answer, "x-content-type-options"), "nosniff");
+        assert_eq!(header(&answer, "referrer-policy"), "no-referrer");
+        assert_eq!(header(&answer, "cache-control"), "no-cache");
+        let policy = header(&answer, "content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
+        assert!(
+            policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"),
+            "{policy}"
+        );
+        assert!(answer.headers().get("access-control-allow-origin").is_none(), "{path}");
+
+        let head = send(&served, Method::HEAD, path, &[]).await;
+        assert_eq!(header(&head, "etag"), header(&answer, "etag"), "{path}");
+        let length: usize = header(&head, "content-length").parse().expect("a length");
+        let tag = header(&answer, "etag").to_owned();
+        assert_eq!(answer.text().await.expect("a body").len(), length, "{path}");
+        let kept = send(&served, Method::GET, path, &[("if-none-match", &tag)]).await;
+        assert_eq!((kept.status().as_u16(), header(&kept, "etag")), (304, &*tag), "{path}");
+        assert_eq!(kept.text().await.expect("a body"), "");
+    }
+    for (method, path, status) in [
+        (Method::POST, "/", 405),
+        (Method::POST, "/console/app.js", 405),
+        (Method::GET, "/console/index.html", 404),
+        (Method::GET, "/console/..%2fapp.js", 404),
+        (Method::GET, "/console/", 404),
+        (Method::GET, "/docs/", 404),
+    ] {
+        let answer = send(&served, method, path, &[]).await;
+        assert_eq!(answer.status().as_u16(), status, "{path}");
+        assert_eq!(header(&answer, "content-type"), "application/problem+json", "{path}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn it_can_be_turned_off() {
+    let served =
+        Served::start(&[("http.console", "false"), ("http.admin_listen", "127.0.0.1:0")]).await;
+    let admin = served.admin.expect("a listener");
+    for path in ["/", "/docs", "/console/app.js"] {
+        assert_eq!(served.get(path).await.status(), 404, "{path}");
+        let answer = reqwest::get(format!("http://{admin}{path}")).await.expect("an answer");
+        assert_eq!(answer.status(), 404, "{path}");
+    }
+    assert_eq!(served.get("/openapi.json").await.status(), 200);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn each_listener_offers_what_it_serves() {
+    let served = Served::start(&[
+        ("http.admin_listen", "127.0.0.1:0"),
+        ("http.max_batch", "77"),
+        ("namespaces.js.layout.preset", "js-safe"),
+    ])
+    .await;
+    let admin = served.admin.expect("a listener");
+    let public = settings(served.get("/").await).await;
+    let page = reqwest::get(format!("http://{admin}/")).await.expect("an answer");
+    let operators = settings(page).await;
+    let has = |settings: &Value, part: &str| {
+        settings["parts"].as_array().expect("parts").contains(&part.into())
+    };
+    for (part, is_public, is_operators) in
+        [("try", true, false), ("inspect", true, true), ("cluster", false, true)]
+    {
+        assert_eq!(has(&public, part), is_public, "{part}: {public}");
+        assert_eq!(has(&operators, part), is_operators, "{part}: {operators}");
+    }
+    assert_eq!((&public["metrics"], &operators["metrics"]), (&false.into(), &true.into()));
+    assert_eq!((&public["needs_token"], &public["max_batch"]), (&false.into(), &77.into()));
+    let js = serde_json::json!([["timestamp", 50], ["worker_id", 5], ["lane", 1], ["sequence", 7]]);
+    let namespaces = public["namespaces"].as_array().expect("namespaces");
+    let js_safe = namespaces.iter().find(|one| one["name"] == "js").expect("js");
+    assert_eq!(js_safe["fields"], js);
+    let layouts = public["layouts"].as_array().expect("layouts");
+    assert!(layouts.iter().any(|one| one["name"] == "sonyflake" && one["is_preset"] == false));
+    // What the operators' page offers, it is answered.
+    for path in ["/parse/249679838552547328", "/openapi.json", "/metrics", "/cluster"] {
+        let answer = reqwest::get(format!("http://{admin}{path}")).await.expect("an answer");
+        assert_eq!(answer.status(), 200, "{path}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn the_page_itself_needs_no_token_and_tells_that_requests_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("tokens.toml");
+    let hash = "0".repeat(64);
+    std::fs::write(&file, format!("[[token]]\nname = \"a\"\nhash = \"sha256:{hash}\"\n"))
+        .expect("written");
+    let path = file.to_str().expect("UTF-8");
+    let served = Served::start(&[("auth.tokens_file", path)]).await;
+    let page = served.get("/").await;
+    assert_eq!(page.status(), 200);
+    assert_eq!(settings(page).await["needs_token"], true);
+    assert_eq!(served.get("/console/app.js").await.status(), 200);
+    for path in ["/id/order", "/openapi.json", "/metrics", "/nowhere"] {
+        assert_eq!(served.get(path).await.status(), 401, "{path}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn the_api_document_is_kept_by_clients_and_read_by_other_pages() {
+    let served = Served::start(&[("http.cors_origins", "https://app.example")]).await;
+    let origin = ("origin", "https://app.example");
+    let answer = send(&served, Method::GET, "/openapi.json", &[origin]).await;
+    assert_eq!(header(&answer, "access-control-allow-origin"), "https://app.example");
+    assert_eq!(header(&answer, "cache-control"), "no-cache");
+    let tag = header(&answer, "etag").to_owned();
+    let headers = [origin, ("if-none-match", tag.as_str())];
+    let kept = send(&served, Method::GET, "/openapi.json", &headers).await;
+    assert_eq!(kept.status(), 304);
+    assert_eq!(header(&kept, "access-control-allow-origin"), "https://app.example");
+    let other = [("origin", "https://other.example")];
+    let other = send(&served, Method::GET, "/openapi.json", &other).await;
+    assert!(other.headers().get("access-control-allow-origin").is_none());
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn the_cluster_has_this_nodes_last_ten_minutes() {
+    let served = Served::start(&[("http.admin_listen", "127.0.0.1:0")]).await;
+    assert_eq!(served.get("/ids/order?n=7").await.status(), 200);
+    let url = format!("http://{}/cluster", served.admin.expect("a listener"));
+    // From here on time passes only while nothing else is to be done.
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    tokio::time::resume();
+    let cluster: Value = reqwest::get(url).await.expect("an answer").json().await.expect("JSON");
+    let history = &cluster["history"];
+    assert_eq!(history["every_seconds"], 10);
+    let default = &history["namespaces"]["default"];
+    let counts = |name: &str| -> Vec<u64> {
+        let counts = default[name].as_array().unwrap_or_else(|| panic!("{name}: {history}"));
+        counts.iter().map(|count| count.as_u64().expect("a count")).collect()
+    };
+    assert!(counts("issued").len() >= 2, "{history}");
+    assert_eq!(counts("issued").iter().sum::<u64>(), 7, "{history}");
+    for name in ["waited", "refused", "rollbacks"] {
+        assert_eq!(counts(name), vec![0; counts("issued").len()], "{history}");
+    }
+    served.stop().await;
+}
