@@ -22,9 +22,9 @@ const PARTS: [(&str, &str); 5] = [
     ("codes", "/codes"),
 ];
 
-/// The fields of an ID from the most significant, by their names in answers of `/parse`, and their
-/// widths in bits.
-type Fields = Vec<(&'static str, u32)>;
+/// The fields of an ID from the most significant, each by its first letter in answers of `/parse`,
+/// and their widths in bits: `t41w9l1s12`. Empty for plain numbers.
+type Fields = String;
 
 /// What whoever may load the page may know: nothing of the store, and nothing of other nodes.
 #[derive(Debug, Serialize)]
@@ -36,23 +36,10 @@ pub(super) struct Settings<'a> {
     metrics: bool,
     needs_token: bool,
     max_batch: u32,
-    namespaces: Vec<Namespace<'a>>,
-    /// Layouts by name, presets first.
-    layouts: Vec<Named>,
-}
-
-#[derive(Debug, Serialize)]
-struct Namespace<'a> {
-    name: &'a str,
-    /// Empty for plain numbers.
-    fields: Fields,
-}
-
-#[derive(Debug, Serialize)]
-struct Named {
-    name: &'static str,
-    is_preset: bool,
-    fields: Fields,
+    namespaces: Vec<(&'a str, Fields)>,
+    presets: Vec<(&'static str, Fields)>,
+    /// Layouts of other systems.
+    foreign: Vec<(&'static str, Fields)>,
 }
 
 impl<'a> Settings<'a> {
@@ -62,22 +49,14 @@ impl<'a> Settings<'a> {
         let has_codes = state.issuers.values().any(counts);
         let is_served =
             |(part, path): &(&str, &str)| paths.contains(path) && (*part != "codes" || has_codes);
-        let namespace = |issuer: &'a NamespaceIssuer| Namespace {
-            name: issuer.namespace(),
-            fields: issuer.layout().map(fields).unwrap_or_default(),
+        let namespace = |issuer: &'a NamespaceIssuer| {
+            (issuer.namespace(), issuer.layout().map(fields).unwrap_or_default())
         };
-        let preset = |preset: Preset| Named {
-            name: preset.name(),
-            is_preset: true,
-            fields: fields(&preset.layout()),
+        let preset = |preset: Preset| (preset.name(), fields(&preset.layout()));
+        let foreign = |layout: &ForeignLayout| {
+            let field = |(kind, _, bits): &(FieldKind, _, _)| (letter(*kind), *bits);
+            (layout.name, written(layout.fields.iter().map(field)))
         };
-        let foreign = |layout: &ForeignLayout| Named {
-            name: layout.name,
-            is_preset: false,
-            fields: layout.fields.iter().map(|(kind, _, bits)| (name_of(*kind), *bits)).collect(),
-        };
-        let presets = Preset::ALL.into_iter().map(preset);
-        let layouts = presets.chain(ForeignLayout::ALL.iter().map(foreign));
         Self {
             version: env!("CARGO_PKG_VERSION"),
             parts: PARTS.into_iter().filter(is_served).map(|(part, _)| part).collect(),
@@ -85,7 +64,8 @@ impl<'a> Settings<'a> {
             needs_token,
             max_batch: state.http.max_batch,
             namespaces: state.issuers.values().map(namespace).collect(),
-            layouts: layouts.collect(),
+            presets: Preset::ALL.into_iter().map(preset).collect(),
+            foreign: ForeignLayout::ALL.iter().map(foreign).collect(),
         }
     }
 
@@ -98,22 +78,26 @@ impl<'a> Settings<'a> {
 
 fn fields(layout: &Layout) -> Fields {
     let widths = layout.widths();
-    let all = [
-        ("timestamp", widths.timestamp),
-        ("data_center", widths.data_center),
-        ("worker_id", widths.worker),
-        ("lane", widths.rollback),
-        ("sequence", widths.sequence),
-        ("reserved", widths.reserved),
-    ];
-    all.into_iter().filter(|(_, bits)| *bits > 0).collect()
+    written([
+        ('t', widths.timestamp),
+        ('d', widths.data_center),
+        ('w', widths.worker),
+        ('l', widths.rollback),
+        ('s', widths.sequence),
+        ('r', widths.reserved),
+    ])
 }
 
-const fn name_of(kind: FieldKind) -> &'static str {
+fn written(fields: impl IntoIterator<Item = (char, u32)>) -> Fields {
+    let fields = fields.into_iter().filter(|(_, bits)| *bits > 0);
+    fields.map(|(letter, bits)| format!("{letter}{bits}")).collect()
+}
+
+const fn letter(kind: FieldKind) -> char {
     match kind {
-        FieldKind::Tick => "timestamp",
-        FieldKind::DataCenter => "data_center",
-        FieldKind::Worker => "worker_id",
-        FieldKind::Sequence => "sequence",
+        FieldKind::Tick => 't',
+        FieldKind::DataCenter => 'd',
+        FieldKind::Worker => 'w',
+        FieldKind::Sequence => 's',
     }
 }

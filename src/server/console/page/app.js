@@ -64,13 +64,12 @@ function start() {
   }, t(TITLES[name]));
   const tabs = h('div', { role: 'tablist', class: 'tabs', 'aria-label': t('Parts of the console'), onkeydown }, names.map(tab));
   const panel = h('div', { role: 'tabpanel', id: 'panel' });
-  build(h('main', { id: 'main', tabindex: -1 }, h('h1', { class: 'away' }, t('Raindrop console')), tabs, panel), start);
+  build(h('main', {}, h('h1', { class: 'away' }, t('Raindrop console')), tabs, panel), start);
   const { name, params } = read();
   show(name, params);
 }
 
 addEventListener('popstate', () => {
-  if (location.hash === '#main') return;
   const { name, params } = read();
   show(name, params);
 });

@@ -18,9 +18,9 @@ function given(inputs) {
   return body;
 }
 
-async function done(work, said, again) {
+async function done(work, again) {
   if (!(await work)) return;
-  announce(said);
+  announce(t('Done'));
   again();
 }
 
@@ -31,14 +31,14 @@ export function create(again) {
   return done(ask({
     title: t('New code'),
     body: [
-      h('p', {}, t('Every node can issue numbers of it a moment later. Increment and remainder stay for ever.')),
+      h('p', {}, t('Every node can issue it a moment later. Increment and remainder are fixed from then on.')),
       h('div', { class: 'controls' }, field(t('Code'), name), segments.length > 1 && field(t('Namespace'), namespace), field(t('Start'), inputs.start), field(t('Largest number'), inputs.max, t('empty: none below 2^63')),
         field(t('Smallest step'), inputs.min_step), field(t('Largest step'), inputs.max_step), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder)),
       h('label', { class: 'check' }, inputs.js_safe, ' ', t('Stay below 2^53, safe in JavaScript')),
     ],
     action: t('Create'),
     submit: () => change('PUT', path({ code: name.value, namespace: namespace.value }), given(inputs), { 'if-none-match': '*' }),
-  }), t('Created'), again);
+  }), again);
 }
 
 export function widen(code, again) {
@@ -46,12 +46,12 @@ export function widen(code, again) {
   return done(ask({
     title: t('Widen {code}', { code: code.code }),
     body: [
-      h('p', {}, t('Larger steps ask the store less often; a crash loses at most one step. Numbers end at the largest one.')),
+      h('p', {}, t('Larger steps ask the store less often; a crash loses at most one.')),
       field(t('Smallest step'), inputs.min_step), field(t('Largest step'), inputs.max_step), field(t('Largest number'), inputs.max),
     ],
     action: t('Save'),
     submit: () => change('PATCH', path(code), given(inputs)),
-  }), t('Saved'), again);
+  }), again);
 }
 
 export function raise(code, again) {
@@ -60,13 +60,13 @@ export function raise(code, again) {
   return done(ask({
     title: t('Raise {code}', { code: code.code }),
     body: [
-      h('p', {}, t('The next number becomes larger. The numbers between are never issued; that is always safe, and cannot be undone.')),
+      h('p', {}, t('The numbers that are skipped are never issued. This is always safe, and cannot be undone.')),
       h('p', {}, t('Next now: {next}', { next: code.next })),
       h('div', { class: 'controls' }, field(t('Raise'), how), field(t('Number'), value)),
     ],
     action: t('Raise'),
     submit: () => change('POST', path(code, '/raise'), how.value === 'to' ? { to: value.value } : { by: Number(value.value) }),
-  }), t('Raised'), again);
+  }), again);
 }
 
 export function retire(code, again) {
@@ -74,7 +74,7 @@ export function retire(code, again) {
   return done(ask({
     title: t('Retire {code}', { code: code.code }),
     body: [
-      h('p', {}, t('No number of it is ever issued again, by any node. This cannot be undone, and the code cannot be made anew.')),
+      h('p', {}, t('No node will ever issue a number of it again. This cannot be undone.')),
       field(t('Type {code} to confirm', { code: code.code }), typed),
     ],
     action: t('Retire for ever'),
@@ -83,5 +83,5 @@ export function retire(code, again) {
       if (typed.value !== code.code) throw { detail: t('this is not {code}', { code: code.code }) };
       return change('POST', path(code, '/retire'));
     },
-  }), t('Retired'), again);
+  }), again);
 }

@@ -2,7 +2,7 @@
 import { change, getJson } from './api.js';
 import { sparkline } from './chart.js';
 import { ask } from './dialog.js';
-import { announce, button, card, facts, h, problem, table } from './dom.js';
+import { announce, button, card, facts, h, muted, problem, table } from './dom.js';
 import { localTime, number, relative, t } from './i18n.js';
 import { poll } from './poll.js';
 
@@ -15,15 +15,15 @@ async function release(namespace, worker, again) {
   const answer = await ask({
     title: t('Release worker {id}?', { id: worker.worker_id }),
     body: [
-      h('p', {}, t('Its lease ends now, and another node may take the worker id. No ID is issued twice: if {holder} still runs, it uses up the range that it has and takes another worker id.', { holder: worker.holder })),
-      h('p', { class: 'muted' }, t('Usual for a machine that is gone for good and whose lease has not expired yet.')),
+      h('p', {}, t('Its lease ends now, and another node may take it. If {holder} still runs, it uses up its range and takes another worker id: no ID is issued twice.', { holder: worker.holder })),
+      muted(t('For a machine that is gone for good.')),
     ],
     action: t('Release'),
     danger: true,
     submit: () => change('POST', '/cluster/release', { namespace, worker_id: worker.worker_id }),
   });
   if (!answer) return;
-  announce(answer.released ? t('Worker {id} is free.', { id: worker.worker_id }) : t('Worker {id} was free already.', { id: worker.worker_id }));
+  announce(answer.released ? t('Released') : t('It was free already'));
   again();
 }
 
@@ -71,7 +71,6 @@ function section([name, namespace], cluster, now, again) {
       [t('Worker of this node'), String(namespace.worker_id ?? '–')],
       [t('Lane'), String(namespace.lane ?? '–')],
       [t('Issues without the store until'), namespace.valid_until ? `${localTime(Date.parse(namespace.valid_until))} (${relative(Date.parse(namespace.valid_until), now)})` : '–'],
-      [t('Workers held'), number(namespace.workers.length)],
     ]),
     history && [h('h3', {}, t('This node, last ten minutes')), plots(history.namespaces[name], history.every_seconds, isCounting)],
     namespace.workers && [h('h3', {}, t('Who holds which worker')), workers(name, namespace, now, again)]);
@@ -86,7 +85,7 @@ export function mount(panel) {
       const now = cluster.now ? Date.parse(cluster.now) : Date.now();
       return () => {
         const parts = Object.entries(cluster.namespaces).map((one) => section(one, cluster, now, again));
-        if (cluster.store_verified === false) parts.unshift(card(null, h('p', { class: 'muted' }, t('The store is not verified: whoever controls the network between can pose as it (docs/security.md).'))));
+        if (cluster.store_verified === false) parts.unshift(card(null, muted(t('The store is not verified: whoever controls the network can pose as it.'))));
         return parts;
       };
     } catch (error) {

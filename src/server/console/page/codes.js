@@ -2,7 +2,7 @@
 import { getJson } from './api.js';
 import { badge } from './cluster.js';
 import { create, raise, retire, widen } from './change.js';
-import { button, card, h, problem, table } from './dom.js';
+import { button, card, h, muted, problem, table } from './dom.js';
 import { localTime, number, relative, short, t } from './i18n.js';
 import { poll } from './poll.js';
 
@@ -33,8 +33,6 @@ function forecast(code, rate, now) {
   return h('span', { title: localTime(ms), class: seconds < 30 * DAY ? 'soon' : '' }, new Date(ms).toISOString().slice(0, 10), ' · ', relative(ms, now));
 }
 
-const KINDS = { configured: 'configured', managed: 'managed', automatic: 'automatic', retired: 'retired' };
-
 function row(code, seen, now, again) {
   const rate = rates(code, seen, now);
   const shown = (value) => (value === undefined ? '…' : `${value < 10 ? number(value, 2) : short(value)}/s`);
@@ -42,10 +40,10 @@ function row(code, seen, now, again) {
   const act = (name, text, work, danger) => button(text, () => work(code, again), { class: danger ? 'quiet danger' : 'quiet', id: `${name}-${id}`, 'aria-label': `${text}: ${code.code}` });
   const isFixed = code.kind === 'configured' || code.kind === 'retired';
   return { cells: [
-    h('b', { class: 'mono' }, code.code), h('span', {}, code.namespace), badge(code.kind !== 'retired', t(KINDS[code.kind])),
+    h('b', { class: 'mono' }, code.code), h('span', {}, code.namespace), badge(code.kind !== 'retired', t(code.kind)),
     h('span', { class: 'mono' }, big(code.next)), h('span', { class: 'mono' }, big(code.left)), code.step ? number(code.step) : '–',
     h('span', {}, shown(rate.now), h('br'), h('small', {}, t('{rate} on average', { rate: shown(rate.whole) }))),
-    forecast(code, rate.whole, now),
+    forecast(code, rate.whole || rate.now, now),
     h('div', { class: 'row tight' }, code.kind !== 'retired' && act('raise', t('Raise'), raise),
       !isFixed && act('widen', t('Widen'), widen), !isFixed && act('retire', t('Retire'), retire, true)),
   ] };
@@ -55,7 +53,7 @@ export function mount(panel) {
   const output = h('div', { class: 'stack' });
   const seen = new Map();
   const again = () => output.dispatchEvent(new Event('again'));
-  panel.append(h('div', { class: 'row' }, h('p', { class: 'muted' }, t('Next numbers move in blocks: a node reserves about a minute of use at a time.')),
+  panel.append(h('div', { class: 'row' }, muted(t('Nodes reserve numbers in blocks, so the next number moves in steps.')),
     button(t('New code'), () => create(again), { class: 'main' })), output);
   return poll(EVERY, async (quiet) => {
     try {
@@ -63,7 +61,7 @@ export function mount(panel) {
       const now = Date.now();
       const heads = [t('Code'), t('Namespace'), t('Kind'), t('Next'), t('Left'), t('Step'), t('Rate'), t('Runs out'), t('Actions')];
       return () => [card(null, codes.length ? table(t('Codes'), heads, codes.map((code) => row(code, seen, now, again)))
-        : h('p', { class: 'muted' }, t('There is no code yet.')))];
+        : muted(t('There is no code yet.')))];
     } catch (error) {
       return () => [card(null, problem(error), button(t('Try again'), again))];
     }

@@ -38,7 +38,7 @@ export function askToken(why) {
     title: t('This service needs a token'),
     body: [
       h('p', {}, why),
-      field(t('Token'), input, t('The page keeps it in memory until you close or reload it, and nowhere else.')),
+      field(t('Token'), input, t('Kept in memory until you close or reload the page, and nowhere else.')),
     ],
     action: t('Use this token'),
     submit: () => input.value.trim(),

@@ -1,6 +1,6 @@
 // The API document, readable.
 import { getJson, service } from './api.js';
-import { card, copyButton, h, problem } from './dom.js';
+import { card, copyButton, h, muted, problem } from './dom.js';
 import { t } from './i18n.js';
 import { build } from './page.js';
 import { settings } from './settings.js';
@@ -118,8 +118,8 @@ function schemas() {
 }
 
 async function start() {
-  const output = h('div', { class: 'stack' }, h('p', { class: 'muted' }, t('Loading…')));
-  build(h('main', { id: 'main', tabindex: -1 }, h('h1', {}, t('API documentation')), output), start);
+  const output = h('div', { class: 'stack' }, muted(t('Loading…')));
+  build(h('main', {}, h('h1', {}, t('API documentation')), output), start);
   document.title = `${t('API documentation')} · Raindrop`;
   try {
     api ??= await getJson('/openapi.json');

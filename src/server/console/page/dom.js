@@ -80,6 +80,8 @@ export function debounce(wait, work) {
 export const card = (title, ...children) =>
   h('section', { class: 'card' }, title && h('h2', {}, title), children);
 
+export const muted = (...text) => h('p', { class: 'muted' }, text);
+
 // An error where it happened, with the server's own words.
 export const problem = (error) => h('p', { class: 'problem', role: 'alert' }, error.detail ?? String(error));
 

@@ -1,10 +1,10 @@
 // Inspect: IDs from anywhere, one in full or many as a table.
 import { address, getJson } from './api.js';
-import { card, debounce, field, h, problem, select, table } from './dom.js';
+import { card, debounce, field, h, muted, problem, select, table } from './dom.js';
 import { ENCODINGS, guess } from './encodings.js';
 import { number, relative, t } from './i18n.js';
 import { details } from './parsed.js';
-import { settings, snowflakes } from './settings.js';
+import { layouts, namespaces } from './settings.js';
 
 const MOST = 1000;
 const AT_A_TIME = 8;
@@ -54,7 +54,7 @@ function listed(good) {
   ] });
   const heads = ['ID', t('Time (UTC)'), t('Age'), t('Data centre'), t('Worker'), t('Lane'), t('Sequence'), t('Safe in JavaScript')];
   return card(t('{n} IDs by time', { n: number(sorted.length) }),
-    shared.length > 0 && h('p', { class: 'muted' }, t('Workers with the same colour are the same worker.')),
+    shared.length > 0 && muted(t('Workers with the same colour are the same worker.')),
     table(t('IDs by time'), heads, sorted.map(row)));
 }
 
@@ -62,9 +62,9 @@ export function mount(panel, { params, save }) {
   const input = h('textarea', { rows: 3, spellcheck: 'false', autocomplete: 'off', value: (params.get('ids') ?? '').replaceAll(',', '\n') });
   const encoding = select([['auto', t('find out')], ...ENCODINGS.map((name) => [name])], params.get('encoding') ?? 'auto');
   const given = params.get('layout') ? `layout=${params.get('layout')}` : params.get('namespace') ? `namespace=${params.get('namespace')}` : '';
-  const spaces = snowflakes.map(({ name }) => [`namespace=${name}`, t('namespace {name}', { name })]);
-  const layouts = settings.layouts.map(({ name }) => [`layout=${name}`, t('layout {name}', { name })]);
-  const where = select([['', t('this service')], ...spaces, ...layouts], given);
+  const spaces = namespaces.filter((one) => one.fields.length).map(({ name }) => [`namespace=${name}`, t('namespace {name}', { name })]);
+  const others = layouts.map(({ name }) => [`layout=${name}`, t('layout {name}', { name })]);
+  const where = select([['', t('this service')], ...spaces, ...others], given);
   const output = h('div', { 'aria-live': 'polite' });
   let run = 0;
 
@@ -73,7 +73,7 @@ export function mount(panel, { params, save }) {
     const texts = input.value.split(/[\s,;"'[\]]+/).filter(Boolean);
     const [key, value] = where.value.split('=');
     save({ ids: texts.slice(0, MOST).join(','), encoding: encoding.value === 'auto' ? '' : encoding.value, ...(key && { [key]: value }) });
-    if (!texts.length) return output.replaceChildren(h('p', { class: 'muted' }, t('Each ID of this service tells when and by which worker it was made. Those of many other systems can be read, too: choose their layout.')));
+    if (!texts.length) return output.replaceChildren(muted(t('An ID tells when and by which worker it was made. To read those of other systems, choose their layout.')));
     if (texts.length > MOST) return output.replaceChildren(problem({ detail: t('{n} IDs: at most {most} at a time', { n: number(texts.length), most: number(MOST) }) }));
     const results = await parseAll(texts, encoding.value, key ? { [key]: value } : {}, () => mine !== run);
     if (mine !== run) return;
@@ -90,7 +90,7 @@ export function mount(panel, { params, save }) {
   input.addEventListener('input', debounce(300, show));
   for (const control of [encoding, where]) control.addEventListener('change', show);
   panel.append(h('section', { class: 'card' }, h('h2', { class: 'away' }, t('Inspect')),
-    field(t('IDs'), input, t('One or many, up to 1000: in lines, or with commas or blanks between them.')),
+    field(t('IDs'), input, t('Up to 1000, in lines or with commas or blanks between them.')),
     h('div', { class: 'controls' }, field(t('Encoding'), encoding), field(t('Read as'), where))), output);
   show();
   return { stop: () => (run += 1), refresh: show };

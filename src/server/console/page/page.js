@@ -29,32 +29,6 @@ async function open(event) {
   }
 }
 
-function header(again) {
-  const other = lang() === 'en' ? 'zh' : 'en';
-  const language = button(LANGUAGES[other], () => {
-    setLanguage(other);
-    again();
-    document.querySelector('#language').focus();
-  }, { class: 'quiet', id: 'language', lang: other });
-  const words = () => (isDark() ? t('Light') : t('Dark'));
-  const colours = button(words(), () => {
-    localStorage.setItem(KEPT, isDark() ? 'light' : 'dark');
-    paint();
-    colours.textContent = words();
-  }, { class: 'quiet', id: 'colours' });
-  const forget = button(t('Forget token'), forgetToken, { class: 'quiet', id: 'forget', hidden: !hasToken() });
-  service.addEventListener('token', () => (forget.hidden = !hasToken()));
-  return h('header', {}, h('a', { href: '/', class: 'brand' }, drop(), 'Raindrop'), h('div', { class: 'row' }, forget, colours, language));
-}
-
-function footer() {
-  return h('footer', {},
-    h('span', {}, `Raindrop ${settings.version}`),
-    h('a', { href: '/docs' }, t('API documentation')),
-    h('a', { href: '/openapi.json', onclick: open }, 'OpenAPI'),
-    settings.metrics && h('a', { href: '/metrics', onclick: open }, t('Metrics')));
-}
-
 const banner = h('div', { class: 'banner', role: 'status' });
 let seconds;
 function tellState() {
@@ -70,13 +44,39 @@ service.addEventListener('up', () => {
   tellState();
 });
 
+function header(again) {
+  const other = lang() === 'en' ? 'zh' : 'en';
+  const language = button(LANGUAGES[other], () => {
+    setLanguage(other);
+    again();
+    document.querySelector('#language').focus();
+  }, { class: 'quiet', id: 'language', lang: other });
+  const words = () => (isDark() ? t('Light') : t('Dark'));
+  const colours = button(words(), () => {
+    localStorage.setItem(KEPT, isDark() ? 'light' : 'dark');
+    paint();
+    colours.textContent = words();
+  }, { class: 'quiet', id: 'colours' });
+  const forget = button(t('Forget token'), forgetToken, { class: 'quiet', id: 'forget', hidden: !hasToken() });
+  service.addEventListener('token', () => (forget.hidden = !hasToken()));
+  return h('header', {}, h('a', { href: '/', class: 'brand' }, drop(), 'Raindrop'), h('div', { class: 'row' }, forget, colours, language), banner);
+}
+
+function footer() {
+  return h('footer', {},
+    h('span', {}, `Raindrop ${settings.version}`),
+    h('a', { href: '/docs' }, t('API documentation')),
+    h('a', { href: '/openapi.json', onclick: open }, 'OpenAPI'),
+    settings.metrics && h('a', { href: '/metrics', onclick: open }, t('Metrics')));
+}
+
 // Builds the page around `main`; `again` builds it anew, in another language.
 export function build(main, again) {
   document.documentElement.lang = lang() === 'zh' ? 'zh-CN' : 'en';
   tellState();
   const announcer = h('div', { id: 'announcer', class: 'away', 'aria-live': 'polite' });
   document.body.replaceChildren(
-    h('a', { href: '#main', class: 'skip' }, t('Skip to the content')), header(again), banner, main, footer(), announcer);
+    header(again), main, footer(), announcer);
 }
 
 setInterval(() => {

@@ -3,7 +3,7 @@ import { bar, legend } from './bits.js';
 import { copyButton, facts, h } from './dom.js';
 import { everyEncoding } from './encodings.js';
 import { localTime, relative, t } from './i18n.js';
-import { fieldsOf, settings } from './settings.js';
+import { fieldsOf, presets } from './settings.js';
 
 export function bits(parsed) {
   const fields = fieldsOf(parsed);
@@ -11,7 +11,7 @@ export function bits(parsed) {
 }
 
 export function details(parsed) {
-  const isForeign = settings.layouts.some((one) => one.name === parsed.layout && !one.is_preset);
+  const hasLayout = !parsed.layout || presets.some((one) => one.name === parsed.layout);
   const safety = parsed.js_safe
     ? t('yes: below 2^53, exact as a JavaScript number')
     : t('no: above 2^53, keep it as a string in JavaScript');
@@ -29,6 +29,6 @@ export function details(parsed) {
       parsed.wraps && [t('The time wraps'), t('the latest instant with these bits is shown')],
     ]),
     h('table', { class: 'encodings' }, h('caption', {}, t('In every encoding')),
-      h('tbody', {}, everyEncoding(parsed, !isForeign).map(encoding))),
+      h('tbody', {}, everyEncoding(parsed, hasLayout).map(encoding))),
   ];
 }

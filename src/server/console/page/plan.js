@@ -1,9 +1,9 @@
 // Plan: a layout of one's own, judged by the service.
 import { address, getJson } from './api.js';
 import { bar, legend, NAMES } from './bits.js';
-import { card, copyButton, debounce, facts, field, h, problem, select } from './dom.js';
+import { card, copyButton, debounce, facts, field, h, muted, problem, select } from './dom.js';
 import { number, t } from './i18n.js';
-import { settings } from './settings.js';
+import { presets } from './settings.js';
 
 // The widths that are set, the fields of the answer that they are, and the usual ranges.
 const WIDTHS = [
@@ -14,10 +14,9 @@ const UNITS = ['millisecond', 'second', 'minute', 'hour', 'day'];
 const OWN = 'own';
 
 export function mount(panel, { params, save }) {
-  const presets = settings.layouts.filter((one) => one.is_preset).map(({ name }) => [name]);
   // Neither: the layout of this service, as long as nothing was moved.
   let mode = params.get('preset') ?? (params.size ? OWN : '');
-  const preset = select([['', t('this service')], ...presets, [OWN, t('your own')]], mode);
+  const preset = select([['', t('this service')], ...presets.map(({ name }) => [name]), [OWN, t('your own')]], mode);
   const unit = select(UNITS.map((name) => [name, t(name)]), params.get('time_unit') ?? 'millisecond');
   const epoch = h('input', { value: params.get('epoch') ?? '', placeholder: '2025-01-01T00:00:00Z', spellcheck: 'false', autocomplete: 'off' });
   const first = h('input', { type: 'number', min: 0, value: params.get('min_sequence') ?? '' });
@@ -57,7 +56,7 @@ export function mount(panel, { params, save }) {
     const rate = plan.ids_per_second;
     const perTick = t('{n} in each {unit}', { n: number(plan.ids_per_tick), unit: t(plan.time_unit) });
     output.replaceChildren(
-      card(t('The bits'), bar(widths), legend(widths), h('p', { class: 'muted' }, t('{bits} of 63 bits are used.', { bits: plan.bits }))),
+      card(t('The bits'), bar(widths), legend(widths), muted(t('{bits} of 63 bits are used.', { bits: plan.bits }))),
       card(t('What it gives'), facts([
         [t('IDs per second, code and node'), number(rate.code_and_node)],
         [t('IDs per second and code, all nodes'), number(rate.code_and_cluster)],
@@ -122,7 +121,7 @@ export function mount(panel, { params, save }) {
     h('section', { class: 'card stack' }, h('h2', {}, t('Layout')),
       field(t('Begin with'), preset), field(t('Unit of time'), unit), field(t('Epoch'), epoch), WIDTHS.map(slider),
       h('div', { class: 'controls' }, field(t('First sequence number'), first), field(t('Last sequence number'), last)),
-      h('p', { class: 'muted' }, t('The sequence gets the bits that are left of 63.'))),
+      muted(t('The sequence gets the bits that are left of 63.'))),
     output));
   show();
   return { stop: () => (run += 1), refresh: show };

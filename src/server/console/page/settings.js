@@ -1,11 +1,17 @@
 // What the server wrote into the page: what it serves, and the widths of every layout.
 export const settings = JSON.parse(document.querySelector('meta[name=raindrop]').content);
 
-// The fields of a layout or namespace, [name, bits] from the most significant.
-export function fieldsOf(parsed) {
-  const list = parsed.layout ? settings.layouts : settings.namespaces;
-  return list.find((one) => one.name === (parsed.layout ?? parsed.namespace))?.fields ?? [];
-}
+const LETTERS = { t: 'timestamp', d: 'data_center', w: 'worker_id', l: 'lane', s: 'sequence', r: 'reserved' };
 
-export const snowflakes = settings.namespaces.filter((one) => one.fields.length);
-export const segments = settings.namespaces.filter((one) => !one.fields.length);
+// `t41w9l1s12` as [name, bits] of each field, from the most significant.
+const read = ([name, text]) =>
+  ({ name, fields: [...text.matchAll(/([a-z])(\d+)/g)].map(([, letter, bits]) => [LETTERS[letter], Number(bits)]) });
+
+export const namespaces = settings.namespaces.map(read);
+export const segments = namespaces.filter((one) => !one.fields.length);
+export const presets = settings.presets.map(read);
+export const layouts = [...presets, ...settings.foreign.map(read)];
+
+// The fields of an answer of /parse.
+export const fieldsOf = ({ layout, namespace }) =>
+  (layout ? layouts : namespaces).find((one) => one.name === (layout ?? namespace))?.fields ?? [];

@@ -1,21 +1,22 @@
 // Try: IDs for a code, the newest one with its bits, and the request for programs.
 import { address, getJson, request } from './api.js';
 import { columns } from './chart.js';
-import { announce, card, copyButton, field, h, problem, select } from './dom.js';
-import { encode, ENCODINGS } from './encodings.js';
+import { announce, card, copyButton, field, h, muted, problem, select } from './dom.js';
+import { ENCODINGS } from './encodings.js';
 import { number, relative, t } from './i18n.js';
 import { bits } from './parsed.js';
-import { settings } from './settings.js';
+import { namespaces, settings } from './settings.js';
 
 const MOST = Math.min(1000, settings.max_batch);
 // Nobody else's: looking at the page uses up no ID of a code that counts.
 const FREE = 'try';
 const KEPT = 1000;
-const FORMATS = [['string', 'JSON, strings'], ['number', 'JSON, numbers'], ['range', 'JSON, ranges'], ['text', 'plain text']];
+const FORMATS = ['string', 'number', 'range', 'text'];
 
 let received = [];
 
-function lastOf(answer) {
+// Every ID of an answer, in whichever format.
+function idsOf(answer) {
   if (typeof answer === 'string') return answer.trim().split('\n');
   if (answer.ranges) {
     return answer.ranges.flatMap(({ first, step, count }) =>
@@ -25,13 +26,13 @@ function lastOf(answer) {
 }
 
 export function mount(panel, { params, save }) {
-  const plain = settings.namespaces.some((one) => one.name === 'default' && one.fields.length);
+  const plain = namespaces.some((one) => one.name === 'default' && one.fields.length);
   const code = h('input', { value: params.get('code') ?? FREE, required: true, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'none' });
   const count = h('input', { type: 'number', min: 1, max: MOST, value: params.get('n') ?? '1', required: true });
-  const names = [['', t('that of the code')], ...settings.namespaces.map((one) => [one.name, one.name])];
+  const names = [['', t('that of the code')], ...namespaces.map((one) => [one.name, one.name])];
   const namespace = select(names, params.get('namespace') ?? '');
   const encoding = select(ENCODINGS.map((name) => [name]), params.get('encoding') ?? 'decimal');
-  const format = select(FORMATS.map(([key, text]) => [key, t(text)]), params.get('format') ?? 'string');
+  const format = select(FORMATS.map((name) => [name]), params.get('format') ?? 'string');
   const modulus = h('input', { type: 'number', min: 2, max: 64, value: params.get('k') ?? '8' });
   const newest = h('div', { class: 'newest' });
   const answer = h('div', {});
@@ -56,8 +57,8 @@ export function mount(panel, { params, save }) {
     });
     const url = location.origin + target();
     const headers = {};
-    if (format.value === 'text') headers.accept = 'text/plain';
-    if (settings.needs_token) headers.authorization = 'Bearer $TOKEN';
+    if (format.value === 'text') headers.Accept = 'text/plain';
+    if (settings.needs_token) headers.Authorization = 'Bearer $TOKEN';
     const curl = ['curl', ...Object.entries(headers).map((pair) => `-H "${pair.join(': ')}"`), `'${url}'`].join(' ');
     const options = Object.keys(headers).length ? `, { headers: ${JSON.stringify(headers)} }` : '';
     const read = format.value === 'text' ? 'text' : 'json';
@@ -76,18 +77,19 @@ export function mount(panel, { params, save }) {
       h('small', { class: 'mono' }, '0'), h('small', {}, told), h('small', { class: 'mono' }, String(k - 1))));
   }
 
+  // Shows an ID with its bits; the length of the prefix of its code.
   async function showNewest(text) {
     const copy = copyButton(text, t('ID'));
     newest.replaceChildren(h('div', { class: 'row' }, h('p', { class: 'id big mono' }, text), copy));
     const space = namespace.value || undefined;
     try {
       const parsed = await getJson(address(`/parse/${encodeURIComponent(text)}`, { encoding: encoding.value, namespace: space }));
-      newest.append(...bits(parsed), h('p', { class: 'muted' }, `${parsed.timestamp} · ${relative(parsed.unix_ms)} · `,
+      newest.append(...bits(parsed), muted(`${parsed.timestamp} · ${relative(parsed.unix_ms)} · `,
         h('a', { href: `#inspect?ids=${parsed.id}` }, t('Inspect it'))));
-      return text.endsWith(encode(BigInt(parsed.id), encoding.value)) ? text.length - encode(BigInt(parsed.id), encoding.value).length : 0;
+      return text.endsWith(parsed.id) ? text.length - parsed.id.length : 0;
     } catch (error) {
       const isNumber = error.code === 'not_decodable';
-      newest.append(isNumber ? h('p', { class: 'muted' }, t('A plain number: it counts, and has neither fields nor a time.')) : problem(error));
+      newest.append(isNumber ? muted(t('A plain number, without fields or a time.')) : problem(error));
       return 0;
     }
   }
@@ -100,7 +102,7 @@ export function mount(panel, { params, save }) {
       const headers = format.value === 'text' ? { accept: 'text/plain' } : {};
       const response = await request('GET', target(), { headers });
       const text = await response.text();
-      const ids = lastOf(format.value === 'text' ? text : JSON.parse(text));
+      const ids = idsOf(format.value === 'text' ? text : JSON.parse(text));
       const prefix = await showNewest(ids.at(-1));
       if (encoding.value === 'decimal') {
         if (key !== received.key) received = Object.assign([], { key });
@@ -118,14 +120,14 @@ export function mount(panel, { params, save }) {
 
   const form = h('form', { class: 'controls', onsubmit: get, oninput: showWays, onchange: showWays },
     field(t('Code'), code), field(t('How many'), count),
-    settings.namespaces.length > 1 && field(t('Namespace'), namespace),
+    namespaces.length > 1 && field(t('Namespace'), namespace),
     field(t('Encoding'), encoding), field(t('Format'), format),
     h('button', { class: 'main' }, t('Get IDs')));
   panel.append(
     h('section', { class: 'card hero' }, h('h2', { class: 'away' }, t('Newest ID')), newest, form, answer),
     h('div', { class: 'pair' },
       card(t('For programs'), ways),
-      card(t('Spread over shards'), h('p', { class: 'muted' }, t('How evenly id % k chooses among k tables or servers.')),
+      card(t('Spread over shards'), muted(t('How evenly id % k chooses among k tables.')),
         h('div', { class: 'narrow' }, field('k', modulus)), spread)));
   modulus.addEventListener('input', () => {
     showWays();
@@ -134,6 +136,6 @@ export function mount(panel, { params, save }) {
   showWays();
   showSpread();
   if (plain && isDefault() && !settings.needs_token) get();
-  else newest.append(h('p', { class: 'muted' }, t('No ID was claimed yet.')));
+  else newest.append(muted(t('No ID was claimed yet.')));
   return { refresh: () => (plain && isDefault() && !settings.needs_token ? get() : undefined) };
 }
