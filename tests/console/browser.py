@@ -7,7 +7,6 @@ import unittest
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from missing import with_missing_routes
 from playwright.sync_api import expect, sync_playwright
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -65,7 +64,6 @@ class Browser(unittest.TestCase):
             " window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));"
         )
         page = context.new_page()
-        with_missing_routes(page)
         watched = Watched(page)
         page.goto(url)
         self.addCleanup(self.close, page)
