@@ -27,7 +27,7 @@ CASES ?= 20000
 SEED ?= $(shell date +%s)
 
 .PHONY: help build static test every-test model-test simulation mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models \
-	engine-test mysql-test api-test chart-test image-test bench bench-http bench-lint lint workflow-lint fmt doc ci
+	engine-test mysql-test api-test chart-test console-test image-test bench bench-http bench-lint lint workflow-lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -73,6 +73,9 @@ api-test: ## a running service against its API document, with made-up requests; 
 
 chart-test: ## the Helm chart, the alerts and the dashboard; installs helm, promtool and schemas
 	tests/chart/run.sh
+
+console-test: ## the console in a browser; installs Chromium and Playwright. UPDATE=1 rewrites docs/images
+	tests/console/run.sh
 
 image-test: ## builds the container image without a daemon and runs it once; Debian, as root
 	tests/image/run.sh
@@ -131,4 +134,4 @@ lint: ## formatting and clippy, warnings denied, with default and without defaul
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-ci: lint workflow-lint deny doc test api-test chart-test ## what decides whether a change lands
+ci: lint workflow-lint deny doc test api-test chart-test console-test ## what decides whether a change lands

@@ -17,7 +17,7 @@ class Operators(Browser):
         cls.admin = f"http://127.0.0.1:{admin}"
         cls.service = Service(folder, http=f'admin_listen = "127.0.0.1:{admin}"').start()
         cls.addClassCleanup(cls.service.stop)
-        cls.other = Service(folder).start()
+        cls.other = Service(folder, holder="10.0.0.8:8080#orders-2").start()
         cls.addClassCleanup(cls.other.stop)
 
     def test_each_listener_has_its_parts(self):

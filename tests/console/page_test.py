@@ -1,15 +1,19 @@
 """What holds for every part: keyboard, width, colours, language, weight, tokens, outages."""
 
 import json
+import os
+import random
 import re
 import tempfile
+import time
 
-from browser import DESK, PHONE, Browser, expect, pictures
+from browser import PHONE, Browser, expect, pictures
 from service import TOKEN, Service, free_port, get, serving, token_file
 
 # All that a page loads.
 MOST_BYTES = 80_000
 MOST_BYTES_OF_A_PICTURE = 150_000
+SECONDS_OF_LOAD = 100
 KEPT = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
 
 
@@ -26,6 +30,7 @@ class Pages(Browser):
         cls.ids = ",".join(ids)
         cls.parts = {
             "try": f"{cls.service.url}/#try?n=20",
+            "one": f"{cls.service.url}/",
             "inspect": f"{cls.service.url}/#inspect?ids={ids[0]}",
             "many": f"{cls.service.url}/#inspect?ids={cls.ids},what",
             "plan": f"{cls.service.url}/#plan",
@@ -36,7 +41,7 @@ class Pages(Browser):
         }
         # What is there when a part has its answers.
         cls.done = {
-            "try": ".newest .bar", "inspect": ".encodings", "many": "tbody tr", "plan": ".stack .bar",
+            "try": ".newest .bar", "one": ".newest .bar", "inspect": ".encodings", "many": "tbody tr", "plan": ".stack .bar",
             "impossible": "[role=alert]", "cluster": ".spark", "codes": "tbody tr", "docs": "section[id]",
         }
 
@@ -238,17 +243,34 @@ class Pages(Browser):
 
     def test_pictures_for_the_documentation(self):
         folder = pictures()
-        # Some load, so that there is something to see.
-        for n in (3000, 800, 5000):
-            get(f"{self.service.url}/ids/order?n={n}")
+        for number in (2, 3):
+            holder = f"10.0.0.{number + 6}:8080#orders-{number}"
+            node = Service(self.service.folder, holder=holder).start()
+            self.addCleanup(node.stop)
+        # Some load, so that there is something to see: intervals have 10 s.
+        end = time.monotonic() + SECONDS_OF_LOAD
+        while os.environ.get("UPDATE") and time.monotonic() < end:
+            get(f"{self.service.url}/ids/order?n={random.randrange(1000, 10000)}")
+            time.sleep(random.random())
         shots = {
-            "try": ("try", {}), "inspect": ("inspect", {}), "plan": ("plan", {}),
+            "try": ("one", {}), "plan": ("plan", {}),
             "cluster": ("cluster", {}), "codes": ("codes", {}), "docs": ("docs", {}),
             "inspect-dark": ("inspect", {"color_scheme": "dark"}),
-            "try-phone": ("try", {"viewport": PHONE, "locale": "zh-CN", "color_scheme": "dark"}),
+            "try-phone": ("one", {"viewport": PHONE, "locale": "zh-CN", "color_scheme": "dark"}),
         }
         for name, (part, options) in shots.items():
-            page = self.open(part, **{"viewport": {**DESK, "width": 1100, "height": 760}, **options})
+            page = self.open(part, **{"viewport": {"width": 1100, "height": 900}, **options})
+            for _ in range(30 if part == "one" else 0):
+                before = page.locator(".id.big").inner_text()
+                page.locator("form .main").click()
+                expect(page.locator(".id.big")).not_to_have_text(before)
+            if part == "codes":
+                for code, most in (("order", ""), ("ticket", "500000")):
+                    page.get_by_role("button", name="New code").click()
+                    page.get_by_label("Code", exact=True).fill(code)
+                    page.get_by_label("Largest number").fill(most)
+                    page.get_by_role("button", name="Create").click()
+                    expect(page.locator("tr", has_text=code)).to_be_visible()
             if part == "cluster":
                 expect(page.locator(".spark polyline").first).to_be_visible()
             # Ports differ from run to run.

@@ -25,7 +25,7 @@ listen = "127.0.0.1:{port}"
 url = "sqlite://{folder}/raindrop.db"
 
 [worker]
-holder = "10.0.0.7:8080#test"
+holder = "{holder}"
 
 [namespaces.js]
 layout.preset = "js-safe"
@@ -55,12 +55,12 @@ def get(url, token=None):
 class Service:
     """A service with a folder, which can be stopped and started again at the same address."""
 
-    def __init__(self, folder, http="", tokens=None, port=None, config=CONFIG):
-        self.port = port or free_port()
+    def __init__(self, folder, http="", tokens=None, holder="10.0.0.7:8080#orders-1"):
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.folder = folder
         self.config = pathlib.Path(folder, f"{self.port}.toml")
-        text = config.format(port=self.port, folder=folder, http=http)
+        text = CONFIG.format(port=self.port, folder=folder, http=http, holder=holder)
         if tokens:
             file = pathlib.Path(folder, "tokens.toml")
             file.write_text(tokens)

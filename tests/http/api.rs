@@ -22,6 +22,11 @@ pub(crate) fn assert_documented(method: &str, uri: &str, answer: &Answer) {
     let told = || format!("{method} {uri}: {answer:?}");
     let status = answer.status.as_str();
     let path = uri.split('?').next().unwrap_or_default();
+    if path == "/" || path == "/docs" || path.starts_with("/console/") {
+        // Pages for people, of which the document tells in words.
+        assert!(["200", "404", "405", "413", "414"].contains(&status), "{}", told());
+        return;
+    }
     let paths = DOCUMENT["paths"].as_object().expect("paths");
     let Some((_, item)) = paths.iter().find(|(template, _)| fits(path, template)) else {
         assert!(["401", "404", "414"].contains(&status), "{}", told());

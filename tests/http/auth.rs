@@ -45,7 +45,7 @@ const PROTECTED: [(&str, &str, u16); 20] = [
     ("POST", "/metrics", 405),
     ("GET", "/openapi.json", 200),
     ("GET", "/nowhere", 404),
-    ("GET", "/", 404),
+    ("GET", "/console", 404),
 ];
 
 /// What is told of a namespace that the request does not name.

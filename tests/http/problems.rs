@@ -48,7 +48,18 @@ async fn every_route_knows_its_methods_and_no_others() {
 #[tokio::test]
 async fn unknown_routes_are_not_found() {
     let world = World::start(&[]).await;
-    for uri in ["/", "/id", "/id/", "/ids/", "/id/a/b", "/nowhere", "/parse", "/health/", "//"] {
+    for uri in [
+        "/console",
+        "/console/",
+        "/id",
+        "/id/",
+        "/ids/",
+        "/id/a/b",
+        "/nowhere",
+        "/parse",
+        "/health/",
+        "//",
+    ] {
         for method in ["GET", "POST", "PUT", "HEAD"] {
             let answer = world.call(method, uri, &[]).await;
             assert_eq!(answer.status, 404, "{method} {uri}");

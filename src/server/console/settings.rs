@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::{
     core::{
         layout::Layout,
+        namespace::DEFAULT_NAMESPACE,
         preset::{
             Preset,
             foreign::{FieldKind, ForeignLayout},
@@ -36,6 +37,8 @@ pub(super) struct Settings<'a> {
     metrics: bool,
     needs_token: bool,
     max_batch: u32,
+    /// Where tokens are required, only the one that everybody knows: a client is not told which
+    /// others exist.
     namespaces: Vec<(&'a str, Fields)>,
     presets: Vec<(&'static str, Fields)>,
     /// Layouts of other systems.
@@ -52,6 +55,8 @@ impl<'a> Settings<'a> {
         let namespace = |issuer: &'a NamespaceIssuer| {
             (issuer.namespace(), issuer.layout().map(fields).unwrap_or_default())
         };
+        let may_know =
+            |issuer: &&NamespaceIssuer| !needs_token || issuer.namespace() == DEFAULT_NAMESPACE;
         let preset = |preset: Preset| (preset.name(), fields(&preset.layout()));
         let foreign = |layout: &ForeignLayout| {
             let field = |(kind, _, bits): &(FieldKind, _, _)| (letter(*kind), *bits);
@@ -63,7 +68,7 @@ impl<'a> Settings<'a> {
             metrics: paths.contains(&"/metrics"),
             needs_token,
             max_batch: state.http.max_batch,
-            namespaces: state.issuers.values().map(namespace).collect(),
+            namespaces: state.issuers.values().filter(may_know).map(namespace).collect(),
             presets: Preset::ALL.into_iter().map(preset).collect(),
             foreign: ForeignLayout::ALL.iter().map(foreign).collect(),
         }

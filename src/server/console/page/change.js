@@ -3,7 +3,7 @@ import { address, change } from './api.js';
 import { ask } from './dialog.js';
 import { announce, field, h, select } from './dom.js';
 import { t } from './i18n.js';
-import { segments } from './settings.js';
+import { chooser, segments, settings } from './settings.js';
 
 const path = (code, action = '') => address(`/codes/${encodeURIComponent(code.code)}${action}`, { namespace: code.namespace });
 const text = (value, props) => h('input', { value: value ?? '', inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off', ...props });
@@ -26,13 +26,13 @@ async function done(work, again) {
 
 export function create(again) {
   const name = h('input', { required: true, autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none', pattern: '[A-Za-z0-9][A-Za-z0-9._:\\-]{0,63}' });
-  const namespace = select(segments.map((one) => [one.name]), segments[0]?.name);
+  const namespace = chooser(segments, segments[0]?.name ?? '');
   const inputs = { start: text('1'), min_step: text('1000'), max_step: text('1000000'), increment: text('1'), remainder: text('0'), max: text(''), js_safe: h('input', { type: 'checkbox' }) };
   return done(ask({
     title: t('New code'),
     body: [
       h('p', {}, t('Every node can issue it a moment later. Increment and remainder are fixed from then on.')),
-      h('div', { class: 'controls' }, field(t('Code'), name), segments.length > 1 && field(t('Namespace'), namespace), field(t('Start'), inputs.start), field(t('Largest number'), inputs.max, t('empty: none below 2^63')),
+      h('div', { class: 'controls' }, field(t('Code'), name), (segments.length > 1 || settings.needs_token) && field(t('Namespace'), namespace), field(t('Start'), inputs.start), field(t('Largest number'), inputs.max, t('empty: none below 2^63')),
         field(t('Smallest step'), inputs.min_step), field(t('Largest step'), inputs.max_step), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder)),
       h('label', { class: 'check' }, inputs.js_safe, ' ', t('Stay below 2^53, safe in JavaScript')),
     ],

@@ -70,7 +70,7 @@ function section([name, namespace], cluster, now, again) {
     facts(isCounting ? [[t('Mode'), t('plain numbers')], [t('Codes'), number(namespace.codes)], [t('Numbers in hand'), number(namespace.remaining)]] : [
       [t('Worker of this node'), String(namespace.worker_id ?? '–')],
       [t('Lane'), String(namespace.lane ?? '–')],
-      [t('Issues without the store until'), namespace.valid_until ? `${localTime(Date.parse(namespace.valid_until))} (${relative(Date.parse(namespace.valid_until), now)})` : '–'],
+      [t('Issues without the store until'), namespace.valid_until ? h('time', { datetime: namespace.valid_until, title: localTime(Date.parse(namespace.valid_until)) }, relative(Date.parse(namespace.valid_until), now)) : '–'],
     ]),
     history && [h('h3', {}, t('This node, last ten minutes')), plots(history.namespaces[name], history.every_seconds, isCounting)],
     namespace.workers && [h('h3', {}, t('Who holds which worker')), workers(name, namespace, now, again)]);

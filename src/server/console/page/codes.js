@@ -33,14 +33,15 @@ function forecast(code, rate, now) {
   return h('span', { title: localTime(ms), class: seconds < 30 * DAY ? 'soon' : '' }, new Date(ms).toISOString().slice(0, 10), ' · ', relative(ms, now));
 }
 
-function row(code, seen, now, again) {
+// With the namespace, unless there is only one.
+function row(code, isOne, seen, now, again) {
   const rate = rates(code, seen, now);
   const shown = (value) => (value === undefined ? '…' : `${value < 10 ? number(value, 2) : short(value)}/s`);
   const id = `${code.namespace}-${code.code}`;
   const act = (name, text, work, danger) => button(text, () => work(code, again), { class: danger ? 'quiet danger' : 'quiet', id: `${name}-${id}`, 'aria-label': `${text}: ${code.code}` });
   const isFixed = code.kind === 'configured' || code.kind === 'retired';
   return { cells: [
-    h('b', { class: 'mono' }, code.code), h('span', {}, code.namespace), badge(code.kind !== 'retired', t(code.kind)),
+    h('b', { class: 'mono' }, code.code), ...(isOne ? [] : [code.namespace]), badge(code.kind !== 'retired', t(code.kind)),
     h('span', { class: 'mono' }, big(code.next)), h('span', { class: 'mono' }, big(code.left)), code.step ? number(code.step) : '–',
     h('span', {}, shown(rate.now), h('br'), h('small', {}, t('{rate} on average', { rate: shown(rate.whole) }))),
     forecast(code, rate.whole || rate.now, now),
@@ -59,8 +60,9 @@ export function mount(panel) {
     try {
       const { codes } = await getJson('/codes', { quiet });
       const now = Date.now();
-      const heads = [t('Code'), t('Namespace'), t('Kind'), t('Next'), t('Left'), t('Step'), t('Rate'), t('Runs out'), t('Actions')];
-      return () => [card(null, codes.length ? table(t('Codes'), heads, codes.map((code) => row(code, seen, now, again)))
+      const isOne = new Set(codes.map((code) => code.namespace)).size === 1;
+      const heads = [t('Code'), ...(isOne ? [] : [t('Namespace')]), t('Kind'), t('Next'), t('Left'), t('Step'), t('Rate'), t('Runs out'), t('Actions')];
+      return () => [card(null, codes.length ? table(t('Codes'), heads, codes.map((code) => row(code, isOne, seen, now, again)))
         : muted(t('There is no code yet.')))];
     } catch (error) {
       return () => [card(null, problem(error), button(t('Try again'), again))];

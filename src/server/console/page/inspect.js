@@ -62,7 +62,8 @@ export function mount(panel, { params, save }) {
   const input = h('textarea', { rows: 3, spellcheck: 'false', autocomplete: 'off', value: (params.get('ids') ?? '').replaceAll(',', '\n') });
   const encoding = select([['auto', t('find out')], ...ENCODINGS.map((name) => [name])], params.get('encoding') ?? 'auto');
   const given = params.get('layout') ? `layout=${params.get('layout')}` : params.get('namespace') ? `namespace=${params.get('namespace')}` : '';
-  const spaces = namespaces.filter((one) => one.fields.length).map(({ name }) => [`namespace=${name}`, t('namespace {name}', { name })]);
+  const known = namespaces.filter((one) => one.fields.length).map((one) => one.name);
+  const spaces = [...new Set([...known, params.get('namespace')])].filter(Boolean).map((name) => [`namespace=${name}`, t('namespace {name}', { name })]);
   const others = layouts.map(({ name }) => [`layout=${name}`, t('layout {name}', { name })]);
   const where = select([['', t('this service')], ...spaces, ...others], given);
   const output = h('div', { 'aria-live': 'polite' });

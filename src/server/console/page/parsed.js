@@ -1,5 +1,5 @@
 // One ID in full, as /parse answers it.
-import { bar, legend } from './bits.js';
+import { bar, legend, NAMES } from './bits.js';
 import { copyButton, facts, h } from './dom.js';
 import { everyEncoding } from './encodings.js';
 import { localTime, relative, t } from './i18n.js';
@@ -7,6 +7,8 @@ import { fieldsOf, presets } from './settings.js';
 
 export function bits(parsed) {
   const fields = fieldsOf(parsed);
+  // Of a namespace that the page is not told of, which takes a token.
+  if (!fields.length) return facts(Object.entries(NAMES).filter(([name]) => parsed[name] !== undefined).map(([name, text]) => [t(text), String(name === 'timestamp' ? parsed.tick : parsed[name])]));
   return [bar(fields, BigInt(parsed.id)), legend(fields, { ...parsed, timestamp: parsed.tick })];
 }
 

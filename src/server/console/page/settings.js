@@ -1,3 +1,5 @@
+import { h, select } from './dom.js';
+
 // What the server wrote into the page: what it serves, and the widths of every layout.
 export const settings = JSON.parse(document.querySelector('meta[name=raindrop]').content);
 
@@ -15,3 +17,9 @@ export const layouts = [...presets, ...settings.foreign.map(read)];
 // The fields of an answer of /parse.
 export const fieldsOf = ({ layout, namespace }) =>
   (layout ? layouts : namespaces).find((one) => one.name === (layout ?? namespace))?.fields ?? [];
+
+// A namespace to choose; where the page is not told of them, to type.
+export function chooser(list, value, none) {
+  if (settings.needs_token) return h('input', { value, placeholder: none, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'none' });
+  return select([...(none ? [['', none]] : []), ...list.map(({ name }) => [name])], value);
+}

@@ -5,7 +5,7 @@ import { announce, card, copyButton, field, h, muted, problem, select } from './
 import { ENCODINGS } from './encodings.js';
 import { number, relative, t } from './i18n.js';
 import { bits } from './parsed.js';
-import { namespaces, settings } from './settings.js';
+import { chooser, namespaces, settings } from './settings.js';
 
 const MOST = Math.min(1000, settings.max_batch);
 // Nobody else's: looking at the page uses up no ID of a code that counts.
@@ -29,8 +29,7 @@ export function mount(panel, { params, save }) {
   const plain = namespaces.some((one) => one.name === 'default' && one.fields.length);
   const code = h('input', { value: params.get('code') ?? FREE, required: true, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'none' });
   const count = h('input', { type: 'number', min: 1, max: MOST, value: params.get('n') ?? '1', required: true });
-  const names = [['', t('that of the code')], ...namespaces.map((one) => [one.name, one.name])];
-  const namespace = select(names, params.get('namespace') ?? '');
+  const namespace = chooser(namespaces, params.get('namespace') ?? '', t('by code'));
   const encoding = select(ENCODINGS.map((name) => [name]), params.get('encoding') ?? 'decimal');
   const format = select(FORMATS.map((name) => [name]), params.get('format') ?? 'string');
   const modulus = h('input', { type: 'number', min: 2, max: 64, value: params.get('k') ?? '8' });
@@ -84,8 +83,8 @@ export function mount(panel, { params, save }) {
     const space = namespace.value || undefined;
     try {
       const parsed = await getJson(address(`/parse/${encodeURIComponent(text)}`, { encoding: encoding.value, namespace: space }));
-      newest.append(...bits(parsed), muted(`${parsed.timestamp} · ${relative(parsed.unix_ms)} · `,
-        h('a', { href: `#inspect?ids=${parsed.id}` }, t('Inspect it'))));
+      newest.append(...[bits(parsed)].flat(), muted(`${parsed.timestamp} · ${relative(parsed.unix_ms)} · `,
+        h('a', { href: `#inspect?ids=${parsed.id}&namespace=${parsed.namespace}` }, t('Inspect it'))));
       return text.endsWith(parsed.id) ? text.length - parsed.id.length : 0;
     } catch (error) {
       const isNumber = error.code === 'not_decodable';
@@ -120,7 +119,7 @@ export function mount(panel, { params, save }) {
 
   const form = h('form', { class: 'controls', onsubmit: get, oninput: showWays, onchange: showWays },
     field(t('Code'), code), field(t('How many'), count),
-    namespaces.length > 1 && field(t('Namespace'), namespace),
+    (namespaces.length > 1 || settings.needs_token) && field(t('Namespace'), namespace),
     field(t('Encoding'), encoding), field(t('Format'), format),
     h('button', { class: 'main' }, t('Get IDs')));
   panel.append(

@@ -171,7 +171,7 @@ export const zh = {
   'First sequence number': '最小序列号',
   'Last sequence number': '最大序列号',
   'The sequence gets the bits that are left of 63.': '63 位中剩下的位归序列号。',
-  'that of the code': '由 code 决定',
+  'by code': '由 code 决定',
   link: '链接',
   '{n} IDs by id % {k}': '{n} 个 ID 按 id % {k} 的分布',
   'Inspect it': '解析',
