@@ -205,7 +205,7 @@ class Pages(Browser):
             expect(page.locator(".banner")).to_be_empty()
 
     def test_a_token_is_asked_for_and_kept_in_memory_alone(self):
-        with serving(tokens=token_file()) as service:
+        with serving(tokens=token_file(permissions='["ids", "admin"]')) as service:
             page = self.page(service.url, expects_errors=True)
             expect(page.locator(".newest")).to_contain_text("No ID was claimed yet")
             expect(page.get_by_role("dialog")).to_have_count(0)
@@ -227,6 +227,9 @@ class Pages(Browser):
             self.tab(page, "Inspect")
             page.get_by_role("textbox", name="IDs").fill("250317383905697792")
             expect(page.locator("p.id")).to_be_visible()
+
+            self.tab(page, "Cluster")
+            expect(page.get_by_role("region", name="Workers of default").locator("tr.this")).to_be_visible()
 
             page.get_by_role("button", name="Forget token").click()
             expect(page.get_by_role("button", name="Forget token")).to_be_hidden()

@@ -58,12 +58,12 @@ export function mount(panel) {
     button(t('New code'), () => create(again), { class: 'main' })), output);
   return poll(EVERY, async (quiet) => {
     try {
-      const { codes } = await getJson('/codes', { quiet });
+      const { codes, has_more } = await getJson('/codes', { quiet });
       const now = Date.now();
       const isOne = new Set(codes.map((code) => code.namespace)).size === 1;
       const heads = [t('Code'), ...(isOne ? [] : [t('Namespace')]), t('Kind'), t('Next'), t('Left'), t('Step'), t('Rate'), t('Runs out'), t('Actions')];
-      return () => [card(null, codes.length ? table(t('Codes'), heads, codes.map((code) => row(code, isOne, seen, now, again)))
-        : muted(t('There is no code yet.')))];
+      return () => [has_more && card(null, muted(t('Only the first {n} codes are shown.', { n: number(codes.length) }))), card(null, codes.length ? table(t('Codes'), heads, codes.map((code) => row(code, isOne, seen, now, again)))
+        : muted(t('There is no code yet.')))].filter(Boolean);
     } catch (error) {
       return () => [card(null, problem(error), button(t('Try again'), again))];
     }

@@ -99,6 +99,7 @@ export const zh = {
   Rate: '速率',
   'Runs out': '用完时间',
   Actions: '操作',
+  'Only the first {n} codes are shown.': '只显示前 {n} 个 code。',
   'There is no code yet.': '还没有 code。',
   Cancel: '取消',
   'This service needs a token': '此服务需要令牌',
