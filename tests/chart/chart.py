@@ -46,6 +46,18 @@ def template(*arguments):
     return result.stdout
 
 
+def refused(*arguments):
+    """What helm says to values that the chart does not take."""
+    result = helm("template", "ids", CHART, "--namespace", "apps", "--kube-version", "1.31.0", *arguments)
+    assert result.returncode != 0, f"helm template {arguments}: it was taken"
+    return result.stderr
+
+
+def sets(*values):
+    """Options that set values such as `kind=StatefulSet`."""
+    return [word for value in values for word in ("--set", value)]
+
+
 def of_case(path):
     return template("--values", str(path))
 

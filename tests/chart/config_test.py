@@ -7,7 +7,7 @@ import tempfile
 import tomllib
 import unittest
 
-from chart import CASES, ENOUGH, HERE, of_case, only, run, template
+from chart import CASES, ENOUGH, HERE, of_case, only, refused, run, sets, template
 from service import BINARY, served
 
 
@@ -90,6 +90,36 @@ class Configuration(unittest.TestCase):
         self.assertEqual(given["empty"], [])
         self.assertEqual(given["text"], 'quote " backslash \\ newline \n é <&>')
         self.assertNotIn("nothing", given)
+
+    def test_the_chart_knows_the_worker_bits_of_every_preset(self):
+        text = (HERE.parent.parent / "docs" / "layouts.md").read_text()
+        presets = re.findall(r"(?m)^\| `([a-z-]+)` \| \d+ · \d+ · (\d+) · \d+ · \d+ · \d+ \|", text)
+        self.assertEqual(len(presets), 11)
+        for name, bits in presets:
+            with self.subTest(preset=name):
+                said = refused(*ENOUGH, *sets(f"config.layout.preset={name}", "config.worker.max_id=0"))
+                self.assertIn(f"more worker bits than {bits},", said)
+
+    def test_enough_worker_ids_are_taken(self):
+        for values in [
+            ("config.layout.preset=js-safe", "replicaCount=30"),
+            ("config.layout.preset=js-safe", "replicaCount=31", "strategy.type=Recreate"),
+            ("config.layout.preset=js-safe", "replicaCount=31", "kind=StatefulSet"),
+            ("config.worker.min_id=0", "config.worker.max_id=2"),
+            # Its worker ids are its own; and segment mode has none.
+            ("config.worker.max_id=1", "config.mode=segment"),
+            ("config.worker.max_id=1", "config.mode=segment", "config.namespaces.web.worker.max_id=3"),
+            # The environment decides.
+            ("config.worker.max_id=1", "extraEnv[0].name=RAINDROP__WORKER__MAX_ID", "extraEnv[0].value=9"),
+        ]:
+            with self.subTest(values=values):
+                template(*ENOUGH, *sets(*values))
+
+    def test_authentication_is_configured_beside_the_token_file(self):
+        given = tomllib.loads(configuration(of_case(HERE / "cases" / "auth.yaml")))["auth"]
+        self.assertEqual(
+            given, {"tokens_file": "/etc/raindrop-auth/tokens.toml", "max_requests_per_token": 50}
+        )
 
     def test_a_stateful_node_asks_for_the_worker_it_had(self):
         text = of_case(HERE / "cases" / "statefulset.yaml")

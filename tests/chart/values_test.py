@@ -1,5 +1,6 @@
 """The values: documented, described by a closed schema, and refused where they make no sense."""
 
+import concurrent.futures
 import json
 import pathlib
 import re
@@ -7,8 +8,23 @@ import unittest
 
 import yaml
 
-from chart import CHART, ENOUGH, HERE, UPDATE, helm
+from chart import CHART, ENOUGH, HERE, KUBERNETES, UPDATE, helm, manifests
+from render_test import validate
 
+# Every part of the chart, so that each value counts somewhere.
+ALL = [
+    *ENOUGH,
+    *(f"--set={name}.enabled=true" for name in (
+        "autoscaling", "ingress", "httpRoute", "networkPolicy", "serviceMonitor", "prometheusRule", "grafanaDashboard"
+    )),
+    "--set-json=ingress.hosts=[\"a.example\"]",
+    "--set-json=httpRoute.parentRefs=[{\"name\":\"gate\"}]",
+    "--set-json=networkPolicy.ingressFrom=[{\"podSelector\":{}}]",
+    "--set-json=networkPolicy.metricsFrom=[{\"podSelector\":{}}]",
+    "--set-json=tls.certificate={\"enabled\":true,\"issuerRef\":{\"name\":\"internal\"}}",
+    "--set=auth.existingSecret=tokens",
+    "--set=service.type=LoadBalancer",
+]
 REFUSED = yaml.safe_load((HERE / "refused.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 
@@ -96,12 +112,38 @@ class Values(unittest.TestCase):
                 sets = [word for value in case["set"] for word in ("--set-json", value)]
                 skip = ["--skip-schema-validation"] if case.get("skip_schema") else []
                 enough = [] if case.get("bare") else ENOUGH
-                result = helm("template", "ids", CHART, "--kube-version", "1.31.0", *enough, *sets, *skip)
+                version = case.get("kubernetes", "1.31.0")
+                result = helm("template", "ids", CHART, "--kube-version", version, *enough, *sets, *skip)
                 self.assertNotEqual(result.returncode, 0, "it was taken")
                 self.assertIn(case["says"], result.stderr)
 
+    def test_null_is_taken_or_refused_in_words(self):
+        names = [
+            name if inner is None else f"{name}.{inner}"
+            for name, value in self.values.items()
+            for inner in (None, *(value if isinstance(value, dict) else ()))
+        ]
+
+        def rendered(name):
+            return helm("template", "ids", CHART, "--kube-version", "1.31.0", *ALL, "--set", f"{name}=null")
+
+        seen = set()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            for name, result in zip(names, pool.map(rendered, names)):
+                with self.subTest(value=name):
+                    if result.returncode == 0:
+                        for manifest in manifests(result.stdout):
+                            key = json.dumps(manifest, sort_keys=True)
+                            if key not in seen:
+                                validate(manifest, KUBERNETES[0])
+                            seen.add(key)
+                    else:
+                        self.assertRegex(result.stderr, r"missing propert|execution error at .*: [a-z]+\S* .*")
+                        self.assertNotIn("nil pointer", result.stderr)
+        self.assertGreater(len(names), 100)
+
     def test_every_refusal_is_tested(self):
-        said = " ".join(case["says"] for case in REFUSED)
+        said = " ".join(case["says"] for case in REFUSED) + (HERE / "live_test.py").read_text()
         for template in filter(pathlib.Path.is_file, (CHART / "templates").rglob("*")):
             for message in re.findall(r'\bfail (?:\(printf )?"((?:[^"\\]|\\.)*)"', template.read_text()):
                 # Up to the first value that is put in, a message is the same for every case.

@@ -2,18 +2,21 @@
 {{- define "raindrop.check" -}}
 {{- include "raindrop.check.store" . -}}
 {{- include "raindrop.check.workers" . -}}
+{{- include "raindrop.check.workerIds" . -}}
 {{- include "raindrop.check.termination" . -}}
 {{- include "raindrop.check.scaling" . -}}
+{{- include "raindrop.check.disruption" . -}}
 {{- include "raindrop.check.listeners" . -}}
 {{- include "raindrop.check.tls" . -}}
 {{- include "raindrop.check.monitoring" . -}}
-{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
-{{- fail "ingress.hosts is empty: name at least one host, or set ingress.enabled=false" -}}
-{{- end -}}
+{{- include "raindrop.check.service" . -}}
+{{- include "raindrop.check.routes" . -}}
+{{- include "raindrop.check.network" . -}}
+{{- include "raindrop.check.live" . -}}
 {{- end -}}
 
 {{- define "raindrop.check.store" -}}
-{{- $store := .Values.store -}}
+{{- $store := merge (dict "url" (default "" .Values.store.url) "existingSecret" (default "" .Values.store.existingSecret)) .Values.store -}}
 {{- $given := list -}}
 {{- if $store.existingSecret }}{{ $given = append $given "store.existingSecret" }}{{ end -}}
 {{- if $store.url }}{{ $given = append $given "store.url" }}{{ end -}}
@@ -26,8 +29,14 @@
 {{- fail (printf "config.store.%s: must not be set; set store.existingSecret, store.url or store.sqlite.enabled" .) -}}
 {{- end -}}
 {{- end -}}
+{{- if eq $store.existingSecret (include "raindrop.generatedSecretName" .) -}}
+{{- fail (printf "store.existingSecret = %q: is the name of the Secret that the chart creates for store.url, and removes without it; use another name" $store.existingSecret) -}}
+{{- end -}}
 {{- if hasPrefix "sqlite:" $store.url -}}
 {{- fail "store.url: a SQLite file in the pod is lost with the pod; set store.sqlite.enabled=true, which keeps it on a volume" -}}
+{{- end -}}
+{{- if and $store.sqlite.existingClaim (not $store.sqlite.enabled) -}}
+{{- fail "store.sqlite.existingClaim needs store.sqlite.enabled" -}}
 {{- end -}}
 {{- if $store.sqlite.enabled -}}
 {{- if ne .Values.kind "StatefulSet" -}}
@@ -36,33 +45,6 @@
 {{- if include "raindrop.several" . -}}
 {{- fail "store.sqlite.enabled needs exactly one replica, because replicas with separate files issue the same IDs; set replicaCount=1 and autoscaling.enabled=false, or use a database" -}}
 {{- end -}}
-{{- end -}}
-{{- end -}}
-
-{{- define "raindrop.check.workers" -}}
-{{- if not (has .Values.kind (list "Deployment" "StatefulSet")) -}}
-{{- fail (printf "kind = %q: must be Deployment or StatefulSet" (toString .Values.kind)) -}}
-{{- end -}}
-{{- $isStateful := eq .Values.kind "StatefulSet" -}}
-{{- $sections := dict "config.worker" (default dict .Values.config.worker) -}}
-{{- range $name, $namespace := .Values.config.namespaces -}}
-{{- $_ := set $sections (printf "config.namespaces.%s.worker" $name) (dig "worker" dict (default dict $namespace) | default dict) -}}
-{{- end -}}
-{{- range $section, $worker := $sections -}}
-{{- if and (not (kindIs "invalid" $worker.id)) (or (not $isStateful) (include "raindrop.several" $)) -}}
-{{- fail (printf "%s.id needs kind=StatefulSet and one replica, so that no two pods have the same id" $section) -}}
-{{- end -}}
-{{- if and (eq (toString $worker.source) "hostname") (not $isStateful) -}}
-{{- fail (printf "%s.source = \"hostname\" needs kind=StatefulSet, whose pod names end in a number" $section) -}}
-{{- end -}}
-{{- end -}}
-{{- $worker := get $sections "config.worker" -}}
-{{- $isGiven := or (not (kindIs "invalid" $worker.id)) (eq (toString $worker.source) "hostname") -}}
-{{- range .Values.extraEnv -}}
-{{- if eq .name "RAINDROP__WORKER__ID" -}}{{- $isGiven = true -}}{{- end -}}
-{{- end -}}
-{{- if and (eq .Values.store.url "memory:") (not (and $isStateful $isGiven)) -}}
-{{- fail "store.url = memory: does not lease worker ids; set kind=StatefulSet, and config.worker.id, config.worker.source=hostname or RAINDROP__WORKER__ID in extraEnv" -}}
 {{- end -}}
 {{- end -}}
 
@@ -110,33 +92,6 @@
 {{- end -}}
 {{- if not .Values.auth.existingSecret -}}
 {{- fail "tls.clientCA needs auth.existingSecret, the token file that says what each certificate may do" -}}
-{{- end -}}
-{{- end -}}
-{{- if and .Values.serviceMonitor.enabled $tls.existingSecret (not .Values.serviceMonitor.tlsConfig) -}}
-{{- fail "serviceMonitor.enabled with tls.existingSecret needs serviceMonitor.tlsConfig, such as {ca: {secret: {name: …, key: ca.crt}}, serverName: …} or {insecureSkipVerify: true}" -}}
-{{- end -}}
-{{- end -}}
-
-{{- define "raindrop.check.monitoring" -}}
-{{- if and .Values.serviceMonitor.enabled .Values.auth.existingSecret (not .Values.admin.enabled) -}}
-{{- fail "serviceMonitor.enabled with auth.existingSecret needs admin.enabled, because /metrics on the other port needs a token" -}}
-{{- end -}}
-{{- end -}}
-
-{{- define "raindrop.check.scaling" -}}
-{{- with .Values.autoscaling -}}
-{{- if .enabled -}}
-{{- if gt (int .minReplicas) (int .maxReplicas) -}}
-{{- fail (printf "autoscaling.minReplicas = %d: must be at most autoscaling.maxReplicas (%d)" (int .minReplicas) (int .maxReplicas)) -}}
-{{- end -}}
-{{- if not (dig "requests" "cpu" "" $.Values.resources) -}}
-{{- fail "autoscaling.enabled needs resources.requests.cpu, because its target is a percentage of that" -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- with .Values.podDisruptionBudget -}}
-{{- if and .enabled (eq (kindIs "invalid" .minAvailable) (kindIs "invalid" .maxUnavailable)) -}}
-{{- fail "exactly one of podDisruptionBudget.maxUnavailable and podDisruptionBudget.minAvailable must be set; null unsets one" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

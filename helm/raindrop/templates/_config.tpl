@@ -25,7 +25,9 @@
 {{- $_ := set $config.http "tls" $tls -}}
 {{- end -}}
 {{- if .Values.auth.existingSecret -}}
-{{- $_ := set $config "auth" (dict "tokens_file" "/etc/raindrop-auth/tokens.toml") -}}
+{{- $auth := default dict $config.auth -}}
+{{- $_ := set $auth "tokens_file" "/etc/raindrop-auth/tokens.toml" -}}
+{{- $_ := set $config "auth" $auth -}}
 {{- end -}}
 {{- include "raindrop.table" (dict "table" $config "path" "") -}}
 {{- end -}}

@@ -54,8 +54,19 @@ app.kubernetes.io/component: test
 {{- end -}}
 {{- end -}}
 
+{{- define "raindrop.testImage" -}}
+{{- with .Values.tests.image -}}
+{{ .repository }}{{ ternary (printf "@%s" .digest) (printf ":%s" .tag) (not (empty .digest)) }}
+{{- end -}}
+{{- end -}}
+
+{{/* A name of the chart's own: users call theirs <release>-store. */}}
+{{- define "raindrop.generatedSecretName" -}}
+{{ include "raindrop.fullname" . }}-store-url
+{{- end -}}
+
 {{- define "raindrop.storeSecretName" -}}
-{{- default (printf "%s-store" (include "raindrop.fullname" .)) .Values.store.existingSecret -}}
+{{- default (include "raindrop.generatedSecretName" .) .Values.store.existingSecret -}}
 {{- end -}}
 
 {{/* The Secret with the certificate of the ports; empty if they use plain HTTP. */}}
@@ -89,11 +100,13 @@ app.kubernetes.io/component: test
 {{- ternary "admin" "http" .Values.admin.enabled -}}
 {{- end -}}
 
-{{/* "yes" if there is more than one node; otherwise empty. */}}
-{{- define "raindrop.several" -}}
-{{- if .Values.autoscaling.enabled -}}
-{{- if gt (int .Values.autoscaling.maxReplicas) 1 -}}yes{{- end -}}
-{{- else if gt (int .Values.replicaCount) 1 -}}
-yes
+{{/* The IP families of every Service. */}}
+{{- define "raindrop.ipFamilies" -}}
+{{- with .Values.service.ipFamilyPolicy -}}
+ipFamilyPolicy: {{ . }}
+{{ end -}}
+{{- with .Values.service.ipFamilies -}}
+ipFamilies:
+  {{- toYaml . | nindent 2 }}
 {{- end -}}
 {{- end -}}

@@ -30,6 +30,17 @@ spec:
   {{- with .Values.priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
+  {{- with .Values.dnsPolicy }}
+  dnsPolicy: {{ . }}
+  {{- end }}
+  {{- with .Values.dnsConfig }}
+  dnsConfig:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     - name: raindrop
       image: {{ include "raindrop.image" . | quote }}
@@ -74,7 +85,9 @@ spec:
           {{- if include "raindrop.tlsSecretName" . }}
           scheme: HTTPS
           {{- end }}
-        {{- toYaml .Values.livenessProbe | nindent 8 }}
+        {{- with .Values.livenessProbe }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       readinessProbe:
         httpGet:
           path: /readyz
@@ -82,7 +95,9 @@ spec:
           {{- if include "raindrop.tlsSecretName" . }}
           scheme: HTTPS
           {{- end }}
-        {{- toYaml .Values.readinessProbe | nindent 8 }}
+        {{- with .Values.readinessProbe }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       {{- with .Values.resources }}
       resources:
         {{- toYaml . | nindent 8 }}
@@ -121,6 +136,9 @@ spec:
         {{- with .Values.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+    {{- with .Values.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: config
       configMap:
@@ -134,6 +152,10 @@ spec:
         items:
           - key: {{ ternary .Values.store.existingSecretKey "url" (not (empty .Values.store.existingSecret)) }}
             path: url
+    {{- else if .Values.store.sqlite.existingClaim }}
+    - name: data
+      persistentVolumeClaim:
+        claimName: {{ .Values.store.sqlite.existingClaim }}
     {{- end }}
     {{- with .Values.auth }}
     {{- if .existingSecret }}

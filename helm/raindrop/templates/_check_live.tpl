@@ -1,0 +1,31 @@
+{{/* Fields that Kubernetes never changes: its own error names none of the values. Without a cluster, nothing is live. */}}
+{{- define "raindrop.check.live" -}}
+{{- $live := include "raindrop.live" . | fromJson -}}
+{{- if $live -}}
+{{- $object := printf "%s %s" .Values.kind (include "raindrop.fullname" .) -}}
+{{- $was := dig "spec" "selector" "matchLabels" dict $live | toJson -}}
+{{- $is := include "raindrop.selectorLabels" . | fromYaml | toJson -}}
+{{- if ne $was $is -}}
+{{- fail (printf "%s: its selector cannot change from %s to %s; keep nameOverride, or follow docs/kubernetes.md, Fields that cannot change" $object $was $is) -}}
+{{- end -}}
+{{- if eq .Values.kind "StatefulSet" -}}
+{{- $was = include "raindrop.claims" (dig "spec" "volumeClaimTemplates" list $live) -}}
+{{- $is = include "raindrop.claims" (include "raindrop.volumeClaimTemplates" . | fromYaml).volumeClaimTemplates -}}
+{{- if ne $was $is -}}
+{{- fail (printf "%s: its volume cannot change from %s to %s; keep store.sqlite, or follow docs/kubernetes.md, Fields that cannot change" $object $was $is) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Volume claim templates in words, equal for equal sizes: 1024Mi is 1Gi. */}}
+{{- define "raindrop.claims" -}}
+{{- range . -}}
+{{- $size := .spec.resources.requests.storage | toString -}}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "Ei" 1152921504606846976 -}}
+{{- $bytes := mulf (regexFind "^[0-9.]+" $size | float64) (get $units (regexFind "[A-Za-z]*$" $size) | float64) -}}
+{{- printf "%.0f bytes, %s, class %q" $bytes (join " " .spec.accessModes) (default "" .spec.storageClassName) -}}
+{{- else -}}
+none
+{{- end -}}
+{{- end -}}
