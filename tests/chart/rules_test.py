@@ -3,6 +3,7 @@
 import json
 import re
 import tempfile
+import tomllib
 import unittest
 import urllib.error
 
@@ -24,12 +25,17 @@ def panels():
     return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
 
+def filled(expression, **selected):
+    """An expression with Grafana's variables filled in: everything, unless something is selected."""
+    expression = expression.replace("$__rate_interval", "1m")
+    return re.sub(r"\$(\w+)", lambda variable: selected.get(variable[1], ".*"), expression)
+
+
 def expressions():
-    """Every expression of the dashboard, with Grafana's variables filled in."""
+    """Every expression of the dashboard, of everything that there is."""
     for panel in panels():
         for target in panel["targets"]:
-            expression = target["expr"].replace("$__rate_interval", "1m")
-            yield expression.replace("$job", ".+").replace("$instance", ".+")
+            yield filled(target["expr"])
 
 
 class Rules(unittest.TestCase):
@@ -46,6 +52,19 @@ class Rules(unittest.TestCase):
                 own = [bool(check["exp_alerts"]) for check in checks if check["alertname"] == name]
                 self.assertIn(True, own)
                 self.assertIn(False, own)
+
+    def test_every_alert_refers_to_its_row_in_the_documentation(self):
+        root = HERE.parent.parent
+        repository = tomllib.loads((root / "Cargo.toml").read_text())["package"]["repository"]
+        anchors = re.findall(r'<a id="(\w+)">', (root / "docs" / "operations.md").read_text())
+        self.assertEqual(len(anchors), len(set(anchors)))
+        for rule in rules():
+            if "alert" in rule:
+                with self.subTest(alert=rule["alert"]):
+                    page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+                    self.assertEqual(page, f"{repository}/docs/operations.md")
+                    self.assertEqual(anchor, rule["alert"].lower())
+                    self.assertIn(anchor, anchors)
 
     def test_the_chart_carries_the_same_rules(self):
         rule = only(of_case(HERE / "cases" / "monitoring.yaml"), "PrometheusRule")
@@ -72,6 +91,41 @@ class Rules(unittest.TestCase):
             yaml.safe_dump({"groups": [{"name": "dashboard", "rules": checked}]}, file)
             file.flush()
             result = run("promtool", "check", "rules", file.name)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_the_dashboard_counts_nodes_and_never_shows_a_lease_below_zero(self):
+        # a: two namespaces and segments; b: without a lease in one; c: started without its store.
+        leases = [("a", "default", 900), ("a", "web", 900), ("b", "default", 900), ("b", "web", 0), ("c", "default", 0)]
+        of = 'job="raindrop", instance="{}", namespace="{}"'
+        series = [
+            ("raindrop_lease_valid_until_timestamp_seconds{%s}" % of.format(node, name), until)
+            for node, name, until in leases
+        ]
+        for metric, value in [("raindrop_segment_remaining", 9), ("raindrop_codes", 1)]:
+            series.append(("%s{%s}" % (metric, of.format("a", "plain")), value))
+            # No code yet.
+            series.append(("%s{%s}" % (metric, of.format("a", "empty")), 0))
+        titles = {panel["title"]: panel["targets"][0]["expr"] for panel in panels() if panel["type"] == "stat"}
+        checks = [
+            ("Nodes that issue", {}, 1),
+            ("Nodes that issue", {"namespace": "default"}, 2),
+            ("Shortest lease", {}, 0),
+            ("Shortest lease", {"instance": "a"}, 300),
+        ]
+        tests = [
+            {
+                "expr": filled(titles[title], **selected),
+                "eval_time": "10m",
+                "exp_samples": [{"labels": "{}", "value": value}],
+            }
+            for title, selected, value in checks
+        ]
+        inputs = [{"series": name, "values": f"{value}x20"} for name, value in series]
+        case = {"interval": "1m", "input_series": inputs, "promql_expr_test": tests}
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            yaml.safe_dump({"rule_files": [], "tests": [case]}, file)
+            file.flush()
+            result = run("promtool", "test", "rules", file.name)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_the_dashboard_is_laid_out_without_overlap(self):
