@@ -10,9 +10,11 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY migrations migrations
 COPY src src
-# The builder's caches keep downloads and compiled dependencies between builds.
-RUN --mount=type=cache,target=/usr/local/cargo/registry \
-    --mount=type=cache,target=/src/target \
+# The builder's caches keep downloads and compiled dependencies between builds. Each platform has its own,
+# because platforms that are built at the same time would overwrite each other's files.
+ARG TARGETPLATFORM
+RUN --mount=type=cache,id=raindrop-registry-${TARGETPLATFORM},target=/usr/local/cargo/registry,sharing=locked \
+    --mount=type=cache,id=raindrop-target-${TARGETPLATFORM},target=/src/target,sharing=locked \
     cargo build --release --locked --bin raindrop \
     && install -D --strip target/release/raindrop /out/usr/local/bin/raindrop \
     && install -d -o 65532 -g 65532 /out/var/lib/raindrop
