@@ -101,7 +101,7 @@ class Render(unittest.TestCase):
             with self.subTest(case=name):
                 text = notes(*values)
                 self.assertIn("What is NOT secured", text)
-                if name in ("default", "everything", "sqlite"):
+                if name in ("default", "everything", "gateway", "sqlite"):
                     assert_golden(self, f"{name}.txt", text)
 
     def test_a_changed_configuration_or_address_restarts_the_pods(self):
