@@ -131,7 +131,7 @@ impl CodeManager {
         Err(ManageError::Contended(code.to_owned()))
     }
 
-    /// Changes some settings of a managed code.
+    /// Changes some settings of a code. One that was created on demand becomes managed.
     ///
     /// # Errors
     ///
@@ -143,14 +143,20 @@ impl CodeManager {
     ) -> Result<(), ManageError> {
         self.check(code)?;
         for _ in 0..TRIES {
-            let Some((token, settings)) = self.managed(code).await? else {
-                return Err(ManageError::NotManaged(code.to_owned()));
+            let (expected, settings) = match (self.managed(code).await?, self.settings.auto_create)
+            {
+                (Some((token, settings)), _) => (Some(token), settings),
+                // It was created on demand.
+                (None, Some(spec)) if self.next(code).await?.is_some() => {
+                    (None, CodeSettings { spec, is_retired: false })
+                }
+                (None, _) => return Err(ManageError::NotManaged(code.to_owned())),
             };
             let mut spec = settings.spec;
             change(&mut spec);
             spec.check().map_err(ManageError::Invalid)?;
             check_change(code, &settings, &spec)?;
-            if self.write(code, Some(token), spec).await? {
+            if self.write(code, expected, spec).await? {
                 return Ok(());
             }
         }

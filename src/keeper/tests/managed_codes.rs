@@ -170,7 +170,12 @@ async fn an_automatic_code_that_becomes_managed_goes_on_where_it_stands() {
     let node = world.node(on_demand()).await;
     world.issue(&node, "order", 3).await;
     let manager = world.manager(on_demand());
-    assert!(manager.put("order", spec(), true).await.expect("managed now"));
+    let missing = manager.patch("other", |_| ()).await.expect_err("nobody asked for it");
+    assert!(matches!(missing, ManageError::NotManaged(_)), "{missing}");
+    manager.patch("order", |spec| spec.max_step += 1).await.expect("managed now");
+    let managed = world.store.managed_codes("numbers").await.expect("up");
+    assert!(managed[0].settings.contains("max_step=1001 "), "{managed:?}");
+    assert!(!manager.put("order", spec(), false).await.expect("managed already"));
     sleep(POLLED).await;
     assert_eq!(world.issue(&node, "order", 10).await, (4..14).collect::<Vec<_>>());
     // A later start leaves a gap, and never goes back.

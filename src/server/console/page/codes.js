@@ -12,6 +12,14 @@ const YEARS = 1000 * 365.25 * DAY;
 
 const big = (text) => new Intl.NumberFormat().format(BigInt(text));
 
+// Few need the digits of a number as long as these.
+function about(text) {
+  if (text === undefined) return '–';
+  if (text.length < 14) return h('span', { class: 'mono' }, big(text));
+  const [digits, power] = Number(text).toExponential(1).split('e+');
+  return h('span', { class: 'mono', title: big(text) }, `≈ ${digits} × 10`, h('sup', {}, power));
+}
+
 // Numbers per second since the code was made, and between the first and the last look at it.
 function rates(code, seen, now) {
   const key = `${code.namespace}/${code.code}`;
@@ -19,12 +27,12 @@ function rates(code, seen, now) {
   const per = (from, ms) => (ms > 0 ? Number(next - from) / Number(code.increment || 1) / (ms / 1000) : 0);
   if (!seen.has(key)) seen.set(key, { next, at: now });
   const first = seen.get(key);
-  const whole = per(BigInt(code.start), now - Date.parse(code.created_at));
+  const whole = per(BigInt(code.start ?? code.next), now - Date.parse(code.created_at));
   return { now: now - first.at >= EVERY / 2 ? per(first.next, now - first.at) : undefined, whole };
 }
 
 function forecast(code, rate, now) {
-  if (code.kind === 'retired') return '–';
+  if (code.kind === 'retired' || code.left === undefined) return '–';
   if (BigInt(code.left) === 0n) return t('used up');
   if (!rate) return t('not at this rate');
   const seconds = Number(code.left) / rate;
@@ -39,10 +47,10 @@ function row(code, isOne, seen, now, again) {
   const shown = (value) => (value === undefined ? '…' : `${value < 10 ? number(value, 2) : short(value)}/s`);
   const id = `${code.namespace}-${code.code}`;
   const act = (name, text, work, danger) => button(text, () => work(code, again), { class: danger ? 'quiet danger' : 'quiet', id: `${name}-${id}`, 'aria-label': `${text}: ${code.code}` });
-  const isFixed = code.kind === 'configured' || code.kind === 'retired';
+  const isFixed = !['managed', 'automatic'].includes(code.kind);
   return { cells: [
     h('b', { class: 'mono' }, code.code), ...(isOne ? [] : [code.namespace]), badge(code.kind !== 'retired', t(code.kind)),
-    h('span', { class: 'mono' }, big(code.next)), h('span', { class: 'mono' }, big(code.left)), code.step ? number(code.step) : '–',
+    h('span', { class: 'mono' }, big(code.next)), about(code.left), code.step ? number(code.step) : '–',
     h('span', {}, shown(rate.now), h('br'), h('small', {}, t('{rate} on average', { rate: shown(rate.whole) }))),
     forecast(code, rate.whole || rate.now, now),
     h('div', { class: 'row tight' }, code.kind !== 'retired' && act('raise', t('Raise'), raise),

@@ -91,6 +91,7 @@ export const zh = {
   configured: '配置文件',
   managed: '在线管理',
   automatic: '自动创建',
+  unserved: '未提供服务',
   retired: '已停用',
   Kind: '类型',
   Next: '下一个号',
