@@ -3,10 +3,12 @@
 import copy
 import difflib
 import json
+import tomllib
 import unittest
 
 import jsonschema
 import kubernetes_validate
+import yaml
 
 from chart import (
     CASES,
@@ -20,6 +22,7 @@ from chart import (
     notes,
     of_case,
     only,
+    sets,
     template,
     without_files,
 )
@@ -95,6 +98,21 @@ class Render(unittest.TestCase):
         )
         script = only(template(*ENOUGH), "Pod")["spec"]["containers"][0]["args"]
         self.assertEqual(script, [(CHART / "files" / "test.sh").read_text()])
+
+    def test_a_strategy_without_rolling_updates_needs_no_null(self):
+        def strategy(kind, name, *values):
+            return only(template(*ENOUGH, *sets(f"kind={kind}", *values)), kind)["spec"][name]
+
+        self.assertEqual(strategy("Deployment", "strategy", "strategy.type=Recreate"), {"type": "Recreate"})
+        given = ("updateStrategy.type=OnDelete", "updateStrategy.rollingUpdate.partition=1")
+        self.assertEqual(strategy("StatefulSet", "updateStrategy", *given), {"type": "OnDelete"})
+
+    def test_the_icon_is_in_the_chart(self):
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+        root = CHART.parent.parent
+        repository = tomllib.loads((root / "Cargo.toml").read_text())["package"]["repository"]
+        self.assertEqual(chart["home"], repository)
+        self.assertIn("<svg", (root / chart["icon"].removeprefix(f"{repository}/")).read_text())
 
     def test_notes_say_what_is_not_secured(self):
         for name, values in [("default", ENOUGH), *((path.stem, ["--values", path]) for path in CASES)]:

@@ -9,7 +9,7 @@ import urllib.error
 
 import yaml
 
-from chart import CHART, HERE, of_case, only, run
+from chart import CHART, ENOUGH, HERE, of_case, only, run, sets, template
 from service import ask, served
 
 ALERTS = CHART / "files" / "alerts.yaml"
@@ -84,6 +84,11 @@ class Rules(unittest.TestCase):
                 # Of this release, because the chart's monitor names its job.
                 alert["expr"] = 'absent(raindrop_build_info{job="ids", namespace="apps"})'
         self.assertEqual(rendered, expected)
+
+    def test_without_a_monitor_of_the_chart_any_node_counts(self):
+        rule = only(template(*ENOUGH, *sets("prometheusRule.enabled=true")), "PrometheusRule")
+        rendered = [rule for group in rule["spec"]["groups"] for rule in group["rules"]]
+        self.assertEqual(rendered, rules())
 
     def test_the_dashboard_is_promql(self):
         checked = [{"record": f"panel:{index}", "expr": text} for index, text in enumerate(expressions())]

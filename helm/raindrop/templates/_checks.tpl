@@ -16,7 +16,7 @@
 {{- end -}}
 
 {{- define "raindrop.check.store" -}}
-{{- $store := merge (dict "url" (default "" .Values.store.url) "existingSecret" (default "" .Values.store.existingSecret)) .Values.store -}}
+{{- $store := .Values.store -}}
 {{- $given := list -}}
 {{- if $store.existingSecret }}{{ $given = append $given "store.existingSecret" }}{{ end -}}
 {{- if $store.url }}{{ $given = append $given "store.url" }}{{ end -}}
@@ -29,10 +29,10 @@
 {{- fail (printf "config.store.%s: must not be set; set store.existingSecret, store.url or store.sqlite.enabled" .) -}}
 {{- end -}}
 {{- end -}}
-{{- if eq $store.existingSecret (include "raindrop.generatedSecretName" .) -}}
+{{- if eq (toString $store.existingSecret) (include "raindrop.generatedSecretName" .) -}}
 {{- fail (printf "store.existingSecret = %q: is the name of the Secret that the chart creates for store.url, and removes without it; use another name" $store.existingSecret) -}}
 {{- end -}}
-{{- if hasPrefix "sqlite:" $store.url -}}
+{{- if hasPrefix "sqlite:" (toString $store.url) -}}
 {{- fail "store.url: a SQLite file in the pod is lost with the pod; set store.sqlite.enabled=true, which keeps it on a volume" -}}
 {{- end -}}
 {{- if and $store.sqlite.existingClaim (not $store.sqlite.enabled) -}}
