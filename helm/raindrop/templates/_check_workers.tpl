@@ -25,39 +25,43 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Every namespace in snowflake mode has worker ids of its own. */}}
+{{/* Every namespace in snowflake mode has worker ids of its own. What the environment sets is not known. */}}
 {{- define "raindrop.check.workerIds" -}}
-{{- $config := .Values.config -}}
 {{- $isKnown := true -}}
 {{- range .Values.extraEnv -}}
-{{- if regexMatch "^RAINDROP__(MODE|LAYOUT|WORKER|NAMESPACES)" .name -}}{{- $isKnown = false -}}{{- end -}}
+{{- if regexMatch "^RAINDROP__(MODE$|LAYOUT__|NAMESPACES__|WORKER__(ID|SOURCE|MIN_ID|MAX_ID)$)" .name -}}{{- $isKnown = false -}}{{- end -}}
 {{- end -}}
-{{- $top := pick $config "mode" "layout" "worker" -}}
-{{- range $name, $settings := merge (dict "" $top) (default dict $config.namespaces) -}}
-{{- $settings = default dict $settings -}}
-{{- $layout := default dict $settings.layout -}}
-{{- $bits := include "raindrop.workerBits" $layout | int -}}
-{{- $largest := 1 -}}
-{{- range until $bits -}}{{- $largest = mul 2 $largest -}}{{- end -}}
-{{- $largest = sub $largest 1 -}}
-{{- $own := default dict $settings.worker -}}
-{{- $inherited := default dict $config.worker -}}
-{{- $given := ternary $own $inherited (or (hasKey $own "id") (hasKey $own "source") (hasKey $own "min_id") (hasKey $own "max_id")) -}}
-{{- $hasRange := and (kindIs "invalid" $given.id) (kindIs "invalid" $given.source) -}}
-{{- if and $isKnown $hasRange $bits (ne (default "snowflake" $settings.mode) "segment") -}}
-{{- $first := 1 -}}
-{{- $last := $largest -}}
-{{- range list $inherited $own -}}
-{{- if not (kindIs "invalid" .min_id) -}}{{- $first = int64 .min_id -}}{{- end -}}
-{{- if not (kindIs "invalid" .max_id) -}}{{- $last = int64 .max_id -}}{{- end -}}
-{{- end -}}
-{{- $nodes := include "raindrop.maxReplicas" $ | int -}}
-{{- $surge := include "raindrop.surge" $ | int -}}
-{{- $ids := add 1 (sub $last $first) -}}
+{{- $config := .Values.config -}}
+{{- $nodes := include "raindrop.maxReplicas" . | int -}}
+{{- $surge := include "raindrop.surge" . | int -}}
+{{- range $name, $settings := merge (dict "" (pick $config "mode" "layout" "worker")) (default dict $config.namespaces) -}}
+{{- $range := include "raindrop.workerRange" (dict "settings" (default dict $settings) "inherited" (default dict $config.worker)) | fromJson -}}
+{{- if and $isKnown $range -}}
+{{- $ids := add 1 (sub $range.last $range.first) -}}
 {{- if lt $ids (add $nodes $surge) -}}
-{{- fail (printf "config.%sworker: the %d worker ids %d to %d are too few for %d nodes and %d more during an update; widen min_id and max_id, use a layout with more worker bits than %d, or run fewer nodes" (ternary (printf "namespaces.%s." $name) "" (ne $name "")) $ids $first $last $nodes $surge $bits) -}}
+{{- fail (printf "config.%sworker: the %d worker ids %v to %v are too few for %d nodes and %d more during an update; widen min_id and max_id, use a layout with more worker bits than %v, or run fewer nodes" (ternary (printf "namespaces.%s." $name) "" (ne $name "")) $ids $range.first $range.last $nodes $surge $range.bits) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* {first, last, bits} of the worker ids that a namespace leases; {} if each node is given its own, or none. */}}
+{{- define "raindrop.workerRange" -}}
+{{- $own := default dict .settings.worker -}}
+{{- $given := ternary .inherited $own (empty (pick $own "id" "source" "min_id" "max_id")) -}}
+{{- $bits := include "raindrop.workerBits" (default dict .settings.layout) | int -}}
+{{- if or $given.source (not (kindIs "invalid" $given.id)) (not $bits) (eq (toString .settings.mode) "segment") -}}
+{}
+{{- else -}}
+{{- $last := 0 -}}
+{{- range until $bits -}}{{- $last = add 1 (mul 2 $last) -}}{{- end -}}
+{{- $range := dict "first" 1 "last" $last "bits" $bits -}}
+{{- range $worker := list .inherited $own -}}
+{{- range $key, $end := dict "min_id" "first" "max_id" "last" -}}
+{{- if not (kindIs "invalid" (index $worker $key)) -}}{{- $_ := set $range $end (get $worker $key | int64) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $range -}}
 {{- end -}}
 {{- end -}}
 
