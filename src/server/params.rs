@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use axum::http::Uri;
+use serde::Deserialize;
 
 use super::problem::{Problem, ProblemCode};
 use crate::core::{encoding::Encoding, instant::parse_unix_ms};
@@ -56,6 +57,16 @@ impl<'a> Params<'a> {
                     address";
         self.parse(name, || form.into(), parse_unix_ms)
     }
+}
+
+/// Reads a body as a JSON object; an empty one is an object without fields.
+pub(super) fn read_body<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
+    let body = if body.is_empty() { b"{}" } else { body };
+    // An array would be read as the fields in their order.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(invalid("the body: must be a JSON object"));
+    }
+    serde_json::from_slice(body).map_err(|error| invalid(format!("the body: {error}")))
 }
 
 pub(super) fn invalid(detail: impl Into<String>) -> Problem {

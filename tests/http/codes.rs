@@ -131,7 +131,7 @@ async fn what_is_wrong_is_refused_with_its_place_and_nothing_is_written() {
         (r#"{"start":"12x"}"#, "12x"),
         (r#"{"js_safe":true,"max":"9007199254740992"}"#, "9007199254740991"),
         (r#"{"min_step":"10 "}"#, "10 "),
-        ("[]", "the body"),
+        ("[1, 2, 3, 4, 0, 9, true]", "must be a JSON object"),
     ] {
         let detail = put("/codes/order", body).await.problem(400, "invalid_parameter");
         assert!(detail.contains(said), "{body}: {detail}");

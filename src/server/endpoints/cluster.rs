@@ -15,7 +15,7 @@ use crate::{
         auth::Permission,
         body,
         history::Report,
-        params::invalid,
+        params::{invalid, read_body},
         problem::{Problem, ProblemCode as P, RETRY_UNKNOWN},
         route::{Call, Handler, HandlerFuture, Kind, Listener, Route, schemas_of},
     },
@@ -126,8 +126,7 @@ fn cluster<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
 /// Frees a worker id.
 fn release<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
     Box::pin(async move {
-        let ReleaseBody { namespace, worker_id } = serde_json::from_slice(&call.body)
-            .map_err(|error| invalid(format!("the body: {error}")))?;
+        let ReleaseBody { namespace, worker_id } = read_body(&call.body)?;
         call.caller.check_namespace(&namespace, Some(&namespace))?;
         let Some(layout) = call.state.issuer(&namespace)?.layout() else {
             let detail =

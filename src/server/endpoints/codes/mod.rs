@@ -7,7 +7,6 @@ mod error;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, Method, Response, StatusCode, header};
-use serde::Deserialize;
 
 use self::{
     body::{RaiseBody, SettingsBody},
@@ -16,7 +15,7 @@ use self::{
 use super::super::{
     auth::Permission,
     body::{ResponseBody, uncached_json},
-    params::{Params, invalid},
+    params::{Params, invalid, read_body},
     problem::{Problem, ProblemCode as P},
     route::{Call, Handler, HandlerFuture, Kind, Listener, Route, schema_ref, schemas_of},
 };
@@ -151,14 +150,14 @@ fn code<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
         let failed = |error| error::of_manager(error, call.is_operator);
         let mut status = StatusCode::OK;
         if call.head.method == Method::PUT {
-            let body: SettingsBody = read(call)?;
+            let body: SettingsBody = read_body(&call.body)?;
             let spec = body.over(target.issuer.settings().defaults)?;
             let is_new = must_be_new(&call.head.headers)?;
             if manager.put(target.code, spec, is_new).await.map_err(failed)? {
                 status = StatusCode::CREATED;
             }
         } else if call.head.method == Method::PATCH {
-            let body: SettingsBody = read(call)?;
+            let body: SettingsBody = read_body(&call.body)?;
             body.check()?;
             manager.patch(target.code, |spec| body.change(spec)).await.map_err(failed)?;
         }
@@ -169,7 +168,7 @@ fn code<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
 fn raise<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
     Box::pin(async move {
         let target = target(call)?;
-        let raise: RaiseBody = read(call)?;
+        let raise: RaiseBody = read_body(&call.body)?;
         let (store, _turn) = call.state.store().await?;
         let manager = CodeManager::new(store, target.issuer.settings().clone());
         let failed = |error| error::of_manager(error, call.is_operator);
@@ -259,12 +258,6 @@ fn target<'a>(call: &'a Call<'a>) -> Result<Target<'a>, Problem> {
         });
     };
     Ok(Target { issuer, code })
-}
-
-/// Reads the body as JSON.
-fn read<T: for<'de> Deserialize<'de>>(call: &Call<'_>) -> Result<T, Problem> {
-    let body = if call.body.is_empty() { &b"{}"[..] } else { &call.body };
-    serde_json::from_slice(body).map_err(|error| invalid(format!("the body: {error}")))
 }
 
 /// Whether the code must not be managed yet: `If-None-Match: *` (RFC 9110).
