@@ -13,7 +13,7 @@ from service import TOKEN, Service, free_port, get, serving, token_file
 # All that a page loads.
 MOST_BYTES = 80_000
 MOST_BYTES_OF_A_PICTURE = 150_000
-SECONDS_OF_LOAD = 100
+SECONDS_OF_LOAD = 60
 KEPT = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
 
 

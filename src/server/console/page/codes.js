@@ -32,7 +32,7 @@ function rates(code, seen, now) {
 }
 
 function forecast(code, rate, now) {
-  if (code.kind === 'retired' || code.left === undefined) return '–';
+  if (code.left === undefined) return '–';
   if (BigInt(code.left) === 0n) return t('used up');
   if (!rate) return t('not at this rate');
   const seconds = Number(code.left) / rate;
@@ -47,13 +47,17 @@ function row(code, isOne, seen, now, again) {
   const shown = (value) => (value === undefined ? '…' : `${value < 10 ? number(value, 2) : short(value)}/s`);
   const id = `${code.namespace}-${code.code}`;
   const act = (name, text, work, danger) => button(text, () => work(code, again), { class: danger ? 'quiet danger' : 'quiet', id: `${name}-${id}`, 'aria-label': `${text}: ${code.code}` });
+  const isRetired = code.kind === 'retired';
   const isFixed = !['managed', 'automatic'].includes(code.kind);
+  const names = [h('b', { class: 'mono' }, code.code), ...(isOne ? [] : [code.namespace]), badge(!isRetired, t(code.kind))];
+  // To retire a code reserves all that was left of it: its numbers say nothing any more.
+  if (isRetired) return { cells: [...names, ...Array(6).fill('–')] };
   return { cells: [
-    h('b', { class: 'mono' }, code.code), ...(isOne ? [] : [code.namespace]), badge(code.kind !== 'retired', t(code.kind)),
+    ...names,
     h('span', { class: 'mono' }, big(code.next)), about(code.left), code.step ? number(code.step) : '–',
     h('span', {}, shown(rate.now), h('br'), h('small', {}, t('{rate} on average', { rate: shown(rate.whole) }))),
     forecast(code, rate.whole || rate.now, now),
-    h('div', { class: 'row tight' }, code.kind !== 'retired' && act('raise', t('Raise'), raise),
+    h('div', { class: 'row tight' }, act('raise', t('Raise'), raise),
       !isFixed && act('widen', t('Widen'), widen), !isFixed && act('retire', t('Retire'), retire, true)),
   ] };
 }
