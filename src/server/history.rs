@@ -9,8 +9,6 @@ use std::{
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::state::AppState;
-
 /// How long an interval is.
 const EVERY: Duration = Duration::from_secs(10);
 /// How many are kept: those of ten minutes.
@@ -90,22 +88,23 @@ impl History {
         Report { every_seconds: EVERY.as_secs(), namespaces: namespaces.collect() }
     }
 
+    /// Records an interval after the other, of what is counted. Started again, it goes on where it
+    /// was.
+    pub(super) async fn follow<'a>(&self, counts: impl Fn() -> Vec<(&'a str, Counts)>) {
+        let mut ticks = interval(EVERY);
+        // A node that slept has one long interval, not many empty ones.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            for (namespace, totals) in counts() {
+                self.record(namespace, totals);
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Recent>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Records an interval after the other. Started again, it goes on where it was.
-pub(super) async fn record_intervals(state: &AppState) {
-    let mut ticks = interval(EVERY);
-    // A node that slept has one long interval, not many empty ones.
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks.tick().await;
-    loop {
-        ticks.tick().await;
-        for issuer in state.issuers.values() {
-            state.history.record(issuer.namespace(), state.metrics.counts(issuer));
-        }
     }
 }
 

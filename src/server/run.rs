@@ -9,7 +9,6 @@ use super::{
     connections::{serve, serve_admin},
     error::ServeError,
     hangup::Hangups,
-    history::record_intervals,
     issuer::NamespaceIssuer,
     keepers::Keepers,
     metrics::Metrics,
@@ -93,7 +92,7 @@ impl Service {
         let recorded = Arc::clone(&state);
         let _recording = tasks.restarted(Task::History, move || {
             let state = Arc::clone(&recorded);
-            async move { record_intervals(&state).await }
+            async move { state.record_history().await }
         });
 
         // A listener that fails loses its socket and its connections, so it cannot be restarted.

@@ -207,6 +207,14 @@ impl AppState {
         })
     }
 
+    /// Records what each namespace does, interval after interval.
+    pub(super) async fn record_history(&self) {
+        let issuers = || self.issuers.values();
+        let of = |issuer: &NamespaceIssuer| self.metrics.counts(issuer);
+        let counts = || issuers().map(|issuer| (issuer.namespace(), of(issuer))).collect();
+        self.history.follow(counts).await;
+    }
+
     /// Makes `/readyz` answer 503 from now on; requests are still answered.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);

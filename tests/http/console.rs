@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::{Client, Method, Response};
 use serde_json::Value;
 
-use crate::serving::Served;
+use crate::{serving::Served, support::token_entry};
 
 const ALL: [(&str, &str); 2] =
     [("/", "text/html; charset=utf-8"), ("/docs", "text/html; charset=utf-8")];
@@ -213,4 +213,24 @@ async fn the_cluster_has_this_nodes_last_ten_minutes() {
         assert_eq!(counts(name), vec![0; counts("issued").len()], "{history}");
     }
     served.stop().await;
+}
+
+#[tokio::test]
+async fn the_parts_of_operators_are_on_their_listener_if_they_have_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("tokens.toml");
+    let entry = token_entry("admin", "secret") + "permissions = ['admin']\n";
+    std::fs::write(&path, entry).expect("written");
+    let tokens = ("auth.tokens_file", path.to_str().expect("UTF-8"));
+    for (more, is_public) in [(vec![], true), (vec![("http.admin_listen", "127.0.0.1:0")], false)] {
+        let served = Served::start(&[vec![tokens], more].concat()).await;
+        let page = settings(served.get("/").await).await;
+        let parts = page["parts"].as_array().expect("parts");
+        assert_eq!(parts.contains(&"cluster".into()), is_public, "{page}");
+        // The requests need no more than the permission.
+        let request = reqwest::Client::new().get(format!("http://{}/cluster", served.address));
+        let answer = request.bearer_auth("secret").send().await.expect("an answer");
+        assert_eq!(answer.status(), 200);
+        served.stop().await;
+    }
 }

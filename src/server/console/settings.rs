@@ -50,8 +50,14 @@ impl<'a> Settings<'a> {
     pub(super) fn new(state: &'a AppState, needs_token: bool, paths: &[&str]) -> Self {
         let counts = |issuer: &NamespaceIssuer| issuer.layout().is_none();
         let has_codes = state.issuers.values().any(counts);
-        let is_served =
-            |(part, path): &(&str, &str)| paths.contains(path) && (*part != "codes" || has_codes);
+        // Operators have a listener of their own for these.
+        let is_elsewhere = |part: &str| {
+            let is_public = paths.contains(&"/id/{code}");
+            is_public && state.http.admin_listen.is_some() && ["cluster", "codes"].contains(&part)
+        };
+        let is_served = |(part, path): &(&str, &str)| {
+            paths.contains(path) && (*part != "codes" || has_codes) && !is_elsewhere(part)
+        };
         let namespace = |issuer: &'a NamespaceIssuer| {
             (issuer.namespace(), issuer.layout().map(fields).unwrap_or_default())
         };
