@@ -338,13 +338,14 @@ impl Pipeline {
                     let json = openapi::document(&self.state, &routes, needs_token);
                     Document::new("application/json", json)
                 };
-                Ok(Reply::Other(self.api_document.get_or_init(document).answer(&head.headers)))
+                let document = self.api_document.get_or_init(document);
+                self.reserve(route, document.answer(&head.headers))
             }
             Handler::Console => {
                 let paths = self.routes.iter().map(|served| served.route.path);
                 let needs_token = self.auth.is_some();
                 let console = || Console::new(&self.state, needs_token, &Vec::from_iter(paths));
-                Ok(Reply::Other(self.console.get_or_init(console).answer(&call)?))
+                self.reserve(route, self.console.get_or_init(console).answer(&call)?)
             }
         }
     }
@@ -357,7 +358,11 @@ impl Pipeline {
     ) -> Result<Reply, Problem> {
         if !self.is_operators {
             let length = response.body().length().unwrap_or(0);
-            let reservation = self.state.reserve(length, route.is_for_clients)?;
+            // What anybody may load, and TLS copies for each connection, takes nothing of the
+            // operators' part.
+            let is_for_anybody = matches!(route.kind, Kind::Document | Kind::Page);
+            let reserved = self.state.reserve(length, route.is_for_clients || is_for_anybody);
+            let reservation = reserved?;
             response.body_mut().keep(reservation);
         }
         Ok(Reply::Other(response))

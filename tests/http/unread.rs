@@ -183,3 +183,29 @@ async fn a_slow_reader_is_cut_off_though_it_reads() {
     assert_eq!(metric(&served, stalled).await, 1.0);
     served.stop().await;
 }
+
+#[tokio::test]
+async fn documents_that_nobody_reads_count_too() {
+    tokio::time::timeout(PATIENCE, unread_documents()).await.expect("counted, and then not");
+}
+
+async fn unread_documents() {
+    let served = Served::start(&[("http.max_unsent", "1MiB")]).await;
+    let asked = "GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(16);
+    let mut greedy = Vec::new();
+    for _ in 0..40 {
+        let mut stream = TcpStream::connect(served.address).await.expect("connected");
+        stream.write_all(asked.as_bytes()).await.expect("sent");
+        greedy.push(stream);
+    }
+    while metric(&served, UNSENT).await < 100_000.0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(metric(&served, UNSENT).await <= 1024.0 * 1024.0);
+    assert_eq!(served.get("/id/order").await.status(), 200);
+    drop(greedy);
+    while metric(&served, UNSENT).await > 0.0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    served.stop().await;
+}

@@ -29,7 +29,7 @@ pub(in crate::server) static ROUTE: Route = Route {
     listener: Listener::Operators,
     permission: Some(Permission::Admin),
     content: &[("application/json", || json!({ "type": "object" }))],
-    problems: &[P::Forbidden, P::StoreUnavailable, P::StoreLost],
+    problems: &[P::Forbidden, P::Overloaded, P::StoreUnavailable, P::StoreLost],
     ..Route::new("/cluster", Handler::Later(cluster))
 };
 

@@ -15,7 +15,7 @@ pub(in crate::server) static ROUTE: Route = Route {
     listener: Listener::OperatorsFirst,
     permission: Some(Permission::Metrics),
     content: &[PLAIN_TEXT],
-    problems: &[ProblemCode::Forbidden],
+    problems: &[ProblemCode::Forbidden, ProblemCode::Overloaded],
     ..Route::new("/metrics", Handler::Ready(metrics))
 };
 

@@ -36,7 +36,7 @@ pub(super) fn problems_of(route: &Route, method: &Method) -> Vec<ProblemCode> {
         (true, EVERY),
         (true, route.problems),
         (route.needs_token, &[P::Unauthorized, P::TooManyRequests]),
-        (route.is_for_clients, &[P::Overloaded]),
+        (route.is_for_clients || route.kind == Kind::Document, &[P::Overloaded]),
         (is_batch, &[P::InvalidCount]),
         (posts, &[P::UnsupportedMediaType]),
         (claims, CLAIM),
