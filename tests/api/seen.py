@@ -6,16 +6,18 @@ Usage: seen.py DOCUMENT SEEN
 import json
 import sys
 
-# Nothing that the document describes leads there without tokens, limits and a namespace default that
-# counts; the HTTP tests own them.
+# Nothing that the document describes leads there without tokens, limits, bodies, operators and a
+# namespace default that counts; the HTTP tests own them.
 ELSEWHERE = {
     "forbidden",
     "not_found",
     "payload_too_large",
     "request_timeout",
+    "retired_code",
     "too_many_codes",
     "too_many_requests",
     "unauthorized",
+    "unsupported_media_type",
     "uri_too_long",
 }
 
