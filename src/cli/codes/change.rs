@@ -76,10 +76,9 @@ pub(super) async fn create(
     code: &str,
     settings: &Settings,
 ) -> Result<(), Failure> {
-    let manager = CodeManager::new(store, namespace.clone());
     let mut spec = namespace.defaults;
     settings.change(&mut spec);
-    manager.prepare().await?;
+    let manager = prepared(store, namespace).await?;
     manager.put(code, spec, true).await?;
     show(&manager, code).await
 }
@@ -90,8 +89,7 @@ pub(super) async fn set(
     code: &str,
     settings: &Settings,
 ) -> Result<(), Failure> {
-    let manager = CodeManager::new(store, namespace.clone());
-    manager.prepare().await?;
+    let manager = prepared(store, namespace).await?;
     manager.patch(code, |spec| settings.change(spec)).await?;
     show(&manager, code).await
 }
@@ -102,8 +100,7 @@ pub(super) async fn retire(
     code: &str,
     confirmation: &Confirmation,
 ) -> Result<(), Failure> {
-    let manager = CodeManager::new(store, namespace.clone());
-    manager.prepare().await?;
+    let manager = prepared(store, namespace).await?;
     let name = &namespace.namespace;
     say(&format!("{name} {code}: no number of it is ever issued again"))?;
     if confirmation.is_given()? {
@@ -111,6 +108,16 @@ pub(super) async fn retire(
         say(&format!("{name} {code}: retired; nodes that have numbers in hand stop within 30 s"))?;
     }
     Ok(())
+}
+
+/// Returns the manager of a namespace, whose tables are there.
+async fn prepared(
+    store: Arc<dyn Store>,
+    namespace: &SegmentSettings,
+) -> Result<CodeManager, Failure> {
+    let manager = CodeManager::new(store, namespace.clone());
+    manager.prepare().await?;
+    Ok(manager)
 }
 
 /// Says what a code is now.

@@ -59,15 +59,14 @@ impl CodeTable {
             *last_read = Some((Instant::now(), read.clone()));
             read
         };
-        let failure = match timeout(namespace.settings.max_wait, read).await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(failure)) => Some(failure),
-            Err(_) => namespace.shared.report.borrow().failure(),
+        let late = || match namespace.shared.report.borrow().prepared {
+            true => UnavailableReason::StoreUnavailable(StoreFailure::of_kind("no answer in time")),
+            false => UnavailableReason::Starting,
         };
-        let reason = match failure {
-            Some(failure) => UnavailableReason::StoreUnavailable(failure),
-            None if !namespace.shared.report.borrow().prepared => UnavailableReason::Starting,
-            None => UnavailableReason::StoreUnavailable(StoreFailure::of_kind("no answer in time")),
+        let reason = match timeout(namespace.settings.max_wait, read).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(failure)) => UnavailableReason::StoreUnavailable(failure),
+            Err(_) => namespace.shared.failing_for(Duration::ZERO).unwrap_or_else(late),
         };
         Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER })
     }

@@ -60,13 +60,6 @@ pub(super) struct Failing {
     since: Instant,
 }
 
-impl Report {
-    /// Returns how the store fails, if it does.
-    pub(super) fn failure(&self) -> Option<StoreFailure> {
-        self.failing.as_ref().map(|failing| failing.error.clone())
-    }
-}
-
 impl Namespace {
     pub(super) fn name(&self) -> &str {
         &self.settings.namespace
