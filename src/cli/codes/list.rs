@@ -64,7 +64,7 @@ async fn views(
     let mut known = BTreeMap::new();
     for settings in config.segments().filter(|_| !listed.is_empty()) {
         let manager = CodeManager::new(Arc::clone(store), settings.clone());
-        let views = manager.list().await?;
+        let views = manager.views(listed.clone()).await?;
         known.extend(views.into_iter().map(|view| (key(&view.listed), view)));
     }
     let with_view = |listed: ListedSegment| {

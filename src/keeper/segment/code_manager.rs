@@ -64,12 +64,20 @@ impl CodeManager {
     ///
     /// When the store fails.
     pub async fn list(&self) -> Result<Vec<CodeView>, StoreError> {
+        self.views(self.store.segments().await?).await
+    }
+
+    /// Returns the codes of the namespace among those that the store listed.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn views(&self, mut listed: Vec<ListedSegment>) -> Result<Vec<CodeView>, StoreError> {
         let managed = match self.store.managed_codes(self.namespace()).await {
             // An older version made the tables.
             Err(StoreError::Vanished(_)) => Vec::new(),
             managed => managed?,
         };
-        let mut listed = self.store.segments().await?;
         // What was issued for past ticks is kept in the same table, as `code@tick`.
         listed.retain(|it| it.namespace == self.namespace() && is_valid_code(&it.code));
         let settings_of = |code: &str| {

@@ -120,10 +120,16 @@ fn list<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
     Box::pin(async move {
         let (namespaces, after) = namespaces(call)?;
         let (store, _turn) = call.state.store().await?;
+        let failed = |error| error::of_store(&error, call.is_operator);
+        let listed = match namespaces.is_empty() {
+            // The store need not have the table then.
+            true => Vec::new(),
+            false => store.segments().await.map_err(failed)?,
+        };
         let mut views = Vec::new();
         for settings in namespaces {
-            let listed = CodeManager::new(Arc::clone(&store), settings).list().await;
-            views.extend(listed.map_err(|error| error::of_store(&error, call.is_operator))?);
+            let manager = CodeManager::new(Arc::clone(&store), settings);
+            views.extend(manager.views(listed.clone()).await.map_err(failed)?);
         }
         views.retain(|view: &CodeView| {
             view.listed.code > after && call.caller.check_code(&view.listed.code).is_ok()
