@@ -17,7 +17,7 @@ use crate::{
         instant::{format_unix_ms, format_unix_ms_short},
         issue::ClaimError,
     },
-    store::{LayoutRecord, Reservation, Reserved, Scope, Store, StoreError},
+    store::{Counts, LayoutRecord, Reservation, Reserved, Scope, Store, StoreError},
 };
 
 /// Issues IDs for a past time in one namespace.
@@ -143,7 +143,10 @@ impl Backfill {
         // A move to another layout that begins after this read of the clock relies on every ID for
         // a past time being older than the move.
         let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
-        let now_ms = self.call(StoreOperation::Read, self.store.survey(&scope)).await?.now_ms;
+        let now_ms = self
+            .call(StoreOperation::Read, self.store.survey(&scope, Counts::Recent))
+            .await?
+            .now_ms;
         let open = self.open_ticks(now_ms).await?;
         let tick = layout.tick_in_range(at_ms);
         let out_of_range = |open: OpenTicks| BackfillError::OutOfRange {

@@ -20,7 +20,7 @@ use crate::{
             StoreReading, Tenure, Token, judge_clock, next_token,
         },
     },
-    store::{Scope, Store, StoreError, Survey},
+    store::{Counts, Scope, Store, StoreError, Survey},
 };
 
 /// The reach of a process's first lease, so that a crash loop burns seconds, not the whole window.
@@ -122,7 +122,8 @@ impl LeaseStore {
         renewed: Option<&ClockReading>,
     ) -> Result<JudgedSurvey, StoreError> {
         let sent = self.read_clocks();
-        let survey = self.call(StoreOperation::Read, self.store.survey(&self.scope)).await?;
+        let survey =
+            self.call(StoreOperation::Read, self.store.survey(&self.scope, Counts::Recent)).await?;
         let clocks = self.read_clocks();
         let store_ms = survey.now_ms;
         // By the present wall clock: if it stepped during the call, its old reading is worthless.

@@ -11,7 +11,7 @@ use crate::{
         lease::{HighWaterMarks, Token, marks_beyond},
         planted::{Bug, planted},
     },
-    store::{LayoutRecord, NewRows, Scope, StoreError},
+    store::{Counts, LayoutRecord, NewRows, Scope, StoreError},
 };
 
 /// How often a start is retried because others changed the record.
@@ -43,7 +43,7 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     // All workers of the layout, not only those of this node's range: a range that comes into use
     // later must not look like rows that were lost.
     let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
-    let before = leases.call(StoreOperation::Read, store.survey(&all)).await?;
+    let before = leases.call(StoreOperation::Read, store.survey(&all, Counts::Exact)).await?;
     if before.record.is_none() && before.held + before.free > 0 {
         return Err(KeeperError::Store(StoreError::Unusable(format!(
             "namespace {} has worker rows but no layout record, which says what their marks mean: \
@@ -66,7 +66,7 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     let is_complete = record.complete.contains(&scope.reserved_key);
     if before.held + before.free < all.workers() {
         // Once more, for the rows and the clock as they are after the record was read.
-        let survey = leases.call(StoreOperation::Read, store.survey(&all)).await?;
+        let survey = leases.call(StoreOperation::Read, store.survey(&all, Counts::Exact)).await?;
         let until_ms = survey.now_ms.saturating_add(millis(DECISION_VALID_FOR));
         let marks = if is_complete {
             // A row that is missing now may have been there, and in use.
@@ -74,8 +74,8 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
         } else {
             HighWaterMarks::all_at(0, layout.lanes())
         };
-        let tokens = initial_tokens(&all, || leases.random.fresh_token());
-        let new = NewRows { marks, tokens, record: record.token, until_ms };
+        let seed = initial_seed(|| leases.random.fresh_token());
+        let new = NewRows { marks, seed, record: record.token, until_ms };
         if !leases.call(StoreOperation::Prepare, store.create_rows(&all, &new)).await? {
             return Ok(false);
         }
@@ -97,9 +97,7 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     Ok(leases.call(StoreOperation::Prepare, swap).await?)
 }
 
-/// Draws a random token for each row of a scope: a swap that was prepared for a row that is gone
-/// must not match the one that was created in its place.
-pub(super) fn initial_tokens(scope: &Scope, mut fresh: impl FnMut() -> Token) -> Vec<Token> {
-    let token = |_| if planted(Bug::TokenOfBirth) { Token::UNUSED } else { fresh() };
-    (scope.min_worker..=scope.max_worker).map(token).collect()
+/// Draws the random seed of the tokens of new rows.
+pub(super) fn initial_seed(fresh: impl FnOnce() -> Token) -> Token {
+    if planted(Bug::TokenOfBirth) { Token::UNUSED } else { fresh() }
 }

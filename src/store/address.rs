@@ -1,8 +1,19 @@
 //! Store addresses as logs and errors show them.
 
 /// The parameters whose values are shown.
-const HARMLESS_PARAMETERS: &[&str] =
-    &["cache", "charset", "host", "mode", "port", "ssl-mode", "sslmode", "user"];
+const HARMLESS_PARAMETERS: &[&str] = &[
+    "cache",
+    "charset",
+    "context",
+    "host",
+    "kubeconfig",
+    "mode",
+    "namespace",
+    "port",
+    "ssl-mode",
+    "sslmode",
+    "user",
+];
 
 /// Returns a store's address with every part that may hold a secret replaced by `***`.
 ///
@@ -10,7 +21,7 @@ const HARMLESS_PARAMETERS: &[&str] =
 /// parameters that are known to be harmless are shown, and a text that is no URL may be an address in
 /// another system's format.
 pub fn redact_url(url: &str) -> String {
-    if url.starts_with("sqlite:") {
+    if url.starts_with("sqlite:") || url.starts_with("kubernetes:") {
         return hide_parameters(url);
     }
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -97,6 +108,8 @@ mod tests {
             ("sqlite:raindrop.db?mode=rwc", "sqlite:raindrop.db?mode=rwc"),
             ("sqlite:///data/a:b@c.db", "sqlite:///data/a:b@c.db"),
             ("sqlite://a.db?mode=rwc&key=s3cret", "sqlite://a.db?mode=rwc&key=***"),
+            ("kubernetes:", "kubernetes:"),
+            ("kubernetes:?namespace=a&token=s3cret", "kubernetes:?namespace=a&token=***"),
             ("memory:", "memory:"),
             ("raindrop.db", "raindrop.db"),
             ("mysql:", "mysql:"),

@@ -5,6 +5,8 @@ mod tests;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
+#[cfg(feature = "kubernetes")]
+use super::kubernetes;
 #[cfg(feature = "redis")]
 use super::redis;
 #[cfg(feature = "sql")]
@@ -17,7 +19,8 @@ use crate::core::clock::{Clock, ManualClock};
 #[non_exhaustive]
 pub struct StoreSettings {
     /// `mysql://user:password@host/database`, `postgres://user:password@host/database`,
-    /// `redis://user:password@host/0` (`rediss://` with TLS), `sqlite://file` or `memory:`.
+    /// `redis://user:password@host/0` (`rediss://` with TLS), `kubernetes:`, `sqlite://file` or
+    /// `memory:`.
     pub url: String,
     /// The table of worker rows, `soc_raindrop_worker` by default. Two more tables add `_layout`
     /// and `_migrations` to this name. See [`is_valid_table_name`].
@@ -116,7 +119,7 @@ pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dy
         return unusable(needed.to_owned());
     }
     let scheme = match settings.url.split_once(':') {
-        Some((scheme @ ("memory" | "sqlite"), _)) => scheme,
+        Some((scheme @ ("kubernetes" | "memory" | "sqlite"), _)) => scheme,
         // The drivers would take `mysql:/user:password@host/ids` for a database on this machine.
         Some((scheme, rest)) if rest.starts_with("//") => scheme,
         _ => "",
@@ -133,6 +136,8 @@ pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dy
         "sqlite" => Ok(Arc::new(sql::SqlStore::<sql::sqlite::Sqlite>::new(settings)?)),
         #[cfg(feature = "redis")]
         "redis" | "rediss" => Ok(Arc::new(redis::RedisStore::new(settings)?)),
+        #[cfg(feature = "kubernetes")]
+        "kubernetes" => Ok(Arc::new(kubernetes::KubernetesStore::new(settings)?)),
         _ => Err(settings.unusable(unknown(scheme))),
     }
 }
@@ -144,18 +149,20 @@ pub fn check(settings: &StoreSettings) -> Result<()> {
 
 /// Explains why no store has this scheme.
 fn unknown(scheme: &str) -> String {
-    let engines: [(&str, bool, &[&str]); 4] = [
-        ("MySQL", cfg!(feature = "mysql"), &["mysql", "mariadb"]),
-        ("PostgreSQL", cfg!(feature = "postgres"), &["postgres", "postgresql"]),
-        ("Redis", cfg!(feature = "redis"), &["redis", "rediss"]),
-        ("SQLite", cfg!(feature = "sqlite"), &["sqlite"]),
+    let engines: [(&str, bool, &[&str]); 5] = [
+        ("MySQL", cfg!(feature = "mysql"), &["mysql://", "mariadb://"]),
+        ("PostgreSQL", cfg!(feature = "postgres"), &["postgres://", "postgresql://"]),
+        ("Redis", cfg!(feature = "redis"), &["redis://", "rediss://"]),
+        ("SQLite", cfg!(feature = "sqlite"), &["sqlite://"]),
+        ("Kubernetes", cfg!(feature = "kubernetes"), &["kubernetes:"]),
     ];
-    let engine = engines.iter().find(|(.., schemes)| schemes.contains(&scheme));
+    let names = |begin: &&str| begin.trim_end_matches([':', '/']) == scheme;
+    let engine = engines.iter().find(|(.., begins)| begins.iter().any(|begin| names(&begin)));
     let reason = match engine {
         Some((engine, false, _)) => format!("this build is without {engine}"),
         _ => "this kind of store is unknown".to_owned(),
     };
     let built = engines.iter().filter(|(_, is_built, _)| *is_built);
-    let schemes = built.flat_map(|(.., schemes)| schemes.iter().map(|name| format!(", {name}://")));
+    let schemes = built.flat_map(|(.., begins)| begins.iter().map(|begin| format!(", {begin}")));
     format!("{reason}; it must begin with memory:{}", schemes.collect::<String>())
 }

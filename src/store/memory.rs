@@ -14,7 +14,7 @@ use async_trait::async_trait;
 #[cfg(any(test, raindrop_planted))]
 pub use self::crash::Snapshot;
 use super::{
-    LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment, Reservation,
+    Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment, Reservation,
     Reserved, Result, Scope, SegmentStore, Store, Survey, record::ttl_ms,
 };
 use crate::core::{
@@ -119,13 +119,13 @@ impl Store for MemoryStore {
         let record = tables.records.get(&scope.namespace);
         let holds = record.is_some_and(|record| record.token == new.record);
         let holds = (holds && now_ms <= new.until_ms) || planted(Bug::StaleBirth);
-        for (worker, token) in (scope.min_worker..=scope.max_worker).zip(&new.tokens) {
+        for worker in scope.min_worker..=scope.max_worker {
             if !holds && !tables.rows.contains_key(&key(scope, worker)) {
                 return Ok(false);
             }
             tables.rows.entry(key(scope, worker)).or_insert_with(|| Row {
                 worker,
-                token: *token,
+                token: new.token(worker),
                 holder: String::new(),
                 lane: 0,
                 marks: new.marks.clone(),
@@ -137,7 +137,7 @@ impl Store for MemoryStore {
         Ok(true)
     }
 
-    async fn survey(&self, scope: &Scope) -> Result<Survey> {
+    async fn survey(&self, scope: &Scope, _counts: Counts) -> Result<Survey> {
         let (now_ms, rows) = self.rows(scope);
         let held = rows.iter().filter(|row| !row.free);
         Ok(Survey {

@@ -16,8 +16,10 @@ mod error;
 #[cfg(any(test, raindrop_planted))]
 #[path = "tests/intercept.rs"]
 mod intercept;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 mod memory;
-#[cfg(any(feature = "redis", feature = "sql"))]
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 mod parameters;
 #[cfg(any(feature = "redis", feature = "sql"))]
 mod pool;
@@ -28,7 +30,7 @@ mod segment;
 #[cfg(feature = "sql")]
 mod sql;
 mod tls;
-#[cfg(any(feature = "redis", feature = "sql"))]
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 mod value;
 
 use async_trait::async_trait;
@@ -41,7 +43,7 @@ pub use self::{
     connect::{StoreSettings, check, connect, is_valid_table_name},
     error::{Result, StoreError},
     memory::MemoryStore,
-    record::{LayoutRecord, ListedRow, NewRows, Scope, Survey},
+    record::{Counts, LayoutRecord, ListedRow, NewRows, Scope, Survey},
     segment::{ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, SegmentStore},
     tls::TlsMode,
 };
@@ -96,7 +98,7 @@ pub trait Store: SegmentStore {
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool>;
 
     /// Reads the store's clock and the state of the scope's rows, in one statement.
-    async fn survey(&self, scope: &Scope) -> Result<Survey>;
+    async fn survey(&self, scope: &Scope, counts: Counts) -> Result<Survey>;
 
     /// Returns at most `limit` free rows of the scope, longest unused first; with a holder, only
     /// the rows that it wrote last, the most recent one first. Leaves out rows that cannot be read.

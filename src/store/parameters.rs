@@ -25,7 +25,7 @@ pub(super) struct Parameters {
 
 impl Parameters {
     /// Of an engine whose addresses say nothing about TLS.
-    #[cfg(any(feature = "redis", feature = "sqlite"))]
+    #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sqlite"))]
     pub(super) const fn without_tls(passed: &'static [&'static str]) -> Self {
         Self { passed, mode: &[], modes: &[], ca_file: &[] }
     }

@@ -36,7 +36,7 @@ impl Scope {
     }
 
     /// Returns what names the scope in errors.
-    #[cfg(any(feature = "redis", feature = "sql"))]
+    #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
     pub(super) fn key(&self) -> String {
         format!("{} {}", self.namespace, self.reserved_key)
     }
@@ -73,12 +73,21 @@ pub struct LayoutRecord {
 pub struct NewRows {
     /// Their marks.
     pub marks: HighWaterMarks,
-    /// A fresh random token for each worker id of the scope, in order.
-    pub tokens: Vec<Token>,
+    /// Fresh and random: the row of worker `w` is born with [`Self::token`] of it.
+    pub seed: Token,
     /// The namespace's record must still have this token.
     pub record: Token,
     /// The store's clock must not be past this, in Unix ms.
     pub until_ms: i64,
+}
+
+impl NewRows {
+    /// Returns the token that the row of a worker id is born with: the seed plus the worker id. A
+    /// swap that was prepared for a row that is gone cannot match the one created in its place,
+    /// which has another seed.
+    pub const fn token(&self, worker: u64) -> Token {
+        self.seed.plus(worker)
+    }
 }
 
 impl LayoutRecord {
@@ -87,6 +96,16 @@ impl LayoutRecord {
         let (canonical, complete) = (canonical.into(), Vec::new());
         Self { token, canonical, complete, since_tick: 0, first_tick }
     }
+}
+
+/// How recent the counts of a survey must be. Its clock and its record always are of this instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// Of this instant.
+    Exact,
+    /// Perhaps those of an earlier survey, at most two minutes old, where counting means that every
+    /// row is read.
+    Recent,
 }
 
 /// The store's clock and the state of a scope.

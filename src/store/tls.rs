@@ -1,6 +1,11 @@
 //! How connections to a store's server are protected.
 
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+#[cfg(any(
+    feature = "kubernetes",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis"
+))]
 use std::net::IpAddr;
 
 /// How the connections to a store's server are protected. `docs/security.md` compares the modes.
@@ -62,7 +67,7 @@ impl Protection {
 
 /// Whether nobody else can be between this process and a host: `localhost`, a loopback address, or
 /// the path of a Unix socket.
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+#[cfg(any(feature = "kubernetes", feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(super) fn is_local(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host.starts_with('/')

@@ -14,7 +14,7 @@ use raindrop::{
         IssueError, Keeper, KeeperError, KeeperSettings, LayoutError, NoObserver, Released,
         UnavailableReason,
     },
-    store::{MemoryStore, Scope, Store},
+    store::{Counts, MemoryStore, Scope, Store},
 };
 use rand::{SeedableRng, rngs::StdRng};
 use tokio::{runtime::Builder, time::sleep};
@@ -401,7 +401,8 @@ impl<'a> World<'a> {
     /// Starts a node with another layout, once the namespace has one.
     async fn other_layout(&mut self) {
         let scope = Scope::new("default", &self.layout, 1, self.setup.workers);
-        let survey = self.cluster.memory.survey(&scope).await.expect("memory does not fail");
+        let survey =
+            self.cluster.memory.survey(&scope, Counts::Exact).await.expect("memory does not fail");
         // A stranger that comes first is none.
         if survey.record.is_none() || !self.cluster.is_durable() {
             return;

@@ -13,6 +13,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tempfile::TempDir;
 
 use crate::support::{
+    kubernetes::Kubernetes,
     mariadb::Mariadb,
     postgres::Postgres,
     redis::Redis,
@@ -32,6 +33,7 @@ pub(crate) enum Backend {
     Mariadb(String),
     Postgres(String),
     Redis(String),
+    Kubernetes(String),
 }
 
 impl Backend {
@@ -55,11 +57,22 @@ impl Backend {
         Self::Redis(Server::shared(&Redis).await.database().await)
     }
 
+    pub(crate) async fn kubernetes() -> Self {
+        Self::Kubernetes(Server::shared(&Kubernetes).await.database().await)
+    }
+
+    /// What the store's clock leaves out.
+    pub(crate) fn resolution_ms(&self) -> i64 {
+        if matches!(self, Self::Kubernetes(_)) { 1_000 } else { 0 }
+    }
+
     pub(crate) fn url(&self) -> String {
         match self {
             Self::Memory(_) => "memory:".to_owned(),
             Self::Sqlite(folder) => format!("sqlite://{}", folder.path().join("a.db").display()),
-            Self::Mariadb(url) | Self::Postgres(url) | Self::Redis(url) => url.clone(),
+            Self::Mariadb(url) | Self::Postgres(url) | Self::Redis(url) | Self::Kubernetes(url) => {
+                url.clone()
+            }
         }
     }
 
@@ -85,7 +98,7 @@ impl Backend {
     /// Runs a statement as somebody with a SQL console.
     pub(crate) async fn run(&self, sql: &str) {
         match self {
-            Self::Memory(_) | Self::Redis(_) => panic!("it speaks no SQL"),
+            Self::Memory(_) | Self::Redis(_) | Self::Kubernetes(_) => panic!("it speaks no SQL"),
             Self::Sqlite(_) => {
                 let url = format!("{}?mode=rwc", self.url());
                 let mut connection = SqliteConnection::connect(&url).await.expect("the file");
@@ -100,7 +113,7 @@ impl Backend {
     /// The texts in the first column.
     pub(crate) async fn texts(&self, sql: &str) -> Vec<String> {
         match self {
-            Self::Memory(_) | Self::Redis(_) => panic!("it speaks no SQL"),
+            Self::Memory(_) | Self::Redis(_) | Self::Kubernetes(_) => panic!("it speaks no SQL"),
             Self::Sqlite(_) => {
                 let mut connection = SqliteConnection::connect(&self.url()).await.expect("a file");
                 let query = sqlx::query_scalar(AssertSqlSafe(sql));
@@ -154,19 +167,17 @@ pub(crate) fn token(bits: u128) -> Token {
     Token::from_bits(bits)
 }
 
+/// The seed of the rows that [`create_rows`] creates.
+pub(crate) const BIRTHS: u128 = 0xb1 << 120;
+
 /// The token that [`create_rows`] gives the row of this worker.
 pub(crate) fn birth(worker: u64) -> Token {
-    token(0xb1 << 120 | u128::from(worker))
+    token(BIRTHS + u128::from(worker))
 }
 
-/// The tokens that [`create_rows`] gives the rows of a scope, in order.
-pub(crate) fn births(scope: &Scope) -> Vec<Token> {
-    (scope.min_worker..=scope.max_worker).map(birth).collect()
-}
-
-/// The rows of a scope with the tokens that [`birth`] names, decided on this record.
-pub(crate) fn new_rows(scope: &Scope, marks: &HighWaterMarks, record: Token) -> NewRows {
-    NewRows { marks: marks.clone(), tokens: births(scope), record, until_ms: i64::MAX }
+/// New rows with the tokens that [`birth`] names, decided on this record.
+pub(crate) fn new_rows(marks: &HighWaterMarks, record: Token) -> NewRows {
+    NewRows { marks: marks.clone(), seed: token(BIRTHS), record, until_ms: i64::MAX }
 }
 
 /// The record that [`create_rows`] writes where there is none.
@@ -182,7 +193,7 @@ pub(crate) async fn create_rows(
     marks: &HighWaterMarks,
 ) -> Result<(), StoreError> {
     let record = store.create_record(&scope.namespace, &rows_record()).await?;
-    let is_filled = store.create_rows(scope, &new_rows(scope, marks, record.token)).await?;
+    let is_filled = store.create_rows(scope, &new_rows(marks, record.token)).await?;
     assert!(is_filled, "the record did not change");
     Ok(())
 }

@@ -11,7 +11,7 @@ use raindrop::{
         preset::Preset,
     },
     keeper::{KeeperSettings, Operator, OperatorError},
-    store::{Reservation, Scope, Store, StoreError},
+    store::{Counts, Reservation, Scope, Store, StoreError},
 };
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tokio::{runtime::Runtime, sync::Mutex};
@@ -190,7 +190,7 @@ fn every_value_is_read_or_named_with_its_place() {
                 Reservation { by, end, token, or_begin_at }
             };
             vec![
-                store.survey(&scope).await.err(),
+                store.survey(&scope, Counts::Exact).await.err(),
                 store.free_rows(&scope, None, 9).await.err(),
                 store.free_rows(&scope, Some("somebody"), 1).await.err(),
                 store.row(&scope, 5).await.err(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use raindrop::store::StoreError;
+use raindrop::store::{Counts, StoreError};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 
 use crate::{
@@ -24,7 +24,9 @@ async fn few_connections_are_kept_and_not_for_long() {
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..40 {
         let store = store.clone();
-        calls.spawn(async move { store.survey(&scope(1, 3)).await.expect("a survey") });
+        calls.spawn(
+            async move { store.survey(&scope(1, 3), Counts::Exact).await.expect("a survey") },
+        );
     }
     while !calls.is_empty() {
         let connected = backend.texts(connections).await.len();
@@ -36,7 +38,7 @@ async fn few_connections_are_kept_and_not_for_long() {
         backend.texts(connections).await.is_empty().then_some(())
     })
     .await;
-    store.survey(&scope(1, 3)).await.expect("a survey");
+    store.survey(&scope(1, 3), Counts::Exact).await.expect("a survey");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

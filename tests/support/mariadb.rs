@@ -71,7 +71,7 @@ impl Engine for Mariadb {
         words
     }
 
-    fn address(&self, port: u16) -> String {
+    fn address(&self, _folder: &Path, port: u16) -> String {
         format!("mysql://root@127.0.0.1:{port}")
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod debian;
 pub(crate) mod faketime;
 pub(crate) mod guardian;
 pub(crate) mod hung_log;
+pub(crate) mod kubernetes;
 pub(crate) mod mariadb;
 pub(crate) mod poll;
 pub(crate) mod postgres;

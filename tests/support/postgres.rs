@@ -76,7 +76,7 @@ impl Engine for Postgres {
         words
     }
 
-    fn address(&self, port: u16) -> String {
+    fn address(&self, _folder: &Path, port: u16) -> String {
         format!("postgres://postgres@127.0.0.1:{port}")
     }
 

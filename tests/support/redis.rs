@@ -73,7 +73,7 @@ impl Engine for Redis {
         words
     }
 
-    fn address(&self, port: u16) -> String {
+    fn address(&self, _folder: &Path, port: u16) -> String {
         format!("redis://127.0.0.1:{port}")
     }
 

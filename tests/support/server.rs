@@ -47,8 +47,18 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
         panic!("the log of {} cannot hang", self.name())
     }
 
+    /// The server that it keeps its data in, if that is another one.
+    async fn backing(&self) -> Option<Server> {
+        None
+    }
+
+    /// The argument that names the server that it keeps its data in.
+    fn backed_by(&self, _address: &str) -> OsString {
+        panic!("{} keeps its data itself", self.name())
+    }
+
     /// The address of a server on 127.0.0.1, without a database.
-    fn address(&self, port: u16) -> String;
+    fn address(&self, folder: &Path, port: u16) -> String;
 
     /// Whether a server answers.
     async fn answers(&self, address: &str) -> bool;
@@ -95,6 +105,8 @@ struct Own {
     program: Watched,
     port: u16,
     kind: Kind,
+    /// The server that it keeps its data in, if that is another one.
+    backing: Option<Box<Server>>,
 }
 
 /// What is special about a server.
@@ -159,6 +171,7 @@ impl Server {
     }
 
     async fn start_own(engine: &'static dyn Engine, kind: Kind) -> Self {
+        let mut backing = Box::pin(engine.backing()).await.map(Box::new);
         // Somebody may take a free port before the server does.
         for _ in 0..5 {
             let (program, port) = (Watched::new(engine.polite()), free_port());
@@ -166,11 +179,13 @@ impl Server {
                 None => engine.fill(program.folder()),
                 Some(port) => engine.fill_standby(program.folder(), port),
             }
-            let own = Some(Own { program, port, kind });
-            let server = Self { engine, address: engine.address(port), own };
+            let address = engine.address(program.folder(), port);
+            let own = Some(Own { program, port, kind, backing });
+            let server = Self { engine, address, own };
             if server.try_run().await {
                 return server;
             }
+            backing = server.own.and_then(|own| own.backing);
         }
         panic!("{} did not start five times in a row", engine.name())
     }
@@ -178,6 +193,11 @@ impl Server {
     /// The address without a database.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The server that it keeps its data in.
+    pub(crate) fn backing(&self) -> &Self {
+        self.own().backing.as_ref().expect("a server behind it")
     }
 
     /// The server's port on 127.0.0.1.
@@ -255,8 +275,9 @@ impl Server {
 
     /// Whether the server came up.
     async fn try_run(&self) -> bool {
-        let Own { program, port, kind } = self.own();
+        let Own { program, port, kind, backing } = self.own();
         let mut words = self.engine.program(program.folder(), *port);
+        words.extend(backing.as_ref().map(|backing| self.engine.backed_by(&backing.address)));
         words.extend(kind.arguments.iter().map(OsString::from));
         if kind.has_clock {
             words.splice(0..0, with(faketime::environment(&clock(program.folder()))));

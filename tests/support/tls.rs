@@ -42,7 +42,8 @@ impl Authority {
     }
 }
 
-fn openssl(folder: &Path, arguments: &str) {
+/// Runs openssl in a folder.
+pub(crate) fn openssl(folder: &Path, arguments: &str) {
     let find = || programs::find(&["openssl"], &[]);
     let program = find().or_else(|| debian::install("openssl").then(find).flatten());
     let program = program.expect("these tests need openssl");

@@ -23,6 +23,11 @@ impl Token {
         self.0
     }
 
+    /// Returns the token that follows this one by so many; it wraps around.
+    pub(crate) const fn plus(self, offset: u64) -> Self {
+        Self(self.0.wrapping_add(offset as u128))
+    }
+
     /// Makes a token of these bits, which must be random.
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)

@@ -25,7 +25,7 @@ pub use self::{
 use super::{
     KeeperSettings, LayoutError,
     lease_store::millis,
-    prepare::{DECISION_VALID_FOR, initial_tokens},
+    prepare::{DECISION_VALID_FOR, initial_seed},
     random::{Random, system_random},
 };
 use crate::{
@@ -38,7 +38,7 @@ use crate::{
         },
         planted::{Bug, planted},
     },
-    store::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError},
+    store::{Counts, LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError},
 };
 
 /// How often a write is tried while its outcome is unknown.
@@ -113,8 +113,8 @@ impl Operator {
     ) -> Result<bool, StoreError> {
         for key in layout.reserved_keys() {
             let scope = self.scope(layout, &key);
-            let tokens = initial_tokens(&scope, || self.random.fresh_token());
-            let new = NewRows { marks: marks.clone(), tokens, record, until_ms };
+            let seed = initial_seed(|| self.random.fresh_token());
+            let new = NewRows { marks: marks.clone(), seed, record, until_ms };
             if !self.store.create_rows(&scope, &new).await? {
                 return Ok(false);
             }
@@ -127,7 +127,8 @@ impl Operator {
     async fn store_now_ms(&self) -> Result<i64, OperatorError> {
         let layout = &self.settings.layout;
         let sent_ms = self.clock.now_ms();
-        let survey = self.store.survey(&self.scope(layout, &layout.reserved_key())).await?;
+        let survey =
+            self.store.survey(&self.scope(layout, &layout.reserved_key()), Counts::Recent).await?;
         let (store_ms, received_ms) = (survey.now_ms, self.clock.now_ms());
         let ahead_ms = StoreReading { sent_ms, store_ms, received_ms }.node_ahead_ms();
         let most = self.settings.lease.max_clock_skew;

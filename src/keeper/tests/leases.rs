@@ -220,8 +220,8 @@ async fn retry_after_is_at_most_an_hour() {
     let marks = crate::core::lease::HighWaterMarks::all_at(mark, 2);
     world.record("default", &layout.canonical(), &[]).await;
     let token = crate::core::lease::Token::from_bits;
-    let (tokens, until_ms) = (vec![token(2)], i64::MAX);
-    let new = crate::store::NewRows { marks, tokens, record: token(1), until_ms };
+    let (seed, until_ms) = (token(2), i64::MAX);
+    let new = crate::store::NewRows { marks, seed, record: token(1), until_ms };
     assert!(world.store.create_rows(&scope, &new).await.expect("up"));
     let node = world.start(settings);
     world.pass(second(5)).await;
@@ -340,7 +340,7 @@ async fn row_with_other_lanes_is_skipped() {
     world.record("default", &layout.canonical(), &[]).await;
     let new = NewRows {
         marks: HighWaterMarks::all_at(0, 1),
-        tokens: vec![Token::from_bits(2)],
+        seed: Token::from_bits(2),
         record: Token::from_bits(1),
         until_ms: NOW + 1_000,
     };
@@ -392,10 +392,7 @@ async fn create_rows(world: &World, workers: RangeInclusive<u64>, mark: u64) {
     let layout = world.settings().layout;
     let new = NewRows {
         marks: HighWaterMarks::all_at(mark, 2),
-        tokens: workers
-            .clone()
-            .map(|worker| Token::from_bits(1_000 + u128::from(worker)))
-            .collect(),
+        seed: Token::from_bits(1_000),
         record: Token::from_bits(1),
         until_ms: i64::MAX,
     };

@@ -19,7 +19,7 @@ use redis::{FromRedisValue, ParsingError, RedisWrite, ToRedisArgs};
 
 use self::keys::worker_id;
 use super::{
-    LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings, Survey,
+    Counts, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
@@ -94,13 +94,12 @@ impl Store for RedisStore {
             self.expiry_key(scope),
         ];
         let name = format!("{} {}", scope.reserved_key, scope.namespace);
-        let rows: Vec<_> = (scope.min_worker..=scope.max_worker).zip(&new.tokens).collect();
-        for rows in rows.chunks(ROWS_AT_ONCE) {
+        for first in (scope.min_worker..=scope.max_worker).step_by(ROWS_AT_ONCE) {
+            let last = scope.max_worker.min(first + ROWS_AT_ONCE as u64 - 1);
             let prefix = self.row_prefix(scope);
             let mut args = values![prefix, &name, &new.marks, new.record, new.until_ms].to_vec();
-            args.extend(
-                rows.iter().flat_map(|(worker, token)| values![worker_id(*worker), **token]),
-            );
+            let row = |worker| values![worker_id(worker), new.token(worker)];
+            args.extend((first..=last).flat_map(row));
             if !self.run(&scripts::CREATE_ROWS, &keys, &args).await? {
                 return Ok(false);
             }
@@ -108,7 +107,7 @@ impl Store for RedisStore {
         Ok(true)
     }
 
-    async fn survey(&self, scope: &Scope) -> Result<Survey> {
+    async fn survey(&self, scope: &Scope, _counts: Counts) -> Result<Survey> {
         let keys =
             [self.layout_key(&scope.namespace), self.workers_key(scope), self.expiry_key(scope)];
         let args = values![worker_id(scope.min_worker), worker_id(scope.max_worker)];

@@ -26,7 +26,7 @@ use self::{
     statements::{LAYOUT_COLUMNS, Statements, WORKER_COLUMNS},
 };
 use super::{
-    LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError,
+    Counts, LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError,
     StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
@@ -151,22 +151,20 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
-        let rows: Vec<_> = (scope.min_worker..=scope.max_worker).zip(&new.tokens).collect();
-        for rows in rows.chunks(ROWS_AT_ONCE) {
-            let (min_worker, max_worker) = (rows[0].0, rows[rows.len() - 1].0);
+        for min_worker in (scope.min_worker..=scope.max_worker).step_by(ROWS_AT_ONCE) {
+            let max_worker = scope.max_worker.min(min_worker + ROWS_AT_ONCE as u64 - 1);
             let chunk = Scope { min_worker, max_worker, ..scope.clone() };
             // Nodes that start together insert the same rows: most find them there.
             if self.is_complete(&chunk).await? {
                 continue;
             }
             let Scope { namespace, reserved_key, .. } = scope;
-            let row = |(worker, token): &(u64, &Token)| {
-                values![namespace, reserved_key, *worker, &new.marks, **token]
-            };
-            let mut args: Vec<Value> = rows.iter().flat_map(row).collect();
-            args.extend(values![namespace, new.record, new.until_ms]);
+            let row =
+                |worker| values![namespace, reserved_key, worker, &new.marks, new.token(worker)];
+            let mut args: Vec<Value> = (min_worker..=max_worker).flat_map(row).collect();
             // The names of the new values must not be those of columns.
-            let new_rows = vec!["SELECT ? AS a, ? AS b, ? AS c, ? AS d, ? AS e"; rows.len()];
+            let new_rows = vec!["SELECT ? AS a, ? AS b, ? AS c, ? AS d, ? AS e"; args.len() / 5];
+            args.extend(values![namespace, new.record, new.until_ms]);
             let sql = format!(
                 "{{clock}}INSERT INTO {{worker}} \
                  (namespace, reserved_key, worker_id, marks, token, created_at, updated_at) \
@@ -183,7 +181,7 @@ impl<E: Engine> Store for SqlStore<E> {
         Ok(true)
     }
 
-    async fn survey(&self, scope: &Scope) -> Result<Survey> {
+    async fn survey(&self, scope: &Scope, _counts: Counts) -> Result<Survey> {
         let sql = "{clock}SELECT {now_ms}, (SELECT words FROM {layout} WHERE namespace = ?), \
              COUNT(CASE WHEN expires_at > {now} THEN 1 END), \
              COUNT(CASE WHEN expires_at <= {now} THEN 1 END), {next_expiry_ms} \

@@ -5,7 +5,7 @@ use std::{any::Any, fmt::Debug};
 use async_trait::async_trait;
 
 use super::{
-    LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows, NewSegment,
+    Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows, NewSegment,
     Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey,
 };
 use crate::core::lease::{Row, RowWrite, Token};
@@ -19,7 +19,7 @@ pub enum Call {
     ReadRecord(String),
     SwapRecord(String, Token, LayoutRecord),
     CreateRows(Scope, NewRows),
-    Survey(Scope),
+    Survey(Scope, Counts),
     FreeRows(Scope, Option<String>, u32),
     Row(Scope, u64),
     Swap(Scope, u64, Token, RowWrite),
@@ -58,7 +58,7 @@ impl Call {
                 Box::new(store.swap_record(name, *expected, new).await?)
             }
             Self::CreateRows(scope, new) => Box::new(store.create_rows(scope, new).await?),
-            Self::Survey(scope) => Box::new(store.survey(scope).await?),
+            Self::Survey(scope, counts) => Box::new(store.survey(scope, *counts).await?),
             Self::FreeRows(scope, holder, limit) => {
                 Box::new(store.free_rows(scope, holder.as_deref(), *limit).await?)
             }
@@ -131,8 +131,8 @@ impl<I: Intercept> Store for I {
         self.answer(Call::CreateRows(scope.clone(), new.clone())).await.map(typed)
     }
 
-    async fn survey(&self, scope: &Scope) -> Result<Survey> {
-        self.answer(Call::Survey(scope.clone())).await.map(typed)
+    async fn survey(&self, scope: &Scope, counts: Counts) -> Result<Survey> {
+        self.answer(Call::Survey(scope.clone(), counts)).await.map(typed)
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {

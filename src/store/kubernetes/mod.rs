@@ -1,0 +1,322 @@
+//! The Kubernetes API of a cluster, and with it etcd.
+//!
+//! Worker rows, layout records, segment codes and their settings are Leases of one namespace. A
+//! swap is one JSON patch that tests the row's token; etcd acknowledges a write when a majority of
+//! its members has it on disk. Reads name no `resourceVersion`, so the API server answers with the
+//! newest state.
+//!
+//! The clock is the API server's, in the `Date` of its answers; see [`clock`].
+
+mod api;
+mod births;
+mod clock;
+mod names;
+mod object;
+mod place;
+mod record;
+mod retries;
+mod rows;
+mod segments;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use k8s_openapi::api::coordination::v1::Lease;
+use serde_json::Value as Json;
+use tokio::time::Instant;
+
+use self::{
+    api::{Api, Written},
+    names::Tables,
+    object::{annotation, ours},
+    place::Place,
+    record::{Record, new_record, record_patch},
+    retries::Retries,
+    rows::Snapshot,
+};
+use super::{
+    Counts, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError, StoreSettings,
+    Survey,
+    value::{readable, shortened},
+};
+use crate::core::lease::{Row, RowWrite, Token};
+
+/// How old the counts of a survey may be that need not be exact.
+const RECENT: Duration = Duration::from_mins(2);
+
+/// Worker rows, layout records and segment codes in the API of a Kubernetes cluster.
+pub(super) struct KubernetesStore {
+    settings: StoreSettings,
+    tables: Tables,
+    api: Api,
+    /// The UIDs of rows' Leases, as records listed them.
+    uids: Mutex<HashMap<(String, String, u64), String>>,
+    /// The last counts of each scope.
+    counted: Mutex<Vec<(Scope, Instant, Counted)>>,
+}
+
+/// The rows of a scope, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counted {
+    held: u64,
+    free: u64,
+    next_expiry_ms: Option<i64>,
+}
+
+impl fmt::Debug for KubernetesStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubernetesStore").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl KubernetesStore {
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
+        let place = Place::new(settings)?;
+        Ok(Self {
+            tables: Tables::new(settings)?,
+            api: Api::new(place, settings.timeout, settings.max_connections),
+            settings: settings.clone(),
+            uids: Mutex::default(),
+            counted: Mutex::default(),
+        })
+    }
+
+    /// Reads the record of a namespace, with its rows.
+    async fn record(&self, namespace: &str) -> Result<Option<Record>> {
+        let lease = self.api.get(&self.tables.record(namespace)).await?;
+        lease.map(|lease| Record::read(namespace, &lease)).transpose()
+    }
+
+    /// Changes a Lease by a patch that tests its token; `false` when it has another one, or is
+    /// missing.
+    async fn patch_under(&self, name: &str, expected: Token, patch: Vec<Json>) -> Result<bool> {
+        let mut retries = self.retries();
+        loop {
+            if self.api.patch(name, patch.clone()).await? == Written::Done {
+                return Ok(true);
+            }
+            if !self.has_token(name, expected).await? {
+                return Ok(false);
+            }
+            retries.pause().await?;
+        }
+    }
+
+    fn retries(&self) -> Retries {
+        Retries::new(self.settings.timeout)
+    }
+
+    /// Returns the latest time that the server's clock can show, in Unix ms.
+    fn latest_ms(&self) -> Result<i64> {
+        self.api.clock.latest_ms().ok_or_else(no_clock)
+    }
+
+    /// Returns the earliest time that the server's clock can show, in Unix ms.
+    fn earliest_ms(&self) -> Result<i64> {
+        self.api.clock.earliest_ms().ok_or_else(no_clock)
+    }
+
+    /// Counts the rows of a scope, and keeps the counts for surveys that need not be exact.
+    fn count(&self, scope: &Scope, snapshot: &Snapshot, born: &[Row]) -> Counted {
+        let mut counted = Counted::default();
+        if snapshot.record.is_none() {
+            // Those of a record that was lost; what was never written is nobody's.
+            counted.free = snapshot.written();
+            return counted;
+        }
+        for row in born {
+            if row.free {
+                counted.free += 1;
+            } else {
+                counted.held += 1;
+                let next = counted.next_expiry_ms.unwrap_or(i64::MAX).min(row.expires_ms);
+                counted.next_expiry_ms = Some(next);
+            }
+        }
+        let births = snapshot.births(scope);
+        counted.free +=
+            births.map_or(0, |births| births.count_unborn(scope.min_worker..=scope.max_worker));
+        let mut kept = lock(&self.counted);
+        kept.retain(|(of, ..)| of != scope);
+        kept.push((scope.clone(), Instant::now(), counted));
+        counted
+    }
+
+    fn recent_counts(&self, scope: &Scope) -> Option<Counted> {
+        let kept = lock(&self.counted);
+        let is_recent =
+            |(of, at, _): &&(Scope, Instant, Counted)| of == scope && at.elapsed() < RECENT;
+        kept.iter().find(is_recent).map(|(.., counted)| *counted)
+    }
+}
+
+#[async_trait]
+impl Store for KubernetesStore {
+    fn clock_is_local(&self) -> bool {
+        false
+    }
+
+    fn is_verified(&self) -> bool {
+        // Without TLS or with any certificate it is not used at all.
+        true
+    }
+
+    async fn prepare(&self) -> Result<Vec<String>> {
+        // Whether the server answers, and lets us read.
+        self.api.get(&self.tables.record("default")).await?;
+        Ok(Vec::new())
+    }
+
+    async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
+        let lease = new_record(&self.tables, namespace, record);
+        if self.api.create(&lease).await?.is_some() {
+            return Ok(record.clone());
+        }
+        let present = self.record(namespace).await?;
+        present.map(|record| record.layout).ok_or_else(|| {
+            StoreError::Unavailable("the layout record was deleted while it was created".into())
+        })
+    }
+
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
+        Ok(self.record(namespace).await?.map(|record| record.layout))
+    }
+
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: Token,
+        record: &LayoutRecord,
+    ) -> Result<bool> {
+        let name = self.tables.record(namespace);
+        self.patch_under(&name, expected, record_patch(expected, record)).await
+    }
+
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
+        let mut retries = self.retries();
+        loop {
+            let snapshot = self.snapshot(scope).await?;
+            let missing = self.missing(scope, &snapshot)?;
+            if missing.is_empty() {
+                return Ok(true);
+            }
+            let Some(record) = snapshot.record else { return Ok(false) };
+            if record.layout.token != new.record || self.latest_ms()? > new.until_ms {
+                return Ok(false);
+            }
+            // The record must not have changed since: then rows may have been added, used and lost.
+            let patch = record.change(&scope.reserved_key, |births| births.add(&missing, new));
+            let name = self.tables.record(&scope.namespace);
+            if self.api.merge(&name, &patch).await? == Written::Done {
+                return Ok(true);
+            }
+            retries.pause().await?;
+        }
+    }
+
+    async fn survey(&self, scope: &Scope, counts: Counts) -> Result<Survey> {
+        let recent = self.recent_counts(scope).filter(|_| counts == Counts::Recent);
+        let record = match recent {
+            Some(_) => self.record(&scope.namespace).await?,
+            None => None,
+        };
+        let (record, counted) = match (record, recent) {
+            (Some(record), Some(recent)) => (Some(record), recent),
+            _ => {
+                let snapshot = self.snapshot(scope).await?;
+                let born = readable(self.born(scope, &snapshot)?.into_iter());
+                let counted = self.count(scope, &snapshot, &born);
+                (snapshot.record, counted)
+            }
+        };
+        let Counted { held, free, next_expiry_ms } = counted;
+        let record = record.map(|record| record.layout.canonical);
+        Ok(Survey { now_ms: self.latest_ms()?, record, held, free, next_expiry_ms })
+    }
+
+    async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
+        let snapshot = self.snapshot(scope).await?;
+        let mut rows = readable(self.born(scope, &snapshot)?.into_iter());
+        self.count(scope, &snapshot, &rows);
+        let holder = holder.map(shortened);
+        rows.retain(|row| row.free && holder.is_none_or(|holder| row.holder == holder));
+        if let Some(births) = snapshot.births(scope).filter(|_| holder.is_none()) {
+            // All of them were unused for equally long.
+            let unborn = births.all_unborn(scope.min_worker..=scope.max_worker);
+            rows.extend(unborn.take(limit as usize));
+        }
+        rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
+        if holder.is_some() {
+            rows.reverse();
+        }
+        rows.truncate(limit as usize);
+        Ok(rows)
+    }
+
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
+        self.find(scope, worker).await
+    }
+
+    async fn swap(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool> {
+        self.swap_row(scope, worker, expected, write).await
+    }
+
+    async fn list(&self) -> Result<Vec<ListedRow>> {
+        let leases = self.api.list(&format!("{}={}", ours!("table"), self.tables.worker)).await?;
+        let mut records = BTreeMap::new();
+        let mut scopes: BTreeMap<(String, String), Vec<Lease>> = BTreeMap::new();
+        for lease in leases {
+            let text = |name| annotation(&lease, name).unwrap_or_default().to_owned();
+            let namespace = text(ours!("namespace"));
+            if lease.metadata.name.as_deref() == Some(&*self.tables.record(&namespace)) {
+                let record = Record::read(&namespace, &lease)?;
+                for reserved_key in record.reserved_keys() {
+                    scopes.entry((namespace.clone(), reserved_key.to_owned())).or_default();
+                }
+                records.insert(namespace, record);
+            } else {
+                scopes.entry((namespace, text(ours!("reserved-key")))).or_default().push(lease);
+            }
+        }
+        let mut listed = Vec::new();
+        for ((namespace, reserved_key), leases) in scopes {
+            let births = records.get(&namespace).and_then(|record| record.births(&reserved_key));
+            let Some(births) = births else { continue };
+            let scope = Scope { namespace, reserved_key, min_worker: 0, max_worker: u64::MAX };
+            let mut rows: Vec<Row> =
+                self.read_born(&scope, births, &leases)?.into_iter().collect::<Result<_>>()?;
+            rows.extend(births.all_unborn(0..=u64::MAX));
+            rows.sort_by_key(|row| row.worker);
+            let Scope { namespace, reserved_key, .. } = scope;
+            listed.extend(rows.into_iter().map(|row| ListedRow {
+                namespace: namespace.clone(),
+                reserved_key: reserved_key.clone(),
+                row,
+            }));
+        }
+        Ok(listed)
+    }
+
+    async fn close(&self) {
+        self.api.close().await;
+    }
+}
+
+fn no_clock() -> StoreError {
+    StoreError::Unavailable("the API server has told no date yet".into())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,146 @@
+//! Leases as they hold rows, records and codes: everything stands in annotations, and `spec` shows
+//! holders and ages to `kubectl get leases`.
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+    jiff::Timestamp,
+};
+use serde_json::{Value as Json, json};
+
+use crate::{
+    core::lease::{Row, RowWrite, Token},
+    store::{
+        Result, Scope,
+        record::ttl_ms,
+        value::{Value, shortened, worker_rows},
+    },
+};
+
+/// An annotation or label of ours.
+macro_rules! ours {
+    ($name:literal) => {
+        concat!("raindrop/", $name)
+    };
+}
+pub(super) use ours;
+
+/// The token of the last write.
+pub(super) const TOKEN: &str = ours!("token");
+
+/// Returns an annotation of a Lease.
+pub(super) fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
+    lease.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+}
+
+/// Returns annotations as columns; one that is missing reads as null.
+pub(super) fn columns<const N: usize>(lease: &Lease, names: [&str; N]) -> Vec<Value> {
+    let column = |name| annotation(lease, name).map_or(Value::Null, Value::from);
+    names.map(column).to_vec()
+}
+
+/// Returns a Lease with these labels and annotations.
+pub(super) fn lease<const N: usize, const M: usize>(
+    name: String,
+    labels: [(&str, &str); N],
+    annotations: [(&str, String); M],
+) -> Lease {
+    let metadata = ObjectMeta {
+        name: Some(name),
+        labels: Some(labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
+        annotations: Some(annotations.map(|(name, value)| (name.to_owned(), value)).into()),
+        ..ObjectMeta::default()
+    };
+    Lease { metadata, spec: None }
+}
+
+/// Returns the UID that the API server gave a Lease.
+pub(super) fn uid(lease: &Lease) -> &str {
+    lease.metadata.uid.as_deref().unwrap_or_default()
+}
+
+/// Returns the parts of a JSON patch that refuse every state but one under this token.
+pub(super) fn expect_token(expected: Token) -> Json {
+    json!({ "op": "test", "path": pointer(TOKEN), "value": expected.to_string() })
+}
+
+/// Returns the parts of a JSON patch that set annotations.
+pub(super) fn set<const N: usize>(annotations: [(&str, String); N]) -> Vec<Json> {
+    let add = |(name, value)| json!({ "op": "add", "path": pointer(name), "value": value });
+    annotations.map(add).to_vec()
+}
+
+fn pointer(annotation: &str) -> String {
+    format!("/metadata/annotations/{}", annotation.replace('/', "~1"))
+}
+
+/// The annotations of a worker's row.
+pub(super) fn row_annotations(scope: &Scope, row: &Row) -> [(&'static str, String); 9] {
+    [
+        (ours!("namespace"), scope.namespace.clone()),
+        (ours!("reserved-key"), scope.reserved_key.clone()),
+        (ours!("worker"), row.worker.to_string()),
+        (TOKEN, row.token.to_string()),
+        (ours!("holder"), row.holder.clone()),
+        (ours!("lane"), row.lane.to_string()),
+        (ours!("marks"), row.marks.to_string()),
+        (ours!("expires-ms"), row.expires_ms.to_string()),
+        (ours!("heartbeat-ms"), row.heartbeat_ms.to_string()),
+    ]
+}
+
+/// Returns the JSON patch of a swap, at this time of the server's clock.
+pub(super) fn row_patch(uid: &str, expected: Token, write: &RowWrite, now_ms: i64) -> Vec<Json> {
+    let ttl_ms = ttl_ms(write);
+    // A released row is free whatever the clock does.
+    let expires_ms = ttl_ms.map_or(0, |ttl_ms| now_ms.saturating_add(ttl_ms));
+    let holder = shortened(&write.holder);
+    let spec = LeaseSpec {
+        holder_identity: ttl_ms.map(|_| holder.to_owned()),
+        lease_duration_seconds: ttl_ms
+            .map(|ms| i32::try_from(ms.unsigned_abs().div_ceil(1_000).max(1)).unwrap_or(i32::MAX)),
+        renew_time: Timestamp::from_millisecond(now_ms).ok().map(MicroTime),
+        ..LeaseSpec::default()
+    };
+    let mut patch = vec![
+        json!({ "op": "test", "path": "/metadata/uid", "value": uid }),
+        expect_token(expected),
+        json!({ "op": "add", "path": "/spec", "value": spec }),
+    ];
+    patch.extend(set([
+        (TOKEN, write.token.to_string()),
+        (ours!("holder"), holder.to_owned()),
+        (ours!("lane"), write.lane.to_string()),
+        (ours!("marks"), write.marks.to_string()),
+        (ours!("expires-ms"), expires_ms.to_string()),
+        (ours!("heartbeat-ms"), now_ms.to_string()),
+    ]));
+    patch
+}
+
+/// Reads a worker's row. It is free if it has expired at this time of the server's clock.
+pub(super) fn row(table: &str, scope: &Scope, lease: &Lease, now_ms: i64) -> Result<Row> {
+    let names = [
+        ours!("worker"),
+        TOKEN,
+        ours!("holder"),
+        ours!("lane"),
+        ours!("marks"),
+        ours!("expires-ms"),
+        ours!("heartbeat-ms"),
+        ours!("expires-ms"),
+    ];
+    let row = worker_rows(table, scope, vec![columns(lease, names)]).next();
+    let row = row.expect("one row is read")?;
+    Ok(Row { free: row.expires_ms <= now_ms, ..row })
+}
+
+/// Returns the worker id that a Lease is for, if it can be read.
+pub(super) fn worker(lease: &Lease) -> Option<u64> {
+    annotation(lease, ours!("worker"))?.parse().ok()
+}
+
+/// Returns whether a row's Lease was written since it was created.
+pub(super) fn was_written(lease: &Lease) -> bool {
+    annotation(lease, ours!("heartbeat-ms")) != Some("0")
+}

@@ -1,0 +1,303 @@
+//! Worker rows: how they are read, born and swapped.
+
+use std::{collections::HashSet, time::Duration};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio::time::sleep;
+
+use super::{
+    KubernetesStore,
+    api::Written,
+    births::Births,
+    lock,
+    names::{LAYOUT, key_label, namespace_label},
+    object::{self, TOKEN, annotation, lease, ours, row_annotations, row_patch, uid, was_written},
+    record::Record,
+};
+use crate::{
+    core::lease::{Row, RowWrite, Token},
+    store::{Result, Scope, StoreError},
+};
+
+/// How often a node waits for another one that bears the same rows, before it does so itself.
+const PATIENCE: usize = 5;
+
+/// The Leases of a namespace's record and of its rows of one reserved key, at one instant.
+pub(super) struct Snapshot {
+    pub(super) record: Option<Record>,
+    leases: Vec<Lease>,
+}
+
+impl Snapshot {
+    /// Returns the rows of the reserved key.
+    pub(super) fn births(&self, scope: &Scope) -> Option<&Births> {
+        self.record.as_ref()?.births(&scope.reserved_key)
+    }
+
+    /// Counts the Leases of rows that were written since they were created.
+    pub(super) fn written(&self) -> u64 {
+        self.leases.iter().filter(|lease| was_written(lease)).count() as u64
+    }
+}
+
+impl KubernetesStore {
+    /// Reads the record and the rows of a scope.
+    pub(super) async fn snapshot(&self, scope: &Scope) -> Result<Snapshot> {
+        let selector = format!(
+            "{}={},{}={},{} in ({LAYOUT},{})",
+            ours!("table"),
+            self.tables.worker,
+            ours!("namespace"),
+            namespace_label(&scope.namespace),
+            ours!("reserved"),
+            key_label(&scope.reserved_key),
+        );
+        let mut leases = self.api.list(&selector).await?;
+        let name = self.tables.record(&scope.namespace);
+        // A label may be cut short, so that it does not tell namespaces apart.
+        leases.retain(|lease| {
+            annotation(lease, ours!("namespace")) == Some(scope.namespace.as_str())
+        });
+        let record = leases.iter().position(|lease| lease.metadata.name.as_deref() == Some(&*name));
+        let record = record.map(|at| leases.swap_remove(at));
+        let record = record.map(|lease| Record::read(&scope.namespace, &lease)).transpose()?;
+        Ok(Snapshot { record, leases })
+    }
+
+    /// Returns the rows of a snapshot that were born and are still there.
+    pub(super) fn born(&self, scope: &Scope, snapshot: &Snapshot) -> Result<Vec<Result<Row>>> {
+        snapshot
+            .births(scope)
+            .map_or(Ok(Vec::new()), |births| self.read_born(scope, births, &snapshot.leases))
+    }
+
+    /// Reads the rows of a scope that were born and are still there.
+    pub(super) fn read_born(
+        &self,
+        scope: &Scope,
+        births: &Births,
+        leases: &[Lease],
+    ) -> Result<Vec<Result<Row>>> {
+        let now_ms = self.earliest_ms()?;
+        let workers = scope.min_worker..=scope.max_worker;
+        let is_inside = |lease: &&Lease| {
+            is_listed(births, lease)
+                && object::worker(lease).is_some_and(|worker| workers.contains(&worker))
+        };
+        let inside = leases.iter().filter(is_inside);
+        Ok(inside.map(|lease| self.read_row(scope, lease, now_ms)).collect())
+    }
+
+    fn read_row(&self, scope: &Scope, lease: &Lease, now_ms: i64) -> Result<Row> {
+        object::row(&self.settings.worker_table, scope, lease, now_ms)
+    }
+
+    /// Returns the workers of a scope that have no row, ascending.
+    pub(super) fn missing(&self, scope: &Scope, snapshot: &Snapshot) -> Result<Vec<u64>> {
+        let none = Births::default();
+        let births = snapshot.births(scope).unwrap_or(&none);
+        let (listed, unlisted): (Vec<_>, Vec<_>) =
+            snapshot.leases.iter().partition(|lease| is_listed(births, lease));
+        let key = &scope.reserved_key;
+        let is_complete =
+            snapshot.record.as_ref().is_some_and(|record| record.layout.complete.contains(key));
+        // Rows of a record that was lost: what is created beside them would begin with no marks.
+        if let Some(lease) = unlisted.iter().find(|lease| was_written(lease) && !is_complete) {
+            return Err(self.of_another_record(lease));
+        }
+        let present: HashSet<u64> = listed.into_iter().filter_map(object::worker).collect();
+        let is_missing =
+            |worker: &u64| !present.contains(worker) && births.unborn(*worker).is_none();
+        Ok((scope.min_worker..=scope.max_worker).filter(is_missing).collect())
+    }
+
+    fn of_another_record(&self, lease: &Lease) -> StoreError {
+        StoreError::Unusable(format!(
+            "Lease {} is a worker row that the layout record does not list, so the record is not \
+             the one that the row was used with: restore the record, or delete the rows while no \
+             node runs",
+            lease.metadata.name.as_deref().unwrap_or_default()
+        ))
+    }
+
+    /// Reads one row.
+    pub(super) async fn find(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
+        let name = self.tables.row(scope, worker);
+        // The row may be born between the two reads: then a second look finds it.
+        for _ in 0..2 {
+            let lease = self.api.get(&name).await?;
+            let read = |lease: &Lease| self.read_row(scope, lease, self.earliest_ms()?).map(Some);
+            let known = self.known_uid(scope, worker);
+            if let Some(lease) = lease.as_ref().filter(|lease| known.as_deref() == Some(uid(lease)))
+            {
+                return read(lease);
+            }
+            let Some(record) = self.record(&scope.namespace).await? else { return Ok(None) };
+            let Some(births) = record.births(&scope.reserved_key) else { return Ok(None) };
+            if let Some(unborn) = births.unborn(worker) {
+                return Ok(Some(unborn));
+            }
+            let Some(listed) = births.uid(worker) else { return Ok(None) };
+            self.remember(scope, worker, listed);
+            if let Some(lease) = lease.as_ref().filter(|lease| uid(lease) == listed) {
+                return read(lease);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Replaces a row if its token is still `expected`.
+    pub(super) async fn swap_row(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool> {
+        let name = self.tables.row(scope, worker);
+        let mut retries = self.retries();
+        loop {
+            let Some(uid) = self.uid_of(scope, worker, expected).await? else { return Ok(false) };
+            let now_ms = self.latest_ms()?;
+            let patch = row_patch(&uid, expected, write, now_ms);
+            if self.api.patch(&name, patch).await? == Written::Done {
+                return Ok(true);
+            }
+            // The row may have been born again, under the token that was expected.
+            lock(&self.uids).remove(&key(scope, worker));
+            if !self.has_token(&name, expected).await? {
+                return Ok(false);
+            }
+            retries.pause().await?;
+        }
+    }
+
+    /// Whether there is a Lease under this token.
+    pub(super) async fn has_token(&self, name: &str, token: Token) -> Result<bool> {
+        let token = token.to_string();
+        let lease = self.api.get(name).await?;
+        Ok(lease.is_some_and(|lease| annotation(&lease, TOKEN) == Some(&token)))
+    }
+
+    /// Returns the UID of a row's Lease; a row that is expected to be unborn is born first. `None`
+    /// when there is no such row, or it is unborn and has another token.
+    async fn uid_of(&self, scope: &Scope, worker: u64, expected: Token) -> Result<Option<String>> {
+        if let Some(uid) = self.known_uid(scope, worker) {
+            return Ok(Some(uid));
+        }
+        let (mut retries, mut attempts) = (self.retries(), 0);
+        loop {
+            let Some(record) = self.record(&scope.namespace).await? else { return Ok(None) };
+            let Some(births) = record.births(&scope.reserved_key) else { return Ok(None) };
+            if let Some(uid) = births.uid(worker) {
+                self.remember(scope, worker, uid);
+                return Ok(Some(uid.to_owned()));
+            }
+            match births.unborn(worker) {
+                Some(row) if row.token == expected => {}
+                _ => return Ok(None),
+            }
+            self.bear(scope, worker, record, attempts < PATIENCE).await?;
+            attempts += 1;
+            retries.pause().await?;
+        }
+    }
+
+    /// Creates the Leases of a row and of its neighbours, and lists them in the record. Whether
+    /// that took place, the record tells.
+    async fn bear(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        record: Record,
+        is_patient: bool,
+    ) -> Result<()> {
+        let chunk = record.births(&scope.reserved_key).map(|births| births.chunk(worker));
+        let mut born = Vec::new();
+        for row in chunk.unwrap_or_default() {
+            let lease = self.birth(scope, &row);
+            let created = match self.api.create(&lease).await? {
+                None if is_patient => {
+                    // Another node is about to list it.
+                    sleep(Duration::from_millis(rand::random_range(50..150))).await;
+                    return Ok(());
+                }
+                None => self.adopt(scope, &row, &lease).await?,
+                created => created,
+            };
+            let Some(created) = created else { return Ok(()) };
+            born.push((row.worker, uid(&created).to_owned()));
+        }
+        // The record must not have changed since: the rows may have other tokens and marks now.
+        let patch = record.change(&scope.reserved_key, |births| {
+            born.into_iter().for_each(|(worker, uid)| births.bear(worker, uid));
+        });
+        self.api.merge(&self.tables.record(&scope.namespace), &patch).await?;
+        Ok(())
+    }
+
+    /// Returns the Lease that a row is born with.
+    fn birth(&self, scope: &Scope, row: &Row) -> Lease {
+        lease(
+            self.tables.row(scope, row.worker),
+            [
+                (ours!("table"), &self.tables.worker),
+                (ours!("namespace"), &namespace_label(&scope.namespace)),
+                (ours!("reserved"), &key_label(&scope.reserved_key)),
+            ],
+            row_annotations(scope, row),
+        )
+    }
+
+    /// Returns the Lease that another attempt created for an unborn row, or a fresh one in the
+    /// place of a Lease that is not this row's. `None` when the row was born meanwhile.
+    async fn adopt(&self, scope: &Scope, row: &Row, birth: &Lease) -> Result<Option<Lease>> {
+        let name = self.tables.row(scope, row.worker);
+        let mut retries = self.retries();
+        loop {
+            let Some(found) = self.api.get(&name).await? else {
+                if let Some(created) = self.api.create(birth).await? {
+                    return Ok(Some(created));
+                }
+                retries.pause().await?;
+                continue;
+            };
+            // Only rows that the record lists are written, so it may have been listed by now. But
+            // then the record has changed, and what is built on the old one is refused.
+            if found.metadata.annotations == birth.metadata.annotations {
+                return Ok(Some(found));
+            }
+            let record = self.record(&scope.namespace).await?;
+            let births = record.as_ref().and_then(|record| record.births(&scope.reserved_key));
+            if births.and_then(|births| births.unborn(row.worker)).as_ref() != Some(row) {
+                return Ok(None);
+            }
+            let is_complete = record
+                .as_ref()
+                .is_some_and(|record| record.layout.complete.contains(&scope.reserved_key));
+            if was_written(&found) && !is_complete {
+                return Err(self.of_another_record(&found));
+            }
+            // A late creation of rows that vanished since, or a copy of a Lease that was deleted.
+            self.api.delete(&found).await?;
+            retries.pause().await?;
+        }
+    }
+
+    fn known_uid(&self, scope: &Scope, worker: u64) -> Option<String> {
+        lock(&self.uids).get(&key(scope, worker)).cloned()
+    }
+
+    fn remember(&self, scope: &Scope, worker: u64, uid: &str) {
+        lock(&self.uids).insert(key(scope, worker), uid.to_owned());
+    }
+}
+
+/// Whether a Lease is a row that the record lists.
+fn is_listed(births: &Births, lease: &Lease) -> bool {
+    object::worker(lease).and_then(|worker| births.uid(worker)) == Some(uid(lease))
+}
+
+fn key(scope: &Scope, worker: u64) -> (String, String, u64) {
+    (scope.namespace.clone(), scope.reserved_key.clone(), worker)
+}
