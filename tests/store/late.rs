@@ -9,7 +9,9 @@ use raindrop::{
 
 use crate::{
     backend::{Backend, birth, open, record, release, rows_record, scope, token, with_rows, write},
+    conformance::on_every_engine,
     support::{
+        kubernetes::Kubernetes,
         mariadb::Mariadb,
         poll,
         postgres::Postgres,
@@ -21,20 +23,10 @@ use crate::{
 
 macro_rules! on_every_server {
     ($($case:ident)*) => {
-        on_every_server!(@ mariadb $($case)*);
-        on_every_server!(@ postgres $($case)*);
-        on_every_server!(@ redis $($case)*);
-    };
-    (@ $engine:ident $($case:ident)*) => {
-        mod $engine {
-            use crate::backend::Backend;
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $case() {
-                    super::$case(&Backend::$engine().await).await;
-                }
-            )*
-        }
+        on_every_engine!(@ mariadb [] $($case)*);
+        on_every_engine!(@ postgres [] $($case)*);
+        on_every_engine!(@ redis [] $($case)*);
+        on_every_engine!(@ kubernetes [ignore = "make kubernetes-test"] $($case)*);
     };
 }
 
@@ -54,6 +46,7 @@ async fn behind_a_proxy(backend: &Backend) -> (Proxy, std::sync::Arc<dyn Store>)
         Backend::Mariadb(url) => (&Mariadb, url),
         Backend::Postgres(url) => (&Postgres, url),
         Backend::Redis(url) => (&Redis, url),
+        Backend::Kubernetes(url) => (&Kubernetes, url),
         _ => panic!("it is no server"),
     };
     let proxy = Proxy::start(url).await;

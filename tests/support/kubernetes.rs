@@ -6,9 +6,10 @@
 use std::{
     ffi::OsString,
     fs,
+    net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -19,7 +20,15 @@ use kube::{
     api::{ObjectMeta, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
-use tokio::sync::OnceCell;
+use tokio::{net::TcpStream, sync::OnceCell};
+use tokio_rustls::{
+    TlsConnector,
+    client::TlsStream,
+    rustls::{
+        self, ClientConfig, RootCertStore,
+        pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+    },
+};
 
 use super::{
     server::{Engine, Server},
@@ -173,8 +182,13 @@ impl Engine for Kubernetes {
     fn through(&self, url: &str, port: u16) -> String {
         let kubeconfig = parameter(url, "kubeconfig").expect("a kubeconfig");
         let folder = Path::new(&kubeconfig).parent().expect("a folder");
-        let name = format!("kubeconfig-{port}");
-        let through = write_kubeconfig(folder, &name, port, &format!("token: {ADMIN}"));
+        let through = folder.join(format!("kubeconfig-{port}"));
+        let direct = fs::read_to_string(&kubeconfig).expect("a kubeconfig");
+        // The proxy speaks TLS with the server, so that it can read what passes.
+        let (before, rest) = direct.split_once("https://127.0.0.1:").expect("a server");
+        let (_, after) = rest.split_once('"').expect("a port");
+        let changed = format!("{before}http://127.0.0.1:{port}\"{after}");
+        fs::write(&through, changed).expect("a file");
         url.replace(&kubeconfig, &through.display().to_string())
     }
 }
@@ -193,6 +207,26 @@ pub(crate) fn write_kubeconfig(folder: &Path, name: &str, port: u16, user: &str)
     let path = folder.join(name);
     fs::write(&path, text).expect("a file");
     path
+}
+
+/// Opens a connection to the API server of a cluster of the tests.
+pub(crate) async fn connect(url: &str) -> Option<TlsStream<TcpStream>> {
+    let kubeconfig = PathBuf::from(parameter(url, "kubeconfig")?);
+    let mut authorities = RootCertStore::empty();
+    let authority = kubeconfig.with_file_name("apiserver.crt");
+    let certificates = CertificateDer::pem_file_iter(authority).ok()?;
+    authorities.add_parsable_certificates(certificates.filter_map(Result::ok));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = versions.ok()?.with_root_certificates(authorities).with_no_client_auth();
+    let text = fs::read_to_string(kubeconfig).ok()?;
+    let (_, server) = text.split_once("https://")?;
+    let (server, _) = server.split_once('"')?;
+    let stream = TcpStream::connect(server).await.ok()?;
+    let _ = stream.set_nodelay(true);
+    let name = ServerName::from(IpAddr::from(Ipv4Addr::LOCALHOST));
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()
 }
 
 /// Returns a client of the administrator.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{self, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
@@ -15,6 +15,8 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
+
+use super::kubernetes;
 
 /// How long a server may take to answer a client that is gone.
 const DRAINING: Duration = Duration::from_secs(60);
@@ -41,7 +43,7 @@ pub(crate) struct Proxy {
 #[derive(Debug)]
 struct Shared {
     /// Unless it is disconnected.
-    server: Mutex<Option<String>>,
+    server: Mutex<Option<Target>>,
     fault: Mutex<Option<(Vec<u8>, Fault)>>,
     /// How often held requests were let go.
     released: watch::Sender<u32>,
@@ -52,12 +54,13 @@ struct Shared {
 }
 
 impl Proxy {
-    /// A proxy for the server at `scheme://user@host:port/database`.
+    /// A proxy for the server at a store's address. What passes it is readable, even where the
+    /// server speaks TLS alone.
     pub(crate) async fn start(url: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
         let shared = Arc::new(Shared {
-            server: Mutex::new(Some(host_and_port(url))),
+            server: Mutex::new(Some(Target::of(url))),
             fault: Mutex::new(None),
             released: watch::Sender::new(0),
             answered: watch::Sender::new(0),
@@ -91,7 +94,7 @@ impl Proxy {
 
     /// Forwards to another server from now on; open connections end.
     pub(crate) fn point_to(&self, url: &str) {
-        *lock(&self.shared.server) = Some(host_and_port(url));
+        *lock(&self.shared.server) = Some(Target::of(url));
         self.cut();
     }
 
@@ -130,11 +133,9 @@ impl Shared {
         let mut cut = self.cut.subscribe();
         let server = lock(&self.server).clone();
         let Some(server) = server else { return };
-        let Ok(server) = TcpStream::connect(server).await else { return };
+        let Some((from_server, to_server)) = server.connect().await else { return };
         let _ = client.set_nodelay(true);
-        let _ = server.set_nodelay(true);
         let (from_client, to_client) = client.into_split();
-        let (from_server, to_server) = server.into_split();
         let (fault, faults) = watch::channel(None);
         let replies = tokio::spawn(self.clone().replies(from_server, to_client, faults));
         let ending = replies.abort_handle();
@@ -152,7 +153,7 @@ impl Shared {
     async fn requests(
         &self,
         mut client: OwnedReadHalf,
-        mut server: OwnedWriteHalf,
+        mut server: impl AsyncWrite + Unpin,
         fault: watch::Sender<Option<Fault>>,
     ) {
         let mut buffer = vec![0; 64 * 1024];
@@ -165,7 +166,7 @@ impl Shared {
                     let _ = released.changed().await;
                 }
             }
-            if server.write_all(request).await.is_err() {
+            if server.write_all(request).await.is_err() || server.flush().await.is_err() {
                 return;
             }
         }
@@ -178,7 +179,7 @@ impl Shared {
 
     async fn replies(
         self: Arc<Self>,
-        mut server: OwnedReadHalf,
+        mut server: impl AsyncRead + Unpin,
         mut client: OwnedWriteHalf,
         fault: watch::Receiver<Option<Fault>>,
     ) {
@@ -209,11 +210,40 @@ impl Shared {
     }
 }
 
-/// What `scheme://user@host:port/database` says of the server.
-fn host_and_port(url: &str) -> String {
-    let (_, rest) = url.split_once("://").expect("an address");
-    let server = rest.split('/').next().unwrap_or(rest);
-    server.rsplit_once('@').map_or(server, |(_, server)| server).to_owned()
+/// The server behind a proxy.
+#[derive(Clone, Debug)]
+enum Target {
+    Plain(String),
+    Kubernetes(String),
+}
+
+type Halves = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+
+impl Target {
+    /// What `scheme://user@host:port/database` or a kubeconfig says of the server.
+    fn of(url: &str) -> Self {
+        if url.starts_with("kubernetes:") {
+            return Self::Kubernetes(url.to_owned());
+        }
+        let (_, rest) = url.split_once("://").expect("an address");
+        let server = rest.split('/').next().unwrap_or(rest);
+        Self::Plain(server.rsplit_once('@').map_or(server, |(_, server)| server).to_owned())
+    }
+
+    async fn connect(&self) -> Option<Halves> {
+        match self {
+            Self::Plain(server) => {
+                let server = TcpStream::connect(server).await.ok()?;
+                let _ = server.set_nodelay(true);
+                let (from, to) = server.into_split();
+                Some((Box::new(from), Box::new(to)))
+            }
+            Self::Kubernetes(url) => {
+                let (from, to) = io::split(kubernetes::connect(url).await?);
+                Some((Box::new(from), Box::new(to)))
+            }
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -10,7 +10,7 @@ mod processes;
 use crate::{
     cluster::Cluster,
     service::{PATIENCE, from_environment},
-    support::{mariadb::Mariadb, poll, postgres::Postgres, server::Engine},
+    support::{kubernetes::Kubernetes, mariadb::Mariadb, poll, postgres::Postgres, server::Engine},
 };
 
 /// What each round must have issued on each engine.
@@ -26,6 +26,12 @@ async fn on_mariadb() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_postgresql() {
     every_fault(&Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn on_kubernetes() {
+    every_fault(&Kubernetes).await;
 }
 
 async fn every_fault(engine: &'static dyn Engine) {
