@@ -96,6 +96,12 @@ impl Api {
         }
     }
 
+    /// Connects to another server from now on.
+    #[cfg(test)]
+    pub(super) fn connect_to(&mut self, place: Place) {
+        self.place = place;
+    }
+
     /// Reads a Lease.
     pub(super) async fn get(&self, name: &str) -> Result<Option<Lease>> {
         match self.send(|leases| leases.get(name, &GetParams::default())).await? {

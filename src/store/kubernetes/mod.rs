@@ -17,6 +17,8 @@ mod record;
 mod retries;
 mod rows;
 mod segments;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -34,7 +36,7 @@ use self::{
     api::{Api, Written},
     names::Tables,
     object::{annotation, ours},
-    place::Place,
+    place::{Address, Place},
     record::{Record, new_record, record_patch},
     retries::Retries,
     rows::Snapshot,
@@ -76,7 +78,7 @@ impl fmt::Debug for KubernetesStore {
 
 impl KubernetesStore {
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
-        let place = Place::new(settings)?;
+        let place = Place::Addressed(Address::new(settings)?);
         Ok(Self {
             tables: Tables::new(settings)?,
             api: Api::new(place, settings.timeout, settings.max_connections),

@@ -16,15 +16,35 @@ use crate::store::{
 
 const PARAMETERS: Parameters = Parameters::without_tls(&["context", "kubeconfig", "namespace"]);
 
+/// Where the API server is.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// Where the store's address says.
+    Addressed(Address),
+    #[cfg(test)]
+    Simulated(std::sync::Arc<super::tests::Server>),
+}
+
 /// What the store's address says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Address {
     context: Option<String>,
     kubeconfig: Option<PathBuf>,
     namespace: Option<String>,
 }
 
 impl Place {
+    /// Makes a client, and returns it with the namespace of the Leases.
+    pub(super) async fn connect(&self) -> Result<(Client, String)> {
+        match self {
+            Self::Addressed(address) => address.connect().await,
+            #[cfg(test)]
+            Self::Simulated(server) => Ok((server.client(), "default".to_owned())),
+        }
+    }
+}
+
+impl Address {
     /// Reads the store's address: `kubernetes:`, with parameters where not everything is usual.
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         if settings.tls.is_some_and(|mode| mode != TlsMode::Verify) {
@@ -61,9 +81,9 @@ impl Place {
         Ok(place)
     }
 
-    /// Makes a client, and returns it with the namespace of the Leases. Reads the service account's
-    /// or the kubeconfig's files, and connects when the first request is sent.
-    pub(super) async fn connect(&self) -> Result<(Client, String)> {
+    /// Reads the service account's or the kubeconfig's files. The client connects when the first
+    /// request is sent.
+    async fn connect(&self) -> Result<(Client, String)> {
         let mut config = self.config().await?;
         if config.accept_invalid_certs {
             return Err(unusable(

@@ -1,0 +1,222 @@
+//! Nodes on an API server that loses answers and takes requests late, while a person deletes and
+//! restores Leases: no two acknowledged writes of a row cover the same part of its marks.
+//!
+//! A server that does not compare what it must is found out. `SEED=n` runs one seed again, and
+//! `SEEDS=n` so many.
+
+mod server;
+
+use std::{env, ops::Range, sync::Arc, time::Duration};
+
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use self::server::Bug;
+pub(super) use self::server::Server;
+use super::{KubernetesStore, lock, place::Place};
+use crate::{
+    core::lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
+    store::{Counts, LayoutRecord, NewRows, Result, Scope, Store as _, StoreError, StoreSettings},
+};
+
+/// How far a write raises a mark, in ms.
+const WINDOW_MS: u64 = 30_000;
+/// How long a decision to create rows holds, in ms.
+const DECISION_MS: i64 = 5_000;
+const NODES: u64 = 4;
+/// Fewer than are born together, and more than there are nodes.
+const WORKERS: u64 = 6;
+const LASTS: Duration = Duration::from_secs(240);
+
+type Writes = std::sync::Mutex<Vec<(u64, Range<u64>)>>;
+
+fn scope() -> Scope {
+    let (namespace, reserved_key) = ("default".to_owned(), "0/0".to_owned());
+    Scope { namespace, reserved_key, min_worker: 1, max_worker: WORKERS }
+}
+
+/// A node, and the row that it holds.
+struct Node {
+    store: KubernetesStore,
+    server: Arc<Server>,
+    random: StdRng,
+    held: Option<Row>,
+    writes: Arc<Writes>,
+}
+
+impl Node {
+    fn token(&mut self) -> Token {
+        Token::from_bits(self.random.random())
+    }
+
+    async fn live(mut self) {
+        let end = Instant::now() + LASTS;
+        while Instant::now() < end {
+            let step = match self.held.take() {
+                None if self.random.random_bool(0.3) => self.prepare().await,
+                None => self.acquire().await,
+                Some(row) => self.renew(row).await,
+            };
+            match step {
+                Ok(()) | Err(StoreError::TimedOut { .. } | StoreError::Unavailable(_)) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+            let pause = self.random.random_range(0..3_000);
+            sleep(Duration::from_millis(pause)).await;
+        }
+    }
+
+    /// Creates what is missing, as the keeper does.
+    async fn prepare(&mut self) -> Result<()> {
+        let scope = scope();
+        let survey = self.store.survey(&scope, Counts::Exact).await?;
+        let record = if survey.record.is_some() {
+            self.store.read_record(&scope.namespace).await?.expect("nobody deletes it")
+        } else {
+            let record = LayoutRecord::new("words", self.token(), 0);
+            self.store.create_record(&scope.namespace, &record).await?
+        };
+        let is_complete = record.complete.contains(&scope.reserved_key);
+        let until_ms = self.server.now_ms() + DECISION_MS;
+        let mark = if is_complete { until_ms.unsigned_abs() + WINDOW_MS } else { 0 };
+        let (marks, seed) = (HighWaterMarks::all_at(mark, 1), self.token());
+        let new = NewRows { marks, seed, record: record.token, until_ms };
+        if self.store.create_rows(&scope, &new).await? && !is_complete {
+            let complete = vec![scope.reserved_key.clone()];
+            let completed = LayoutRecord { token: self.token(), complete, ..record.clone() };
+            self.store.swap_record(&scope.namespace, record.token, &completed).await?;
+        }
+        Ok(())
+    }
+
+    async fn acquire(&mut self) -> Result<()> {
+        let rows = self.store.free_rows(&scope(), None, 3).await?;
+        if !rows.is_empty() {
+            let at = self.random.random_range(..rows.len());
+            self.renew(rows[at].clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// Raises the marks of a row, and gives it up now and then.
+    async fn renew(&mut self, row: Row) -> Result<()> {
+        let from = row.marks[0];
+        let to = (self.server.now_ms().unsigned_abs() + WINDOW_MS).max(from + 1);
+        let expiry = match self.random.random_range(0..4) {
+            0 => RowExpiry::Released,
+            _ => RowExpiry::After(Duration::from_secs(8)),
+        };
+        let (token, holder) = (self.token(), "node".to_owned());
+        let marks = HighWaterMarks::all_at(to, 1);
+        let write = RowWrite { token, holder, lane: 0, marks, expiry };
+        let swapped = self.store.swap(&scope(), row.worker, row.token, &write).await;
+        if let Ok(true) = swapped {
+            self.acknowledged(row.worker, from..to);
+        }
+        // Either it is seen under a token of ours, or it is somebody else's.
+        let seen = loop {
+            match self.store.row(&scope(), row.worker).await {
+                Ok(seen) => break seen,
+                Err(_) => sleep(Duration::from_millis(500)).await,
+            }
+        };
+        self.held = seen.filter(|seen| [token, row.token].contains(&seen.token));
+        swapped.map(drop)
+    }
+
+    fn acknowledged(&self, worker: u64, range: Range<u64>) {
+        let mut writes = lock(&self.writes);
+        let overlaps = |(other, of): &&(u64, Range<u64>)| {
+            *other == worker && of.start < range.end && range.start < of.end
+        };
+        if let Some((_, other)) = writes.iter().find(overlaps) {
+            panic!("row {worker} is written {range:?} and {other:?}");
+        }
+        writes.push((worker, range));
+    }
+}
+
+/// Runs a simulation. Returns how many writes of rows were acknowledged.
+async fn simulate(seed: u64, bug: Option<Bug>) -> usize {
+    let server = Server::new(seed, bug);
+    let writes = Arc::new(Writes::default());
+    let node = |number: u64| {
+        let settings = StoreSettings::new("kubernetes:");
+        let mut store = KubernetesStore::new(&settings).expect("usable settings");
+        store.api.connect_to(Place::Simulated(Arc::clone(&server)));
+        let random = StdRng::seed_from_u64(seed.wrapping_mul(NODES).wrapping_add(number));
+        Node { store, server: Arc::clone(&server), random, held: None, writes: Arc::clone(&writes) }
+    };
+    let mut nodes = JoinSet::new();
+    for number in 0..NODES {
+        nodes.spawn(node(number).live());
+    }
+    let person = {
+        let (server, mut random) = (Arc::clone(&server), StdRng::seed_from_u64(!seed));
+        tokio::spawn(async move {
+            loop {
+                sleep(Duration::from_millis(random.random_range(0..20_000))).await;
+                server.interfere("soc-raindrop-worker.");
+            }
+        })
+    };
+    while let Some(ended) = nodes.join_next().await {
+        if let Err(error) = ended {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+    person.abort();
+    // Every row can be used once nothing is in the way.
+    server.heal();
+    sleep(Duration::from_secs(30)).await;
+    let mut last = node(NODES);
+    for _ in 0..2 {
+        last.prepare().await.expect("the server answers");
+    }
+    for worker in 1..=WORKERS {
+        let row = last.store.row(&scope(), worker).await.expect("an answer").expect("a row");
+        last.renew(row).await.expect("the server answers");
+        assert!(last.held.take().is_some(), "row {worker} is written");
+    }
+    let writes = lock(&writes).len();
+    assert!(writes > WORKERS as usize, "{writes} writes");
+    writes
+}
+
+/// Runs a simulation on a runtime of its own, in which time passes as fast as it can.
+fn run(seed: u64, bug: Option<Bug>) -> usize {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().expect("a runtime");
+    runtime.block_on(simulate(seed, bug))
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|number| number.parse().expect(name))
+}
+
+#[test]
+fn no_part_of_a_row_is_written_twice() {
+    let seeds = match from_environment("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..from_environment("SEEDS").unwrap_or(40),
+    };
+    for seed in seeds {
+        println!("SEED={seed}");
+        run(seed, None);
+    }
+}
+
+#[test]
+fn server_that_does_not_compare_is_found_out() {
+    for bug in
+        [Bug::VersionNotCompared, Bug::UidNotCompared, Bug::UidsComeBack, Bug::DeletesAnything]
+    {
+        let found =
+            (0..400).find(|seed| std::panic::catch_unwind(|| run(*seed, Some(bug))).is_err());
+        println!("{bug:?}: SEED={found:?}");
+        assert!(found.is_some(), "{bug:?} is not found");
+    }
+}
