@@ -6,6 +6,7 @@ mod support;
 mod backend;
 mod conformance;
 mod corrupt_rows;
+mod kubernetes;
 mod late;
 mod managed_codes;
 mod mariadb;

@@ -15,23 +15,19 @@ use crate::{
     store::NewRows,
 };
 
-/// How many rows are born together.
-const CHUNK: u64 = 32;
-
 /// The rows of one namespace and reserved key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Births {
     /// The UID of the Lease of each row that was born, by worker id.
-    born: BTreeMap<u64, String>,
+    pub(super) born: BTreeMap<u64, String>,
     /// What the other rows are born with. Of two that name a worker, the later one counts.
-    unborn: Vec<Template>,
+    pub(super) templates: Vec<Template>,
 }
 
 /// What the rows of a range of worker ids are born with.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct Template {
+pub(super) struct Template {
     first: u64,
     last: u64,
     #[serde(with = "text")]
@@ -74,7 +70,7 @@ impl Births {
             return None;
         }
         let covers = |template: &&Template| (template.first..=template.last).contains(&worker);
-        let Template { seed, marks, .. } = self.unborn.iter().rfind(covers)?;
+        let Template { seed, marks, .. } = self.templates.iter().rfind(covers)?;
         Some(Row {
             worker,
             token: seed.plus(worker),
@@ -107,7 +103,7 @@ impl Births {
             let last = template.last.min(*workers.end());
             (first <= last).then_some((first, last))
         };
-        let mut ranges: Vec<_> = self.unborn.iter().filter_map(inside).collect();
+        let mut ranges: Vec<_> = self.templates.iter().filter_map(inside).collect();
         ranges.sort_unstable();
         let mut apart: Vec<RangeInclusive<u64>> = Vec::new();
         for (first, last) in ranges {
@@ -121,17 +117,6 @@ impl Births {
         apart
     }
 
-    /// Returns the rows that are born together with this one.
-    pub(super) fn chunk(&self, worker: u64) -> Vec<Row> {
-        let first = worker - worker % CHUNK;
-        self.all_unborn(first..=first.saturating_add(CHUNK - 1)).collect()
-    }
-
-    /// Lists the Lease of a row that is born now.
-    pub(super) fn bear(&mut self, worker: u64, uid: String) {
-        self.born.insert(worker, uid);
-    }
-
     /// Adds rows that are missing, ascending by worker id; a Lease that they had before counts no
     /// more.
     pub(super) fn add(&mut self, missing: &[u64], new: &NewRows) {
@@ -139,9 +124,9 @@ impl Births {
             let (first, last) = (run[0], run[run.len() - 1]);
             self.born.retain(|worker, _| !(first..=last).contains(worker));
             // Templates that no worker uses any more only take room.
-            self.unborn.retain(|old| !(first <= old.first && old.last <= last));
+            self.templates.retain(|old| !(first <= old.first && old.last <= last));
             let (seed, marks) = (new.seed, new.marks.clone());
-            self.unborn.push(Template { first, last, seed, marks });
+            self.templates.push(Template { first, last, seed, marks });
         }
     }
 }
@@ -165,14 +150,11 @@ mod tests {
         births.add(&range(0, 99), &new(1_000, 7));
         let row = births.unborn(5).expect("a row");
         assert_eq!((row.token, row.marks), (Token::from_bits(1_005), HighWaterMarks::all_at(7, 2)));
-        births.bear(5, "u5".to_owned());
+        births.born.insert(5, "u5".to_owned());
         assert_eq!((births.unborn(5), births.uid(5)), (None, Some("u5")));
         assert_eq!((births.unborn(100), births.uid(6)), (None, None));
         assert_eq!(births.count_unborn(0..=u64::MAX), 99);
         assert_eq!(births.count_unborn(5..=6), 1);
-        let chunk: Vec<_> = births.chunk(31).iter().map(|row| row.worker).collect();
-        assert_eq!(chunk, [range(0, 4), range(6, 31)].concat());
-        assert_eq!(births.chunk(98).len(), 4);
     }
 
     #[test]
@@ -180,7 +162,7 @@ mod tests {
         let mut births = Births::default();
         births.add(&range(0, 99), &new(1_000, 7));
         for worker in [5, 6, 40] {
-            births.bear(worker, format!("u{worker}"));
+            births.born.insert(worker, format!("u{worker}"));
         }
         births.add(&[5, 6, 100, 101], &new(5_000, 9));
         assert_eq!((births.uid(5), births.uid(40)), (None, Some("u40")));
@@ -191,22 +173,22 @@ mod tests {
         assert_eq!(workers, [range(4, 39), range(41, 101)].concat());
         // What no worker uses is forgotten.
         births.add(&range(0, 200), &new(9_000, 10));
-        assert_eq!(births.unborn.len(), 1);
+        assert_eq!(births.templates.len(), 1);
     }
 
     #[test]
-    fn it_is_kept_as_text() {
+    fn templates_are_kept_as_text() {
         let mut births = Births::default();
         births.add(&range(0, 9), &new(0xab, 7));
-        births.bear(3, "u".to_owned());
-        let text = serde_json::to_string(&births).expect("a text");
+        let text = serde_json::to_string(&births.templates).expect("a text");
         assert_eq!(
             text,
-            r#"{"born":{"3":"u"},"unborn":[{"first":0,"last":9,"seed":"000000000000000000000000000000ab","marks":"7,7"}]}"#
+            r#"[{"first":0,"last":9,"seed":"000000000000000000000000000000ab","marks":"7,7"}]"#
         );
-        assert_eq!(serde_json::from_str::<Births>(&text).expect("births"), births);
+        let read = |text: &str| serde_json::from_str::<Vec<Template>>(text);
+        assert_eq!(read(&text).expect("templates"), births.templates);
         for broken in [text.replace("7,7", "7,"), text.replace("first", "frist")] {
-            serde_json::from_str::<Births>(&broken).expect_err(&broken);
+            read(&broken).expect_err(&broken);
         }
     }
 }

@@ -212,7 +212,7 @@ impl Store for KubernetesStore {
                 return Ok(false);
             }
             // The record must not have changed since: then rows may have been added, used and lost.
-            let patch = record.change(&scope.reserved_key, |births| births.add(&missing, new));
+            let patch = record.add_rows(&scope.reserved_key, &missing, new);
             let name = self.tables.record(&scope.namespace);
             if self.api.merge(&name, &patch).await? == Written::Done {
                 return Ok(true);

@@ -59,9 +59,15 @@ pub(super) fn uid(lease: &Lease) -> &str {
     lease.metadata.uid.as_deref().unwrap_or_default()
 }
 
-/// Returns the parts of a JSON patch that refuse every state but one under this token.
+/// Returns the part of a JSON patch that refuses every state but one with this annotation; null
+/// stands for none.
+pub(super) fn expect(annotation: &str, value: impl Into<Json>) -> Json {
+    json!({ "op": "test", "path": pointer(annotation), "value": value.into() })
+}
+
+/// Returns the part of a JSON patch that refuses every state but one under this token.
 pub(super) fn expect_token(expected: Token) -> Json {
-    json!({ "op": "test", "path": pointer(TOKEN), "value": expected.to_string() })
+    expect(TOKEN, expected.to_string())
 }
 
 /// Returns the parts of a JSON patch that set annotations.

@@ -3,25 +3,30 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
 use super::{
-    births::Births,
-    names::{LAYOUT, Tables, namespace_label},
-    object::{TOKEN, columns, expect_token, lease, ours, set},
+    births::{Births, Template},
+    names::{LAYOUT, Tables, key_label, namespace_label},
+    object::{TOKEN, annotation, columns, expect, expect_token, lease, ours, set},
 };
 use crate::{
     core::lease::Token,
-    store::{LayoutRecord, Result, StoreError, value::Reader},
+    store::{LayoutRecord, NewRows, Result, StoreError, value::Reader},
 };
 
+/// The templates of each reserved key, as JSON.
 const ROWS: &str = ours!("rows");
+/// What the annotations begin with that list the rows which were born.
+const BORN: &str = "born.raindrop/";
 
 /// The layout record of a namespace, with the rows of its reserved keys.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) layout: LayoutRecord,
     rows: BTreeMap<String, Births>,
+    /// The annotation that holds the templates.
+    templates: String,
     /// Changes with every write of the Lease.
     version: String,
 }
@@ -29,27 +34,38 @@ pub(super) struct Record {
 impl Record {
     /// Reads a record from its Lease.
     pub(super) fn read(namespace: &str, lease: &Lease) -> Result<Self> {
-        let names = [
-            TOKEN,
-            ours!("words"),
-            ours!("complete"),
-            ours!("since-tick"),
-            ours!("first-tick"),
-            ROWS,
-        ];
+        let names =
+            [TOKEN, ours!("words"), ours!("complete"), ours!("since-tick"), ours!("first-tick")];
         let name = lease.metadata.name.as_deref().unwrap_or_default();
         let mut reader = Reader::new(name, namespace, columns(lease, names));
         let layout = reader.layout_record()?;
-        let rows: String = reader.get("rows")?;
-        let rows = serde_json::from_str(&rows).map_err(|error| StoreError::Corrupt {
-            table: name.to_owned(),
-            row: namespace.to_owned(),
-            column: "rows",
-            value: rows,
-            reason: error.to_string(),
-        })?;
-        let version = lease.metadata.resource_version.clone().unwrap_or_default();
-        Ok(Self { layout, rows, version })
+        let templates = annotation(lease, ROWS).unwrap_or_default();
+        let read: BTreeMap<String, Vec<Template>> =
+            serde_json::from_str(templates).map_err(|error| StoreError::Corrupt {
+                table: name.to_owned(),
+                row: namespace.to_owned(),
+                column: "rows",
+                value: templates.to_owned(),
+                reason: error.to_string(),
+            })?;
+        let annotations = lease.metadata.annotations.iter().flatten();
+        let born: Vec<_> = annotations
+            .filter_map(|(name, uid)| Some((name.strip_prefix(BORN)?.rsplit_once('.')?, uid)))
+            .collect();
+        let rows = read.into_iter().map(|(key, templates)| {
+            let label = key_label(&key);
+            let of_key = born.iter().filter(|((key, _), _)| *key == label);
+            let worker = |((_, worker), uid): &((&str, &str), &String)| {
+                Some((worker.parse().ok()?, (*uid).clone()))
+            };
+            (key, Births { born: of_key.filter_map(worker).collect(), templates })
+        });
+        Ok(Self {
+            rows: rows.collect(),
+            layout,
+            templates: templates.to_owned(),
+            version: lease.metadata.resource_version.clone().unwrap_or_default(),
+        })
     }
 
     /// Returns the rows of a reserved key; `None` when it never had any.
@@ -62,13 +78,34 @@ impl Record {
         self.rows.keys().map(String::as_str)
     }
 
-    /// Changes the rows of a reserved key. Returns the merge patch that writes the change, if no
+    /// Returns the merge patch that adds rows which are missing, ascending by worker id, if no
     /// other write of the record is first.
-    pub(super) fn change(mut self, reserved_key: &str, change: impl FnOnce(&mut Births)) -> Json {
-        change(self.rows.entry(reserved_key.to_owned()).or_default());
-        let rows = serde_json::to_string(&self.rows).expect("births are JSON");
-        json!({ "metadata": { "resourceVersion": self.version, "annotations": { ROWS: rows } } })
+    pub(super) fn add_rows(mut self, reserved_key: &str, missing: &[u64], new: &NewRows) -> Json {
+        let births = self.rows.entry(reserved_key.to_owned()).or_default();
+        let vanished = missing.iter().filter(|worker| births.uid(**worker).is_some());
+        let mut annotations: Map<String, Json> =
+            vanished.map(|worker| (born(reserved_key, *worker), Json::Null)).collect();
+        births.add(missing, new);
+        let templates: BTreeMap<&String, &Vec<Template>> =
+            self.rows.iter().map(|(key, births)| (key, &births.templates)).collect();
+        let templates = serde_json::to_string(&templates).expect("templates are JSON");
+        annotations.insert(ROWS.to_owned(), templates.into());
+        json!({ "metadata": { "resourceVersion": self.version, "annotations": annotations } })
     }
+
+    /// Returns the JSON patch that lists the Lease of a row, if the row is still unborn and its
+    /// template the same.
+    pub(super) fn bear(&self, reserved_key: &str, worker: u64, uid: &str) -> Vec<Json> {
+        let listed = born(reserved_key, worker);
+        let mut patch = vec![expect(ROWS, &*self.templates), expect(&listed, Json::Null)];
+        patch.extend(set([(&listed, uid.to_owned())]));
+        patch
+    }
+}
+
+/// The annotation that lists a row.
+fn born(reserved_key: &str, worker: u64) -> String {
+    format!("{BORN}{}.{worker}", key_label(reserved_key))
 }
 
 /// Returns the Lease of a new record, without rows.

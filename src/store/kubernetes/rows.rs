@@ -1,9 +1,8 @@
 //! Worker rows: how they are read, born and swapped.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use tokio::time::sleep;
 
 use super::{
     KubernetesStore,
@@ -18,9 +17,6 @@ use crate::{
     core::lease::{Row, RowWrite, Token},
     store::{Result, Scope, StoreError},
 };
-
-/// How often a node waits for another one that bears the same rows, before it does so itself.
-const PATIENCE: usize = 5;
 
 /// The Leases of a namespace's record and of its rows of one reserved key, at one instant.
 pub(super) struct Snapshot {
@@ -98,9 +94,7 @@ impl KubernetesStore {
         let births = snapshot.births(scope).unwrap_or(&none);
         let (listed, unlisted): (Vec<_>, Vec<_>) =
             snapshot.leases.iter().partition(|lease| is_listed(births, lease));
-        let key = &scope.reserved_key;
-        let is_complete =
-            snapshot.record.as_ref().is_some_and(|record| record.layout.complete.contains(key));
+        let is_complete = is_complete(snapshot.record.as_ref(), scope);
         // Rows of a record that was lost: what is created beside them would begin with no marks.
         if let Some(lease) = unlisted.iter().find(|lease| was_written(lease) && !is_complete) {
             return Err(self.of_another_record(lease));
@@ -156,17 +150,26 @@ impl KubernetesStore {
     ) -> Result<bool> {
         let name = self.tables.row(scope, worker);
         let mut retries = self.retries();
+        let mut tried = None;
         loop {
-            let Some(uid) = self.uid_of(scope, worker, expected).await? else { return Ok(false) };
-            let now_ms = self.latest_ms()?;
-            let patch = row_patch(&uid, expected, write, now_ms);
+            let uid = self.uid_of(scope, worker, expected).await?;
+            // A Lease under the right token may be a copy of one that was deleted.
+            let Some(uid) = uid.filter(|uid| tried.as_ref() != Some(uid)) else { return Ok(false) };
+            let patch = row_patch(&uid, expected, write, self.latest_ms()?);
             if self.api.patch(&name, patch).await? == Written::Done {
                 return Ok(true);
             }
-            // The row may have been born again, under the token that was expected.
-            lock(&self.uids).remove(&key(scope, worker));
-            if !self.has_token(&name, expected).await? {
-                return Ok(false);
+            let found = self.api.get(&name).await?;
+            match found.filter(|lease| object::uid(lease) == uid) {
+                Some(row) if annotation(&row, TOKEN) != Some(&expected.to_string()) => {
+                    return Ok(false);
+                }
+                Some(_) => {}
+                None => {
+                    // Perhaps the row was born again since its UID was read.
+                    lock(&self.uids).remove(&key(scope, worker));
+                    tried = Some(uid);
+                }
             }
             retries.pause().await?;
         }
@@ -185,7 +188,7 @@ impl KubernetesStore {
         if let Some(uid) = self.known_uid(scope, worker) {
             return Ok(Some(uid));
         }
-        let (mut retries, mut attempts) = (self.retries(), 0);
+        let mut retries = self.retries();
         loop {
             let Some(record) = self.record(&scope.namespace).await? else { return Ok(None) };
             let Some(births) = record.births(&scope.reserved_key) else { return Ok(None) };
@@ -193,47 +196,20 @@ impl KubernetesStore {
                 self.remember(scope, worker, uid);
                 return Ok(Some(uid.to_owned()));
             }
-            match births.unborn(worker) {
-                Some(row) if row.token == expected => {}
-                _ => return Ok(None),
+            let Some(row) = births.unborn(worker).filter(|row| row.token == expected) else {
+                return Ok(None);
+            };
+            if let Some(lease) = self.bear(scope, &row).await? {
+                // The row may have other tokens and marks by now, or another Lease.
+                let patch = record.bear(&scope.reserved_key, worker, uid(&lease));
+                let name = self.tables.record(&scope.namespace);
+                if self.api.patch(&name, patch).await? == Written::Done {
+                    self.remember(scope, worker, uid(&lease));
+                    return Ok(Some(uid(&lease).to_owned()));
+                }
             }
-            self.bear(scope, worker, record, attempts < PATIENCE).await?;
-            attempts += 1;
             retries.pause().await?;
         }
-    }
-
-    /// Creates the Leases of a row and of its neighbours, and lists them in the record. Whether
-    /// that took place, the record tells.
-    async fn bear(
-        &self,
-        scope: &Scope,
-        worker: u64,
-        record: Record,
-        is_patient: bool,
-    ) -> Result<()> {
-        let chunk = record.births(&scope.reserved_key).map(|births| births.chunk(worker));
-        let mut born = Vec::new();
-        for row in chunk.unwrap_or_default() {
-            let lease = self.birth(scope, &row);
-            let created = match self.api.create(&lease).await? {
-                None if is_patient => {
-                    // Another node is about to list it.
-                    sleep(Duration::from_millis(rand::random_range(50..150))).await;
-                    return Ok(());
-                }
-                None => self.adopt(scope, &row, &lease).await?,
-                created => created,
-            };
-            let Some(created) = created else { return Ok(()) };
-            born.push((row.worker, uid(&created).to_owned()));
-        }
-        // The record must not have changed since: the rows may have other tokens and marks now.
-        let patch = record.change(&scope.reserved_key, |births| {
-            born.into_iter().for_each(|(worker, uid)| births.bear(worker, uid));
-        });
-        self.api.merge(&self.tables.record(&scope.namespace), &patch).await?;
-        Ok(())
     }
 
     /// Returns the Lease that a row is born with.
@@ -249,21 +225,19 @@ impl KubernetesStore {
         )
     }
 
-    /// Returns the Lease that another attempt created for an unborn row, or a fresh one in the
-    /// place of a Lease that is not this row's. `None` when the row was born meanwhile.
-    async fn adopt(&self, scope: &Scope, row: &Row, birth: &Lease) -> Result<Option<Lease>> {
+    /// Creates the Lease of an unborn row, which the record does not list yet. `None` when the row
+    /// was born meanwhile.
+    async fn bear(&self, scope: &Scope, row: &Row) -> Result<Option<Lease>> {
         let name = self.tables.row(scope, row.worker);
+        let birth = self.birth(scope, row);
         let mut retries = self.retries();
         loop {
-            let Some(found) = self.api.get(&name).await? else {
-                if let Some(created) = self.api.create(birth).await? {
-                    return Ok(Some(created));
-                }
-                retries.pause().await?;
-                continue;
-            };
-            // Only rows that the record lists are written, so it may have been listed by now. But
-            // then the record has changed, and what is built on the old one is refused.
+            if let Some(created) = self.api.create(&birth).await? {
+                return Ok(Some(created));
+            }
+            let Some(found) = self.api.get(&name).await? else { continue };
+            // Another attempt created it. Should it be listed and written meanwhile, the record has
+            // changed, which refuses what is built on the old one.
             if found.metadata.annotations == birth.metadata.annotations {
                 return Ok(Some(found));
             }
@@ -272,10 +246,7 @@ impl KubernetesStore {
             if births.and_then(|births| births.unborn(row.worker)).as_ref() != Some(row) {
                 return Ok(None);
             }
-            let is_complete = record
-                .as_ref()
-                .is_some_and(|record| record.layout.complete.contains(&scope.reserved_key));
-            if was_written(&found) && !is_complete {
+            if was_written(&found) && !is_complete(record.as_ref(), scope) {
                 return Err(self.of_another_record(&found));
             }
             // A late creation of rows that vanished since, or a copy of a Lease that was deleted.
@@ -291,6 +262,11 @@ impl KubernetesStore {
     fn remember(&self, scope: &Scope, worker: u64, uid: &str) {
         lock(&self.uids).insert(key(scope, worker), uid.to_owned());
     }
+}
+
+/// Whether the rows of a scope were all there once.
+fn is_complete(record: Option<&Record>, scope: &Scope) -> bool {
+    record.is_some_and(|record| record.layout.complete.contains(&scope.reserved_key))
 }
 
 /// Whether a Lease is a row that the record lists.

@@ -1,0 +1,325 @@
+//! What only the Kubernetes store has: Leases that people see and delete, permissions, and tokens
+//! that expire.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    api::{
+        authentication::v1::{TokenRequest, TokenRequestSpec},
+        coordination::v1::Lease,
+        core::v1::ServiceAccount,
+        rbac::v1::{Role, RoleBinding},
+    },
+    serde::de::DeserializeOwned,
+    serde_json::{Value, from_value, json},
+};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, ObjectMeta, PostParams},
+};
+use raindrop::{
+    core::{
+        clock::SystemClock,
+        lease::{HighWaterMarks, RowExpiry, RowWrite},
+        preset::Preset,
+    },
+    keeper::{Issuer, Keeper, KeeperSettings, NoObserver},
+    store::{Counts, LayoutRecord, NewRows, NewSegment, Reservation, Reserved, Store, StoreError},
+};
+use tokio::task::JoinSet;
+
+use crate::{
+    backend::{
+        Backend, birth, create_rows, new_rows, open, patient, release, rows_record, scope, token,
+        with_rows, write,
+    },
+    outage::PATIENCE,
+    support::{
+        kubernetes::{Kubernetes, client, parameter},
+        poll,
+        server::Server,
+    },
+};
+
+/// The Leases of a database.
+async fn leases(url: &str) -> Api<Lease> {
+    Api::namespaced(client(url).await, &parameter(url, "namespace").expect("a namespace"))
+}
+
+/// The default namespace's record, marked as complete.
+async fn complete(store: &Arc<dyn Store>) {
+    let old = rows_record();
+    let new = LayoutRecord { token: token(7), complete: vec!["0/0".to_owned()], ..old.clone() };
+    assert!(store.swap_record("default", old.token, &new).await.expect("an answer"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn leases_show_holders_and_ages() {
+    let backend = Backend::kubernetes().await;
+    let store = with_rows(&backend, &scope(1, 100)).await;
+    let leases = leases(&backend.url()).await;
+    assert_eq!(leases.list(&ListParams::default()).await.expect("Leases").items.len(), 1);
+    let held = RowWrite { expiry: RowExpiry::After(Duration::from_millis(89_001)), ..write(1) };
+    assert!(store.swap(&scope(1, 9), 5, birth(5), &held).await.expect("an answer"));
+    let lease = leases.get("soc-raindrop-worker.default.0-0.5").await.expect("a Lease");
+    let spec = lease.spec.expect("its spec");
+    assert_eq!(spec.holder_identity.as_deref(), Some(&*held.holder));
+    assert_eq!(spec.lease_duration_seconds, Some(90));
+    assert!(spec.renew_time.is_some());
+    // Only rows that are used have Leases.
+    let found = leases.list(&ListParams::default()).await.expect("Leases").items.len();
+    assert_eq!(found, 2);
+    assert!(store.swap(&scope(1, 9), 5, token(1), &release(2)).await.expect("an answer"));
+    let lease = leases.get("soc-raindrop-worker.default.0-0.5").await.expect("a Lease");
+    assert_eq!(lease.spec.and_then(|spec| spec.holder_identity), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn deleted_lease_is_a_row_that_vanished() {
+    let backend = Backend::kubernetes().await;
+    let (store, scope) = (with_rows(&backend, &scope(1, 3)).await, scope(1, 3));
+    complete(&store).await;
+    assert!(store.swap(&scope, 2, birth(2), &write(1)).await.expect("an answer"));
+    let leases = leases(&backend.url()).await;
+    let name = "soc-raindrop-worker.default.0-0.2";
+    let copy = leases.get(name).await.expect("a Lease");
+    leases.delete(name, &DeleteParams::default()).await.expect("deleted");
+
+    let other = backend.unprepared().await;
+    for store in [&store, &other] {
+        assert_eq!(store.row(&scope, 2).await.expect("an answer"), None);
+        assert!(!store.swap(&scope, 2, token(1), &write(2)).await.expect("an answer"));
+        assert_eq!(store.survey(&scope, Counts::Exact).await.expect("a survey").free, 2);
+    }
+    // A copy that somebody creates again is no row either.
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        annotations: copy.metadata.annotations,
+        labels: copy.metadata.labels,
+        ..ObjectMeta::default()
+    };
+    let copy = Lease { metadata, spec: copy.spec };
+    leases.create(&PostParams::default(), &copy).await.expect("created");
+    for store in [&store, &other] {
+        assert_eq!(store.row(&scope, 2).await.expect("an answer"), None);
+        assert!(!store.swap(&scope, 2, token(1), &write(3)).await.expect("an answer"));
+    }
+
+    // The row is born again with the marks that it is created with.
+    let marks = HighWaterMarks::all_at(77, 2);
+    let new = NewRows { seed: token(0xb2 << 120), ..new_rows(&marks, token(7)) };
+    assert!(other.create_rows(&scope, &new).await.expect("an answer"));
+    for store in [&store, &other] {
+        let row = store.row(&scope, 2).await.expect("an answer").expect("the row");
+        assert_eq!((row.token, row.marks), (new.token(2), marks.clone()));
+    }
+    assert!(store.swap(&scope, 2, new.token(2), &write(4)).await.expect("an answer"));
+    assert!(other.swap(&scope, 2, token(4), &write(5)).await.expect("an answer"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn rows_of_a_lost_record_are_not_created_anew() {
+    let backend = Backend::kubernetes().await;
+    let (store, scope) = (with_rows(&backend, &scope(1, 3)).await, scope(1, 3));
+    assert!(store.swap(&scope, 2, birth(2), &write(1)).await.expect("an answer"));
+    let leases = leases(&backend.url()).await;
+    let name = "soc-raindrop-worker-layout.default";
+    leases.delete(name, &DeleteParams::default()).await.expect("deleted");
+    let survey = store.survey(&scope, Counts::Exact).await.expect("a survey");
+    assert_eq!((survey.record, survey.held + survey.free), (None, 1));
+    let error = create_rows(&store, &scope, &HighWaterMarks::all_at(0, 2)).await;
+    let error = error.expect_err("its marks are not known").to_string();
+    assert!(error.contains("soc-raindrop-worker.default.0-0.2"), "{error}");
+}
+
+/// Settings of a service account that may do what the chart allows, and its kubeconfig's token file.
+async fn with_an_account(url: &str, name: &str) -> (tempfile::TempDir, String) {
+    let (client, namespace) =
+        (client(url).await, parameter(url, "namespace").expect("a namespace"));
+    let rule = json!([{ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
+                        "verbs": ["get", "list", "create", "patch", "delete"] }]);
+    let account: ServiceAccount = object(json!({ "metadata": { "name": name } }));
+    Api::namespaced(client.clone(), &namespace)
+        .create(&PostParams::default(), &account)
+        .await
+        .expect("an account");
+    let role: Role = object(json!({ "metadata": { "name": name }, "rules": rule }));
+    Api::namespaced(client.clone(), &namespace)
+        .create(&PostParams::default(), &role)
+        .await
+        .expect("a role");
+    let binding: RoleBinding = object(json!({
+        "metadata": { "name": name },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
+        "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": namespace }],
+    }));
+    Api::namespaced(client, &namespace)
+        .create(&PostParams::default(), &binding)
+        .await
+        .expect("a binding");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    renew_token(url, name, folder.path()).await;
+    let kubeconfig = parameter(url, "kubeconfig").expect("a kubeconfig");
+    let text = fs::read_to_string(&kubeconfig).expect("a kubeconfig");
+    let (before, rest) = text.split_once("token: ").expect("a token");
+    let (_, after) = rest.split_once('}').expect("its end");
+    let file = folder.path().join("token").display().to_string();
+    let own = folder.path().join("kubeconfig");
+    fs::write(&own, format!("{before}tokenFile: {file}}}{after}")).expect("a file");
+    let url = url.replace(&kubeconfig, &own.display().to_string());
+    (folder, url)
+}
+
+fn object<T: DeserializeOwned>(fields: Value) -> T {
+    from_value(fields).expect("an object of its kind")
+}
+
+/// Writes a fresh token of the account to its file.
+async fn renew_token(url: &str, name: &str, folder: &Path) {
+    let namespace = parameter(url, "namespace").expect("a namespace");
+    let accounts: Api<ServiceAccount> = Api::namespaced(client(url).await, &namespace);
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec {
+            expiration_seconds: Some(600),
+            ..TokenRequestSpec::default()
+        }),
+        ..TokenRequest::default()
+    };
+    let answer = accounts.create_token_request(name, &PostParams::default(), &request).await;
+    let token = answer.expect("a token").status.and_then(|status| status.token);
+    fs::write(folder.join("token"), token.expect("a token")).expect("a file");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn revoked_token_is_reread() {
+    let backend = Backend::kubernetes().await;
+    let admin = backend.url();
+    let (folder, url) = with_an_account(&admin, "raindrop").await;
+    // Its permissions are enough for everything.
+    let store = open(&patient(&url)).await;
+    poll::until(PATIENCE, "the permissions count", async || store.prepare().await.ok()).await;
+    create_rows(&store, &scope(1, 3), &HighWaterMarks::all_at(0, 2)).await.expect("rows");
+    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    store
+        .create_segments("default", &[NewSegment { code: "order".to_owned(), first: 1 }])
+        .await
+        .expect("a code");
+
+    let namespace = parameter(&admin, "namespace").expect("a namespace");
+    let accounts: Api<ServiceAccount> = Api::namespaced(client(&admin).await, &namespace);
+    accounts.delete("raindrop", &DeleteParams::default()).await.expect("deleted");
+    let error = poll::until(PATIENCE, "the token is refused", async || {
+        store.row(&scope(1, 3), 1).await.err()
+    })
+    .await;
+    assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
+    let again = object(json!({ "metadata": { "name": "raindrop" } }));
+    accounts.create(&PostParams::default(), &again).await.expect("an account");
+    renew_token(&admin, "raindrop", folder.path()).await;
+    let row = poll::until(PATIENCE, "the new token is read", async || {
+        store.row(&scope(1, 3), 1).await.ok().flatten()
+    })
+    .await;
+    assert_eq!(row.token, token(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn account_without_permissions_is_refused_by_name() {
+    let backend = Backend::kubernetes().await;
+    let (folder, url) = with_an_account(&backend.url(), "poor").await;
+    let namespace = parameter(&url, "namespace").expect("a namespace");
+    let bindings: Api<RoleBinding> = Api::namespaced(client(&backend.url()).await, &namespace);
+    bindings.delete("poor", &DeleteParams::default()).await.expect("deleted");
+    let store = open(&patient(&url)).await;
+    let error = poll::until(PATIENCE, "it may not", async || store.prepare().await.err()).await;
+    let StoreError::Refused(reason) = error else { panic!("{error:?}") };
+    let reason = reason.to_string();
+    assert!(reason.contains("Forbidden") && reason.contains("poor"), "{reason}");
+    drop(folder);
+}
+
+/// Every acknowledged write survives a power failure of etcd.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn etcd_that_is_killed_loses_nothing() {
+    let server = Server::start(&Kubernetes).await;
+    let backend = Backend::Kubernetes(server.database().await);
+    let store = with_rows(&backend, &scope(1, 3)).await;
+    let mut before = birth(1);
+    for bits in 1..=3 {
+        assert!(store.swap(&scope(1, 3), 1, before, &write(bits)).await.expect("an answer"));
+        before = token(bits);
+        server.backing().kill9();
+        let hasty = {
+            let mut settings = patient(backend.url());
+            settings.timeout = Duration::from_secs(1);
+            open(&settings).await
+        };
+        hasty.swap(&scope(1, 3), 1, before, &write(100 + bits)).await.expect_err("no etcd");
+        server.backing().restart().await;
+        let row = poll::until(PATIENCE, "it is found again", async || {
+            store.row(&scope(1, 3), 1).await.ok().flatten()
+        })
+        .await;
+        // What was sent meanwhile may still arrive.
+        assert!([before, token(100 + bits)].contains(&row.token), "{row:?}");
+        let next = token(200 + bits);
+        poll::until(PATIENCE, "it is written again", async || {
+            let row = store.row(&scope(1, 3), 1).await.ok().flatten()?;
+            let swapped = store.swap(&scope(1, 3), 1, row.token, &write(200 + bits)).await;
+            (row.token == next || swapped.is_ok_and(|swapped| swapped)).then_some(())
+        })
+        .await;
+        before = next;
+    }
+}
+
+/// Fifty nodes that start at once on an empty cluster have a worker each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn fifty_nodes_lease_a_worker_each() {
+    let backend = Backend::kubernetes().await;
+    let mut starting = JoinSet::new();
+    let begin = tokio::time::Instant::now();
+    for node in 0..50 {
+        let store = backend.unprepared().await;
+        starting.spawn(async move {
+            let layout = Preset::Raindrop.layout();
+            let settings = KeeperSettings::new(layout, format!("node-{node}"));
+            let clock = Arc::new(SystemClock::default());
+            let (keeper, issuer) = Keeper::start(settings, store, clock, Arc::new(NoObserver));
+            issuer.leased().await;
+            (keeper, issuer)
+        });
+    }
+    let nodes = starting.join_all().await;
+    println!("50 nodes hold a lease after {:?}", begin.elapsed());
+    let lease = |(_, issuer): &(Keeper, Issuer)| issuer.status().lease.expect("a lease").worker;
+    let mut workers: Vec<u64> = nodes.iter().map(lease).collect();
+    workers.sort_unstable();
+    workers.dedup();
+    assert_eq!(workers.len(), 50);
+    for (keeper, _) in nodes {
+        keeper.release(PATIENCE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn deleted_code_is_missing() {
+    let backend = Backend::kubernetes().await;
+    let store = backend.store().await;
+    let reservation = Reservation { by: 10, end: 1_000, token: token(1), or_begin_at: Some(5) };
+    let reserved = store.reserve("numbers", "order", &reservation).await.expect("an answer");
+    assert_eq!(reserved, Reserved::From(5));
+    let name = "soc-raindrop-segment.numbers.order";
+    leases(&backend.url()).await.delete(name, &DeleteParams::default()).await.expect("deleted");
+    let reservation = Reservation { or_begin_at: None, ..reservation };
+    let reserved = store.reserve("numbers", "order", &reservation).await.expect("an answer");
+    assert_eq!(reserved, Reserved::NoSuchCode);
+}
