@@ -27,7 +27,7 @@ CASES ?= 20000
 SEED ?= $(shell date +%s)
 
 .PHONY: help build static test every-test model-test simulation mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models \
-	engine-test mysql-test api-test chart-test console-test image-test bench bench-http bench-lint lint workflow-lint fmt doc ci
+	engine-test mysql-test kubernetes-test api-test chart-test console-test image-test bench bench-http bench-lint lint workflow-lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -67,6 +67,10 @@ engine-test: ## the store tests against IMAGE=mysql:8.4, mariadb:â€¦, postgres:â
 
 mysql-test: ## the store tests of MySQL against MySQL proper, downloaded on Debian
 	tests/mysql/run.sh
+
+kubernetes-test: ## the store tests and faults of Kubernetes against a real API server; builds it with Go
+	tests/kubernetes/build.sh >/dev/null
+	$(CARGO) test --locked --test store --test faults kubernetes -- --ignored
 
 api-test: ## a running service against its API document, with made-up requests; installs schemathesis
 	tests/api/run.sh
@@ -127,11 +131,11 @@ lint: ## formatting and clippy, warnings denied, with default and without defaul
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) clippy --locked --no-default-features --lib --test embed --examples -- -D warnings
 	$(PLANTED) clippy $(CHECKED) --all-targets -- -D warnings
-	for feature in keeper mysql postgres redis sqlite; do \
+	for feature in keeper kubernetes mysql postgres redis sqlite; do \
 	  $(CARGO) clippy --locked --no-default-features --features $$feature --lib -- -D warnings || exit 1; \
 	done
 
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-ci: lint workflow-lint deny doc test api-test chart-test console-test ## what decides whether a change lands
+ci: lint workflow-lint deny doc test kubernetes-test api-test chart-test console-test ## what decides whether a change lands

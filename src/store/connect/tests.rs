@@ -112,6 +112,36 @@ fn redis_address_without_a_host_is_refused() {
     }
 }
 
+#[cfg(feature = "kubernetes")]
+#[test]
+fn kubernetes_address_is_a_scheme_with_parameters() {
+    let place = "kubernetes:?namespace=ids&context=a%20b&kubeconfig=/etc/kubeconfig";
+    for url in ["kubernetes:", "kubernetes:?", "kubernetes:?namespace=ids", place] {
+        let store = connect(&StoreSettings::new(url), Arc::new(ManualClock::new(0)));
+        let store = store.expect("a store");
+        assert!(store.is_verified() && !store.clock_is_local());
+    }
+    for (url, reason) in [
+        ("kubernetes://", "it must be kubernetes: alone"),
+        ("kubernetes://host", "it must be kubernetes: alone"),
+        ("kubernetes:ids", "it must be kubernetes: alone"),
+        ("kubernetes:?namespace=", "its parameter namespace is empty"),
+        ("kubernetes:?Namespace=ids", "it must be namespace"),
+        ("kubernetes:?namespace=a&namespace=b", "given twice"),
+        ("kubernetes:?sslmode=require", "known are context, kubeconfig, namespace"),
+        ("kubernetes", "it must begin with memory:"),
+    ] {
+        let said = refusal(url);
+        assert!(said.contains(reason), "{url}: {said}");
+    }
+    for (tls, ca_file) in [(Some(TlsMode::Off), None), (None, Some("ca.pem".into()))] {
+        let settings =
+            StoreSettings { tls, tls_ca_file: ca_file, ..StoreSettings::new("kubernetes:") };
+        let said = check(&settings).expect_err("it brings its own authority").to_string();
+        assert!(said.contains("store.tls"), "{said}");
+    }
+}
+
 #[cfg(feature = "sqlite")]
 #[test]
 fn sqlite_address_must_name_a_writable_file() {

@@ -29,6 +29,7 @@ use std::{
 
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
+use rand::{SeedableRng as _, rngs::StdRng};
 use serde_json::Value as Json;
 use tokio::time::Instant;
 
@@ -60,6 +61,8 @@ pub(super) struct KubernetesStore {
     uids: Mutex<HashMap<(String, String, u64), String>>,
     /// The last counts of each scope.
     counted: Mutex<Vec<(Scope, Instant, Counted)>>,
+    /// For pauses.
+    random: Mutex<StdRng>,
 }
 
 /// The rows of a scope, counted.
@@ -85,6 +88,7 @@ impl KubernetesStore {
             settings: settings.clone(),
             uids: Mutex::default(),
             counted: Mutex::default(),
+            random: Mutex::new(rand::make_rng()),
         })
     }
 
@@ -110,7 +114,7 @@ impl KubernetesStore {
     }
 
     fn retries(&self) -> Retries {
-        Retries::new(self.settings.timeout)
+        Retries::new(self.settings.timeout, lock(&self.random).fork())
     }
 
     /// Returns the latest time that the server's clock can show, in Unix ms.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rand::{RngExt as _, rngs::StdRng};
 use tokio::time::{Instant, sleep};
 
 use crate::store::{Result, StoreError};
@@ -15,11 +16,12 @@ const LONGEST: Duration = Duration::from_millis(200);
 pub(super) struct Retries {
     deadline: Instant,
     longest: Duration,
+    random: StdRng,
 }
 
 impl Retries {
-    pub(super) fn new(timeout: Duration) -> Self {
-        Self { deadline: Instant::now() + timeout, longest: FIRST }
+    pub(super) fn new(timeout: Duration, random: StdRng) -> Self {
+        Self { deadline: Instant::now() + timeout, longest: FIRST, random }
     }
 
     /// Pauses for a random time, or fails when the time is used up.
@@ -28,7 +30,7 @@ impl Retries {
             let reason = "others keep changing the same Lease";
             return Err(StoreError::Unavailable(reason.into()));
         }
-        sleep(rand::random_range(Duration::ZERO..=self.longest)).await;
+        sleep(self.random.random_range(Duration::ZERO..=self.longest)).await;
         self.longest = (self.longest * 2).min(LONGEST);
         Ok(())
     }

@@ -79,7 +79,7 @@ impl Server {
         BEGIN_MS + i64::try_from(self.begin.elapsed().as_millis()).expect("a short simulation")
     }
 
-    /// From now on every request is answered.
+    /// From now on every request is answered soon.
     pub(super) fn heal(&self) {
         self.lock().is_faulty = false;
     }
@@ -120,8 +120,12 @@ impl Server {
         let is_merge = content == Some("application/merge-patch+json");
         let (arrives, answers, fate) = {
             let mut state = self.lock();
-            let mut millis = |most| Duration::from_millis(state.random.random_range(0..most));
-            let (arrives, answers) = (millis(20), millis(20));
+            let slow = if state.is_faulty { 0.1 } else { 0.0 };
+            let mut takes = || {
+                let most = if state.random.random_bool(slow) { 1_400 } else { 20 };
+                Duration::from_millis(state.random.random_range(0..most))
+            };
+            let (arrives, answers) = (takes(), takes());
             let fate = match state.random.random_range(0..100) {
                 _ if !state.is_faulty => Fate::Answered,
                 0..4 => Fate::AnswerLost,
