@@ -62,7 +62,7 @@
 //! # Features
 //!
 //! - `server` (default): the HTTP service and the command.
-//! - `mysql`, `postgres`, `redis`, `sqlite` (default): stores.
+//! - `kubernetes`, `mysql`, `postgres`, `redis`, `sqlite` (default): stores.
 //! - `keeper`: leases, with a store in memory; implied by the stores and the server.
 //!
 //! # Layers

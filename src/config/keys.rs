@@ -109,7 +109,11 @@ pub const KEYS: &[Key] = &[
     key("worker.max_id", "511", "The largest worker id; by default the layout's largest."),
     key("worker.prefer_previous", "false", "Whether to prefer this holder's last worker id."),
     unset("worker.holder", "The node's label in the store; {ip}:{port}#{mac} by default."),
-    key("store.url", "sqlite://raindrop.db", "The store: sqlite, mysql, postgres, redis, memory."),
+    key(
+        "store.url",
+        "sqlite://raindrop.db",
+        "The store: sqlite, mysql, postgres, redis, kubernetes, memory.",
+    ),
     unset("store.url_file", "A file that contains the URL; not together with store.url."),
     unset("store.password_file", "A file that contains the URL's password."),
     key("store.worker_table", "soc_raindrop_worker", "The table of worker rows."),

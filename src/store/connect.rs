@@ -157,7 +157,7 @@ fn unknown(scheme: &str) -> String {
         ("Kubernetes", cfg!(feature = "kubernetes"), &["kubernetes:"]),
     ];
     let names = |begin: &&str| begin.trim_end_matches([':', '/']) == scheme;
-    let engine = engines.iter().find(|(.., begins)| begins.iter().any(|begin| names(&begin)));
+    let engine = engines.iter().find(|(.., begins)| begins.iter().any(&names));
     let reason = match engine {
         Some((engine, false, _)) => format!("this build is without {engine}"),
         _ => "this kind of store is unknown".to_owned(),

@@ -15,6 +15,7 @@ pub(super) fn shortened(holder: &str) -> &str {
 }
 
 /// A layout record's columns: token, words, complete, since tick, first tick.
+#[cfg(any(feature = "redis", feature = "sql"))]
 pub(super) fn record_values(record: &LayoutRecord) -> [Value; 5] {
     let LayoutRecord { token, canonical, complete, since_tick, first_tick } = record;
     values![*token, canonical, complete.join(","), *since_tick, *first_tick]
@@ -179,6 +180,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a worker's row after its namespace and reserved key.
+    #[cfg(any(feature = "redis", feature = "sql"))]
     pub(super) fn listed_row(&mut self) -> Result<ListedRow> {
         let (namespace, reserved_key) = (self.get("namespace")?, self.get("reserved_key")?);
         self.row = format!("{namespace} {reserved_key}");

@@ -188,7 +188,7 @@ async fn simulate(seed: u64, bug: Option<Bug>) -> usize {
         assert!(last.held.take().is_some(), "row {worker} is written");
     }
     let writes = lock(&writes).len();
-    assert!(writes > WORKERS as usize, "{writes} writes");
+    assert!(writes > 10, "{writes} writes");
     writes
 }
 
@@ -210,8 +210,7 @@ fn no_part_of_a_row_is_written_twice() {
         None => 0..from_environment("SEEDS").unwrap_or(40),
     };
     for seed in seeds {
-        println!("SEED={seed}");
-        run(seed, None);
+        assert!(catch_unwind(|| run(seed, None)).is_ok(), "run it again with SEED={seed}");
     }
 }
 
@@ -227,7 +226,6 @@ fn server_that_does_not_compare_is_found_out() {
     ] {
         let is_found = |seed: &u64| catch_unwind(|| run(*seed, Some(bug))).is_err();
         let found = (first..first + 1_500).find(is_found);
-        println!("{bug:?}: SEED={found:?}");
         assert!(found.is_some(), "{bug:?} is not found");
     }
 }
