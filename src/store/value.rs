@@ -3,7 +3,7 @@
 
 use std::vec;
 
-use super::{LayoutRecord, ListedRow, ListedSegment, ManagedCode, Result, Scope, StoreError};
+use super::{LayoutRecord, ListedSegment, ManagedCode, Result, Scope, StoreError};
 use crate::core::lease::{HighWaterMarks, Row, Token};
 
 /// The longest holder that is kept, in characters.
@@ -31,9 +31,11 @@ pub(super) enum Value {
 }
 
 /// An array of [`Value`]s.
+#[cfg(any(feature = "redis", feature = "sql"))]
 macro_rules! values {
     ($($value:expr),* $(,)?) => { [$($crate::store::value::Value::from($value)),*] };
 }
+#[cfg(any(feature = "redis", feature = "sql"))]
 pub(super) use values;
 
 macro_rules! from_text {
@@ -181,10 +183,10 @@ impl<'a> Reader<'a> {
 
     /// Reads a worker's row after its namespace and reserved key.
     #[cfg(any(feature = "redis", feature = "sql"))]
-    pub(super) fn listed_row(&mut self) -> Result<ListedRow> {
+    pub(super) fn listed_row(&mut self) -> Result<super::ListedRow> {
         let (namespace, reserved_key) = (self.get("namespace")?, self.get("reserved_key")?);
         self.row = format!("{namespace} {reserved_key}");
-        Ok(ListedRow { namespace, reserved_key, row: self.worker_row()? })
+        Ok(super::ListedRow { namespace, reserved_key, row: self.worker_row()? })
     }
 
     /// Reads a segment code after its namespace and name; `next` is the column of its next number.

@@ -24,6 +24,7 @@ impl Token {
     }
 
     /// Returns the token that follows this one by so many; it wraps around.
+    #[cfg(feature = "keeper")]
     pub(crate) const fn plus(self, offset: u64) -> Self {
         Self(self.0.wrapping_add(offset as u128))
     }
