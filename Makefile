@@ -75,7 +75,7 @@ kubernetes-test: ## the store tests and faults of Kubernetes against a real API 
 api-test: ## a running service against its API document, with made-up requests; installs schemathesis
 	tests/api/run.sh
 
-chart-test: ## the Helm chart, the alerts and the dashboard; installs helm, promtool and schemas
+chart-test: ## the Helm chart on a real API server, the alerts and the dashboard; installs what it needs
 	tests/chart/run.sh
 
 console-test: ## the console in a browser; installs Chromium and Playwright. UPDATE=1 rewrites docs/images

@@ -16,8 +16,6 @@ CHART = HERE.parent.parent / "helm" / "raindrop"
 CASES = sorted((HERE / "cases").glob("*.yaml"))
 KUBERNETES = ["1.27.0", "1.37.0"]
 UPDATE = bool(os.environ.get("UPDATE"))
-# An existing Secret is all that an installation needs.
-ENOUGH = ["--set", "store.existingSecret=raindrop-store"]
 
 _home = tempfile.TemporaryDirectory(prefix="raindrop-chart-")
 _environment = {
@@ -37,13 +35,16 @@ def helm(*arguments):
     return run(os.environ["HELM"], *map(str, arguments))
 
 
-@functools.cache
-def template(*arguments):
+def render(*arguments):
     """The manifests, as text; fails with what helm says."""
     result = helm("template", "ids", CHART, "--namespace", "apps", "--kube-version", "1.31.0", *arguments)
     if result.returncode != 0:
         raise AssertionError(f"helm template {arguments}: {result.stderr}")
     return result.stdout
+
+
+# For what depends on the values alone.
+template = functools.cache(render)
 
 
 def refused(*arguments):

@@ -7,14 +7,17 @@ import tempfile
 import tomllib
 import unittest
 
-from chart import CASES, ENOUGH, HERE, of_case, only, refused, run, sets, template
+from chart import CASES, HERE, manifests, of_case, only, refused, run, sets, template
 from service import BINARY, served
 
 
 def configuration(text):
-    return only(
-        text, "ConfigMap", next(name for name in ("ids-raindrop", "ids") if f"name: {name}\n" in text)
-    )["data"]["raindrop.toml"]
+    (toml,) = (
+        manifest["data"]["raindrop.toml"]
+        for manifest in manifests(text)
+        if manifest["kind"] == "ConfigMap" and "raindrop.toml" in manifest.get("data", {})
+    )
+    return toml
 
 
 def effective(toml, environment=None):
@@ -39,7 +42,7 @@ def effective(toml, environment=None):
 
 class Configuration(unittest.TestCase):
     def test_the_service_takes_what_every_case_renders(self):
-        for name, text in [("default", template(*ENOUGH)), *((path.stem, of_case(path)) for path in CASES)]:
+        for name, text in [("default", template()), *((path.stem, of_case(path)) for path in CASES)]:
             with self.subTest(case=name):
                 toml = configuration(text)
                 tomllib.loads(toml)
@@ -51,7 +54,7 @@ class Configuration(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_a_key_that_the_service_does_not_know_is_found_by_this(self):
-        result = effective(configuration(template(*ENOUGH, "--set", "config.http.lisen=1")))
+        result = effective(configuration(template("--set", "config.http.lisen=1")))
         self.assertEqual(result.returncode, 2, result.stdout)
         self.assertIn("http.lisen", result.stderr)
 
@@ -78,7 +81,7 @@ class Configuration(unittest.TestCase):
             "config.nothing": "null",
         }
         sets = [word for name, value in values.items() for word in ("--set-json", f"{name}={value}")]
-        given = tomllib.loads(configuration(template(*ENOUGH, *sets)))
+        given = tomllib.loads(configuration(template(*sets)))
         self.assertEqual(
             given["namespaces"],
             {"legacy": {"layout": {"preset": "js-safe"}, "codes": {"allow": ["a", "b"]}}, "other": {}},
@@ -97,7 +100,7 @@ class Configuration(unittest.TestCase):
         self.assertEqual(len(presets), 11)
         for name, bits in presets:
             with self.subTest(preset=name):
-                said = refused(*ENOUGH, *sets(f"config.layout.preset={name}", "config.worker.max_id=0"))
+                said = refused(*sets(f"config.layout.preset={name}", "config.worker.max_id=0"))
                 self.assertIn(f"more worker bits than {bits},", said)
 
     def test_enough_worker_ids_are_taken(self):
@@ -113,7 +116,7 @@ class Configuration(unittest.TestCase):
             ("config.worker.max_id=1", "extraEnv[0].name=RAINDROP__WORKER__MAX_ID", "extraEnv[0].value=9"),
         ]:
             with self.subTest(values=values):
-                template(*ENOUGH, *sets(*values))
+                template(*sets(*values))
 
     def test_authentication_is_configured_beside_the_token_file(self):
         given = tomllib.loads(configuration(of_case(HERE / "cases" / "auth.yaml")))["auth"]
@@ -124,20 +127,45 @@ class Configuration(unittest.TestCase):
     def test_a_stateful_node_asks_for_the_worker_it_had(self):
         text = of_case(HERE / "cases" / "statefulset.yaml")
         self.assertIs(tomllib.loads(configuration(text))["worker"]["prefer_previous"], True)
-        kept = template(*ENOUGH, "--set", "kind=StatefulSet", "--set", "config.worker.prefer_previous=false")
+        kept = template("--set", "kind=StatefulSet", "--set", "config.worker.prefer_previous=false")
         self.assertIs(tomllib.loads(configuration(kept))["worker"]["prefer_previous"], False)
+
+
+    def test_a_release_has_tables_of_its_own_in_the_kubernetes_api(self):
+        def tables(name, *values):
+            store = tomllib.loads(configuration(template(*sets(f"fullnameOverride={name}", *values))))["store"]
+            return store.get("worker_table"), store.get("segment_table")
+
+        self.assertEqual(tables("ids-raindrop"), ("ids_raindrop_worker", "ids_raindrop_segment"))
+        # The longest name that fits as it is, and longer ones that begin alike.
+        names = ["a" * 40, "a" * 41, "a" * 50, "a-" + "b" * 40, "a-" + "b" * 41]
+        found = [table for name in names for table in tables(name)]
+        self.assertEqual(found[0], "a" * 40 + "_worker")
+        for table in found:
+            self.assertRegex(table, r"^[a-z0-9]([a-z0-9_]{0,46}[a-z0-9])?$")
+        self.assertEqual(len(set(found)), 2 * len(names))
+        given = tables("ids", "config.store.worker_table=old_worker", "config.store.segment_table=null")
+        self.assertEqual(given, ("old_worker", "ids_segment"))
+        # Databases keep the service's own names.
+        self.assertEqual(tables("ids", "store.existingSecret=raindrop-store"), (None, None))
+
+    def test_a_namespace_that_the_environment_defines_may_decide_readiness(self):
+        name = "extraEnv[0].name=RAINDROP__NAMESPACES__WEB__MODE"
+        text = template(*sets("readinessNamespace=web", name, "extraEnv[0].value=segment"))
+        probe = only(text, "Deployment")["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
+        self.assertEqual(probe["httpGet"]["path"], "/readyz?namespace=web")
 
 
 class HelmTest(unittest.TestCase):
     def setUp(self):
-        container = only(template(*ENOUGH), "Pod")["spec"]["containers"][0]
+        container = only(template(), "Pod")["spec"]["containers"][0]
         self.command = [*container["command"], *container["args"]]
 
     def test_it_passes_against_a_service_and_its_own_configuration(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-            toml = configuration(template(*ENOUGH))
+            toml = configuration(template())
             # The address is given by the environment here.
-            file.write(re.sub("(?m)^url_file = .*$", "", toml))
+            file.write(re.sub("(?m)^url = .*$", "", toml))
             file.flush()
             with served(file.name) as url:
                 result = run(*self.command, env={"URL": url, "no_proxy": "*"})

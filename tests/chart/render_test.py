@@ -13,7 +13,6 @@ import yaml
 from chart import (
     CASES,
     CHART,
-    ENOUGH,
     HERE,
     KUBERNETES,
     assert_golden,
@@ -48,14 +47,14 @@ class Render(unittest.TestCase):
     maxDiff = None
 
     def test_lint_finds_nothing(self):
-        for values in [ENOUGH, *(["--values", path] for path in CASES)]:
+        for values in [[], *(["--values", path] for path in CASES)]:
             with self.subTest(values=values):
                 result = helm("lint", "--strict", "--kube-version", "1.31.0", CHART, *values)
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_manifests_are_valid(self):
         seen = set()
-        for text in [template(*ENOUGH), *map(of_case, CASES)]:
+        for text in [template(), *map(of_case, CASES)]:
             for manifest in manifests(text):
                 key = json.dumps(manifest, sort_keys=True)
                 for kubernetes in KUBERNETES if key not in seen else []:
@@ -73,10 +72,10 @@ class Render(unittest.TestCase):
                 validate(manifest, KUBERNETES[0])
 
     def test_defaults_are_golden(self):
-        assert_golden(self, "default.yaml", without_files(template(*ENOUGH)))
+        assert_golden(self, "default.yaml", without_files(template()))
 
     def test_cases_differ_from_the_defaults_as_they_should(self):
-        default = without_files(template(*ENOUGH)).splitlines(True)
+        default = without_files(template()).splitlines(True)
         for path in CASES:
             with self.subTest(case=path.stem):
                 rendered = without_files(of_case(path)).splitlines(True)
@@ -96,12 +95,12 @@ class Render(unittest.TestCase):
         self.assertEqual(
             dashboard["data"], {"raindrop.json": (CHART / "files" / "dashboard.json").read_text()}
         )
-        script = only(template(*ENOUGH), "Pod")["spec"]["containers"][0]["args"]
+        script = only(template(), "Pod")["spec"]["containers"][0]["args"]
         self.assertEqual(script, [(CHART / "files" / "test.sh").read_text()])
 
     def test_a_strategy_without_rolling_updates_needs_no_null(self):
         def strategy(kind, name, *values):
-            return only(template(*ENOUGH, *sets(f"kind={kind}", *values)), kind)["spec"][name]
+            return only(template(*sets(f"kind={kind}", *values)), kind)["spec"][name]
 
         self.assertEqual(strategy("Deployment", "strategy", "strategy.type=Recreate"), {"type": "Recreate"})
         given = ("updateStrategy.type=OnDelete", "updateStrategy.rollingUpdate.partition=1")
@@ -115,11 +114,11 @@ class Render(unittest.TestCase):
         self.assertIn("<svg", (root / chart["icon"].removeprefix(f"{repository}/")).read_text())
 
     def test_notes_say_what_is_not_secured(self):
-        for name, values in [("default", ENOUGH), *((path.stem, ["--values", path]) for path in CASES)]:
+        for name, values in [("default", []), *((path.stem, ["--values", path]) for path in CASES)]:
             with self.subTest(case=name):
                 text = notes(*values)
                 self.assertIn("What is NOT secured", text)
-                if name in ("default", "everything", "gateway", "sqlite"):
+                if name in ("default", "everything", "gateway", "kubernetes", "secret", "sqlite"):
                     assert_golden(self, f"{name}.txt", text)
 
     def test_a_changed_configuration_or_address_restarts_the_pods(self):

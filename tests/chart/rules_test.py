@@ -9,7 +9,7 @@ import urllib.error
 
 import yaml
 
-from chart import CHART, ENOUGH, HERE, of_case, only, run, sets, template
+from chart import CHART, HERE, of_case, only, run, sets, template
 from service import ask, served
 
 ALERTS = CHART / "files" / "alerts.yaml"
@@ -86,7 +86,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(rendered, expected)
 
     def test_without_a_monitor_of_the_chart_any_node_counts(self):
-        rule = only(template(*ENOUGH, *sets("prometheusRule.enabled=true")), "PrometheusRule")
+        rule = only(template(*sets("prometheusRule.enabled=true")), "PrometheusRule")
         rendered = [rule for group in rule["spec"]["groups"] for rule in group["rules"]]
         self.assertEqual(rendered, rules())
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Tests the chart, the alerts and the dashboard. What it needs and cannot find it installs: helm by
-# Go, Prometheus by Debian's package, Kubernetes' schemas by a Python package; into the build's folder.
+# Tests the chart, the alerts and the dashboard. What it needs and cannot find it installs: helm and
+# Kubernetes' servers by Go, Prometheus and Redis by Debian's packages, Kubernetes' schemas by a Python
+# package; into the build's folder.
 # UPDATE=1 rewrites the golden files and the chart's README; read the difference before it is kept.
 set -eu
 
@@ -12,8 +13,12 @@ helm=$(go_install helm helm.sh/helm/v3/cmd/helm v3.22.0 "$kept")
 
 command -v promtool >/dev/null && command -v prometheus >/dev/null || apt_install prometheus ||
   fail "needs prometheus and promtool (Debian: prometheus)"
+command -v redis-server >/dev/null || apt_install redis-server || fail "needs redis-server"
+command -v unshare >/dev/null || fail "needs unshare (Debian: util-linux)"
 command -v curl >/dev/null || apt_install curl || fail "needs curl"
 command -v openssl >/dev/null || apt_install openssl || fail "needs openssl"
+
+servers=$(tests/kubernetes/build.sh)
 
 python=$kept/python
 python_install "$python" "$schemas"
@@ -22,5 +27,18 @@ python_install "$python" "$schemas"
 $cargo test --locked --no-run --test http
 binary=$target/debug/raindrop
 
-HELM=$helm RAINDROP=$(cd "$(dirname "$binary")" && pwd)/raindrop \
-  exec "$python/bin/python" -B -m unittest discover --start-directory tests/chart --pattern '*_test.py' "$@"
+run() {
+  HELM=$helm KUBERNETES=$servers RAINDROP=$(cd "$(dirname "$binary")" && pwd)/raindrop \
+    exec "$python/bin/python" -B -m unittest discover --start-directory tests/chart --pattern "$@"
+}
+
+# The fleets wait more than they work, so they run beside all other tests.
+run fleet_test.py "$@" >"$kept/fleet.log" 2>&1 &
+fleet=$!
+trap 'kill "$fleet" 2>/dev/null || true' EXIT
+trap 'exit 1' INT TERM
+status=0
+(run '[!f]*_test.py' "$@") || status=$?
+wait "$fleet" || status=$?
+cat "$kept/fleet.log"
+exit "$status"

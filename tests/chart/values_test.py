@@ -8,12 +8,11 @@ import unittest
 
 import yaml
 
-from chart import CHART, ENOUGH, HERE, KUBERNETES, UPDATE, helm, manifests
+from chart import CHART, HERE, KUBERNETES, UPDATE, helm, manifests
 from render_test import validate
 
 # Every part of the chart, so that each value counts somewhere.
 ALL = [
-    *ENOUGH,
     *(f"--set={name}.enabled=true" for name in (
         "autoscaling", "ingress", "httpRoute", "networkPolicy", "serviceMonitor", "prometheusRule", "grafanaDashboard"
     )),
@@ -111,9 +110,8 @@ class Values(unittest.TestCase):
             with self.subTest(case["set"]):
                 sets = [word for value in case["set"] for word in ("--set-json", value)]
                 skip = ["--skip-schema-validation"] if case.get("skip_schema") else []
-                enough = [] if case.get("bare") else ENOUGH
                 version = case.get("kubernetes", "1.31.0")
-                result = helm("template", "ids", CHART, "--kube-version", version, *enough, *sets, *skip)
+                result = helm("template", "ids", CHART, "--kube-version", version, *sets, *skip)
                 self.assertNotEqual(result.returncode, 0, "it was taken")
                 self.assertIn(case["says"], result.stderr)
 

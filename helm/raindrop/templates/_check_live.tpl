@@ -1,3 +1,22 @@
+{{/* Two stores are two sets of marks: nodes on the old store and nodes on the new one issue the same IDs. */}}
+{{- define "raindrop.check.liveStore" -}}
+{{- $name := include "raindrop.fullname" . -}}
+{{- $file := lookup "v1" "ConfigMap" .Release.Namespace $name | dig "data" "raindrop.toml" "" -}}
+{{- if $file -}}
+{{- $was := include "raindrop.storeInWords" $file -}}
+{{- $is := include "raindrop.config" . | include "raindrop.storeInWords" -}}
+{{- $isStopped := false -}}
+{{- range $kind := ternary list (list "Deployment" "StatefulSet") (eq $was $is) -}}
+{{- with lookup "apps/v1" $kind $.Release.Namespace $name -}}
+{{- $isStopped = not (or (dig "spec" "replicas" 1 .) (dig "status" "replicas" 0 .)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (ne $was $is) (not $isStopped) -}}
+{{- fail (printf "%s: its store cannot change from %s to %s while nodes run, because nodes on two stores issue the same IDs; keep the values of the store, or follow docs/kubernetes.md, Another store" $name $was $is) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Fields that Kubernetes never changes: its own error names none of the values. Without a cluster, nothing is live. */}}
 {{- define "raindrop.check.live" -}}
 {{- $live := include "raindrop.live" . | fromJson -}}

@@ -1,6 +1,8 @@
 {{/* Checks that the schema cannot express, and those that must also hold if the schema is skipped. */}}
 {{- define "raindrop.check" -}}
 {{- include "raindrop.check.store" . -}}
+{{- include "raindrop.check.stateFile" . -}}
+{{- include "raindrop.check.readiness" . -}}
 {{- include "raindrop.check.workers" . -}}
 {{- include "raindrop.check.workerIds" . -}}
 {{- include "raindrop.check.termination" . -}}
@@ -13,6 +15,7 @@
 {{- include "raindrop.check.routes" . -}}
 {{- include "raindrop.check.network" . -}}
 {{- include "raindrop.check.live" . -}}
+{{- include "raindrop.check.liveStore" . -}}
 {{- end -}}
 
 {{- define "raindrop.check.store" -}}
@@ -21,8 +24,8 @@
 {{- if $store.existingSecret }}{{ $given = append $given "store.existingSecret" }}{{ end -}}
 {{- if $store.url }}{{ $given = append $given "store.url" }}{{ end -}}
 {{- if $store.sqlite.enabled }}{{ $given = append $given "store.sqlite.enabled" }}{{ end -}}
-{{- if ne (len $given) 1 -}}
-{{- fail (printf "exactly one of store.existingSecret, store.url and store.sqlite.enabled must be set, not %s" (ternary "none" (join " and " $given) (empty $given))) -}}
+{{- if gt (len $given) 1 -}}
+{{- fail (printf "only one of store.existingSecret, store.url and store.sqlite.enabled may be set, not %s" (join " and " $given)) -}}
 {{- end -}}
 {{- range list "url" "url_file" -}}
 {{- if hasKey (default dict $.Values.config.store) . -}}
@@ -44,6 +47,32 @@
 {{- end -}}
 {{- if include "raindrop.several" . -}}
 {{- fail "store.sqlite.enabled needs exactly one replica, because replicas with separate files issue the same IDs; set replicaCount=1 and autoscaling.enabled=false, or use a database" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "raindrop.check.stateFile" -}}
+{{- if .Values.stateFile.enabled -}}
+{{- if eq .Values.store.url "memory:" -}}
+{{- fail "stateFile.enabled: must be false with store.url = memory:, which leases nothing that a file could keep" -}}
+{{- end -}}
+{{- if dig "state_file" "" (default dict .Values.config.store) -}}
+{{- fail "config.store.state_file: must not be set beside stateFile.enabled, which sets it" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A probe of a namespace that does not exist answers 404: no pod would ever be ready. */}}
+{{- define "raindrop.check.readiness" -}}
+{{- $known := append (keys (default dict .Values.config.namespaces) | sortAlpha) "default" -}}
+{{- range .Values.extraEnv -}}
+{{- if hasPrefix "RAINDROP__NAMESPACES__" .name -}}
+{{- $known = append $known (index (splitList "__" .name) 2 | lower) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.readinessNamespace -}}
+{{- if not (has . $known) -}}
+{{- fail (printf "readinessNamespace = %q: must be default or a name in config.namespaces (%s)" . (join ", " $known)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

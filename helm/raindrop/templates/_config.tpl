@@ -2,10 +2,19 @@
 {{- define "raindrop.config" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $store := default dict $config.store -}}
-{{- if .Values.store.sqlite.enabled -}}
+{{- $kind := include "raindrop.store" . -}}
+{{- if eq $kind "sqlite" -}}
 {{- $_ := set $store "url" "sqlite:///var/lib/raindrop/raindrop.db" -}}
-{{- else -}}
+{{- else if eq $kind "secret" -}}
 {{- $_ := set $store "url_file" "/etc/raindrop-store/url" -}}
+{{- else -}}
+{{- $_ := set $store "url" "kubernetes:" -}}
+{{- range list "worker" "segment" -}}
+{{- $_ := set $store (printf "%s_table" .) (include "raindrop.leaseTable" (dict "root" $ "table" .)) -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.stateFile.enabled -}}
+{{- $_ := set $store "state_file" "/var/lib/raindrop-state/state" -}}
 {{- end -}}
 {{- $_ := set $config "store" $store -}}
 {{- $worker := default dict $config.worker -}}

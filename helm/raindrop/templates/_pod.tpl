@@ -3,8 +3,10 @@
 metadata:
   annotations:
     checksum/config: {{ include "raindrop.config" . | sha256sum }}
+    {{- if eq (include "raindrop.store" .) "secret" }}
     {{- with .Values.store.url }}
     checksum/store: {{ sha256sum . }}
+    {{- end }}
     {{- end }}
     {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
@@ -16,7 +18,7 @@ metadata:
     {{- end }}
 spec:
   serviceAccountName: {{ include "raindrop.serviceAccountName" . }}
-  automountServiceAccountToken: false
+  automountServiceAccountToken: {{ eq (include "raindrop.store" .) "kubernetes" }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   {{- with .Values.imagePullSecrets }}
@@ -90,7 +92,7 @@ spec:
         {{- end }}
       readinessProbe:
         httpGet:
-          path: /readyz
+          path: /readyz{{ with .Values.readinessNamespace }}?namespace={{ . }}{{ end }}
           port: {{ include "raindrop.adminPort" . }}
           {{- if include "raindrop.tlsSecretName" . }}
           scheme: HTTPS
@@ -110,13 +112,17 @@ spec:
         - name: config
           mountPath: /etc/raindrop
           readOnly: true
-        {{- if .Values.store.sqlite.enabled }}
+        {{- if eq (include "raindrop.store" .) "sqlite" }}
         - name: data
           mountPath: /var/lib/raindrop
-        {{- else }}
+        {{- else if eq (include "raindrop.store" .) "secret" }}
         - name: store
           mountPath: /etc/raindrop-store
           readOnly: true
+        {{- end }}
+        {{- if .Values.stateFile.enabled }}
+        - name: state
+          mountPath: /var/lib/raindrop-state
         {{- end }}
         {{- if .Values.auth.existingSecret }}
         - name: auth
@@ -143,7 +149,7 @@ spec:
     - name: config
       configMap:
         name: {{ include "raindrop.fullname" . }}
-    {{- if not .Values.store.sqlite.enabled }}
+    {{- if eq (include "raindrop.store" .) "secret" }}
     - name: store
       secret:
         secretName: {{ include "raindrop.storeSecretName" . }}
@@ -156,6 +162,11 @@ spec:
     - name: data
       persistentVolumeClaim:
         claimName: {{ .Values.store.sqlite.existingClaim }}
+    {{- end }}
+    {{- if .Values.stateFile.enabled }}
+    - name: state
+      emptyDir:
+        sizeLimit: 16Mi
     {{- end }}
     {{- with .Values.auth }}
     {{- if .existingSecret }}
