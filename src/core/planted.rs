@@ -58,6 +58,16 @@ pub enum Bug {
     RelayoutWithoutFencing,
     /// Raising a row's marks keeps its token.
     RaiseKeepsToken,
+    /// State file: the limit rises before the local mark is in the file.
+    LocalMarkAfterIssuing,
+    /// State file: a lease stays in the file while a write that lowers its mark is sent.
+    KeptWhileLowered,
+    /// State file: a resumed lease starts at the present tick.
+    ResumedAtClock,
+    /// State file: a resumed process takes over whatever token its row has.
+    ResumedTokenUnchecked,
+    /// State file: several processes use one file.
+    StateFileUnlocked,
     /// Segment mode: the quick limit is raised before the cursor has reached the block.
     QuickLimitAhead,
     /// Segment mode: numbers are given back without sealing the cursor.

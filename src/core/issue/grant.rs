@@ -22,6 +22,8 @@ pub(crate) struct Grant {
     lane: u64,
     start: u64,
     limit: AtomicU64,
+    /// The mark that the store acknowledged; the limit is lower while a state file bounds it.
+    acknowledged: AtomicU64,
     composer: Composer,
     table: Table,
     /// The highest reading of the clock that positions were claimed under.
@@ -83,6 +85,7 @@ impl Grant {
             lane,
             start,
             limit: AtomicU64::new(start),
+            acknowledged: AtomicU64::new(start),
             composer: layout.composer(worker, lane)?,
             table: Table::new(start, codes_max),
             highest_ms: AtomicI64::new(i64::MIN),
@@ -116,6 +119,11 @@ impl Grant {
         self.limit.load(Ordering::Acquire)
     }
 
+    /// The mark that the store acknowledged: how far the limit may rise without the store.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Acquire)
+    }
+
     pub(crate) fn codes(&self) -> usize {
         self.table.len()
     }
@@ -129,6 +137,19 @@ impl Grant {
     /// `present` is the first position of the present tick. Once claims pass half of the extension
     /// beyond it, the keeper is woken.
     pub(crate) fn raise_limit(&self, limit: u64, present: u64) {
+        self.acknowledge(limit);
+        self.raise_local_limit(limit, present);
+    }
+
+    /// Records the mark that the store acknowledged; the limit stays where the state file has it.
+    pub(crate) fn acknowledge(&self, mark: u64) {
+        self.acknowledged.fetch_max(mark, Ordering::AcqRel);
+    }
+
+    /// Raises the limit, after the state file has this local mark: never beyond what the store
+    /// acknowledged.
+    pub(crate) fn raise_local_limit(&self, local_mark: u64, present: u64) {
+        let limit = local_mark.min(self.acknowledged());
         let old = self.limit.fetch_max(limit, Ordering::AcqRel);
         if limit > old {
             let from = old.max(present);
@@ -151,6 +172,12 @@ impl Grant {
     /// The highest reading of the clock that positions were claimed under.
     pub(crate) fn highest_ms(&self) -> i64 {
         self.highest_ms.load(Ordering::Acquire)
+    }
+
+    /// Takes note of a reading of the clock that the process before issued under, so that a clock
+    /// that goes back from there is seen.
+    pub(crate) fn note_reading(&self, now_ms: i64) {
+        self.highest_ms.fetch_max(now_ms, Ordering::AcqRel);
     }
 
     /// Refuses claims from now on while the clock is behind by more than `hold`.

@@ -7,6 +7,7 @@
 
 mod choose;
 mod high_water_marks;
+mod kept;
 mod limit;
 mod relayout;
 mod row;
@@ -18,6 +19,7 @@ mod writes;
 pub use self::{
     choose::{Choice, choose_row, first_due, usable_lane},
     high_water_marks::{HighWaterMarks, InvalidHighWaterMarks},
+    kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
     limit::{LimitRequest, limit_for, marks_beyond},
     relayout::{
         InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict, judge_relayout,
