@@ -5,7 +5,10 @@ use std::fmt::Display;
 use crate::{
     config::ConfigError,
     core::issue::ClaimError,
-    keeper::{BackfillError, IssueError, KeeperError, ManageError, OperatorError, RaiseError},
+    keeper::{
+        BackfillError, IssueError, KeeperError, ManageError, OperatorError, RaiseError,
+        StateFileError,
+    },
     store::{StoreError, with_sources},
 };
 
@@ -44,6 +47,15 @@ impl From<std::io::Error> for Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self::Usage(format!("the configuration cannot be used:\n{error}"))
+    }
+}
+
+impl From<StateFileError> for Failure {
+    fn from(error: StateFileError) -> Self {
+        match error {
+            StateFileError::Foreign { .. } => Self::usage(error),
+            _ => Self::failed(error),
+        }
     }
 }
 

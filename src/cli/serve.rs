@@ -9,8 +9,7 @@ use crate::{
     config::Config,
     core::clock::SystemClock,
     server::{ServeError, Service, shutdown, telemetry},
-    store,
-    store::with_sources,
+    store::{self, with_sources},
 };
 
 /// Open files that are not client connections: those of operators on either listener, the store's,
@@ -39,6 +38,7 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
     service.run(shutdown).await.map_err(|error| match error {
         error @ (ServeError::Keepers(_) | ServeError::Tls(_)) => Failure::usage(error),
         ServeError::Tokens(error) => error.into(),
+        ServeError::StateFile(error) => error.into(),
         error => Failure::Failed(with_sources(&error)),
     })
 }

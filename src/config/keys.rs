@@ -120,6 +120,7 @@ pub const KEYS: &[Key] = &[
     key("store.segment_table", "soc_raindrop_segment", "The table of segment codes and backfills."),
     key("store.max_connections", "2", "Maximum number of connections to the store."),
     key("store.timeout", "3s", "Time-out for connecting and for each statement."),
+    unset("store.state_file", "A file that keeps the lease for a restart while the store is away."),
     unset("store.tls", "verify, require, prefer or off; by default as the URL says, or prefer."),
     unset("store.tls_ca_file", "A PEM file of authorities for verify; well-known ones by default."),
     key("issue.borrow_ahead", "0", "How far ahead of the clock IDs may be issued without waiting."),

@@ -58,6 +58,8 @@ pub struct Config {
     pub codes: Codes,
     /// The store of worker ids and segments.
     pub store: StoreSettings,
+    /// The file that keeps leases for the next process, if there is to be one.
+    pub state_file: Option<PathBuf>,
     /// The HTTP service.
     pub http: HttpConfig,
     /// The file of tokens; `None` disables authentication.
@@ -85,11 +87,12 @@ impl Config {
         let codes = code_entries::read(&mut reader, &mut namespaces);
         let namespaces: Vec<_> = namespaces.into_iter().map(|read| read.config).collect();
         let store = store::read(&mut reader, &namespaces);
+        let state_file = store::read_state_file(&mut reader, &store, &namespaces);
         let Reader { effective, problems, .. } = reader;
         if !problems.is_empty() {
             return Err(ConfigError(problems));
         }
-        Ok(Self { namespaces, codes, store, http, tokens_file, log, effective })
+        Ok(Self { namespaces, codes, store, state_file, http, tokens_file, log, effective })
     }
 
     /// Returns how a code is treated that nobody configured, where there are segment namespaces but

@@ -11,6 +11,7 @@ use crate::store::{self, StoreSettings, TlsMode, is_valid_table_name, redact_url
 
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
+const STATE_FILE: &str = "store.state_file";
 const PASSWORD_FILE: &str = "store.password_file";
 
 pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> StoreSettings {
@@ -45,6 +46,21 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
         reader.reject(key, format!("an address that can be used: {error}"));
     }
     settings
+}
+
+/// Reads the path of the state file, which needs leases of a store that can be away.
+pub(super) fn read_state_file(
+    reader: &mut Reader,
+    store: &StoreSettings,
+    namespaces: &[NamespaceConfig],
+) -> Option<PathBuf> {
+    let path = PathBuf::from(reader.text(STATE_FILE)?);
+    if store.url == "memory:" {
+        reader.reject(STATE_FILE, "left out with store.url = memory:, which is never away");
+    } else if !namespaces.iter().any(|of| matches!(of.mode, Mode::Snowflake { .. })) {
+        reader.reject(STATE_FILE, "left out where every namespace has mode = segment");
+    }
+    Some(path)
 }
 
 /// Refuses `memory:` where the store must remember something: it is for given worker ids.

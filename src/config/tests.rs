@@ -232,6 +232,10 @@ fn relations_between_keys_are_checked() {
     rejects(&[("layout.timestamp_bits", "x")], "layout.timestamp_bits = x");
     rejects(&[("layout.preset", "lingdu")], "layout.preset = lingdu");
     rejects(&[("store.url", "memory:")], "store.url = memory:");
+    let state_file = ("store.state_file", "state");
+    let memory = [("store.url", "memory:"), ("worker.id", "1"), state_file];
+    rejects(&memory, "store.state_file = state");
+    rejects(&[("mode", "segment"), state_file], "store.state_file = state");
     rejects(&[("store.url", "oracle://db")], "store.url = oracle://db");
     rejects(&[("store.worker_table", "a-b")], "store.worker_table = a-b");
 }

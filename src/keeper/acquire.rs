@@ -128,7 +128,13 @@ impl Search {
             // The next swap starts from the same token, which refuses the late one.
             Ok(None) | Err(LeaseError::Overtaken) => {}
             Err(LeaseError::Store(error)) => return Err(error),
-            Err(LeaseError::ClockAhead(_) | LeaseError::Lost | LeaseError::Vanished) => {
+            // A search holds no lease, so the state file is not written.
+            Err(
+                LeaseError::ClockAhead(_)
+                | LeaseError::Lost
+                | LeaseError::Vanished
+                | LeaseError::NotKept(_),
+            ) => {
                 self.chosen = None;
                 self.conflicts += 1;
             }
@@ -176,7 +182,7 @@ impl Search {
         let tenure = self.chosen.take()?;
         self.conflicts = 0;
         let Purpose::Lease(lease) = intent.purpose else { return None };
-        Some(Box::new(HeldLease::new(leases, tenure, lease, intent.clocks)))
+        Some(Box::new(HeldLease::new(leases, tenure, lease, Some(intent.clocks))))
     }
 
     /// Chooses a row to take; if none comes due soon, returns every free row.

@@ -178,7 +178,8 @@ impl Issuer {
 
     fn view(&self, grant: &Grant) -> LeaseView {
         let (layout, limit) = (self.layout(), grant.limit());
-        let last_tick = layout.tick_of(limit.saturating_sub(1));
+        // Without the store the limit rises up to here.
+        let last_tick = layout.tick_of(grant.acknowledged().saturating_sub(1));
         let next = self.state.present().max(grant.highest_next());
         LeaseView {
             worker: grant.worker(),

@@ -49,19 +49,24 @@ impl KeeperState {
     /// Notifies waiting claims that the grant or its limit changed, and clears the reason.
     pub(super) fn announce_range(&self) {
         self.set_reason(None);
+        self.announce();
+    }
+
+    /// Notifies waiting claims that the limit rose.
+    pub(super) fn announce(&self) {
         self.report.send_modify(|_| ());
     }
 }
 
 /// Wakes the keeper's task from inside a claim, which knows of no runtime.
-struct NotifyWaker(Arc<Notify>);
+struct NotifyWaker(Vec<Arc<Notify>>);
 
 impl Wake for NotifyWaker {
     fn wake(self: Arc<Self>) {
-        self.0.notify_one();
+        self.0.iter().for_each(|notify| notify.notify_one());
     }
 }
 
-pub(super) fn waker(notify: &Arc<Notify>) -> Waker {
-    Waker::from(Arc::new(NotifyWaker(Arc::clone(notify))))
+pub(super) fn waker<'a>(notified: impl IntoIterator<Item = &'a Arc<Notify>>) -> Waker {
+    Waker::from(Arc::new(NotifyWaker(notified.into_iter().cloned().collect())))
 }

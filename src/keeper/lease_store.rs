@@ -8,6 +8,7 @@ use super::{
     KeeperSettings, LeaseOperation, LeaseOutcome, StoreFailure, StoreOperation, UnavailableReason,
     keeper_state::{KeeperState, waker},
     random::Random,
+    state_file::{Keeping, KeepingFailed},
     store_call::store_call,
 };
 #[cfg(raindrop_planted)]
@@ -36,6 +37,8 @@ pub(super) struct LeaseStore {
     /// The canonical text of our layout.
     pub(super) canonical: String,
     pub(super) random: Random,
+    /// Keeps leases in the state file, if there is one.
+    pub(super) keeping: Option<Arc<Keeping>>,
     /// Whether this process ever renewed a lease.
     pub(super) has_renewed: bool,
 }
@@ -79,6 +82,14 @@ pub(super) enum LeaseError {
     Vanished,
     /// The store failed: a write that was sent may have taken effect, or still may.
     Store(StoreError),
+    /// The state file failed: the lease ends at the local mark that it has.
+    NotKept(KeepingFailed),
+}
+
+impl From<KeepingFailed> for LeaseError {
+    fn from(failure: KeepingFailed) -> Self {
+        Self::NotKept(failure)
+    }
 }
 
 impl From<StoreError> for LeaseError {
@@ -98,7 +109,26 @@ impl LeaseStore {
         let scope = Scope::new(namespace, layout, *min_worker, *max_worker);
         let canonical = layout.canonical();
         let wake_up = Arc::default();
-        Self { canonical, settings, scope, store, state, wake_up, random, has_renewed: false }
+        let keeping = settings.state_file.clone().map(|file| {
+            let (state, wake_up) = (Arc::clone(&state), Arc::clone(&wake_up));
+            Arc::new(Keeping::new(file, state, scope.reserved_key.clone(), wake_up))
+        });
+        Self {
+            canonical,
+            settings,
+            scope,
+            store,
+            state,
+            wake_up,
+            random,
+            keeping,
+            has_renewed: false,
+        }
+    }
+
+    /// The state file, while new leases are kept in it.
+    pub(super) fn usable_keeping(&self) -> Option<&Arc<Keeping>> {
+        self.keeping.as_ref().filter(|keeping| !keeping.has_failed())
     }
 
     pub(super) fn read_clocks(&self) -> ClockReading {
@@ -221,6 +251,11 @@ impl LeaseStore {
         intent: WriteIntent,
     ) -> Result<bool, StoreError> {
         let (worker, expected) = (tenure.worker(), tenure.token());
+        let ends_kept = |keeping: &Arc<Keeping>| keeping.has_lease_ended_by(worker, &write.marks);
+        debug_assert!(
+            !self.keeping.as_ref().is_some_and(ends_kept),
+            "the file keeps what this ends"
+        );
         tenure.sent(write.clone(), intent);
         let swap = self.store.swap(&self.scope, worker, expected, &write);
         let swapped = self.call(StoreOperation::Swap, swap).await;
@@ -280,16 +315,29 @@ impl LeaseStore {
         }
     }
 
-    /// Creates the grant of a lease that the store acknowledged.
-    pub(super) fn grant(&self, worker: u64, lease: Lease) -> Arc<Grant> {
+    /// Creates the grant of a lease that the store acknowledged. If it is kept in the state file,
+    /// nothing can be issued before the file has it.
+    pub(super) fn grant(&self, worker: u64, lease: Lease, is_kept: bool) -> Arc<Grant> {
         let Lease { lane, start, limit } = lease;
         let layout = self.state.layout();
         let codes_max = self.settings.issue.codes_max;
-        let waker = waker(&self.wake_up);
+        let keeping = self.keeping.as_ref().filter(|_| is_kept);
+        let waker =
+            waker(keeping.map(|keeping| &keeping.near_limit).into_iter().chain([&self.wake_up]));
         let grant = Grant::new(layout, worker, lane as u64, start, codes_max, waker)
             .expect("rows of the scope fit the layout");
-        grant.raise_limit(limit, self.state.present());
+        self.extend(&grant, limit, is_kept);
         Arc::new(grant)
+    }
+
+    /// Extends a grant to the mark that the store acknowledged; one that is kept in the state file,
+    /// only as soon as the file has a local mark beyond its limit.
+    pub(super) fn extend(&self, grant: &Grant, limit: u64, is_kept: bool) {
+        if is_kept {
+            grant.acknowledge(limit);
+        } else {
+            grant.raise_limit(limit, self.state.present());
+        }
     }
 
     pub(super) fn observe(&self, operation: LeaseOperation, outcome: LeaseOutcome) {

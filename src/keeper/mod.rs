@@ -19,6 +19,7 @@ mod random;
 mod releasing_row;
 mod segment;
 mod settings;
+mod state_file;
 mod status;
 mod store_call;
 mod task;
@@ -31,6 +32,8 @@ use std::{sync::Arc, time::Duration};
 use rand::Rng;
 use tokio::sync::watch;
 
+#[cfg(raindrop_planted)]
+pub use self::state_file::MemoryDisk;
 pub use self::{
     backfill::{Backfill, BackfillError},
     error::{IssueError, KeeperError, LayoutError},
@@ -49,6 +52,7 @@ pub use self::{
         SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus, raise_code,
     },
     settings::{KeeperSettings, LeaseTimes},
+    state_file::{StateFile, StateFileError},
     status::{LeaseView, Status, StoreFailure, UnavailableReason},
 };
 use self::{
@@ -72,6 +76,8 @@ pub enum Released {
     Done,
     /// No row was held.
     NothingHeld,
+    /// The store did not answer; the state file keeps the lease for the next process.
+    Kept,
     /// The deadline passed; the row expires after its ttl.
     GaveUp,
 }

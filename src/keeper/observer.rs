@@ -65,6 +65,10 @@ labels! {
         Rotate = "rotate",
         /// Frees the row.
         Release = "release",
+        /// Resumes the lease that the state file keeps, when the process starts.
+        Resume = "resume",
+        /// Writes the state file; reported when it fails.
+        Keep = "keep",
     }
 }
 

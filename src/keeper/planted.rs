@@ -31,7 +31,7 @@ impl ReleasingRow {
         if let Some(Purpose::Lease(lease)) = visible
             && planted(Bug::LeavingTouchesGenerator)
         {
-            let grant = leases.grant(self.tenure.worker(), lease);
+            let grant = leases.grant(self.tenure.worker(), lease, false);
             grant.seal();
             leases.state.generator.replace_grant(Some(grant));
         }
@@ -44,6 +44,6 @@ impl ReleasingRow {
         if forgets {
             tenure.discard_unresolved();
         }
-        HeldLease::new(leases, tenure, Lease { lane, start, limit }, leases.read_clocks())
+        HeldLease::new(leases, tenure, Lease { lane, start, limit }, Some(leases.read_clocks()))
     }
 }

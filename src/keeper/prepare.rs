@@ -19,14 +19,15 @@ const TRIES: u32 = 100;
 /// How long a decision about missing rows holds, by the store's clock.
 pub(super) const DECISION_VALID_FOR: Duration = Duration::from_secs(10);
 
-/// Creates tables, layout record and rows where they are missing.
-pub(super) async fn prepare(leases: &mut LeaseStore) -> Result<(), KeeperError> {
+/// Creates tables, layout record and rows where they are missing. A process that `has_held` a lease
+/// knows that the namespace is in use: it creates no record, and rows only beyond every lease.
+pub(super) async fn prepare(leases: &mut LeaseStore, has_held: bool) -> Result<(), KeeperError> {
     let (store, namespace) = (leases.store.clone(), leases.scope.namespace.clone());
     for warning in leases.call(StoreOperation::Prepare, store.prepare()).await? {
         tracing::warn!(namespace, warning, "store may lose acknowledged writes");
     }
     for _ in 0..TRIES {
-        if create_missing(leases).await? {
+        if create_missing(leases, has_held).await? {
             return Ok(());
         }
     }
@@ -35,7 +36,7 @@ pub(super) async fn prepare(leases: &mut LeaseStore) -> Result<(), KeeperError> 
 
 /// Creates the record and the rows, and marks the rows as complete; `false` when others changed
 /// the record meanwhile.
-async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
+async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool, KeeperError> {
     let (store, scope) = (leases.store.clone(), leases.scope.clone());
     let layout = leases.settings.layout.clone();
     let lease = leases.settings.lease;
@@ -44,6 +45,10 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     // later must not look like rows that were lost.
     let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
     let before = leases.call(StoreOperation::Read, store.survey(&all, Counts::Exact)).await?;
+    let vanished = |what: &str| KeeperError::Store(StoreError::Vanished(what.to_owned()));
+    if before.record.is_none() && has_held {
+        return Err(vanished("the layout record is gone"));
+    }
     if before.record.is_none() && before.held + before.free > 0 {
         return Err(KeeperError::Store(StoreError::Unusable(format!(
             "namespace {} has worker rows but no layout record, which says what their marks mean: \
@@ -55,7 +60,7 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     let mut record = if before.record.is_some() {
         // One that vanishes now must not be created again, as if nothing had ever been issued.
         let record = leases.call(StoreOperation::Read, store.read_record(&scope.namespace)).await?;
-        record.ok_or_else(|| StoreError::Vanished("the layout record is gone".to_owned()))?
+        record.ok_or_else(|| vanished("the layout record is gone"))?
     } else {
         let token = leases.random.fresh_token();
         let record = LayoutRecord::new(&leases.canonical, token, first_tick);
@@ -64,6 +69,9 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     };
     LayoutError::check(&scope.namespace, &leases.canonical, &record.canonical)?;
     let is_complete = record.complete.contains(&scope.reserved_key);
+    if has_held && !is_complete {
+        return Err(vanished("the layout record was created again"));
+    }
     if before.held + before.free < all.workers() {
         // Once more, for the rows and the clock as they are after the record was read.
         let survey = leases.call(StoreOperation::Read, store.survey(&all, Counts::Exact)).await?;

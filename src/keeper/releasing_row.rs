@@ -9,6 +9,7 @@ use super::{
     LeaseOperation,
     held_lease::HeldLease,
     lease_store::{LeaseStore, WriteIntent},
+    state_file::KeepingFailed,
 };
 
 /// A row that is being released. It has no grant: whatever it learns of its writes, nothing is
@@ -28,11 +29,13 @@ impl ReleasingRow {
     /// Begins with a lease that was held. Its grant is sealed, and dead whatever the store
     /// answers.
     pub(super) fn of_lease(held: HeldLease) -> Self {
-        let HeldLease { tenure, grant, lanes, .. } = held;
+        #[cfg(raindrop_planted)]
+        let limit = held.grant.limit();
+        let (tenure, lanes, mark) = held.end();
         Self {
             #[cfg(raindrop_planted)]
-            limit: grant.limit(),
-            ..Self::new(tenure, lanes, grant.seal())
+            limit,
+            ..Self::new(tenure, lanes, mark)
         }
     }
 
@@ -79,6 +82,15 @@ impl ReleasingRow {
         }
         let (lane, expiry) = (self.lanes.present(), RowExpiry::Released);
         let write = leases.write(&self.tenure, &self.lanes, lane, self.mark, expiry);
+        if let Some(keeping) = &leases.keeping {
+            // Whoever resumed the lease that this write ends would issue beside the next holder.
+            let removed = keeping.before_write(self.worker(), &write.marks).await;
+            if let Err(KeepingFailed(reason)) = removed {
+                let worker = self.worker();
+                tracing::warn!(worker, %reason, "row not released: the state file keeps its lease");
+                return Ok(true);
+            }
+        }
         let (purpose, operation) = (Purpose::Release, LeaseOperation::Release);
         let intent = WriteIntent { purpose, operation, clocks: leases.read_clocks() };
         leases.swap(&mut self.tenure, write, intent).await

@@ -2,6 +2,7 @@
 
 use std::{fmt::Debug, time::Duration};
 
+use super::StateFile;
 use crate::core::{
     instant::{format_unix_ms_or_year, format_unix_ms_short},
     issue::IssueSettings,
@@ -60,6 +61,9 @@ pub struct KeeperSettings {
     /// began later; `None` for its first start. IDs repeat if another system used this layout's
     /// sequence numbers below `min_sequence` since then.
     pub backfill_from_ms: Option<i64>,
+    /// The file that keeps the lease for the next process, so that it can be resumed while the store
+    /// is away; `None` by default. One file serves every namespace of a process.
+    pub state_file: Option<StateFile>,
 }
 
 impl KeeperSettings {
@@ -75,6 +79,7 @@ impl KeeperSettings {
             issue: IssueSettings::default(),
             lease: LeaseTimes::default(),
             backfill_from_ms: None,
+            state_file: None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! The state of a namespace, for health checks and people.
 
+use std::sync::Arc;
+
 use crate::{
     core::issue::ClaimError,
     store::{StoreError, with_sources},
@@ -44,6 +46,9 @@ pub enum UnavailableReason {
     /// A code was not created.
     #[error(transparent)]
     CodeRefused(ClaimError),
+    /// The state file failed, for this reason.
+    #[error("the state file failed: {0}; the next lease is not kept in it")]
+    NotKept(Arc<str>),
     /// The lease is being released.
     #[error("the service is shutting down")]
     ShuttingDown,
@@ -57,6 +62,7 @@ impl UnavailableReason {
             Self::StoreUnavailable(failure) => {
                 format!("the store is unavailable: {}", failure.kind)
             }
+            Self::NotKept(_) => "the state file failed".to_owned(),
             other => other.to_string(),
         }
     }

@@ -3,15 +3,16 @@
 //! A step may be dropped at any await: a write is noted before it is sent, and what the store
 //! acknowledged is applied without another await in between.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, future::pending, pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::oneshot,
-    time::{Instant, sleep, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 
 use super::{
-    KeeperError, KeeperTask, Released, RollbackAction, UnavailableReason,
+    KeeperError, KeeperTask, LeaseOperation, LeaseOutcome, Released, RollbackAction,
+    UnavailableReason,
     acquire::{Search, SearchOutcome},
     held_lease::HeldLease,
     lease_store::{LeaseError, LeaseStore},
@@ -19,6 +20,7 @@ use super::{
     prepare::prepare,
     random::{LONGEST_PAUSE, SHORTEST_PAUSE},
     releasing_row::ReleasingRow,
+    state_file::{Keeping, KeepingFailed},
 };
 use crate::{
     core::issue::RollbackPolicy,
@@ -39,6 +41,10 @@ pub(super) struct Task {
     prepared: bool,
     search: Search,
     pub(super) held: Option<HeldLease>,
+    /// A lease that was acquired and is not in the state file yet.
+    arriving: Option<HeldLease>,
+    /// Whether the state file was asked for a lease.
+    has_looked_for_kept: bool,
     /// Rows that are still to be released.
     pub(super) releasing: Vec<ReleasingRow>,
     /// Whether this process ever held a lease. What it read before that need not have been
@@ -68,6 +74,14 @@ impl Pause {
     }
 }
 
+/// Raises the local mark of the lease in the state file, whatever a step waits for.
+async fn keep_local_mark(keeping: Option<Arc<Keeping>>) -> Infallible {
+    match keeping {
+        Some(keeping) => keeping.run().await,
+        None => pending().await,
+    }
+}
+
 impl Task {
     pub(super) fn new(leases: LeaseStore) -> Self {
         Self {
@@ -75,6 +89,8 @@ impl Task {
             prepared: false,
             search: Search::default(),
             held: None,
+            arriving: None,
+            has_looked_for_kept: false,
             releasing: Vec::new(),
             has_held: false,
             in_use: false,
@@ -92,10 +108,12 @@ impl Task {
         failed: oneshot::Sender<KeeperError>,
     ) -> Released {
         let wake_up = Arc::clone(&self.leases.wake_up);
+        let mut keeping = pin!(keep_local_mark(self.leases.keeping.clone()));
         loop {
             let step = tokio::select! {
                 biased;
                 deadline = &mut stop => return self.stop(deadline.ok()).await,
+                never = &mut keeping => match never {},
                 step = catch_panic(self.step()) => step,
             };
             let pause = match step {
@@ -110,6 +128,7 @@ impl Task {
             tokio::select! {
                 biased;
                 deadline = &mut stop => return self.stop(deadline.ok()).await,
+                never = &mut keeping => match never {},
                 () = sleep_until(pause.until) => {}
                 () = async {
                     sleep_until(pause.wakeable_from).await;
@@ -120,10 +139,17 @@ impl Task {
     }
 
     pub(super) async fn step(&mut self) -> Result<Pause, KeeperError> {
-        if !self.prepared {
+        if !self.has_looked_for_kept {
             self.leases.settings.check().map_err(KeeperError::Settings)?;
-            match prepare(&mut self.leases).await {
+            self.has_looked_for_kept = true;
+            self.resume().await;
+        }
+        if !self.prepared {
+            match prepare(&mut self.leases, self.has_held).await {
                 Ok(()) => self.prepared = true,
+                Err(KeeperError::Store(error @ StoreError::Vanished(_))) if self.has_held => {
+                    return Ok(self.ended(Err(LeaseError::Store(error))));
+                }
                 Err(KeeperError::Store(error)) if !error.is_permanent() => {
                     return Ok(self.store_failed(&error));
                 }
@@ -135,6 +161,10 @@ impl Task {
         if !matches!(ended, Err(LeaseError::Store(_))) {
             self.failures = 0;
         }
+        Ok(self.ended(ended))
+    }
+
+    fn ended(&mut self, ended: Result<Pause, LeaseError>) -> Pause {
         let pause = match ended {
             Ok(pause) => pause,
             Err(LeaseError::Overtaken) => Pause::fixed(BETWEEN_WOKEN),
@@ -146,9 +176,10 @@ impl Task {
                 self.vanished()
             }
             Err(LeaseError::Store(error)) => self.store_failed(&error),
+            Err(LeaseError::NotKept(failure)) => self.not_kept(&failure),
         };
         self.check_grant();
-        Ok(pause)
+        pause
     }
 
     fn store_failed(&mut self, error: &StoreError) -> Pause {
@@ -177,7 +208,7 @@ impl Task {
         let namespace = &self.leases.settings.namespace;
         tracing::error!(namespace, panic, "keeper panicked: it starts over");
         self.leases.state.observer.step_panicked(KeeperTask::Lease);
-        (self.held, self.search) = (None, Search::default());
+        (self.held, self.arriving, self.search) = (None, None, Search::default());
         self.releasing.clear();
         self.report(UnavailableReason::Starting);
         self.back_off()
@@ -185,7 +216,10 @@ impl Task {
 
     /// Renews or moves the lease; without one, searches for a row.
     async fn advance(&mut self) -> Result<Pause, LeaseError> {
-        let Some(held) = &self.held else { return Ok(self.acquire().await?) };
+        if let Some(failure) = self.leases.keeping.as_ref().and_then(|it| it.take_failure()) {
+            return Err(LeaseError::NotKept(failure));
+        }
+        let Some(held) = &self.held else { return self.acquire().await };
         if let Some(behind_ms) = held.rolled_back_ms(&self.leases) {
             if let Some(pause) = self.move_away(behind_ms).await? {
                 return Ok(pause);
@@ -199,14 +233,14 @@ impl Task {
     }
 
     /// Searches for a free row.
-    async fn acquire(&mut self) -> Result<Pause, StoreError> {
+    async fn acquire(&mut self) -> Result<Pause, LeaseError> {
         let outcome = self.search.run(&mut self.leases).await?;
         if let Some(reason) = outcome.reason() {
             self.report(reason);
         }
         Ok(match outcome {
             SearchOutcome::Leased(held) => {
-                self.install(*held);
+                self.install(*held).await?;
                 self.until_renewal(Duration::ZERO)
             }
             SearchOutcome::NoneFree(wait) => {
@@ -232,27 +266,44 @@ impl Task {
     }
 
     /// Lets claims use a new lease, and closes the one before.
-    fn install(&mut self, held: HeldLease) {
+    async fn install(&mut self, held: HeldLease) -> Result<(), LeaseError> {
+        self.arriving.insert(held).keep(&self.leases).await?;
+        let Some(held) = self.arriving.take() else { return Ok(()) };
+        let (worker, lane) = (held.grant.worker(), held.grant.lane());
+        let namespace = &self.leases.state.namespace;
+        tracing::info!(namespace, worker, lane, "lease acquired");
+        self.use_lease(held);
+        self.leases.state.report.send_if_modified(|report| {
+            // The survey saw the rows as they were before the swap.
+            report.workers_held += 1;
+            report.workers_free = report.workers_free.saturating_sub(1);
+            false
+        });
+        self.leases.state.announce_range();
+        Ok(())
+    }
+
+    fn use_lease(&mut self, held: HeldLease) {
         let state = &self.leases.state;
         let old = state.generator.replace_grant(Some(Arc::clone(&held.grant)));
         if let Some(old) = old {
             old.seal();
         }
-        let (worker, lane) = (held.grant.worker(), held.grant.lane());
-        tracing::info!(namespace = state.namespace, worker, lane, "lease acquired");
         let renew = self.leases.settings.lease.renew;
         self.next_renewal = Instant::now() + renew.min(FIRST_RENEWAL);
         self.releasing.extend(self.held.replace(held).map(ReleasingRow::of_lease));
         self.has_held = true;
         self.clock_ahead_since = None;
         self.rollback_refused = false;
-        state.report.send_if_modified(|report| {
-            // The survey saw the rows as they were before the swap.
-            report.workers_held += 1;
-            report.workers_free = report.workers_free.saturating_sub(1);
-            false
-        });
-        state.announce_range();
+    }
+
+    /// Resumes the lease that the state file keeps, whether the store answers or not.
+    async fn resume(&mut self) {
+        let Some(held) = HeldLease::resume(&self.leases).await else { return };
+        self.use_lease(held);
+        // The row may be about to expire.
+        self.next_renewal = Instant::now();
+        self.leases.state.announce_range();
     }
 
     fn until_renewal(&self, wakeable_after: Duration) -> Pause {
@@ -263,6 +314,9 @@ impl Task {
     async fn renew(&mut self) -> Result<Pause, LeaseError> {
         let held = self.held.as_mut().expect("a lease is held");
         let woken = Instant::now() < self.next_renewal;
+        if woken && !self.rollback_refused && held.waits_for_file() {
+            return Ok(self.until_renewal(BETWEEN_WOKEN));
+        }
         let renewed = held.renew(&mut self.leases, woken).await;
         if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
             self.clock_ahead_since = None;
@@ -300,7 +354,7 @@ impl Task {
         if policy != RollbackPolicy::Wait
             && let SearchOutcome::Leased(held) = self.search.run(&mut self.leases).await?
         {
-            self.install(*held);
+            self.install(*held).await?;
             tracing::warn!(behind_ms, "worker swapped: the clock went back");
             self.moved(RollbackAction::Swapped);
             return Ok(Some(Pause::fixed(Duration::ZERO)));
@@ -349,6 +403,21 @@ impl Task {
         Pause::fixed(Duration::ZERO)
     }
 
+    /// Drops a lease that the state file can no longer keep. Its range ends at the local mark that the
+    /// file has, and its row is not released: whatever the next process finds in the file, nobody
+    /// else issues there. The next lease is not kept.
+    fn not_kept(&mut self, failure: &KeepingFailed) -> Pause {
+        // The first failure says more than those that follow from it.
+        let first = self.leases.keeping.as_ref().and_then(|keeping| keeping.take_failure());
+        let reason = &first.as_ref().unwrap_or(failure).0;
+        let namespace = &self.leases.settings.namespace;
+        tracing::error!(namespace, %reason, "state file failed: leases are not kept until a restart");
+        self.leases.observe(LeaseOperation::Keep, LeaseOutcome::Unknown);
+        (self.held, self.arriving) = (None, None);
+        self.report(UnavailableReason::NotKept(Arc::clone(reason)));
+        Pause::fixed(Duration::ZERO)
+    }
+
     /// Reports that our row or record is gone. It is looked for again and again, and never
     /// created: once it is back under our token the lease continues; under another token the row is
     /// lost.
@@ -391,7 +460,17 @@ impl Task {
         if let Some(grant) = state.generator.grant() {
             grant.seal();
         }
-        if self.held.is_none() && self.releasing.is_empty() && self.search.is_idle() {
+        match timeout_at(deadline, self.keep_for_next(deadline)).await {
+            Ok(true) => return Released::Kept,
+            Ok(false) => {}
+            // The disk hangs.
+            Err(_) => return Released::GaveUp,
+        }
+        if self.held.is_none()
+            && self.arriving.is_none()
+            && self.releasing.is_empty()
+            && self.search.is_idle()
+        {
             return Released::NothingHeld;
         }
         if timeout_at(deadline, self.release_all()).await.is_ok() {
@@ -401,8 +480,20 @@ impl Task {
         Released::GaveUp
     }
 
+    /// Leaves the lease in the state file, up to where IDs were issued, if the store does not answer:
+    /// it cannot be released, and the next process can resume it. Returns whether it did.
+    async fn keep_for_next(&mut self, deadline: Instant) -> bool {
+        let Some(keeping) = self.leases.usable_keeping().cloned() else { return false };
+        let patience = deadline.saturating_duration_since(Instant::now()) / 2;
+        if matches!(timeout(patience, self.leases.survey(None)).await, Ok(Ok(_))) {
+            return false;
+        }
+        keeping.keep_sealed().await.unwrap_or(false)
+    }
+
     async fn release_all(&mut self) {
         self.releasing.extend(self.held.take().map(ReleasingRow::of_lease));
+        self.releasing.extend(self.arriving.take().map(ReleasingRow::of_lease));
         self.releasing.extend(self.search.abandon());
         let mut failures = 0;
         while let Some(row) = self.releasing.last_mut() {
@@ -418,6 +509,10 @@ impl Task {
                     sleep(retry_in).await;
                 }
             }
+        }
+        if let Some(keeping) = self.leases.usable_keeping() {
+            // Of no use to the next process. It would only find that the row was released.
+            let _ = keeping.forget().await;
         }
     }
 }

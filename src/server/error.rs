@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::tls::files::TlsError;
-use crate::{config::ConfigError, keeper::KeeperError, store::with_sources};
+use crate::{
+    config::ConfigError,
+    keeper::{KeeperError, StateFileError},
+    store::with_sources,
+};
 
 /// Why the service ended by itself.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +22,9 @@ pub enum ServeError {
     /// The certificates of `http.tls` cannot be used.
     #[error("{0}")]
     Tls(TlsError),
+    /// The file of `store.state_file` cannot be used.
+    #[error("{0}")]
+    StateFile(StateFileError),
     /// The signal that reloads files cannot be listened to.
     #[error("SIGHUP cannot be listened to")]
     Hangup(#[source] std::io::Error),

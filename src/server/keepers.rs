@@ -10,6 +10,7 @@ use crate::{
     core::clock::Clock,
     keeper::{
         GivenBack, Keeper, KeeperError, KeeperSettings, Released, SegmentKeeper, SegmentSettings,
+        StateFile,
     },
     store::Store,
 };
@@ -38,8 +39,10 @@ impl Keepers {
         store: &Arc<dyn Store>,
         clock: &Arc<dyn Clock>,
         metrics: &Metrics,
+        state_file: Option<&StateFile>,
     ) -> Self {
         let start = |settings: KeeperSettings| {
+            let settings = KeeperSettings { state_file: state_file.cloned(), ..settings };
             let observer = metrics.observer(&settings.namespace);
             let (keeper, issuer) =
                 Keeper::start(settings, Arc::clone(store), Arc::clone(clock), observer);
@@ -117,6 +120,10 @@ impl Running {
         match self.keeper {
             AnyKeeper::Lease(keeper) => match keeper.release(deadline).await {
                 Released::Done => tracing::info!(namespace, "stopped, worker id released"),
+                Released::Kept => tracing::warn!(
+                    namespace,
+                    "stopped while the store was away; the state file keeps the lease for the next start"
+                ),
                 Released::NothingHeld => tracing::info!(namespace, "stopped without a worker id"),
                 Released::GaveUp => tracing::warn!(
                     namespace,

@@ -287,7 +287,8 @@ impl From<IssueError> for Problem {
             UnavailableReason::Starting
             | UnavailableReason::NoFreeWorker { .. }
             | UnavailableReason::ClockAhead(_)
-            | UnavailableReason::LimitReached => P::LeaseUnavailable,
+            | UnavailableReason::LimitReached
+            | UnavailableReason::NotKept(_) => P::LeaseUnavailable,
         };
         Self::passing(code, detail, retry_after)
     }

@@ -19,8 +19,8 @@ use super::{
 use crate::{
     config::{Config, Mode},
     core::{clock::Clock, instant::format_unix_ms_or_year},
-    keeper::{Backfill, Issuer, KeeperError, SegmentIssuer, catch_panic},
-    store::{Store, redact_url},
+    keeper::{Backfill, Issuer, KeeperError, SegmentIssuer, StateFile, catch_panic},
+    store::{Store, identity, redact_url},
 };
 
 /// After this time without a lease, a log line says why.
@@ -53,7 +53,7 @@ impl Service {
     /// # Errors
     ///
     /// When the service cannot go on: a namespace was recorded with another layout, the store's
-    /// tables are not ours, the tokens cannot be read, or a background task failed. In the last
+    /// tables are not ours, the tokens cannot be read, the state file cannot be used, or a background task failed. In the last
     /// case it stops in order first, with `/livez` answering 503.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
         let Self { config, listener, admin_listener, store, clock } = self;
@@ -69,7 +69,10 @@ impl Service {
         let tls = tls.transpose().map_err(ServeError::Tls)?.map(Arc::new);
         let following = tls.as_ref().map(|tls| follow(&tasks, Arc::clone(tls)));
         let _following = following.transpose().map_err(ServeError::Hangup)?;
-        let mut keepers = Keepers::start(&config, &store, &clock, &metrics);
+        let open = |path| StateFile::open(path, &identity(&config.store));
+        let state_file = config.state_file.as_deref().map(open).transpose();
+        let state_file = state_file.map_err(ServeError::StateFile)?;
+        let mut keepers = Keepers::start(&config, &store, &clock, &metrics, state_file.as_ref());
         let issuers = keepers.issuers();
         let codes = config.codes.clone();
         let backfills: Vec<Backfill> = config

@@ -1,5 +1,8 @@
 //! Store addresses as logs and errors show them.
 
+#[cfg(feature = "server")]
+use super::StoreSettings;
+
 /// The parameters whose values are shown.
 const HARMLESS_PARAMETERS: &[&str] = &[
     "cache",
@@ -58,6 +61,24 @@ pub fn redact_url(url: &str) -> String {
         _ => host.to_owned(),
     };
     format!("{scheme}://{user}{host}{}", hide_parameters(path))
+}
+
+/// Returns what names the store of worker rows on this machine, without secrets: two processes with
+/// the same name use the same rows.
+#[cfg(feature = "server")]
+pub(crate) fn identity(settings: &StoreSettings) -> String {
+    let table = &settings.worker_table;
+    let address = match settings.url.strip_prefix("sqlite:") {
+        Some(file) => {
+            let file = file.strip_prefix("//").unwrap_or(file);
+            let path = file.split('?').next().unwrap_or(file);
+            // The same text names another file in another working folder.
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+            format!("sqlite:{}", path.display())
+        }
+        None => redact_url(&settings.url),
+    };
+    format!("{address} table {table}")
 }
 
 /// Returns how to write a password that breaks an address, where a user or password in it has a

@@ -35,6 +35,8 @@ mod value;
 
 use async_trait::async_trait;
 
+#[cfg(feature = "server")]
+pub(crate) use self::address::identity;
 #[cfg(any(feature = "redis", feature = "sql"))]
 use self::error::LOSES_WRITES;
 pub(crate) use self::error::with_sources;

@@ -22,5 +22,6 @@ mod segment_codes;
 mod segment_status;
 mod segments;
 mod settings;
+mod state_files;
 mod unknown_outcomes;
 mod world;

@@ -144,6 +144,11 @@ impl World {
         record.canonical
     }
 
+    /// True time, in Unix ms.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.store_clock.now_ms()
+    }
+
     /// All rows of the namespace.
     pub(super) fn scope(&self) -> Scope {
         let layout = self.settings().layout;
