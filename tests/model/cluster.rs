@@ -10,6 +10,7 @@ use stateright::{Model, Property};
 
 use crate::{
     configuration::{Configuration, World},
+    grant::Grant,
     issued::Issued,
     process::{HOLDER, Operation, Process, Sent},
     recovery,
@@ -92,6 +93,21 @@ pub(crate) enum Action {
     Crash {
         process: usize,
     },
+    /// The state file gets a local mark that is one higher, or as high as it may be.
+    RaiseLocalMark {
+        process: usize,
+        whole: bool,
+    },
+    /// Stops in order while the store is away, and starts anew.
+    StopAway {
+        process: usize,
+    },
+    /// Resumes the lease in a state file: its own one, unless a bug is planted.
+    Resume {
+        process: usize,
+        file: usize,
+        tick: u64,
+    },
 }
 
 impl Cluster {
@@ -163,6 +179,15 @@ impl Cluster {
                 give_up(under_way, process);
                 processes[process].crash();
                 Some(())
+            }
+            Action::RaiseLocalMark { process, whole } => processes[process].raise_local_mark(whole),
+            Action::StopAway { process } => {
+                give_up(under_way, process);
+                processes[process].stop_away()
+            }
+            Action::Resume { process, file, tick } => {
+                let kept = processes[file].kept.clone()?;
+                processes[process].resume(&self.world, kept, rows, tick)
             }
         }
     }
@@ -241,12 +266,13 @@ impl Model for Cluster {
             heartbeat_ms: 0,
             expires_ms: 0,
         };
+        let process = |index| Process::new(index, self.world.configuration.keeps_leases);
         vec![State {
             rows: (0..self.world.configuration.rows).map(row).collect(),
             unacknowledged: Vec::new(),
             crashes: 0,
             under_way: Vec::new(),
-            processes: (0..self.world.configuration.writes.len()).map(Process::new).collect(),
+            processes: (0..self.world.configuration.writes.len()).map(process).collect(),
             issued: Issued::default(),
         }]
     }
@@ -282,6 +308,22 @@ impl Model for Cluster {
                 }
                 Some(None) => actions.push(Action::TimeOut { process: index }),
                 None => {}
+            }
+            if process.is_short_of_file() {
+                let raise = |whole| Action::RaiseLocalMark { process: index, whole };
+                actions.extend([false, true].map(raise));
+            }
+            if process.kept.is_some() && process.grant.is_some() {
+                actions.push(Action::StopAway { process: index });
+            }
+            if process.is_idle() && process.grant.is_none() {
+                let own = index..index + 1;
+                let all = 0..writes.len();
+                let files = if planted(Bug::StateFileUnlocked) { all } else { own };
+                for file in files.filter(|file| state.processes[*file].kept.is_some()) {
+                    let resume = |tick| Action::Resume { process: index, file, tick };
+                    actions.extend(self.ticks().map(resume));
+                }
             }
             if process.grant.is_some() {
                 actions.extend((0..codes).flat_map(|code| {
@@ -351,7 +393,11 @@ fn is_covered(state: &State) -> bool {
         lanes(row).all(|lane| state.issued.end(index, lane) <= marks(index, lane))
     });
     let mut grants = state.processes.iter().filter_map(|process| process.grant.as_ref());
-    issued && grants.all(|grant| grant.sealed || grant.limit <= marks(grant.row, grant.lane))
+    let is_below_mark = |grant: &Grant| grant.acknowledged <= marks(grant.row, grant.lane);
+    issued
+        && grants.all(|grant| {
+            grant.sealed || (grant.limit <= grant.acknowledged && is_below_mark(grant))
+        })
 }
 
 fn is_dispossessed(state: &State) -> bool {

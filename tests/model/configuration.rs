@@ -25,6 +25,8 @@ pub(crate) struct Configuration {
     pub(crate) crashes: u8,
     /// Whether the store compares tokens, as every store does.
     pub(crate) compares_tokens: bool,
+    /// Whether each process keeps its lease in a state file.
+    pub(crate) keeps_leases: bool,
 }
 
 /// A configuration with its layout.

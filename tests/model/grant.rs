@@ -12,6 +12,8 @@ pub(crate) struct Grant {
     pub(crate) lane: usize,
     pub(crate) start: u64,
     pub(crate) limit: u64,
+    /// The mark that the store acknowledged; the limit is lower while a state file bounds it.
+    pub(crate) acknowledged: u64,
     /// The next position of each code.
     next: [u64; 2],
     pub(crate) sealed: bool,
@@ -20,7 +22,12 @@ pub(crate) struct Grant {
 impl Grant {
     pub(crate) const fn new(row: usize, lease: Lease) -> Self {
         let Lease { lane, start, limit } = lease;
-        Self { row, lane, start, limit, next: [start; 2], sealed: false }
+        Self { row, lane, start, limit, acknowledged: limit, next: [start; 2], sealed: false }
+    }
+
+    /// Makes a grant whose limit a state file bounds.
+    pub(crate) const fn bounded(row: usize, lease: Lease) -> Self {
+        Self { limit: lease.start, ..Self::new(row, lease) }
     }
 
     pub(crate) fn highest_next(&self) -> u64 {
@@ -54,7 +61,8 @@ impl Grant {
 
     /// What a renewal allows.
     pub(crate) fn raise_limit(&mut self, limit: u64) {
-        self.limit = self.limit.max(limit);
+        self.acknowledged = self.acknowledged.max(limit);
+        self.limit = self.acknowledged;
     }
 
     /// What a planted bug makes of a renewal: every code starts anew.

@@ -6,7 +6,7 @@ use crate::{
     cluster::UNIQUE,
     configuration::Configuration,
     report::find,
-    sound::{CRASHES, SMALL},
+    sound::{CRASHES, KEPT, SMALL},
 };
 
 macro_rules! finds {
@@ -31,6 +31,11 @@ finds!(
     a_table_per_renewal: TablePerRenewal in SMALL,
     a_derived_token: TokenDerived in SMALL,
     a_visible_write_taken_for_durable: VisibleIsDurable in CRASHES,
+    a_local_mark_written_after_issuing: LocalMarkAfterIssuing in KEPT,
+    a_lease_kept_while_its_mark_is_lowered: KeptWhileLowered in KEPT,
+    a_lease_resumed_at_the_clock: ResumedAtClock in KEPT,
+    a_lease_resumed_under_any_token: ResumedTokenUnchecked in KEPT,
+    a_state_file_without_a_lock: StateFileUnlocked in KEPT,
 );
 
 #[test]

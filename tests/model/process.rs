@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use raindrop::core::{
     lease::{
-        HeldLanes, HighWaterMarks, Lease, LimitRequest, Purpose, Resolution, Row, RowExpiry,
-        RowWrite, Tenure, Token, choose_row, limit_for, next_token, usable_lane,
+        HeldLanes, HighWaterMarks, KeptLease, Lease, LimitRequest, Purpose, Resolution,
+        ResumeRequest, Row, RowExpiry, RowWrite, Tenure, Token, choose_row, limit_for, next_token,
+        usable_lane,
     },
     planted::{Bug, planted},
 };
@@ -30,6 +31,9 @@ pub(crate) struct Process {
     pub(crate) held: Option<Held>,
     /// What claims are served from; outlives the row when that is lost.
     pub(crate) grant: Option<Grant>,
+    /// The lease in its state file, which outlives it.
+    pub(crate) kept: Option<KeptLease>,
+    keeps_leases: bool,
     /// The write that it waits for, and the store's answer once there is one.
     pub(crate) waiting: Option<Option<bool>>,
     /// A write was refused or has no answer: the row is read before anything else is sent.
@@ -64,13 +68,15 @@ pub(crate) struct Sent {
 }
 
 impl Process {
-    pub(crate) fn new(index: usize) -> Self {
+    pub(crate) fn new(index: usize, keeps_leases: bool) -> Self {
         Self {
             index,
             sent: 0,
             search: None,
             held: None,
             grant: None,
+            kept: None,
+            keeps_leases,
             waiting: None,
             must_read: false,
         }
@@ -142,8 +148,11 @@ impl Process {
             marks,
             expiry: if released { RowExpiry::Released } else { RowExpiry::After(Duration::ZERO) },
         };
+        let worker = tenure.worker();
         tenure.sent(write.clone(), purpose);
-        let row = usize::try_from(tenure.worker()).expect("few");
+        let row = usize::try_from(worker).expect("few");
+        // Whoever resumed what this write ends would issue beside the next holder.
+        self.kept.take_if(|kept| kept.is_ended_by(worker, &write.marks));
         self.sent += 1;
         self.waiting = Some(None);
         Some(Sent { row, expected, write })
@@ -169,10 +178,10 @@ impl Process {
             Operation::Renew(tick) => {
                 let (held, grant) = (self.held.as_ref()?, self.grant.as_mut()?);
                 let request = LimitRequest {
-                    old_limit: grant.limit,
+                    old_limit: grant.acknowledged,
                     start: grant.start,
                     highest_next: grant.highest_next(),
-                    refused: u64::from(grant.is_used_up()),
+                    refused: u64::from(grant.is_used_up() && grant.limit == grant.acknowledged),
                     now_ms: configuration.instant(tick),
                     reach_ms,
                 };
@@ -289,22 +298,103 @@ impl Process {
                 if planted(Bug::TablePerRenewal) {
                     grant.forget_claims();
                 }
-                grant.raise_limit(limit);
+                if self.keeps_leases {
+                    grant.acknowledged = grant.acknowledged.max(limit);
+                } else {
+                    grant.raise_limit(limit);
+                }
             }
             Purpose::Lease(lease) => {
-                let mut old = std::mem::replace(grant, Grant::new(grant.row, lease));
+                let new = if self.keeps_leases { Grant::bounded } else { Grant::new };
+                let mut old = std::mem::replace(grant, new(grant.row, lease));
                 held.lanes.moved_to(lease.lane, old.seal());
             }
-            Purpose::Release => self.held = None,
+            Purpose::Release => {
+                self.held = None;
+                return;
+            }
         }
+        self.keep();
+    }
+
+    /// The state file gets the lease as it was acknowledged.
+    fn keep(&mut self) {
+        let (Some(held), Some(grant)) = (&self.held, &self.grant) else { return };
+        self.kept = self.keeps_leases.then(|| KeptLease {
+            worker: held.tenure.worker(),
+            lane: grant.lane,
+            token: held.tenure.token(),
+            marks: held.tenure.marks().clone(),
+            local_mark: grant.limit,
+        });
+    }
+
+    /// Whether the file can raise the limit. It keeps the lease of the grant, or none.
+    pub(crate) fn is_short_of_file(&self) -> bool {
+        let is_short = |grant: &Grant| !grant.sealed && grant.limit < grant.acknowledged;
+        self.kept.is_some() && self.grant.as_ref().is_some_and(is_short)
+    }
+
+    pub(crate) fn raise_local_mark(&mut self, whole: bool) -> Option<()> {
+        let (grant, kept) = (self.grant.as_mut()?, self.kept.as_mut()?);
+        let local_mark = if whole { kept.limit() } else { grant.limit + 1 };
+        if local_mark <= grant.limit || local_mark > kept.limit() {
+            return None;
+        }
+        grant.limit = local_mark;
+        if !planted(Bug::LocalMarkAfterIssuing) {
+            kept.local_mark = local_mark;
+        }
+        Some(())
+    }
+
+    /// The file gets where the sealed grant ended.
+    pub(crate) fn stop_away(&mut self) -> Option<()> {
+        let sealed_at = self.grant.as_mut()?.seal();
+        self.kept.as_mut()?.local_mark = sealed_at;
+        self.crash();
+        Some(())
+    }
+
+    pub(crate) fn resume(
+        &mut self,
+        world: &World,
+        kept: KeptLease,
+        rows: &[Row],
+        tick: u64,
+    ) -> Option<()> {
+        let layout = &world.layout;
+        let now_ms = world.configuration.instant(tick);
+        let request = ResumeRequest {
+            layout,
+            kept_layout: &layout.canonical(),
+            min_worker: 0,
+            max_worker: rows.len() as u64 - 1,
+            now_ms,
+            issued_ahead_ms: 0,
+        };
+        kept.check(&request).ok()?;
+        let row = usize::try_from(kept.worker).expect("few");
+        let (lane, start, limit) = (kept.lane, kept.start(layout, now_ms), kept.limit());
+        let tenure = if planted(Bug::ResumedTokenUnchecked) {
+            Tenure::of(&rows[row])
+        } else {
+            kept.tenure()
+        };
+        self.grant = Some(Grant::bounded(row, Lease { lane, start, limit }));
+        self.held = Some(Held { tenure, lanes: HeldLanes::on(lane), leaving: None });
+        self.kept = Some(kept);
+        Some(())
     }
 
     fn won(&mut self, purpose: Purpose) {
         let (Some(tenure), Purpose::Lease(lease)) = (self.search.take(), purpose) else { return };
         let row = usize::try_from(tenure.worker()).expect("few");
         // The grant of a row that was lost is sealed, and its lane is not lowered.
-        self.grant = Some(Grant::new(row, lease));
+        let new = if self.keeps_leases { Grant::bounded } else { Grant::new };
+        self.grant = Some(new(row, lease));
         self.held = Some(Held { tenure, lanes: HeldLanes::on(lease.lane), leaving: None });
+        self.keep();
     }
 
     /// Issues one ID; where it was issued.
@@ -315,6 +405,7 @@ impl Process {
 
     /// Loses its memory; what it sent is still under way.
     pub(crate) fn crash(&mut self) {
-        *self = Self { sent: self.sent, ..Self::new(self.index) };
+        let kept = self.kept.take();
+        *self = Self { sent: self.sent, kept, ..Self::new(self.index, self.keeps_leases) };
     }
 }

@@ -57,6 +57,9 @@ fn next(state: &State, process: usize, tick: u64) -> Action {
         }
         None => {}
     }
+    if this.is_short_of_file() {
+        return Action::RaiseLocalMark { process, whole: true };
+    }
     let operations = this.operations(tick..tick + 1);
     let preferred = |operation: &&Operation| !matches!(operation, Operation::Rotate(_));
     match operations.iter().find(preferred) {

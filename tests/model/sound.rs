@@ -14,11 +14,20 @@ pub(crate) const SMALL: Configuration = Configuration {
     writes: &[3, 2],
     crashes: 0,
     compares_tokens: true,
+    keeps_leases: false,
 };
 
 /// The same with a store that crashes once.
 pub(crate) const CRASHES: Configuration =
     Configuration { name: "a store that crashes", crashes: 1, ..SMALL };
+
+/// The same with a state file for each process.
+pub(crate) const KEPT: Configuration =
+    Configuration { name: "state files", keeps_leases: true, writes: &[2, 2], ..SMALL };
+
+/// With two lanes, so that what is kept is not always on the lane that the row was left on.
+pub(crate) const KEPT_LANES: Configuration =
+    Configuration { name: "state files and two lanes", lanes: 2, positions_per_tick: 1, ..KEPT };
 
 /// Whether larger worlds are asked for.
 pub(crate) fn is_large() -> bool {
@@ -44,6 +53,22 @@ fn a_store_that_crashes() {
 fn a_store_with_two_rows_that_crashes() {
     let rows = Configuration { name: "two rows of a store that crashes", rows: 2, ..CRASHES };
     explore_up_to(&[2, 1], &[2, 2], rows);
+}
+
+#[test]
+fn state_files() {
+    explore_up_to(&[2, 2], &[3, 2], KEPT);
+}
+
+#[test]
+fn state_files_and_two_lanes() {
+    explore_up_to(&[2, 1], &[3, 2], KEPT_LANES);
+}
+
+#[test]
+fn state_files_and_a_store_that_crashes() {
+    let crashes = Configuration { name: "state files, a store that crashes", crashes: 1, ..KEPT };
+    explore_up_to(&[2, 1], &[2, 2], crashes);
 }
 
 #[test]
