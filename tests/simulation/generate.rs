@@ -5,7 +5,7 @@ use raindrop::core::{issue::RollbackPolicy, layout::TimeUnit};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 use crate::{
-    mishaps,
+    keeping, mishaps,
     model::{CODES, Fault, Op, Order, Scenario, Setup},
 };
 
@@ -14,7 +14,7 @@ const NOW: i64 = 1_763_650_000_000;
 /// The scenario of a seed.
 pub(crate) fn generate(seed: u64) -> Scenario {
     let mut random = StdRng::seed_from_u64(seed);
-    let setup = setup(&mut random);
+    let setup = keeping::with_disks(seed, setup(&mut random));
     // What comes together too rarely by chance.
     match seed % 24 {
         7 => return mishaps::while_a_node_acquires(seed, setup, random),
@@ -32,6 +32,7 @@ pub(crate) fn generate(seed: u64) -> Scenario {
         generator.add(&mut ops);
     }
     add_operators(seed, &setup, &mut ops);
+    keeping::add(seed, &setup, &mut ops);
     Scenario { seed, setup, ops }
 }
 
@@ -103,6 +104,7 @@ fn setup(random: &mut StdRng) -> Setup {
         renew_ms,
         skew_ms: u64::try_from(skew_ms).expect("positive"),
         latency_ms: pick(random, &[0, 2, 2, 20, 300]),
+        disk_ms: None,
         began_ms: NOW.div_euclid(unit_ms) * unit_ms + in_unit,
         offsets_ms,
     }

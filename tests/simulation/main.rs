@@ -35,6 +35,7 @@ mod activity;
 mod check;
 mod claim;
 mod generate;
+mod keeping;
 mod mishaps;
 mod model;
 mod node;

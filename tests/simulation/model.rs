@@ -38,6 +38,8 @@ pub(crate) struct Setup {
     pub(crate) skew_ms: u64,
     /// The store's answers take this long, half of it on the way there.
     pub(crate) latency_ms: u64,
+    /// How long each part of a write of a state file takes, if nodes have one.
+    pub(crate) disk_ms: Option<u64>,
     pub(crate) began_ms: i64,
     /// By how much each node's clock is wrong at first; also how many nodes there are.
     pub(crate) offsets_ms: Vec<i64>,
@@ -175,6 +177,18 @@ pub(crate) enum Op {
         by_ms: i64,
     },
     Crash {
+        node: usize,
+    },
+    /// A crash that also loses what its disk had not made durable.
+    LosePower {
+        node: usize,
+    },
+    /// The node's disk fails, or hangs.
+    BreakDisk {
+        node: usize,
+        fails: bool,
+    },
+    MendDisk {
         node: usize,
     },
     /// Starts a node that does not run; one that stops gracefully is gone then.

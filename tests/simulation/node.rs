@@ -40,6 +40,9 @@ pub(crate) struct Events {
     borrowed: AtomicU64,
     exhausted: AtomicU64,
     clock_ahead: AtomicU64,
+    resumed: AtomicU64,
+    refused_to_resume: AtomicU64,
+    not_kept: AtomicU64,
     panicked: AtomicU64,
 }
 
@@ -58,6 +61,9 @@ impl Events {
         activity.borrowed += take(&self.borrowed);
         activity.exhausted += take(&self.exhausted);
         activity.clock_ahead += take(&self.clock_ahead);
+        activity.resumed_leases += take(&self.resumed);
+        activity.refused_leases += take(&self.refused_to_resume);
+        activity.failed_files += take(&self.not_kept);
     }
 }
 
@@ -85,9 +91,14 @@ impl Observer for Events {
         self.panicked.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn lease_operation(&self, _: LeaseOperation, outcome: LeaseOutcome) {
-        if outcome == LeaseOutcome::ClockAhead {
-            self.clock_ahead.fetch_add(1, Ordering::Relaxed);
-        }
+    fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
+        let count = match (operation, outcome) {
+            (_, LeaseOutcome::ClockAhead) => &self.clock_ahead,
+            (LeaseOperation::Resume, LeaseOutcome::Done) => &self.resumed,
+            (LeaseOperation::Resume, LeaseOutcome::Refused) => &self.refused_to_resume,
+            (LeaseOperation::Keep, _) => &self.not_kept,
+            _ => return,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -7,7 +7,7 @@ use raindrop::core::planted::{self, Bug};
 use crate::check::FailureKind;
 
 /// Every bug, in the order in which they are reported.
-pub(crate) const BUGS: [Planting; 22] = [
+pub(crate) const BUGS: [Planting; 25] = [
     Planting::Rule(Bug::LimitIgnored),
     Planting::Rule(Bug::MarkAfterIssuing),
     Planting::Rule(Bug::VisibleIsDurable),
@@ -30,6 +30,9 @@ pub(crate) const BUGS: [Planting; 22] = [
     Planting::Rule(Bug::RecordNotReread),
     Planting::Rule(Bug::RelayoutWithoutFencing),
     Planting::Rule(Bug::RaiseKeepsToken),
+    Planting::Rule(Bug::LocalMarkAfterIssuing),
+    Planting::Rule(Bug::KeptWhileLowered),
+    Planting::Rule(Bug::ResumedAtClock),
 ];
 
 /// What is wrong with the nodes or the store.

@@ -59,6 +59,7 @@ impl World<'_> {
     async fn put_right(&mut self) {
         self.cluster.state().outage = false;
         self.cluster.state().log_hangs = false;
+        (0..self.setup.nodes()).for_each(|node| self.mend_disk(node));
         for link in 0..=self.setup.nodes() {
             self.heal(link);
             self.cluster.state().links[link].faults.clear();

@@ -9,10 +9,11 @@ use std::{
 };
 
 use raindrop::{
+    core::clock::Clock as _,
     core::layout::{Layout, LayoutSpec, TimeUnit},
     keeper::{
-        IssueError, Keeper, KeeperError, KeeperSettings, LayoutError, NoObserver, Released,
-        UnavailableReason,
+        IssueError, Keeper, KeeperError, KeeperSettings, LayoutError, MemoryDisk, NoObserver,
+        Released, UnavailableReason,
     },
     store::{Counts, MemoryStore, Scope, Store},
 };
@@ -95,6 +96,8 @@ pub(crate) struct World<'a> {
     pub(crate) store_clock: Arc<SkewedClock>,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) nodes: Vec<Option<Node>>,
+    /// Those of the nodes' state files.
+    disks: Vec<MemoryDisk>,
     processes: u32,
     claims: Vec<Claim>,
     releases: Vec<Releasing>,
@@ -127,6 +130,7 @@ impl<'a> World<'a> {
             cluster: Cluster::new(setup, &time, memory, compares_tokens, verbose),
             time,
             nodes: clocks.iter().map(|_| None).collect(),
+            disks: clocks.iter().map(|_| MemoryDisk::default()).collect(),
             issuing: vec![false; clocks.len()],
             clocks,
             store_clock,
@@ -196,6 +200,13 @@ impl<'a> World<'a> {
             }
             Op::StepStoreClock { .. } => {}
             Op::Crash { node } => self.crash(node % count),
+            Op::LosePower { node } => {
+                self.crash(node % count);
+                self.disks[node % count].lose_power();
+            }
+            Op::BreakDisk { node, fails: true } => self.disks[node % count].set_failing(true),
+            Op::BreakDisk { node, fails: false } => self.disks[node % count].set_hanging(true),
+            Op::MendDisk { node } => self.mend_disk(node % count),
             Op::Start { node, same_holder } => self.start(node % count, same_holder),
             Op::Stop { node, deadline_ms } => self.stop(node % count, deadline_ms),
             Op::Partition { node } => self.cluster.state().links[node % count].cut = true,
@@ -284,6 +295,10 @@ impl<'a> World<'a> {
                 state.activity.given_up += 1;
                 false
             }
+            Poll::Ready(Released::Kept) => {
+                state.activity.kept += 1;
+                false
+            }
             Poll::Ready(Released::NothingHeld) => false,
             Poll::Pending => true,
         });
@@ -315,8 +330,19 @@ impl<'a> World<'a> {
             (false, false) => format!("process {}", writer.generation),
         };
         let events = Arc::new(Events::default());
+        let disk = &self.disks[node];
+        let state_file = self.setup.disk_ms.map(|disk_ms| {
+            disk.set_latency(Duration::from_millis(disk_ms));
+            disk.open()
+        });
+        if state_file.is_some() {
+            // A lease that is resumed at once counts as one that issued at that reading.
+            let reading_ms = self.clocks[node].now_ms() + RECENT_EVERY_MS;
+            self.issued.issued_under(writer.generation, reading_ms);
+        }
+        let settings = self.setup.settings(&self.layout, &holder);
         let (keeper, issuer) = Keeper::start_with(
-            self.setup.settings(&self.layout, &holder),
+            KeeperSettings { state_file, ..settings },
             Arc::new(self.connection(&writer)),
             writer.clock.clone(),
             events.clone(),
@@ -365,12 +391,18 @@ impl<'a> World<'a> {
     /// Ends a process without a trace; whether there was one.
     fn bury(&mut self, node: usize) -> bool {
         let Some(dead) = self.nodes[node].take() else { return false };
+        self.disks[node].kill();
         let generation = dead.writer.generation;
         self.claims.retain(|claim| claim.writer.generation != generation);
         let mut state = self.cluster.state();
         dead.events.add_to(&mut state.activity);
         state.dead.insert(generation);
         true
+    }
+
+    pub(crate) fn mend_disk(&self, node: usize) {
+        self.disks[node].set_failing(false);
+        self.disks[node].set_hanging(false);
     }
 
     fn stop(&mut self, node: usize, deadline_ms: u64) {

@@ -27,8 +27,8 @@ use crate::{
         layout::{LayoutSpec, TimeUnit},
     },
     keeper::{
-        Issuer, KeeperSettings, LeaseTimes, NoObserver, Operator, panics::catch_panic, task::Task,
-        task_and_issuer,
+        Issuer, KeeperSettings, LeaseTimes, NoObserver, Operator, panics::catch_panic,
+        state_file::MemoryDisk, task::Task, task_and_issuer,
     },
     store::{MemoryStore, Store},
 };
@@ -52,6 +52,10 @@ enum Event {
     Rival,
     /// The record says something else, or what it said before.
     Record,
+    /// The node is killed, and started again on its state file.
+    Kill,
+    /// Its disk fails from now on.
+    DiskFails,
 }
 
 /// What can happen in a world.
@@ -63,6 +67,8 @@ struct Choices {
     rollback: RollbackPolicy,
     /// One lane, or two.
     rollback_bits: u32,
+    /// Whether the node has a state file.
+    keeps_leases: bool,
     steps: usize,
     mishaps: usize,
 }
@@ -79,6 +85,7 @@ const ROTATIONS: Choices = Choices {
     swaps: &[None, Some(Fault::LostReply), Some(Fault::Late)],
     rollback: RollbackPolicy::Rotate,
     rollback_bits: 1,
+    keeps_leases: false,
     steps: 9,
     mishaps: 4,
 };
@@ -100,8 +107,35 @@ const STORE: Choices = Choices {
     swaps: &[None, Some(Fault::LostReply), Some(Fault::Late), Some(Fault::NeverArrives)],
     rollback: RollbackPolicy::Swap,
     rollback_bits: 1,
+    keeps_leases: false,
     steps: 6,
     mishaps: 3,
+};
+
+const KEPT: Choices = Choices {
+    name: "a state file",
+    events: &[
+        Event::Nothing,
+        Event::Kill,
+        Event::Deliver,
+        Event::Crash,
+        Event::Release,
+        Event::Rival,
+        Event::ClockBack,
+        Event::DiskFails,
+    ],
+    swaps: &[None, Some(Fault::LostReply), Some(Fault::Late)],
+    keeps_leases: true,
+    ..STORE
+};
+
+const KEPT_ROTATIONS: Choices = Choices {
+    name: "rotations with a state file",
+    events: &[Event::Nothing, Event::Kill, Event::ClockBack, Event::ClockRight, Event::Deliver],
+    keeps_leases: true,
+    steps: 8,
+    mishaps: 3,
+    ..ROTATIONS
 };
 
 /// The choices of one run: those that are given, and then the first ones.
@@ -144,6 +178,7 @@ struct Scene {
     store_clock: Arc<ManualClock>,
     clock: Arc<ManualClock>,
     settings: KeeperSettings,
+    disk: MemoryDisk,
     task: Task,
     issuer: Issuer,
     rival: Option<(Task, Issuer)>,
@@ -171,6 +206,8 @@ impl Scene {
         settings.lease = LeaseTimes { window: Duration::from_secs(61), ..LeaseTimes::default() };
         let clock = Arc::new(ManualClock::new(NOW));
         let script = Arc::new(Mutex::new(Script { given, ..Script::default() }));
+        let disk = MemoryDisk::default();
+        settings.state_file = choices.keeps_leases.then(|| disk.open());
         let (task, issuer) = Self::node(&store, &settings, &clock, 1);
         let recorded = settings.layout.canonical();
         let (rival, grants, issued) = (None, Vec::new(), HashSet::new());
@@ -179,6 +216,7 @@ impl Scene {
             store_clock,
             clock,
             settings,
+            disk,
             task,
             issuer,
             rival,
@@ -217,6 +255,10 @@ impl Scene {
             self.happen(event).await;
             self.decide(choices.swaps);
             let stepped = catch_panic(self.task.step()).await?;
+            if let Some(keeping) = &self.task.leases.keeping {
+                // The next step is told of a failure.
+                let _ = keeping.raise_local_mark().await;
+            }
             self.store.decide(None);
             if let Err(error) = stepped {
                 // Before its first lease it ends where the record says another layout.
@@ -252,12 +294,20 @@ impl Scene {
                 let _ = operator.release(worker).await;
             }
             Event::Rival => {
-                let (store, settings) = (&self.store, &self.settings);
-                let node = || Self::node(store, settings, &self.store_clock, 2);
+                let settings = KeeperSettings { state_file: None, ..self.settings.clone() };
+                let node = || Self::node(&self.store, &settings, &self.store_clock, 2);
                 let (rival, _) = self.rival.get_or_insert_with(node);
                 // It may have to give up, for a record that says something else.
                 let _ = rival.step().await;
             }
+            Event::Kill => {
+                self.settings.state_file = Some(self.disk.open());
+                let seed = 10 + self.script.lock().expect("one").widths.len() as u64;
+                (self.task, self.issuer) =
+                    Self::node(&self.store, &self.settings, &self.clock, seed);
+                self.grants.clear();
+            }
+            Event::DiskFails => self.disk.set_failing(true),
             Event::Record => {
                 let record = self.store.read_record("default").await.expect("memory");
                 let Some(mut record) = record else { return };
@@ -328,6 +378,9 @@ impl Scene {
         self.happen(Event::ClockRight).await;
         for _ in 0..12 {
             catch_panic(self.task.step()).await?.map_err(|error| error.to_string())?;
+            if let Some(keeping) = &self.task.leases.keeping {
+                let _ = keeping.raise_local_mark().await;
+            }
             let before = self.issued.len();
             self.issue()?;
             let is_held = self.task.held.is_some();
@@ -349,6 +402,7 @@ fn runtime() -> Runtime {
 /// Explores every run; how many there are, or the first that fails.
 fn explore(choices: &Choices) -> Result<usize, String> {
     let runtime = runtime();
+    let _entered = runtime.enter();
     let (mut given, mut runs) = (Vec::new(), 0);
     loop {
         let mut scene = Scene::new(choices, given);
@@ -389,6 +443,12 @@ fn every_schedule_of_changes_of_worker_holds() {
 #[test]
 fn every_schedule_of_a_failing_store_holds() {
     all_hold(&STORE);
+}
+
+#[test]
+fn every_schedule_with_a_state_file_holds() {
+    all_hold(&KEPT);
+    all_hold(&KEPT_ROTATIONS);
 }
 
 #[cfg(raindrop_planted)]

@@ -1,0 +1,106 @@
+//! Seeds in which every node keeps its lease in a state file on a disk of its own.
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use crate::{
+    generate::pick,
+    model::{Op, Setup},
+};
+
+/// How many of ten seeds these are.
+const TENTHS: u64 = 4;
+
+/// Decides with numbers of its own, so that the other seeds stay what they are.
+pub(crate) fn with_disks(seed: u64, setup: Setup) -> Setup {
+    let mut random = numbers(seed);
+    if random.random_range(0..10) >= TENTHS {
+        return setup;
+    }
+    let disk_ms = pick(&mut random, &[0, 0, 1, 20, 150, 400]);
+    // Six parts are a write; a disk that is slower than leases reach is of no use.
+    Setup { disk_ms: Some(disk_ms.min(setup.window_ms / 30)), ..setup }
+}
+
+/// Adds what becomes of processes and disks.
+pub(crate) fn add(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
+    if setup.disk_ms.is_none() {
+        return;
+    }
+    let mut random = numbers(seed ^ 1);
+    for _ in 0..random.random_range(1..=4) {
+        let happened = happen(setup, &mut random);
+        let at = random.random_range(0..=ops.len());
+        ops.splice(at..at, happened);
+    }
+}
+
+fn numbers(seed: u64) -> StdRng {
+    StdRng::seed_from_u64(seed ^ 0x7374_6174_6566_696c)
+}
+
+fn happen(setup: &Setup, random: &mut StdRng) -> Vec<Op> {
+    let node = random.random_range(0..setup.nodes());
+    let code = random.random_range(0..setup.codes);
+    let most = u32::try_from(setup.positions).expect("few").min(8);
+    let everyone = |random: &mut StdRng| {
+        [
+            Op::Everyone { code, count: random.random_range(1..=most) },
+            Op::Advance { ms: random.random_range(1..=800) },
+        ]
+    };
+    let start = Op::Start { node, same_holder: true };
+    let mut ops = Vec::new();
+    if random.random_bool(0.7) {
+        ops.extend([Op::Advance { ms: 4_000 }, Op::Issue { node, code, count: 1 }]);
+    }
+    let is_away = random.random_bool(0.6);
+    if is_away {
+        ops.push(if random.random_bool(0.5) { Op::Outage } else { Op::Partition { node } });
+    }
+    match random.random_range(0..8) {
+        // Restarted, perhaps again and again.
+        0..3 => {
+            for _ in 0..random.random_range(1..=3) {
+                ops.extend(everyone(random));
+                ops.push(if random.random_bool(0.5) {
+                    Op::Crash { node }
+                } else {
+                    Op::LosePower { node }
+                });
+                ops.push(start);
+                ops.push(Op::Advance { ms: pick(random, &[1, 500, 3_000]) });
+            }
+        }
+        // Stopped in order, and started before or after the stop has ended.
+        3 | 4 => {
+            ops.extend(everyone(random));
+            ops.push(Op::Stop { node, deadline_ms: pick(random, &[1_000, 10_000]) });
+            ops.push(Op::Advance { ms: pick(random, &[1, 300, 11_000]) });
+            ops.push(start);
+        }
+        // Away for so long that its row may be another's.
+        5 | 6 => {
+            ops.extend(everyone(random));
+            let ms = random.random_range(1..=setup.ttl_ms + 3_000);
+            ops.extend([Op::Crash { node }, Op::Advance { ms }, start]);
+        }
+        _ => {
+            let fails = random.random_bool(0.5);
+            ops.push(Op::BreakDisk { node, fails });
+            for _ in 0..3 {
+                ops.extend(everyone(random));
+                ops.push(Op::Advance { ms: 2_500 });
+            }
+            ops.extend([Op::Crash { node }, Op::MendDisk { node }, start]);
+        }
+    }
+    for _ in 0..3 {
+        ops.extend(everyone(random));
+    }
+    if is_away {
+        ops.extend([Op::Restore, Op::Heal { node }]);
+        ops.push(Op::Advance { ms: random.random_range(1..=2 * setup.renew_ms) });
+        ops.extend(everyone(random));
+    }
+    ops
+}
