@@ -28,6 +28,7 @@ mod report;
 mod secrets;
 mod segments;
 mod service;
+mod state_files;
 mod tls;
 mod tokens;
 mod workers;

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{PLANTED, faketime, free_port, guardian, poll};
+use crate::support::{PLANTED, faketime, free_port, guardian, hung_log, poll};
 
 /// How long a process may take for anything that it should do at once, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,6 +29,7 @@ pub(crate) struct Setup {
     clock_shift: Option<f64>,
     ulimit: Option<String>,
     stderr: Option<Arc<OwnedFd>>,
+    hanging: Option<&'static str>,
 }
 
 impl Setup {
@@ -84,6 +85,12 @@ impl Setup {
         self
     }
 
+    /// Writes to files whose path contains this can be made to hang.
+    pub(crate) fn with_hanging_disk(mut self, part: &'static str) -> Self {
+        self.hanging = Some(part);
+        self
+    }
+
     /// Starts the service and waits until it answers.
     pub(crate) async fn start(self) -> Service {
         let mut service = self.spawn();
@@ -124,6 +131,9 @@ impl Setup {
         if let Some(seconds) = self.clock_shift {
             command.envs(faketime::environment(&clock));
             faketime::shift(&clock, seconds);
+        }
+        if let Some(part) = self.hanging {
+            command.envs(hung_log::environment(own.path(), part));
         }
         let log = own.path().join("log");
         let file = fs::File::create(&log).expect("a log file");
@@ -213,6 +223,16 @@ impl Service {
     /// Shifts the clock of the process against the machine's, by seconds.
     pub(crate) fn shift_clock(&self, seconds: impl Into<f64>) {
         faketime::shift(&self.clock, seconds.into());
+    }
+
+    /// Writes of [`Setup::with_hanging_disk`] hang from now on.
+    pub(crate) fn hang_disk(&self) {
+        hung_log::hang(self.own.path());
+    }
+
+    /// They go on.
+    pub(crate) fn mend_disk(&self) {
+        hung_log::resume(self.own.path());
     }
 
     pub(crate) fn id(&self) -> u32 {
