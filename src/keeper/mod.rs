@@ -21,6 +21,7 @@ mod segment;
 mod settings;
 mod state_file;
 mod status;
+mod stopping;
 mod store_call;
 mod task;
 mod task_handle;
