@@ -83,14 +83,14 @@ class Fleet:
         return result.stdout
 
     def install(self, *values):
-        self.helm("install", "raindrop", CHART, "--wait", "--timeout=60s", *sets(*self.values, *values))
+        self.helm("install", "raindrop", CHART, "--wait", "--timeout=120s", *sets(*self.values, *values))
 
     def upgrade(self, *values):
-        options = ("--reset-then-reuse-values", "--wait", "--timeout=60s")
+        options = ("--reset-then-reuse-values", "--wait", "--timeout=120s")
         self.helm("upgrade", "raindrop", CHART, *options, *sets(*values))
 
     def rollback(self):
-        self.helm("rollback", "raindrop", "--wait", "--timeout=60s")
+        self.helm("rollback", "raindrop", "--wait", "--timeout=120s")
 
     def uninstall(self):
         self.helm("uninstall", "raindrop")
