@@ -79,13 +79,16 @@ pub(super) fn log_safely(log: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(log));
 }
 
+/// Errors of requests to the Kubernetes API, which the keeper reports with what they mean.
+const SAID_TWICE: &str = "kube_client::client::builder=off";
+
 fn subscriber(
     config: &LogConfig,
     writer: LogWriter,
     is_terminal: bool,
 ) -> Box<dyn Subscriber + Send + Sync> {
     let lines = fmt()
-        .with_env_filter(EnvFilter::new(config.level))
+        .with_env_filter(EnvFilter::new(format!("{},{SAID_TWICE}", config.level)))
         .with_writer(move || writer.clone())
         .with_target(false)
         // It would print them with `eprintln!`, which panics.
