@@ -176,15 +176,23 @@ impl Api {
     /// Sends a request within the time-out. Fails unless the answer says what became of it.
     async fn send(&self, build: impl FnOnce(&Request) -> Built) -> Result<Answer> {
         let after = self.timeout;
-        let answer = timeout(after, self.exchange(build)).await;
-        let answer = answer.unwrap_or(Err(StoreError::TimedOut { after }));
-        if answer.is_err() {
-            self.forget().await;
+        let answer = timeout(after, self.exchange(build, Instant::now() + after)).await;
+        match answer.unwrap_or(Err(StoreError::TimedOut { after })) {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => Err(unavailable("the API server has too much to do (HTTP 429)")),
+            Err(error) => {
+                self.forget().await;
+                Err(error)
+            }
         }
-        answer
     }
 
-    async fn exchange(&self, build: impl FnOnce(&Request) -> Built) -> Result<Answer> {
+    /// Sends a request until the server does it; `None` if the server would not before the deadline.
+    async fn exchange(
+        &self,
+        build: impl FnOnce(&Request) -> Built,
+        deadline: Instant,
+    ) -> Result<Option<Answer>> {
         let permit = self.permits.acquire().await;
         let _permit = permit.map_err(|_| StoreError::Unavailable("the store was closed".into()))?;
         let connected = self.connected().await?;
@@ -202,11 +210,15 @@ impl Api {
                 let seconds = head.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok());
                 let seconds = seconds.and_then(|seconds| seconds.parse().ok());
                 let pause = seconds.map_or(PAUSE, Duration::from_secs);
-                sleep(pause.mul_f64(rand::random_range(1.0..1.5))).await;
+                let pause = pause.mul_f64(rand::random_range(1.0..1.5));
+                if Instant::now() + pause >= deadline {
+                    return Ok(None);
+                }
+                sleep(pause).await;
                 continue;
             }
             let body = body.collect().await.map_err(unavailable)?.to_bytes();
-            return Answer::of(head.status, &body);
+            return Answer::of(head.status, &body).map(Some);
         }
     }
 

@@ -203,6 +203,24 @@ fn from_environment(name: &str) -> Option<u64> {
     env::var(name).ok().map(|number| number.parse().expect(name))
 }
 
+#[tokio::test(start_paused = true)]
+async fn overloaded_server_is_left_alone_for_as_long_as_it_says() {
+    let server = Server::new(0, None);
+    server.heal();
+    let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
+    store.api.connect_to(Place::Simulated(Arc::clone(&server)));
+    server.refuse(1);
+    let begin = Instant::now();
+    store.read_record("default").await.expect("an answer after the pause");
+    assert!(begin.elapsed() >= Duration::from_secs(1));
+    // Not for longer than the time-out.
+    server.refuse(9);
+    let error = store.read_record("default").await.expect_err("too much to do");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    server.refuse(0);
+    store.read_record("default").await.expect("an answer");
+}
+
 #[test]
 fn no_part_of_a_row_is_written_twice() {
     let seeds = match from_environment("SEED") {

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use http::{Method, Request, Response, header::DATE};
+use http::{
+    Method, Request, Response,
+    header::{DATE, RETRY_AFTER},
+};
 use http_body_util::BodyExt as _;
 use jiff::{Timestamp, fmt::rfc2822::DateTimePrinter};
 use kube::{Client, client::Body};
@@ -47,6 +50,8 @@ struct State {
     past: Vec<Json>,
     writes: u64,
     is_faulty: bool,
+    /// How many requests are refused because there is too much to do.
+    overload: u32,
 }
 
 /// What becomes of a request.
@@ -65,6 +70,7 @@ impl Server {
             past: Vec::new(),
             writes: 0,
             is_faulty: true,
+            overload: 0,
         };
         Arc::new(Self { begin: Instant::now(), bug, state: Mutex::new(state) })
     }
@@ -82,6 +88,11 @@ impl Server {
     /// From now on every request is answered soon.
     pub(super) fn heal(&self) {
         self.lock().is_faulty = false;
+    }
+
+    /// Refuses so many requests with 429, each with a pause of 1 s.
+    pub(super) fn refuse(&self, requests: u32) {
+        self.lock().overload = requests;
     }
 
     /// Deletes an object, or creates one again as it was once: a person does that.
@@ -156,11 +167,18 @@ impl Server {
             }
             Fate::Never => return std::future::pending().await,
         }
-        let (status, body) = handle();
+        let is_refused = {
+            let mut state = self.lock();
+            let is_refused = state.overload > 0;
+            state.overload = state.overload.saturating_sub(1);
+            is_refused
+        };
+        let (status, body) = if is_refused { refused(429, "TooManyRequests") } else { handle() };
         let now = Timestamp::from_millisecond(self.now_ms()).expect("a time");
         let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&now).expect("a date");
         sleep(answers).await;
         let answer = Response::builder().status(status).header(DATE, date);
+        let answer = if is_refused { answer.header(RETRY_AFTER, "1") } else { answer };
         Ok(answer.body(Body::from(body.to_string().into_bytes())).expect("an answer"))
     }
 
