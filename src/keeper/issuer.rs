@@ -117,7 +117,10 @@ impl Issuer {
         // Subscribed before the claim is retried, so that no change is missed.
         let mut changes = self.state.report.subscribe();
         loop {
-            if !can_succeed_later(&error, changes.borrow_and_update().reason.as_ref()) {
+            let grant = self.state.generator.grant();
+            let waits_for_file = grant.is_some_and(|grant| grant.limit() < grant.acknowledged());
+            let reason = changes.borrow_and_update().reason.clone();
+            if !can_succeed_later(&error, reason.as_ref(), waits_for_file) {
                 return Err(self.explain(error));
             }
             match self.state.generator.claim_for(client, code, count) {
@@ -205,12 +208,19 @@ impl Issuer {
     }
 }
 
-/// Returns whether the keeper may still make a refused claim succeed.
-fn can_succeed_later(error: &ClaimError, reason: Option<&UnavailableReason>) -> bool {
+/// Returns whether the keeper may still make a refused claim succeed. `waits_for_file` says that the
+/// limit rises when the state file is written, whatever the store does.
+fn can_succeed_later(
+    error: &ClaimError,
+    reason: Option<&UnavailableReason>,
+    waits_for_file: bool,
+) -> bool {
     match error {
-        ClaimError::LimitReached => {
-            !matches!(reason, Some(UnavailableReason::StoreLost | UnavailableReason::ShuttingDown))
-        }
+        ClaimError::LimitReached => match reason {
+            Some(UnavailableReason::ShuttingDown) => false,
+            Some(UnavailableReason::StoreLost) => waits_for_file,
+            _ => true,
+        },
         ClaimError::NoLease => matches!(reason, None | Some(UnavailableReason::Starting)),
         _ => false,
     }

@@ -52,7 +52,7 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
     if before.record.is_none() && before.held + before.free > 0 {
         return Err(KeeperError::Store(StoreError::Unusable(format!(
             "namespace {} has worker rows but no layout record, which says what their marks mean: \
-             restore the record, or delete the rows while no node runs",
+             stop the nodes, restore the record and run raindrop workers raise, or delete the rows",
             scope.namespace
         ))));
     }

@@ -7,6 +7,9 @@ use super::{
 };
 use crate::store::with_sources;
 
+/// How often a store must fail to answer until it counts as away.
+const STORE_TRIES: u32 = 3;
+
 impl Task {
     /// Tries once to release the rows that were left; those that remain held expire.
     pub(super) async fn release_left_rows(&mut self) {
@@ -59,7 +62,16 @@ impl Task {
     async fn keep_for_next(&mut self, deadline: Instant) -> bool {
         let Some(keeping) = self.leases.usable_keeping().cloned() else { return false };
         let patience = deadline.saturating_duration_since(Instant::now()) / 2;
-        if matches!(timeout(patience, self.leases.survey(None)).await, Ok(Ok(_))) {
+        let answers = async {
+            for _ in 0..STORE_TRIES {
+                if self.leases.survey(None).await.is_ok() {
+                    return true;
+                }
+                sleep(SHORTEST_PAUSE).await;
+            }
+            false
+        };
+        if timeout(patience, answers).await == Ok(true) {
             return false;
         }
         keeping.keep_sealed().await.unwrap_or(false)

@@ -104,12 +104,24 @@ impl Task {
         mut stop: oneshot::Receiver<Instant>,
         failed: oneshot::Sender<KeeperError>,
     ) -> Released {
+        let deadline = self.run_until(&mut stop, failed).await;
+        self.stop(deadline).await
+    }
+
+    /// Takes one step after the other until it is to stop. Returns the deadline of the release.
+    ///
+    /// What raises the local mark ends here, so that the release need not wait for a write of it.
+    async fn run_until(
+        &mut self,
+        stop: &mut oneshot::Receiver<Instant>,
+        failed: oneshot::Sender<KeeperError>,
+    ) -> Option<Instant> {
         let wake_up = Arc::clone(&self.leases.wake_up);
         let mut keeping = pin!(keep_local_mark(self.leases.keeping.clone()));
         loop {
             let step = tokio::select! {
                 biased;
-                deadline = &mut stop => return self.stop(deadline.ok()).await,
+                deadline = &mut *stop => return deadline.ok(),
                 never = &mut keeping => match never {},
                 step = catch_panic(self.step()) => step,
             };
@@ -119,12 +131,12 @@ impl Task {
                 Ok(Err(error)) => {
                     // The receiver may be gone.
                     let _ = failed.send(error);
-                    return self.stop(stop.await.ok()).await;
+                    return stop.await.ok();
                 }
             };
             tokio::select! {
                 biased;
-                deadline = &mut stop => return self.stop(deadline.ok()).await,
+                deadline = &mut *stop => return deadline.ok(),
                 never = &mut keeping => match never {},
                 () = sleep_until(pause.until) => {}
                 () = async {
@@ -140,6 +152,9 @@ impl Task {
             self.leases.settings.check().map_err(KeeperError::Settings)?;
             self.has_looked_for_kept = true;
             self.resume().await;
+        }
+        if let Some(failure) = self.leases.keeping.as_ref().and_then(|it| it.take_failure()) {
+            return Ok(self.ended(Err(LeaseError::NotKept(failure))));
         }
         if !self.prepared {
             match prepare(&mut self.leases, self.has_held).await {
@@ -213,9 +228,6 @@ impl Task {
 
     /// Renews or moves the lease; without one, searches for a row.
     async fn advance(&mut self) -> Result<Pause, LeaseError> {
-        if let Some(failure) = self.leases.keeping.as_ref().and_then(|it| it.take_failure()) {
-            return Err(LeaseError::NotKept(failure));
-        }
         let Some(held) = &self.held else { return self.acquire().await };
         if let Some(behind_ms) = held.rolled_back_ms(&self.leases) {
             if let Some(pause) = self.move_away(behind_ms).await? {

@@ -1,6 +1,6 @@
 //! Where a state file is: what differs when it was copied, restored or shared.
 
-use std::{fs::Metadata, path::Path};
+use std::{fs::Metadata, path::Path, time::UNIX_EPOCH};
 
 use super::format::Place;
 
@@ -22,6 +22,11 @@ impl Place {
         };
         fact("store", store.to_owned());
         fact("file", file_id(file));
+        // An inode number may be used again at once; not every file system tells this.
+        if let Ok(created) = file.created() {
+            let since_1970 = created.duration_since(UNIX_EPOCH).unwrap_or_default();
+            fact("created", since_1970.as_nanos().to_string());
+        }
         for (name, path) in [(BOOT, BOOT_ID), ("machine", MACHINE_ID), ("host", HOST_NAME)] {
             if let Some(value) = read(Path::new(path)) {
                 fact(name, value);

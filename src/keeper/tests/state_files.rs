@@ -101,6 +101,20 @@ async fn clean_stop_with_the_store_away_leaves_no_gap() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn stop_during_a_write_of_the_local_mark_is_clean() {
+    for (is_down, released) in [(false, Released::Done), (true, Released::Kept)] {
+        for moment in 0..15 {
+            let (world, disk) = (world(), MemoryDisk::default());
+            let node = start(&world, &disk, None).await;
+            disk.set_latency(Duration::from_millis(200));
+            world.pass(second(5) + Duration::from_millis(100) * moment).await;
+            world.store.set_down(is_down);
+            assert_eq!(node.stop().await, released, "{moment}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn clean_stop_releases_the_row_and_empties_the_file() {
     let (world, disk) = (world(), MemoryDisk::default());
     let node = start(&world, &disk, None).await;

@@ -3,7 +3,11 @@
 //! A client that failed is dropped: the next request makes another, which reads tokens and
 //! certificates again and opens a new connection.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use http::{
     StatusCode,
@@ -30,7 +34,11 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{clock::DateClock, object::uid, place::Place};
+use super::{
+    clock::DateClock,
+    object::{annotation, uid},
+    place::Place,
+};
 use crate::store::{Result, StoreError};
 
 /// A request, or why it cannot be built.
@@ -38,6 +46,8 @@ type Built = Result<http::Request<Vec<u8>>, request::Error>;
 
 /// How many Leases one answer lists at most, as `kubectl` asks for.
 const PAGE: u32 = 500;
+/// The shortest pause after 429, whatever the answer says.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// The pause after 429 where the answer names none.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -47,6 +57,8 @@ pub(super) struct Api {
     timeout: Duration,
     permits: Semaphore,
     client: Mutex<Option<Arc<Connected>>>,
+    /// The server and namespace of the first client.
+    connected_to: OnceLock<String>,
     pub(super) clock: DateClock,
 }
 
@@ -72,6 +84,15 @@ struct Said {
     reason: String,
     #[serde(default)]
     message: String,
+    #[serde(default)]
+    details: Details,
+}
+
+/// What an answer is about.
+#[derive(Debug, Default, Deserialize)]
+struct Details {
+    #[serde(default)]
+    kind: String,
 }
 
 /// What became of a conditional write.
@@ -92,6 +113,7 @@ impl Api {
             timeout,
             permits: Semaphore::new(max_connections as usize),
             client: Mutex::default(),
+            connected_to: OnceLock::new(),
             clock: DateClock::new(),
         }
     }
@@ -131,28 +153,54 @@ impl Api {
         let params = PostParams::default();
         match self.send(|leases| leases.create(&params, data)).await? {
             Answer::Refused(said) if said.reason == "AlreadyExists" => Ok(None),
-            answer => answer.read().map(Some),
+            answer => {
+                let stored: Lease = answer.read()?;
+                let sent = lease.metadata.annotations.iter().flatten();
+                check_stored(
+                    &stored,
+                    sent.map(|(name, value)| (name.as_str(), Some(value.as_str()))),
+                )?;
+                Ok(Some(stored))
+            }
         }
     }
 
     /// Changes a Lease by a JSON patch, which names its own conditions.
     pub(super) async fn patch(&self, name: &str, patch: Vec<Json>) -> Result<Written> {
+        let sent = patch.iter().filter(|part| part["op"] == "add").filter_map(|part| {
+            let path = part["path"].as_str()?.strip_prefix("/metadata/annotations/")?;
+            Some((path.replace("~1", "/"), part["value"].as_str().map(str::to_owned)))
+        });
+        let sent: Vec<_> = sent.collect();
         let patch = serde_json::from_value(Json::Array(patch)).expect("a JSON patch");
-        self.patch_by(name, &Patch::Json::<()>(patch)).await
+        self.patch_by(name, &Patch::Json::<()>(patch), &sent).await
     }
 
     /// Changes a Lease by a merge patch, which names the version that it changes.
     pub(super) async fn merge(&self, name: &str, patch: &Json) -> Result<Written> {
-        self.patch_by(name, &Patch::Merge(patch)).await
+        let sent = patch["metadata"]["annotations"].as_object().into_iter().flatten();
+        let sent = sent.map(|(name, value)| (name.clone(), value.as_str().map(str::to_owned)));
+        let sent: Vec<_> = sent.collect();
+        self.patch_by(name, &Patch::Merge(patch), &sent).await
     }
 
-    async fn patch_by<P>(&self, name: &str, patch: &Patch<P>) -> Result<Written>
+    async fn patch_by<P>(
+        &self,
+        name: &str,
+        patch: &Patch<P>,
+        sent: &[(String, Option<String>)],
+    ) -> Result<Written>
     where
         P: serde::Serialize + fmt::Debug + Sync,
     {
         let params = PatchParams::default();
         let answer = self.send(|leases| leases.patch(name, &params, patch)).await?;
-        Ok(answer.written())
+        let written = answer.written();
+        if written == Written::Done {
+            let sent = sent.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
+            check_stored(&answer.read()?, sent)?;
+        }
+        Ok(written)
     }
 
     /// Deletes a Lease, if nobody wrote it since it was read.
@@ -209,7 +257,7 @@ impl Api {
             if head.status == StatusCode::TOO_MANY_REQUESTS {
                 let seconds = head.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok());
                 let seconds = seconds.and_then(|seconds| seconds.parse().ok());
-                let pause = seconds.map_or(PAUSE, Duration::from_secs);
+                let pause = seconds.map_or(PAUSE, Duration::from_secs).max(SHORTEST_PAUSE);
                 let pause = pause.mul_f64(rand::random_range(1.0..1.5));
                 if Instant::now() + pause >= deadline {
                     return Ok(None);
@@ -227,7 +275,15 @@ impl Api {
         if let Some(connected) = &*present {
             return Ok(Arc::clone(connected));
         }
-        let (client, namespace) = self.place.connect().await?;
+        let (client, place, namespace) = self.place.connect().await?;
+        // A kubeconfig whose current context changed names another store.
+        let first = self.connected_to.get_or_init(|| format!("{place}, namespace {namespace}"));
+        if *first != format!("{place}, namespace {namespace}") {
+            return Err(unavailable(format!(
+                "the kubeconfig now names {place}, namespace {namespace}, and named {first} when the \
+                 process started"
+            )));
+        }
         let leases =
             Request::new(format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"));
         Ok(Arc::clone(present.insert(Arc::new(Connected { client, leases }))))
@@ -249,7 +305,10 @@ impl Answer {
             return Err(unavailable(format!("HTTP {status} that is not from an API server")));
         };
         match &*said.reason {
-            "NotFound" => Ok(Self::Missing(said)),
+            // Not that the path or the namespace is missing.
+            "NotFound" if said.details.kind == "leases" => Ok(Self::Missing(said)),
+            // The list took so long that the server forgot how it began.
+            "Expired" | "Gone" => Err(unavailable(said)),
             "AlreadyExists" | "Conflict" | "Invalid" => Ok(Self::Refused(said)),
             _ if status.is_server_error() => Err(unavailable(said)),
             _ => Err(said.refused()),
@@ -287,6 +346,25 @@ impl fmt::Display for Said {
 
 impl std::error::Error for Said {}
 
+/// Checks that a Lease was stored with the annotations that were sent; `None` stands for one that was
+/// removed. Otherwise nobody knows what an acknowledgement means.
+fn check_stored<'a>(
+    stored: &Lease,
+    sent: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+) -> Result<()> {
+    for (name, value) in sent {
+        if annotation(stored, name) != value {
+            let lease = stored.metadata.name.as_deref().unwrap_or_default();
+            let reason = format!(
+                "Lease {lease} was stored with another annotation {name} than was sent: something \
+                 between, an admission webhook perhaps, changes it"
+            );
+            return Err(StoreError::Refused(reason.into()));
+        }
+    }
+    Ok(())
+}
+
 fn unavailable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
     StoreError::Unavailable(error.into())
 }
@@ -309,7 +387,10 @@ mod tests {
 
     #[test]
     fn only_the_api_server_says_that_a_lease_is_missing() {
-        let status = |reason| format!(r#"{{"kind":"Status","reason":"{reason}","message":"m"}}"#);
+        let about = |reason, kind| {
+            format!(r#"{{"kind":"Status","reason":"{reason}","details":{{"kind":"{kind}"}}}}"#)
+        };
+        let status = |reason| about(reason, "leases");
         let of = |code: u16, body: &str| {
             let code = StatusCode::from_u16(code).expect("a status");
             Answer::of(code, body.as_bytes()).map(|answer| answer.written())
@@ -319,6 +400,9 @@ mod tests {
         assert!(matches!(of(409, &status("Conflict")), Ok(Written::Refused)));
         assert!(matches!(of(409, &status("AlreadyExists")), Ok(Written::Refused)));
         assert!(matches!(of(422, &status("Invalid")), Ok(Written::Refused)));
+        let no_namespace = about("NotFound", "namespaces");
+        assert!(matches!(of(404, &no_namespace), Err(StoreError::Refused(_))));
+        assert!(matches!(of(410, &status("Expired")), Err(StoreError::Unavailable(_))));
         assert!(matches!(of(404, "<html>"), Err(StoreError::Unavailable(_))));
         assert!(matches!(of(500, &status("InternalError")), Err(StoreError::Unavailable(_))));
         assert!(matches!(of(403, &status("Forbidden")), Err(StoreError::Refused(_))));

@@ -4,7 +4,8 @@
 //! template. The layout record's Lease lists the rows that were born, by the identity (UID) that
 //! the API server gave their Leases. A Lease that the record does not list is not a row, whatever
 //! its name: so a Lease that was deleted, or restored from a backup, is a row that vanished, never
-//! a fresh one.
+//! a fresh one. The record itself must be the newest: one that is restored knows nothing of rows
+//! that were born since.
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
@@ -93,7 +94,7 @@ impl Births {
         let covered = self.covered(&workers);
         let all: u64 = covered.iter().map(|range| range.end() - range.start() + 1).sum();
         // A row that was born is covered by the template that it was born with.
-        all - self.born.range(workers).count() as u64
+        all.saturating_sub(self.born.range(workers).count() as u64)
     }
 
     /// Returns the parts of a range that templates cover, ascending and apart.

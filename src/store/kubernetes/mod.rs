@@ -168,7 +168,7 @@ impl Store for KubernetesStore {
     }
 
     fn is_verified(&self) -> bool {
-        // Without TLS or with any certificate it is not used at all.
+        // It is used with a verified certificate only, or on this machine.
         true
     }
 
@@ -251,10 +251,16 @@ impl Store for KubernetesStore {
         self.count(scope, &snapshot, &rows);
         let holder = holder.map(shortened);
         rows.retain(|row| row.free && holder.is_none_or(|holder| row.holder == holder));
-        if let Some(births) = snapshot.births(scope).filter(|_| holder.is_none()) {
-            // All of them were unused for equally long.
+        let has_room = snapshot.record.as_ref().is_some_and(|record| !record.is_full());
+        if let Some(births) = snapshot.births(scope).filter(|_| holder.is_none() && has_room) {
             let unborn = births.all_unborn(scope.min_worker..=scope.max_worker);
-            rows.extend(unborn.take(limit as usize));
+            // They can only be born after a person decided what their Leases are.
+            let is_free = |row: &Row| {
+                let lease = snapshot.lease(row.worker);
+                lease.is_none_or(|lease| !self.is_beyond(scope, lease, row))
+            };
+            // All of them were unused for equally long.
+            rows.extend(unborn.filter(is_free).take(limit as usize));
         }
         rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
         if holder.is_some() {

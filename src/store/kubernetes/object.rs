@@ -54,6 +54,12 @@ pub(super) fn lease<const N: usize, const M: usize>(
     Lease { metadata, spec: None }
 }
 
+/// Whether a Lease has every annotation of another; it may have more.
+pub(super) fn has_annotations_of(lease: &Lease, other: &Lease) -> bool {
+    let mut annotations = other.metadata.annotations.iter().flatten();
+    annotations.all(|(name, value)| annotation(lease, name) == Some(value))
+}
+
 /// Returns the UID that the API server gave a Lease.
 pub(super) fn uid(lease: &Lease) -> &str {
     lease.metadata.uid.as_deref().unwrap_or_default()

@@ -34,12 +34,14 @@ pub(super) struct Address {
 }
 
 impl Place {
-    /// Makes a client, and returns it with the namespace of the Leases.
-    pub(super) async fn connect(&self) -> Result<(Client, String)> {
+    /// Makes a client, and returns it with the server's address and the namespace of the Leases.
+    pub(super) async fn connect(&self) -> Result<(Client, String, String)> {
         match self {
             Self::Addressed(address) => address.connect().await,
             #[cfg(test)]
-            Self::Simulated(server) => Ok((server.client(), "default".to_owned())),
+            Self::Simulated(server) => {
+                Ok((server.client(), "simulated".to_owned(), "default".to_owned()))
+            }
         }
     }
 }
@@ -83,7 +85,7 @@ impl Address {
 
     /// Reads the service account's or the kubeconfig's files. The client connects when the first
     /// request is sent.
-    async fn connect(&self) -> Result<(Client, String)> {
+    async fn connect(&self) -> Result<(Client, String, String)> {
         let mut config = self.config().await?;
         if config.accept_invalid_certs {
             return Err(unusable(
@@ -105,7 +107,8 @@ impl Address {
         let agent = http::HeaderValue::from_static(agent);
         config.headers.push((HeaderName::from_static("user-agent"), agent));
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        Ok((Client::try_from(config).map_err(unusable)?, namespace))
+        let server = config.cluster_url.to_string();
+        Ok((Client::try_from(config).map_err(unusable)?, server, namespace))
     }
 
     async fn config(&self) -> Result<Config> {

@@ -17,6 +17,8 @@ use crate::{
 
 /// The templates of each reserved key, as JSON.
 const ROWS: &str = ours!("rows");
+/// So many bytes of annotations are full: an object may have 256 KiB.
+const FULL: usize = 240 << 10;
 /// What the annotations begin with that list the rows which were born.
 const BORN: &str = "born.raindrop/";
 
@@ -29,6 +31,8 @@ pub(super) struct Record {
     templates: String,
     /// Changes with every write of the Lease.
     version: String,
+    /// The bytes of all annotations.
+    size: usize,
 }
 
 impl Record {
@@ -49,6 +53,7 @@ impl Record {
                 reason: error.to_string(),
             })?;
         let annotations = lease.metadata.annotations.iter().flatten();
+        let sizes = annotations.clone().map(|(name, value)| name.len() + value.len());
         let born: Vec<_> = annotations
             .filter_map(|(name, uid)| Some((name.strip_prefix(BORN)?.rsplit_once('.')?, uid)))
             .collect();
@@ -65,6 +70,7 @@ impl Record {
             layout,
             templates: templates.to_owned(),
             version: lease.metadata.resource_version.clone().unwrap_or_default(),
+            size: sizes.sum(),
         })
     }
 
@@ -76,6 +82,20 @@ impl Record {
     /// Returns the reserved keys that have or had rows.
     pub(super) fn reserved_keys(&self) -> impl Iterator<Item = &str> {
         self.rows.keys().map(String::as_str)
+    }
+
+    /// Whether it has no room for rows that are born.
+    pub(super) const fn is_full(&self) -> bool {
+        self.size > FULL
+    }
+
+    /// Explains that it is full.
+    pub(super) fn full(&self) -> StoreError {
+        StoreError::Unusable(format!(
+            "the layout record lists {} worker ids that were used, and has no room for more: with \
+             kubernetes: a namespace can use about 4000",
+            self.rows.values().map(|births| births.born.len()).sum::<usize>()
+        ))
     }
 
     /// Returns the merge patch that adds rows which are missing, ascending by worker id, if no

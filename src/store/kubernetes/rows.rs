@@ -10,7 +10,10 @@ use super::{
     births::Births,
     lock,
     names::{LAYOUT, key_label, namespace_label},
-    object::{self, TOKEN, annotation, lease, ours, row_annotations, row_patch, uid, was_written},
+    object::{
+        self, TOKEN, annotation, has_annotations_of, lease, ours, row_annotations, row_patch, uid,
+        was_written,
+    },
     record::Record,
 };
 use crate::{
@@ -28,6 +31,11 @@ impl Snapshot {
     /// Returns the rows of the reserved key.
     pub(super) fn births(&self, scope: &Scope) -> Option<&Births> {
         self.record.as_ref()?.births(&scope.reserved_key)
+    }
+
+    /// Returns the Lease of a row's name, whether it is the row's or not.
+    pub(super) fn lease(&self, worker: u64) -> Option<&Lease> {
+        self.leases.iter().find(|lease| object::worker(lease) == Some(worker))
     }
 
     /// Counts the Leases of rows that were written since they were created.
@@ -105,11 +113,22 @@ impl KubernetesStore {
         Ok((scope.min_worker..=scope.max_worker).filter(is_missing).collect())
     }
 
+    /// Whether a Lease that the record does not list has issued beyond the marks that its row would
+    /// be born with: then the record is not the one that it was used with.
+    pub(super) fn is_beyond(&self, scope: &Scope, lease: &Lease, unborn: &Row) -> bool {
+        let marks = object::row(&self.settings.worker_table, scope, lease, 0).map(|row| row.marks);
+        let is_within = marks.is_ok_and(|marks| {
+            marks.lanes() == unborn.marks.lanes()
+                && (0..marks.lanes()).all(|lane| marks[lane] <= unborn.marks[lane])
+        });
+        was_written(lease) && !is_within
+    }
+
     fn of_another_record(&self, lease: &Lease) -> StoreError {
         StoreError::Unusable(format!(
             "Lease {} is a worker row that the layout record does not list, so the record is not \
-             the one that the row was used with: restore the record, or delete the rows while no \
-             node runs",
+             the one that the row was used with: stop the nodes, delete the Lease, and run raindrop \
+             workers raise before a node starts",
             lease.metadata.name.as_deref().unwrap_or_default()
         ))
     }
@@ -199,6 +218,9 @@ impl KubernetesStore {
             let Some(row) = births.unborn(worker).filter(|row| row.token == expected) else {
                 return Ok(None);
             };
+            if record.is_full() {
+                return Err(record.full());
+            }
             if let Some(lease) = self.bear(scope, &row).await? {
                 // The row may have other tokens and marks by now, or another Lease.
                 let patch = record.bear(&scope.reserved_key, worker, uid(&lease));
@@ -235,10 +257,13 @@ impl KubernetesStore {
             if let Some(created) = self.api.create(&birth).await? {
                 return Ok(Some(created));
             }
-            let Some(found) = self.api.get(&name).await? else { continue };
+            let Some(found) = self.api.get(&name).await? else {
+                retries.pause().await?;
+                continue;
+            };
             // Another attempt created it. Should it be listed and written meanwhile, the record has
             // changed, which refuses what is built on the old one.
-            if found.metadata.annotations == birth.metadata.annotations {
+            if has_annotations_of(&found, &birth) {
                 return Ok(Some(found));
             }
             let record = self.record(&scope.namespace).await?;
@@ -246,10 +271,11 @@ impl KubernetesStore {
             if births.and_then(|births| births.unborn(row.worker)).as_ref() != Some(row) {
                 return Ok(None);
             }
-            if was_written(&found) && !is_complete(record.as_ref(), scope) {
+            if self.is_beyond(scope, &found, row) {
                 return Err(self.of_another_record(&found));
             }
-            // A late creation of rows that vanished since, or a copy of a Lease that was deleted.
+            // A late creation of rows that vanished since, or a copy of a Lease that was deleted: the
+            // marks of a row that is created after it are beyond its own.
             self.api.delete(&found).await?;
             retries.pause().await?;
         }

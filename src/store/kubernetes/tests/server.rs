@@ -316,5 +316,6 @@ fn missing() -> (u16, Json) {
 }
 
 fn refused(status: u16, reason: &str) -> (u16, Json) {
-    (status, json!({ "kind": "Status", "reason": reason, "message": "" }))
+    let details = json!({ "kind": "leases" });
+    (status, json!({ "kind": "Status", "reason": reason, "details": details }))
 }
