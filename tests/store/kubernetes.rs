@@ -31,7 +31,7 @@ use tokio::task::JoinSet;
 use crate::{
     backend::{
         Backend, birth, create_rows, new_rows, open, patient, release, rows_record, scope, token,
-        with_rows, write,
+        with_rows, workers, write,
     },
     outage::PATIENCE,
     support::{
@@ -133,6 +133,37 @@ async fn rows_of_a_lost_record_are_not_created_anew() {
     let error = create_rows(&store, &scope, &HighWaterMarks::all_at(0, 2)).await;
     let error = error.expect_err("its marks are not known").to_string();
     assert!(error.contains("soc-raindrop-worker.default.0-0.2"), "{error}");
+}
+
+/// A record from a backup does not know that a row was born since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn restored_record_makes_no_used_row_fresh() {
+    let backend = Backend::kubernetes().await;
+    let (store, scope) = (with_rows(&backend, &scope(1, 3)).await, scope(1, 3));
+    complete(&store).await;
+    let leases = leases(&backend.url()).await;
+    let (record, row) = ("soc-raindrop-worker-layout.default", "soc-raindrop-worker.default.0-0.2");
+    let backup = leases.get(record).await.expect("a Lease");
+    assert!(store.swap(&scope, 2, birth(2), &write(1)).await.expect("an answer"));
+
+    leases.delete(record, &DeleteParams::default()).await.expect("deleted");
+    let metadata = ObjectMeta {
+        name: backup.metadata.name,
+        annotations: backup.metadata.annotations,
+        labels: backup.metadata.labels,
+        ..ObjectMeta::default()
+    };
+    let backup = Lease { metadata, spec: backup.spec };
+    leases.create(&PostParams::default(), &backup).await.expect("restored");
+    let other = backend.unprepared().await;
+    assert_eq!(workers(&other.free_rows(&scope, None, 9).await.expect("rows")), [1, 3]);
+    let error = other.swap(&scope, 2, birth(2), &write(2)).await.expect_err("it was used");
+    assert!(error.to_string().contains(row), "{error}");
+    leases.get(row).await.expect("the Lease is still there");
+    // The steps that the error names.
+    leases.delete(row, &DeleteParams::default()).await.expect("deleted");
+    assert!(other.swap(&scope, 2, birth(2), &write(3)).await.expect("an answer"));
 }
 
 /// Settings of a service account that may do what the chart allows, and its kubeconfig's token file.

@@ -378,11 +378,24 @@ fn date_ms(date: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::kubernetes::object;
 
     #[test]
     fn dates_are_read() {
         assert_eq!(date_ms("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777_000));
         assert_eq!(date_ms("soon"), None);
+    }
+
+    #[test]
+    fn lease_that_was_stored_otherwise_than_sent_is_noticed() {
+        let stored = object::lease("a".to_owned(), [], [("raindrop/token", "1".to_owned())]);
+        let is_as_sent = |name, value| check_stored(&stored, [(name, value)].into_iter()).is_ok();
+        assert!(is_as_sent("raindrop/token", Some("1")) && is_as_sent("raindrop/rows", None));
+        for (name, value) in
+            [("raindrop/token", Some("2")), ("raindrop/token", None), ("raindrop/rows", Some("{}"))]
+        {
+            assert!(!is_as_sent(name, value), "{name} {value:?}");
+        }
     }
 
     #[test]
