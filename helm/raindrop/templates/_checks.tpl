@@ -27,9 +27,6 @@
 {{- if gt (len $given) 1 -}}
 {{- fail (printf "only one of store.existingSecret, store.url and store.sqlite.enabled may be set, not %s" (join " and " $given)) -}}
 {{- end -}}
-{{- if hasPrefix "kubernetes:?" (default "" $store.url) -}}
-{{- fail "store.url: must be kubernetes: alone; in a pod its service account says where the API is" -}}
-{{- end -}}
 {{- range list "url" "url_file" -}}
 {{- if hasKey (default dict $.Values.config.store) . -}}
 {{- fail (printf "config.store.%s: must not be set; set store.existingSecret, store.url or store.sqlite.enabled" .) -}}
