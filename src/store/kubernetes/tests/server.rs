@@ -31,8 +31,6 @@ pub(super) enum Bug {
     UidNotCompared,
     /// An object that is created under a former name has the former UID.
     UidsComeBack,
-    /// A delete deletes whatever stands there.
-    DeletesAnything,
 }
 
 #[derive(Debug)]
@@ -218,7 +216,7 @@ impl Server {
                 let (expected, found) = (&body["preconditions"], &object["metadata"]);
                 let is_met = expected["uid"] == found["uid"]
                     && expected["resourceVersion"] == found["resourceVersion"];
-                if !is_met && self.bug != Some(Bug::DeletesAnything) {
+                if !is_met {
                     return refused(409, "Conflict");
                 }
                 state.objects.remove(&name);
