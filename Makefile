@@ -65,7 +65,7 @@ mutants-loom: ## every memory ordering of issuing weakened, one at a time, under
 engine-test: ## the store tests against IMAGE=mysql:8.4, mariadb:…, postgres:… or redis:…; needs Docker
 	tests/engine/run.sh $(IMAGE)
 
-mysql-test: ## the store tests of MySQL against MySQL proper, downloaded on Debian
+mysql-test: ## the store tests and fail-overs of MySQL against MySQL proper, downloaded on Debian
 	tests/mysql/run.sh
 
 kubernetes-test: ## the store tests and faults of Kubernetes against a real API server; builds it with Go

@@ -112,7 +112,7 @@ pub const KEYS: &[Key] = &[
     key(
         "store.url",
         "sqlite://raindrop.db",
-        "The store: sqlite, mysql, postgres, redis, kubernetes, memory.",
+        "The store: sqlite, mysql, postgres, redis, kubernetes, memory; several hosts: a,b.",
     ),
     unset("store.url_file", "A file that contains the URL; not together with store.url."),
     unset("store.password_file", "A file that contains the URL's password."),
@@ -120,6 +120,7 @@ pub const KEYS: &[Key] = &[
     key("store.segment_table", "soc_raindrop_segment", "The table of segment codes and backfills."),
     key("store.max_connections", "2", "Maximum number of connections to the store."),
     key("store.timeout", "3s", "Time-out for connecting and for each statement."),
+    key("store.failover", "auto", "auto, or lossless if a fail-over never loses writes."),
     unset("store.state_file", "A file that keeps the lease for a restart while the store is away."),
     unset("store.tls", "verify, require, prefer or off; by default as the URL says, or prefer."),
     unset("store.tls_ca_file", "A PEM file of authorities for verify; well-known ones by default."),

@@ -7,7 +7,7 @@ use super::{
     reader::Reader,
     secret::with_password,
 };
-use crate::store::{self, StoreSettings, TlsMode, is_valid_table_name, redact_url};
+use crate::store::{self, Failover, StoreSettings, TlsMode, is_valid_table_name, redact_url};
 
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
@@ -27,6 +27,8 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
         reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_secs(10));
     let modes = TlsMode::ALL.map(TlsMode::name).join(", ");
     let tls = reader.given("store.tls", modes, TlsMode::by_name);
+    let failovers = Failover::ALL.map(Failover::name).join(" or ");
+    let failover = reader.value("store.failover", &failovers, Failover::by_name);
     let tls_ca_file = reader.text("store.tls_ca_file").map(PathBuf::from);
     let (key, url) = read_url(reader);
     if url == "memory:" {
@@ -40,6 +42,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
         timeout,
         tls,
         tls_ca_file,
+        failover,
     };
     let checked = if reader.is_bad("store") { Ok(()) } else { store::check(&settings) };
     if let Err(error) = checked {

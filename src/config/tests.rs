@@ -385,6 +385,8 @@ fn addresses_of_every_store_are_checked() {
         ("postgresql://u@db/ids", cfg!(feature = "postgres")),
         ("redis://db", cfg!(feature = "redis")),
         ("rediss://u@db:6380/1", cfg!(feature = "redis")),
+        ("mysql://u@a,b:3307/ids", cfg!(feature = "mysql")),
+        ("redis+sentinel://a,b/ids", cfg!(feature = "redis")),
         ("redis-sentinel://db", false),
         ("mysql://u@db", false),
         ("postgres://u@db:port/ids", false),

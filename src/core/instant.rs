@@ -1,11 +1,18 @@
 //! Instants as Unix milliseconds, and their RFC 3339 text.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp, civil::DateTime};
 
 const DATE_0: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// The mean year of the Gregorian calendar in milliseconds.
 pub const YEAR_MS: i64 = 31_556_952_000;
+
+/// Returns a duration in whole milliseconds.
+pub(crate) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
 
 /// Formats an instant as RFC 3339 in UTC with milliseconds, `2026-11-20T15:11:02.123Z`; outside the
 /// years -9999 to 9999 as `unix_ms:<number>`.

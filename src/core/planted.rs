@@ -58,6 +58,22 @@ pub enum Bug {
     RelayoutWithoutFencing,
     /// Raising a row's marks keeps its token.
     RaiseKeepsToken,
+    /// The rows carry no epoch: a row of any epoch counts as one of the present epoch.
+    EpochNotInRows,
+    /// Nobody compares the identity of the server.
+    IdentityIgnored,
+    /// The store compares its identity and epoch when a process asks, and not in the swap.
+    IdentityCheckedBefore,
+    /// The epoch is made of the identity, so that a fail-back brings it back.
+    EpochIsIdentity,
+    /// The barrier is computed from the node's clock alone.
+    BarrierByNodeClock,
+    /// A lease is renewed in place whatever the epoch of its row is.
+    RenewedAcrossEpochs,
+    /// A write under a new epoch raises the lane in use to the barrier, and not the others.
+    OtherLanesNotRaised,
+    /// An operator frees a row that is held and does not raise its mark.
+    ReleaseKeepsMark,
     /// State file: the limit rises before the local mark is in the file.
     LocalMarkAfterIssuing,
     /// State file: a lease stays in the file while a write that lowers its mark is sent.

@@ -7,13 +7,14 @@ use rand::Rng;
 use super::{
     LeaseOperation, LeaseOutcome, StoreOperation, UnavailableReason,
     held_lease::HeldLease,
-    lease_store::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent, millis},
+    lease_store::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
     releasing_row::ReleasingRow,
 };
 use crate::{
     core::{
+        instant::millis,
         lease::{
-            Choice, ClockVerdict, HeldLanes, Purpose, Row, Tenure, choose_row, first_due,
+            Choice, ClockVerdict, HeldLanes, Purpose, Row, Tenure, Token, choose_row, first_due,
             usable_lane,
         },
         planted::{Bug, planted},
@@ -67,6 +68,8 @@ impl SearchOutcome {
 #[derive(Default)]
 pub(super) struct Search {
     chosen: Option<Tenure<WriteIntent>>,
+    /// The token of the row when it was chosen.
+    base: Option<Token>,
     conflicts: u32,
 }
 
@@ -97,7 +100,7 @@ impl Search {
             if self.chosen.is_none() {
                 match self.choose(leases, judged.now_ms).await? {
                     Ok(row) => {
-                        self.chosen = Some(Tenure::of(&row));
+                        (self.chosen, self.base) = (Some(Tenure::of(&row)), Some(row.token));
                         // Look at the record once more: rows read after the layout changed have
                         // marks in other units.
                         if !planted(Bug::RecordNotReread) {
@@ -131,7 +134,7 @@ impl Search {
             // A search holds no lease, so the state file is not written.
             Err(
                 LeaseError::ClockAhead(_)
-                | LeaseError::Lost
+                | LeaseError::Lost(_)
                 | LeaseError::Vanished
                 | LeaseError::NotKept(_),
             ) => {
@@ -154,8 +157,9 @@ impl Search {
         let now_ms = judged.now_ms;
         let due_ms = now_ms.saturating_add(millis(leases.settings.issue.max_wait));
         let layout = &leases.settings.layout;
-        let lane = usable_lane(layout, tenure.marks(), now_ms, None)
-            .or_else(|| usable_lane(layout, tenure.marks(), due_ms, None))
+        let marks = leases.marks_of(tenure);
+        let lane = usable_lane(layout, &marks, now_ms, None)
+            .or_else(|| usable_lane(layout, &marks, due_ms, None))
             // The clock went back meanwhile; the row must be settled all the same.
             .unwrap_or(layout.rollback_initial() as usize);
         let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
@@ -182,7 +186,7 @@ impl Search {
         let tenure = self.chosen.take()?;
         self.conflicts = 0;
         let Purpose::Lease(lease) = intent.purpose else { return None };
-        Some(Box::new(HeldLease::new(leases, tenure, lease, Some(intent.clocks))))
+        Some(Box::new(HeldLease::new(leases, tenure, lease, Some(&intent), self.base.take())))
     }
 
     /// Chooses a row to take; if none comes due soon, returns every free row.
@@ -235,6 +239,10 @@ async fn free_rows(
     let rows = leases.store.free_rows(&leases.scope, holder, limit);
     let mut rows = leases.call(StoreOperation::Read, rows).await?;
     rows.retain(|row| has_our_lanes(leases, row));
+    let (history, layout) = (&leases.history.present, &leases.settings.layout);
+    for row in &mut rows {
+        row.marks = history.marks(layout, row.epoch, &row.marks);
+    }
     Ok(rows)
 }
 

@@ -6,26 +6,29 @@ use tokio::sync::Notify;
 
 use super::{
     KeeperSettings, LeaseOperation, LeaseOutcome, StoreFailure, StoreOperation, UnavailableReason,
+    history::KnownHistory,
     keeper_state::{KeeperState, waker},
     random::Random,
     state_file::{Keeping, KeepingFailed},
     store_call::store_call,
 };
-#[cfg(raindrop_planted)]
-use crate::core::planted::{Bug, planted};
 use crate::{
     core::{
+        instant::millis,
         issue::Grant,
         lease::{
-            ClockCheck, ClockVerdict, HeldLanes, Lease, Purpose, Resolution, RowExpiry, RowWrite,
-            StoreReading, Tenure, Token, judge_clock, next_token,
+            ClockCheck, ClockVerdict, HeldLanes, HighWaterMarks, Lease, Purpose, Resolution, Row,
+            RowExpiry, RowWrite, StoreReading, Tenure, Token, judge_clock, next_token,
         },
+        planted::{Bug, planted},
     },
     store::{Counts, Scope, Store, StoreError, Survey},
 };
 
 /// The reach of a process's first lease, so that a crash loop burns seconds, not the whole window.
 const FIRST_REACH: Duration = Duration::from_secs(10);
+/// How often the record is read again because other nodes changed it.
+const TRIES: u32 = 100;
 
 pub(super) struct LeaseStore {
     pub(super) settings: KeeperSettings,
@@ -41,6 +44,8 @@ pub(super) struct LeaseStore {
     pub(super) keeping: Option<Arc<Keeping>>,
     /// Whether this process ever renewed a lease.
     pub(super) has_renewed: bool,
+    /// The history of the store, as the last survey found it.
+    pub(super) history: KnownHistory,
 }
 
 /// What is remembered of a write until its outcome is known.
@@ -51,6 +56,8 @@ pub(super) struct WriteIntent {
     /// The clocks when they were judged for this write. If they were read when its outcome becomes
     /// known, a jump in between would go unnoticed.
     pub(super) clocks: ClockReading,
+    /// The store's clock then, in Unix ms.
+    pub(super) store_ms: i64,
 }
 
 /// The node's clocks at one instant.
@@ -70,14 +77,22 @@ pub(super) struct JudgedSurvey {
     pub(super) clocks: ClockReading,
 }
 
+impl JudgedSurvey {
+    /// Returns what is remembered of a write that follows the survey.
+    pub(super) const fn intent(&self, purpose: Purpose, operation: LeaseOperation) -> WriteIntent {
+        let (clocks, store_ms) = (self.clocks, self.survey.now_ms);
+        WriteIntent { purpose, operation, clocks, store_ms }
+    }
+}
+
 /// Why a write of a held or chosen row was not made, or came to nothing.
 pub(super) enum LeaseError {
     /// An earlier write of ours took effect instead; worth a retry.
     Overtaken,
     /// The node's clock is ahead by this many ms.
     ClockAhead(i64),
-    /// Another process wrote the row, or the store lost what it had shown.
-    Lost,
+    /// Another process wrote the row, or the store lost what it had shown: the row has this token.
+    Lost(Token),
     /// The row or the namespace's record is gone, or the row was created again.
     Vanished,
     /// The store failed: a write that was sent may have taken effect, or still may.
@@ -123,6 +138,7 @@ impl LeaseStore {
             random,
             keeping,
             has_renewed: false,
+            history: KnownHistory::default(),
         }
     }
 
@@ -146,11 +162,21 @@ impl LeaseStore {
     }
 
     /// Reads the state of the scope, and judges the node's clock by the store's and, while a lease
-    /// is held, by the steady clock since its last write.
+    /// is held, by the steady clock since its last write. Follows the history of the store.
     pub(super) async fn survey(
-        &self,
+        &mut self,
         renewed: Option<&ClockReading>,
     ) -> Result<JudgedSurvey, StoreError> {
+        for _ in 0..TRIES {
+            let judged = self.look(renewed).await?;
+            if self.is_followed(&judged).await? {
+                return Ok(judged);
+            }
+        }
+        Err(StoreError::Refused("other nodes keep changing the layout record".into()))
+    }
+
+    async fn look(&self, renewed: Option<&ClockReading>) -> Result<JudgedSurvey, StoreError> {
         let sent = self.read_clocks();
         let survey =
             self.call(StoreOperation::Read, self.store.survey(&self.scope, Counts::Recent)).await?;
@@ -191,7 +217,7 @@ impl LeaseStore {
     /// Returns whether the namespace's record is there and names our layout. Otherwise the present
     /// rows are not ours to take.
     pub(super) fn is_recorded(&self, judged: &JudgedSurvey) -> bool {
-        judged.survey.record.as_deref() == Some(self.canonical.as_str())
+        judged.survey.record.as_ref().is_some_and(|record| record.canonical == self.canonical)
     }
 
     /// Returns how far a lease reaches: little until this process renewed one.
@@ -211,16 +237,22 @@ impl LeaseStore {
         operation: LeaseOperation,
     ) -> Result<Option<WriteIntent>, StoreError> {
         let reach_ms = self.reach_ms(self.has_renewed);
-        let layout = &self.settings.layout;
-        let lease = Lease::from_mark(layout, tenure.marks(), lane, judged.now_ms, reach_ms);
+        let marks = self.marks_of(tenure);
+        let lease = Lease::from_mark(&self.settings.layout, &marks, lane, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(self.settings.lease.ttl);
         let write = self.write(tenure, lanes, lane, lease.limit, expiry);
-        let purpose = Purpose::Lease(lease);
-        let intent = WriteIntent { purpose, operation, clocks: judged.clocks };
+        let intent = judged.intent(Purpose::Lease(lease), operation);
         Ok(self.swap(tenure, write, intent).await?.then_some(intent))
     }
 
-    /// Builds a write of a row under a fresh token, with the mark of `lane` at `mark`.
+    /// Returns the marks of a row in the present epoch.
+    pub(super) fn marks_of(&self, tenure: &Tenure<WriteIntent>) -> HighWaterMarks {
+        let layout = &self.settings.layout;
+        self.history.present.marks(layout, tenure.epoch(), tenure.marks())
+    }
+
+    /// Builds a write of a row under a fresh token and the present epoch, with the mark of `lane` at
+    /// `mark`.
     pub(super) fn write(
         &mut self,
         tenure: &Tenure<WriteIntent>,
@@ -229,11 +261,18 @@ impl LeaseStore {
         mark: u64,
         expiry: RowExpiry,
     ) -> RowWrite {
+        let token = self.next_token(tenure);
+        let (layout, history) = (&self.settings.layout, &self.history.present);
+        let mut marks = lanes.marks_with(tenure.marks(), lane, mark);
+        if !planted(Bug::OtherLanesNotRaised) {
+            marks = history.marks(layout, tenure.epoch(), &marks);
+        }
         RowWrite {
-            token: self.next_token(tenure),
+            token,
+            epoch: history.epoch(),
             holder: self.settings.holder.clone(),
             lane,
-            marks: lanes.marks_with(tenure.marks(), lane, mark),
+            marks,
             expiry,
         }
     }
@@ -273,14 +312,14 @@ impl LeaseStore {
         swapped
     }
 
-    /// Reads the row to learn the outcome of writes that were not acknowledged.
+    /// Reads the row to learn the outcome of writes that were not acknowledged; returns it, too.
     pub(super) async fn resolve(
         &self,
         tenure: &mut Tenure<WriteIntent>,
-    ) -> Result<Resolution, StoreError> {
+    ) -> Result<(Resolution, Option<Row>), StoreError> {
         let row = self.store.row(&self.scope, tenure.worker());
         let row = self.call(StoreOperation::Read, row).await?;
-        Ok(tenure.resolve(row.as_ref()))
+        Ok((tenure.resolve(row.as_ref()), row))
     }
 
     /// Settles writes whose outcome is unknown. Returns the one that took effect; `None` when none
@@ -294,9 +333,9 @@ impl LeaseStore {
     ) -> Result<Option<WriteIntent>, LeaseError> {
         if tenure.is_unresolved() {
             match self.resolve(tenure).await? {
-                Resolution::Unchanged | Resolution::Visible => {}
-                Resolution::Lost => return Err(LeaseError::Lost),
-                Resolution::Vanished => return Err(LeaseError::Vanished),
+                (Resolution::Unchanged | Resolution::Visible, _) => {}
+                (Resolution::Lost, Some(row)) => return Err(LeaseError::Lost(row.token)),
+                (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),
             }
         }
         #[cfg(raindrop_planted)]
@@ -305,7 +344,13 @@ impl LeaseStore {
         {
             return Ok(Some(believed.purpose));
         }
+        let present = self.history.present.epoch();
         let Some(visible) = tenure.visible() else { return Ok(None) };
+        if visible.write.epoch != present {
+            // What it was for is decided anew.
+            tenure.forget_before(present);
+            return Ok(None);
+        }
         let (write, intent) = (visible.write.clone(), visible.purpose);
         let write = RowWrite { token: self.next_token(tenure), ..write };
         if self.swap(tenure, write, intent).await? {
@@ -350,8 +395,4 @@ impl LeaseStore {
         tracing::warn!(namespace = self.settings.namespace, error = %failure, "store failed");
         self.state.set_reason(Some(UnavailableReason::StoreUnavailable(failure)));
     }
-}
-
-pub(super) fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

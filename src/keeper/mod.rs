@@ -6,11 +6,13 @@ mod backfill;
 mod error;
 mod handle;
 mod held_lease;
+mod history;
 mod issuer;
 mod keeper_state;
 mod lease_store;
 mod observer;
 mod operator;
+mod own_tokens;
 mod panics;
 #[cfg(raindrop_planted)]
 mod planted;

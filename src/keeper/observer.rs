@@ -138,6 +138,8 @@ pub trait Observer: Debug + Send + Sync {
     fn clock_rolled_back(&self, _action: RollbackAction) {}
     /// A write of a row ended.
     fn lease_operation(&self, _operation: LeaseOperation, _outcome: LeaseOutcome) {}
+    /// The store failed over, or went back: a new epoch began.
+    fn epoch_changed(&self) {}
     /// The reservation of a block ended.
     fn segment_refilled(&self, _outcome: RefillOutcome) {}
     /// A step of this task panicked; it is retried.

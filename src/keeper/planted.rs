@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use super::{
-    held_lease::HeldLease, lease_store::LeaseStore, releasing_row::ReleasingRow, task::Task,
+    LeaseOperation,
+    held_lease::HeldLease,
+    lease_store::{LeaseStore, WriteIntent},
+    releasing_row::ReleasingRow,
+    task::Task,
 };
 use crate::core::{
     lease::{Lease, Purpose},
@@ -44,6 +48,10 @@ impl ReleasingRow {
         if forgets {
             tenure.discard_unresolved();
         }
-        HeldLease::new(leases, tenure, Lease { lane, start, limit }, Some(leases.read_clocks()))
+        let lease = Lease { lane, start, limit };
+        let (purpose, operation) = (Purpose::Lease(lease), LeaseOperation::Release);
+        let clocks = leases.read_clocks();
+        let intent = WriteIntent { purpose, operation, clocks, store_ms: 0 };
+        HeldLease::new(leases, tenure, lease, Some(&intent), None)
     }
 }

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use super::{
-    KeeperError, LayoutError, StoreOperation,
-    lease_store::{LeaseStore, millis},
-};
+use super::{KeeperError, LayoutError, StoreOperation, lease_store::LeaseStore};
 use crate::{
     core::{
-        lease::{HighWaterMarks, Token, marks_beyond},
+        instant::millis,
+        lease::{HighWaterMarks, History, Token, marks_beyond},
         planted::{Bug, planted},
     },
     store::{Counts, LayoutRecord, NewRows, Scope, StoreError},
@@ -57,17 +55,21 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
         ))));
     }
     let first_tick = layout.tick_clamped(before.now_ms.saturating_add(skew_ms)) + 1;
-    let mut record = if before.record.is_some() {
-        // One that vanishes now must not be created again, as if nothing had ever been issued.
-        let record = leases.call(StoreOperation::Read, store.read_record(&scope.namespace)).await?;
-        record.ok_or_else(|| vanished("the layout record is gone"))?
-    } else {
-        let token = leases.random.fresh_token();
+    let Some(mut record) = before.record.clone() else {
+        let (token, epoch) = (leases.random.fresh_token(), leases.random.fresh_token());
+        let identity = before.identity.as_deref().unwrap_or_default();
+        let history = History::first(identity, epoch, lease.reach_beyond_ms());
         let record = LayoutRecord::new(&leases.canonical, token, first_tick);
+        let record = LayoutRecord { history, ..record };
         let created = store.create_record(&scope.namespace, &record);
-        leases.call(StoreOperation::Prepare, created).await?
+        leases.call(StoreOperation::Prepare, created).await?;
+        // Read together with the identity of the server and its clock.
+        return Ok(false);
     };
     LayoutError::check(&scope.namespace, &leases.canonical, &record.canonical)?;
+    if !leases.follow_history(&before, &record, before.now_ms).await? {
+        return Ok(false);
+    }
     let is_complete = record.complete.contains(&scope.reserved_key);
     if has_held && !is_complete {
         return Err(vanished("the layout record was created again"));

@@ -19,7 +19,11 @@ pub(super) struct ReleasingRow {
     pub(super) lanes: HeldLanes,
     /// Where the next lease of the present lane may begin.
     pub(super) mark: u64,
+    /// Whether a lane of it was leased, whose mark may be lowered.
+    was_held: bool,
     released: bool,
+    /// Whether the last write was refused.
+    refused: bool,
     /// Where the sealed lease ended.
     #[cfg(raindrop_planted)]
     pub(super) limit: u64,
@@ -35,7 +39,7 @@ impl ReleasingRow {
         Self {
             #[cfg(raindrop_planted)]
             limit,
-            ..Self::new(tenure, lanes, mark)
+            ..Self::new(tenure, lanes, mark, true)
         }
     }
 
@@ -43,15 +47,17 @@ impl ReleasingRow {
     pub(super) fn of_search(tenure: Tenure<WriteIntent>) -> Self {
         // Whatever the lane: its mark stays as it is.
         let mark = tenure.marks()[0];
-        Self::new(tenure, HeldLanes::on(0), mark)
+        Self::new(tenure, HeldLanes::on(0), mark, false)
     }
 
-    fn new(tenure: Tenure<WriteIntent>, lanes: HeldLanes, mark: u64) -> Self {
+    fn new(tenure: Tenure<WriteIntent>, lanes: HeldLanes, mark: u64, was_held: bool) -> Self {
         let mut row = Self {
             tenure,
             lanes,
             mark,
+            was_held,
             released: false,
+            refused: false,
             #[cfg(raindrop_planted)]
             limit: mark,
         };
@@ -68,13 +74,15 @@ impl ReleasingRow {
     pub(super) async fn release(&mut self, leases: &mut LeaseStore) -> Result<bool, StoreError> {
         if self.tenure.is_unresolved() {
             match leases.resolve(&mut self.tenure).await? {
-                Resolution::Unchanged => {}
-                Resolution::Visible => {
+                // Its epoch has ended: no lease begins at the mark that it would get.
+                (Resolution::Unchanged, _) if self.refused => return Ok(true),
+                (Resolution::Unchanged, _) => {}
+                (Resolution::Visible, _) => {
                     self.adopt_visible();
                     #[cfg(raindrop_planted)]
                     self.touch_generator(leases);
                 }
-                Resolution::Lost | Resolution::Vanished => return Ok(true),
+                (Resolution::Lost | Resolution::Vanished, _) => return Ok(true),
             }
         }
         if self.released {
@@ -92,8 +100,10 @@ impl ReleasingRow {
             }
         }
         let (purpose, operation) = (Purpose::Release, LeaseOperation::Release);
-        let intent = WriteIntent { purpose, operation, clocks: leases.read_clocks() };
-        leases.swap(&mut self.tenure, write, intent).await
+        let intent = WriteIntent { purpose, operation, clocks: leases.read_clocks(), store_ms: 0 };
+        let swapped = leases.swap(&mut self.tenure, write, intent).await?;
+        self.refused = !swapped;
+        Ok(swapped)
     }
 
     /// Takes note of a write that the row was seen with.
@@ -103,11 +113,16 @@ impl ReleasingRow {
         match visible.purpose.purpose {
             // Nothing was issued on the lane that it took.
             Purpose::Lease(lease) => {
-                // Its repetition may be seen, too.
-                if lease.lane != self.lanes.present() {
+                if !self.was_held {
+                    self.lanes = HeldLanes::on(lease.lane);
+                } else if lease.lane != self.lanes.present() {
+                    // Its repetition may be seen, too.
                     self.lanes.moved_to(lease.lane, self.mark);
                 }
                 self.mark = lease.start;
+            }
+            Purpose::NewEpoch(lease) => {
+                (self.lanes, self.mark) = (HeldLanes::on(lease.lane), lease.start);
             }
             Purpose::Renew { .. } => {}
             // Nothing depends on it: if the store loses it, the row expires after its ttl.

@@ -4,7 +4,7 @@ use std::{fmt::Debug, time::Duration};
 
 use super::StateFile;
 use crate::core::{
-    instant::{format_unix_ms_or_year, format_unix_ms_short},
+    instant::{format_unix_ms_or_year, format_unix_ms_short, millis},
     issue::IssueSettings,
     layout::Layout,
     namespace::DEFAULT_NAMESPACE,
@@ -35,6 +35,14 @@ impl Default for LeaseTimes {
             renew: Duration::from_secs(30),
             max_clock_skew: Duration::from_secs(10),
         }
+    }
+}
+
+impl LeaseTimes {
+    /// Returns how far beyond the store's clock a lease reaches, in ms: the window, the skew by which
+    /// the node's clock may be ahead, and as much for the clock of a server that takes over.
+    pub(super) fn reach_beyond_ms(&self) -> i64 {
+        millis(self.window).saturating_add(millis(self.max_clock_skew).saturating_mul(2))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    core::issue::ClaimError,
+    core::{instant::format_unix_ms, issue::ClaimError},
     store::{StoreError, with_sources},
 };
 
@@ -18,6 +18,15 @@ pub enum UnavailableReason {
     NoFreeWorker {
         /// Seconds until the first row or lane comes due.
         retry_after_seconds: u64,
+    },
+    /// The store failed over: what it lost may have leased IDs up to this instant, in Unix ms.
+    #[error(
+        "the store failed over and may have lost writes: new leases begin at {}",
+        format_unix_ms(*.due_ms)
+    )]
+    FailedOver {
+        /// When the first new lease begins, in Unix ms.
+        due_ms: i64,
     },
     /// The store fails.
     #[error("the store is unavailable: {0}")]

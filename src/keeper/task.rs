@@ -181,7 +181,7 @@ impl Task {
             Ok(pause) => pause,
             Err(LeaseError::Overtaken) => Pause::fixed(BETWEEN_WOKEN),
             Err(LeaseError::ClockAhead(ahead_ms)) => self.clock_ahead(ahead_ms),
-            Err(LeaseError::Lost) => self.lost(),
+            Err(LeaseError::Lost(_)) => self.lost(),
             Err(LeaseError::Vanished) => self.vanished(),
             Err(LeaseError::Store(StoreError::Vanished(what))) => {
                 tracing::error!(what, "store data vanished");
@@ -228,7 +228,10 @@ impl Task {
 
     /// Renews or moves the lease; without one, searches for a row.
     async fn advance(&mut self) -> Result<Pause, LeaseError> {
-        let Some(held) = &self.held else { return self.acquire().await };
+        let Some(held) = &mut self.held else { return self.acquire().await };
+        if held.use_next_lease(&self.leases).await? {
+            self.leases.state.announce_range();
+        }
         if let Some(behind_ms) = held.rolled_back_ms(&self.leases) {
             if let Some(pause) = self.move_away(behind_ms).await? {
                 return Ok(pause);
@@ -245,7 +248,9 @@ impl Task {
     async fn acquire(&mut self) -> Result<Pause, LeaseError> {
         let outcome = self.search.run(&mut self.leases).await?;
         if let Some(reason) = outcome.reason() {
-            self.report(reason);
+            let barrier = self.leases.barrier_ahead();
+            let is_behind = matches!(outcome, SearchOutcome::NoneFree(_));
+            self.report(barrier.filter(|_| is_behind).unwrap_or(reason));
         }
         Ok(match outcome {
             SearchOutcome::Leased(held) => {
@@ -309,6 +314,7 @@ impl Task {
     /// Resumes the lease that the state file keeps, whether the store answers or not.
     async fn resume(&mut self) {
         let Some(held) = HeldLease::resume(&self.leases).await else { return };
+        self.leases.history.resume(held.tenure.epoch());
         self.use_lease(held);
         // The row may be about to expire.
         self.next_renewal = Instant::now();
@@ -341,6 +347,15 @@ impl Task {
             }
             // Another lane may come due meanwhile.
             return Ok(Pause::fixed(CLOCK_PAUSE));
+        }
+        let due_in = self.held.as_ref().and_then(|held| held.due_in(&self.leases));
+        if let Some(due_in) = due_in {
+            // The lease in use ends before the next one begins.
+            if let Some(barrier) = self.leases.barrier_ahead() {
+                self.report(barrier);
+            }
+            let pause = self.until_renewal(BETWEEN_USELESS);
+            return Ok(Pause { until: pause.until.min(Instant::now() + due_in), ..pause });
         }
         if renewed {
             self.leases.state.announce_range();

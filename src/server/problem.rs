@@ -286,6 +286,7 @@ impl From<IssueError> for Problem {
             UnavailableReason::CodeRefused(error) => return error.into(),
             UnavailableReason::Starting
             | UnavailableReason::NoFreeWorker { .. }
+            | UnavailableReason::FailedOver { .. }
             | UnavailableReason::ClockAhead(_)
             | UnavailableReason::LimitReached
             | UnavailableReason::NotKept(_) => P::LeaseUnavailable,

@@ -53,8 +53,8 @@ impl Service {
     /// # Errors
     ///
     /// When the service cannot go on: a namespace was recorded with another layout, the store's
-    /// tables are not ours, the tokens cannot be read, the state file cannot be used, or a background task failed. In the last
-    /// case it stops in order first, with `/livez` answering 503.
+    /// tables are not ours, the tokens cannot be read, the state file cannot be used, or a
+    /// background task failed. In the last case it stops in order first, with `/livez` answering 503.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
         let Self { config, listener, admin_listener, store, clock } = self;
         let address = listener.local_addr().map_err(ServeError::Listener)?;

@@ -13,6 +13,7 @@ const HARMLESS_PARAMETERS: &[&str] = &[
     "mode",
     "namespace",
     "port",
+    "sentinel-user",
     "ssl-mode",
     "sslmode",
     "user",
@@ -27,7 +28,10 @@ pub fn redact_url(url: &str) -> String {
     if url.starts_with("sqlite:") || url.starts_with("kubernetes:") {
         return hide_parameters(url);
     }
-    let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_scheme = |text: &str| {
+        let text = text.strip_suffix("+sentinel").unwrap_or(text);
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
         let may_leak = url.trim_end_matches(':').contains(['@', '=', ':', '?', '#', ';', '&']);
         return if may_leak { "***".to_owned() } else { url.to_owned() };
@@ -53,14 +57,23 @@ pub fn redact_url(url: &str) -> String {
     {
         return format!("{scheme}://***");
     }
-    // What follows the colon is a password where the host is missing.
-    let host = match host.split_once(':') {
-        Some((name, port)) if !host.starts_with('[') && port.parse::<u16>().is_err() => {
-            format!("{name}:***")
+    format!("{scheme}://{user}{}{}", hide_no_ports(host), hide_parameters(path))
+}
+
+/// Hides everything from the first port on that is none: it is a password where the host is missing,
+/// and may hold commas.
+fn hide_no_ports(hosts: &str) -> String {
+    let mut shown = Vec::new();
+    for host in hosts.split(',') {
+        match host.split_once(':') {
+            Some((name, port)) if !host.starts_with('[') && port.parse::<u16>().is_err() => {
+                shown.push(format!("{name}:***"));
+                break;
+            }
+            _ => shown.push(host.to_owned()),
         }
-        _ => host.to_owned(),
-    };
-    format!("{scheme}://{user}{host}{}", hide_parameters(path))
+    }
+    shown.join(",")
 }
 
 /// Returns what names the store of worker rows on this machine, without secrets: two processes with
@@ -152,6 +165,19 @@ mod tests {
             ("mysql://h/d&ssl_mode=s3cret@h", "mysql://***@h"),
             ("mysql://h&password=s3cret/db", "mysql://***"),
             ("mysql://h/db&password=s3cret", "mysql://***"),
+            // Several hosts.
+            ("mysql://u:s3cret@a:1,b,[::1]:2/ids", "mysql://u:***@a:1,b,[::1]:2/ids"),
+            ("postgres://u:s3,cr,et@a,b:1/ids", "postgres://u:***@a,b:1/ids"),
+            ("mysql://root:s3,cret/ids", "mysql://root:***/ids"),
+            ("mysql://a,root:s3,cret/ids", "mysql://a,root:***/ids"),
+            ("mysql://u:s3cret@a,u:s3cret@b/ids", "mysql://u:***@b/ids"),
+            ("redis://s3cret@a,b/0", "redis://***@a,b/0"),
+            ("redis+sentinel://:s3cret@a:1,b/ids/0", "redis+sentinel://:***@a:1,b/ids/0"),
+            ("rediss+sentinel://s3cret@a/ids", "rediss+sentinel://***@a/ids"),
+            (
+                "redis+sentinel://a/ids?sentinel-user=u&sentinel-password=s3cret",
+                "redis+sentinel://a/ids?sentinel-user=u&sentinel-password=***",
+            ),
             // The parameters.
             (
                 "mysql://u:s3cret@host:1/db?ssl-mode=REQUIRED",

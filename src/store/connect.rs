@@ -20,7 +20,9 @@ use crate::core::clock::{Clock, ManualClock};
 pub struct StoreSettings {
     /// `mysql://user:password@host/database`, `postgres://user:password@host/database`,
     /// `redis://user:password@host/0` (`rediss://` with TLS), `kubernetes:`, `sqlite://file` or
-    /// `memory:`.
+    /// `memory:`. In place of one host there may be several, separated by commas: the one that accepts
+    /// writes is used. `redis+sentinel://user:password@host/service-name/0` names the Sentinels of a
+    /// service instead (`rediss+sentinel://` with TLS).
     pub url: String,
     /// The table of worker rows, `soc_raindrop_worker` by default. Two more tables add `_layout`
     /// and `_migrations` to this name. See [`is_valid_table_name`].
@@ -39,6 +41,37 @@ pub struct StoreSettings {
     /// A PEM file of authorities for [`TlsMode::Verify`], read for each connection. Without it,
     /// MySQL and PostgreSQL use Mozilla's list, and Redis the system's.
     pub tls_ca_file: Option<PathBuf>,
+    /// Whether a fail-over may lose acknowledged writes; [`Failover::Auto`] by default.
+    pub failover: Failover,
+}
+
+/// Whether a fail-over of the store may lose acknowledged writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Failover {
+    /// It may. Nodes compare the identity of the server, and lease beyond everything that was lost.
+    #[default]
+    Auto,
+    /// It never does: replication is synchronous, or all servers are one cluster. Identities are not
+    /// compared.
+    Lossless,
+}
+
+impl Failover {
+    /// Every value.
+    pub const ALL: [Self; 2] = [Self::Auto, Self::Lossless];
+
+    /// Its name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Lossless => "lossless",
+        }
+    }
+
+    /// The value of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|failover| failover.name() == name)
+    }
 }
 
 impl StoreSettings {
@@ -52,6 +85,7 @@ impl StoreSettings {
             timeout: Duration::from_secs(3),
             tls: None,
             tls_ca_file: None,
+            failover: Failover::Auto,
         }
     }
 
@@ -81,6 +115,7 @@ impl fmt::Debug for StoreSettings {
             .field("timeout", &self.timeout)
             .field("tls", &self.tls)
             .field("tls_ca_file", &self.tls_ca_file)
+            .field("failover", &self.failover)
             .finish()
     }
 }
@@ -135,7 +170,9 @@ pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dy
         #[cfg(feature = "sqlite")]
         "sqlite" => Ok(Arc::new(sql::SqlStore::<sql::sqlite::Sqlite>::new(settings)?)),
         #[cfg(feature = "redis")]
-        "redis" | "rediss" => Ok(Arc::new(redis::RedisStore::new(settings)?)),
+        "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" => {
+            Ok(Arc::new(redis::RedisStore::new(settings)?))
+        }
         #[cfg(feature = "kubernetes")]
         "kubernetes" => Ok(Arc::new(kubernetes::KubernetesStore::new(settings)?)),
         _ => Err(settings.unusable(unknown(scheme))),
@@ -152,7 +189,11 @@ fn unknown(scheme: &str) -> String {
     let engines: [(&str, bool, &[&str]); 5] = [
         ("MySQL", cfg!(feature = "mysql"), &["mysql://", "mariadb://"]),
         ("PostgreSQL", cfg!(feature = "postgres"), &["postgres://", "postgresql://"]),
-        ("Redis", cfg!(feature = "redis"), &["redis://", "rediss://"]),
+        (
+            "Redis",
+            cfg!(feature = "redis"),
+            &["redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://"],
+        ),
         ("SQLite", cfg!(feature = "sqlite"), &["sqlite://"]),
         ("Kubernetes", cfg!(feature = "kubernetes"), &["kubernetes:"]),
     ];

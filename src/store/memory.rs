@@ -15,11 +15,12 @@ use async_trait::async_trait;
 pub use self::crash::Snapshot;
 use super::{
     Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment, Reservation,
-    Reserved, Result, Scope, SegmentStore, Store, Survey, record::ttl_ms,
+    Reserved, Result, Scope, SegmentStore, Store, Survey,
+    record::{keep_free, ttl_ms},
 };
 use crate::core::{
     clock::Clock,
-    lease::{Row, RowWrite, Token},
+    lease::{History, Row, RowWrite, Token},
     planted::{Bug, planted},
 };
 
@@ -35,6 +36,8 @@ pub struct MemoryStore {
 
 #[derive(Clone, Debug, Default)]
 struct Tables {
+    /// The identity of the server that this stands for.
+    identity: String,
     records: BTreeMap<String, LayoutRecord>,
     /// By namespace, reserved key and worker. Whether a row is free is known when it is read.
     rows: BTreeMap<(String, String, u64), Row>,
@@ -44,10 +47,23 @@ struct Tables {
     managed: BTreeMap<(String, String), ManagedCode>,
 }
 
+impl Tables {
+    /// Whether this is the server that a history continues on.
+    fn is_continued_by(&self, history: &History) -> bool {
+        history.identity.is_empty()
+            || history.identity == self.identity
+            || planted(Bug::IdentityIgnored)
+    }
+}
+
 impl MemoryStore {
     /// An empty store whose clock is the node's own.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, clock_is_local: true, tables: Mutex::default() }
+        Self {
+            clock,
+            clock_is_local: true,
+            tables: Mutex::new(Tables { identity: "memory".to_owned(), ..Tables::default() }),
+        }
     }
 
     /// An empty store that stands for a server with a clock of its own.
@@ -107,8 +123,9 @@ impl Store for MemoryStore {
         record: &LayoutRecord,
     ) -> Result<bool> {
         let mut tables = self.tables();
+        let fits = tables.is_continued_by(&record.history);
         let present = tables.records.get_mut(namespace).filter(|record| record.token == expected);
-        let Some(present) = present else { return Ok(false) };
+        let Some(present) = present.filter(|_| fits) else { return Ok(false) };
         *present = record.clone();
         Ok(true)
     }
@@ -117,7 +134,9 @@ impl Store for MemoryStore {
         let now_ms = self.clock.now_ms();
         let mut tables = self.tables();
         let record = tables.records.get(&scope.namespace);
-        let holds = record.is_some_and(|record| record.token == new.record);
+        let holds = record.is_some_and(|record| {
+            record.token == new.record && tables.is_continued_by(&record.history)
+        });
         let holds = (holds && now_ms <= new.until_ms) || planted(Bug::StaleBirth);
         for worker in scope.min_worker..=scope.max_worker {
             if !holds && !tables.rows.contains_key(&key(scope, worker)) {
@@ -130,6 +149,7 @@ impl Store for MemoryStore {
                 lane: 0,
                 marks: new.marks.clone(),
                 free: true,
+                epoch: Token::UNUSED,
                 heartbeat_ms: 0,
                 expires_ms: 0,
             });
@@ -139,14 +159,12 @@ impl Store for MemoryStore {
 
     async fn survey(&self, scope: &Scope, _counts: Counts) -> Result<Survey> {
         let (now_ms, rows) = self.rows(scope);
+        let tables = self.tables();
         let held = rows.iter().filter(|row| !row.free);
         Ok(Survey {
             now_ms,
-            record: self
-                .tables()
-                .records
-                .get(&scope.namespace)
-                .map(|record| record.canonical.clone()),
+            identity: Some(tables.identity.clone()),
+            record: tables.records.get(&scope.namespace).cloned(),
             held: held.clone().count() as u64,
             free: rows.iter().filter(|row| row.free).count() as u64,
             next_expiry_ms: held.map(|row| row.expires_ms).min(),
@@ -155,12 +173,7 @@ impl Store for MemoryStore {
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
         let (_, mut rows) = self.rows(scope);
-        rows.retain(|row| row.free && holder.is_none_or(|holder| row.holder == holder));
-        rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
-        if holder.is_some() {
-            rows.reverse();
-        }
-        rows.truncate(limit as usize);
+        keep_free(&mut rows, holder, limit);
         Ok(rows)
     }
 
@@ -178,8 +191,13 @@ impl Store for MemoryStore {
     ) -> Result<bool> {
         let now_ms = self.clock.now_ms();
         let mut tables = self.tables();
+        let record = tables.records.get(&scope.namespace);
+        let is_present = record.is_some_and(|record| {
+            record.history.epoch() == write.epoch && tables.is_continued_by(&record.history)
+        });
+        let is_present = is_present || planted(Bug::IdentityCheckedBefore);
         let row = tables.rows.get_mut(&key(scope, worker)).filter(|row| row.token == expected);
-        let Some(row) = row else { return Ok(false) };
+        let Some(row) = row.filter(|_| is_present) else { return Ok(false) };
         *row = Row {
             worker,
             token: write.token,
@@ -187,6 +205,7 @@ impl Store for MemoryStore {
             lane: write.lane,
             marks: write.marks.clone(),
             free: false,
+            epoch: write.epoch,
             heartbeat_ms: now_ms,
             // A released row is free whatever the clock does.
             expires_ms: ttl_ms(write).map_or(0, |ttl_ms| now_ms.saturating_add(ttl_ms)),

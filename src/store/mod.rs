@@ -13,6 +13,8 @@
 mod address;
 mod connect;
 mod error;
+#[cfg(any(feature = "redis", feature = "sql"))]
+mod hosts;
 #[cfg(any(test, raindrop_planted))]
 #[path = "tests/intercept.rs"]
 mod intercept;
@@ -33,6 +35,9 @@ mod tls;
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 mod value;
 
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use async_trait::async_trait;
 
 #[cfg(feature = "server")]
@@ -42,7 +47,7 @@ use self::error::LOSES_WRITES;
 pub(crate) use self::error::with_sources;
 pub use self::{
     address::redact_url,
-    connect::{StoreSettings, check, connect, is_valid_table_name},
+    connect::{Failover, StoreSettings, check, connect, is_valid_table_name},
     error::{Result, StoreError},
     memory::MemoryStore,
     record::{Counts, LayoutRecord, ListedRow, NewRows, Scope, Survey},
@@ -85,8 +90,9 @@ pub trait Store: SegmentStore {
     /// Returns the layout record of a namespace, if there is one.
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>>;
 
-    /// Replaces the layout record of a namespace if its token is still `expected`. Returns `false`
-    /// when it is not, or when there is no record.
+    /// Replaces the layout record of a namespace if its token is still `expected`, and if the server
+    /// has the identity that the new record tells, unless that is empty. Returns `false` otherwise, or
+    /// when there is no record.
     async fn swap_record(
         &self,
         namespace: &str,
@@ -109,8 +115,10 @@ pub trait Store: SegmentStore {
     /// Returns one row, free or not.
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>>;
 
-    /// Replaces a row if its token is still `expected`. Returns `false` when it is not, or when
-    /// there is no such row. The heartbeat becomes the store's present time.
+    /// Replaces a row if its token is still `expected`, if the namespace's record has the epoch that
+    /// the write names, and if the server has the identity that the record tells, unless that is
+    /// empty: all in one statement. Returns `false` otherwise, or when there is no such row. The
+    /// heartbeat becomes the store's present time.
     async fn swap(
         &self,
         scope: &Scope,
@@ -124,4 +132,9 @@ pub trait Store: SegmentStore {
 
     /// Closes the connections. The store is not used afterwards.
     async fn close(&self);
+}
+
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

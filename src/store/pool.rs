@@ -1,6 +1,7 @@
-//! A few connections to one server, opened when needed and closed when unused.
+//! A few connections to the server that accepts writes, opened when needed and closed when unused.
 //!
-//! It sets no time-outs: callers set one around the whole call.
+//! Callers set a time-out around the whole call, and pass its end so that several hosts can share the
+//! time.
 //!
 //! Why not another pool: when a connection is returned, sqlx's waits for a ping without a bound, so a
 //! frozen database keeps its permits; and it reports a refused connection only after the whole
@@ -9,7 +10,7 @@
 
 use std::{
     mem,
-    sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak},
+    sync::{Arc, Mutex, Once, Weak},
     time::Duration,
 };
 
@@ -18,7 +19,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::StoreError;
+use super::{StoreError, hosts::Hosts, lock};
 
 /// An idle connection is closed after this time: nodes talk to the store every half minute.
 const IDLE_MAX: Duration = Duration::from_secs(10);
@@ -26,18 +27,29 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 const IDLE_CHECK: Duration = Duration::from_secs(1);
 /// How long closing a connection may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// An idle connection has this part of a call's time to prove that it works.
+const PROOF_PART: u32 = 4;
 
-/// Opens and closes the connections to one server.
+/// Opens and closes the connections to one server of an address.
 pub(super) trait Connector: Send + Sync + 'static {
     /// A connection.
     type Connection: Send + 'static;
     /// Why a connection cannot be opened.
-    type Error: From<StoreError> + Send;
+    type Error: std::error::Error + From<StoreError> + Send + 'static;
 
-    /// Opens a connection.
-    fn open(&self) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
+    /// The hosts of the address.
+    fn hosts(&self) -> &Hosts;
 
-    /// Whether the server still answers on a connection.
+    /// Opens a connection to the host of this number, if that accepts writes. Resolves its name anew.
+    fn open(
+        &self,
+        host: usize,
+    ) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
+
+    /// Says why the server cannot be reached, if that is the error.
+    fn unavailable(error: &Self::Error) -> Option<String>;
+
+    /// Whether the server still answers on a connection and accepts writes.
     fn is_alive(connection: &mut Self::Connection) -> impl Future<Output = bool> + Send;
 
     /// Closes a connection and tells the server so.
@@ -52,21 +64,36 @@ pub(super) struct Pool<C: Connector> {
     reaper: Once,
 }
 
-/// The idle connections, each with the time when it was put back.
-type Idle<C> = Mutex<Vec<(Instant, <C as Connector>::Connection)>>;
+/// The idle connections.
+type Idle<C> = Mutex<Vec<Unused<<C as Connector>::Connection>>>;
+
+/// An idle connection.
+struct Unused<T> {
+    since: Instant,
+    host: usize,
+    connection: T,
+}
 
 /// A connection in use. It is dropped unless it is put back: after a time-out, an error or a
 /// cancelled call nobody knows what it would answer next.
 pub(super) struct Checkout<'a, C: Connector> {
     pub(super) connection: C::Connection,
-    idle: &'a Idle<C>,
+    host: usize,
+    pool: &'a Pool<C>,
     _permit: SemaphorePermit<'a>,
 }
 
 impl<C: Connector> Checkout<'_, C> {
     /// Returns the connection to the pool.
     pub(super) fn put_back(self) {
-        lock(self.idle).push((Instant::now(), self.connection));
+        let Self { connection, host, .. } = self;
+        lock(&self.pool.idle).push(Unused { since: Instant::now(), host, connection });
+    }
+
+    /// Drops the connection to a server that can serve us no more: the next one is sought at another
+    /// host first.
+    pub(super) fn leave_host(self) {
+        self.pool.connector.hosts().leave(self.host);
     }
 }
 
@@ -76,31 +103,38 @@ impl<C: Connector> Pool<C> {
         Self { connector, permits, idle: Arc::default(), reaper: Once::new() }
     }
 
-    /// Takes an idle connection or opens one; waits while all are in use.
-    pub(super) async fn checkout(&self) -> Result<Checkout<'_, C>, C::Error> {
+    /// Takes an idle connection or opens one; waits while all are in use. The call ends at `deadline`.
+    pub(super) async fn checkout(&self, deadline: Instant) -> Result<Checkout<'_, C>, C::Error> {
         self.reaper.call_once(|| drop(tokio::spawn(close_idle::<C>(Arc::downgrade(&self.idle)))));
         let permit = self.permits.acquire().await;
         let permit = permit.map_err(|_| StoreError::Unavailable("the store was closed".into()))?;
-        let connection = loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let (host, connection) = loop {
             let idle = lock(&self.idle).pop();
-            match idle {
-                // The server may have closed it meanwhile.
-                Some((_, mut connection)) => {
-                    if C::is_alive(&mut connection).await {
-                        break connection;
-                    }
-                }
-                None => break self.connector.open().await?,
+            let hosts = self.connector.hosts();
+            let Some(Unused { host, mut connection, .. }) = idle else {
+                break hosts.open(&self.connector, deadline).await?;
+            };
+            // Nobody goes back and forth between two servers.
+            if !hosts.is_first(host) {
+                continue;
+            }
+            // The server may have closed it meanwhile, or have become a replica.
+            match timeout(left / PROOF_PART, C::is_alive(&mut connection)).await {
+                Ok(true) => break (host, connection),
+                Ok(false) => {}
+                // The others hang as well, and the time is for a server that answers.
+                Err(_) => lock(&self.idle).clear(),
             }
         };
-        Ok(Checkout { connection, idle: &self.idle, _permit: permit })
+        Ok(Checkout { connection, host, pool: self, _permit: permit })
     }
 
     /// Closes the idle connections and hands out no more.
     pub(super) async fn close(&self) {
         self.permits.close();
         let idle = mem::take(&mut *lock(&self.idle));
-        for (_, connection) in idle {
+        for Unused { connection, .. } in idle {
             let _ = timeout(CLOSE_TIMEOUT, C::close(connection)).await;
         }
     }
@@ -111,15 +145,11 @@ async fn close_idle<C: Connector>(idle: Weak<Idle<C>>) {
     loop {
         sleep(IDLE_CHECK).await;
         let Some(idle) = idle.upgrade() else { return };
-        let is_unused = |(since, _): &mut (Instant, _)| since.elapsed() >= IDLE_MAX;
+        let is_unused = |idle: &mut Unused<_>| idle.since.elapsed() >= IDLE_MAX;
         let unused: Vec<_> = lock(&idle).extract_if(.., is_unused).collect();
-        for (_, connection) in unused {
+        for Unused { connection, .. } in unused {
             // In a task of its own, so that a panic of the driver does not end this one.
             tokio::spawn(timeout(CLOSE_TIMEOUT, C::close(connection)));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

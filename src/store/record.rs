@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::core::{
     layout::Layout,
-    lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
+    lease::{HighWaterMarks, History, Row, RowExpiry, RowWrite, Token},
 };
 
 /// The longest lease, so that adding it to the present stays inside every engine's times.
@@ -65,6 +65,8 @@ pub struct LayoutRecord {
     /// it. Before it, another system may have issued equal IDs, so a person has to open those
     /// ticks for past times.
     pub first_tick: u64,
+    /// Which history of the store the namespace is in.
+    pub history: History,
 }
 
 /// Rows to create where they are missing, and what that decision rests on. A process that slept
@@ -91,10 +93,11 @@ impl NewRows {
 }
 
 impl LayoutRecord {
-    /// Creates the record of a namespace that has issued nothing yet.
+    /// Creates the record of a namespace that has issued nothing yet, without an epoch.
     pub fn new(canonical: impl Into<String>, token: Token, first_tick: u64) -> Self {
         let (canonical, complete) = (canonical.into(), Vec::new());
-        Self { token, canonical, complete, since_tick: 0, first_tick }
+        let history = History::default();
+        Self { token, canonical, complete, since_tick: 0, first_tick, history }
     }
 }
 
@@ -113,8 +116,11 @@ pub enum Counts {
 pub struct Survey {
     /// The store's clock, Unix ms.
     pub now_ms: i64,
-    /// The canonical text in the namespace's layout record; `None` when there is no record.
-    pub record: Option<String>,
+    /// The identity of the server, as [`History::identity`] tells it; `None` where identities are not
+    /// compared.
+    pub identity: Option<String>,
+    /// The namespace's layout record, if there is one.
+    pub record: Option<LayoutRecord>,
     /// How many rows are held.
     pub held: u64,
     /// How many rows are free.
@@ -132,6 +138,17 @@ pub struct ListedRow {
     pub reserved_key: String,
     /// The row.
     pub row: Row,
+}
+
+/// Leaves at most `limit` free rows, longest unused first; with a holder, only the rows that it wrote
+/// last, the most recent one first. See [`Store::free_rows`](super::Store::free_rows).
+pub(super) fn keep_free(rows: &mut Vec<Row>, holder: Option<&str>, limit: u32) {
+    rows.retain(|row| row.free && holder.is_none_or(|holder| row.holder == holder));
+    rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
+    if holder.is_some() {
+        rows.reverse();
+    }
+    rows.truncate(limit as usize);
 }
 
 /// The time that a write holds its row for, in milliseconds; `None` when it releases the row.

@@ -4,7 +4,7 @@
 use std::vec;
 
 use super::{LayoutRecord, ListedSegment, ManagedCode, Result, Scope, StoreError};
-use crate::core::lease::{HighWaterMarks, Row, Token};
+use crate::core::lease::{HighWaterMarks, History, Row, Token};
 
 /// The longest holder that is kept, in characters.
 const HOLDER_MAX: usize = 255;
@@ -14,11 +14,21 @@ pub(super) fn shortened(holder: &str) -> &str {
     holder.char_indices().nth(HOLDER_MAX).map_or(holder, |(end, _)| &holder[..end])
 }
 
-/// A layout record's columns: token, words, complete, since tick, first tick.
+/// A layout record's columns: token, words, complete, since tick, first tick, identity, epoch,
+/// history.
 #[cfg(any(feature = "redis", feature = "sql"))]
-pub(super) fn record_values(record: &LayoutRecord) -> [Value; 5] {
-    let LayoutRecord { token, canonical, complete, since_tick, first_tick } = record;
-    values![*token, canonical, complete.join(","), *since_tick, *first_tick]
+pub(super) fn record_values(record: &LayoutRecord) -> [Value; 8] {
+    let LayoutRecord { token, canonical, complete, since_tick, first_tick, history } = record;
+    values![
+        *token,
+        canonical,
+        complete.join(","),
+        *since_tick,
+        *first_tick,
+        &history.identity,
+        history.epoch(),
+        history.text(),
+    ]
 }
 
 /// A value that a database takes or answers.
@@ -154,14 +164,21 @@ impl<'a> Reader<'a> {
             return Err(self.corrupt("complete", complete.into(), reason));
         }
         let (since_tick, first_tick) = (self.get("since_tick")?, self.get("first_tick")?);
-        Ok(LayoutRecord { token, canonical, complete: keys, since_tick, first_tick })
+        let (identity, epoch): (String, Token) = (self.get("identity")?, self.get("epoch")?);
+        let text: String = self.get("history")?;
+        let history = History::from_parts(&identity, epoch, &text);
+        let history = history.map_err(|error| match text.as_str() {
+            "" => self.corrupt("epoch", epoch.into(), "it has no history".to_owned()),
+            _ => self.corrupt("history", text.into(), error.to_string()),
+        })?;
+        Ok(LayoutRecord { token, canonical, complete: keys, since_tick, first_tick, history })
     }
 
     /// Reads a worker's row, which is named by its [`Scope::key`] so far.
     fn worker_row(&mut self) -> Result<Row> {
         let worker = self.get("worker_id")?;
         self.row = format!("{} {worker}", self.row);
-        let (token, holder) = (self.get("token")?, self.get("holder")?);
+        let (token, epoch, holder) = (self.get("token")?, self.get("epoch")?, self.get("holder")?);
         let lane: u64 = self.get("lane")?;
         let marks: HighWaterMarks = self.get("marks")?;
         let known_lane = usize::try_from(lane).ok().filter(|lane| *lane < marks.lanes());
@@ -172,6 +189,7 @@ impl<'a> Reader<'a> {
         Ok(Row {
             worker,
             token,
+            epoch,
             holder,
             lane,
             marks,

@@ -70,7 +70,7 @@ class Configuration(unittest.TestCase):
         self.assertEqual(given["log"], {"level": "debug"})
         self.assertEqual(given["store"], {"url_file": "/etc/raindrop-store/url"})
         secret = only(of_case(HERE / "cases" / "url.yaml"), "Secret")["stringData"]["url"]
-        self.assertEqual(secret, 'mysql://raindrop:p"%5E$@db.apps.svc:3306/ids?ssl-mode=VERIFY_IDENTITY&charset=<1>')
+        self.assertEqual(secret, 'mysql://raindrop:p"%5E$@db.apps.svc:3306,db2.apps.svc/ids?ssl-mode=VERIFY_IDENTITY&charset=<1>')
 
     def test_tables_in_tables_and_lists_of_tables_are_toml(self):
         values = {

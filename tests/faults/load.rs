@@ -12,7 +12,7 @@ use std::{
 use reqwest::{Client, StatusCode, header};
 use serde_json::Value;
 use tokio::{
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
     time::{Instant, sleep},
 };
 
@@ -27,6 +27,12 @@ const CLIENTS: [(u32, Duration); 3] = [
     (50, Duration::from_millis(50)),
     (500, Duration::from_millis(100)),
 ];
+
+/// How many requests [`Load::rush`] makes, and for how many IDs each: processes that are asked at the
+/// same time issue in the same milliseconds, and fill them.
+const RUSH: (usize, u32) = (4, 10_000);
+/// How long the client of [`Load::watch`] rests after an answer.
+const WATCHING: Duration = Duration::from_millis(20);
 
 /// The clients of all processes, and what they were answered.
 #[derive(Debug, Default)]
@@ -117,6 +123,28 @@ impl Load {
             lock(&self.clients).push(client);
         }
         home
+    }
+
+    /// Starts a client that asks this process alone, so that what it answers is measured without
+    /// what others do.
+    pub(crate) fn watch(self: &Arc<Self>, home: &Arc<Home>) {
+        let (load, home) = (self.clone(), home.clone());
+        let watching = tokio::spawn(async move {
+            let client = client();
+            while !load.stopped.load(Ordering::Relaxed) && !home.left.load(Ordering::Relaxed) {
+                load.request(&client, &home, 1).await;
+                sleep(WATCHING).await;
+            }
+        });
+        lock(&self.clients).push(watching);
+    }
+
+    /// Asks a process for as much as it can issue in some milliseconds.
+    pub(crate) fn rush(self: &Arc<Self>, home: &Arc<Home>, requests: &mut JoinSet<bool>) {
+        for _ in 0..RUSH.0 {
+            let (load, home) = (self.clone(), home.clone());
+            requests.spawn(async move { load.request(&client(), &home, RUSH.1).await });
+        }
     }
 
     /// Its clients go for good.

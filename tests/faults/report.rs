@@ -107,21 +107,30 @@ impl fmt::Display for Report {
         let mut head = HEAD.map(str::to_owned);
         head[0] = format!("{} ({})", head[0], self.engine);
         let lines: Vec<_> = self.rows.iter().chain([&self.total()]).map(Row::cells).collect();
-        let widths: [usize; 11] = std::array::from_fn(|column| {
-            let cells = lines.iter().chain([&head]).map(|line| line[column].chars().count());
-            cells.max().unwrap_or_default()
-        });
-        let write = |f: &mut fmt::Formatter<'_>, cells: &[String; 11]| {
-            write!(f, "| {:<1$} |", cells[0], widths[0])?;
-            for (cell, width) in cells.iter().zip(widths).skip(1) {
-                write!(f, " {cell:>width$} |")?;
-            }
-            writeln!(f)
-        };
-        write(f, &head)?;
-        write!(f, "|{:-<1$}|", "", widths[0] + 2)?;
-        widths.iter().skip(1).try_for_each(|width| write!(f, "{:->1$}|", ":", width + 2))?;
-        writeln!(f)?;
-        lines.iter().try_for_each(|line| write(f, line))
+        write_table(f, &head, &lines)
     }
+}
+
+/// Writes a table, its columns as wide as their widest cells; numbers stand at the right.
+pub(crate) fn write_table<const N: usize>(
+    f: &mut fmt::Formatter<'_>,
+    head: &[String; N],
+    lines: &[[String; N]],
+) -> fmt::Result {
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        let cells = lines.iter().chain([head]).map(|line| line[column].chars().count());
+        cells.max().unwrap_or_default()
+    });
+    let write = |f: &mut fmt::Formatter<'_>, cells: &[String; N]| {
+        write!(f, "| {:<1$} |", cells[0], widths[0])?;
+        for (cell, width) in cells.iter().zip(widths).skip(1) {
+            write!(f, " {cell:>width$} |")?;
+        }
+        writeln!(f)
+    };
+    write(f, head)?;
+    write!(f, "|{:-<1$}|", "", widths[0] + 2)?;
+    widths.iter().skip(1).try_for_each(|width| write!(f, "{:->1$}|", ":", width + 2))?;
+    writeln!(f)?;
+    lines.iter().try_for_each(|line| write(f, line))
 }

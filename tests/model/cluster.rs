@@ -259,6 +259,7 @@ impl Model for Cluster {
         let row = |worker| Row {
             worker: worker as u64,
             token: Token::UNUSED,
+            epoch: Token::UNUSED,
             holder: HOLDER,
             lane: 0,
             marks: HighWaterMarks::all_at(0, self.world.configuration.lanes),

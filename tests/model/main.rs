@@ -8,6 +8,7 @@
 
 mod cluster;
 mod configuration;
+mod failover;
 mod grant;
 mod issued;
 mod process;

@@ -142,6 +142,7 @@ impl Process {
         let expected = tenure.token();
         let keeps = matches!(operation, Operation::Renew(_)) && planted(Bug::RenewalKeepsToken);
         let write = RowWrite {
+            epoch: Token::UNUSED,
             token: if keeps { expected } else { next_token(expected, || fresh) },
             holder: HOLDER,
             lane,
@@ -280,7 +281,8 @@ impl Process {
                 lanes.moved_to(lease.lane, *mark);
                 *mark = lease.start;
             }
-            Purpose::Renew { .. } => {}
+            // There is one epoch.
+            Purpose::Renew { .. } | Purpose::NewEpoch(_) => {}
             Purpose::Release => self.held = None,
         }
     }
@@ -309,6 +311,7 @@ impl Process {
                 let mut old = std::mem::replace(grant, new(grant.row, lease));
                 held.lanes.moved_to(lease.lane, old.seal());
             }
+            Purpose::NewEpoch(_) => {}
             Purpose::Release => {
                 self.held = None;
                 return;
@@ -324,6 +327,7 @@ impl Process {
             worker: held.tenure.worker(),
             lane: grant.lane,
             token: held.tenure.token(),
+            epoch: held.tenure.epoch(),
             marks: held.tenure.marks().clone(),
             local_mark: grant.limit,
         });

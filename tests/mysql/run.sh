@@ -1,36 +1,10 @@
 #!/bin/sh
-# Runs the store tests of MySQL against MySQL proper, which Debian has in its unstable branch only.
-# Everything is kept in a folder of the build's files; the system stays as it is.
+# Runs the store tests of MySQL against MySQL proper, and what a fail-over to its replica does.
 set -eu
 
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
-kept=$(keep mysql)
-root=$kept/root
-
-# Downloads the server and everything that it needs, from the mirror that this machine uses.
-download() {
-  mirror=$(apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' |
-    sed -n 's/^Debian Debian //p' | head -n 1)
-  [ -n "$mirror" ] || fail "no Debian mirror is known: it needs Debian, and apt-get update"
-  apt=$kept/apt
-  rm -rf "$apt" "$root.new"
-  mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$root.new"
-  : >"$apt/status"
-  keys=/usr/share/keyrings/debian-archive-keyring.gpg
-  echo "deb [signed-by=$keys] $mirror sid main" >"$apt/sources.list"
-  set -- -qq -o "Dir::State=$apt/state" -o "Dir::State::status=$apt/status" \
-    -o "Dir::Cache=$apt/cache" -o "Dir::Etc::SourceList=$apt/sources.list" \
-    -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::PreferencesParts=/dev/null \
-    -o Debug::NoLocking=1 -o "APT::Sandbox::User=$(id -un)" -o Acquire::Languages=none
-  apt-get "$@" update
-  apt-get "$@" install -y --download-only --no-install-recommends mysql-server-core
-  for package in "$apt"/cache/archives/*.deb; do
-    dpkg-deb -x "$package" "$root.new"
-  done
-  rm -rf "$apt"
-  mv "$root.new" "$root"
-}
+root=$(tests/mysql/download.sh)
 
 # With its own C library: the machine's may be older.
 mysqld() {
@@ -42,8 +16,6 @@ mysqld() {
     --lc-messages-dir="$root/usr/share/mysql" --plugin-dir="$root/usr/lib/mysql/plugin" \
     --tmpdir="$data" --secure-file-priv=NULL --disable-log-bin $user "$@"
 }
-
-[ -d "$root" ] || download
 
 data=$(mktemp -d)
 server=
@@ -80,3 +52,4 @@ grep -o 'mysqld.*starting' "$data/log" | head -n 1 || true
 
 RAINDROP_TEST_MYSQL_URL=mysql://root@127.0.0.1:$port \
   $cargo test --locked --test store mariadb
+$cargo test --locked --test faults failover -- --ignored

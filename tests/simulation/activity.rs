@@ -85,6 +85,9 @@ activity! {
     store_crashes: "crashes of the store",
     lost_writes: "visible writes that they lost",
     restored: "backups that were restored",
+    failed_over: "fail-overs",
+    failed_back: "of these back to the server before",
+    begun_epochs: "epochs that nodes began",
     store_lost: "claims refused because the store was lost",
     coarse: "IDs with a unit of an hour or a day",
 }

@@ -402,8 +402,9 @@ impl Generator<'_> {
     fn operated(&mut self) -> Vec<Op> {
         let worker = self.random.random_range(0..self.setup.workers);
         let rarely = self.random.random_range(0..10);
-        let mut ops = match self.random.random_range(0..12) {
+        let mut ops = match self.random.random_range(0..15) {
             10 | 11 => return self.restored_backup(),
+            12.. => return self.failed_over(),
             0..3 => vec![self.order(Order::Release { worker })],
             3..5 => vec![self.order(Order::Raise)],
             5..8 => return self.relayout(),
@@ -436,6 +437,45 @@ impl Generator<'_> {
         for _ in 0..3 {
             ops.extend([Op::Advance { ms: self.moment() }, Op::Everyone { code, count: 2 }]);
         }
+        ops
+    }
+
+    /// Replication stops, a node may be cut off, others issue; the replica takes over, once or twice.
+    fn failed_over(&mut self) -> Vec<Op> {
+        let (node, code) = (self.node(), self.code());
+        let mut ops = vec![Op::Issue { node, code, count: 1 }];
+        for back in [false, true] {
+            ops.push(Op::StopReplication);
+            if self.often() {
+                ops.push(if self.often() { Op::Partition { node } } else { Op::HoldBack { node } });
+            }
+            if self.often() {
+                ops.push(self.fault(node));
+            }
+            let lag_ms = if self.often() { self.while_ms() } else { self.longer_than_ttl() };
+            ops.extend([Op::Advance { ms: lag_ms }, Op::Everyone { code, count: self.ids() }]);
+            if self.often() {
+                let node = self.node();
+                ops.extend([Op::Crash { node }, self.start(node), Op::Advance { ms: 500 }]);
+                ops.push(Op::Issue { node, code, count: self.ids() });
+            }
+            ops.push(Op::FailOver { back });
+            if self.often() {
+                ops.push(Op::Deliver { which: 0 });
+            }
+            ops.extend([Op::Advance { ms: self.moment() }, Op::Everyone { code, count: 2 }]);
+            if self.often() {
+                ops.push(Op::Heal { node });
+            }
+            for _ in 0..3 {
+                ops.extend([Op::Advance { ms: self.while_ms() }, Op::Everyone { code, count: 2 }]);
+            }
+            if self.random.random_bool(0.5) {
+                break;
+            }
+        }
+        ops.extend([Op::Heal { node }, Op::Deliver { which: 0 }]);
+        ops.extend([Op::Advance { ms: self.while_ms() }, Op::Everyone { code, count: 2 }]);
         ops
     }
 

@@ -257,6 +257,12 @@ pub(crate) enum Op {
     CrashStore {
         lose: usize,
     },
+    /// What is written from now on does not reach the replica.
+    StopReplication,
+    /// The replica takes the store's place, under a new identity or the one before.
+    FailOver {
+        back: bool,
+    },
     /// A copy of the store is made.
     Backup,
     /// The copy takes the store's place, and marks are raised before a node reaches it.

@@ -43,6 +43,7 @@ pub(crate) struct Events {
     resumed: AtomicU64,
     refused_to_resume: AtomicU64,
     not_kept: AtomicU64,
+    epochs: AtomicU64,
     panicked: AtomicU64,
 }
 
@@ -64,10 +65,15 @@ impl Events {
         activity.resumed_leases += take(&self.resumed);
         activity.refused_leases += take(&self.refused_to_resume);
         activity.failed_files += take(&self.not_kept);
+        activity.begun_epochs += take(&self.epochs);
     }
 }
 
 impl Observer for Events {
+    fn epoch_changed(&self) {
+        self.epochs.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn exhausted(&self, outcome: Exhaustion) {
         let count = match outcome {
             Exhaustion::Borrowed => &self.borrowed,

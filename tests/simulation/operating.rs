@@ -41,6 +41,10 @@ pub(crate) struct Operating {
     has_lost: bool,
     /// Whether nodes must be restarted to go on.
     is_disturbed: bool,
+    /// What the replica has, while replication is stopped.
+    replica: Option<Moment>,
+    /// The identities of the servers so far.
+    servers: Vec<String>,
 }
 
 struct Running {
@@ -68,6 +72,8 @@ impl Operating {
             backup: None,
             has_lost: false,
             is_disturbed: false,
+            replica: None,
+            servers: vec!["memory".to_owned()],
         }
     }
 
@@ -189,7 +195,6 @@ impl World<'_> {
             self.operating.layouts.iter().find(|known| known.canonical() == record.canonical);
         // While the namespace is being moved nobody knows what marks mean.
         let Some(layout) = layout else { return };
-        let millis = |ms: u64| i64::try_from(ms).expect("small");
         let (window_ms, skew_ms) = (millis(self.setup.window_ms), millis(self.setup.skew_ms));
         let added = marks_beyond(layout, now_ms, window_ms, skew_ms);
         let is_covered = row.marks.lanes() == layout.lanes()
@@ -270,6 +275,49 @@ impl World<'_> {
         }
     }
 
+    pub(crate) fn stop_replication(&mut self) {
+        self.operating.replica.get_or_insert(self.cluster.moment());
+    }
+
+    /// Lets the replica take the store's place, under the premises of a fail-over: the clocks are
+    /// right, no lease reaches beyond the barrier, somebody looked since the last fail-over, and the
+    /// replica has the record that was written then.
+    pub(crate) async fn fail_over(&mut self, back: bool) {
+        let replica = self.operating.replica.take().unwrap_or_else(|| self.cluster.moment());
+        let now_ms = self.time.now_ms();
+        let is_right = |clock: &SkewedClock| clock.peek_ms() == now_ms;
+        let memory = &self.cluster.memory;
+        let present = memory.read_record("default").await.expect("memory");
+        let rows = memory.list().await.expect("memory");
+        let Some(present) = present.filter(|_| self.setup.own_clock) else { return };
+        let reach_ms = millis(self.setup.window_ms) + 2 * millis(self.setup.skew_ms);
+        let barrier = self.layout.first_position(self.layout.tick_clamped(now_ms + reach_ms) + 1);
+        let is_covered = rows.iter().flat_map(|row| row.row.marks.iter()).all(|m| m <= barrier);
+        let before = self.cluster.moment();
+        let server = self.operating.servers.last().cloned().unwrap_or_default();
+        memory.restore(replica.held.clone());
+        let held = memory.read_record("default").await.expect("memory");
+        memory.restore(before.held);
+        let is_same = held.is_some_and(|held| {
+            held.canonical == present.canonical
+                && held.canonical == self.layout.canonical()
+                && held.history.identity == server
+                && held.history.reach_ms == present.history.reach_ms
+        });
+        let is_lost = self.operating.lost_record.is_some() || self.operating.has_lost;
+        let may = is_same && is_covered && !is_lost && is_right(&self.store_clock);
+        if !may || !self.operating.running.is_empty() {
+            return;
+        }
+        let former = self.operating.servers.iter().rev().nth(1).filter(|_| back).cloned();
+        let next = former.unwrap_or_else(|| format!("server {}", self.operating.servers.len()));
+        self.cluster.fail_over(&next, replica);
+        self.operating.servers.push(next);
+        let mut state = self.cluster.state();
+        state.activity.failed_over += 1;
+        state.activity.failed_back += u64::from(back);
+    }
+
     /// Puts a lost record back, finishes a move that was cut short, and restarts the nodes with
     /// the recorded layout.
     pub(crate) async fn finish_operations(&mut self) {
@@ -324,4 +372,8 @@ impl World<'_> {
         let layout = self.operating.layouts.iter().find(|layout| layout.canonical() == words);
         self.layout = Arc::clone(layout.expect("only configured layouts are recorded"));
     }
+}
+
+fn millis(ms: u64) -> i64 {
+    i64::try_from(ms).expect("small")
 }

@@ -16,6 +16,10 @@ impl World<'_> {
         self.put_right().await;
         // Nodes that start may add rows, whose marks are ahead.
         self.advance(LOOK_MS + 10 * self.setup.latency_ms).await;
+        if self.cluster.state().activity.failed_over > 0 {
+            // Somebody looks, and begins an epoch.
+            self.advance(self.setup.renew_ms + SLACK_MS).await;
+        }
         self.wait_for_marks().await;
         let unit_ms = self.layout.unit().millis();
         if unit_ms > 1_000 {
@@ -23,8 +27,10 @@ impl World<'_> {
             self.time.sleep_all(unit_ms - self.time.now_ms().rem_euclid(unit_ms));
         }
         // A clock that was behind and is put right looks like one that jumped ahead: its lease is
-        // given up after a window. The row of a dead node comes free after the ttl.
-        let longest_ms = self.setup.window_ms + self.setup.ttl_ms + SLACK_MS;
+        // given up after a window. The row of a dead node comes free after the ttl. After a fail-over
+        // the first lease begins a window and twice the skew later.
+        let longest_ms =
+            self.setup.window_ms + 2 * self.setup.skew_ms + self.setup.ttl_ms + SLACK_MS;
         let expected = self.setup.nodes().min(usize::try_from(self.setup.workers).expect("few"));
         self.issuing.fill(false);
         for _ in 0..longest_ms.div_ceil(LOOK_MS) {
@@ -83,6 +89,11 @@ impl World<'_> {
         let expiries = rows.iter().map(|listed| listed.row.expires_ms);
         let readings = self.clocks.iter().map(|clock| clock.highest_ms());
         let now_ms = self.time.now_ms();
+        let record = self.cluster.memory.read_record("default").await;
+        let record = record.expect("memory does not fail");
+        let barrier = record.map_or(0, |record| record.history.barrier(&self.layout));
+        let barrier_ms = self.layout.start_of_tick_ms(self.layout.tick_of(barrier));
+        let dues = dues.chain([barrier_ms]);
         let latest_ms = dues.chain(expiries).chain(readings).fold(now_ms, i64::max);
         self.time.sleep_all(latest_ms + 1 - now_ms);
     }

@@ -237,6 +237,16 @@ impl Cluster {
         self.memory.restore(backup.held);
     }
 
+    /// Becomes a server of this identity with what it held at that moment, and ends every connection.
+    pub(crate) fn fail_over(&self, identity: &str, replica: Moment) {
+        let mut state = self.state();
+        state.crashes += 1;
+        state.log_hangs = false;
+        state.unacknowledged.clear();
+        state.seen = replica.seen;
+        self.memory.fail_over(identity, replica.held);
+    }
+
     /// Whether a crash would lose nothing.
     pub(crate) fn is_durable(&self) -> bool {
         self.state().unacknowledged.is_empty()
@@ -334,7 +344,14 @@ impl Cluster {
         let bounded = is_taken && !self.memory.clock_is_local();
         let now_ms = if bounded { wall_ms.min(store_ms + self.skew_ms) } else { wall_ms };
         let layout = &writer.layout;
-        let latest = layout.first_position(layout.tick_clamped(now_ms + self.window_ms) + 1);
+        let mut latest = layout.first_position(layout.tick_clamped(now_ms + self.window_ms) + 1);
+        if before.epoch != write.epoch {
+            // A lease in another epoch begins at the barrier.
+            let reach_ms = self.window_ms + 2 * self.skew_ms;
+            let now_ms = self.time.now_ms() + self.skew_ms;
+            let barrier = layout.first_position(layout.tick_clamped(now_ms + reach_ms) + 1);
+            latest = latest.max(barrier + layout.positions_per_tick());
+        }
         for (lane, (old, new)) in before.marks.iter().zip(write.marks.iter()).enumerate() {
             if new > old && new > latest {
                 let ahead = layout.tick_of(new) - layout.tick_of(latest);

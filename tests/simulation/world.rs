@@ -233,6 +233,8 @@ impl<'a> World<'a> {
                 self.cluster.make_durable();
             }
             Op::CrashStore { lose } => self.cluster.crash(lose),
+            Op::StopReplication => self.stop_replication(),
+            Op::FailOver { back } => self.fail_over(back).await,
             Op::Backup => self.back_up().await,
             Op::RestoreBackup => self.restore_backup().await,
         }

@@ -207,6 +207,7 @@ pub(crate) fn record(bits: u128, words: &str) -> LayoutRecord {
 pub(crate) fn write(bits: u128) -> RowWrite {
     RowWrite {
         token: token(bits),
+        epoch: Token::UNUSED,
         holder: "10.0.0.1:8080#02:42:ac:11:00:02".to_owned(),
         lane: 1,
         marks: HighWaterMarks::all_at(7, 2),

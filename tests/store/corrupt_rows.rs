@@ -33,6 +33,7 @@ const WORKER: (&str, &[(&str, &str)]) = (
         ("expires_at", "0"),
         ("created_at", "0"),
         ("updated_at", "0"),
+        ("epoch", "'00000000000000000000000000000000'"),
     ],
 );
 const LAYOUT: (&str, &[(&str, &str)]) = (
@@ -45,6 +46,9 @@ const LAYOUT: (&str, &[(&str, &str)]) = (
         ("created_at", "0"),
         ("token", "'00000000000000000000000000000000'"),
         ("first_tick", "0"),
+        ("identity", "''"),
+        ("epoch", "'00000000000000000000000000000000'"),
+        ("history", "''"),
     ],
 );
 const SEGMENT: (&str, &[(&str, &str)]) = (
@@ -57,6 +61,7 @@ const SEGMENT: (&str, &[(&str, &str)]) = (
         ("token", "'00000000000000000000000000000000'"),
         ("created_at", "0"),
         ("updated_at", "0"),
+        ("epoch", "'00000000000000000000000000000000'"),
     ],
 );
 const TABLES: [(&str, &[(&str, &str)]); 3] = [WORKER, LAYOUT, SEGMENT];

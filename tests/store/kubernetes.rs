@@ -46,6 +46,13 @@ async fn leases(url: &str) -> Api<Lease> {
     Api::namespaced(client(url).await, &parameter(url, "namespace").expect("a namespace"))
 }
 
+/// A Lease as a person creates it from a copy.
+fn copy_of(lease: Lease) -> Lease {
+    let Lease { metadata, spec } = lease;
+    let ObjectMeta { name, annotations, labels, .. } = metadata;
+    Lease { metadata: ObjectMeta { name, annotations, labels, ..ObjectMeta::default() }, spec }
+}
+
 /// The default namespace's record, marked as complete.
 async fn complete(store: &Arc<dyn Store>) {
     let old = rows_record();
@@ -94,14 +101,7 @@ async fn deleted_lease_is_a_row_that_vanished() {
         assert_eq!(store.survey(&scope, Counts::Exact).await.expect("a survey").free, 2);
     }
     // A copy that somebody creates again is no row either.
-    let metadata = ObjectMeta {
-        name: Some(name.to_owned()),
-        annotations: copy.metadata.annotations,
-        labels: copy.metadata.labels,
-        ..ObjectMeta::default()
-    };
-    let copy = Lease { metadata, spec: copy.spec };
-    leases.create(&PostParams::default(), &copy).await.expect("created");
+    leases.create(&PostParams::default(), &copy_of(copy)).await.expect("created");
     for store in [&store, &other] {
         assert_eq!(store.row(&scope, 2).await.expect("an answer"), None);
         assert!(!store.swap(&scope, 2, token(1), &write(3)).await.expect("an answer"));
@@ -148,14 +148,7 @@ async fn restored_record_makes_no_used_row_fresh() {
     assert!(store.swap(&scope, 2, birth(2), &write(1)).await.expect("an answer"));
 
     leases.delete(record, &DeleteParams::default()).await.expect("deleted");
-    let metadata = ObjectMeta {
-        name: backup.metadata.name,
-        annotations: backup.metadata.annotations,
-        labels: backup.metadata.labels,
-        ..ObjectMeta::default()
-    };
-    let backup = Lease { metadata, spec: backup.spec };
-    leases.create(&PostParams::default(), &backup).await.expect("restored");
+    leases.create(&PostParams::default(), &copy_of(backup)).await.expect("restored");
     let other = backend.unprepared().await;
     assert_eq!(workers(&other.free_rows(&scope, None, 9).await.expect("rows")), [1, 3]);
     let error = other.swap(&scope, 2, birth(2), &write(2)).await.expect_err("it was used");

@@ -6,6 +6,8 @@ mod support;
 mod backend;
 mod conformance;
 mod corrupt_rows;
+mod epochs;
+mod hosts;
 mod kubernetes;
 mod late;
 mod managed_codes;

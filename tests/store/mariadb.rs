@@ -62,10 +62,7 @@ async fn what_the_operator_should_know() {
     let store = open(&plain("p%40ss%3Aw%2Frd")).await;
     assert!(!format!("{store:?}").contains("p@ss"), "{store:?}");
     store.prepare().await.expect("the tables are there");
-    server.run("SET GLOBAL read_only = 1").await;
     let refused = |error: &StoreError| matches!(error, StoreError::Refused(_));
-    let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("read-only");
-    assert!(refused(&error) && !error.is_permanent(), "{error:?}");
     let error = open(&plain("wrong")).await.prepare().await.expect_err("a wrong password");
     assert!(refused(&error) && !error.is_permanent(), "{error:?}");
     let error = open(&patient(format!("{}/nowhere", server.address()))).await.prepare().await;

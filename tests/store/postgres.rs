@@ -65,8 +65,9 @@ async fn what_the_operator_should_know() {
     assert!(matches!(error.expect_err("no such database"), StoreError::Refused(_)));
     let read_only = format!("{}?options=-c%20default_transaction_read_only%3Don", backend.url());
     let store = open(&patient(read_only)).await;
-    let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("no write");
-    assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
+    let error = store.row(&scope(1, 3), 1).await.expect_err("not even a read");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert!(format!("{error:?}").contains("default_transaction_read_only is on"), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -79,7 +79,7 @@ async fn a_foreign_table_is_left_alone(backend: &Backend) {
             error.to_string(),
             "table soc_raindrop_worker is not Raindrop's: it lacks namespace, reserved_key, \
              worker_id, holder, token, lane, marks, heartbeat_at, expires_at, created_at, \
-             updated_at and it has code, create_time, del_flag, heartbeat_time, id, time_unit, \
+             updated_at, epoch and it has code, create_time, del_flag, heartbeat_time, id, time_unit, \
              update_time, version; it was not changed; choose another name in store.worker_table or \
              store.segment_table"
         );
@@ -164,7 +164,7 @@ async fn a_migration_that_was_cut_short_is_repaired(backend: &Backend) {
     backend.run("DROP TABLE soc_raindrop_worker_layout").await;
     let store = backend.store().await;
     assert_eq!(store.survey(&scope(1, 3), Counts::Exact).await.expect("a survey").free, 3);
-    assert_eq!(backend.texts(DONE).await, ["worker", "layout", "record"]);
+    assert_eq!(backend.texts(DONE).await, ["worker", "layout", "record", "epoch"]);
 }
 
 /// The tables as the version before layout records had tokens left them, with a record and the
@@ -244,10 +244,10 @@ async fn an_older_versions_tables_are_upgraded(backend: &Backend) {
 
     // Cut short after the columns were there: what was written since is kept.
     backend
-        .run("UPDATE soc_raindrop_worker_migrations SET success = FALSE WHERE version = 3")
+        .run("UPDATE soc_raindrop_worker_migrations SET success = FALSE WHERE version = 4")
         .await;
     backend.store().await;
-    assert_eq!(backend.texts(DONE).await, ["worker", "layout", "record"]);
+    assert_eq!(backend.texts(DONE).await, ["worker", "layout", "record", "epoch"]);
     assert_eq!(backend.tables().await, OURS);
     assert_eq!(read().await, first);
     let row = store.row(&scope(1, 9), 2).await.expect("an answer").expect("the row");

@@ -54,6 +54,9 @@ async fn every_mode(url: &str, login: &str, port: u16, authority: &Authority) {
     };
     assert!(prepared("localhost", TlsMode::Verify, ca()).await);
     assert!(!prepared(ELSEWHERE, TlsMode::Require, None).await);
+    // The certificate is not for the first one.
+    let hosts = format!("{ELSEWHERE}:{port},localhost");
+    assert!(prepared(&hosts, TlsMode::Verify, ca()).await);
     // Neither well-known authorities nor another of the same name issued the certificate.
     for authority in [None, Some(Authority::new())] {
         let file = authority.as_ref().map(|authority| authority.file("ca.pem"));

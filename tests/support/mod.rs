@@ -1,12 +1,15 @@
 //! What several test binaries share.
 #![allow(clippy::allow_attributes, dead_code, reason = "no binary uses everything")]
 
+mod carried;
 pub(crate) mod debian;
 pub(crate) mod faketime;
 pub(crate) mod guardian;
 pub(crate) mod hung_log;
 pub(crate) mod kubernetes;
 pub(crate) mod mariadb;
+pub(crate) mod mysql;
+pub(crate) mod pair;
 pub(crate) mod poll;
 pub(crate) mod postgres;
 pub(crate) mod programs;

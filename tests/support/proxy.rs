@@ -1,6 +1,7 @@
 //! A TCP proxy that delays, cuts and loses what passes through it.
 
 use std::{
+    future::pending,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -16,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::kubernetes;
+use super::{carried::Carried, kubernetes, poll::until};
 
 /// How long a server may take to answer a client that is gone.
 const DRAINING: Duration = Duration::from_secs(60);
@@ -26,6 +27,9 @@ const DRAINING: Duration = Duration::from_secs(60);
 pub(crate) enum Fault {
     /// The request is kept back until [`Proxy::release`], even when the client is gone by then.
     Hold,
+    /// The request is kept back until [`Proxy::release`], whatever ends by then, and goes to the
+    /// server that the proxy points to at that time, as from a pool that connects anew.
+    Carry,
     /// The request arrives; its answer, and everything after it, is swallowed.
     SwallowReplies,
     /// The request arrives; instead of the answer the connection ends.
@@ -42,6 +46,8 @@ pub(crate) struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
+    /// Which the proxy was made for; it tells what the clients speak.
+    url: String,
     /// Unless it is disconnected.
     server: Mutex<Option<Target>>,
     fault: Mutex<Option<(Vec<u8>, Fault)>>,
@@ -60,6 +66,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
         let shared = Arc::new(Shared {
+            url: url.to_owned(),
             server: Mutex::new(Some(Target::of(url))),
             fault: Mutex::new(None),
             released: watch::Sender::new(0),
@@ -85,6 +92,21 @@ impl Proxy {
     /// The next connection that sends this text meets this fault; others pass.
     pub(crate) fn fail(&self, text: &str, fault: Fault) {
         *lock(&self.shared.fault) = Some((text.as_bytes().to_vec(), fault));
+    }
+
+    /// The next connection that sends this text meets [`Fault::Carry`]. Open ones end, because what
+    /// a connection has sent before is sent to the other server as well.
+    pub(crate) fn carry(&self, text: &str) {
+        self.fail(text, Fault::Carry);
+        self.cut();
+    }
+
+    /// Waits until a connection has met the fault.
+    pub(crate) async fn met(&self) {
+        until(DRAINING, "a connection meets the fault", async || {
+            lock(&self.shared.fault).is_none().then_some(())
+        })
+        .await;
     }
 
     /// Lets held requests go.
@@ -151,15 +173,25 @@ impl Shared {
     }
 
     async fn requests(
-        &self,
+        self: &Arc<Self>,
         mut client: OwnedReadHalf,
         mut server: impl AsyncWrite + Unpin,
         fault: watch::Sender<Option<Fault>>,
     ) {
         let mut buffer = vec![0; 64 * 1024];
+        let is_kept = lock(&self.fault).as_ref().is_some_and(|(_, fault)| *fault == Fault::Carry);
+        let mut sent = Carried::new(&self.url);
         while let Ok(length @ 1..) = client.read(&mut buffer).await {
             let request = &buffer[..length];
-            if let Some(found) = self.take(request) {
+            if is_kept {
+                sent.push(request);
+            }
+            if let Some(found) = self.take(request, is_kept) {
+                if found == Fault::Carry {
+                    tokio::spawn(self.clone().carry(sent, self.released.subscribe()));
+                    // The client hears nothing more.
+                    return pending().await;
+                }
                 let mut released = self.released.subscribe();
                 fault.send_replace(Some(found));
                 if found == Fault::Hold {
@@ -196,16 +228,26 @@ impl Shared {
                     }
                 }
                 Some(Fault::SwallowReplies) => {}
-                Some(Fault::Hold | Fault::CutReplies) => return,
+                Some(Fault::Hold | Fault::Carry | Fault::CutReplies) => return,
             }
         }
     }
 
-    /// The fault, when this request is the one.
-    fn take(&self, request: &[u8]) -> Option<Fault> {
+    /// Sends what a connection has sent to the present server, once requests are let go.
+    async fn carry(self: Arc<Self>, sent: Carried, mut released: watch::Receiver<u32>) {
+        let _ = released.changed().await;
+        let server = lock(&self.server).clone().expect("a server to carry the request to");
+        let (from, to) = server.connect().await.expect("the server");
+        sent.deliver(from, to).await;
+        self.answered.send_modify(|count| *count += 1);
+    }
+
+    /// The fault, when this request is the one. What came before it `is_kept`, or not.
+    fn take(&self, request: &[u8], is_kept: bool) -> Option<Fault> {
         let mut fault = lock(&self.fault);
-        let (text, _) = fault.as_ref()?;
-        let is_it = request.windows(text.len()).any(|window| window == text);
+        let (text, found) = fault.as_ref()?;
+        let is_it = (is_kept || *found != Fault::Carry)
+            && request.windows(text.len()).any(|window| window == text);
         if is_it { fault.take().map(|(_, fault)| fault) } else { None }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::{
     ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     sync::OnceLock,
     time::Duration,
@@ -41,19 +42,8 @@ impl Engine for Redis {
     }
 
     fn program(&self, folder: &Path, port: u16) -> Vec<OsString> {
-        static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-        let program = PROGRAM.get_or_init(|| {
-            let find = || programs::find(&["redis-server", "valkey-server"], &[]);
-            let found = find().or_else(|| debian::install("redis-server").then(find).flatten());
-            found.unwrap_or_else(|| {
-                panic!(
-                    "these tests need Redis: install redis-server (it was not found and could not be \
-                     installed, which needs root and apt-get)"
-                )
-            })
-        });
         let mut words: Vec<OsString> =
-            vec![program.into(), "--port".into(), port.to_string().into()];
+            vec![program().into(), "--port".into(), port.to_string().into()];
         words.extend(["--dir".into(), folder.into()]);
         words.extend(
             [
@@ -89,6 +79,64 @@ impl Engine for Redis {
     }
 }
 
+/// Sentinels, which watch what they are told to by `SENTINEL MONITOR`.
+#[derive(Debug)]
+pub(crate) struct Sentinel;
+
+#[async_trait]
+impl Engine for Sentinel {
+    fn name(&self) -> &'static str {
+        "Redis Sentinel"
+    }
+
+    fn polite(&self) -> &'static str {
+        "TERM"
+    }
+
+    fn shared(&self) -> (&'static OnceCell<Server>, &'static str) {
+        panic!("a Sentinel watches the servers of one test")
+    }
+
+    fn fill(&self, folder: &Path) {
+        // It keeps there what it watches.
+        fs::write(folder.join("sentinel.conf"), "").expect("a file");
+    }
+
+    fn program(&self, folder: &Path, port: u16) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec![program().into(), folder.join("sentinel.conf").into()];
+        words.extend(["--sentinel", "--bind", "127.0.0.1", "--port"].map(OsString::from));
+        words.push(port.to_string().into());
+        words
+    }
+
+    fn address(&self, folder: &Path, port: u16) -> String {
+        Redis.address(folder, port)
+    }
+
+    async fn answers(&self, address: &str) -> bool {
+        Redis.answers(address).await
+    }
+
+    async fn make_database(&self, _: &str, _: u32) -> String {
+        panic!("a Sentinel has no databases")
+    }
+}
+
+/// The server's program, which is Sentinel's as well.
+pub(super) fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let find = || programs::find(&["redis-server", "valkey-server"], &[]);
+        let found = find().or_else(|| debian::install("redis-server").then(find).flatten());
+        found.unwrap_or_else(|| {
+            panic!(
+                "these tests need Redis: install redis-server (it was not found and could not be \
+                 installed, which needs root and apt-get)"
+            )
+        })
+    })
+}
+
 /// Connects with time-outs for a busy machine; the client's own are 500 ms and 1 s.
 async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
     let patient = AsyncConnectionConfig::new()
@@ -100,10 +148,15 @@ async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
 
 /// Runs a command.
 pub(crate) async fn run<T: FromRedisValue>(url: &str, words: &[&str]) -> T {
-    let mut connection = connect(url).await.expect("the server");
+    try_run(url, words).await.expect("an answer")
+}
+
+/// Runs a command that may fail.
+pub(crate) async fn try_run<T: FromRedisValue>(url: &str, words: &[&str]) -> RedisResult<T> {
+    let mut connection = connect(url).await?;
     let mut command = cmd(words[0]);
     words[1..].iter().for_each(|word| {
         command.arg(*word);
     });
-    command.query_async(&mut connection).await.expect("an answer")
+    command.query_async(&mut connection).await
 }

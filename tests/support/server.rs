@@ -205,6 +205,11 @@ impl Server {
         self.own().port
     }
 
+    /// The folder of the server's files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.own().program.folder()
+    }
+
     /// Makes an empty database and returns its address.
     pub(crate) async fn database(&self) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -267,6 +272,14 @@ impl Server {
         self.kill9();
         let name = self.engine.name();
         assert!(self.try_run().await, "{name} did not start again:\n{}", self.own().program.log());
+    }
+
+    /// Ends the server as a power failure would, has somebody fill its folder anew, and starts it
+    /// again on the same port.
+    pub(crate) async fn refill(&self, fill: impl FnOnce(&Path)) {
+        self.kill9();
+        fill(self.own().program.folder());
+        self.restart().await;
     }
 
     fn own(&self) -> &Own {

@@ -132,6 +132,7 @@ mod tests {
             reserved_key: "0/0".into(),
             row: Row {
                 worker: 7,
+                epoch: Token::UNUSED,
                 token: Token::UNUSED,
                 holder: "10.0.0.7:8080#mac".into(),
                 lane: 1,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{IssueSettings, RollbackPolicy};
 use crate::core::{
+    instant::millis,
     layout::{Layout, TimeUnit},
     planted::{Bug, planted},
 };
@@ -206,10 +207,6 @@ pub(crate) enum ClaimTimeError {
     OutOfRange,
     /// The clock is behind by more than `hold`, and no other lane or worker is available.
     RolledBack { behind_ms: i64, retry_after: Duration },
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::{HighWaterMarks, LimitRequest, Row, Tenure, Token};
 use crate::core::{
+    instant::millis,
     layout::Layout,
     planted::{Bug, planted},
 };
@@ -30,6 +31,8 @@ pub struct KeptLease {
     pub lane: usize,
     /// The token of the last write of the row that the store acknowledged.
     pub token: Token,
+    /// The epoch that this write named.
+    pub epoch: Token,
     /// The marks that this write set; the one of the lane is the limit of the lease.
     pub marks: HighWaterMarks,
     /// Everything that was issued under the lease is below this position.
@@ -137,6 +140,7 @@ impl KeptLease {
             lane: self.lane,
             marks: self.marks.clone(),
             free: false,
+            epoch: self.epoch,
             heartbeat_ms: 0,
             expires_ms: 0,
         })
@@ -180,10 +184,6 @@ pub fn next_local_mark(layout: &Layout, request: &LimitRequest, limit: u64) -> O
     };
     let next = reaching(REACH).max(request.old_limit);
     (reaching(RAISED_BELOW) > request.old_limit).then_some(next)
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

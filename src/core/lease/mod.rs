@@ -7,6 +7,7 @@
 
 mod choose;
 mod high_water_marks;
+mod history;
 mod kept;
 mod limit;
 mod relayout;
@@ -19,6 +20,7 @@ mod writes;
 pub use self::{
     choose::{Choice, choose_row, first_due, usable_lane},
     high_water_marks::{HighWaterMarks, InvalidHighWaterMarks},
+    history::{History, HistoryVerdict, InvalidHistory, LastWrite},
     kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
     limit::{LimitRequest, limit_for, marks_beyond},
     relayout::{

@@ -20,6 +20,9 @@ pub struct Row {
     pub marks: HighWaterMarks,
     /// Whether it was released or has expired by the store's clock.
     pub free: bool,
+    /// The epoch of the record when it was last written; [`Token::UNUSED`] if never, or by a version
+    /// without epochs.
+    pub epoch: Token,
     /// When it was last written, in Unix milliseconds of the store's clock; 0 if never.
     pub heartbeat_ms: i64,
     /// When it expires, in Unix milliseconds of the store's clock.
@@ -38,6 +41,8 @@ impl Row {
 pub struct RowWrite {
     /// The fresh token.
     pub token: Token,
+    /// The epoch that the namespace's record must have.
+    pub epoch: Token,
     /// The writer's label.
     pub holder: String,
     /// The lane that the writer issues on.

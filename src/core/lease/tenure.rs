@@ -25,6 +25,7 @@ pub struct Attempt<T> {
 pub struct Tenure<T> {
     worker: u64,
     token: Token,
+    epoch: Token,
     marks: HighWaterMarks,
     /// The write that set `token`, if it was read and is not acknowledged.
     visible: Option<Attempt<T>>,
@@ -51,6 +52,7 @@ impl<T> Tenure<T> {
         Self {
             worker: row.worker,
             token: row.token,
+            epoch: row.epoch,
             marks: row.marks.clone(),
             visible: None,
             unresolved: Vec::new(),
@@ -65,6 +67,11 @@ impl<T> Tenure<T> {
     /// The token that the next write must name.
     pub const fn token(&self) -> Token {
         self.token
+    }
+
+    /// The epoch that the row had with [`Self::token`].
+    pub const fn epoch(&self) -> Token {
+        self.epoch
     }
 
     /// The marks that were set with [`Self::token`].
@@ -125,9 +132,31 @@ impl<T> Tenure<T> {
         }
     }
 
+    /// Goes on from an earlier write of this process: the store lost what followed it. What is known
+    /// of the marks stays.
+    pub fn went_back(&mut self, row: &Row) {
+        (self.token, self.epoch) = (row.token, row.epoch);
+        self.visible = None;
+        self.unresolved.clear();
+    }
+
+    /// Forgets the writes that name an epoch before this one: none can take place any more, and one
+    /// that is visible has no effect.
+    pub fn forget_before(&mut self, epoch: Token) {
+        self.visible.take_if(|attempt| attempt.write.epoch != epoch);
+        self.unresolved.retain(|attempt| attempt.write.epoch == epoch);
+    }
+
+    /// Takes the row over into this epoch, in which its marks count as these.
+    pub fn continue_in(&mut self, epoch: Token, marks: HighWaterMarks) {
+        (self.epoch, self.marks) = (epoch, marks);
+        self.forget_before(epoch);
+    }
+
     fn took_place(&mut self, index: usize) -> Attempt<T> {
         let attempt = self.unresolved.swap_remove(index);
         self.token = attempt.write.token;
+        self.epoch = attempt.write.epoch;
         self.marks = attempt.write.marks.clone();
         // The others name the old token, which never returns.
         self.unresolved.clear();
@@ -140,9 +169,19 @@ fn has_our_holder<T>(attempt: &Attempt<T>, row: &Row) -> bool {
     attempt.write.holder == row.holder
 }
 
-/// For planted bugs only.
+/// For planted bugs and the models only.
 #[cfg(raindrop_planted)]
 impl<T> Tenure<T> {
+    /// Passes every token and epoch that is known here: models rename them to tell equal states.
+    pub fn rename(&mut self, rename: &mut impl FnMut(&mut Token)) {
+        rename(&mut self.token);
+        rename(&mut self.epoch);
+        for attempt in self.visible.iter_mut().chain(&mut self.unresolved) {
+            rename(&mut attempt.write.token);
+            rename(&mut attempt.write.epoch);
+        }
+    }
+
     /// Discards the writes whose outcome is unknown.
     pub fn discard_unresolved(&mut self) {
         self.unresolved.clear();

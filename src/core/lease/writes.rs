@@ -11,6 +11,8 @@ use crate::core::{
 pub enum Purpose {
     /// A new lease: on a row that was free, or on another lane of a held row.
     Lease(Lease),
+    /// A lease that begins anew on a held row, because its epoch ended.
+    NewEpoch(Lease),
     /// A renewal, which raises the limit of the lease.
     Renew {
         /// The limit once the write is acknowledged.

@@ -23,14 +23,15 @@ pub use self::{
     release::WorkerRelease,
 };
 use super::{
-    KeeperSettings, LayoutError,
-    lease_store::millis,
+    KeeperSettings, LayoutError, NoObserver,
+    history::{HistoryContext, KnownHistory},
     prepare::{DECISION_VALID_FOR, initial_seed},
     random::{Random, system_random},
 };
 use crate::{
     core::{
         clock::Clock,
+        instant::millis,
         layout::Layout,
         lease::{
             HighWaterMarks, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token,
@@ -55,6 +56,7 @@ pub struct Operator {
     clock: Arc<dyn Clock>,
     settings: KeeperSettings,
     random: Random,
+    history: KnownHistory,
 }
 
 /// How a write of a row ended.
@@ -79,7 +81,8 @@ impl Operator {
         clock: Arc<dyn Clock>,
         random: Box<dyn Rng + Send + Sync>,
     ) -> Self {
-        Self { store, clock, settings, random: Random(random) }
+        let history = KnownHistory::default();
+        Self { store, clock, settings, random: Random(random), history }
     }
 
     /// Returns the scope of all workers of a layout under one of its reserved keys.
@@ -93,6 +96,9 @@ impl Operator {
     async fn rows_of(&self, layout: &Layout) -> Result<Vec<ListedRow>, OperatorError> {
         let keys = layout.reserved_keys();
         let mut rows = self.store.list().await?;
+        for ListedRow { row, .. } in &mut rows {
+            row.marks = self.history.present.marks(layout, row.epoch, &row.marks);
+        }
         rows.retain(|listed| {
             listed.namespace == self.settings.namespace
                 && keys.contains(&listed.reserved_key)
@@ -120,6 +126,30 @@ impl Operator {
             }
         }
         Ok(true)
+    }
+
+    /// Follows the store into a new epoch if it failed over since a node used it, so that writes of
+    /// rows can name the epoch.
+    /// Returns the store's clock.
+    async fn follow_history(&mut self, layout: &Layout) -> Result<i64, OperatorError> {
+        let scope = self.scope(layout, &layout.reserved_key());
+        for _ in 0..ROUNDS {
+            let survey = self.store.survey(&scope, Counts::Recent).await?;
+            let Some(record) = &survey.record else { return Ok(survey.now_ms) };
+            let context = HistoryContext {
+                store: &*self.store,
+                clock: &*self.clock,
+                observer: &NoObserver,
+                namespace: &self.settings.namespace,
+                layout: Some(layout).filter(|layout| layout.canonical() == record.canonical),
+                reach_ms: self.settings.lease.reach_beyond_ms(),
+            };
+            let fresh = || self.random.fresh_token();
+            if self.history.follow(&context, &survey, record, fresh).await? {
+                return Ok(survey.now_ms);
+            }
+        }
+        Err(OperatorError::Contended)
     }
 
     /// Reads the store's clock, which the next writes follow. This machine's clock must agree,
@@ -161,6 +191,7 @@ impl Operator {
         for attempt in 0..TRIES {
             let write = RowWrite {
                 token: if keeps_token { row.token } else { self.random.fresh_token() },
+                epoch: self.history.present.epoch(),
                 // So that a node which prefers its former row finds it.
                 holder: row.holder.clone(),
                 lane,

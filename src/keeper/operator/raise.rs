@@ -43,6 +43,7 @@ impl Operator {
         if record.is_none() {
             return self.begin_beyond(tick).await;
         }
+        self.follow_history(&layout).await?;
         if layout.backfill_per_tick() > 0 {
             // Which IDs for a past time were issued since the backup is unknown.
             self.write_settled(|record| record.since_tick = record.since_tick.max(tick)).await?;

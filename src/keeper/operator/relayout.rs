@@ -71,7 +71,14 @@ impl Operator {
         let namespace = self.settings.namespace.clone();
         let to = self.settings.layout.canonical();
         let record = self.store.read_record(&namespace).await?;
-        let record = record.ok_or(OperatorError::NoRecord { namespace })?;
+        let namespace = || OperatorError::NoRecord { namespace: namespace.clone() };
+        if let Recorded::Settled(from) = Recorded::read(&record.ok_or_else(namespace)?.canonical)? {
+            self.follow_history(&Layout::from_canonical(&from)?).await?;
+        } else {
+            self.follow_history(&self.settings.layout.clone()).await?;
+        }
+        let record = self.store.read_record(&self.settings.namespace).await?;
+        let record = record.ok_or_else(namespace)?;
         let from = match Recorded::read(&record.canonical)? {
             Recorded::Settled(from) if from == to => return Ok(RelayoutOutcome::NothingToDo),
             Recorded::Settled(from) => {

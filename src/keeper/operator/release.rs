@@ -1,7 +1,11 @@
 //! Frees a row before it expires.
 
 use super::{Operator, OperatorError, WriteOutcome};
-use crate::core::lease::Row;
+use crate::core::{
+    layout::Layout,
+    lease::{HighWaterMarks, Recorded, Row},
+    planted::{Bug, planted},
+};
 
 /// The outcome of releasing a worker id, with its row as it was before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +30,11 @@ impl Operator {
         Ok(())
     }
 
-    /// Frees the row of a worker id, whoever holds it. Its marks stay.
+    /// Frees the row of a worker id, whoever holds it. Raises the mark of the lane in use beyond
+    /// everything that its holder could lease: the other lanes can be used at once.
     ///
-    /// Safe at any time: a holder that still runs uses up its range, which ends at the mark where
-    /// the next lease begins, and then finds its row lost.
+    /// Safe at any time: a holder that still runs uses up its range, which ends below that mark, and
+    /// then finds its row lost.
     ///
     /// # Errors
     ///
@@ -37,19 +42,48 @@ impl Operator {
     /// store fails. Then the row may or may not be free, and the operation can be repeated.
     pub async fn release(&mut self, worker: u64) -> Result<WorkerRelease, OperatorError> {
         self.check_worker(worker)?;
-        let layout = &self.settings.layout;
-        let scope = self.scope(layout, &layout.reserved_key());
+        let layout = self.settings.layout.clone();
+        let now_ms = self.follow_history(&layout).await?;
+        let scope = self.scope(&layout, &layout.reserved_key());
         let row = self.store.row(&scope, worker).await?;
         let row = row.ok_or(OperatorError::NoRow { worker })?;
         if row.free {
             return Ok(WorkerRelease::AlreadyFree(row));
         }
-        match self.write(&scope, &row, row.lane, &row.marks).await? {
+        let marks = self.marks_of_released(&row, now_ms).await?;
+        match self.write(&scope, &row, row.lane, &marks).await? {
             WriteOutcome::Acknowledged => Ok(WorkerRelease::Released(row)),
             WriteOutcome::Changed(Some(now)) => {
                 Err(OperatorError::RowChanged { now: Box::new(now) })
             }
             WriteOutcome::Changed(None) => Err(OperatorError::NoRow { worker }),
         }
+    }
+
+    /// Returns the marks of a row that is taken from its holder. If the store fails over, and loses
+    /// this write and the next lease of the row, the holder may go on with its own: so the next one
+    /// must not begin where that ends.
+    async fn marks_of_released(
+        &self,
+        row: &Row,
+        now_ms: i64,
+    ) -> Result<HighWaterMarks, OperatorError> {
+        // Read after the row, so that its marks are in units of this layout, or fenced.
+        let record = self.store.read_record(&self.settings.namespace).await?;
+        let recorded = record.map(|record| record.canonical);
+        let Some(Recorded::Settled(text)) = recorded.as_deref().map(Recorded::read).transpose()?
+        else {
+            // A move gives every row a fresh token, and no node renews any meanwhile.
+            return Ok(row.marks.clone());
+        };
+        let layout = Layout::from_canonical(&text)?;
+        if row.marks.lanes() != layout.lanes() || planted(Bug::ReleaseKeepsMark) {
+            return Ok(row.marks.clone());
+        }
+        let history = &self.history.present;
+        let beyond_ms = now_ms.saturating_add(history.reach_ms);
+        let beyond = layout.first_position(layout.tick_clamped(beyond_ms) + 1);
+        let marks = history.marks(&layout, row.epoch, &row.marks);
+        Ok(marks.with(row.lane, marks[row.lane].max(beyond)))
     }
 }

@@ -92,6 +92,7 @@ pub(super) fn encode(number: u64, content: &Content) -> Option<Vec<u8>> {
         line("worker", &lease.worker.to_string());
         line("lane", &lease.lane.to_string());
         line("token", &lease.token.to_string());
+        line("epoch", &lease.epoch.to_string());
         line("marks", &lease.marks.to_string());
         line("local", &lease.local_mark.to_string());
     }
@@ -158,6 +159,7 @@ fn decode_content(text: &str) -> Option<Content> {
             worker: value("worker")?.parse().ok()?,
             lane: value("lane")?.parse().ok()?,
             token: value("token")?.parse().ok()?,
+            epoch: value("epoch")?.parse().ok()?,
             marks: value("marks")?.parse().ok()?,
             local_mark: value("local")?.parse().ok()?,
         };

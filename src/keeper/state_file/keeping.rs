@@ -19,11 +19,12 @@ use tokio::{
 use super::{Entry, StateFile, error::Refused};
 use crate::{
     core::{
+        instant::millis,
         issue::Grant,
         lease::{HighWaterMarks, KeptLease, LimitRequest, ResumeRefusal, Tenure, next_local_mark},
         planted::{Bug, planted},
     },
-    keeper::{keeper_state::KeeperState, lease_store::millis},
+    keeper::keeper_state::KeeperState,
 };
 
 /// How often the local mark is looked at, besides when claims need it.
@@ -141,6 +142,7 @@ impl Keeping {
             worker: tenure.worker(),
             lane,
             token: tenure.token(),
+            epoch: tenure.epoch(),
             marks: tenure.marks().clone(),
             local_mark: match &kept.present {
                 Some((lease, of)) if Arc::ptr_eq(of, grant) => lease.local_mark,

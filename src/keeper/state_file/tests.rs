@@ -5,7 +5,14 @@ use crate::core::lease::{KeptLease, Token};
 
 fn entry(local_mark: u64) -> Entry {
     let marks = "10,90".parse().expect("marks");
-    let lease = KeptLease { worker: 5, lane: 1, token: Token::from_bits(7), marks, local_mark };
+    let lease = KeptLease {
+        worker: 5,
+        lane: 1,
+        token: Token::from_bits(7),
+        epoch: Token::from_bits(8),
+        marks,
+        local_mark,
+    };
     Entry { layout: "a layout".to_owned(), reserved_key: "0:0".to_owned(), lease }
 }
 

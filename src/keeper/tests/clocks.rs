@@ -298,6 +298,7 @@ async fn rotation_of_a_taken_row_leases_another_one() {
     let row = world.row(worker).await;
     let write = RowWrite {
         token: Token::from_bits(77),
+        epoch: world.epoch().await,
         holder: row.holder.clone(),
         lane: row.lane,
         marks: row.marks.clone(),

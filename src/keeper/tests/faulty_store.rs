@@ -184,6 +184,16 @@ impl FaultyStore {
         }
     }
 
+    /// What the store holds now.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+
+    /// Becomes a server of this identity, which has what the store held then.
+    pub(super) fn fail_over(&self, identity: &str, held: Snapshot) {
+        self.inner.fail_over(identity, held);
+    }
+
     /// Applies a write that others can see and that is never acknowledged.
     async fn visible(&self, write: &Call) -> bool {
         let before = self.inner.snapshot();

@@ -69,6 +69,7 @@ async fn node_whose_row_was_taken_uses_up_its_range_and_leases_another() {
     let row = world.row(paused.worker()).await;
     let mut write = crate::core::lease::RowWrite {
         token: crate::core::lease::Token::from_bits(77),
+        epoch: world.epoch().await,
         holder: row.holder.clone(),
         lane: 0,
         marks: row.marks.with(0, row.marks[0] + 4_096_000_000),
@@ -372,6 +373,7 @@ async fn process_that_held_a_lease_adds_no_rows() {
     let row = world.row(node.worker()).await;
     let taken = RowWrite {
         token: Token::from_bits(77),
+        epoch: world.epoch().await,
         holder: row.holder.clone(),
         lane: row.lane,
         marks: row.marks.clone(),

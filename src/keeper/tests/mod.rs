@@ -5,6 +5,7 @@ mod clocks;
 mod crowd;
 mod durability;
 mod explorer;
+mod failovers;
 mod faulty_store;
 mod issuing;
 mod lease_writes;

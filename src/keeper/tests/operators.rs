@@ -49,7 +49,7 @@ async fn released_row_is_leased_above_its_former_holders_limit() {
     let limit = world.row(3).await.marks[0];
     assert!(matches!(operator.release(3).await, Ok(WorkerRelease::Released(_))));
     assert!(matches!(operator.release(3).await, Ok(WorkerRelease::AlreadyFree(_))));
-    assert_eq!(world.row(3).await.marks[0], limit, "the mark stays");
+    assert!(world.row(3).await.marks[0] > limit, "nobody leases the lane where its holder may");
     let next = world.start(world.only(3));
     next.issuer.leased().await;
     world.issue(&holder, "order", 100).await;

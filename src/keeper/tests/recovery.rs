@@ -47,6 +47,7 @@ async fn node_that_waits_beside_nobody_uses_an_emptied_namespace() {
     let taken = world.row(0).await;
     let ahead = RowWrite {
         token: Token::from_bits(77),
+        epoch: world.epoch().await,
         holder: taken.holder,
         lane: taken.lane,
         marks: HighWaterMarks::all_at(taken.marks[0] << 8, taken.marks.lanes()),
@@ -59,6 +60,9 @@ async fn node_that_waits_beside_nobody_uses_an_emptied_namespace() {
     assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     lose_everything(&world);
     world.pass(second(60)).await;
+    // The epoch that it knew is gone: leases that are lost may reach as far.
+    assert!(matches!(node.status().reason, Some(UnavailableReason::FailedOver { .. })));
+    world.pass(second(270)).await;
     assert!(node.status().is_issuing(), "{:?}", node.status());
 }
 

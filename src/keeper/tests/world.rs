@@ -61,6 +61,7 @@ pub(super) struct Events {
     pub(super) exhaustions: Mutex<Vec<Exhaustion>>,
     issued: Mutex<Vec<u64>>,
     panics: AtomicU64,
+    epochs: AtomicU64,
 }
 
 impl Observer for Events {
@@ -78,6 +79,10 @@ impl Observer for Events {
 
     fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
         self.operations.lock().expect("unpoisoned").push((operation, outcome));
+    }
+
+    fn epoch_changed(&self) {
+        self.epochs.fetch_add(1, Ordering::SeqCst);
     }
 
     fn step_panicked(&self, _: KeeperTask) {
@@ -99,6 +104,11 @@ impl Events {
     /// How many steps of the keeper panicked.
     pub(super) fn panics(&self) -> u64 {
         self.panics.load(Ordering::SeqCst)
+    }
+
+    /// How many epochs this node began.
+    pub(super) fn epochs(&self) -> u64 {
+        self.epochs.load(Ordering::SeqCst)
     }
 
     pub(super) fn rollbacks(&self) -> Vec<RollbackAction> {
@@ -147,6 +157,12 @@ impl World {
     /// True time, in Unix ms.
     pub(super) fn now_ms(&self) -> i64 {
         self.store_clock.now_ms()
+    }
+
+    /// The epoch that the namespace's record has.
+    pub(super) async fn epoch(&self) -> Token {
+        let record = self.store.read_record("default").await.expect("up");
+        record.map_or(Token::UNUSED, |record| record.history.epoch())
     }
 
     /// All rows of the namespace.

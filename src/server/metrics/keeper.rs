@@ -25,6 +25,7 @@ pub(super) struct KeeperMetrics {
     lease_operations: IntCounterVec,
     store_operations: HistogramVec,
     refills: IntCounterVec,
+    epoch_changes: IntCounterVec,
     task_failures: IntCounterVec,
 }
 
@@ -60,6 +61,11 @@ impl KeeperMetrics {
                 "Attempts to reserve a block of numbers, by outcome.",
                 &["namespace", "outcome"],
             ),
+            epoch_changes: counters(
+                "raindrop_store_epoch_changes_total",
+                "Epochs that this node began because the store failed over or went back.",
+                &["namespace"],
+            ),
             task_failures,
         };
         for operation in StoreOperation::ALL {
@@ -81,6 +87,7 @@ impl KeeperMetrics {
                 self.lease_operations.with_label_values(&labels);
             }
         }
+        self.epoch_changes.with_label_values(&[namespace]);
         self.observer(namespace, Exhaustion::ALL.map(exhausted).into())
     }
 
@@ -157,6 +164,10 @@ impl Observer for NamespaceObserver {
         self.metrics.lease_operations.with_label_values(&labels).inc();
     }
 
+    fn epoch_changed(&self) {
+        self.metrics.epoch_changes.with_label_values(&[&self.namespace]).inc();
+    }
+
     fn segment_refilled(&self, outcome: RefillOutcome) {
         self.metrics.refills.with_label_values(&[&self.namespace, outcome.name()]).inc();
     }
@@ -185,6 +196,7 @@ mod tests {
         observer.exhausted(Exhaustion::Refused);
         observer.clock_rolled_back(RollbackAction::Swapped);
         observer.lease_operation(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
+        observer.epoch_changed();
         observer.store_operation(StoreOperation::Swap, Duration::from_millis(2));
         metrics.of_segments("numbers").segment_refilled(RefillOutcome::Failed);
         metrics.of_segments("numbers").step_panicked(KeeperTask::Refill);
@@ -197,6 +209,7 @@ mod tests {
             r#"raindrop_sequence_exhausted_total{namespace="default",outcome="waited"} 0"#,
             r#"raindrop_clock_rollbacks_total{action="swapped",namespace="default"} 1"#,
             r#"raindrop_lease_operations_total{namespace="default",operation="rotate",outcome="none_free"} 1"#,
+            r#"raindrop_store_epoch_changes_total{namespace="default"} 1"#,
             r#"raindrop_store_operation_duration_seconds_count{operation="swap"} 1"#,
             r#"raindrop_store_operation_duration_seconds_count{operation="prepare"} 0"#,
             r#"raindrop_segment_refills_total{namespace="numbers",outcome="failed"} 1"#,

@@ -215,3 +215,53 @@ fn only_verified_and_local_servers_count_as_verified() {
         assert_eq!(store.expect("a store").is_verified(), is_verified, "{url}");
     }
 }
+
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "redis"))]
+#[test]
+fn address_may_name_several_hosts() {
+    for (url, is_verified) in [
+        ("mysql://u:p@a:3306,b:3307/app", false),
+        ("mariadb://u@localhost,127.0.0.1:2,[::1]/app", true),
+        ("mysql://u@localhost,db/app", false),
+        ("mysql://u@a,b/app?ssl-mode=verify_identity", true),
+        ("postgres://u@a,[2001:db8::1]:5433/app?sslmode=require", false),
+        ("postgres://u@%2Frun%2Fdb,localhost/app", true),
+        ("redis://a,b:6380/0", false),
+        ("redis://:p@localhost,[::1]:6380", true),
+        ("rediss://u:p@a,b/0", true),
+        ("redis+sentinel://s1,s2:26380/ids", false),
+        ("redis+sentinel://u:p@localhost/ids/3?sentinel-password=p", false),
+        ("rediss+sentinel://u:p@s1,[::1]:2/my-ids.1/0?sentinel-user=u&sentinel-password=p", true),
+    ] {
+        let store = connect(&StoreSettings::new(url), Arc::new(ManualClock::new(0)));
+        assert_eq!(store.expect(url).is_verified(), is_verified, "{url}");
+    }
+    for (url, reason) in [
+        ("mysql://u:secret@a,,b/app", "host 2 of 3 is empty"),
+        ("mysql://u:secret@a:1,b:port/app", "host 2 of 2: error with configuration: invalid port"),
+        ("mysql://u:secret@a,b:99999/app", "host 2 of 2: error with configuration: invalid port"),
+        ("postgres://u:secret@[::1,b/app", "host 1 of 2: error with configuration: invalid IPv6"),
+        ("mysql://u:secret@a,b", "it names no database"),
+        ("mysql://u@a,b/app?socket=/run/db", "its parameter socket can name one server only"),
+        ("postgres://u@a,b/app?port=5433", "its parameter port can name one server only"),
+        ("postgres://u@/app?host=a,b", "its parameter host can name one server only"),
+        ("redis://:secret@localhost,b/0", "would send the password over the network"),
+        ("redis://a,b/words", "host 1 of 2"),
+        ("redis+sentinel://:secret@s1/ids", "would send the password over the network"),
+        ("redis+sentinel://s1/ids?sentinel-password=secret", "would send the password"),
+        ("redis+sentinel://s1", "must name a service"),
+        ("redis+sentinel://s1/", "must name a service"),
+        ("redis+sentinel://s1/a%20b", "must name a service"),
+        ("redis+sentinel://s1/ids/words", "Invalid database number"),
+        ("redis+sentinel://s1,/ids", "host 2 of 2 is empty"),
+        ("redis+sentinel://s1/ids?sentinel_password=x", "it must be sentinel-password"),
+        ("redis-sentinel://s1/ids", "redis+sentinel://"),
+        ("kubernetes://a,b", "it must be kubernetes: alone"),
+    ] {
+        let said = refusal(url);
+        assert!(said.contains(reason) && !said.contains("secret"), "{url}: {said}");
+    }
+    let settings = |tls| StoreSettings { tls, ..StoreSettings::new("redis+sentinel://s1/ids") };
+    let said = check(&settings(Some(TlsMode::Verify))).expect_err("no TLS").to_string();
+    assert!(said.contains("must begin with rediss+sentinel://"), "{said}");
+}

@@ -36,7 +36,7 @@ use tokio::{
 
 use super::{
     clock::DateClock,
-    object::{annotation, uid},
+    object::{annotation, name_of, uid},
     place::Place,
 };
 use crate::store::{Result, StoreError};
@@ -210,8 +210,7 @@ impl Api {
             uid: Some(uid(lease).to_owned()),
         };
         let params = DeleteParams { preconditions: Some(conditions), ..DeleteParams::default() };
-        let name = lease.metadata.name.as_deref().unwrap_or_default();
-        let answer = self.send(|leases| leases.delete(name, &params)).await?;
+        let answer = self.send(|leases| leases.delete(name_of(lease), &params)).await?;
         Ok(answer.written())
     }
 
@@ -277,11 +276,11 @@ impl Api {
         }
         let (client, place, namespace) = self.place.connect().await?;
         // A kubeconfig whose current context changed names another store.
-        let first = self.connected_to.get_or_init(|| format!("{place}, namespace {namespace}"));
-        if *first != format!("{place}, namespace {namespace}") {
+        let now = format!("{place}, namespace {namespace}");
+        let first = self.connected_to.get_or_init(|| now.clone());
+        if *first != now {
             return Err(unavailable(format!(
-                "the kubeconfig now names {place}, namespace {namespace}, and named {first} when the \
-                 process started"
+                "the kubeconfig now names {now}, and named {first} when the process started"
             )));
         }
         let leases =
@@ -354,7 +353,7 @@ fn check_stored<'a>(
 ) -> Result<()> {
     for (name, value) in sent {
         if annotation(stored, name) != value {
-            let lease = stored.metadata.name.as_deref().unwrap_or_default();
+            let lease = name_of(stored);
             let reason = format!(
                 "Lease {lease} was stored with another annotation {name} than was sent: something \
                  between, an admission webhook perhaps, changes it"

@@ -75,6 +75,7 @@ impl Births {
         Some(Row {
             worker,
             token: seed.plus(worker),
+            epoch: Token::UNUSED,
             holder: String::new(),
             lane: 0,
             marks: marks.clone(),

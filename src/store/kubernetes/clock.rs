@@ -4,6 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
+use crate::core::instant::millis;
+
 /// What `Date` leaves out: it has whole seconds.
 const RESOLUTION_MS: i64 = 1_000;
 
@@ -64,8 +66,7 @@ impl DateClock {
     }
 
     fn millis(&self, instant: Instant) -> i64 {
-        let elapsed = instant.saturating_duration_since(self.origin);
-        i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+        millis(instant.saturating_duration_since(self.origin))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Bounds>> {

@@ -23,7 +23,7 @@ mod tests;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
     time::Duration,
 };
 
@@ -35,16 +35,17 @@ use tokio::time::Instant;
 
 use self::{
     api::{Api, Written},
-    names::Tables,
-    object::{annotation, ours},
+    names::{Tables, namespace_label},
+    object::{NAMESPACE, annotation, name_of, ours},
     place::{Address, Place},
     record::{Record, new_record, record_patch},
     retries::Retries,
     rows::Snapshot,
 };
 use super::{
-    Counts, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError, StoreSettings,
-    Survey,
+    Counts, Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError,
+    StoreSettings, Survey, lock,
+    record::keep_free,
     value::{readable, shortened},
 };
 use crate::core::lease::{Row, RowWrite, Token};
@@ -96,6 +97,25 @@ impl KubernetesStore {
     async fn record(&self, namespace: &str) -> Result<Option<Record>> {
         let lease = self.api.get(&self.tables.record(namespace)).await?;
         lease.map(|lease| Record::read(namespace, &lease)).transpose()
+    }
+
+    /// Lists the Leases of a table, of one namespace or of all, that a further selector names.
+    async fn leases_of(
+        &self,
+        table: &str,
+        namespace: Option<&str>,
+        further: &str,
+    ) -> Result<Vec<Lease>> {
+        let mut selector = format!("{}={table}", ours!("table"));
+        if let Some(namespace) = namespace {
+            selector = format!("{selector},{NAMESPACE}={}", namespace_label(namespace));
+        }
+        let mut leases = self.api.list(&format!("{selector}{further}")).await?;
+        // A label may be cut short, so that it does not tell namespaces apart.
+        leases.retain(|lease| {
+            namespace.is_none_or(|namespace| annotation(lease, NAMESPACE) == Some(namespace))
+        });
+        Ok(leases)
     }
 
     /// Changes a Lease by a patch that tests its token; `false` when it has another one, or is
@@ -200,7 +220,8 @@ impl Store for KubernetesStore {
         record: &LayoutRecord,
     ) -> Result<bool> {
         let name = self.tables.record(namespace);
-        self.patch_under(&name, expected, record_patch(expected, record)).await
+        let is_compared = self.settings.failover == Failover::Auto;
+        self.patch_under(&name, expected, record_patch(expected, record, is_compared)).await
     }
 
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
@@ -227,13 +248,13 @@ impl Store for KubernetesStore {
 
     async fn survey(&self, scope: &Scope, counts: Counts) -> Result<Survey> {
         let recent = self.recent_counts(scope).filter(|_| counts == Counts::Recent);
-        let record = match recent {
-            Some(_) => self.record(&scope.namespace).await?,
+        let known = match recent {
+            Some(recent) => self.record(&scope.namespace).await?.map(|record| (record, recent)),
             None => None,
         };
-        let (record, counted) = match (record, recent) {
-            (Some(record), Some(recent)) => (Some(record), recent),
-            _ => {
+        let (record, counted) = match known {
+            Some((record, recent)) => (Some(record), recent),
+            None => {
                 let snapshot = self.snapshot(scope).await?;
                 let born = readable(self.born(scope, &snapshot)?.into_iter());
                 let counted = self.count(scope, &snapshot, &born);
@@ -241,32 +262,27 @@ impl Store for KubernetesStore {
             }
         };
         let Counted { held, free, next_expiry_ms } = counted;
-        let record = record.map(|record| record.layout.canonical);
-        Ok(Survey { now_ms: self.latest_ms()?, record, held, free, next_expiry_ms })
+        // The object itself: one that was restored from a backup is another one.
+        let identity = record.as_ref().map(|record| record.uid.clone()).unwrap_or_default();
+        let identity = Some(identity).filter(|_| self.settings.failover == Failover::Auto);
+        let record = record.map(|record| record.layout);
+        let now_ms = self.latest_ms()?;
+        Ok(Survey { now_ms, identity, record, held, free, next_expiry_ms })
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
         let snapshot = self.snapshot(scope).await?;
         let mut rows = readable(self.born(scope, &snapshot)?.into_iter());
         self.count(scope, &snapshot, &rows);
-        let holder = holder.map(shortened);
-        rows.retain(|row| row.free && holder.is_none_or(|holder| row.holder == holder));
         let has_room = snapshot.record.as_ref().is_some_and(|record| !record.is_full());
         if let Some(births) = snapshot.births(scope).filter(|_| holder.is_none() && has_room) {
+            let blocked = self.blocked(scope, births, &snapshot);
             let unborn = births.all_unborn(scope.min_worker..=scope.max_worker);
-            // They can only be born after a person decided what their Leases are.
-            let is_free = |row: &Row| {
-                let lease = snapshot.lease(row.worker);
-                lease.is_none_or(|lease| !self.is_beyond(scope, lease, row))
-            };
             // All of them were unused for equally long.
-            rows.extend(unborn.filter(is_free).take(limit as usize));
+            let unborn = unborn.filter(|row| !blocked.contains(&row.worker));
+            rows.extend(unborn.take(limit as usize));
         }
-        rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
-        if holder.is_some() {
-            rows.reverse();
-        }
-        rows.truncate(limit as usize);
+        keep_free(&mut rows, holder.map(shortened), limit);
         Ok(rows)
     }
 
@@ -285,13 +301,13 @@ impl Store for KubernetesStore {
     }
 
     async fn list(&self) -> Result<Vec<ListedRow>> {
-        let leases = self.api.list(&format!("{}={}", ours!("table"), self.tables.worker)).await?;
+        let leases = self.leases_of(&self.tables.worker, None, "").await?;
         let mut records = BTreeMap::new();
         let mut scopes: BTreeMap<(String, String), Vec<Lease>> = BTreeMap::new();
         for lease in leases {
             let text = |name| annotation(&lease, name).unwrap_or_default().to_owned();
-            let namespace = text(ours!("namespace"));
-            if lease.metadata.name.as_deref() == Some(&*self.tables.record(&namespace)) {
+            let namespace = text(NAMESPACE);
+            if name_of(&lease) == self.tables.record(&namespace) {
                 let record = Record::read(&namespace, &lease)?;
                 for reserved_key in record.reserved_keys() {
                     scopes.entry((namespace.clone(), reserved_key.to_owned())).or_default();
@@ -327,8 +343,4 @@ impl Store for KubernetesStore {
 
 fn no_clock() -> StoreError {
     StoreError::Unavailable("the API server has told no date yet".into())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -25,8 +25,11 @@ macro_rules! ours {
 }
 pub(super) use ours;
 
+/// The namespace; a label of this name has it as far as a label can.
+pub(super) const NAMESPACE: &str = ours!("namespace");
 /// The token of the last write.
 pub(super) const TOKEN: &str = ours!("token");
+pub(super) const EPOCH: &str = ours!("epoch");
 
 /// Returns an annotation of a Lease.
 pub(super) fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
@@ -60,6 +63,16 @@ pub(super) fn has_annotations_of(lease: &Lease, other: &Lease) -> bool {
     annotations.all(|(name, value)| annotation(lease, name) == Some(value))
 }
 
+/// Returns the name of a Lease.
+pub(super) fn name_of(lease: &Lease) -> &str {
+    lease.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// Whether a Lease has this token.
+pub(super) fn is_under(lease: &Lease, token: Token) -> bool {
+    annotation(lease, TOKEN) == Some(&token.to_string())
+}
+
 /// Returns the UID that the API server gave a Lease.
 pub(super) fn uid(lease: &Lease) -> &str {
     lease.metadata.uid.as_deref().unwrap_or_default()
@@ -69,6 +82,11 @@ pub(super) fn uid(lease: &Lease) -> &str {
 /// stands for none.
 pub(super) fn expect(annotation: &str, value: impl Into<Json>) -> Json {
     json!({ "op": "test", "path": pointer(annotation), "value": value.into() })
+}
+
+/// Returns the part of a JSON patch that refuses every Lease but the one with this UID.
+pub(super) fn expect_uid(uid: &str) -> Json {
+    json!({ "op": "test", "path": "/metadata/uid", "value": uid })
 }
 
 /// Returns the part of a JSON patch that refuses every state but one under this token.
@@ -87,12 +105,13 @@ fn pointer(annotation: &str) -> String {
 }
 
 /// The annotations of a worker's row.
-pub(super) fn row_annotations(scope: &Scope, row: &Row) -> [(&'static str, String); 9] {
+pub(super) fn row_annotations(scope: &Scope, row: &Row) -> [(&'static str, String); 10] {
     [
-        (ours!("namespace"), scope.namespace.clone()),
+        (NAMESPACE, scope.namespace.clone()),
         (ours!("reserved-key"), scope.reserved_key.clone()),
         (ours!("worker"), row.worker.to_string()),
         (TOKEN, row.token.to_string()),
+        (EPOCH, row.epoch.to_string()),
         (ours!("holder"), row.holder.clone()),
         (ours!("lane"), row.lane.to_string()),
         (ours!("marks"), row.marks.to_string()),
@@ -115,12 +134,13 @@ pub(super) fn row_patch(uid: &str, expected: Token, write: &RowWrite, now_ms: i6
         ..LeaseSpec::default()
     };
     let mut patch = vec![
-        json!({ "op": "test", "path": "/metadata/uid", "value": uid }),
+        expect_uid(uid),
         expect_token(expected),
         json!({ "op": "add", "path": "/spec", "value": spec }),
     ];
     patch.extend(set([
         (TOKEN, write.token.to_string()),
+        (EPOCH, write.epoch.to_string()),
         (ours!("holder"), holder.to_owned()),
         (ours!("lane"), write.lane.to_string()),
         (ours!("marks"), write.marks.to_string()),
@@ -135,6 +155,7 @@ pub(super) fn row(table: &str, scope: &Scope, lease: &Lease, now_ms: i64) -> Res
     let names = [
         ours!("worker"),
         TOKEN,
+        EPOCH,
         ours!("holder"),
         ours!("lane"),
         ours!("marks"),

@@ -8,7 +8,10 @@ use serde_json::{Map, Value as Json, json};
 use super::{
     births::{Births, Template},
     names::{LAYOUT, Tables, key_label, namespace_label},
-    object::{TOKEN, annotation, columns, expect, expect_token, lease, ours, set},
+    object::{
+        EPOCH, NAMESPACE, TOKEN, annotation, columns, expect, expect_token, expect_uid, lease,
+        name_of, ours, set, uid,
+    },
 };
 use crate::{
     core::lease::Token,
@@ -17,6 +20,8 @@ use crate::{
 
 /// The templates of each reserved key, as JSON.
 const ROWS: &str = ours!("rows");
+const IDENTITY: &str = ours!("identity");
+const HISTORY: &str = ours!("history");
 /// So many bytes of annotations are full: an object may have 256 KiB.
 const FULL: usize = 240 << 10;
 /// What the annotations begin with that list the rows which were born.
@@ -26,6 +31,8 @@ const BORN: &str = "born.raindrop/";
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) layout: LayoutRecord,
+    /// The UID of its Lease.
+    pub(super) uid: String,
     rows: BTreeMap<String, Births>,
     /// The annotation that holds the templates.
     templates: String,
@@ -38,9 +45,17 @@ pub(super) struct Record {
 impl Record {
     /// Reads a record from its Lease.
     pub(super) fn read(namespace: &str, lease: &Lease) -> Result<Self> {
-        let names =
-            [TOKEN, ours!("words"), ours!("complete"), ours!("since-tick"), ours!("first-tick")];
-        let name = lease.metadata.name.as_deref().unwrap_or_default();
+        let names = [
+            TOKEN,
+            ours!("words"),
+            ours!("complete"),
+            ours!("since-tick"),
+            ours!("first-tick"),
+            IDENTITY,
+            EPOCH,
+            HISTORY,
+        ];
+        let name = name_of(lease);
         let mut reader = Reader::new(name, namespace, columns(lease, names));
         let layout = reader.layout_record()?;
         let templates = annotation(lease, ROWS).unwrap_or_default();
@@ -68,6 +83,7 @@ impl Record {
         Ok(Self {
             rows: rows.collect(),
             layout,
+            uid: uid(lease).to_owned(),
             templates: templates.to_owned(),
             version: lease.metadata.resource_version.clone().unwrap_or_default(),
             size: sizes.sum(),
@@ -130,40 +146,50 @@ fn born(reserved_key: &str, worker: u64) -> String {
 
 /// Returns the Lease of a new record, without rows.
 pub(super) fn new_record(tables: &Tables, namespace: &str, record: &LayoutRecord) -> Lease {
-    let [token, words, complete, since, first] = annotations(record);
+    let [token, words, complete, since, first, identity, epoch, history] = annotations(record);
     lease(
         tables.record(namespace),
         [
             (ours!("table"), &tables.worker),
-            (ours!("namespace"), &namespace_label(namespace)),
+            (NAMESPACE, &namespace_label(namespace)),
             (ours!("reserved"), LAYOUT),
         ],
         [
-            (ours!("namespace"), namespace.to_owned()),
+            (NAMESPACE, namespace.to_owned()),
             (ROWS, "{}".to_owned()),
             token,
             words,
             complete,
             since,
             first,
+            identity,
+            epoch,
+            history,
         ],
     )
 }
 
 /// Returns the JSON patch that replaces a record and leaves its rows alone.
-pub(super) fn record_patch(expected: Token, record: &LayoutRecord) -> Vec<Json> {
+pub(super) fn record_patch(expected: Token, record: &LayoutRecord, is_compared: bool) -> Vec<Json> {
     let mut patch = vec![expect_token(expected)];
+    let identity = &record.history.identity;
+    if is_compared && !identity.is_empty() {
+        patch.push(expect_uid(identity));
+    }
     patch.extend(set(annotations(record)));
     patch
 }
 
-fn annotations(record: &LayoutRecord) -> [(&'static str, String); 5] {
-    let LayoutRecord { token, canonical, complete, since_tick, first_tick } = record;
+fn annotations(record: &LayoutRecord) -> [(&'static str, String); 8] {
+    let LayoutRecord { token, canonical, complete, since_tick, first_tick, history } = record;
     [
         (TOKEN, token.to_string()),
         (ours!("words"), canonical.clone()),
         (ours!("complete"), complete.join(",")),
         (ours!("since-tick"), since_tick.to_string()),
         (ours!("first-tick"), first_tick.to_string()),
+        (IDENTITY, history.identity.clone()),
+        (EPOCH, history.epoch().to_string()),
+        (HISTORY, history.text()),
     ]
 }

@@ -8,17 +8,16 @@ use super::{
     KubernetesStore,
     api::Written,
     births::Births,
-    lock,
     names::{LAYOUT, key_label, namespace_label},
     object::{
-        self, TOKEN, annotation, has_annotations_of, lease, ours, row_annotations, row_patch, uid,
-        was_written,
+        self, NAMESPACE, has_annotations_of, is_under, lease, name_of, ours, row_annotations,
+        row_patch, uid, was_written,
     },
     record::Record,
 };
 use crate::{
     core::lease::{Row, RowWrite, Token},
-    store::{Result, Scope, StoreError},
+    store::{Result, Scope, StoreError, lock},
 };
 
 /// The Leases of a namespace's record and of its rows of one reserved key, at one instant.
@@ -33,11 +32,6 @@ impl Snapshot {
         self.record.as_ref()?.births(&scope.reserved_key)
     }
 
-    /// Returns the Lease of a row's name, whether it is the row's or not.
-    pub(super) fn lease(&self, worker: u64) -> Option<&Lease> {
-        self.leases.iter().find(|lease| object::worker(lease) == Some(worker))
-    }
-
     /// Counts the Leases of rows that were written since they were created.
     pub(super) fn written(&self) -> u64 {
         self.leases.iter().filter(|lease| was_written(lease)).count() as u64
@@ -47,22 +41,12 @@ impl Snapshot {
 impl KubernetesStore {
     /// Reads the record and the rows of a scope.
     pub(super) async fn snapshot(&self, scope: &Scope) -> Result<Snapshot> {
-        let selector = format!(
-            "{}={},{}={},{} in ({LAYOUT},{})",
-            ours!("table"),
-            self.tables.worker,
-            ours!("namespace"),
-            namespace_label(&scope.namespace),
-            ours!("reserved"),
-            key_label(&scope.reserved_key),
-        );
-        let mut leases = self.api.list(&selector).await?;
+        let reserved = key_label(&scope.reserved_key);
+        let further = format!(",{} in ({LAYOUT},{reserved})", ours!("reserved"));
+        let namespace = Some(scope.namespace.as_str());
+        let mut leases = self.leases_of(&self.tables.worker, namespace, &further).await?;
         let name = self.tables.record(&scope.namespace);
-        // A label may be cut short, so that it does not tell namespaces apart.
-        leases.retain(|lease| {
-            annotation(lease, ours!("namespace")) == Some(scope.namespace.as_str())
-        });
-        let record = leases.iter().position(|lease| lease.metadata.name.as_deref() == Some(&*name));
+        let record = leases.iter().position(|lease| name_of(lease) == name);
         let record = record.map(|at| leases.swap_remove(at));
         let record = record.map(|lease| Record::read(&scope.namespace, &lease)).transpose()?;
         Ok(Snapshot { record, leases })
@@ -124,12 +108,27 @@ impl KubernetesStore {
         was_written(lease) && !is_within
     }
 
+    /// Returns the workers whose rows are not born, and cannot be before a person decided what the
+    /// Leases of their names are.
+    pub(super) fn blocked(
+        &self,
+        scope: &Scope,
+        births: &Births,
+        snapshot: &Snapshot,
+    ) -> HashSet<u64> {
+        let blocked = snapshot.leases.iter().filter_map(|lease| {
+            let row = births.unborn(object::worker(lease)?)?;
+            self.is_beyond(scope, lease, &row).then_some(row.worker)
+        });
+        blocked.collect()
+    }
+
     fn of_another_record(&self, lease: &Lease) -> StoreError {
         StoreError::Unusable(format!(
             "Lease {} is a worker row that the layout record does not list, so the record is not \
              the one that the row was used with: stop the nodes, delete the Lease, and run raindrop \
              workers raise before a node starts",
-            lease.metadata.name.as_deref().unwrap_or_default()
+            name_of(lease)
         ))
     }
 
@@ -180,10 +179,8 @@ impl KubernetesStore {
             }
             let found = self.api.get(&name).await?;
             match found.filter(|lease| object::uid(lease) == uid) {
-                Some(row) if annotation(&row, TOKEN) != Some(&expected.to_string()) => {
-                    return Ok(false);
-                }
-                Some(_) => {}
+                Some(row) if is_under(&row, expected) => {}
+                Some(_) => return Ok(false),
                 None => {
                     // Perhaps the row was born again since its UID was read.
                     lock(&self.uids).remove(&key(scope, worker));
@@ -196,9 +193,7 @@ impl KubernetesStore {
 
     /// Whether there is a Lease under this token.
     pub(super) async fn has_token(&self, name: &str, token: Token) -> Result<bool> {
-        let token = token.to_string();
-        let lease = self.api.get(name).await?;
-        Ok(lease.is_some_and(|lease| annotation(&lease, TOKEN) == Some(&token)))
+        Ok(self.api.get(name).await?.is_some_and(|lease| is_under(&lease, token)))
     }
 
     /// Returns the UID of a row's Lease; a row that is expected to be unborn is born first. `None`
@@ -240,7 +235,7 @@ impl KubernetesStore {
             self.tables.row(scope, row.worker),
             [
                 (ours!("table"), &self.tables.worker),
-                (ours!("namespace"), &namespace_label(&scope.namespace)),
+                (NAMESPACE, &namespace_label(&scope.namespace)),
                 (ours!("reserved"), &key_label(&scope.reserved_key)),
             ],
             row_annotations(scope, row),

@@ -8,7 +8,9 @@ use super::{
     KubernetesStore,
     api::Written,
     names::namespace_label,
-    object::{TOKEN, annotation, columns, expect_token, lease, ours, set, uid},
+    object::{
+        NAMESPACE, TOKEN, annotation, columns, expect_token, expect_uid, lease, ours, set, uid,
+    },
 };
 use crate::{
     core::lease::Token,
@@ -19,7 +21,6 @@ use crate::{
 };
 
 const CODE: &str = ours!("code");
-const NAMESPACE: &str = ours!("namespace");
 const NEXT: &str = ours!("next");
 const STEP: &str = ours!("step");
 const UPDATED: &str = ours!("updated-ms");
@@ -102,7 +103,7 @@ impl SegmentStore for KubernetesStore {
     }
 
     async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
-        let leases = self.leases_of(&self.tables.settings, Some(namespace)).await?;
+        let leases = self.leases_of(&self.tables.settings, Some(namespace), "").await?;
         let read = |lease: &Lease| {
             let row = columns(lease, [CODE, SETTINGS, TOKEN]);
             Reader::new(&self.tables.settings, namespace, row).managed_code()
@@ -150,22 +151,8 @@ impl SegmentStore for KubernetesStore {
 }
 
 impl KubernetesStore {
-    /// Lists the Leases of a table, of one namespace or of all.
-    async fn leases_of(&self, table: &str, namespace: Option<&str>) -> Result<Vec<Lease>> {
-        let mut selector = format!("{}={table}", ours!("table"));
-        if let Some(namespace) = namespace {
-            selector = format!("{selector},{NAMESPACE}={}", namespace_label(namespace));
-        }
-        let mut leases = self.api.list(&selector).await?;
-        // A label may be cut short, so that it does not tell namespaces apart.
-        leases.retain(|lease| {
-            namespace.is_none_or(|namespace| annotation(lease, NAMESPACE) == Some(namespace))
-        });
-        Ok(leases)
-    }
-
     async fn codes(&self, namespace: Option<&str>) -> Result<Vec<Lease>> {
-        self.leases_of(&self.tables.segment, namespace).await
+        self.leases_of(&self.tables.segment, namespace, "").await
     }
 
     fn read_code(&self, lease: &Lease) -> Result<ListedSegment> {
@@ -218,7 +205,7 @@ impl KubernetesStore {
         token: Token,
     ) -> Result<Written> {
         let mut patch = vec![
-            json!({ "op": "test", "path": "/metadata/uid", "value": uid(read) }),
+            expect_uid(uid(read)),
             json!({ "op": "test", "path": "/metadata/resourceVersion",
                     "value": read.metadata.resource_version }),
         ];

@@ -116,8 +116,16 @@ fn a_file_of_authorities_is_checked_and_needs_verify() {
 /// Addresses with SECRET wherever a password may stand by intention or by mistake.
 fn address() -> impl Strategy<Value = String> {
     let server = {
-        let scheme =
-            select(vec!["mysql", "mariadb", "postgres", "redis", "rediss", "jdbc:mysql", "my"]);
+        let scheme = select(vec![
+            "mysql",
+            "mariadb",
+            "postgres",
+            "redis",
+            "rediss",
+            "redis+sentinel",
+            "jdbc:mysql",
+            "my",
+        ]);
         let user = select(vec![
             "",
             "u@",
@@ -126,6 +134,7 @@ fn address() -> impl Strategy<Value = String> {
             "u:?SECRET@",
             "u:#SECRET@",
             "u:S@SECRET@",
+            "u:S,SECRET@",
         ]);
         let place = select(vec![
             "h/d",
@@ -134,6 +143,8 @@ fn address() -> impl Strategy<Value = String> {
             "%2Frun/d",
             "h:SECRET/d",
             "h;Pwd=SECRET",
+            "h:1,[::1],i/d",
+            "h,i:SECRET,SECRET/d",
             "h:1/0",
         ]);
         (scheme, user, place).prop_map(|(scheme, user, place)| format!("{scheme}://{user}{place}"))
@@ -157,6 +168,7 @@ fn address() -> impl Strategy<Value = String> {
             "Password",
             "password",
             "sslpassword",
+            "sentinel-password",
             "token",
             "p%61ss",
             "options[a]",

@@ -3,9 +3,10 @@
 //! Rows and layout records are hashes; sorted sets beside them find the free rows. Every operation
 //! is one script, so that nothing changes between a read and the write that rests on it.
 //!
-//! `docs/operations.md` lists the settings that keep acknowledged writes; [`trust`] checks them. A
-//! fail-over loses some, because replication is asynchronous: so Cluster and Sentinel are refused.
+//! `docs/operations.md` lists the settings that keep acknowledged writes; [`trust`] checks them. The
+//! primary is one of several hosts, or the one that Sentinels name; Cluster is refused.
 
+mod address;
 mod keys;
 mod scripts;
 mod segments;
@@ -19,7 +20,8 @@ use redis::{FromRedisValue, ParsingError, RedisWrite, ToRedisArgs};
 
 use self::keys::worker_id;
 use super::{
-    Counts, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings, Survey,
+    Counts, Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings,
+    Survey,
     pool::Pool,
     record::ttl_ms,
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
@@ -48,7 +50,7 @@ impl Store for RedisStore {
     }
 
     fn is_verified(&self) -> bool {
-        self.pool.connector.is_verified
+        self.pool.connector.address.is_verified
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {
@@ -67,11 +69,8 @@ impl Store for RedisStore {
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
         let keys = [self.layout_key(namespace)];
-        let stored: Vec<Value> = self.run(&scripts::READ_RECORD, &keys, &[]).await?;
-        if stored.is_empty() {
-            return Ok(None);
-        }
-        Reader::new(&keys[0].name, namespace, stored).layout_record().map(Some)
+        let stored = self.run(&scripts::READ_RECORD, &keys, &[]).await?;
+        record_if_any(&keys[0].name, namespace, stored)
     }
 
     async fn swap_record(
@@ -81,7 +80,7 @@ impl Store for RedisStore {
         record: &LayoutRecord,
     ) -> Result<bool> {
         let keys = [self.layout_key(namespace)];
-        let args = [&values![expected][..], &record_values(record)].concat();
+        let args = [&values![expected][..], &record_values(record), &[self.is_compared()]].concat();
         self.run(&scripts::SWAP_RECORD, &keys, &args).await
     }
 
@@ -98,6 +97,7 @@ impl Store for RedisStore {
             let last = scope.max_worker.min(first + ROWS_AT_ONCE as u64 - 1);
             let prefix = self.row_prefix(scope);
             let mut args = values![prefix, &name, &new.marks, new.record, new.until_ms].to_vec();
+            args.push(self.is_compared());
             let row = |worker| values![worker_id(worker), new.token(worker)];
             args.extend((first..=last).flat_map(row));
             if !self.run(&scripts::CREATE_ROWS, &keys, &args).await? {
@@ -110,12 +110,15 @@ impl Store for RedisStore {
     async fn survey(&self, scope: &Scope, _counts: Counts) -> Result<Survey> {
         let keys =
             [self.layout_key(&scope.namespace), self.workers_key(scope), self.expiry_key(scope)];
-        let args = values![worker_id(scope.min_worker), worker_id(scope.max_worker)];
-        let (now_ms, record, held, free, next_expiry): (i64, String, u64, i64, String) =
+        let (min_worker, max_worker) = (worker_id(scope.min_worker), worker_id(scope.max_worker));
+        let args = [&values![min_worker, max_worker][..], &[self.is_compared()]].concat();
+        let (now_ms, server, held, free, next_expiry, record): (_, String, _, i64, String, Vec<_>) =
             self.run(&scripts::SURVEY, &keys, &args).await?;
+        let is_compared = self.settings.failover == Failover::Auto;
         Ok(Survey {
             now_ms,
-            record: Some(record).filter(|canonical| !canonical.is_empty()),
+            identity: is_compared.then_some(server),
+            record: record_if_any(&keys[0].name, &scope.namespace, record)?,
             held,
             // Below 0 only when somebody deleted a key.
             free: u64::try_from(free).unwrap_or(0),
@@ -150,7 +153,12 @@ impl Store for RedisStore {
         expected: Token,
         write: &RowWrite,
     ) -> Result<bool> {
-        let keys = [self.row_key(scope, worker), self.unused_key(scope), self.expiry_key(scope)];
+        let keys = [
+            self.row_key(scope, worker),
+            self.unused_key(scope),
+            self.expiry_key(scope),
+            self.layout_key(&scope.namespace),
+        ];
         let args = values![
             worker_id(worker),
             expected,
@@ -159,7 +167,9 @@ impl Store for RedisStore {
             write.lane as u64,
             &write.marks,
             ttl_ms(write),
+            write.epoch,
         ];
+        let args = [&args[..], &[self.is_compared()]].concat();
         self.run(&scripts::SWAP, &keys, &args).await
     }
 
@@ -193,6 +203,21 @@ impl Store for RedisStore {
     async fn close(&self) {
         self.pool.close().await;
     }
+}
+
+impl RedisStore {
+    /// Tells the scripts whether identities are compared.
+    fn is_compared(&self) -> Value {
+        Value::from(if self.settings.failover == Failover::Auto { "1" } else { "" })
+    }
+}
+
+/// Reads a layout record from its fields; there are none where there is no record.
+fn record_if_any(key: &str, namespace: &str, fields: Vec<Value>) -> Result<Option<LayoutRecord>> {
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    Reader::new(key, namespace, fields).layout_record().map(Some)
 }
 
 impl FromRedisValue for Value {

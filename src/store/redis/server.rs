@@ -1,66 +1,94 @@
 //! The connections to a server, and what its errors mean.
 
-use std::{error::Error, fs, path::PathBuf};
+use std::fs;
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, RedisError,
-    Script, ServerErrorKind, TlsCertificates, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, FromRedisValue, RedisError,
+    Script, ServerErrorKind, TlsCertificates, aio::MultiplexedConnection, cmd,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::{RedisStore, keys::Key};
+use super::{
+    RedisStore,
+    address::{Address, Service},
+    keys::Key,
+};
 use crate::store::{
-    Result, StoreError, StoreSettings, TlsMode,
-    parameters::{self, Parameters, Target},
+    Result, StoreError, StoreSettings,
+    hosts::{self, Hosts, accepts_no_writes},
     pool::{Connector, Pool},
-    tls::is_local,
     value::Value,
+    with_sources,
 };
 
-const PARAMETERS: Parameters = Parameters::without_tls(&[]);
+/// The codes of a server that takes no commands, or no writes, at present.
+const AWAY: &[&str] =
+    &["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOREPLICAS", "READONLY", "TRYAGAIN"];
 
-/// How to connect to one server.
+/// Connects to the primary.
 #[derive(Debug)]
 pub(super) struct Server {
-    client: Client,
-    ca_file: Option<PathBuf>,
-    pub(super) is_verified: bool,
+    pub(super) address: Address,
 }
 
 impl Server {
-    fn new(settings: &StoreSettings) -> Result<Self> {
-        let Target { mut url, tls, ca_file } = parameters::read(settings, &PARAMETERS)?;
-        let has_tls = url.starts_with("rediss:");
-        match tls {
-            Some(TlsMode::Verify | TlsMode::Require) if !has_tls => {
-                return Err(settings.unusable("TLS is chosen, so it must begin with rediss://"));
+    async fn connect(&self, server: &ConnectionInfo) -> Result<MultiplexedConnection> {
+        // Our own time-out is around everything; the driver's are others.
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let client = match &self.address.ca_file {
+            None => Client::open(server.clone()),
+            Some(file) => {
+                let root_cert =
+                    fs::read(file).map_err(|error| StoreError::Unavailable(error.into()))?;
+                let authorities = TlsCertificates { client_tls: None, root_cert: Some(root_cert) };
+                Client::build_with_tls(server.clone(), authorities)
             }
-            Some(TlsMode::Prefer | TlsMode::Off) if has_tls => {
-                let reason = "rediss:// is TLS, so store.tls must be \"verify\" or \"require\"";
-                return Err(settings.unusable(reason));
-            }
-            Some(TlsMode::Require) => url += "#insecure",
-            _ => {}
-        }
-        let client = Client::open(url).map_err(|error| settings.unusable(error))?;
-        let info = client.get_connection_info();
-        let is_local = match info.addr() {
-            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => is_local(host),
-            _ => true,
         };
-        let has_password = info.redis_settings().password().is_some();
-        if has_password && !has_tls && !is_local && tls != Some(TlsMode::Off) {
-            return Err(settings.unusable(
-                "redis:// would send the password over the network in clear text: use rediss://, or \
-                 store.tls = \"off\" where nobody can listen",
-            ));
+        let client = client.map_err(store_error)?;
+        let opened = client.get_multiplexed_async_connection_with_config(&config).await;
+        opened.map_err(store_error)
+    }
+
+    async fn connect_to_primary(&self, server: &ConnectionInfo) -> Result<MultiplexedConnection> {
+        let mut connection = self.connect(server).await?;
+        match role(&mut connection).await?.as_deref() {
+            None | Some("master") => Ok(connection),
+            Some("sentinel") => Err(StoreError::Unusable(
+                "the store is a Redis Sentinel, which keeps no rows: use \
+                 redis+sentinel://host/service-name, or the address of the primary"
+                    .to_owned(),
+            )),
+            Some(_) => Err(accepts_no_writes("it is a replica")),
         }
-        if has_tls {
-            // The driver takes the process's choice; an application's own one stays.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        let is_verified = is_local || has_tls && tls != Some(TlsMode::Require);
-        Ok(Self { client, ca_file, is_verified })
+    }
+
+    /// Connects to the primary that a Sentinel names.
+    async fn connect_by(
+        &self,
+        sentinel: &ConnectionInfo,
+        service: &Service,
+    ) -> Result<MultiplexedConnection> {
+        let mut sentinel = self.connect(sentinel).await?;
+        let mut question = cmd("SENTINEL");
+        question.arg("get-master-addr-by-name").arg(&service.name);
+        let answer = question.query_async::<Option<(String, u16)>>(&mut sentinel).await;
+        let Some((host, port)) = answer.map_err(store_error)? else {
+            let reason = format!("the Sentinel knows no service {}", service.name);
+            return Err(StoreError::Unavailable(reason.into()));
+        };
+        let connected = match service.primary(&host, port) {
+            Ok(server) => self.connect_to_primary(&server).await,
+            Err(reason) => Err(StoreError::Unavailable(reason.into())),
+        };
+        connected.map_err(|error| match error {
+            StoreError::Unavailable(reason) => {
+                let (primary, reason) = (hosts::name(&host, port), with_sources(&*reason));
+                let text = format!("the Sentinel names {primary} as the primary: {reason}");
+                StoreError::Unavailable(text.into())
+            }
+            other => other,
+        })
     }
 }
 
@@ -68,34 +96,55 @@ impl Connector for Server {
     type Connection = MultiplexedConnection;
     type Error = StoreError;
 
-    async fn open(&self) -> Result<MultiplexedConnection> {
-        // Our own time-out is around everything; the driver's are others.
-        let config =
-            AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let client = match &self.ca_file {
-            None => self.client.clone(),
-            Some(file) => {
-                let root_cert =
-                    fs::read(file).map_err(|error| StoreError::Unavailable(error.into()))?;
-                let authorities = TlsCertificates { client_tls: None, root_cert: Some(root_cert) };
-                let server = self.client.get_connection_info().clone();
-                Client::build_with_tls(server, authorities).map_err(store_error)?
-            }
-        };
-        let opened = client.get_multiplexed_async_connection_with_config(&config).await;
-        opened.map_err(store_error)
+    fn hosts(&self) -> &Hosts {
+        &self.address.hosts
+    }
+
+    async fn open(&self, host: usize) -> Result<MultiplexedConnection> {
+        let server = &self.address.servers[host];
+        match &self.address.service {
+            None => self.connect_to_primary(server).await,
+            Some(service) => self.connect_by(server, service).await,
+        }
+    }
+
+    fn unavailable(error: &StoreError) -> Option<String> {
+        match error {
+            StoreError::Unavailable(reason) => Some(with_sources(&**reason)),
+            _ => None,
+        }
     }
 
     async fn is_alive(connection: &mut MultiplexedConnection) -> bool {
-        redis::cmd("PING").query_async::<String>(connection).await.is_ok()
+        matches!(role(connection).await.as_ref().map(Option::as_deref), Ok(None | Some("master")))
     }
 
     async fn close(_: MultiplexedConnection) {}
 }
 
+/// Returns a server's role, unless the user may not ask: then a refused write tells.
+async fn role(connection: &mut MultiplexedConnection) -> Result<Option<String>> {
+    let mut info = cmd("INFO");
+    info.arg("replication");
+    let role = match cmd("ROLE").query_async::<Vec<redis::Value>>(connection).await {
+        Ok(answer) => answer.into_iter().next().map(String::from_redis_value).transpose(),
+        Err(error) if is_forbidden(&error) => match info.query_async::<String>(connection).await {
+            Ok(info) => {
+                let mut lines = info.lines().map(str::trim_end);
+                return Ok(lines.find_map(|line| line.strip_prefix("role:")).map(str::to_owned));
+            }
+            Err(error) if is_forbidden(&error) => return Ok(None),
+            Err(error) => return Err(store_error(error)),
+        },
+        Err(error) => return Err(store_error(error)),
+    };
+    role.map_err(|error| store_error(error.into()))
+}
+
 impl RedisStore {
     pub(in crate::store) fn new(settings: &StoreSettings) -> Result<Self> {
-        let pool = Pool::new(Server::new(settings)?, settings.max_connections);
+        let server = Server { address: Address::read(settings)? };
+        let pool = Pool::new(server, settings.max_connections);
         Ok(Self { settings: settings.clone(), pool })
     }
 
@@ -130,7 +179,9 @@ impl RedisStore {
         command: &[&str],
     ) -> Result<Option<T>> {
         match self.send(command).await {
-            Err(StoreError::Refused(error)) if is_forbidden(&*error) => Ok(None),
+            Err(StoreError::Refused(error)) if error.downcast_ref().is_some_and(is_forbidden) => {
+                Ok(None)
+            }
             answer => answer.map(Some),
         }
     }
@@ -145,18 +196,22 @@ impl RedisStore {
         &self,
         work: impl AsyncFnOnce(&mut MultiplexedConnection) -> Result<T, RedisError>,
     ) -> Result<T> {
+        let after = self.settings.timeout;
+        let deadline = Instant::now() + after;
         let call = async {
-            let mut checkout = self.pool.checkout().await?;
+            let mut checkout = self.pool.checkout(deadline).await?;
             let answer = work(&mut checkout.connection).await;
             let is_usable = answer.as_ref().err().is_none_or(|error| {
                 matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
             });
-            if is_usable {
+            let answer = answer.map_err(store_error);
+            if let Err(StoreError::Unavailable(_)) = answer {
+                checkout.leave_host();
+            } else if is_usable {
                 checkout.put_back();
             }
-            answer.map_err(store_error)
+            answer
         };
-        let after = self.settings.timeout;
         timeout(after, call).await.unwrap_or(Err(StoreError::TimedOut { after }))
     }
 
@@ -181,21 +236,20 @@ impl RedisStore {
 }
 
 /// Whether a command is not allowed for this user, or was renamed away.
-fn is_forbidden(error: &(dyn Error + 'static)) -> bool {
-    let kind = error.downcast_ref().map(RedisError::kind);
-    kind == Some(ErrorKind::Server(ServerErrorKind::NoPerm))
+fn is_forbidden(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
         || error.to_string().contains("unknown command")
 }
 
 fn store_error(error: RedisError) -> StoreError {
+    let text = error.to_string();
     let is_away = error.is_io_error()
         || error.is_connection_dropped()
         || error.kind() == ErrorKind::Parse
-        || matches!(
-            error.code(),
-            Some("LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN")
-        )
-        || error.to_string().contains("max number of clients reached");
+        || error.code().is_some_and(|code| AWAY.contains(&code))
+        // Older servers put the code of a script's error into its text.
+        || text.contains("READONLY")
+        || text.contains("max number of clients reached");
     if is_away {
         StoreError::Unavailable(Box::new(error))
     } else {

@@ -11,8 +11,8 @@ pub(super) async fn check(store: &RedisStore) -> Result<Vec<String>> {
     match store.command_if_allowed::<String>(&["INFO"]).await? {
         Some(info) => check_info(&info, &mut warnings)?,
         None => warnings.push(
-            "the server does not report its version and role, because INFO is not allowed: it \
-             must be one Redis 6.2+ primary, neither a cluster nor a replica"
+            "the server does not report its version, because INFO is not allowed: it must be Redis \
+             6.2 or newer, and no cluster"
                 .to_owned(),
         ),
     }
@@ -38,15 +38,11 @@ fn check_info(info: &str, warnings: &mut Vec<String>) -> Result<()> {
             "the store is Redis {version}: 6.2 is the oldest that can be used"
         )));
     }
-    let mode = value("redis_mode");
-    if value("cluster_enabled") == "1" || ["cluster", "sentinel"].contains(&mode) {
-        return Err(StoreError::Unusable(format!(
-            "the store is a Redis cluster or sentinel: a fail-over {LOSES_WRITES}; use one primary"
-        )));
-    }
-    if value("role") == "slave" {
+    if value("cluster_enabled") == "1" || value("redis_mode") == "cluster" {
         return Err(StoreError::Unusable(
-            "the store is a replica, which takes no writes: use its primary".to_owned(),
+            "the store is a Redis cluster, in which no script reaches all keys: use one primary, \
+             with replicas and Sentinel if you like"
+                .to_owned(),
         ));
     }
     if !["", "0"].contains(&value("connected_slaves")) {
@@ -93,10 +89,8 @@ mod tests {
         for (from, to, reason) in [
             ("7.0.15", "6.0.16", "is Redis 6.0.16"),
             ("7.0.15", "5.9", "is Redis 5.9"),
-            ("standalone", "cluster", "cluster or sentinel"),
-            ("standalone", "sentinel", "cluster or sentinel"),
-            ("cluster_enabled:0", "cluster_enabled:1", "cluster or sentinel"),
-            ("role:master", "role:slave", "is a replica"),
+            ("standalone", "cluster", "is a Redis cluster"),
+            ("cluster_enabled:0", "cluster_enabled:1", "is a Redis cluster"),
         ] {
             let refused = said(&GOOD.replace(from, to)).expect_err("refused");
             assert!(refused.contains(reason), "{refused}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::{Connection as _, migrate::Migrator};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     SqlStore,
@@ -11,6 +11,7 @@ use super::{
 };
 use crate::store::{
     Result, StoreError,
+    hosts::{Hosts, accepts_no_writes},
     pool::{Checkout, Connector},
     value::Value,
     with_sources,
@@ -23,12 +24,34 @@ impl<E: Engine> Connector for E {
     type Connection = E::Connection;
     type Error = Failure;
 
-    async fn open(&self) -> Result<E::Connection, Failure> {
-        Engine::open(self).await
+    fn hosts(&self) -> &Hosts {
+        Engine::hosts(self)
+    }
+
+    async fn open(&self, host: usize) -> Result<E::Connection, Failure> {
+        let mut connection = Engine::open(self, host).await?;
+        match E::read_only(&mut connection).await? {
+            None => Ok(connection),
+            Some(reason) => {
+                // So that the server does not log a broken connection.
+                let _ = connection.close().await;
+                Err(accepts_no_writes(reason).into())
+            }
+        }
+    }
+
+    fn unavailable(failure: &Failure) -> Option<String> {
+        match failure {
+            Failure::Store(StoreError::Unavailable(reason)) => Some(with_sources(&**reason)),
+            Failure::Sql(error) if classify::<E>(error) == Class::Unavailable => {
+                Some(with_sources(error))
+            }
+            _ => None,
+        }
     }
 
     async fn is_alive(connection: &mut E::Connection) -> bool {
-        connection.ping().await.is_ok()
+        matches!(E::read_only(connection).await, Ok(None))
     }
 
     async fn close(connection: E::Connection) {
@@ -40,12 +63,14 @@ impl<E: Engine> Connector for E {
 impl<E: Engine> SqlStore<E> {
     /// Runs a statement whose placeholders such as `{worker}` are filled.
     pub(super) async fn execute(&self, sql: &str, args: &[Value]) -> Result<Answer> {
+        let deadline = Instant::now() + self.settings.timeout;
         self.retry(self.settings.timeout, || async {
-            let mut checkout = self.checkout().await?;
+            let mut checkout = self.checkout(deadline).await?;
             let answer = checkout.connection.run(sql, args).await;
-            let error = answer.as_ref().err();
-            if error.is_none_or(|error| classify::<E>(error) == Class::Retry) {
-                checkout.put_back();
+            match answer.as_ref().err().map(classify::<E>) {
+                None | Some(Class::Retry) => checkout.put_back(),
+                Some(Class::Unavailable) => checkout.leave_host(),
+                Some(_) => {}
             }
             Ok(answer?)
         })
@@ -56,7 +81,7 @@ impl<E: Engine> SqlStore<E> {
     pub(super) async fn migrate(&self, migrator: &Migrator, bookkeeping: &str) -> Result<()> {
         // Several statements, and other nodes that go first.
         self.retry(self.settings.timeout * 10, || async {
-            let mut checkout = self.checkout().await?;
+            let mut checkout = self.checkout(Instant::now() + self.settings.timeout).await?;
             self.pool.connector.migrate(&mut checkout.connection, migrator, bookkeeping).await
         })
         .await
@@ -86,9 +111,9 @@ impl<E: Engine> SqlStore<E> {
         }
     }
 
-    async fn checkout(&self) -> Result<Checkout<'_, E>, Failure> {
+    async fn checkout(&self, deadline: Instant) -> Result<Checkout<'_, E>, Failure> {
         self.pool.connector.check_file()?;
-        self.pool.checkout().await
+        self.pool.checkout(deadline).await
     }
 }
 

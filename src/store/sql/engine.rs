@@ -9,7 +9,7 @@ use sqlx::{
     migrate::{Migrate, MigrateError, Migrator},
 };
 
-use crate::store::{Result, StoreError, StoreSettings, value::Value};
+use crate::store::{Result, StoreError, StoreSettings, hosts::Hosts, value::Value};
 
 /// What a database's error means for the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,9 @@ pub(in crate::store) struct Dialect {
     /// between 0 and `{highest}`, takes step and token from the insert, and returns the number.
     /// `{now}` and `{segment}` stand for the present time and the table.
     pub(super) or_raise: &'static str,
+    /// The identity of the server, which tells whose history it continues; null where no write is
+    /// accepted. See [`History`](crate::core::lease::History).
+    pub(super) server: &'static str,
     /// Lists the columns of the table that its argument names; returns no rows if there is none.
     pub(super) columns: &'static str,
     /// Lists the server's settings without which acknowledged writes may be lost: name, value,
@@ -100,10 +103,12 @@ macro_rules! migrations {
     ("worker", migrations!(@ $engine "/0001_worker.sql")),
     ("layout", migrations!(@ $engine "/0002_layout.sql")),
     ("record", migrations!(@ $engine "/0003_record.sql")),
+    ("epoch", migrations!(@ $engine "/0004_epoch.sql")),
         ];
         const SEGMENT_MIGRATIONS: &'static [crate::store::sql::engine::MigrationFile] = &[
     ("segment", migrations!(@ $engine "/0001_segment.sql")),
     ("settings", migrations!(@ $engine "/0002_segment_settings.sql")),
+    ("epoch", migrations!(@ $engine "/0003_segment_epoch.sql")),
         ];
     };
     (@ $engine:literal $file:literal) => {
@@ -130,6 +135,9 @@ pub(in crate::store) trait Engine: Sized + Send + Sync + 'static {
     /// Reads the address, without connecting.
     fn new(settings: &StoreSettings) -> Result<Self>;
 
+    /// The hosts of the address.
+    fn hosts(&self) -> &Hosts;
+
     /// Whether nobody on the network can pose as the database.
     fn is_verified(&self) -> bool;
 
@@ -141,8 +149,13 @@ pub(in crate::store) trait Engine: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Opens a connection and makes it durable and independent of the server's defaults.
-    fn open(&self) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
+    /// Opens a connection to a host and makes it durable and independent of the server's defaults.
+    fn open(&self, host: usize) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
+
+    /// Returns why the server of a connection accepts no writes, if it does not.
+    fn read_only(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<String>, sqlx::Error>> + Send;
 
     /// Runs the migrations one node at a time; `bookkeeping` is the quoted name of their table.
     fn migrate(

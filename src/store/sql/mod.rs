@@ -26,14 +26,16 @@ use self::{
     statements::{LAYOUT_COLUMNS, Statements, WORKER_COLUMNS},
 };
 use super::{
-    Counts, LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError,
-    StoreSettings, Survey,
+    Counts, Failover, LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store,
+    StoreError, StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 use crate::core::lease::{Row, RowWrite, Token};
 
+/// How many columns of a survey come before those of the record.
+const SURVEY_COLUMNS: usize = 5;
 /// How many rows one statement inserts: SQLite joins at most 500 queries.
 const ROWS_AT_ONCE: usize = 250;
 
@@ -62,6 +64,27 @@ impl<E: Engine> SqlStore<E> {
     /// Fills the placeholders of a statement and runs it.
     async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer> {
         self.execute(&self.statements.fill(sql), args).await
+    }
+
+    /// Returns the identity of the server, if it is compared. A server that has none takes no writes.
+    fn compared(&self, server: Option<String>) -> Result<Option<String>> {
+        match self.settings.failover {
+            Failover::Lossless => Ok(None),
+            Failover::Auto => server.map(Some).ok_or_else(|| {
+                let reason = "the server that answers reads is read-only: store.url must reach the \
+                              one that accepts writes";
+                StoreError::Unavailable(reason.into())
+            }),
+        }
+    }
+
+    /// Reads a layout record from its columns, which are null where there is none.
+    fn record_if_any(&self, namespace: &str, row: Vec<Value>) -> Result<Option<LayoutRecord>> {
+        if row.first().is_none_or(|token| *token == Value::Null) {
+            return Ok(None);
+        }
+        let table = format!("{}_layout", self.settings.worker_table);
+        Reader::new(&table, namespace, row).layout_record().map(Some)
     }
 
     /// Whether every row of a scope is there.
@@ -118,8 +141,8 @@ impl<E: Engine> Store for SqlStore<E> {
     async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
         let mut stored = self.read_record(namespace).await?;
         if stored.is_none() {
-            let sql = "{clock}INSERT INTO {layout} (token, words, complete, since_tick, \
-                 first_tick, namespace, created_at) VALUES (?, ?, ?, ?, ?, ?, {now}) {or_keep}";
+            let sql = "{clock}INSERT INTO {layout} ({record}, namespace, created_at) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {now}) {or_keep}";
             let args = [&record_values(record)[..], &values![namespace]].concat();
             self.run(sql, &args).await?;
             stored = self.read_record(namespace).await?;
@@ -130,12 +153,10 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
-        let sql = "SELECT token, words, complete, since_tick, first_tick FROM {layout} \
-             WHERE namespace = ?";
+        let sql = "SELECT {record} FROM {layout} WHERE namespace = ?";
         let rows = self.run(sql, &values![namespace]).await?.rows;
         let Some(row) = rows.into_iter().next() else { return Ok(None) };
-        let table = format!("{}_layout", self.settings.worker_table);
-        Reader::new(&table, namespace, row).layout_record().map(Some)
+        self.record_if_any(namespace, row)
     }
 
     async fn swap_record(
@@ -145,8 +166,11 @@ impl<E: Engine> Store for SqlStore<E> {
         record: &LayoutRecord,
     ) -> Result<bool> {
         let sql = "UPDATE {layout} SET token = ?, words = ?, complete = ?, since_tick = ?, \
-             first_tick = ? WHERE namespace = ? AND token = ?";
-        let args = [&record_values(record)[..], &values![namespace, expected]].concat();
+             first_tick = ?, identity = ?, epoch = ?, history = ? \
+             WHERE namespace = ? AND token = ? AND {is_server}";
+        let identity = &record.history.identity;
+        let wanted = values![namespace, expected, identity, identity];
+        let args = [&record_values(record)[..], &wanted].concat();
         Ok(self.run(sql, &args).await?.matched == 1)
     }
 
@@ -169,7 +193,8 @@ impl<E: Engine> Store for SqlStore<E> {
                 "{{clock}}INSERT INTO {{worker}} \
                  (namespace, reserved_key, worker_id, marks, token, created_at, updated_at) \
                  SELECT a, b, c, d, e, {{now}}, {{now}} FROM ({}) AS new_rows WHERE EXISTS \
-                 (SELECT 1 FROM {{layout}} WHERE namespace = ? AND token = ?{{for_share}}) \
+                 (SELECT 1 FROM {{layout}} WHERE namespace = ? AND token = ? AND {{continues}}\
+                 {{for_share}}) \
                  AND {{now_ms}} <= ? {{or_keep}}",
                 new_rows.join(" UNION ALL ")
             );
@@ -182,19 +207,21 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn survey(&self, scope: &Scope, _counts: Counts) -> Result<Survey> {
-        let sql = "{clock}SELECT {now_ms}, (SELECT words FROM {layout} WHERE namespace = ?), \
-             COUNT(CASE WHEN expires_at > {now} THEN 1 END), \
-             COUNT(CASE WHEN expires_at <= {now} THEN 1 END), {next_expiry_ms} \
-             FROM {worker} WHERE {in_scope}";
-        let args = [&values![&scope.namespace][..], &in_scope(scope)].concat();
-        let mut reader = self.reader(self.run(sql, &args).await?.into_row());
-        Ok(Survey {
-            now_ms: reader.get("now")?,
-            record: reader.get("words")?,
-            held: reader.get("held")?,
-            free: reader.get("free")?,
-            next_expiry_ms: reader.get("expires_at")?,
-        })
+        let sql = "{clock}SELECT {now_ms}, {server}, held_rows, free_rows, next_expiry, {record} \
+             FROM (SELECT COUNT(CASE WHEN expires_at > {now} THEN 1 END) AS held_rows, \
+             COUNT(CASE WHEN expires_at <= {now} THEN 1 END) AS free_rows, \
+             {next_expiry_ms} AS next_expiry FROM {worker} WHERE {in_scope}) AS counted \
+             LEFT JOIN {layout} ON namespace = ?";
+        let args = [&in_scope(scope)[..], &values![&scope.namespace]].concat();
+        let mut row = self.run(sql, &args).await?.into_row();
+        let record = row.split_off(SURVEY_COLUMNS.min(row.len()));
+        let mut reader = self.reader(row);
+        let (now_ms, server) = (reader.get("now")?, reader.get("identity")?);
+        let identity = self.compared(server)?;
+        let (held, free) = (reader.get("held")?, reader.get("free")?);
+        let next_expiry_ms = reader.get("expires_at")?;
+        let record = self.record_if_any(&scope.namespace, record)?;
+        Ok(Survey { now_ms, identity, record, held, free, next_expiry_ms })
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
@@ -225,12 +252,14 @@ impl<E: Engine> Store for SqlStore<E> {
         expected: Token,
         write: &RowWrite,
     ) -> Result<bool> {
-        let sql = "{clock}UPDATE {worker} SET token = ?, holder = ?, lane = ?, marks = ?, \
-             heartbeat_at = {now}, expires_at = COALESCE({now_plus}, {epoch}), \
+        let sql = "{clock}UPDATE {worker} SET token = ?, epoch = ?, holder = ?, lane = ?, \
+             marks = ?, heartbeat_at = {now}, expires_at = COALESCE({now_plus}, {never}), \
              updated_at = {now} \
-             WHERE namespace = ? AND reserved_key = ? AND worker_id = ? AND token = ?";
+             WHERE namespace = ? AND reserved_key = ? AND worker_id = ? AND token = ? \
+             AND {in_epoch}";
         let args = values![
             write.token,
+            write.epoch,
             shortened(&write.holder),
             write.lane as u64,
             &write.marks,
@@ -239,6 +268,8 @@ impl<E: Engine> Store for SqlStore<E> {
             &scope.reserved_key,
             worker,
             expected,
+            &scope.namespace,
+            write.epoch,
         ];
         Ok(self.run(sql, &args).await?.matched == 1)
     }

@@ -18,9 +18,10 @@ use super::{
 };
 use crate::store::{
     Result, StoreSettings, TlsMode,
+    hosts::{self, Hosts},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
-    value::values,
+    value::{Value, values},
 };
 
 const PARAMETERS: Parameters = Parameters {
@@ -50,7 +51,9 @@ const PARAMETERS: Parameters = Parameters {
 
 /// How to connect to one database.
 pub(in crate::store) struct MySql {
-    options: MySqlConnectOptions,
+    hosts: Hosts,
+    /// For each host.
+    options: Vec<MySqlConnectOptions>,
     protection: Protection,
     timeout: Duration,
 }
@@ -83,6 +86,28 @@ impl Engine for MySql {
                    updated_at = IF(next_number BETWEEN 0 AND {highest}, {now}, updated_at), \
                    next_number = IF(next_number BETWEEN 0 AND {highest}, \
                    LAST_INSERT_ID(next_number + {by}), next_number + LAST_INSERT_ID(0))",
+        // Each server has an identity of its own, unless a cluster keeps every write on several
+        // servers. One that may lose writes when it crashes is another one after each start; the
+        // difference is the time of its start, since both are read when the statement begins.
+        server: "IF(CAST(@@GLOBAL.read_only AS CHAR) NOT IN ('0', 'OFF'), NULL, CAST(COALESCE( \
+                 /*!80000 (SELECT CONCAT('group ', named.variable_value) \
+                 FROM performance_schema.global_variables AS named \
+                 JOIN performance_schema.global_status AS present \
+                 ON present.variable_name = 'group_replication_primary_member' \
+                 AND present.variable_value <> '' \
+                 WHERE named.variable_name = 'group_replication_group_name'), */ \
+                 /*M! (SELECT CONCAT('cluster ', variable_value) \
+                 FROM information_schema.global_status \
+                 WHERE variable_name = 'WSREP_CLUSTER_STATE_UUID' \
+                 AND REPLACE(REPLACE(variable_value, '-', ''), '0', '') <> ''), */ \
+                 CONCAT('server ', /*!80000 @@GLOBAL.server_uuid, */ /*M! @@GLOBAL.server_id, */ \
+                 IF(@@GLOBAL.innodb_flush_log_at_trx_commit = 1 \
+                 AND (@@GLOBAL.log_bin = 0 OR @@GLOBAL.sync_binlog = 1), '', \
+                 CONCAT(' started ', UNIX_TIMESTAMP() - \
+                 /*!80000 (SELECT variable_value FROM performance_schema.global_status \
+                 WHERE variable_name = 'Uptime') */ \
+                 /*M! (SELECT variable_value FROM information_schema.global_status \
+                 WHERE variable_name = 'UPTIME') */)))) AS BINARY))",
         columns: "SELECT column_name FROM information_schema.columns \
                   WHERE table_schema = DATABASE() AND table_name = ?",
         durability: Some(
@@ -101,37 +126,48 @@ impl Engine for MySql {
             Some(rest) => format!("mysql://{rest}"),
             None => url,
         };
-        let mut options: MySqlConnectOptions =
-            url.parse().map_err(|error| settings.unusable(error))?;
-        if options.get_database().is_none() {
+        let mut options: Vec<MySqlConnectOptions> = hosts::parse(settings, &url, &["socket"])?;
+        if options.iter().any(|options| options.get_database().is_none()) {
             let reason = "it names no database, as in mysql://user@host/database";
             return Err(settings.unusable(reason));
         }
-        // The driver resolves no name in brackets.
-        let host = options.get_host().trim_matches(['[', ']']).to_owned();
-        let is_local = options.get_socket().is_some() || is_local(&host);
+        let is_local =
+            options.iter().all(|options| options.get_socket().is_some() || is_local(host(options)));
         let mode = tls.unwrap_or_default();
-        options = options.host(&host).charset("utf8mb4").ssl_mode(match mode {
-            TlsMode::Verify => MySqlSslMode::VerifyIdentity,
-            TlsMode::Prefer if is_local => MySqlSslMode::Preferred,
-            TlsMode::Require | TlsMode::Prefer => MySqlSslMode::Required,
-            TlsMode::Off => MySqlSslMode::Disabled,
-        });
-        if let Some(file) = ca_file {
-            options = options.ssl_ca(file);
+        for options in &mut options {
+            let host = host(options).to_owned();
+            *options = options.clone().host(&host).charset("utf8mb4").ssl_mode(match mode {
+                TlsMode::Verify => MySqlSslMode::VerifyIdentity,
+                TlsMode::Prefer if is_local => MySqlSslMode::Preferred,
+                TlsMode::Require | TlsMode::Prefer => MySqlSslMode::Required,
+                TlsMode::Off => MySqlSslMode::Disabled,
+            });
+            if let Some(file) = &ca_file {
+                *options = options.clone().ssl_ca(file);
+            }
         }
+        let name = |options: &MySqlConnectOptions| match options.get_socket() {
+            Some(path) => path.display().to_string(),
+            None => hosts::name(options.get_host(), options.get_port()),
+        };
+        let hosts = Hosts::new(options.iter().map(name));
         let protection = Protection { mode, is_local };
-        Ok(Self { options, protection, timeout: settings.timeout })
+        Ok(Self { hosts, options, protection, timeout: settings.timeout })
+    }
+
+    fn hosts(&self) -> &Hosts {
+        &self.hosts
     }
 
     fn is_verified(&self) -> bool {
         self.protection.is_verified()
     }
 
-    async fn open(&self) -> Result<MySqlConnection, Failure> {
-        let server = (self.options.get_host(), self.options.get_port());
+    async fn open(&self, host: usize) -> Result<MySqlConnection, Failure> {
+        let options = &self.options[host];
+        let server = (options.get_host(), options.get_port());
         let mut connection =
-            guard::connect(MySqlLogin::default(), &self.options, self.protection, server).await?;
+            guard::connect(MySqlLogin::default(), options, self.protection, server).await?;
         // Whatever the server's defaults are: a value that does not fit is an error, a statement
         // is its own transaction and reads what is committed, and a statement that we gave up does
         // not wait on for a lock. READ COMMITTED would do, but a server that replicates by
@@ -145,6 +181,28 @@ impl Engine for MySql {
         );
         connection.execute(AssertSqlSafe(sql)).await?;
         Ok(connection)
+    }
+
+    async fn read_only(connection: &mut MySqlConnection) -> Result<Option<String>, sqlx::Error> {
+        // The first one binds no administrator, so it must be asked for; MySQL's super_read_only
+        // implies it. Read replicas of some services have the second one alone.
+        let sql = "SELECT 'read_only', CAST(@@GLOBAL.read_only AS CHAR), \
+                   'innodb_read_only', CAST(@@GLOBAL.innodb_read_only AS CHAR)";
+        let row = match connection.run(sql, &[]).await {
+            Ok(answer) => answer.into_row(),
+            // A relative of the engine without these settings.
+            Err(sqlx::Error::Database(error)) if Self::class(&*error) == Class::Refused => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let setting = |pair: &[Value]| match pair {
+            [Value::Text(name), Value::Text(value)] if value != "0" && value != "OFF" => {
+                Some(format!("{name} is on"))
+            }
+            _ => None,
+        };
+        Ok(row.chunks(2).find_map(setting))
     }
 
     async fn migrate(
@@ -171,14 +229,22 @@ impl Engine for MySql {
             // node, table definition changed.
             Some(1213 | 1205 | 1020 | 1050 | 1060 | 1412) => Class::Retry,
             // Too many connections (of the server, of the user), shutting down, a cluster's node
-            // that is not ready, blocked host, statement interrupted, killed.
-            Some(1040 | 1203 | 1053 | 1047 | 1129 | 1317 | 1927 | 3169) => Class::Unavailable,
+            // that is not ready, blocked host, statement interrupted, killed; the server, its InnoDB
+            // or its transactions have become read-only.
+            Some(1040 | 1203 | 1053 | 1047 | 1129 | 1317 | 1927 | 3169 | 1290 | 1836 | 1792) => {
+                Class::Unavailable
+            }
             // No such table.
             Some(1146) => Class::Vanished,
             _ if error.code().as_deref() == Some("40001") => Class::Retry,
             _ => Class::Refused,
         }
     }
+}
+
+/// The host's name: the driver resolves none in brackets.
+fn host(options: &MySqlConnectOptions) -> &str {
+    options.get_host().trim_matches(['[', ']'])
 }
 
 impl From<MySqlQueryResult> for Answer {

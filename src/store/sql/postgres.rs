@@ -21,6 +21,7 @@ use super::{
 };
 use crate::store::{
     Result, StoreError, StoreSettings, TlsMode,
+    hosts::{self, Hosts},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
     value::{Value, values},
@@ -57,7 +58,9 @@ const PARAMETERS: Parameters = Parameters {
 
 /// How to connect to one database.
 pub(in crate::store) struct Postgres {
-    options: PgConnectOptions,
+    hosts: Hosts,
+    /// For each host.
+    options: Vec<PgConnectOptions>,
     protection: Protection,
     timeout: Duration,
 }
@@ -83,6 +86,14 @@ impl Engine for Postgres {
         raised: "{}",
         returning: " RETURNING next_number",
         or_raise: ON_CONFLICT_RAISE,
+        // A promotion begins another timeline. A server that may lose writes when it crashes is
+        // another one after each start.
+        server: "CASE WHEN pg_is_in_recovery() THEN NULL ELSE (SELECT 'system ' || \
+                 CAST(system_identifier AS TEXT) || ' timeline ' || \
+                 substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) \
+                 FROM pg_control_system()) || CASE current_setting('fsync') WHEN 'on' THEN '' \
+                 ELSE ' started ' || CAST(EXTRACT(EPOCH FROM pg_postmaster_start_time()) AS TEXT) \
+                 END END",
         // As the search path finds it, like the statements.
         columns: "SELECT CAST(attname AS TEXT) FROM pg_attribute \
                   WHERE attrelid = to_regclass(quote_ident($1)) \
@@ -97,46 +108,58 @@ impl Engine for Postgres {
 
     fn new(settings: &StoreSettings) -> Result<Self> {
         let Target { url, tls, ca_file } = parameters::read(settings, &PARAMETERS)?;
-        let mut options: PgConnectOptions =
-            url.parse().map_err(|error| settings.unusable(error))?;
-        if options.get_database().is_none() {
+        let mut options: Vec<PgConnectOptions> =
+            hosts::parse(settings, &url, &["host", "hostaddr", "port"])?;
+        if options.iter().any(|options| options.get_database().is_none()) {
             let reason = "it names no database, as in postgres://user@host/database";
             return Err(settings.unusable(reason));
         }
-        if options.get_application_name().is_none() {
-            options = options.application_name("raindrop");
-        }
-        // The driver resolves no name in brackets.
-        let host = options.get_host().trim_matches(['[', ']']).to_owned();
-        let is_local = options.get_socket().is_some() || is_local(&host);
-        // Without a parameter, the driver has read PGSSLMODE.
-        let mode = tls.unwrap_or(match options.get_ssl_mode() {
-            PgSslMode::VerifyFull | PgSslMode::VerifyCa => TlsMode::Verify,
-            PgSslMode::Require => TlsMode::Require,
-            PgSslMode::Prefer | PgSslMode::Allow => TlsMode::Prefer,
-            PgSslMode::Disable => TlsMode::Off,
+        let is_local =
+            options.iter().all(|options| options.get_socket().is_some() || is_local(host(options)));
+        // Without a parameter, the driver has read PGSSLMODE, for each host alike.
+        let mode = tls.unwrap_or(match options.first().map(PgConnectOptions::get_ssl_mode) {
+            Some(PgSslMode::VerifyFull | PgSslMode::VerifyCa) => TlsMode::Verify,
+            Some(PgSslMode::Require) => TlsMode::Require,
+            Some(PgSslMode::Prefer | PgSslMode::Allow) | None => TlsMode::Prefer,
+            Some(PgSslMode::Disable) => TlsMode::Off,
         });
-        options = options.host(&host).ssl_mode(match mode {
-            TlsMode::Verify => PgSslMode::VerifyFull,
-            TlsMode::Prefer if is_local => PgSslMode::Prefer,
-            TlsMode::Require | TlsMode::Prefer => PgSslMode::Require,
-            TlsMode::Off => PgSslMode::Disable,
-        });
-        if let Some(file) = ca_file {
-            options = options.ssl_root_cert(file);
+        for options in &mut options {
+            let host = host(options).to_owned();
+            *options = options.clone().host(&host).ssl_mode(match mode {
+                TlsMode::Verify => PgSslMode::VerifyFull,
+                TlsMode::Prefer if is_local => PgSslMode::Prefer,
+                TlsMode::Require | TlsMode::Prefer => PgSslMode::Require,
+                TlsMode::Off => PgSslMode::Disable,
+            });
+            if options.get_application_name().is_none() {
+                *options = options.clone().application_name("raindrop");
+            }
+            if let Some(file) = &ca_file {
+                *options = options.clone().ssl_root_cert(file);
+            }
         }
+        let name = |options: &PgConnectOptions| match options.get_socket() {
+            Some(path) => path.display().to_string(),
+            None => hosts::name(options.get_host(), options.get_port()),
+        };
+        let hosts = Hosts::new(options.iter().map(name));
         let protection = Protection { mode, is_local };
-        Ok(Self { options, protection, timeout: settings.timeout })
+        Ok(Self { hosts, options, protection, timeout: settings.timeout })
+    }
+
+    fn hosts(&self) -> &Hosts {
+        &self.hosts
     }
 
     fn is_verified(&self) -> bool {
         self.protection.is_verified()
     }
 
-    async fn open(&self) -> Result<PgConnection, Failure> {
-        let server = (self.options.get_host(), self.options.get_port());
+    async fn open(&self, host: usize) -> Result<PgConnection, Failure> {
+        let options = &self.options[host];
+        let server = (options.get_host(), options.get_port());
         let mut connection =
-            guard::connect(PostgresLogin, &self.options, self.protection, server).await?;
+            guard::connect(PostgresLogin, options, self.protection, server).await?;
         // Whatever the server's defaults are: a commit is on disk before it is acknowledged, and
         // a statement that we gave up does not wait on.
         let settings = "SELECT set_config('synchronous_commit', \
@@ -161,6 +184,16 @@ impl Engine for Postgres {
         }
     }
 
+    async fn read_only(connection: &mut PgConnection) -> Result<Option<String>, sqlx::Error> {
+        let sql = "SELECT CASE WHEN pg_is_in_recovery() THEN 'it is a standby' \
+                   WHEN current_setting('transaction_read_only') <> 'off' \
+                   THEN 'default_transaction_read_only is on' END";
+        Ok(match connection.run(sql, &[]).await?.into_row().into_iter().next() {
+            Some(Value::Text(reason)) => Some(reason),
+            _ => None,
+        })
+    }
+
     async fn migrate(
         &self,
         connection: &mut PgConnection,
@@ -181,8 +214,8 @@ impl Engine for Postgres {
         match &*code {
             // Serialization failure, deadlock, lock wait, table or index created by another node.
             "40001" | "40P01" | "55P03" | "42P07" | "42710" => Class::Retry,
-            // Too many connections; cancelled by our statement_timeout or by an operator.
-            "53300" | "57014" => Class::Unavailable,
+            // Too many connections; cancelled by our statement_timeout or by an operator; read-only.
+            "53300" | "57014" | "25006" => Class::Unavailable,
             // Connection failures, system errors, shutting down or starting up.
             code if ["08", "58", "57P0"].iter().any(|class| code.starts_with(class)) => {
                 Class::Unavailable
@@ -192,6 +225,11 @@ impl Engine for Postgres {
             _ => Class::Refused,
         }
     }
+}
+
+/// The host's name: the driver resolves none in brackets.
+fn host(options: &PgConnectOptions) -> &str {
+    options.get_host().trim_matches(['[', ']'])
 }
 
 impl From<PgQueryResult> for Answer {

@@ -37,8 +37,7 @@ impl<E: Engine> SqlStore<E> {
             for (table, columns) in tables {
                 let checked = self.check_table(table, columns, Strictness::Exact).await;
                 // Another node may be making them just now, one step after the other.
-                if checked.is_err() && self.applied_versions(bookkeeping, quoted).await?.is_empty()
-                {
+                if checked.is_err() && !self.has_begun(bookkeeping, quoted).await? {
                     return checked.map(drop);
                 }
             }
@@ -87,6 +86,15 @@ impl<E: Engine> SqlStore<E> {
             .map(|(what, columns)| format!("{what} {}", columns.join(", ")));
         let difference = difference.collect::<Vec<_>>().join(" and ");
         Err(StoreError::ForeignTable { table: table.to_owned(), difference })
+    }
+
+    /// Whether any migration was begun.
+    async fn has_begun(&self, bookkeeping: &str, quoted: &str) -> Result<bool> {
+        if !self.check_table(bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
+            return Ok(false);
+        }
+        let sql = format!("SELECT version FROM {quoted} LIMIT 1");
+        Ok(!self.execute(&sql, &[]).await?.rows.is_empty())
     }
 
     /// The versions of the migrations that are done.

@@ -7,6 +7,7 @@ use std::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::UNIX_EPOCH,
 };
 
 use sqlx::{
@@ -27,6 +28,7 @@ use super::{
 };
 use crate::store::{
     Result, StoreError, StoreSettings,
+    hosts::Hosts,
     parameters::{self, Parameters},
     value::values,
 };
@@ -36,6 +38,8 @@ const PARAMETERS: Parameters = Parameters::without_tls(&["cache", "immutable", "
 /// How to open one file.
 pub(in crate::store) struct Sqlite {
     options: SqliteConnectOptions,
+    /// None.
+    hosts: Hosts,
     may_create: AtomicBool,
     /// The file that was opened first; one that takes its place is another store.
     opened: OnceLock<FileIdentity>,
@@ -54,6 +58,16 @@ fn identity(path: &Path) -> io::Result<FileIdentity> {
 #[cfg(not(unix))]
 fn identity(path: &Path) -> io::Result<FileIdentity> {
     std::fs::metadata(path).map(|_| (0, 0))
+}
+
+/// Returns which history a file holds. A copy has another inode or was created later; the device's
+/// number may change when the file system is mounted again.
+fn history_of(path: &Path) -> String {
+    let created = std::fs::metadata(path).and_then(|file| file.created());
+    let created = created.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let created_ms = created.unwrap_or_default().as_millis();
+    let inode = identity(path).map_or(0, |(_, inode)| inode);
+    format!("file {inode} created {created_ms}")
 }
 
 impl Sqlite {
@@ -80,6 +94,8 @@ impl Engine for Sqlite {
         raised: "{}",
         returning: " RETURNING next_number",
         or_raise: ON_CONFLICT_RAISE,
+        // A table of the connection, with the identity of its file.
+        server: "(SELECT identity FROM temp.raindrop_server)",
         columns: "SELECT name FROM pragma_table_info(?)",
         // Every connection is checked when it is opened.
         durability: None,
@@ -109,11 +125,16 @@ impl Engine for Sqlite {
                     .synchronous(SqliteSynchronous::Full)
                     // Shorter than the whole time-out, so that the statement is over before it.
                     .busy_timeout(settings.timeout / 2),
+                hosts: Hosts::default(),
                 may_create: AtomicBool::new(false),
                 opened: OnceLock::new(),
             });
         };
         Err(settings.unusable(refused))
+    }
+
+    fn hosts(&self) -> &Hosts {
+        &self.hosts
     }
 
     fn is_verified(&self) -> bool {
@@ -133,7 +154,7 @@ impl Engine for Sqlite {
         }
     }
 
-    async fn open(&self) -> Result<SqliteConnection, Failure> {
+    async fn open(&self, _host: usize) -> Result<SqliteConnection, Failure> {
         let may_create = self.opened.get().is_none() && self.may_create.load(Ordering::Relaxed);
         let path = self.options.get_filename();
         if path.is_dir() {
@@ -169,7 +190,14 @@ impl Engine for Sqlite {
         if let Ok(present) = identity(path) {
             self.opened.get_or_init(|| present);
         }
+        let server = "CREATE TEMP TABLE raindrop_server AS SELECT CAST(? AS TEXT) AS identity";
+        connection.run("PRAGMA temp_store = MEMORY", &[]).await?;
+        connection.run(server, &values![history_of(path)]).await?;
         Ok(connection)
+    }
+
+    async fn read_only(connection: &mut SqliteConnection) -> Result<Option<String>, sqlx::Error> {
+        connection.ping().await.map(|()| None)
     }
 
     async fn migrate(

@@ -1,7 +1,7 @@
 //! The statements' texts, for one engine and its tables' names.
 
 use super::engine::Dialect;
-use crate::store::StoreSettings;
+use crate::store::{Failover, StoreSettings};
 
 pub(super) const WORKER_COLUMNS: &[&str] = &[
     "namespace",
@@ -15,11 +15,22 @@ pub(super) const WORKER_COLUMNS: &[&str] = &[
     "expires_at",
     "created_at",
     "updated_at",
+    "epoch",
 ];
-pub(super) const LAYOUT_COLUMNS: &[&str] =
-    &["namespace", "words", "complete", "since_tick", "created_at", "token", "first_tick"];
+pub(super) const LAYOUT_COLUMNS: &[&str] = &[
+    "namespace",
+    "words",
+    "complete",
+    "since_tick",
+    "created_at",
+    "token",
+    "first_tick",
+    "identity",
+    "epoch",
+    "history",
+];
 pub(super) const SEGMENT_COLUMNS: &[&str] =
-    &["namespace", "code", "next_number", "step", "token", "created_at", "updated_at"];
+    &["namespace", "code", "next_number", "step", "token", "created_at", "updated_at", "epoch"];
 pub(super) const SETTINGS_COLUMNS: &[&str] =
     &["namespace", "code", "settings", "token", "created_at", "updated_at"];
 
@@ -37,17 +48,40 @@ impl Statements {
         let quoted = |name: &str| format!("{0}{name}{0}", dialect.quote);
         let unix_ms = |time: &str| dialect.unix_ms.replace("{}", time);
         let raised = |number: &str| dialect.raised.replace("{}", number);
+        // An empty identity is that of a record whose server is not known.
+        let (server, continues, is_server) = match settings.failover {
+            Failover::Auto => (
+                dialect.server,
+                "(identity = '' OR identity = {server})",
+                "(? = '' OR ? = {server})",
+            ),
+            Failover::Lossless => ("''", "1 = 1", "? = ?"),
+        };
         let placeholders = vec![
             (
                 "{row}",
-                "worker_id, token, holder, lane, marks, expires_at <= {now}, {heartbeat_ms}, \
-                 {expires_ms}"
+                "worker_id, token, epoch, holder, lane, marks, expires_at <= {now}, \
+                 {heartbeat_ms}, {expires_ms}"
                     .to_owned(),
             ),
             (
                 "{in_scope}",
                 "namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?".to_owned(),
             ),
+            (
+                "{record}",
+                "token, words, complete, since_tick, first_tick, identity, epoch, history"
+                    .to_owned(),
+            ),
+            // Whether the namespace's record has an epoch, and this server continues its history.
+            (
+                "{in_epoch}",
+                "EXISTS (SELECT 1 FROM {layout} WHERE namespace = ? AND epoch = ? AND {continues})"
+                    .to_owned(),
+            ),
+            ("{continues}", continues.to_owned()),
+            ("{is_server}", is_server.to_owned()),
+            ("{server}", server.to_owned()),
             ("{heartbeat_ms}", unix_ms("heartbeat_at")),
             ("{expires_ms}", unix_ms("expires_at")),
             ("{next_expiry_ms}", unix_ms("MIN(CASE WHEN expires_at > {now} THEN expires_at END)")),
@@ -68,7 +102,7 @@ impl Statements {
             ("{clock}", dialect.clock.to_owned()),
             ("{now_plus}", dialect.now_plus.to_owned()),
             ("{now}", dialect.now.to_owned()),
-            ("{epoch}", dialect.epoch.to_owned()),
+            ("{never}", dialect.epoch.to_owned()),
         ];
         Self { placeholders, numbered: dialect.numbered }
     }

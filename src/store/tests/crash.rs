@@ -26,6 +26,11 @@ impl MemoryStore {
         *self.tables() = snapshot.0;
     }
 
+    /// Becomes a server of this identity, which has what the store held then.
+    pub fn fail_over(&self, identity: &str, snapshot: Snapshot) {
+        *self.tables() = Tables { identity: identity.to_owned(), ..snapshot.0 };
+    }
+
     /// Forgets a row.
     pub fn lose_row(&self, scope: &Scope, worker: u64) {
         self.tables().rows.remove(&key(scope, worker));

@@ -20,6 +20,7 @@ fn row(worker: u64, marks: &str) -> Row {
         lane: 0,
         marks: marks.parse().expect("marks"),
         free: true,
+        epoch: Token::UNUSED,
         heartbeat_ms: 1,
         expires_ms: 0,
     }

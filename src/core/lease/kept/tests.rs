@@ -16,6 +16,7 @@ fn kept(layout: &Layout, local_ms: i64, limit_ms: i64) -> KeptLease {
         worker: 5,
         lane: 1,
         token: Token::from_bits(7),
+        epoch: Token::from_bits(8),
         marks: HighWaterMarks::all_at(0, 2).with(1, at(layout, limit_ms)),
         local_mark: at(layout, local_ms),
     }

@@ -9,6 +9,7 @@ fn row(token: u128, mark: u64) -> Row {
         lane: 0,
         marks: HighWaterMarks::all_at(mark, 1),
         free: false,
+        epoch: Token::UNUSED,
         heartbeat_ms: 1,
         expires_ms: 0,
     }
@@ -17,6 +18,7 @@ fn row(token: u128, mark: u64) -> Row {
 fn write(token: u128, mark: u64) -> RowWrite {
     RowWrite {
         token: Token::from_bits(token),
+        epoch: Token::UNUSED,
         holder: "same".into(),
         lane: 0,
         marks: HighWaterMarks::all_at(mark, 1),

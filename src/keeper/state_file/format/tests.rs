@@ -4,6 +4,7 @@ use crate::core::lease::Token;
 fn content(local_mark: u64) -> Content {
     let lease = KeptLease {
         worker: 5,
+        epoch: Token::from_bits(8),
         lane: 1,
         token: Token::from_bits(u128::MAX - 7),
         marks: "12,9007199254740993".parse().expect("marks"),

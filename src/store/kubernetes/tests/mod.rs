@@ -119,7 +119,8 @@ impl Node {
         };
         let (token, holder) = (self.token(), "node".to_owned());
         let marks = HighWaterMarks::all_at(to, 1);
-        let write = RowWrite { token, holder, lane: 0, marks, expiry };
+        let epoch = Token::UNUSED;
+        let write = RowWrite { token, epoch, holder, lane: 0, marks, expiry };
         let swapped = self.store.swap(&scope(), row.worker, row.token, &write).await;
         if let Ok(true) = swapped {
             self.acknowledged(row.worker, from..to);

@@ -1,5 +1,6 @@
 -- KEYS: layout record, scopes, workers, unused, expiry.
--- ARGV: prefix of rows, scope, marks, token of the record, latest time, worker ids with tokens.
+-- ARGV: prefix of rows, scope, marks, token of the record, latest time, 1 if
+-- identities are compared, worker ids with tokens.
 -- A key of another type fails here, before anything is written.
 redis.call('SCARD', KEYS[2])
 for index = 3, 5 do
@@ -7,8 +8,9 @@ for index = 3, 5 do
 end
 local holds = redis.call('HEXISTS', KEYS[1], 'words') == 1
   and record_fields(KEYS[1])[1] == ARGV[4] and tonumber(now) <= tonumber(ARGV[5])
+  and continues(record_fields(KEYS[1])[6], ARGV[6])
 redis.call('SADD', KEYS[2], ARGV[2])
-for index = 6, #ARGV, 2 do
+for index = 7, #ARGV, 2 do
   local worker = ARGV[index]
   local row = ARGV[1] .. worker
   if redis.call('EXISTS', row) == 0 then

@@ -1,4 +1,5 @@
--- KEYS: layout record, workers, expiry. ARGV: smallest and largest worker id.
+-- KEYS: layout record, workers, expiry. ARGV: smallest and largest worker id,
+-- 1 if identities are compared.
 local held, next_expiry = 0, ''
 local found = redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now, '+inf', 'WITHSCORES')
 for index = 1, #found, 2 do
@@ -10,6 +11,8 @@ for index = 1, #found, 2 do
   end
 end
 local workers = redis.call('ZLEXCOUNT', KEYS[2], '[' .. ARGV[1], '[' .. ARGV[2])
--- A missing field is false, which would end the answer.
-local words = redis.call('HGET', KEYS[1], 'words') or ''
-return { now, words, held, workers - held, next_expiry }
+local record = {}
+if redis.call('HEXISTS', KEYS[1], 'words') == 1 then
+  record = record_fields(KEYS[1])
+end
+return { now, server(ARGV[3]), held, workers - held, next_expiry, record }

@@ -46,7 +46,7 @@ impl Thief {
         let settings = StoreSettings { tls: Some(tls), ..StoreSettings::new(url) };
         let engine = E::new(&settings).unwrap_or_else(|error| panic!("{error}"));
         assert!(!engine.is_verified());
-        let error = engine.open().await.err().expect("a server that only steals");
+        let error = engine.open(0).await.err().expect("a server that only steals");
         with_sources(&error)
     }
 

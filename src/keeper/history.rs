@@ -1,0 +1,200 @@
+//! Keeps a namespace's record in step with the history of its store; see
+//! [`History`](crate::core::lease::History).
+
+use std::{collections::VecDeque, time::Duration};
+
+use super::{
+    Observer, StoreOperation, UnavailableReason,
+    lease_store::{JudgedSurvey, LeaseStore},
+    store_call::store_call,
+};
+use crate::{
+    core::{
+        clock::Clock,
+        instant::millis,
+        layout::Layout,
+        lease::{ClockVerdict, History, HistoryVerdict, Token},
+        planted::{Bug, planted},
+    },
+    store::{LayoutRecord, Store, StoreError, Survey},
+};
+
+/// How often the same server may come back within [`RETURNS_WITHIN`]: more often than by fail-overs,
+/// servers take turns only if several accept writes.
+const RETURNS: usize = 2;
+const RETURNS_WITHIN: Duration = Duration::from_mins(5);
+
+/// What a process knows of the history of its store.
+#[derive(Debug, Default)]
+pub(super) struct KnownHistory {
+    /// As the record told it last.
+    pub(super) present: History,
+    /// Whether a row of ours went back, so that the present epoch must end.
+    pub(super) went_back: bool,
+    /// The servers that the last epochs began on, each with the steady clock.
+    servers: VecDeque<(Duration, String)>,
+}
+
+impl KnownHistory {
+    /// Takes note of the epoch of a lease that the state file kept.
+    pub(super) fn resume(&mut self, epoch: Token) {
+        self.present.epochs = vec![epoch];
+    }
+
+    fn epoch(&self) -> Option<Token> {
+        self.present.epochs.first().copied()
+    }
+
+    /// Takes note of the history that a record tells, and begins a new epoch if the store does not
+    /// continue it. Returns `false` if the record was to be changed: then it must be read again.
+    pub(super) async fn follow(
+        &mut self,
+        context: &HistoryContext<'_>,
+        survey: &Survey,
+        record: &LayoutRecord,
+        mut fresh: impl FnMut() -> Token,
+    ) -> Result<bool, StoreError> {
+        let (recorded, reach_ms) = (&record.history, context.reach_ms);
+        let server = survey.identity.as_deref();
+        let mut verdict = recorded.judge(server, self.epoch());
+        if self.went_back && self.epoch() == Some(recorded.epoch()) {
+            verdict = HistoryVerdict::WentBack;
+        }
+        let mut since_tick = record.since_tick;
+        let history = match verdict {
+            HistoryVerdict::Continued if recorded.reach_ms < reach_ms => {
+                History { reach_ms, ..recorded.clone() }
+            }
+            HistoryVerdict::Continued => {
+                self.note(recorded, context.clock.steady());
+                return Ok(true);
+            }
+            HistoryVerdict::Unknown => {
+                recorded.clone().identified(server.unwrap_or_default(), fresh(), reach_ms)
+            }
+            HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
+                let server = server.unwrap_or(&recorded.identity);
+                self.check_alternation(server, recorded, context.clock.steady())?;
+                let by_node = planted(Bug::BarrierByNodeClock);
+                let now_ms = if by_node { context.clock.now_ms() } else { survey.now_ms };
+                let next = recorded.next(server, fresh(), now_ms, reach_ms);
+                if let Some(layout) = context.layout.filter(|it| it.backfill_per_tick() > 0) {
+                    // Which IDs for a past time the lost writes reserved is unknown.
+                    since_tick = since_tick.max(layout.tick_of(next.barrier(layout)));
+                }
+                next
+            }
+        };
+        let changed = LayoutRecord { token: fresh(), since_tick, history, ..record.clone() };
+        let swap = context.store.swap_record(context.namespace, record.token, &changed);
+        let swapped = store_call(context.observer, StoreOperation::Swap, swap).await?;
+        if !swapped {
+            return Ok(false);
+        }
+        self.note(&changed.history, context.clock.steady());
+        if matches!(verdict, HistoryVerdict::OtherServer | HistoryVerdict::WentBack) {
+            let (namespace, before) = (context.namespace, &recorded.identity);
+            let server = &changed.history.identity;
+            tracing::warn!(namespace, before, server, "store failed over: a new epoch begins");
+            context.observer.epoch_changed();
+        }
+        Ok(false)
+    }
+
+    fn note(&mut self, recorded: &History, steady: Duration) {
+        if self.epoch() != recorded.epochs.first().copied() {
+            self.servers.push_back((steady, recorded.identity.clone()));
+            if self.servers.len() > 2 * RETURNS + 2 {
+                self.servers.pop_front();
+            }
+            self.went_back = false;
+        }
+        self.present = recorded.clone();
+    }
+
+    /// Refuses an epoch when servers take turns.
+    fn check_alternation(
+        &self,
+        server: &str,
+        recorded: &History,
+        steady: Duration,
+    ) -> Result<(), StoreError> {
+        let since = steady.saturating_sub(RETURNS_WITHIN);
+        let recent = self.servers.iter().filter(|(at, _)| *at >= since);
+        if recent.filter(|(_, before)| before == server).count() < RETURNS {
+            return Ok(());
+        }
+        let other = &recorded.identity;
+        let reason = format!(
+            "several servers accept writes in turn ({server:?} and {other:?}), so which one has the \
+             last writes is unknown: name only one of them in store.url, or set store.failover = \
+             \"lossless\" if they are one cluster that loses no write"
+        );
+        Err(StoreError::Refused(reason.into()))
+    }
+}
+
+/// What following a history needs.
+pub(super) struct HistoryContext<'a> {
+    pub(super) store: &'a dyn Store,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) observer: &'a dyn Observer,
+    pub(super) namespace: &'a str,
+    /// The layout, unless IDs are plain numbers.
+    pub(super) layout: Option<&'a Layout>,
+    /// How far beyond the store's clock a lease of this process reaches, and what two clocks may
+    /// add, in ms.
+    pub(super) reach_ms: i64,
+}
+
+impl LeaseStore {
+    /// Returns the instant of the barrier while that is ahead, as the reason why no lease begins
+    /// before.
+    pub(super) fn barrier_ahead(&self) -> Option<UnavailableReason> {
+        let layout = &self.settings.layout;
+        let barrier = self.history.present.barrier(layout);
+        let due_ms = layout.start_of_tick_ms(layout.tick_of(barrier));
+        let is_ahead = barrier > 0 && due_ms > self.state.clock.now_ms();
+        is_ahead.then_some(UnavailableReason::FailedOver { due_ms })
+    }
+
+    /// Follows the history that the namespace's record tells; see [`KnownHistory::follow`].
+    ///
+    /// A lease that is computed from `now_ms` must be within the reach that the record tells: a node
+    /// whose clock is trusted although it is ahead of the store's first raises that.
+    pub(super) async fn follow_history(
+        &mut self,
+        survey: &Survey,
+        record: &LayoutRecord,
+        now_ms: i64,
+    ) -> Result<bool, StoreError> {
+        let lease = &self.settings.lease;
+        let skew_ms = millis(lease.max_clock_skew).max(1_000);
+        let ahead_ms = now_ms.saturating_sub(survey.now_ms).saturating_sub(skew_ms).max(0);
+        // In steps, so that a clock that drifts does not change the record all the time.
+        let ahead_ms = (ahead_ms.saturating_add(skew_ms - 1) / skew_ms).saturating_mul(skew_ms);
+        let context = HistoryContext {
+            store: &*self.store,
+            clock: &*self.state.clock,
+            observer: &*self.state.observer,
+            namespace: &self.scope.namespace,
+            layout: Some(&self.settings.layout),
+            reach_ms: lease.reach_beyond_ms().saturating_add(ahead_ms),
+        };
+        let fresh = || self.random.fresh_token();
+        self.history.follow(&context, survey, record, fresh).await
+    }
+
+    /// Follows the history that a survey found, if its record is ours.
+    pub(super) async fn is_followed(&mut self, judged: &JudgedSurvey) -> Result<bool, StoreError> {
+        match &judged.survey.record {
+            Some(record) if self.is_recorded(judged) => {
+                // Otherwise leases are bounded by the store's clock.
+                let is_unbounded = matches!(judged.verdict, ClockVerdict::StoreBehind(_));
+                let now_ms = if is_unbounded { judged.now_ms } else { judged.survey.now_ms };
+                self.follow_history(&judged.survey, record, now_ms).await
+            }
+            _ => Ok(true),
+        }
+    }
+}

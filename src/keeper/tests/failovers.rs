@@ -1,0 +1,170 @@
+//! A store that fails over to a server without its last writes.
+
+use std::time::Duration;
+
+use super::{
+    faulty_store::Fault,
+    world::{Node, World, second, world},
+};
+use crate::{
+    core::layout::{LayoutSpec, TimeUnit},
+    keeper::{IssueError, LeaseOperation, LeaseOutcome, UnavailableReason},
+};
+
+/// Everything that leases can reach beyond the store's clock: the window and two skews.
+const REACH: Duration = Duration::from_secs(5 * 60 + 20);
+
+impl World {
+    /// Fails over to a server that lost everything after `held`.
+    fn fail_over(&self, identity: &str, held: crate::store::Snapshot) {
+        self.store.fail_over(identity, held);
+    }
+
+    /// Lets time pass, and issues every second on a node; returns the longest time without an ID.
+    async fn issue_for(&self, node: &Node, duration: Duration) -> Duration {
+        let (mut gap, mut longest) = (Duration::ZERO, Duration::ZERO);
+        for _ in 0..duration.as_secs() {
+            self.pass(second(1)).await;
+            match node.issuer.next_ids("order", 3).await {
+                Ok(ids) => {
+                    self.check("order", ids.collect());
+                    gap = Duration::ZERO;
+                }
+                Err(_) => gap += second(1),
+            }
+            longest = longest.max(gap);
+        }
+        longest
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn holder_goes_on_when_nobody_can_have_taken_its_row() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(60)).await;
+    let (worker, held) = (node.worker(), world.store.snapshot());
+    world.until_swap().await;
+    // The renewal is lost.
+    world.fail_over("b", held);
+    assert_eq!(world.issue_for(&node, second(600)).await, Duration::ZERO);
+    assert_eq!((node.worker(), node.status().reason), (worker, None));
+    assert_eq!(node.events.epochs(), 1);
+    assert_eq!(world.row(worker).await.epoch, world.epoch().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_lease_of_another_process_is_not_issued_from_again() {
+    // One lane, so that the next lease begins at the mark.
+    let world =
+        World::new(LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Millisecond) });
+    let held = {
+        let first = world.start(world.only(3));
+        first.issuer.leased().await;
+        world.issue(&first, "order", 10).await;
+        first.stop().await;
+        world.store.snapshot()
+    };
+    let lost = world.start(world.only(3));
+    lost.issuer.leased().await;
+    world.issue_for(&lost, second(5)).await;
+    world.fail_over("b", held);
+    // The holder is paused; its successor is told when to come again.
+    let next = world.start(world.only(3));
+    world.pass(second(2)).await;
+    let Some(UnavailableReason::FailedOver { due_ms }) = next.status().reason else {
+        panic!("{:?}", next.status().reason)
+    };
+    let expected_ms = world.now_ms() + i64::try_from(REACH.as_millis()).expect("small");
+    assert!((expected_ms - 3_000..=expected_ms).contains(&due_ms), "{}", due_ms - expected_ms);
+    let IssueError::NoLease { retry_after, .. } =
+        next.issuer.next_id("order").await.expect_err("not due")
+    else {
+        panic!("refused for another reason")
+    };
+    assert!((second(316)..=REACH).contains(&retry_after), "{retry_after:?}");
+    world.issue_for(&lost, second(310)).await;
+    world.pass(second(15)).await;
+    world.issue(&next, "order", 100).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn holder_of_a_row_that_may_have_been_taken_begins_anew_at_the_barrier() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(60)).await;
+    let (worker, held) = (node.worker(), world.store.snapshot());
+    // Longer than a ttl without the margin for the clocks.
+    world.store.set_down(true);
+    assert_eq!(world.issue_for(&node, second(70)).await, Duration::ZERO);
+    world.fail_over("b", held);
+    world.store.set_down(false);
+    // The outage, the time since the last renewal before it, and twice the skew.
+    let gap = world.issue_for(&node, second(600)).await;
+    assert!((second(80)..=second(130)).contains(&gap), "{gap:?}");
+    assert_eq!((node.worker(), node.status().reason), (worker, None));
+    assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fail_back_is_another_epoch() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(40)).await;
+    world.fail_over("b", world.store.snapshot());
+    world.issue_for(&node, second(40)).await;
+    let between = world.epoch().await;
+    world.fail_over("memory", world.store.snapshot());
+    assert_eq!(world.issue_for(&node, second(400)).await, Duration::ZERO);
+    assert_ne!(world.epoch().await, between);
+    assert_eq!(node.events.epochs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_that_was_prepared_before_a_fail_over_is_refused_after_the_fail_back() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(40)).await;
+    world.store.fail_next(Fault::Late);
+    world.until_swap().await;
+    world.fail_over("b", world.store.snapshot());
+    world.issue_for(&node, second(40)).await;
+    world.fail_over("memory", world.store.snapshot());
+    assert_eq!(world.store.deliver().await, 0);
+    world.issue_for(&node, second(400)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_went_back_under_its_identity_is_noticed_by_a_holder() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(10)).await;
+    let held = world.store.snapshot();
+    world.until_swap().await;
+    world.fail_over("memory", held);
+    world.until_swap().await;
+    world.pass(second(2)).await;
+    assert_eq!(node.events.epochs(), 1);
+    assert_eq!(world.issue_for(&node, second(400)).await, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_take_turns_are_an_error() {
+    let world = world();
+    let node = world.node().await;
+    let mut reasons = Vec::new();
+    for _ in 0..3 {
+        for identity in ["b", "memory"] {
+            world.fail_over(identity, world.store.snapshot());
+            world.pass(second(31)).await;
+            reasons.extend(node.status().reason.map(|reason| reason.to_string()));
+        }
+    }
+    assert!(node.events.epochs() <= 4, "{} epochs", node.events.epochs());
+    let named = |reason: &String| reason.contains("store.failover = \"lossless\"");
+    assert!(reasons.iter().any(named), "{reasons:?}");
+    world.fail_over("b", world.store.snapshot());
+    world.pass(second(700)).await;
+    assert_eq!(node.status().reason, None, "they no longer take turns");
+    world.issue(&node, "order", 10).await;
+}

@@ -1,0 +1,190 @@
+//! The hosts of a store's address, and the search for the one that accepts writes.
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+use std::str::FromStr;
+use std::{
+    fmt::Display,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use tokio::time::{Instant, timeout};
+
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+use super::{Result, StoreSettings};
+use super::{StoreError, pool::Connector, with_sources};
+
+/// This part of the time that is left is kept for the statement, and for the error that names every
+/// host.
+const RESERVED_PART: u32 = 8;
+
+/// The hosts of one address.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    /// As errors name them; none for an embedded database.
+    names: Vec<String>,
+    /// The host to begin with: the one that worked last, or the one after a host that failed.
+    first: AtomicUsize,
+}
+
+impl Hosts {
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+    pub(super) fn new(names: impl IntoIterator<Item = String>) -> Self {
+        Self { names: names.into_iter().collect(), first: AtomicUsize::new(0) }
+    }
+
+    /// Opens a connection to the first host that can be used; returns the host's number with it.
+    /// With several hosts, each try gets an equal part of the time that is left. A single host has
+    /// all of it: the caller's own time-out ends the try.
+    ///
+    /// # Errors
+    ///
+    /// With several hosts, [`StoreError::Unavailable`], which names each and says what is wrong with
+    /// it.
+    pub(super) async fn open<C: Connector>(
+        &self,
+        connector: &C,
+        deadline: Instant,
+    ) -> Result<(usize, C::Connection), C::Error> {
+        if let [] | [_] = self.names[..] {
+            let opened = connector.open(0).await;
+            return opened.map(|connection| (0, connection)).map_err(|error| {
+                match (self.names.first(), C::unavailable(&error)) {
+                    (Some(name), Some(reason)) => unavailable(format!("{name}: {reason}")).into(),
+                    _ => error,
+                }
+            });
+        }
+        let count = self.names.len();
+        let first = self.first.load(Ordering::Relaxed);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let deadline = deadline - left / RESERVED_PART;
+        let mut failures = Vec::new();
+        for tried in 0..count {
+            let host = (first + tried) % count;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let untried = u32::try_from(count - tried).unwrap_or(u32::MAX);
+            let share = left / untried;
+            // Also when the caller gives up meanwhile.
+            let leaving = Leaving { hosts: self, host };
+            let reason = match timeout(share, connector.open(host)).await {
+                Ok(Ok(connection)) => {
+                    drop(leaving);
+                    self.first.store(host, Ordering::Relaxed);
+                    return Ok((host, connection));
+                }
+                Ok(Err(error)) => C::unavailable(&error).unwrap_or_else(|| with_sources(&error)),
+                Err(_) => format!("no answer within {} ms", share.as_millis()),
+            };
+            failures.push(format!("{}: {reason}", self.names[host]));
+        }
+        Err(unavailable(format!("no host can be used: {}", failures.join("; "))).into())
+    }
+
+    /// Whether the next search begins with this host.
+    pub(super) fn is_first(&self, host: usize) -> bool {
+        self.first.load(Ordering::Relaxed) == host
+    }
+
+    /// Begins the next search with another host than this one, which failed.
+    pub(super) fn leave(&self, host: usize) {
+        let next = (host + 1) % self.names.len().max(1);
+        // Another call may have found the host that works meanwhile.
+        let _ = self.first.compare_exchange(host, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// Leaves a host when it is dropped.
+struct Leaving<'a> {
+    hosts: &'a Hosts,
+    host: usize,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.hosts.leave(self.host);
+    }
+}
+
+fn unavailable(reason: String) -> StoreError {
+    StoreError::Unavailable(reason.into())
+}
+
+/// Returns the error for a server that is up but takes no writes.
+pub(super) fn accepts_no_writes(reason: impl Display) -> StoreError {
+    unavailable(format!("it accepts no writes: {reason}"))
+}
+
+/// Returns a server's name in errors.
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+pub(super) fn name(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// An address in three parts; those around the hosts are the same for each of them.
+#[derive(Debug, PartialEq, Eq)]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+pub(super) struct Address<'a> {
+    /// The scheme, the user and the password.
+    pub(super) before: &'a str,
+    /// Each with its port, if it has one.
+    pub(super) hosts: Vec<&'a str>,
+    /// The path and the parameters.
+    pub(super) after: &'a str,
+}
+
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+impl<'a> Address<'a> {
+    /// Divides an address. The error tells a host's place only, because what stands there may be a
+    /// password.
+    pub(super) fn of(url: &'a str) -> Result<Self, String> {
+        let begin = url.find("://").map_or(0, |at| at + "://".len());
+        let end = url[begin..].find(['/', '?', '#']).map_or(url.len(), |at| begin + at);
+        let begin = url[begin..end].rfind('@').map_or(begin, |at| begin + at + 1);
+        let hosts: Vec<_> = url[begin..end].split(',').collect();
+        let count = hosts.len();
+        match hosts.iter().position(|host| host.is_empty() || host.starts_with(':')) {
+            Some(empty) if count > 1 => Err(format!(
+                "host {} of {count} is empty: hosts are separated by one comma each, as in a:1,b:2",
+                empty + 1
+            )),
+            _ => Ok(Self { before: &url[..begin], hosts, after: &url[end..] }),
+        }
+    }
+
+    /// Returns the address of each host alone.
+    fn each(&self) -> impl Iterator<Item = String> {
+        self.hosts.iter().map(|host| format!("{}{host}{}", self.before, self.after))
+    }
+}
+
+/// Reads the address of each host. The values of the parameters `of_one` belong to one server.
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+pub(super) fn parse<T: FromStr<Err: Display>>(
+    settings: &StoreSettings,
+    url: &str,
+    of_one: &[&str],
+) -> Result<Vec<T>> {
+    let address = Address::of(url).map_err(|reason| settings.unusable(reason))?;
+    let count = address.hosts.len();
+    let query = address.after.split_once('?').map_or("", |(_, query)| query);
+    let parameters = form_urlencoded::parse(query.as_bytes());
+    for (name, value) in parameters.filter(|(name, _)| of_one.contains(&&**name)) {
+        // libpq takes lists in parameters, the driver does not.
+        if count > 1 || (value.contains(',') && !value.starts_with('/')) {
+            return Err(settings.unusable(format!(
+                "its parameter {name} can name one server only: write several hosts and ports in \
+                 the place of the host, as in a:1,b:2"
+            )));
+        }
+    }
+    let servers = address.each().enumerate().map(|(at, url)| {
+        url.parse().map_err(|error| match count {
+            1 => settings.unusable(error),
+            _ => settings.unusable(format!("host {} of {count}: {error}", at + 1)),
+        })
+    });
+    servers.collect()
+}

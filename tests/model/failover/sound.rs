@@ -1,0 +1,159 @@
+//! The rules as they are: every state of every configuration.
+
+use super::{
+    configuration::{Breaks, Configuration},
+    report::explore,
+    world::{ANEW, LATE, LOST, UNBROKEN},
+};
+use crate::sound::is_large;
+
+/// Two processes whose leases reach little ahead, and rows that expire at once.
+pub(super) const QUICK: Configuration = Configuration {
+    name: "fail-over and fail-back",
+    lanes: 1,
+    initial_lane: 0,
+    writes: &[3, 2],
+    instants: &[0, 1],
+    windows: &[0, 0],
+    first_reach: 9,
+    ttl: 0,
+    skew: 0,
+    clocks: [0, 0],
+    failovers: 2,
+    releases: 0,
+    breaks: Breaks::Nothing,
+    shows: &[LOST, LATE, ANEW],
+};
+
+/// Leases that reach ahead and outlive a fail-over.
+pub(super) const UNBROKEN_LEASES: Configuration = Configuration {
+    name: "leases that go on unbroken",
+    writes: &[3, 1],
+    instants: &[0, 1, 2, 3],
+    windows: &[2, 2],
+    ttl: 2,
+    failovers: 1,
+    shows: &[LOST, LATE, UNBROKEN, ANEW],
+    ..QUICK
+};
+
+/// A server whose clock is ahead of the one that takes over.
+pub(super) const SKEWED: Configuration = Configuration {
+    name: "a server behind",
+    writes: &[2, 2],
+    instants: &[0, 1, 2],
+    skew: 1,
+    clocks: [1, 0],
+    failovers: 1,
+    ..QUICK
+};
+
+/// The same with a ttl that proves something beyond all skews.
+pub(super) const SKEWED_UNBROKEN: Configuration = Configuration {
+    name: "leases that go on unbroken on a server behind",
+    writes: &[3, 1],
+    instants: &[0, 1, 5],
+    windows: &[5, 5],
+    ttl: 5,
+    shows: &[LOST, LATE, UNBROKEN],
+    ..SKEWED
+};
+
+pub(super) const TWO_LANES: Configuration = Configuration {
+    name: "two lanes and fail-over",
+    lanes: 2,
+    writes: &[3, 2],
+    instants: &[0, 1],
+    failovers: 1,
+    ..QUICK
+};
+
+/// An operator releases the row of a lease that was not renewed yet.
+pub(super) const RELEASED: Configuration = Configuration {
+    name: "a row that an operator releases",
+    instants: &[0, 1],
+    first_reach: 0,
+    releases: 1,
+    shows: &[LOST, LATE, UNBROKEN],
+    ..UNBROKEN_LEASES
+};
+
+pub(super) const RELEASED_LANES: Configuration = Configuration {
+    name: "a row with two lanes that an operator releases",
+    lanes: 2,
+    instants: &[0],
+    first_reach: 9,
+    ..RELEASED
+};
+
+fn explore_up_to(configuration: &Configuration, large: &[&Configuration]) {
+    explore(configuration);
+    if is_large() {
+        large.iter().for_each(|large| explore(large));
+    }
+}
+
+#[test]
+fn fail_over_and_fail_back() {
+    let shared = Configuration { writes: &[3, 3], ..QUICK };
+    let ahead = Configuration {
+        instants: &[0, 1, 2, 3],
+        windows: &[1, 1],
+        ttl: 2,
+        shows: &[LOST, LATE, UNBROKEN, ANEW],
+        ..QUICK
+    };
+    explore_up_to(&QUICK, &[&shared, &ahead]);
+}
+
+#[test]
+fn leases_that_go_on_unbroken() {
+    let more = Configuration { writes: &[3, 2], instants: &[0, 1, 2], ..UNBROKEN_LEASES };
+    let twice = Configuration { writes: &[4, 1], failovers: 2, ..UNBROKEN_LEASES };
+    explore_up_to(&UNBROKEN_LEASES, &[&more, &twice]);
+}
+
+#[test]
+fn a_server_behind() {
+    let twice = Configuration { failovers: 2, ..SKEWED };
+    explore_up_to(&SKEWED, &[&Configuration { instants: &[0, 1, 2, 3], ..SKEWED }, &twice]);
+}
+
+#[test]
+fn a_server_ahead() {
+    explore(&Configuration { name: "a server ahead", clocks: [0, 1], ..SKEWED });
+}
+
+#[test]
+fn leases_that_go_on_unbroken_on_a_server_behind() {
+    explore_up_to(&SKEWED_UNBROKEN, &[&Configuration { failovers: 2, ..SKEWED_UNBROKEN }]);
+}
+
+#[test]
+fn two_lanes() {
+    let twice = Configuration { instants: &[0], failovers: 2, shows: &[LOST, LATE], ..TWO_LANES };
+    explore_up_to(&TWO_LANES, &[&twice]);
+}
+
+#[test]
+fn an_operator_releases_a_row() {
+    explore_up_to(&RELEASED, &[&Configuration { instants: &[0, 1, 2, 3], ..RELEASED }]);
+}
+
+#[test]
+fn an_operator_releases_a_row_with_two_lanes() {
+    explore_up_to(&RELEASED_LANES, &[&Configuration { instants: &[0, 1], ..RELEASED_LANES }]);
+}
+
+#[test]
+fn three_processes() {
+    let three = Configuration {
+        name: "three processes and fail-over",
+        writes: &[2, 1, 1],
+        windows: &[0, 0, 0],
+        failovers: 1,
+        shows: &[LOST, LATE],
+        ..QUICK
+    };
+    explore_up_to(&three, &[&Configuration { writes: &[2, 2, 1], ..three.clone() }]);
+}

@@ -1,0 +1,132 @@
+//! Rows and records name the epoch and the server of their last write, on every engine.
+
+use std::sync::Arc;
+
+use raindrop::{
+    core::lease::{History, RowWrite, Token},
+    store::{Counts, Failover, LayoutRecord, Store},
+};
+
+use crate::{
+    backend::{
+        Backend, birth, new_rows, open, record, rows_record, scope, token, with_rows, write,
+    },
+    conformance::on_every_engine,
+};
+
+const FIRST: Token = Token::from_bits(0xe1);
+const SECOND: Token = Token::from_bits(0xe2);
+/// No server's.
+const OTHER: &str = "another server";
+
+on_every_engine! {
+    histories_are_kept_exactly
+    a_swap_names_the_epoch_of_the_record
+    a_record_of_another_server_is_not_written
+    no_row_of_another_server_is_written
+    lossless_fail_overs_compare_no_servers
+}
+
+/// The identity of the server, while the namespace has a record.
+async fn server(store: &Arc<dyn Store>) -> String {
+    let survey = store.survey(&scope(1, 1), Counts::Exact).await.expect("a survey");
+    survey.identity.expect("identities are compared")
+}
+
+async fn swap(store: &Arc<dyn Store>, expected: Token, write: &RowWrite) -> bool {
+    store.swap(&scope(1, 1), 1, expected, write).await.expect("an answer")
+}
+
+async fn swap_record(store: &Arc<dyn Store>, expected: Token, record: &LayoutRecord) -> bool {
+    store.swap_record("default", expected, record).await.expect("an answer")
+}
+
+fn with_history(bits: u128, history: History) -> LayoutRecord {
+    LayoutRecord { history, ..record(bits, "rows") }
+}
+
+async fn histories_are_kept_exactly(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 1)).await;
+    let server = server(&store).await;
+    let first = History::first(&server, FIRST, 320_000);
+    let mut expected = rows_record().token;
+    for (bits, history) in [(1, first.clone()), (2, first.next(&server, SECOND, 1 << 53, 7))] {
+        let written = with_history(bits, history);
+        assert!(swap_record(&store, expected, &written).await);
+        let read = store.read_record("default").await.expect("an answer");
+        assert_eq!(read.as_ref(), Some(&written));
+        let survey = store.survey(&scope(1, 1), Counts::Exact).await.expect("a survey");
+        assert_eq!(survey.record, Some(written));
+        expected = token(bits);
+    }
+}
+
+async fn a_swap_names_the_epoch_of_the_record(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 1)).await;
+    let first = History::first(&server(&store).await, FIRST, 0);
+    assert!(swap_record(&store, rows_record().token, &with_history(1, first.clone())).await);
+    let in_epoch = |bits, epoch| RowWrite { epoch, ..write(bits) };
+    assert!(swap(&store, birth(1), &in_epoch(1, FIRST)).await);
+    let row = store.row(&scope(1, 1), 1).await.expect("an answer").expect("the row");
+    assert_eq!((row.token, row.epoch), (token(1), FIRST));
+    let second = first.next(&first.identity, SECOND, 1, 0);
+    assert!(swap_record(&store, token(1), &with_history(2, second)).await);
+    // On Kubernetes the record is another object. There, a row that was restored is another one.
+    let is_compared = !matches!(backend, Backend::Kubernetes(_));
+    assert_eq!(swap(&store, token(1), &in_epoch(2, FIRST)).await, !is_compared);
+    if is_compared {
+        assert!(!swap(&store, token(1), &in_epoch(2, Token::UNUSED)).await);
+        assert!(swap(&store, token(1), &in_epoch(2, SECOND)).await);
+    }
+}
+
+async fn a_record_of_another_server_is_not_written(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 1)).await;
+    let server = server(&store).await;
+    assert!(!server.is_empty());
+    let other = with_history(1, History::first(OTHER, FIRST, 0));
+    assert!(!swap_record(&store, rows_record().token, &other).await);
+    let ours = with_history(1, History::first(&server, FIRST, 0));
+    assert!(swap_record(&store, rows_record().token, &ours).await);
+    // Each connection finds the same server.
+    assert_eq!(self::server(&backend.store().await).await, server);
+}
+
+async fn no_row_of_another_server_is_written(backend: &Backend) {
+    let store = backend.store().await;
+    let other = with_history(1, History::first(OTHER, FIRST, 0));
+    store.create_record("default", &other).await.expect("a record");
+    let marks = &write(1).marks;
+    let new = new_rows(marks, token(1));
+    let is_compared = !matches!(backend, Backend::Kubernetes(_));
+    let created = store.create_rows(&scope(1, 1), &new).await.expect("an answer");
+    assert_eq!(created, !is_compared);
+    if let Some(lossless) = lossless(backend).await.filter(|_| is_compared) {
+        assert!(lossless.create_rows(&scope(1, 1), &new).await.expect("an answer"));
+        let write = RowWrite { epoch: FIRST, ..write(1) };
+        assert!(!swap(&store, birth(1), &write).await);
+        assert!(swap(&lossless, birth(1), &write).await);
+    }
+}
+
+async fn lossless_fail_overs_compare_no_servers(backend: &Backend) {
+    let store = with_rows(backend, &scope(1, 1)).await;
+    let Some(lossless) = lossless(backend).await else { return };
+    let survey = lossless.survey(&scope(1, 1), Counts::Exact).await.expect("a survey");
+    assert_eq!(survey.identity, None);
+    let other = with_history(1, History::first(OTHER, FIRST, 0));
+    assert!(!swap_record(&store, rows_record().token, &other).await);
+    assert!(swap_record(&lossless, rows_record().token, &other).await);
+}
+
+/// A store on the database that compares no identities; memory never fails over.
+async fn lossless(backend: &Backend) -> Option<Arc<dyn Store>> {
+    if let Backend::Memory(_) = backend {
+        return None;
+    }
+    let mut settings = backend.settings();
+    settings.failover = Failover::Lossless;
+    let store = open(&settings).await;
+    store.prepare().await.expect("the tables are made");
+    Some(store)
+}
