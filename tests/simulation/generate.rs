@@ -17,6 +17,7 @@ pub(crate) fn generate(seed: u64) -> Scenario {
     let setup = keeping::with_disks(seed, setup(&mut random));
     // What comes together too rarely by chance.
     match seed % 24 {
+        1 => return mishaps::restored_while_the_holder_is_cut_off(seed, setup, random),
         7 => return mishaps::while_a_node_acquires(seed, setup, random),
         13 => return mishaps::row_lost_while_a_node_starts(seed, setup, random),
         19 => return mishaps::while_a_renewal_is_late(seed, setup, random),
@@ -32,6 +33,7 @@ pub(crate) fn generate(seed: u64) -> Scenario {
         generator.add(&mut ops);
     }
     add_operators(seed, &setup, &mut ops);
+    add_fail_overs(seed, &setup, &mut ops);
     keeping::add(seed, &setup, &mut ops);
     Scenario { seed, setup, ops }
 }
@@ -53,6 +55,20 @@ fn add_operators(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
         let operated = generator.operated();
         let at = generator.random.random_range(0..=ops.len());
         ops.splice(at..at, operated);
+    }
+}
+
+/// In some seeds the store fails over, with numbers of their own, too.
+fn add_fail_overs(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
+    let random = StdRng::seed_from_u64(seed ^ 0x6661_696c_206f_7665);
+    let mut generator = Generator { setup, favoured: Vec::new(), random };
+    if !generator.random.random_bool(0.2) {
+        return;
+    }
+    for _ in 0..generator.random.random_range(1..=2) {
+        let failed_over = generator.failed_over();
+        let at = generator.random.random_range(0..=ops.len());
+        ops.splice(at..at, failed_over);
     }
 }
 
@@ -103,7 +119,8 @@ fn setup(random: &mut StdRng) -> Setup {
         ttl_ms,
         renew_ms,
         skew_ms: u64::try_from(skew_ms).expect("positive"),
-        latency_ms: pick(random, &[0, 2, 2, 20, 300]),
+        // Answers come while a lease lasts.
+        latency_ms: pick(random, &[0, 2, 2, 20, 300]).min(window_ms / 16),
         disk_ms: None,
         began_ms: NOW.div_euclid(unit_ms) * unit_ms + in_unit,
         offsets_ms,
@@ -193,6 +210,10 @@ impl Generator<'_> {
 
     fn node(&mut self) -> usize {
         self.random.random_range(0..self.setup.nodes())
+    }
+
+    fn others_than(&self, node: usize) -> impl Iterator<Item = usize> + use<> {
+        (0..self.setup.nodes()).filter(move |other| *other != node)
     }
 
     fn code(&mut self) -> usize {
@@ -402,9 +423,8 @@ impl Generator<'_> {
     fn operated(&mut self) -> Vec<Op> {
         let worker = self.random.random_range(0..self.setup.workers);
         let rarely = self.random.random_range(0..10);
-        let mut ops = match self.random.random_range(0..15) {
-            10 | 11 => return self.restored_backup(),
-            12.. => return self.failed_over(),
+        let mut ops = match self.random.random_range(0..12) {
+            10.. => return self.restored_backup(),
             0..3 => vec![self.order(Order::Release { worker })],
             3..5 => vec![self.order(Order::Raise)],
             5..8 => return self.relayout(),
@@ -432,10 +452,17 @@ impl Generator<'_> {
         } else {
             ops.extend([self.fault(node), Op::Advance { ms: self.while_ms() }]);
         }
-        ops.extend([Op::Everyone { code, count: self.ids() }, Op::RestoreBackup]);
+        // Nobody else remembers what the copy lacks.
+        ops.push(Op::Everyone { code, count: self.ids() });
+        ops.extend(self.others_than(node).map(|node| Op::Crash { node }));
+        ops.push(Op::RestoreBackup);
+        let others: Vec<_> = self.others_than(node).collect();
+        ops.extend(others.into_iter().map(|node| self.start(node)));
         ops.extend([Op::Deliver { which: 0 }, Op::Heal { node }]);
-        for _ in 0..3 {
-            ops.extend([Op::Advance { ms: self.moment() }, Op::Everyone { code, count: 2 }]);
+        // The node tries again within a few seconds.
+        for longest_ms in [500, 2_000, 4_000] {
+            let ms = self.random.random_range(1..=longest_ms);
+            ops.extend([Op::Advance { ms }, Op::Everyone { code, count: 2 }]);
         }
         ops
     }
@@ -488,8 +515,10 @@ impl Generator<'_> {
             Op::Everyone { code, count: self.ids() },
         ];
         ops.extend((0..self.setup.workers).map(|worker| Op::LoseRow { worker }));
-        let other = (node + 1) % self.setup.nodes();
-        ops.extend([Op::Crash { node: other }, self.start(other)]);
+        let others: Vec<_> = self.others_than(node).collect();
+        for other in others {
+            ops.extend([Op::Crash { node: other }, self.start(other)]);
+        }
         ops.extend([Op::Advance { ms: 1_000 }, Op::Deliver { which: 0 }, Op::Heal { node }]);
         for _ in 0..4 {
             ops.extend([Op::Advance { ms: self.moment() }, Op::Everyone { code, count: 2 }]);

@@ -52,17 +52,38 @@ pub(crate) fn while_a_node_acquires(seed: u64, setup: Setup, mut random: StdRng)
 /// allowed, and smaller than it allows.
 pub(crate) fn while_a_renewal_is_late(seed: u64, setup: Setup, mut random: StdRng) -> Scenario {
     let setup = Setup { unit: TimeUnit::Second, positions: 4, ..calm(setup) };
-    let late = Op::Fail { node: HOLDER, skip: 0, fault: Fault::Late, cut: true };
-    let mut ops = vec![Op::Crash { node: OTHER }, Op::Advance { ms: 500 }, late];
-    ops.push(Op::Advance { ms: 4_000 });
     let slow_ms = pick(&mut random, &[500, 1_000, 2_000]);
+    let mut ops = vec![Op::Crash { node: OTHER }, Op::Advance { ms: 500 }];
+    ops.push(Op::Slow { node: HOLDER, ms: random.random_range(slow_ms..=6 * slow_ms) });
+    ops.push(Op::Advance { ms: random.random_range(1_000..=4_000) });
     let earlier_ms = random.random_range(9_000..=25_000);
     ops.push(move_to(earlier_ms, setup.positions, setup.rollback_bits, slow_ms));
     ops.push(Op::Advance { ms: random.random_range(slow_ms..=6 * slow_ms) });
-    ops.extend([Op::Deliver { which: 0 }, Op::Heal { node: HOLDER }]);
-    ops.extend([Op::Advance { ms: 30 * slow_ms }, start(OTHER)]);
+    ops.extend([Op::Heal { node: HOLDER }, Op::Advance { ms: 30 * slow_ms }, start(OTHER)]);
     for _ in 0..50 {
         ops.extend([Op::Everyone { code: 0, count: 4 }, Op::Advance { ms: 1_000 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
+/// A copy of the store is restored and its marks are raised, while the node that held the row then is
+/// cut off, and another one took it since.
+pub(crate) fn restored_while_the_holder_is_cut_off(
+    seed: u64,
+    setup: Setup,
+    mut random: StdRng,
+) -> Scenario {
+    let setup = Setup { unit: TimeUnit::Hour, positions: 300, ..calm(setup) };
+    let mut ops = vec![Op::Crash { node: OTHER }, Op::Advance { ms: 500 }];
+    ops.extend([Op::Everyone { code: 0, count: 1 }, Op::Backup, Op::Partition { node: HOLDER }]);
+    ops.push(start(OTHER));
+    // The row expires, and its mark comes due.
+    ops.push(Op::SleepAll { ms: random.random_range(3_000_000..=7_200_000) });
+    ops.extend([Op::Advance { ms: 30_000 }, Op::Everyone { code: 0, count: 4 }]);
+    // Nobody else remembers what the copy lacks.
+    ops.extend([Op::Crash { node: OTHER }, Op::RestoreBackup, Op::Heal { node: HOLDER }]);
+    for _ in 0..3 {
+        ops.extend([Op::Advance { ms: 5_000 }, Op::Everyone { code: 0, count: 2 }]);
     }
     Scenario { seed, setup, ops }
 }

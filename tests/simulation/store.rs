@@ -309,6 +309,9 @@ impl Cluster {
         self.before_write();
         let answer = self.memory.swap(scope, worker, expected, write).await;
         let took_place = answer.expect("memory does not fail");
+        let record = self.memory.read_record(&scope.namespace).await;
+        let record = record.expect("memory does not fail");
+        let barrier = record.map_or(0, |record| record.history.barrier(&writer.layout));
         let mut state = self.state();
         state.journal.note((worker, writer.generation, took_place, write.lane), || {
             format!(
@@ -324,12 +327,18 @@ impl Cluster {
             )
         });
         if took_place {
-            self.learn(&mut state, writer, &before, swap);
+            self.learn(&mut state, writer, (&before, barrier), swap);
         }
         took_place
     }
 
-    fn learn(&self, state: &mut State, writer: &Writer, before: &Row, swap: &Swap) {
+    fn learn(
+        &self,
+        state: &mut State,
+        writer: &Writer,
+        (before, barrier): (&Row, u64),
+        swap: &Swap,
+    ) {
         let (worker, write) = (before.worker, &swap.write);
         if writer.is_operator {
             state.seen.owners.remove(&worker);
@@ -347,9 +356,6 @@ impl Cluster {
         let mut latest = layout.first_position(layout.tick_clamped(now_ms + self.window_ms) + 1);
         if before.epoch != write.epoch {
             // A lease in another epoch begins at the barrier.
-            let reach_ms = self.window_ms + 2 * self.skew_ms;
-            let now_ms = self.time.now_ms() + self.skew_ms;
-            let barrier = layout.first_position(layout.tick_clamped(now_ms + reach_ms) + 1);
             latest = latest.max(barrier + layout.positions_per_tick());
         }
         for (lane, (old, new)) in before.marks.iter().zip(write.marks.iter()).enumerate() {
