@@ -58,12 +58,11 @@ impl HeldLease {
             moving: None,
             waiting: None,
             last_write: None,
-            own_tokens: OwnTokens::default(),
+            own_tokens: OwnTokens::after(replaced),
         };
-        held.own_tokens = OwnTokens::after(replaced);
-        held.own_tokens.add(held.tenure.token());
-        if let Some(intent) = intent {
-            held.note_acknowledged(leases, intent);
+        match intent {
+            Some(intent) => held.note_acknowledged(leases, intent),
+            None => held.own_tokens.add(held.tenure.token()),
         }
         held
     }
@@ -243,7 +242,10 @@ impl HeldLease {
             (Resolution::Lost | Resolution::Vanished, Some(row)) => {
                 return Err(LeaseError::Lost(row.token));
             }
-            (Resolution::Lost | Resolution::Vanished, None) => return Err(LeaseError::Vanished),
+            // The new server never had the row.
+            (Resolution::Lost | Resolution::Vanished, None) => {
+                return Err(LeaseError::Lost(Token::UNUSED));
+            }
         }
         // What is known of the lane that was left does not hold in another epoch.
         let lane = self.lanes.present();

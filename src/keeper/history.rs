@@ -19,10 +19,14 @@ use crate::{
     store::{LayoutRecord, Store, StoreError, Survey},
 };
 
-/// How often the same server may come back within [`RETURNS_WITHIN`]: more often than by fail-overs,
-/// servers take turns only if several accept writes.
+/// How often the same server may come back within [`RECENT`]: more often than by fail-overs, servers
+/// take turns only if several accept writes.
 const RETURNS: usize = 2;
-const RETURNS_WITHIN: Duration = Duration::from_mins(5);
+/// How many epochs in a row may begin within [`RECENT`] on a server that lost writes and stayed.
+const LOSSES: usize = 4;
+const RECENT: Duration = Duration::from_mins(5);
+/// How many epochs are remembered with their servers.
+const REMEMBERED: usize = 8;
 
 /// What a process knows of the history of its store.
 #[derive(Debug, Default)]
@@ -74,7 +78,7 @@ impl KnownHistory {
             }
             HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
                 let server = server.unwrap_or(&recorded.identity);
-                self.check_alternation(server, recorded, context.clock.steady())?;
+                self.check_servers(server, recorded, context.clock.steady())?;
                 let by_node = planted(Bug::BarrierByNodeClock);
                 let now_ms = if by_node { context.clock.now_ms() } else { survey.now_ms };
                 let next = recorded.next(server, fresh(), now_ms, reach_ms);
@@ -104,7 +108,7 @@ impl KnownHistory {
     fn note(&mut self, recorded: &History, steady: Duration) {
         if self.epoch() != recorded.epochs.first().copied() {
             self.servers.push_back((steady, recorded.identity.clone()));
-            if self.servers.len() > 2 * RETURNS + 2 {
+            if self.servers.len() > REMEMBERED {
                 self.servers.pop_front();
             }
             self.went_back = false;
@@ -112,25 +116,36 @@ impl KnownHistory {
         self.present = recorded.clone();
     }
 
-    /// Refuses an epoch when servers take turns.
-    fn check_alternation(
+    /// Refuses an epoch when servers take turns, or one loses writes again and again.
+    fn check_servers(
         &self,
         server: &str,
         recorded: &History,
         steady: Duration,
     ) -> Result<(), StoreError> {
-        let since = steady.saturating_sub(RETURNS_WITHIN);
+        let since = steady.saturating_sub(RECENT);
         let recent = self.servers.iter().filter(|(at, _)| *at >= since);
-        if recent.filter(|(_, before)| before == server).count() < RETURNS {
-            return Ok(());
-        }
+        let mut recent: Vec<&str> = recent.map(|(_, server)| server.as_str()).collect();
+        let losses = recent.iter().rev().take_while(|before| **before == server).count();
+        recent.dedup();
+        let returns = recent.iter().filter(|before| **before == server).count();
         let other = &recorded.identity;
-        let reason = format!(
-            "several servers accept writes in turn ({server:?} and {other:?}), so which one has the \
-             last writes is unknown: name only one of them in store.url, or set store.failover = \
-             \"lossless\" if they are one cluster that loses no write"
-        );
-        Err(StoreError::Refused(reason.into()))
+        if server == other && losses > LOSSES {
+            let reason = format!(
+                "the server {server:?} keeps losing acknowledged writes: let it write to disk before \
+                 it answers, and let no replica answer reads"
+            );
+            return Err(StoreError::Refused(reason.into()));
+        }
+        if server != other && returns >= RETURNS {
+            let reason = format!(
+                "several servers accept writes in turn ({server:?} and {other:?}), so which one has \
+                 the last writes is unknown: name only one of them in store.url, or set \
+                 store.failover = \"lossless\" if they are one cluster that loses no write"
+            );
+            return Err(StoreError::Refused(reason.into()));
+        }
+        Ok(())
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
 /// The reach of a process's first lease, so that a crash loop burns seconds, not the whole window.
 const FIRST_REACH: Duration = Duration::from_secs(10);
 /// How often the record is read again because other nodes changed it.
-const TRIES: u32 = 100;
+const TRIES: u32 = 10;
 
 pub(super) struct LeaseStore {
     pub(super) settings: KeeperSettings,
@@ -212,6 +212,12 @@ impl LeaseStore {
     pub(super) fn has_all_rows(&self) -> bool {
         let report = self.state.report.borrow();
         report.workers_held + report.workers_free >= self.scope.workers()
+    }
+
+    /// Returns whether rows may be missing that a process which `has_held` a lease may create: after
+    /// a fail-over the store may have lost them.
+    pub(super) fn may_create_rows(&self, has_held: bool) -> bool {
+        (!has_held || self.history.present.has_failed_over()) && !self.has_all_rows()
     }
 
     /// Returns whether the namespace's record is there and names our layout. Otherwise the present

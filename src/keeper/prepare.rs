@@ -71,7 +71,7 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
         return Ok(false);
     }
     let is_complete = record.complete.contains(&scope.reserved_key);
-    if has_held && !is_complete {
+    if has_held && !is_complete && !record.history.has_failed_over() {
         return Err(vanished("the layout record was created again"));
     }
     if before.held + before.free < all.workers() {

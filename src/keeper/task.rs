@@ -30,6 +30,8 @@ const FIRST_RENEWAL: Duration = Duration::from_secs(3);
 const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
 /// From a renewal that had nothing to gain to the next one that claims may ask for.
 const BETWEEN_USELESS: Duration = Duration::from_millis(200);
+/// How often in a row a write of ours may be overtaken before the store counts as failing.
+const MOST_OVERTAKEN: u32 = 20;
 /// Between looks at a clock that cannot be used.
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
@@ -56,6 +58,8 @@ pub(super) struct Task {
     /// Whether the present rollback was reported as refused.
     rollback_refused: bool,
     failures: u32,
+    /// How often in a row an earlier write of ours took effect instead of the present one.
+    overtaken: u32,
 }
 
 /// When the next step is due, and from when on a claim may ask for it earlier.
@@ -95,6 +99,7 @@ impl Task {
             clock_ahead_since: None,
             rollback_refused: false,
             failures: 0,
+            overtaken: 0,
         }
     }
 
@@ -170,16 +175,19 @@ impl Task {
         }
         self.release_left_rows().await;
         let ended = self.advance().await;
-        if !matches!(ended, Err(LeaseError::Store(_))) {
+        if !matches!(ended, Err(LeaseError::Store(_) | LeaseError::Overtaken)) {
             self.failures = 0;
         }
         Ok(self.ended(ended))
     }
 
     fn ended(&mut self, ended: Result<Pause, LeaseError>) -> Pause {
+        if !matches!(ended, Err(LeaseError::Overtaken)) {
+            self.overtaken = 0;
+        }
         let pause = match ended {
             Ok(pause) => pause,
-            Err(LeaseError::Overtaken) => Pause::fixed(BETWEEN_WOKEN),
+            Err(LeaseError::Overtaken) => self.overtaken(),
             Err(LeaseError::ClockAhead(ahead_ms)) => self.clock_ahead(ahead_ms),
             Err(LeaseError::Lost(_)) => self.lost(),
             Err(LeaseError::Vanished) => self.vanished(),
@@ -192,6 +200,16 @@ impl Task {
         };
         self.check_grant();
         pause
+    }
+
+    /// Tries again at once, unless the store answers what cannot be.
+    fn overtaken(&mut self) -> Pause {
+        self.overtaken += 1;
+        if self.overtaken <= MOST_OVERTAKEN {
+            return Pause::fixed(BETWEEN_WOKEN);
+        }
+        let reason = "reads contradict acknowledged writes: let no replica answer reads";
+        self.store_failed(&StoreError::Refused(reason.into()))
     }
 
     fn store_failed(&mut self, error: &StoreError) -> Pause {
@@ -259,7 +277,7 @@ impl Task {
             }
             SearchOutcome::NoneFree(wait) => {
                 self.in_use |= self.leases.state.report.borrow().workers_held > 0;
-                self.prepared = self.has_held || self.leases.has_all_rows();
+                self.prepared = !self.leases.may_create_rows(self.has_held);
                 self.jittered_pause(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
             }
             SearchOutcome::ClockAhead(_) | SearchOutcome::ClockOutOfRange => {

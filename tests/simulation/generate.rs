@@ -65,11 +65,10 @@ fn add_fail_overs(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
     if !generator.random.random_bool(0.2) {
         return;
     }
-    for _ in 0..generator.random.random_range(1..=2) {
-        let failed_over = generator.failed_over();
-        let at = generator.random.random_range(0..=ops.len());
-        ops.splice(at..at, failed_over);
-    }
+    // Servers that come back more often are an error.
+    let failed_over = generator.failed_over();
+    let at = generator.random.random_range(0..=ops.len());
+    ops.splice(at..at, failed_over);
 }
 
 pub(crate) fn pick<T: Copy>(random: &mut StdRng, among: &[T]) -> T {

@@ -83,15 +83,21 @@ impl History {
     }
 
     /// Returns the history with a new epoch, which begins at this time of the store's clock on the
-    /// server of this identity. The reach is that of the first node in it; others raise it.
+    /// server of this identity. The reach never falls: a node whose lease goes on in place may have
+    /// a longer one than the node that begins the epoch.
     #[must_use]
     pub fn next(&self, identity: &str, fresh: Token, now_ms: i64, reach_ms: i64) -> Self {
         let fresh = if planted(Bug::EpochIsIdentity) { of_identity(identity) } else { fresh };
         let before = self.epochs.iter().copied();
         let epochs = [fresh].into_iter().chain(before).take(REMEMBERED).collect();
-        let before_ms = now_ms.saturating_add(self.reach_ms.max(reach_ms));
-        let barrier_ms = self.barrier_ms.max(before_ms);
+        let reach_ms = self.reach_ms.max(reach_ms);
+        let barrier_ms = self.barrier_ms.max(now_ms.saturating_add(reach_ms));
         Self { identity: identity.to_owned(), epochs, since_ms: now_ms, barrier_ms, reach_ms }
+    }
+
+    /// Whether the present epoch is another one than the first.
+    pub const fn has_failed_over(&self) -> bool {
+        self.barrier_ms != 0
     }
 
     /// The present epoch; [`Token::UNUSED`] in a record of a version without epochs.
@@ -102,6 +108,9 @@ impl History {
     /// Judges the record by the identity of the server that holds it, `None` if identities are not
     /// compared, and by the last epoch that the process knows.
     pub fn judge(&self, server: Option<&str>, known: Option<Token>) -> HistoryVerdict {
+        if known.is_some_and(|known| !self.epochs.contains(&known)) {
+            return HistoryVerdict::WentBack;
+        }
         let is_identified = server.is_none() || !self.identity.is_empty();
         if self.epochs.is_empty() || !is_identified {
             return HistoryVerdict::Unknown;
@@ -109,18 +118,16 @@ impl History {
         if server.is_some_and(|server| server != self.identity) && !planted(Bug::IdentityIgnored) {
             return HistoryVerdict::OtherServer;
         }
-        if known.is_some_and(|known| !self.epochs.contains(&known)) {
-            return HistoryVerdict::WentBack;
-        }
         HistoryVerdict::Continued
     }
 
     /// The first position that no lost write can have leased; 0 in the first epoch.
     pub fn barrier(&self, layout: &Layout) -> u64 {
-        if self.barrier_ms == 0 {
-            return 0;
+        if self.has_failed_over() {
+            layout.first_position(layout.tick_clamped(self.barrier_ms) + 1)
+        } else {
+            0
         }
-        layout.first_position(layout.tick_clamped(self.barrier_ms) + 1)
     }
 
     /// Returns the marks of a row that was last written in `epoch`. In another epoch than the

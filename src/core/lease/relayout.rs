@@ -110,6 +110,14 @@ impl InvalidRelayout {
 }
 
 impl Recorded {
+    /// Returns the layout that nodes use, or used until a move began, as its canonical text.
+    pub fn present(&self) -> &str {
+        match self {
+            Self::Settled(layout) => layout,
+            Self::Moving(relayout) => &relayout.from,
+        }
+    }
+
     /// Reads the text of a record. The canonical text of a layout is not checked here.
     ///
     /// # Errors

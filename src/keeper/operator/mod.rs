@@ -34,8 +34,8 @@ use crate::{
         instant::millis,
         layout::Layout,
         lease::{
-            HighWaterMarks, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token,
-            marks_beyond,
+            HighWaterMarks, Recorded, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure,
+            Token, marks_beyond,
         },
         planted::{Bug, planted},
     },
@@ -129,24 +129,27 @@ impl Operator {
     }
 
     /// Follows the store into a new epoch if it failed over since a node used it, so that writes of
-    /// rows can name the epoch.
-    /// Returns the store's clock.
-    async fn follow_history(&mut self, layout: &Layout) -> Result<i64, OperatorError> {
-        let scope = self.scope(layout, &layout.reserved_key());
+    /// rows can name the epoch. Returns the record, and the store's clock.
+    async fn follow_history(&mut self) -> Result<(LayoutRecord, i64), OperatorError> {
+        let namespace = self.settings.namespace.clone();
+        let scope = self.scope(&self.settings.layout, &self.settings.layout.reserved_key());
         for _ in 0..ROUNDS {
             let survey = self.store.survey(&scope, Counts::Recent).await?;
-            let Some(record) = &survey.record else { return Ok(survey.now_ms) };
+            let Some(record) = &survey.record else {
+                return Err(OperatorError::NoRecord { namespace });
+            };
+            let layout = Layout::from_canonical(Recorded::read(&record.canonical)?.present())?;
             let context = HistoryContext {
                 store: &*self.store,
                 clock: &*self.clock,
                 observer: &NoObserver,
-                namespace: &self.settings.namespace,
-                layout: Some(layout).filter(|layout| layout.canonical() == record.canonical),
+                namespace: &namespace,
+                layout: Some(&layout),
                 reach_ms: self.settings.lease.reach_beyond_ms(),
             };
             let fresh = || self.random.fresh_token();
             if self.history.follow(&context, &survey, record, fresh).await? {
-                return Ok(survey.now_ms);
+                return Ok((record.clone(), survey.now_ms));
             }
         }
         Err(OperatorError::Contended)
@@ -174,7 +177,7 @@ impl Operator {
         marks_beyond(layout, at_ms, millis(window), skew_ms)
     }
 
-    /// Writes a row as it was read: free, with a fresh token and these marks.
+    /// Writes a row as it was read, with a fresh token and these marks.
     ///
     /// An unknown outcome is settled as by a node: by the tokens of our own attempts. A visible
     /// write is repeated until one is acknowledged.
@@ -183,7 +186,7 @@ impl Operator {
         scope: &Scope,
         row: &Row,
         lane: usize,
-        marks: &HighWaterMarks,
+        (marks, expiry): (&HighWaterMarks, RowExpiry),
     ) -> Result<WriteOutcome, StoreError> {
         let mut tenure: Tenure<()> = Tenure::of(row);
         let keeps_token = planted(Bug::RaiseKeepsToken) && *marks != row.marks;
@@ -196,7 +199,7 @@ impl Operator {
                 holder: row.holder.clone(),
                 lane,
                 marks: marks.clone(),
-                expiry: RowExpiry::Released,
+                expiry,
             };
             tenure.sent(write.clone(), ());
             let swapped = self.store.swap(scope, row.worker, tenure.token(), &write).await;
@@ -250,14 +253,14 @@ impl Operator {
         Err(failure.unwrap_or_else(never).into())
     }
 
-    /// Rewrites every row of a layout, free and with the marks that `marks` returns for it, until
-    /// each was written once without another process writing it in between. Returns the rows
+    /// Rewrites every row of a layout, with the marks and the expiry that `change` returns for it,
+    /// until each was written once without another process writing it in between. Returns the rows
     /// afterwards. With `text`, the record must still say it after each reading of the rows.
     async fn rewrite_rows(
         &mut self,
         layout: &Layout,
         text: Option<&str>,
-        marks: impl Fn(&ListedRow) -> Result<HighWaterMarks, OperatorError>,
+        change: impl Fn(&ListedRow) -> Result<(HighWaterMarks, RowExpiry), OperatorError>,
     ) -> Result<Vec<ListedRow>, OperatorError> {
         let mut written = HashSet::new();
         for _ in 0..ROUNDS {
@@ -268,13 +271,13 @@ impl Operator {
             let mut all_written = true;
             for listed in &rows {
                 let (key, row) = (&listed.reserved_key, &listed.row);
-                let marks = marks(listed)?;
+                let (marks, expiry) = change(listed)?;
                 if written.contains(&(key.clone(), row.worker)) {
                     continue;
                 }
                 all_written = false;
                 let scope = self.scope(layout, key);
-                let outcome = self.write(&scope, row, row.lane, &marks).await?;
+                let outcome = self.write(&scope, row, row.lane, (&marks, expiry)).await?;
                 if let WriteOutcome::Acknowledged = outcome {
                     written.insert((key.clone(), row.worker));
                 }

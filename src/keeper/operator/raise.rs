@@ -7,7 +7,7 @@ use super::{
     millis,
 };
 use crate::{
-    core::lease::{Relayout, RelayoutStage, Row, first_due},
+    core::lease::{Relayout, RelayoutStage, Row, RowExpiry, first_due},
     store::LayoutRecord,
 };
 
@@ -43,7 +43,7 @@ impl Operator {
         if record.is_none() {
             return self.begin_beyond(tick).await;
         }
-        self.follow_history(&layout).await?;
+        self.follow_history().await?;
         if layout.backfill_per_tick() > 0 {
             // Which IDs for a past time were issued since the backup is unknown.
             self.write_settled(|record| record.since_tick = record.since_tick.max(tick)).await?;
@@ -52,7 +52,7 @@ impl Operator {
         // The marks that were read are this layout's, and a swap refuses what comes later.
         let raised = self.rewrite_rows(&layout, Some(&canonical), |listed| {
             check_lanes(&layout, listed)?;
-            Ok(listed.row.marks.at_least(beyond))
+            Ok((listed.row.marks.at_least(beyond), RowExpiry::Released))
         });
         let raised: Vec<Row> = raised.await?.into_iter().map(|listed| listed.row).collect();
         let due_ms = first_due(&layout, &raised).unwrap_or(i64::MAX);

@@ -3,7 +3,8 @@
 //! 1. The record says that the namespace is being moved. From then on no node takes or renews a
 //!    row, because each node reads the record between reading a row and writing it.
 //! 2. *Fencing*: every row gets a fresh token; its marks stay. From then on earlier writes are
-//!    refused, so the marks are final: nothing beyond them will ever be issued.
+//!    refused, so the marks are final: nothing beyond them will ever be issued. A row that is held
+//!    stays so until its holder could not go on after a fail-over, in case the move is reverted.
 //! 3. The new layout's smallest ID of now must be above everything that these marks allow.
 //! 4. *Converting*: every row of the new layout gets its present tick's first position as its
 //!    marks. Rows that the new layout does not use stay as they are, fenced.
@@ -21,7 +22,7 @@ use crate::{
         layout::Layout,
         lease::{
             HighWaterMarks, InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict,
-            judge_relayout, largest_id_allowed,
+            RowExpiry, judge_relayout, largest_id_allowed,
         },
         planted::{Bug, planted},
     },
@@ -68,17 +69,8 @@ impl Operator {
     /// is. After any other error the record may say that the namespace is being moved; then repeat
     /// the operation.
     pub async fn relayout(&mut self) -> Result<RelayoutOutcome, OperatorError> {
-        let namespace = self.settings.namespace.clone();
         let to = self.settings.layout.canonical();
-        let record = self.store.read_record(&namespace).await?;
-        let namespace = || OperatorError::NoRecord { namespace: namespace.clone() };
-        if let Recorded::Settled(from) = Recorded::read(&record.ok_or_else(namespace)?.canonical)? {
-            self.follow_history(&Layout::from_canonical(&from)?).await?;
-        } else {
-            self.follow_history(&self.settings.layout.clone()).await?;
-        }
-        let record = self.store.read_record(&self.settings.namespace).await?;
-        let record = record.ok_or_else(namespace)?;
+        let (record, _) = self.follow_history().await?;
         let from = match Recorded::read(&record.canonical)? {
             Recorded::Settled(from) if from == to => return Ok(RelayoutOutcome::NothingToDo),
             Recorded::Settled(from) => {
@@ -93,7 +85,7 @@ impl Operator {
                     self.write_record(&record, |record| record.canonical = to.clone()).await?;
                     return Ok(RelayoutOutcome::Reverted { to: other });
                 }
-                // HighWaterMarks are still the old layout's: any layout may be moved to.
+                // Marks are still the old layout's: any layout may be moved to.
                 from
             }
             Recorded::Moving(Relayout { to: other, .. }) if other != to => {
@@ -119,16 +111,23 @@ impl Operator {
         let fencing = text(RelayoutStage::Fencing);
         let record =
             self.write_record(&record, |record| record.canonical = fencing.clone()).await?;
+        // As long as a lease counts as unbroken at most.
+        let held_ms = self.history.present.reach_ms.unsigned_abs() / 2;
+        let held = RowExpiry::After(Duration::from_millis(held_ms));
         let rows = if planted(Bug::RelayoutWithoutFencing) {
             self.rows_of(&old).await?
         } else {
-            self.rewrite_rows(&old, None, |listed| Ok(listed.row.marks.clone())).await?
+            self.rewrite_rows(&old, None, |listed| {
+                let expiry = if listed.row.free { RowExpiry::Released } else { held };
+                Ok((listed.row.marks.clone(), expiry))
+            })
+            .await?
         };
         let (largest_old, tick, smallest_new) =
             match self.judge(&old, &record.complete, &rows).await {
                 Ok(judged) => judged,
                 Err(refused) => {
-                    // HighWaterMarks rose meanwhile. Rows were freed; nothing else has changed.
+                    // Marks rose meanwhile. Nothing but tokens has changed.
                     self.write_record(&record, |record| record.canonical = from.clone()).await?;
                     return Err(refused);
                 }
@@ -183,6 +182,8 @@ impl Operator {
         tick: u64,
     ) -> Result<(), OperatorError> {
         let new = self.settings.layout.clone();
+        // If a fail-over lost the end of this move, nodes of the new layout have issued.
+        let tick = tick.max(new.tick_of(self.history.present.barrier(&new)));
         let marks = HighWaterMarks::all_at(new.first_position(tick), new.lanes());
         for _ in 0..ROUNDS {
             // From here on no node can add a row with other marks: these hold as long as the move.
@@ -210,7 +211,8 @@ impl Operator {
             for listed in &rows {
                 let scope = self.scope(&new, &listed.reserved_key);
                 // Refused writes are looked at in the next round.
-                let _: WriteOutcome = self.write(&scope, &listed.row, 0, &marks).await?;
+                let _: WriteOutcome =
+                    self.write(&scope, &listed.row, 0, (&marks, RowExpiry::Released)).await?;
             }
         }
         Err(OperatorError::Contended)

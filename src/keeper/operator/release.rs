@@ -1,9 +1,9 @@
 //! Frees a row before it expires.
 
-use super::{Operator, OperatorError, WriteOutcome};
+use super::{LayoutError, Operator, OperatorError, WriteOutcome};
 use crate::core::{
     layout::Layout,
-    lease::{HighWaterMarks, Recorded, Row},
+    lease::{HighWaterMarks, Recorded, Row, RowExpiry},
     planted::{Bug, planted},
 };
 
@@ -38,12 +38,12 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// When there is no such row, when another process writes it at the same moment, or when the
+    /// When there is no such row, while the namespace is moved to another layout, when another process writes it at the same moment, or when the
     /// store fails. Then the row may or may not be free, and the operation can be repeated.
     pub async fn release(&mut self, worker: u64) -> Result<WorkerRelease, OperatorError> {
         self.check_worker(worker)?;
         let layout = self.settings.layout.clone();
-        let now_ms = self.follow_history(&layout).await?;
+        let (_, now_ms) = self.follow_history().await?;
         let scope = self.scope(&layout, &layout.reserved_key());
         let row = self.store.row(&scope, worker).await?;
         let row = row.ok_or(OperatorError::NoRow { worker })?;
@@ -51,7 +51,7 @@ impl Operator {
             return Ok(WorkerRelease::AlreadyFree(row));
         }
         let marks = self.marks_of_released(&row, now_ms).await?;
-        match self.write(&scope, &row, row.lane, &marks).await? {
+        match self.write(&scope, &row, row.lane, (&marks, RowExpiry::Released)).await? {
             WriteOutcome::Acknowledged => Ok(WorkerRelease::Released(row)),
             WriteOutcome::Changed(Some(now)) => {
                 Err(OperatorError::RowChanged { now: Box::new(now) })
@@ -68,13 +68,15 @@ impl Operator {
         row: &Row,
         now_ms: i64,
     ) -> Result<HighWaterMarks, OperatorError> {
-        // Read after the row, so that its marks are in units of this layout, or fenced.
-        let record = self.store.read_record(&self.settings.namespace).await?;
-        let recorded = record.map(|record| record.canonical);
-        let Some(Recorded::Settled(text)) = recorded.as_deref().map(Recorded::read).transpose()?
-        else {
-            // A move gives every row a fresh token, and no node renews any meanwhile.
-            return Ok(row.marks.clone());
+        let namespace = self.settings.namespace.clone();
+        // Read after the row: if no move began, its marks are in units of this layout.
+        let Some(record) = self.store.read_record(&namespace).await? else {
+            return Err(OperatorError::NoRecord { namespace });
+        };
+        let text = match Recorded::read(&record.canonical)? {
+            Recorded::Settled(text) => text,
+            // A row that the move fenced must not come free before all leases have ended.
+            Recorded::Moving(to) => return Err(LayoutError::Moving { namespace, to: to.to }.into()),
         };
         let layout = Layout::from_canonical(&text)?;
         if row.marks.lanes() != layout.lanes() || planted(Bug::ReleaseKeepsMark) {

@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     core::layout::{LayoutSpec, TimeUnit},
-    keeper::{IssueError, LeaseOperation, LeaseOutcome, UnavailableReason},
+    keeper::{
+        IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RelayoutOutcome,
+        UnavailableReason,
+    },
 };
 
 /// Everything that leases can reach beyond the store's clock: the window and two skews.
@@ -166,5 +169,87 @@ async fn servers_that_take_turns_are_an_error() {
     world.fail_over("b", world.store.snapshot());
     world.pass(second(700)).await;
     assert_eq!(node.status().reason, None, "they no longer take turns");
+    world.issue(&node, "order", 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_that_keeps_losing_writes_is_an_error() {
+    let world = world();
+    let node = world.node().await;
+    let mut reasons = Vec::new();
+    for _ in 0..6 {
+        let held = world.store.snapshot();
+        world.until_swap().await;
+        world.fail_over("memory", held);
+        world.pass(second(31)).await;
+        reasons.extend(node.status().reason.map(|reason| reason.to_string()));
+    }
+    let named = |reason: &String| reason.contains("keeps losing acknowledged writes");
+    assert!(reasons.iter().any(named), "{reasons:?}");
+}
+
+/// The fail-over loses the move and the lease that another process began after it.
+#[tokio::test(start_paused = true)]
+async fn row_that_a_reverted_move_fenced_is_not_leased_while_its_holder_may_go_on() {
+    let spec = LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
+    let world = World::new(spec.clone());
+    let mut settings = world.only(3);
+    settings.issue.max_wait = second(10);
+    let holder = world.start(settings.clone());
+    holder.issuer.leased().await;
+    world.issue(&holder, "order", 10).await;
+    let held = world.store.snapshot();
+    let earlier = LayoutSpec { epoch_ms: spec.epoch_ms - 86_400_000, ..spec };
+    let layout = earlier.build().expect("valid");
+    let mut operator = world.operator(KeeperSettings { layout, ..world.settings() });
+    // Lists: judging, fencing, fenced.
+    let _go_on = world.store.pause_list(2);
+    let cut_short = tokio::time::timeout(Duration::ZERO, operator.relayout()).await;
+    assert!(cut_short.is_err(), "it waits");
+    let reverted = world.operator(world.settings()).relayout().await.expect("up");
+    assert!(matches!(reverted, RelayoutOutcome::Reverted { .. }));
+    let other = world.start(settings);
+    world.pass(second(1)).await;
+    world.store.set_down(true);
+    world.pass(second(11)).await;
+    world.fail_over("b", held);
+    world.store.set_down(false);
+    for _ in 0..20 {
+        world.pass(second(1)).await;
+        for node in [&other, &holder].into_iter().filter(|node| node.status().lease.is_some()) {
+            if let Ok(ids) = node.issuer.next_ids("order", 3).await {
+                world.check("order", ids.collect());
+            }
+        }
+    }
+    assert_eq!(other.status().lease, None);
+    world.issue(&holder, "order", 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_that_the_new_server_never_had_is_created_again() {
+    let world = world();
+    let node = world.start(world.only(3));
+    node.issuer.leased().await;
+    world.issue_for(&node, second(60)).await;
+    world.fail_over("b", world.store.snapshot());
+    world.store.lose_row(&world.scope(), 3);
+    let gap = world.issue_for(&node, second(900)).await;
+    assert!(gap < second(60), "{gap:?}");
+    assert_eq!((node.worker(), node.status().reason), (3, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_whose_reads_contradict_its_swaps_is_reported() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(20)).await;
+    world.store.decide(Some(Box::new(|_| Some(Fault::Refused))));
+    world.pass(second(30)).await;
+    let reason = node.status().reason.map(|reason| reason.to_string()).unwrap_or_default();
+    assert!(reason.contains("reads contradict"), "{reason}");
+    world.store.decide(None);
+    world.pass(second(30)).await;
+    assert_eq!(node.status().reason, None);
     world.issue(&node, "order", 10).await;
 }

@@ -31,6 +31,8 @@ pub(super) enum Fault {
     Late,
     /// What was kept back arrives just before it.
     AfterLate,
+    /// It is refused, although it starts from the row's token.
+    Refused,
 }
 
 /// Decides the fate of each swap.
@@ -258,6 +260,7 @@ impl FaultyStore {
                 self.deliver().await;
                 return self.acknowledged(&swap).await;
             }
+            Some(Fault::Refused) => return Ok(Box::new(false)),
             Some(Fault::NeverArrives) => {}
             Some(Fault::LostReply) => drop(self.visible(&swap).await),
             Some(Fault::Late) => self.keep_back(swap),
@@ -273,6 +276,7 @@ impl FaultyStore {
                 self.deliver_records().await;
                 return swap.run(&self.inner).await;
             }
+            Some(Fault::Refused) => return Ok(Box::new(false)),
             Some(Fault::NeverArrives) => {}
             Some(Fault::LostReply) => drop(swap.run(&self.inner).await?),
             Some(Fault::Late) => self.late_records.lock().expect("unpoisoned").push(swap),

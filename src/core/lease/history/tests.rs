@@ -36,7 +36,7 @@ fn store_that_lost_a_known_epoch_went_back() {
 #[test]
 fn barrier_is_beyond_the_longest_reach_and_never_lowered() {
     let second = first().next("b", SECOND, NOW_MS, 20_000);
-    assert_eq!((second.barrier_ms, second.reach_ms), (NOW_MS + 320_000, 20_000));
+    assert_eq!((second.barrier_ms, second.reach_ms), (NOW_MS + 320_000, 320_000));
     let third = second.next("c", THIRD, NOW_MS - 5_000, 400_000);
     assert_eq!((third.barrier_ms, third.reach_ms), (NOW_MS + 395_000, 400_000));
     assert_eq!(third.epochs, [THIRD, SECOND, FIRST]);
