@@ -1,13 +1,19 @@
 //! What only MariaDB and MySQL can get wrong.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use raindrop::store::{Counts, StoreError};
+use raindrop::{
+    core::lease::{HighWaterMarks, History, RowWrite, Token},
+    store::{Counts, Failover, LayoutRecord, Store, StoreError},
+};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 
 use crate::{
-    backend::{Backend, birth, open, patient, record, rows_record, scope, token, with_rows, write},
-    support::{mariadb::Mariadb, poll, server::Server},
+    backend::{
+        Backend, birth, create_rows, open, patient, record, rows_record, scope, token, with_rows,
+        write,
+    },
+    support::{mariadb::Mariadb, mysql::Mysql, pair::Replicated, poll, server::Server},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,4 +109,61 @@ async fn sessions_read_what_is_committed_whatever_the_servers_default() {
     let read = store.read_record("default").await.expect("an answer");
     assert_eq!(read, Some(words));
     transaction.rollback().await.expect("the end of it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_have_every_write_whatever_the_format_of_the_binary_log() {
+    replicas_have_every_write(&Mariadb).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make mysql-test"]
+async fn replicas_of_mysql_have_every_write_whatever_the_format_of_the_binary_log() {
+    replicas_have_every_write(&Mysql).await;
+}
+
+async fn replicas_have_every_write(engine: &dyn Replicated) {
+    let servers = engine.start_pair().await;
+    // Its user may not change the format of a session.
+    let url = engine.nodes_database(&servers[0]).await;
+    servers[0].run("SET GLOBAL binlog_format = 'MIXED'").await;
+    let store = open(&patient(&url)).await;
+    store.prepare().await.expect("tables");
+    create_rows(&store, &scope(1, 3), &HighWaterMarks::all_at(0, 2)).await.expect("rows");
+    write_as_this_server(&store, [rows_record().token, birth(1)], 1).await;
+    assert_eq!(replicated(engine, &servers, &url).await, vec![token(1).to_string(); 2]);
+
+    servers[0].run("SET GLOBAL binlog_format = 'STATEMENT'").await;
+    let error = open(&patient(&url)).await.prepare().await.expect_err("replicas would diverge");
+    let said = error.to_string();
+    assert!(error.is_permanent() && said.contains("binlog_format is STATEMENT"), "{said}");
+    let mut lossless = patient(&url);
+    lossless.failover = Failover::Lossless;
+    open(&lossless).await.prepare().await.expect("its statements name no server");
+
+    servers[0].run("GRANT ALL ON *.* TO 'node'@'127.0.0.1'").await;
+    let store = open(&patient(&url)).await;
+    write_as_this_server(&store, [token(1); 2], 2).await;
+    assert_eq!(replicated(engine, &servers, &url).await, vec![token(2).to_string(); 2]);
+}
+
+/// Writes the record and a row by statements that name the server.
+async fn write_as_this_server(store: &Arc<dyn Store>, [record_token, row]: [Token; 2], bits: u128) {
+    let survey = store.survey(&scope(1, 1), Counts::Exact).await.expect("a survey");
+    let epoch = token(0xe1);
+    let history = History::first(&survey.identity.expect("it is compared"), epoch, 0);
+    let record = LayoutRecord { history, ..record(bits, "rows") };
+    assert!(store.swap_record("default", record_token, &record).await.expect("an answer"));
+    let write = RowWrite { epoch, ..write(bits) };
+    assert!(store.swap(&scope(1, 1), 1, row, &write).await.expect("an answer"));
+}
+
+/// The tokens of the record and the row of worker 1 on the replica.
+async fn replicated(engine: &dyn Replicated, servers: &[Server; 2], url: &str) -> Vec<String> {
+    let [primary, replica] = servers;
+    engine.until_caught_up(primary, replica).await;
+    let url = engine.through(&url.replace("node@", "root@"), replica.port());
+    let sql = "SELECT token FROM soc_raindrop_worker_layout \
+               UNION ALL SELECT token FROM soc_raindrop_worker WHERE worker_id = 1";
+    replica.texts(&url, sql).await
 }

@@ -17,7 +17,7 @@ use super::{
     schema,
 };
 use crate::store::{
-    Result, StoreSettings, TlsMode,
+    Failover, Result, StoreError, StoreSettings, TlsMode,
     hosts::{self, Hosts},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
@@ -56,6 +56,7 @@ pub(in crate::store) struct MySql {
     options: Vec<MySqlConnectOptions>,
     protection: Protection,
     timeout: Duration,
+    failover: Failover,
 }
 
 impl Engine for MySql {
@@ -152,7 +153,8 @@ impl Engine for MySql {
         };
         let hosts = Hosts::new(options.iter().map(name));
         let protection = Protection { mode, is_local };
-        Ok(Self { hosts, options, protection, timeout: settings.timeout })
+        let StoreSettings { timeout, failover, .. } = *settings;
+        Ok(Self { hosts, options, protection, timeout, failover })
     }
 
     fn hosts(&self) -> &Hosts {
@@ -180,6 +182,9 @@ impl Engine for MySql {
              SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
         );
         connection.execute(AssertSqlSafe(sql)).await?;
+        if self.failover == Failover::Auto {
+            replicate_rows(&mut connection).await?;
+        }
         Ok(connection)
     }
 
@@ -240,6 +245,36 @@ impl Engine for MySql {
             _ => Class::Refused,
         }
     }
+}
+
+/// Has replicas copy the rows that our statements write. A replica that runs the statements again
+/// finds its own identity in them, and writes nothing.
+///
+/// With `MIXED`, both engines log a statement that reads a global variable as rows by themselves.
+async fn replicate_rows(connection: &mut MySqlConnection) -> Result<(), Failure> {
+    let sql = "SELECT CAST(@@SESSION.binlog_format AS CHAR) FROM DUAL WHERE @@GLOBAL.log_bin <> 0";
+    let format = match connection.run(sql, &[]).await {
+        Ok(answer) => answer.into_row(),
+        // A relative of the engine without these settings.
+        Err(sqlx::Error::Database(error)) if MySql::class(&*error) == Class::Refused => {
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if format != values!["STATEMENT"] {
+        return Ok(());
+    }
+    let refusal = match connection.execute("SET SESSION binlog_format = 'ROW'").await {
+        Ok(_) => return Ok(()),
+        Err(sqlx::Error::Database(error)) if MySql::class(&*error) == Class::Refused => error,
+        Err(error) => return Err(error.into()),
+    };
+    Err(StoreError::Unusable(format!(
+        "replicas would diverge: binlog_format is STATEMENT and should be ROW or MIXED. Change it on \
+         the server, or let this user change it for its sessions (BINLOG ADMIN on MariaDB, \
+         SESSION_VARIABLES_ADMIN on MySQL): {refusal}"
+    ))
+    .into())
 }
 
 /// The host's name: the driver resolves none in brackets.
