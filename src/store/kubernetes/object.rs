@@ -30,15 +30,23 @@ pub(super) const NAMESPACE: &str = ours!("namespace");
 /// The token of the last write.
 pub(super) const TOKEN: &str = ours!("token");
 pub(super) const EPOCH: &str = ours!("epoch");
+pub(super) const IDENTITY: &str = ours!("identity");
+pub(super) const HISTORY: &str = ours!("history");
 
 /// Returns an annotation of a Lease.
 pub(super) fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
     lease.metadata.annotations.as_ref()?.get(name).map(String::as_str)
 }
 
-/// Returns annotations as columns; one that is missing reads as null.
+/// Returns annotations as columns; one that is missing reads as null, or as what it was before
+/// there were epochs.
 pub(super) fn columns<const N: usize>(lease: &Lease, names: [&str; N]) -> Vec<Value> {
-    let column = |name| annotation(lease, name).map_or(Value::Null, Value::from);
+    let missing = |name| match name {
+        EPOCH => Token::UNUSED.into(),
+        IDENTITY | HISTORY => "".into(),
+        _ => Value::Null,
+    };
+    let column = |name| annotation(lease, name).map_or_else(|| missing(name), Value::from);
     names.map(column).to_vec()
 }
 

@@ -9,8 +9,8 @@ use super::{
     births::{Births, Template},
     names::{LAYOUT, Tables, key_label, namespace_label},
     object::{
-        EPOCH, NAMESPACE, TOKEN, annotation, columns, expect, expect_token, expect_uid, lease,
-        name_of, ours, set, uid,
+        EPOCH, HISTORY, IDENTITY, NAMESPACE, TOKEN, annotation, columns, expect, expect_token,
+        expect_uid, lease, name_of, ours, set, uid,
     },
 };
 use crate::{
@@ -20,8 +20,6 @@ use crate::{
 
 /// The templates of each reserved key, as JSON.
 const ROWS: &str = ours!("rows");
-const IDENTITY: &str = ours!("identity");
-const HISTORY: &str = ours!("history");
 /// So many bytes of annotations are full: an object may have 256 KiB.
 const FULL: usize = 240 << 10;
 /// What the annotations begin with that list the rows which were born.

@@ -16,9 +16,13 @@ use tokio::{
 
 use self::server::Bug;
 pub(super) use self::server::Server;
-use super::{KubernetesStore, lock, place::Place};
+use super::{
+    KubernetesStore, lock,
+    object::{EPOCH, HISTORY, IDENTITY},
+    place::Place,
+};
 use crate::{
-    core::lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
+    core::lease::{HighWaterMarks, History, Row, RowExpiry, RowWrite, Token},
     store::{Counts, LayoutRecord, NewRows, Result, Scope, Store as _, StoreError, StoreSettings},
 };
 
@@ -226,6 +230,48 @@ async fn overloaded_server_is_left_alone_for_as_long_as_it_says() {
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     server.refuse(0);
     store.read_record("default").await.expect("an answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_of_a_version_without_epochs_are_read_and_written() {
+    let server = Server::new(0, None);
+    server.heal();
+    let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
+    store.api.connect_to(Place::Simulated(Arc::clone(&server)));
+    let first = LayoutRecord::new("words", Token::from_bits(1), 0);
+    store.create_record("default", &first).await.expect("a record");
+    let (marks, seed) = (HighWaterMarks::all_at(0, 1), Token::from_bits(100));
+    let new = NewRows { marks: marks.clone(), seed, record: first.token, until_ms: i64::MAX };
+    assert!(store.create_rows(&scope(), &new).await.expect("an answer"));
+    let write = |bits, epoch| RowWrite {
+        token: Token::from_bits(bits),
+        epoch,
+        holder: "node".to_owned(),
+        lane: 0,
+        marks: marks.clone(),
+        expiry: RowExpiry::Released,
+    };
+    let swap =
+        async |expected, write| store.swap(&scope(), 1, expected, &write).await.expect("row");
+    assert!(swap(new.token(1), write(2, Token::UNUSED)).await);
+    server.forget_annotations(&[EPOCH, IDENTITY, HISTORY]);
+
+    let record = store.read_record("default").await.expect("an answer");
+    assert_eq!(record, Some(first.clone()));
+    let row = store.row(&scope(), 1).await.expect("an answer").expect("a row");
+    assert_eq!((row.token, row.epoch), (Token::from_bits(2), Token::UNUSED));
+    assert_eq!(store.free_rows(&scope(), None, 9).await.expect("rows").len(), 3);
+    assert_eq!(store.list().await.expect("rows").len(), 3);
+
+    let survey = store.survey(&scope(), Counts::Exact).await.expect("a survey");
+    let epoch = Token::from_bits(0xe1);
+    let history = History::first(&survey.identity.expect("the record's UID"), epoch, 0);
+    let second = LayoutRecord { token: Token::from_bits(3), history, ..first.clone() };
+    assert!(store.swap_record("default", first.token, &second).await.expect("an answer"));
+    assert!(swap(Token::from_bits(2), write(4, epoch)).await);
+    assert_eq!(store.read_record("default").await.expect("an answer"), Some(second));
+    let row = store.row(&scope(), 1).await.expect("an answer").expect("a row");
+    assert_eq!((row.token, row.epoch), (Token::from_bits(4), epoch));
 }
 
 #[test]

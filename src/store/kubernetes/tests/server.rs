@@ -93,6 +93,14 @@ impl Server {
         self.lock().overload = requests;
     }
 
+    /// Removes annotations from every object, as if a version had written it that lacks them.
+    pub(super) fn forget_annotations(&self, names: &[&str]) {
+        for object in self.lock().objects.values_mut() {
+            let annotations = object["metadata"]["annotations"].as_object_mut().expect("a map");
+            annotations.retain(|name, _| !names.contains(&name.as_str()));
+        }
+    }
+
     /// Deletes an object, or creates one again as it was once: a person does that.
     pub(super) fn interfere(&self, prefix: &str) {
         let mut state = self.lock();
