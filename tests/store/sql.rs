@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use raindrop::{
-    core::lease::Token,
+    core::lease::{History, RowWrite, Token},
     store::{Counts, LayoutRecord, Store, StoreError},
 };
 use sqlx::{
@@ -235,23 +235,26 @@ async fn an_older_versions_tables_are_upgraded(backend: &Backend) {
     assert!(rows.iter().all(|row| row.marks.to_string() == "5,6" && row.was_never_written()));
     assert!(store.swap(&scope(1, 9), 2, Token::UNUSED, &write(1)).await.expect("an answer"));
 
-    let first = LayoutRecord { token: token(1), first_tick: 8, ..older_record() };
+    let epoch = token(0xe1);
+    let history = History::first("", epoch, 7);
+    let first = LayoutRecord { token: token(1), first_tick: 8, history, ..older_record() };
     assert!(!swap(token(1), &first).await);
     assert!(swap(Token::UNUSED, &first).await);
     assert!(!swap(Token::UNUSED, &LayoutRecord { token: token(2), ..older_record() }).await);
     backend.store().await;
     assert_eq!(read().await, first);
 
+    let written = RowWrite { epoch, ..write(2) };
+    assert!(store.swap(&scope(1, 9), 2, token(1), &written).await.expect("an answer"));
+
     // Cut short after the columns were there: what was written since is kept.
-    backend
-        .run("UPDATE soc_raindrop_worker_migrations SET success = FALSE WHERE version = 4")
-        .await;
+    backend.run("UPDATE soc_raindrop_worker_migrations SET success = FALSE").await;
     backend.store().await;
     assert_eq!(backend.texts(DONE).await, ["worker", "layout", "record", "epoch"]);
     assert_eq!(backend.tables().await, OURS);
     assert_eq!(read().await, first);
     let row = store.row(&scope(1, 9), 2).await.expect("an answer").expect("the row");
-    assert_eq!(row.token, token(1));
+    assert_eq!((row.token, row.epoch), (token(2), epoch));
 }
 
 async fn fifty_nodes_upgrade_an_older_versions_tables_at_once(backend: &Backend) {

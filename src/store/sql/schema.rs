@@ -121,7 +121,12 @@ fn migrator(migrations: &[MigrationFile], table: &str, bookkeeping: &str) -> Mig
         let sql = AssertSqlSafe(sql).into_sql_str();
         Migration::new(version, (*description).into(), MigrationType::Simple, sql, false)
     };
-    let mut migrator = Migrator::with_migrations((1..).zip(migrations).map(migration).collect());
+    with_bookkeeping((1..).zip(migrations).map(migration).collect(), bookkeeping)
+}
+
+/// Migrations with a bookkeeping table of our own, given quoted.
+pub(super) fn with_bookkeeping(migrations: Vec<Migration>, bookkeeping: &str) -> Migrator {
+    let mut migrator = Migrator::with_migrations(migrations);
     migrator.dangerous_set_table_name(bookkeeping.to_owned());
     // A newer version's migrations do not keep this one from starting beside it.
     migrator.set_ignore_missing(true);
