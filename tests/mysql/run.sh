@@ -52,4 +52,4 @@ grep -o 'mysqld.*starting' "$data/log" | head -n 1 || true
 
 RAINDROP_TEST_MYSQL_URL=mysql://root@127.0.0.1:$port \
   $cargo test --locked --test store mariadb -- --include-ignored
-$cargo test --locked --test faults failover -- --ignored
+$cargo test --locked --test faults failover -- --ignored --nocapture

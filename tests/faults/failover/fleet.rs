@@ -26,10 +26,15 @@ use crate::{
 const NODES: usize = 4;
 /// As many rows as nodes in the end, so that those of the fleet are taken when they expire.
 const LARGEST_WORKER: usize = NODES + 2;
+/// Far below the defaults, so that a test need not wait for minutes.
+const LEASES: [(&str, &str); 3] =
+    [("lease.ttl", "5s"), ("lease.renew", "1s"), ("lease.max_clock_skew", "500ms")];
+/// In seconds.
+const WINDOW: u64 = 5;
 /// How long the replica hears nothing before the primary dies.
-const BEHIND: Duration = Duration::from_secs(5);
-/// How long nobody takes writes.
-const OUTAGE: Duration = Duration::from_secs(2);
+const BEHIND: Duration = Duration::from_millis(4_500);
+/// How long nobody takes writes. The paused node has range left when it wakes up.
+const OUTAGE: Duration = Duration::from_millis(500);
 /// From the start of a new node until the paused one wakes up.
 const ALONE: Duration = Duration::from_millis(500);
 /// Until requests have reached a process that sleeps.
@@ -41,7 +46,8 @@ pub(super) async fn fleet_under_load(engine: &'static dyn Replicated) {
     fleet.pair.rejoin().await;
     let fail_back = fleet.fail_over("fail-back").await;
     fleet.load.stop().await;
-    let report = Report { engine: engine.name(), rows: vec![fail_over, fail_back] };
+    let rows = vec![fail_over, fail_back];
+    let report = Report { engine: engine.name(), leases: fleet.leases, rows };
     println!("\n{report}");
     assert_eq!(fleet.load.unexpected(), [""; 0]);
     assert_eq!(fleet.load.collected.duplicates(), 0);
@@ -49,6 +55,7 @@ pub(super) async fn fleet_under_load(engine: &'static dyn Replicated) {
 
 struct Fleet {
     pair: Pair,
+    leases: Vec<(&'static str, String)>,
     setup: Setup,
     load: Arc<Load>,
     nodes: Vec<Node>,
@@ -62,16 +69,15 @@ struct Node {
 impl Fleet {
     async fn start(engine: &'static dyn Replicated) -> Self {
         let pair = Pair::start_watched(engine).await;
-        let window = from_environment("WINDOW").unwrap_or(6);
+        let window = from_environment("WINDOW").unwrap_or(WINDOW);
+        let mut leases = vec![("lease.window", format!("{window}s"))];
+        leases.extend(LEASES.map(|(key, value)| (key, value.to_owned())));
         let setup = Setup::new()
             .set("store.url", pair.url())
             .set("store.timeout", "1s")
-            .set("worker.max_id", LARGEST_WORKER)
-            .set("lease.window", format!("{window}s"))
-            .set("lease.ttl", "6s")
-            .set("lease.renew", "2s")
-            .set("lease.max_clock_skew", "1s");
-        let mut fleet = Self { pair, setup, load: Arc::default(), nodes: Vec::new() };
+            .set("worker.max_id", LARGEST_WORKER);
+        let setup = leases.iter().fold(setup, |setup, (key, value)| setup.set(key, value));
+        let mut fleet = Self { pair, leases, setup, load: Arc::default(), nodes: Vec::new() };
         for _ in 0..NODES {
             let service = fleet.setup.clone().start_leased().await;
             fleet.add(service);

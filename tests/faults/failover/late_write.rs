@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tokio::join;
 
 use crate::{
     collected::Collected,
@@ -24,19 +25,15 @@ const TTL: Duration = Duration::from_secs(3);
 const IDLE: Duration = TTL.saturating_mul(3);
 const ENOUGH: usize = 4 * USED;
 
-/// Nobody has seen the new primary: the write itself must tell it from the old one.
-pub(super) async fn late_write_after_fail_over(engine: &'static dyn Replicated) {
-    late_write(engine, Arrival::FailOver).await;
-}
-
-/// The server is the one that the write was prepared for: what happened meanwhile must tell.
-pub(super) async fn late_write_after_fail_back(engine: &'static dyn Replicated) {
-    late_write(engine, Arrival::FailBack).await;
+pub(super) async fn late_writes(engine: &'static dyn Replicated) {
+    join!(late_write(engine, Arrival::FailOver), late_write(engine, Arrival::FailBack));
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
+    /// Nobody has seen the new primary: the write itself must tell it from the old one.
     FailOver,
+    /// The server is the one that the write was prepared for: what happened meanwhile must tell.
     FailBack,
 }
 

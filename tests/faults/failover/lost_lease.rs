@@ -25,30 +25,26 @@ const IDLE: Duration = TTL.saturating_mul(3);
 /// More than a limit reaches beyond what was issued, so that this used up is refused.
 const ENOUGH: usize = 4 * USED;
 
-/// The holder sleeps from before the fail-over until another node has issued.
-pub(super) async fn paused_holder_of_a_lost_lease(engine: &'static dyn Replicated) {
-    lease(engine, Holder::Paused, Replication::Stopped).await;
-}
-
-/// The holder issues throughout. It may lease its own row anew.
-pub(super) async fn running_holder_of_a_lost_lease(engine: &'static dyn Replicated) {
-    lease(engine, Holder::Running, Replication::Stopped).await;
-}
-
-/// The replica has every write, so that marks alone keep the nodes apart.
-pub(super) async fn paused_holder_of_a_kept_lease(engine: &'static dyn Replicated) {
-    lease(engine, Holder::Paused, Replication::Complete).await;
+pub(super) async fn lost_leases(engine: &'static dyn Replicated) {
+    join!(
+        lease(engine, Holder::Paused, Replication::Complete),
+        lease(engine, Holder::Paused, Replication::Stopped),
+        lease(engine, Holder::Running, Replication::Stopped),
+    );
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
+    /// From before the fail-over until another node has issued.
     Paused,
+    /// Throughout. It may lease its own row anew.
     Running,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replication {
     Stopped,
+    /// The replica has every write, so that marks alone keep the nodes apart.
     Complete,
 }
 
@@ -104,7 +100,7 @@ async fn lease(engine: &'static dyn Replicated, state: Holder, replication: Repl
 }
 
 /// How far leases reach, in a layout of milliseconds.
-const WINDOW: Duration = Duration::from_secs(6);
+const WINDOW: Duration = Duration::from_secs(4);
 /// Between two rushes on both nodes.
 const RESTING: Duration = Duration::from_millis(500);
 
@@ -120,7 +116,7 @@ pub(super) async fn holder_of_a_lease_lost_in_time(engine: &'static dyn Replicat
         .set("lease.window", format!("{}s", WINDOW.as_secs()))
         .set("lease.ttl", format!("{}s", TTL.as_secs()))
         .set("lease.renew", "1s")
-        .set("lease.max_clock_skew", "1s");
+        .set("lease.max_clock_skew", "500ms");
     let holders = setup.clone().set("store.url", pair.url_through(way.port()));
     let setup = setup.set("store.url", pair.url());
     let load = Arc::new(Load::default());

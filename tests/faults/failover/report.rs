@@ -21,6 +21,8 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) engine: &'static str,
+    /// The settings that differ from the defaults.
+    pub(super) leases: Vec<(&'static str, String)>,
     pub(super) rows: Vec<Row>,
 }
 
@@ -48,6 +50,9 @@ impl fmt::Display for Report {
                 seconds(row.starting_wait),
             ]
         };
+        let leases: Vec<_> =
+            self.leases.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        writeln!(f, "{} with {}:", self.engine, leases.join(", "))?;
         let lines: Vec<_> = self.rows.iter().map(cells).collect();
         write_table(f, &HEAD.map(str::to_owned), &lines)
     }
