@@ -96,7 +96,11 @@ impl Engine for MySql {
                  JOIN performance_schema.global_status AS present \
                  ON present.variable_name = 'group_replication_primary_member' \
                  AND present.variable_value <> '' \
-                 WHERE named.variable_name = 'group_replication_group_name'), */ \
+                 WHERE named.variable_name = 'group_replication_group_name'), \
+                 (SELECT CONCAT('cluster ', variable_value) \
+                 FROM performance_schema.global_status \
+                 WHERE variable_name = 'wsrep_cluster_state_uuid' \
+                 AND REPLACE(REPLACE(variable_value, '-', ''), '0', '') <> ''), */ \
                  /*M! (SELECT CONCAT('cluster ', variable_value) \
                  FROM information_schema.global_status \
                  WHERE variable_name = 'WSREP_CLUSTER_STATE_UUID' \
