@@ -136,6 +136,10 @@ pub const KEYS: &[Key] = &[
     key("segment.min_step", "1000", "The fewest numbers that a code reserves at a time."),
     key("segment.max_step", "1000000", "The most numbers that a code reserves at a time."),
     key("segment.target_duration", "60s", "How long a reserved block should last."),
+    unset(
+        "segment.failover_gap",
+        "Numbers skipped after a fail-over; by default 100 large blocks.",
+    ),
     key("segment.auto_create", "false", "Whether a first request creates an unknown code."),
     key("codes.max", "100000", "Maximum number of codes that have a cursor at a time."),
     key(

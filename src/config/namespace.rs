@@ -104,7 +104,7 @@ pub(super) fn read(
     // Each section in each mode: other namespaces inherit what stands at the top level.
     let issue = read_issue(reader);
     let lease = read_lease(reader);
-    let (spec, segment) = read_segment(reader, name, &issue);
+    let (spec, segment) = read_segment(reader, name, &issue, http);
     let (allow, max_wait) = (issue.codes_allow.clone(), issue.max_wait);
     let mode = if mode == SEGMENT {
         if issue.codes_shared {
@@ -173,6 +173,7 @@ fn read_segment(
     reader: &mut Reader,
     name: &str,
     issue: &IssueSettings,
+    http: &HttpConfig,
 ) -> (SegmentSpec, SegmentSettings) {
     let steps = 1..=SegmentSpec::LARGEST;
     let min_step = reader.number("segment.min_step", steps.clone());
@@ -183,7 +184,11 @@ fn read_segment(
     let spec = SegmentSpec { min_step, max_step, ..SegmentSpec::default() };
     let creates = reader.boolean("segment.auto_create") && issue.codes_allow.is_none();
     let target_duration = reader.duration("segment.target_duration", Duration::from_secs(1)..=DAY);
+    let allowed = format!("a whole number, 0 to {}", SegmentSpec::LARGEST_NUMBER);
+    let number = |text: &str| text.parse().ok().filter(|gap| *gap <= SegmentSpec::LARGEST_NUMBER);
     let settings = SegmentSettings {
+        failover_gap: reader.given("segment.failover_gap", allowed, number),
+        largest_claim: u64::from(http.max_batch),
         defaults: spec,
         auto_create: creates.then_some(spec),
         codes_max: issue.codes_max,

@@ -90,6 +90,8 @@ pub enum Bug {
     GivenBackUnsealed,
     /// Segment mode: a whole block is given back, although some of it was handed out.
     GivenBackWhole,
+    /// Segment mode: the first reservation after a fail-over skips nothing.
+    GapNotSkipped,
 }
 
 /// Returns whether this bug is planted: never, outside the checkers' builds.

@@ -7,6 +7,7 @@ use std::sync::{
 
 use super::{
     KeeperSettings, Observer, StoreOperation,
+    follower::{Access, Follower, contended},
     random::{Random, system_random},
     store_call::store_call,
 };
@@ -16,9 +17,13 @@ use crate::{
         id::Id,
         instant::{format_unix_ms, format_unix_ms_short},
         issue::ClaimError,
+        lease::{History, Token},
     },
     store::{Counts, LayoutRecord, Reservation, Reserved, Scope, Store, StoreError},
 };
+
+/// How often a reservation is tried while the store names another epoch.
+const TRIES: u32 = 8;
 
 /// Issues IDs for a past time in one namespace.
 ///
@@ -33,6 +38,7 @@ pub struct Backfill {
     store: Arc<dyn Store>,
     observer: Arc<dyn Observer>,
     prepared: AtomicBool,
+    follower: Follower,
 }
 
 /// Why no IDs were issued for a past time.
@@ -119,7 +125,9 @@ impl Backfill {
         store: Arc<dyn Store>,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        Self { settings, store, observer, prepared: AtomicBool::new(false) }
+        let KeeperSettings { namespace, layout, lease, .. } = &settings;
+        let follower = Follower::of_layout(namespace, layout, lease.reach_beyond_ms());
+        Self { settings, store, observer, prepared: AtomicBool::new(false), follower }
     }
 
     /// Returns the name of the namespace.
@@ -219,7 +227,7 @@ impl Backfill {
         let (shared, table) = (issue.codes_shared, self.store.segment_table());
         let ours = format!("codes.shared={shared} table={table}");
         let name = format!("{namespace}@past");
-        let record = LayoutRecord::new(&ours, Random(system_random()).fresh_token(), 0);
+        let record = LayoutRecord::new(&ours, fresh_token(), 0);
         let created = self.store.create_record(&name, &record);
         let recorded = self.call(StoreOperation::Prepare, created).await?.canonical;
         if recorded != ours {
@@ -237,14 +245,32 @@ impl Backfill {
         let end = layout.backfill_per_tick();
         // No row is created for more than there ever are.
         let or_begin_at = (by <= end).then_some(0);
-        let token = Random(system_random()).fresh_token();
-        let reservation = Reservation { by, end, token, or_begin_at };
-        let reserved = self.store.reserve(namespace, key, &reservation);
-        Ok(match self.call(StoreOperation::Reserve, reserved).await? {
-            Reserved::From(first) => Ok(first),
-            Reserved::Refused { next } => Err(next),
-            Reserved::NoSuchCode => Err(0),
-        })
+        let mut history = self.follow(Token::UNUSED).await?;
+        let mut row_epoch = history.epoch();
+        for _ in 0..TRIES {
+            let (token, epoch) = (fresh_token(), history.epoch());
+            let reservation =
+                Reservation { by, step: by, end, token, or_begin_at, epoch, row_epoch };
+            let reserved = self.store.reserve(namespace, key, &reservation);
+            match self.call(StoreOperation::Reserve, reserved).await? {
+                Reserved::From(first) => return Ok(Ok(first)),
+                Reserved::NoSuchCode => return Ok(Err(0)),
+                Reserved::OtherEpoch => {
+                    history = self.follow(epoch).await?;
+                    row_epoch = history.epoch();
+                }
+                Reserved::Refused(row) if row.epoch == row_epoch => return Ok(Err(row.next)),
+                // The tick is as old as the namespace, or closed.
+                Reserved::Refused(row) if history.missed(row.epoch) == 0 => row_epoch = row.epoch,
+                Reserved::Refused(_) => return Ok(Err(end)),
+            }
+        }
+        Err(contended().into())
+    }
+
+    async fn follow(&self, seen: Token) -> Result<History, StoreError> {
+        let (store, observer) = (&*self.store, &*self.observer);
+        self.follower.follow(&Access { store, observer, fresh: &fresh_token }, seen).await
     }
 
     async fn call<T>(
@@ -254,4 +280,8 @@ impl Backfill {
     ) -> Result<T, StoreError> {
         store_call(&*self.observer, operation, call).await
     }
+}
+
+fn fresh_token() -> Token {
+    Random(system_random()).fresh_token()
 }

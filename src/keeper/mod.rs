@@ -4,6 +4,7 @@
 mod acquire;
 mod backfill;
 mod error;
+mod follower;
 mod handle;
 mod held_lease;
 mod history;
@@ -52,7 +53,7 @@ pub use self::{
     },
     segment::{
         CodeKind, CodeManager, CodeView, GivenBack, ManageError, RaiseError, SegmentHandle,
-        SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus, raise_code,
+        SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus,
     },
     settings::{KeeperSettings, LeaseTimes},
     state_file::{StateFile, StateFileError},

@@ -52,6 +52,13 @@ pub enum UnavailableReason {
     /// A segment code has no numbers left. This is permanent.
     #[error("the code has no numbers left")]
     NumbersUsedUp,
+    /// After a fail-over, a segment code has fewer numbers left than must be skipped. This is
+    /// permanent.
+    #[error(
+        "the store failed over and may have lost reservations, and the code has no numbers beyond \
+         those that segment.failover_gap skips"
+    )]
+    NumbersSkipped,
     /// A code was not created.
     #[error(transparent)]
     CodeRefused(ClaimError),

@@ -282,7 +282,9 @@ impl From<IssueError> for Problem {
             UnavailableReason::ShuttingDown => P::ShuttingDown,
             UnavailableReason::ClockWentBack => P::ClockRollback,
             UnavailableReason::ClockOutOfRange => P::ClockOutOfRange,
-            UnavailableReason::NumbersUsedUp => P::SequenceExhausted,
+            UnavailableReason::NumbersUsedUp | UnavailableReason::NumbersSkipped => {
+                P::SequenceExhausted
+            }
             UnavailableReason::CodeRefused(error) => return error.into(),
             UnavailableReason::Starting
             | UnavailableReason::NoFreeWorker { .. }

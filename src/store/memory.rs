@@ -15,13 +15,14 @@ use async_trait::async_trait;
 pub use self::crash::Snapshot;
 use super::{
     Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment, Reservation,
-    Reserved, Result, Scope, SegmentStore, Store, Survey,
+    Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
     record::{keep_free, ttl_ms},
 };
 use crate::core::{
     clock::Clock,
     lease::{History, Row, RowWrite, Token},
     planted::{Bug, planted},
+    segment::CodeRow,
 };
 
 /// Rows in memory, with the semantics of the other engines. They are gone with the process.
@@ -53,6 +54,14 @@ impl Tables {
         history.identity.is_empty()
             || history.identity == self.identity
             || planted(Bug::IdentityIgnored)
+    }
+
+    /// Whether a namespace's record has this epoch, and this is the server that it continues on.
+    fn is_in_epoch(&self, namespace: &str, epoch: Token) -> bool {
+        let record = self.records.get(namespace);
+        record.is_some_and(|record| {
+            record.history.epoch() == epoch && self.is_continued_by(&record.history)
+        })
     }
 }
 
@@ -191,11 +200,8 @@ impl Store for MemoryStore {
     ) -> Result<bool> {
         let now_ms = self.clock.now_ms();
         let mut tables = self.tables();
-        let record = tables.records.get(&scope.namespace);
-        let is_present = record.is_some_and(|record| {
-            record.history.epoch() == write.epoch && tables.is_continued_by(&record.history)
-        });
-        let is_present = is_present || planted(Bug::IdentityCheckedBefore);
+        let is_present = tables.is_in_epoch(&scope.namespace, write.epoch)
+            || planted(Bug::IdentityCheckedBefore);
         let row = tables.rows.get_mut(&key(scope, worker)).filter(|row| row.token == expected);
         let Some(row) = row.filter(|_| is_present) else { return Ok(false) };
         *row = Row {
@@ -243,10 +249,15 @@ impl SegmentStore for MemoryStore {
         for NewSegment { code, first } in codes {
             let (namespace, code) = (namespace.to_owned(), code.clone());
             tables.segments.entry((namespace.clone(), code.clone())).or_insert_with(|| {
-                let next = *first;
-                let (updated_ms, created_ms) = (now_ms, now_ms);
-                let segment =
-                    ListedSegment { namespace, code, next, step: 0, updated_ms, created_ms };
+                let segment = ListedSegment {
+                    namespace,
+                    code,
+                    next: *first,
+                    step: 0,
+                    updated_ms: now_ms,
+                    created_ms: now_ms,
+                    epoch: Token::UNUSED,
+                };
                 (segment, Token::UNUSED)
             });
         }
@@ -259,38 +270,39 @@ impl SegmentStore for MemoryStore {
         code: &str,
         reservation: &Reservation,
     ) -> Result<Reserved> {
-        let Reservation { by, end, token, or_begin_at } = *reservation;
+        let Reservation { by, step, end, token, or_begin_at, epoch, row_epoch } = *reservation;
         let updated_ms = self.clock.now_ms();
         let mut tables = self.tables();
+        if !tables.is_in_epoch(namespace, epoch) {
+            return Ok(Reserved::OtherEpoch);
+        }
         let (namespace, code) = (namespace.to_owned(), code.to_owned());
         let key = (namespace.clone(), code.clone());
         let present = tables.segments.get(&key);
         let created_ms = present.map_or(updated_ms, |(segment, _)| segment.created_ms);
-        let present = present.map(|(segment, _)| segment.next);
-        let Some(from) = present.or(or_begin_at) else { return Ok(Reserved::NoSuchCode) };
-        match from.checked_add(by).filter(|next| *next <= end) {
-            None => Ok(Reserved::Refused { next: from }),
+        let missing = or_begin_at.map(|next| CodeRow { next, step: 0, epoch: row_epoch });
+        let Some(row) = present.map(|(segment, _)| segment.row()).or(missing) else {
+            return Ok(Reserved::NoSuchCode);
+        };
+        match row.next.checked_add(by).filter(|next| *next <= end && row.epoch == row_epoch) {
+            None => Ok(Reserved::Refused(row)),
             Some(next) => {
-                let step = by;
                 let reserved =
-                    ListedSegment { namespace, code, next, step, updated_ms, created_ms };
+                    ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch };
                 tables.segments.insert(key, (reserved, token));
-                Ok(Reserved::From(from))
+                Ok(Reserved::From(row.next))
             }
         }
     }
 
-    async fn give_back(
-        &self,
-        namespace: &str,
-        code: &str,
-        reserved: Token,
-        from: u64,
-        token: Token,
-    ) -> Result<bool> {
+    async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
+        let UnusedNumbers { from, reserved, epoch, token } = *unused;
         let updated_ms = self.clock.now_ms();
         let key = (namespace.to_owned(), code.to_owned());
         let mut tables = self.tables();
+        if !tables.is_in_epoch(namespace, epoch) {
+            return Ok(false);
+        }
         let segment = tables.segments.get_mut(&key).filter(|(_, token)| *token == reserved);
         let Some((segment, present)) = segment else { return Ok(false) };
         (segment.next, segment.updated_ms, *present) = (from, updated_ms, token);

@@ -51,7 +51,9 @@ pub use self::{
     error::{Result, StoreError},
     memory::MemoryStore,
     record::{Counts, LayoutRecord, ListedRow, NewRows, Scope, Survey},
-    segment::{ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, SegmentStore},
+    segment::{
+        ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, SegmentStore, UnusedNumbers,
+    },
     tls::TlsMode,
 };
 #[cfg(any(test, raindrop_planted))]

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 use super::Result;
-use crate::core::lease::Token;
+use crate::core::{lease::Token, segment::CodeRow};
 
 /// A code to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ impl NewSegment {
 pub struct Reservation {
     /// By how much the next number rises.
     pub by: u64,
+    /// How many of these numbers are taken; the others are skipped. The row keeps this as its step.
+    pub step: u64,
     /// The next number must not rise above this, at most 2^63 − 1. With 0 every reservation is
     /// refused, and the answer only tells where the next number stands.
     pub end: u64,
@@ -33,6 +35,20 @@ pub struct Reservation {
     pub token: Token,
     /// The first number of the code if it is missing: the same statement then creates it.
     pub or_begin_at: Option<u64>,
+    /// The epoch of the namespace's record, which the row then has too.
+    pub epoch: Token,
+    /// The epoch that the row must have, unless it is missing: how many numbers are skipped depends
+    /// on it.
+    pub row_epoch: Token,
+}
+
+impl Reservation {
+    /// Returns a reservation that changes nothing: it is refused, and the answer tells the row. So no
+    /// give-back of another node finds another token.
+    pub const fn impossible(epoch: Token, token: Token) -> Self {
+        let row_epoch = epoch;
+        Self { by: 1, step: 1, end: 0, token, or_begin_at: None, epoch, row_epoch }
+    }
 }
 
 /// The outcome of a reservation.
@@ -40,13 +56,26 @@ pub struct Reservation {
 pub enum Reserved {
     /// The numbers from here on, as many as were requested.
     From(u64),
-    /// The next number is this one, too close to the end. Nothing changed.
-    Refused {
-        /// The next number.
-        next: u64,
-    },
+    /// The row is as told: too close to the end, or of another epoch. Nothing changed.
+    Refused(CodeRow),
     /// There is no such code, and the request does not create one.
     NoSuchCode,
+    /// The namespace's record has another epoch, or the server has not the identity that the record
+    /// tells. Nothing changed.
+    OtherEpoch,
+}
+
+/// Unused numbers to return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnusedNumbers {
+    /// The first of them.
+    pub from: u64,
+    /// The token that their reservation wrote.
+    pub reserved: Token,
+    /// The epoch that their reservation named.
+    pub epoch: Token,
+    /// A fresh random token.
+    pub token: Token,
 }
 
 /// A code with its next number, for people.
@@ -64,6 +93,15 @@ pub struct ListedSegment {
     pub updated_ms: i64,
     /// When the code was created, Unix ms of the store's clock.
     pub created_ms: i64,
+    /// The epoch of the last reservation; [`Token::UNUSED`] before the first.
+    pub epoch: Token,
+}
+
+impl ListedSegment {
+    /// What a reservation needs to know of it.
+    pub const fn row(&self) -> CodeRow {
+        CodeRow { next: self.next, step: self.step, epoch: self.epoch }
+    }
 }
 
 /// The settings of a code that operators manage while nodes run.
@@ -90,10 +128,14 @@ pub trait SegmentStore: Debug + Send + Sync {
     /// Safe to repeat, and to run on many nodes at once.
     async fn prepare_segments(&self) -> Result<()>;
 
-    /// Inserts the codes that are missing and leaves the others as they are. Safe to repeat.
+    /// Inserts the codes that are missing and leaves the others as they are. Safe to repeat. A new
+    /// row has no epoch, so whoever reserves first skips numbers if the store failed over since the
+    /// namespace began: an earlier row of the code may be lost.
     async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()>;
 
-    /// Reserves numbers: raises the next number of a code in one atomic statement.
+    /// Reserves numbers: raises the next number of a code in one atomic statement, which compares
+    /// the epoch of the namespace's record, and the identity in the record with that of the server
+    /// unless it is empty.
     async fn reserve(
         &self,
         namespace: &str,
@@ -101,17 +143,10 @@ pub trait SegmentStore: Debug + Send + Sync {
         reservation: &Reservation,
     ) -> Result<Reserved>;
 
-    /// Returns unused numbers: lowers the next number of a code to `from` and writes a fresh token,
-    /// if its token is still `reserved`, which the reservation of `from` wrote. Returns `false`
-    /// when it is not.
-    async fn give_back(
-        &self,
-        namespace: &str,
-        code: &str,
-        reserved: Token,
-        from: u64,
-        token: Token,
-    ) -> Result<bool>;
+    /// Returns unused numbers: lowers the next number of a code to the first of them and writes a
+    /// fresh token, if its token is still that of their reservation, and if the namespace's record
+    /// and the server are as [`Self::reserve`] demands. Returns `false` otherwise.
+    async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool>;
 
     /// Lists the managed codes of a namespace, by name.
     async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>>;

@@ -5,6 +5,8 @@ use std::vec;
 
 use super::{LayoutRecord, ListedSegment, ManagedCode, Result, Scope, StoreError};
 use crate::core::lease::{HighWaterMarks, History, Row, Token};
+#[cfg(any(feature = "redis", feature = "sql"))]
+use crate::core::segment::CodeRow;
 
 /// The longest holder that is kept, in characters.
 const HOLDER_MAX: usize = 255;
@@ -218,7 +220,16 @@ impl<'a> Reader<'a> {
             step: self.get("step")?,
             updated_ms: self.get("updated_at")?,
             created_ms: self.get("created_at")?,
+            epoch: self.get("epoch")?,
         })
+    }
+
+    /// Reads what a reservation needs to know of a segment code; `None` where there is no row. `next`
+    /// is the column of its next number.
+    #[cfg(any(feature = "redis", feature = "sql"))]
+    pub(super) fn code_row(&mut self, next: &'static str) -> Result<Option<CodeRow>> {
+        let Some(next) = self.get(next)? else { return Ok(None) };
+        Ok(Some(CodeRow { next, step: self.get("step")?, epoch: self.get("epoch")? }))
     }
 
     /// Reads a managed code of the namespace that names the row so far.

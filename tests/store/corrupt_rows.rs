@@ -11,7 +11,7 @@ use raindrop::{
         preset::Preset,
     },
     keeper::{KeeperSettings, Operator, OperatorError},
-    store::{Counts, Reservation, Scope, Store, StoreError},
+    store::{Counts, Reservation, Scope, Store, StoreError, UnusedNumbers},
 };
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tokio::{runtime::Runtime, sync::Mutex};
@@ -191,9 +191,11 @@ fn every_value_is_read_or_named_with_its_place() {
         world.fill(place, &value);
         let errors: Vec<Option<StoreError>> = world.runtime.block_on(async {
             let beginning = |or_begin_at| {
-                let (end, token) = (i64::MAX as u64, token(8));
-                Reservation { by, end, token, or_begin_at }
+                let (end, token, epoch) = (i64::MAX as u64, token(8), Token::UNUSED);
+                Reservation { by, step: by, end, token, or_begin_at, epoch, row_epoch: epoch }
             };
+            let (reserved, epoch) = (Token::UNUSED, Token::UNUSED);
+            let unused = UnusedNumbers { from: 1, reserved, epoch, token: token(9) };
             vec![
                 store.survey(&scope, Counts::Exact).await.err(),
                 store.free_rows(&scope, None, 9).await.err(),
@@ -204,7 +206,7 @@ fn every_value_is_read_or_named_with_its_place() {
                 store.segments().await.err(),
                 store.reserve("default", "order", &beginning(None)).await.err(),
                 store.reserve("default", "order", &beginning(Some(1))).await.err(),
-                store.give_back("default", "order", Token::UNUSED, 1, token(9)).await.err(),
+                store.give_back("default", "order", &unused).await.err(),
                 store.create_record("default", &record(1, "words")).await.err(),
                 store.swap_record("default", token(2), &record(3, "words")).await.err(),
             ]

@@ -15,6 +15,7 @@ mod mariadb;
 mod outage;
 mod postgres;
 mod redis;
+mod segment_epochs;
 mod segments;
 mod sql;
 mod sqlite;

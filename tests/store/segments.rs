@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use raindrop::{
-    core::lease::Token,
-    store::{NewSegment, Reservation, Reserved, Store, StoreError},
+    core::{lease::Token, segment::CodeRow},
+    store::{NewSegment, Reservation, Reserved, Store, StoreError, UnusedNumbers},
 };
 use tokio::task::JoinSet;
 
 use crate::{
-    backend::{Backend, token},
+    backend::{Backend, record, token},
     conformance::on_every_engine,
 };
 
@@ -32,9 +32,15 @@ on_every_engine! {
     codes_are_counted_by_namespace
 }
 
+/// The namespaces of these tests.
+const NAMESPACES: [&str; 6] = ["numbers", "Numbers", "number", "other", "a", "b"];
+
 async fn prepared(backend: &Backend) -> Arc<dyn Store> {
     let store = backend.store().await;
     store.prepare_segments().await.expect("the table is made");
+    for namespace in NAMESPACES {
+        store.create_record(namespace, &record(1, "numbers")).await.expect("a record");
+    }
     store
 }
 
@@ -49,14 +55,26 @@ fn new(code: &str, first: u64) -> NewSegment {
     NewSegment { code: code.to_owned(), first }
 }
 
+/// Reserves in a namespace whose record has no epoch.
+fn reservation(by: u64, end: u64, number: u128, or_begin_at: Option<u64>) -> Reservation {
+    let (step, token, epoch) = (by, token(number), Token::UNUSED);
+    Reservation { by, step, end, token, or_begin_at, epoch, row_epoch: epoch }
+}
+
+/// The code stands there, and nothing changed.
+fn refused(next: u64, step: u64) -> Reserved {
+    Reserved::Refused(CodeRow { next, step, epoch: Token::UNUSED })
+}
+
 async fn reserve(store: &Arc<dyn Store>, by: u64, end: u64, number: u128) -> Reserved {
-    let reservation = Reservation { by, end, token: token(number), or_begin_at: None };
+    let reservation = reservation(by, end, number, None);
     store.reserve("numbers", "order", &reservation).await.expect("an answer")
 }
 
 async fn give_back(store: &Arc<dyn Store>, reserved: u128, from: u64, fresh: u128) -> bool {
-    let given = store.give_back("numbers", "order", token(reserved), from, token(fresh)).await;
-    given.expect("an answer")
+    let (reserved, token, epoch) = (token(reserved), token(fresh), Token::UNUSED);
+    let unused = UnusedNumbers { from, reserved, epoch, token };
+    store.give_back("numbers", "order", &unused).await.expect("an answer")
 }
 
 async fn codes_are_made_once_and_kept(backend: &Backend) {
@@ -79,7 +97,7 @@ async fn a_reservation_raises_the_next_number(backend: &Backend) {
     // Of nothing: it only tells where the next one begins.
     assert_eq!(reserve(&store, 0, LARGEST, 5).await, Reserved::From(1_009));
     assert_eq!(reserve(&store, 0, LARGEST, 6).await, Reserved::From(1_009));
-    let reservation = Reservation { by: 1, end: LARGEST, token: token(4), or_begin_at: None };
+    let reservation = reservation(1, LARGEST, 4, None);
     for (namespace, code) in [("numbers", "other"), ("other", "order")] {
         let missing = store.reserve(namespace, code, &reservation).await;
         assert_eq!(missing.expect("an answer"), Reserved::NoSuchCode);
@@ -88,10 +106,10 @@ async fn a_reservation_raises_the_next_number(backend: &Backend) {
 
 async fn a_reservation_never_passes_its_end(backend: &Backend) {
     let store = with_order(backend).await;
-    assert_eq!(reserve(&store, 10, 10, 1).await, Reserved::Refused { next: 1 });
+    assert_eq!(reserve(&store, 10, 10, 1).await, refused(1, 0));
     assert_eq!(reserve(&store, 9, 10, 2).await, Reserved::From(1));
-    assert_eq!(reserve(&store, 1, 10, 3).await, Reserved::Refused { next: 10 });
-    assert_eq!(reserve(&store, 20, 10, 4).await, Reserved::Refused { next: 10 });
+    assert_eq!(reserve(&store, 1, 10, 3).await, refused(10, 9));
+    assert_eq!(reserve(&store, 20, 10, 4).await, refused(10, 9));
     // A refusal writes nothing: the reservation's token still stands.
     assert!(give_back(&store, 2, 5, 5).await);
     assert_eq!(reserve(&store, 5, 10, 6).await, Reserved::From(5));
@@ -103,15 +121,14 @@ async fn numbers_are_exact_up_to_the_end(backend: &Backend) {
         let code = first.to_string();
         store.create_segments("numbers", &[new(&code, first)]).await.expect("made");
         let reserve = async |by, number| {
-            let reservation =
-                Reservation { by, end: LARGEST, token: token(number), or_begin_at: None };
+            let reservation = reservation(by, LARGEST, number, None);
             store.reserve("numbers", &code, &reservation).await.expect("an answer")
         };
         assert_eq!(reserve(3, 1).await, Reserved::From(first));
         assert_eq!(reserve(5, 2).await, Reserved::From(first + 3));
         let near_the_end = first == LARGEST - 8;
         let third = reserve(1 << 32, 3).await;
-        assert_eq!(third == Reserved::Refused { next: LARGEST }, near_the_end, "{third:?}");
+        assert_eq!(third == refused(LARGEST, 5), near_the_end, "{third:?}");
         assert_eq!(third == Reserved::From(first + 8), !near_the_end, "{third:?}");
     }
 }
@@ -129,8 +146,7 @@ async fn reserve_at_once(backend: &Backend, or_begin_at: Option<u64>) {
         tasks.spawn(async move {
             let mut reserved = Vec::new();
             for number in 0..20 {
-                let token = token(1_000 * node + number);
-                let reservation = Reservation { by: 5, end: LARGEST, token, or_begin_at };
+                let reservation = reservation(5, LARGEST, 1_000 * node + number, or_begin_at);
                 let answer = store.reserve("numbers", "order", &reservation).await;
                 let Reserved::From(first) = answer.expect("an answer") else {
                     panic!("there is enough")
@@ -148,15 +164,15 @@ async fn reserve_at_once(backend: &Backend, or_begin_at: Option<u64>) {
 async fn a_code_is_made_by_its_first_reservation(backend: &Backend) {
     let store = prepared(backend).await;
     let reserve = async |by, end, number| {
-        let reservation = Reservation { by, end, token: token(number), or_begin_at: Some(1_001) };
+        let reservation = reservation(by, end, number, Some(1_001));
         store.reserve("numbers", "order", &reservation).await.expect("an answer")
     };
-    assert_eq!(reserve(10, 1_005, 1).await, Reserved::Refused { next: 1_001 });
+    assert_eq!(reserve(10, 1_005, 1).await, refused(1_001, 0));
     assert!(store.segments().await.expect("a list").is_empty(), "nothing was made");
     assert_eq!(reserve(10, LARGEST, 2).await, Reserved::From(1_001));
     assert_eq!(reserve(10, LARGEST, 3).await, Reserved::From(1_011));
     // A refusal changes nothing, and does not pass for a reservation.
-    assert_eq!(reserve(10, 1_030, 4).await, Reserved::Refused { next: 1_021 });
+    assert_eq!(reserve(10, 1_030, 4).await, refused(1_021, 10));
     assert!(!give_back(&store, 4, 1_015, 5).await);
     assert!(!give_back(&store, 2, 1_015, 5).await);
     assert!(give_back(&store, 3, 1_015, 5).await);
@@ -180,7 +196,9 @@ async fn a_give_back_names_its_reservation(backend: &Backend) {
     assert!(!give_back(&store, 1, 3, 4).await);
     assert_eq!(reserve(&store, 10, LARGEST, 5).await, Reserved::From(5));
     assert!(!give_back(&store, 3, 5, 6).await, "somebody reserved since");
-    let missing = store.give_back("numbers", "other", Token::UNUSED, 1, token(7)).await;
+    let (epoch, reserved) = (Token::UNUSED, Token::UNUSED);
+    let unused = UnusedNumbers { from: 1, reserved, epoch, token: token(7) };
+    let missing = store.give_back("numbers", "other", &unused).await;
     assert!(!missing.expect("an answer"));
 }
 
@@ -204,7 +222,7 @@ async fn segment_names_differ_by_case_and_trailing_blanks(backend: &Backend) {
         store.create_segments("Numbers", &[new(name, first + 50)]).await.expect("made");
     }
     for (number, name) in (0_u64..).zip(names) {
-        let reservation = Reservation { by: 1, end: LARGEST, token: token(9), or_begin_at: None };
+        let reservation = reservation(1, LARGEST, 9, None);
         for (namespace, first) in
             [("numbers", 100 * (number + 1)), ("Numbers", 100 * (number + 1) + 50)]
         {
@@ -223,10 +241,10 @@ async fn fifty_nodes_make_the_same_codes(backend: &Backend) {
         tasks.spawn(async move {
             store.prepare().await.expect("the tables are made");
             store.prepare_segments().await.expect("the table is made");
+            store.create_record("numbers", &record(1, "numbers")).await.expect("a record");
             let codes: Vec<_> = (0..20).map(|code| new(&format!("code-{code}"), 1)).collect();
             store.create_segments("numbers", &codes).await.expect("made");
-            let reservation =
-                Reservation { by: 1, end: LARGEST, token: token(node), or_begin_at: None };
+            let reservation = reservation(1, LARGEST, node, None);
             store.reserve("numbers", "code-7", &reservation).await.expect("an answer")
         });
     }
@@ -247,7 +265,7 @@ async fn all_codes_are_listed_in_order(backend: &Backend) {
     let store = prepared(backend).await;
     store.create_segments("b", &[new("z", 5), new("a", 6)]).await.expect("made");
     store.create_segments("a", &[new("z", 7)]).await.expect("made");
-    let reservation = Reservation { by: 30, end: LARGEST, token: token(1), or_begin_at: None };
+    let reservation = reservation(30, LARGEST, 1, None);
     store.reserve("b", "a", &reservation).await.expect("an answer");
     let listed = store.segments().await.expect("a list");
     let seen: Vec<_> = listed
@@ -264,7 +282,7 @@ async fn codes_are_counted_by_namespace(backend: &Backend) {
     let codes: Vec<_> = (0..700).map(|number| new(&format!("code-{number}"), 1)).collect();
     store.create_segments("numbers", &codes).await.expect("made");
     store.create_segments("number", &[new("s a", 1)]).await.expect("made");
-    let reservation = Reservation { by: 1, end: LARGEST, token: token(1), or_begin_at: Some(1) };
+    let reservation = reservation(1, LARGEST, 1, Some(1));
     for code in ["code-1", "new"] {
         store.reserve("numbers", code, &reservation).await.expect("an answer");
     }
@@ -289,7 +307,7 @@ async fn a_corrupt_number_names_table_row_and_column() {
     let backend = Backend::sqlite().await;
     let store = with_order(&backend).await;
     backend.run("UPDATE soc_raindrop_segment SET next_number = -5").await;
-    let reservation = Reservation { by: 1, end: LARGEST, token: token(1), or_begin_at: None };
+    let reservation = reservation(1, LARGEST, 1, None);
     let error = store.reserve("numbers", "order", &reservation).await.expect_err("corrupt");
     let text = error.to_string();
     for part in ["soc_raindrop_segment", "numbers order", "next_number", "-5"] {

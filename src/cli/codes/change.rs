@@ -10,7 +10,7 @@ use crate::{
     },
     config::Config,
     core::{id::Id, segment::SegmentSpec},
-    keeper::{CodeManager, SegmentSettings, raise_code},
+    keeper::{CodeManager, SegmentSettings},
     store::Store,
 };
 
@@ -133,12 +133,12 @@ async fn show(manager: &CodeManager, code: &str) -> Result<(), Failure> {
 
 pub(super) async fn raise(
     config: &Config,
-    store: &dyn Store,
+    store: Arc<dyn Store>,
     namespace: Option<&str>,
     by: u64,
     codes: &[String],
 ) -> Result<(), Failure> {
-    let listed = read(store).await?;
+    let listed = read(&*store).await?;
     let namespaces: BTreeSet<&str> = listed.iter().map(|it| it.namespace.as_str()).collect();
     let namespace = match (namespace, namespaces.first()) {
         (Some(given), _) if namespaces.contains(given) => given,
@@ -162,8 +162,11 @@ pub(super) async fn raise(
             "code {unknown:?} is not in namespace {namespace:?}; there are: {known}"
         )));
     }
+    let configured = config.segments().find(|settings| settings.namespace == namespace);
+    let settings = configured.cloned().unwrap_or_else(|| SegmentSettings::new(namespace));
+    let manager = prepared(Arc::clone(&store), &settings).await?;
     for code in if codes.is_empty() { &known } else { codes } {
-        let next = raise_code(store, namespace, code, by).await?;
+        let next = manager.raise_by(code, by).await?;
         say(&format!("{namespace} {code}: the next number is {next}"))?;
     }
     Ok(())

@@ -140,7 +140,7 @@ fn line(listed: &ListedSegment, view: Option<&CodeView>, rate: Option<f64>) -> [
 mod tests {
     use super::*;
     use crate::{
-        core::{clock::SystemClock, segment::SegmentSpec},
+        core::{clock::SystemClock, lease::Token, segment::SegmentSpec},
         keeper::CodeKind,
         store::{MemoryStore, NewSegment, SegmentStore},
     };
@@ -148,7 +148,7 @@ mod tests {
     fn listed(code: &str, next: u64, step: u64) -> ListedSegment {
         let (namespace, code) = ("numbers".into(), code.into());
         let (updated_ms, created_ms) = (1_763_650_000_000, 0);
-        ListedSegment { namespace, code, next, step, updated_ms, created_ms }
+        ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch: Token::UNUSED }
     }
 
     #[tokio::test]

@@ -86,7 +86,7 @@ pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Fai
     }
     match command {
         Command::Raise { by, codes } => with_store(config, async |store, _| {
-            change::raise(config, &*store, namespace, *by, codes).await
+            change::raise(config, store, namespace, *by, codes).await
         }),
         Command::Create { code, settings } => {
             let namespace = settings_of(config, namespace)?;

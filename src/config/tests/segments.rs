@@ -59,6 +59,28 @@ fn a_segment_namespace_has_the_codes_bound_to_it() {
 }
 
 #[test]
+fn gap_after_a_fail_over_is_given_or_depends_on_blocks() {
+    let gap = |text: &str| {
+        let config = load(&format!("{text}[namespaces.a]\nmode = 'segment'\n")).expect("valid");
+        let settings = config.segments().next().expect("one");
+        (settings.failover_gap, settings.largest_claim)
+    };
+    assert_eq!(gap(""), (None, 10_000));
+    assert_eq!(gap("[segment]\nfailover_gap = 0\n"), (Some(0), 10_000));
+    assert_eq!(gap("[segment]\nfailover_gap = 5_000\n"), (Some(5_000), 10_000));
+    assert_eq!(gap("[http]\nmax_batch = 20_000\n"), (None, 20_000));
+    let too_large = format!("[segment]\nfailover_gap = '{}'\n", SegmentSpec::LARGEST_NUMBER + 1);
+    for text in ["[segment]\nfailover_gap = '-1'\n", "[segment]\nfailover_gap = '5k'\n", &too_large]
+    {
+        let found = refused(text);
+        assert!(
+            found[0].ends_with("must be a whole number, 0 to 9223372036854775806"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
 fn default_may_be_a_segment_namespace_without_a_file() {
     let config = Config::load(&environment(&[
         ("mode", "segment"),

@@ -105,6 +105,15 @@ impl History {
         self.epochs.first().copied().unwrap_or(Token::UNUSED)
     }
 
+    /// Returns how many epochs began since a write in `epoch`. A write before the first epoch is as old
+    /// as the namespace; one in an epoch that is not known may be older than all that are.
+    pub fn missed(&self, epoch: Token) -> u64 {
+        let known = self.epochs.iter().position(|known| *known == epoch);
+        let is_whole = self.epochs.len() < REMEMBERED;
+        let first = (epoch == Token::UNUSED && is_whole).then(|| self.epochs.len().max(1) - 1);
+        known.or(first).unwrap_or(REMEMBERED) as u64
+    }
+
     /// Judges the record by the identity of the server that holds it, `None` if identities are not
     /// compared, and by the last epoch that the process knows.
     pub fn judge(&self, server: Option<&str>, known: Option<Token>) -> HistoryVerdict {

@@ -20,6 +20,7 @@
 mod chain;
 mod code_settings;
 mod cursor;
+mod gap;
 #[cfg(all(test, raindrop_loom))]
 mod models;
 mod numbers;
@@ -30,6 +31,7 @@ pub(crate) use self::cursor::{Denied, GiveBack, SegmentCursor};
 pub use self::{
     chain::{Chain, ClaimedIndexes, Remaining, UnusedEnd, WentBack},
     code_settings::{CodeSettings, UnreadableSettings},
+    gap::{CodeRow, GapRule},
     numbers::Numbers,
     spec::{Block, Progression, SegmentSpec},
     step::StepRule,

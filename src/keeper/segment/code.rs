@@ -17,6 +17,7 @@ use super::namespace::Namespace;
 use crate::{
     core::{
         issue::ClaimError,
+        lease::Token,
         segment::{CodeSettings, Progression, SegmentCursor, SegmentSpec},
     },
     keeper::UnavailableReason,
@@ -71,6 +72,10 @@ pub(super) struct Demand {
     pub(super) since: Option<Instant>,
     /// How many numbers were in hand just after it.
     pub(super) had: u64,
+    /// One past the last number of the last block; 0 before the first.
+    pub(super) held: u64,
+    /// The epoch that the last block was reserved in.
+    pub(super) epoch: Option<Token>,
     /// How many numbers a waiting claim lacks.
     pub(super) missing: u64,
     /// When the store was last seen without the code.
@@ -177,7 +182,18 @@ impl Code {
 
     /// Returns whether no numbers are left, which is permanent.
     pub(super) fn is_used_up(&self) -> bool {
-        *self.reason.borrow() == Some(UnavailableReason::NumbersUsedUp)
+        matches!(
+            *self.reason.borrow(),
+            Some(UnavailableReason::NumbersUsedUp | UnavailableReason::NumbersSkipped)
+        )
+    }
+
+    /// Returns whether the store failed over since the last block was reserved, so that its numbers
+    /// may be lost.
+    pub(super) async fn has_failed_over(&self) -> bool {
+        let before = self.demand().epoch;
+        let present = self.namespace.history().await.epoch();
+        before.is_some_and(|before| before != present)
     }
 
     /// Returns whether no number is issued any more, by an operator's decision.

@@ -6,55 +6,58 @@
 
 use std::sync::Arc;
 
-use super::{
-    CodeKind, CodeView, ManageError, SegmentSettings,
-    raise::{RaiseError, raise_code},
-    record_of,
-};
+use super::{CodeKind, CodeView, ManageError, SegmentSettings, record_of};
 use crate::{
     core::{
         code::is_valid_code,
-        lease::Token,
-        segment::{CodeSettings, SegmentSpec},
+        lease::{History, Token},
+        segment::{CodeRow, CodeSettings, SegmentSpec},
         violation::{Violation, Violations},
     },
     keeper::{
-        KeeperError, LayoutError,
+        KeeperError, LayoutError, NoObserver,
+        follower::{Access, Follower, contended},
         random::{Random, system_random},
     },
-    store::{ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Store, StoreError},
+    store::{
+        LayoutRecord, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Store,
+        StoreError,
+    },
 };
 
 /// How often a write is tried while others change the same code.
-const TRIES: u32 = 8;
+pub(super) const TRIES: u32 = 8;
 
 /// One past the last number of a store, where nothing is left to reserve.
-const END: u64 = SegmentSpec::LARGEST_NUMBER + 1;
+pub(super) const END: u64 = SegmentSpec::LARGEST_NUMBER + 1;
 
 /// Manages the codes of a segment namespace.
 #[derive(Debug)]
 pub struct CodeManager {
-    store: Arc<dyn Store>,
-    settings: SegmentSettings,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) settings: SegmentSettings,
+    follower: Follower,
 }
 
 impl CodeManager {
     /// Returns the manager of a namespace.
     pub fn new(store: Arc<dyn Store>, settings: SegmentSettings) -> Self {
-        Self { store, settings }
+        let follower = Follower::of_numbers(&settings.namespace, record_of(&*store));
+        Self { store, settings, follower }
     }
 
-    /// Creates or checks the tables of the store, and checks that nodes count in this namespace.
+    /// Creates or checks the tables of the store and the namespace's record, and checks that nodes
+    /// count in this namespace.
     ///
     /// # Errors
     ///
     /// When the store fails or cannot be used, or when the namespace has a layout.
     pub async fn prepare(&self) -> Result<(), KeeperError> {
         self.store.prepare().await?;
-        if let Some(record) = self.store.read_record(self.namespace()).await? {
-            let ours = record_of(&*self.store);
-            LayoutError::check(self.namespace(), &ours, &record.canonical)?;
-        }
+        let ours = record_of(&*self.store);
+        let record = LayoutRecord::new(&ours, fresh_token(), 0);
+        let recorded = self.store.create_record(self.namespace(), &record).await?;
+        LayoutError::check(self.namespace(), &ours, &recorded.canonical)?;
         Ok(self.store.prepare_segments().await?)
     }
 
@@ -202,34 +205,7 @@ impl CodeManager {
         Err(ManageError::Contended(code.to_owned()))
     }
 
-    /// Raises the next number of a code to this one, unless it is above already. Returns the next
-    /// number. Skipped numbers are only a gap.
-    ///
-    /// # Errors
-    ///
-    /// See [`ManageError`].
-    pub async fn raise_to(&self, code: &str, to: u64) -> Result<u64, ManageError> {
-        for _ in 0..TRIES {
-            let next = self.next(code).await?;
-            let next = next.ok_or_else(|| RaiseError::NoSuchCode(code.to_owned()))?;
-            let Some(by) = to.checked_sub(next).filter(|by| *by > 0) else { return Ok(next) };
-            let reservation = self.reservation(by, to);
-            // Refused when others reserved meanwhile.
-            self.store.reserve(self.namespace(), code, &reservation).await?;
-        }
-        Err(ManageError::Contended(code.to_owned()))
-    }
-
-    /// Raises the next number of a code by this many, and returns it.
-    ///
-    /// # Errors
-    ///
-    /// See [`ManageError`].
-    pub async fn raise_by(&self, code: &str, by: u64) -> Result<u64, ManageError> {
-        Ok(raise_code(&*self.store, self.namespace(), code, by).await?)
-    }
-
-    fn namespace(&self) -> &str {
+    pub(super) fn namespace(&self) -> &str {
         &self.settings.namespace
     }
 
@@ -244,7 +220,10 @@ impl CodeManager {
     }
 
     /// Returns the settings of a code with their token, if it is managed.
-    async fn managed(&self, code: &str) -> Result<Option<(Token, CodeSettings)>, ManageError> {
+    pub(super) async fn managed(
+        &self,
+        code: &str,
+    ) -> Result<Option<(Token, CodeSettings)>, ManageError> {
         let managed = self.store.managed_codes(self.namespace()).await?;
         let Some(ManagedCode { settings, token, .. }) =
             managed.into_iter().find(|managed| managed.code == code)
@@ -257,11 +236,26 @@ impl CodeManager {
 
     /// Returns the next number of a code, if the store has it. Nothing is written.
     async fn next(&self, code: &str) -> Result<Option<u64>, StoreError> {
-        let impossible = self.reservation(1, 0);
-        Ok(match self.store.reserve(self.namespace(), code, &impossible).await? {
-            Reserved::From(next) | Reserved::Refused { next } => Some(next),
-            Reserved::NoSuchCode => None,
-        })
+        Ok(self.row(code).await?.0.map(|row| row.next))
+    }
+
+    /// Returns the row of a code, if the store has it, and the history that the store is in.
+    pub(super) async fn row(&self, code: &str) -> Result<(Option<CodeRow>, History), StoreError> {
+        let mut history = self.follow(Token::UNUSED).await?;
+        for _ in 0..TRIES {
+            let impossible = Reservation::impossible(history.epoch(), fresh_token());
+            match self.store.reserve(self.namespace(), code, &impossible).await? {
+                Reserved::Refused(row) => return Ok((Some(row), history)),
+                Reserved::From(_) | Reserved::NoSuchCode => return Ok((None, history)),
+                Reserved::OtherEpoch => history = self.follow(history.epoch()).await?,
+            }
+        }
+        Err(contended())
+    }
+
+    async fn follow(&self, seen: Token) -> Result<History, StoreError> {
+        let access = Access { store: &*self.store, observer: &NoObserver, fresh: &fresh_token };
+        self.follower.follow(&access, seen).await
     }
 
     /// Writes settings that fit the next number, which is raised to `start` if it is below.
@@ -296,10 +290,6 @@ impl CodeManager {
         let written = ManagedCode { code, settings, token: fresh_token() };
         Ok(self.store.write_managed_code(self.namespace(), expected, &written).await?)
     }
-
-    fn reservation(&self, by: u64, end: u64) -> Reservation {
-        Reservation { by, end, token: fresh_token(), or_begin_at: None }
-    }
 }
 
 fn check_change(code: &str, present: &CodeSettings, spec: &SegmentSpec) -> Result<(), ManageError> {
@@ -314,6 +304,6 @@ fn check_change(code: &str, present: &CodeSettings, spec: &SegmentSpec) -> Resul
     Ok(())
 }
 
-fn fresh_token() -> Token {
+pub(super) fn fresh_token() -> Token {
     Random(system_random()).fresh_token()
 }

@@ -102,7 +102,7 @@ impl Code {
 fn issue_error(reason: UnavailableReason) -> IssueError {
     match reason {
         UnavailableReason::CodeRefused(refused) => IssueError::Refused(refused),
-        UnavailableReason::NumbersUsedUp => {
+        UnavailableReason::NumbersUsedUp | UnavailableReason::NumbersSkipped => {
             IssueError::Refused(ClaimError::SequenceExhausted { retry_after: RETRY_LATE })
         }
         reason => IssueError::NoLease { reason, retry_after: RETRY_AFTER },

@@ -10,6 +10,7 @@ mod issuer;
 mod manage_error;
 mod managed;
 mod namespace;
+mod plan;
 mod raise;
 mod refill;
 mod settings;
@@ -27,13 +28,12 @@ pub use self::{
     handle::SegmentHandle,
     issuer::SegmentIssuer,
     manage_error::ManageError,
-    raise::{RaiseError, raise_code},
+    raise::RaiseError,
     settings::SegmentSettings,
     task::GivenBack,
 };
 use self::{
     code_table::CodeTable,
-    creations::Creations,
     namespace::{Namespace, SharedStore},
     task::Task,
 };
@@ -86,8 +86,7 @@ impl SegmentKeeper {
         let (queue, queued) = mpsc::unbounded_channel();
         let shared = Arc::new(SharedStore::new(store, Random(random)));
         let code_table = |(settings, observer)| {
-            let (shared, creations) = (Arc::clone(&shared), Creations::default());
-            let namespace = Namespace { settings, observer, shared, creations };
+            let namespace = Namespace::new(settings, observer, Arc::clone(&shared));
             Arc::new(CodeTable::new(namespace, queue.clone()))
         };
         let tables: Vec<_> = namespaces.into_iter().map(code_table).collect();

@@ -13,19 +13,29 @@ use tokio::{
 use super::{
     SegmentSettings,
     creations::{Creation, Creations},
+    record_of,
 };
 use crate::{
-    core::issue::ClaimError,
+    core::{
+        issue::ClaimError,
+        lease::{History, Token},
+        segment::CodeRow,
+    },
     keeper::{
-        Observer, StoreFailure, StoreOperation, UnavailableReason, random::Random,
+        Observer, StoreFailure, StoreOperation, UnavailableReason,
+        follower::{Access, Follower, contended},
+        random::Random,
         store_call::store_call,
     },
-    store::{Store, StoreError},
+    store::{Reservation, Reserved, Store, StoreError},
 };
 
 /// The connections of a node. Further calls wait here rather than for a connection, where they
 /// would time out.
 const CONNECTIONS: usize = 2;
+
+/// How often a call is tried while the store names another epoch.
+const TRIES: u32 = 8;
 
 /// One namespace, without its codes.
 #[derive(Debug)]
@@ -34,6 +44,7 @@ pub(super) struct Namespace {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) shared: Arc<SharedStore>,
     pub(super) creations: Creations,
+    follower: Follower,
 }
 
 /// The store of every segment namespace, and the latest findings about it.
@@ -61,6 +72,45 @@ pub(super) struct Failing {
 }
 
 impl Namespace {
+    pub(super) fn new(
+        settings: SegmentSettings,
+        observer: Arc<dyn Observer>,
+        shared: Arc<SharedStore>,
+    ) -> Self {
+        let follower = Follower::of_numbers(&settings.namespace, record_of(&*shared.store));
+        Self { settings, observer, shared, creations: Creations::default(), follower }
+    }
+
+    /// Returns the history of the store as it was followed last.
+    pub(super) async fn history(&self) -> History {
+        self.follower.present().await
+    }
+
+    /// Follows the history of the store, unless that was done since its epoch was `seen`.
+    pub(super) async fn follow(&self, seen: Token) -> Result<History, StoreError> {
+        let (store, observer) = (&*self.shared.store, &*self.observer);
+        let fresh = || self.shared.random().fresh_token();
+        // The semaphore is never closed.
+        let _connection = self.shared.connections.acquire().await;
+        self.follower.follow(&Access { store, observer, fresh: &fresh }, seen).await
+    }
+
+    /// Reads the row of a code, which nothing changes.
+    pub(super) async fn look_at(&self, code: &str) -> Result<Option<CodeRow>, StoreError> {
+        let mut epoch = self.history().await.epoch();
+        for _ in 0..TRIES {
+            let token = self.shared.random().fresh_token();
+            let impossible = Reservation::impossible(epoch, token);
+            let looked = self.shared.store.reserve(self.name(), code, &impossible);
+            match self.call(StoreOperation::Reserve, looked).await? {
+                Reserved::Refused(row) => return Ok(Some(row)),
+                Reserved::From(_) | Reserved::NoSuchCode => return Ok(None),
+                Reserved::OtherEpoch => epoch = self.follow(epoch).await?.epoch(),
+            }
+        }
+        Err(contended())
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.settings.namespace
     }

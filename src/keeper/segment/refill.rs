@@ -2,9 +2,15 @@
 
 use tokio::time::Instant;
 
-use super::code::{Code, Current, Demand, Origin};
+use super::{
+    code::{Code, Current, Demand, Origin},
+    plan::Plan,
+};
 use crate::{
-    core::segment::{Block, StepRule},
+    core::{
+        lease::Token,
+        segment::{Block, CodeRow, StepRule},
+    },
     keeper::{RefillOutcome, StoreOperation, UnavailableReason, random::LONGEST_PAUSE},
     store::{Reservation, Reserved, StoreError},
 };
@@ -22,7 +28,11 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
     // Otherwise each claim would call the store in vain. What the store lost may come back.
     let reason = code.reason.borrow().clone();
     match reason {
-        Some(UnavailableReason::NumbersUsedUp | UnavailableReason::CodeRefused(_)) => {
+        Some(
+            UnavailableReason::NumbersUsedUp
+            | UnavailableReason::NumbersSkipped
+            | UnavailableReason::CodeRefused(_),
+        ) => {
             return Ok(());
         }
         Some(UnavailableReason::StoreLost) if !is_back(code).await? => return Ok(()),
@@ -38,13 +48,14 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
         Ok(None) => RefillOutcome::Refused,
         Err(_) => RefillOutcome::Failed,
     });
-    let Some((block, step)) = outcome? else { return Ok(()) };
+    let Some(ReservedBlock { block, step, epoch }) = outcome? else { return Ok(()) };
     match code.cursor.add(&block, step) {
         Ok(()) => {
             let had = code.cursor.left();
-            let since = Some(Instant::now());
+            let (since, held, epoch) = (Some(Instant::now()), block.end, Some(epoch));
             let mut demand = code.demand();
-            *demand = Demand { step, since, had, missing: 0, vanished: None, ..*demand };
+            *demand =
+                Demand { step, since, had, held, epoch, missing: 0, vanished: None, ..*demand };
             drop(demand);
             code.set_reason(None);
         }
@@ -57,16 +68,22 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Reserves the next block. Returns it with the step it was reserved with; `None` when there is
-/// none.
-async fn reserve(code: &Code, left: u64) -> Result<Option<(Block, u64)>, StoreError> {
+/// A block that the store reserved.
+struct ReservedBlock {
+    block: Block,
+    /// The step that it was reserved with.
+    step: u64,
+    /// The epoch that it was reserved in.
+    epoch: Token,
+}
+
+/// Reserves the next block; `None` when there is none.
+async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreError> {
     let demand = *code.demand();
     let namespace = &code.namespace;
     let Current { spec, origin } = code.current();
     let step = next_step(code, &demand, left);
-    // One past the largest number, where the next one of the progression would begin.
-    let end = spec.max + 1;
-    let mut by = step.max(demand.missing).saturating_mul(spec.increment);
+    let by = step.max(demand.missing).saturating_mul(spec.increment);
     // A code is created on demand by its first reservation, and never again.
     let mut creation = match origin {
         Origin::OnDemand { client } if demand.since.is_none() => {
@@ -74,31 +91,41 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<(Block, u64)>, StoreEr
         }
         _ => Ok(None),
     };
+    let may_create = matches!(creation, Ok(Some(_)));
+    let rule = namespace.settings.gap_rule();
+    let mut plan = Plan::new(spec, rule, namespace.history().await, by, may_create);
+    plan.held = demand.epoch.map(|epoch| (epoch, demand.held));
     for _ in 0..TRIES {
         let token = namespace.shared.random().fresh_token();
-        let may_create = matches!(creation, Ok(Some(_)));
-        let or_begin_at = may_create.then(|| spec.first());
-        let reservation = Reservation { by, end, token, or_begin_at };
-        match call_reserve(code, &reservation).await? {
+        let fits = match call_reserve(code, &plan.reservation(token)).await? {
             Reserved::From(first) => {
                 if let Ok(Some(creation)) = &mut creation
                     && first == spec.first()
                 {
                     creation.done();
                 }
-                code.demand().next = first + by;
-                return Ok(Some((Block { first, end: first + by, token }, step)));
+                let block = plan.block(first, token);
+                code.demand().next = block.end;
+                if plan.is_free(&block) {
+                    let epoch = plan.history.epoch();
+                    return Ok(Some(ReservedBlock { block, step, epoch }));
+                }
+                let (namespace, first) = (namespace.name(), block.first);
+                tracing::error!(
+                    namespace,
+                    code = code.name,
+                    first,
+                    held = demand.held,
+                    "a fail-over lost more numbers than segment.failover_gap skips"
+                );
+                let row = CodeRow { next: block.end, step: plan.by, epoch: plan.history.epoch() };
+                plan.adapt(&row)
             }
-            // Near the end the last block is what is left.
-            Reserved::Refused { next } if next < end => {
-                code.demand().next = next;
-                by = (end - next).min(by.saturating_sub(1));
+            Reserved::Refused(row) => {
+                code.demand().next = row.next;
+                plan.adapt(&row)
             }
-            Reserved::Refused { next } => {
-                code.demand().next = next;
-                code.set_reason(Some(UnavailableReason::NumbersUsedUp));
-                return Ok(None);
-            }
+            Reserved::NoSuchCode if plan.create() => true,
             Reserved::NoSuchCode if let Err(refused) = &creation => {
                 namespace.creations.refuse(&code.name);
                 code.set_reason(Some(UnavailableReason::CodeRefused(refused.clone())));
@@ -111,6 +138,14 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<(Block, u64)>, StoreEr
                 code.set_reason(Some(UnavailableReason::StoreLost));
                 return Ok(None);
             }
+            Reserved::OtherEpoch => {
+                plan.enter(namespace.follow(plan.history.epoch()).await?);
+                true
+            }
+        };
+        if !fits {
+            code.set_reason(Some(plan.used_up()));
+            return Ok(None);
         }
     }
     Ok(None)
@@ -118,20 +153,19 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<(Block, u64)>, StoreEr
 
 /// Returns whether a code that vanished is back, with its next number not below what was seen
 /// before. The store is asked now and then, and nothing is reserved. A code that went back is not
-/// waited for, because which numbers other processes had is unknown.
+/// waited for, because which numbers other processes had is unknown, unless a fail-over tells how
+/// many they can be.
 async fn is_back(code: &Code) -> Result<bool, StoreError> {
     let vanished = code.demand().vanished;
+    if vanished.is_none() && code.has_failed_over().await {
+        return Ok(true);
+    }
     if vanished.is_none_or(|looked| looked.elapsed() < LONGEST_PAUSE) {
         return Ok(false);
     }
-    // Refused without a write, so that no other node's give-back finds another token.
-    let token = code.namespace.shared.random().fresh_token();
-    let impossible = Reservation { by: 1, end: 0, token, or_begin_at: None };
-    let next = match call_reserve(code, &impossible).await? {
-        Reserved::From(next) | Reserved::Refused { next } => Some(next),
-        Reserved::NoSuchCode => None,
-    };
-    let is_back = next.is_some_and(|next| next >= code.demand().next);
+    let next = code.namespace.look_at(&code.name).await?.map(|row| row.next);
+    let has_failed_over = code.has_failed_over().await;
+    let is_back = next.is_some_and(|next| has_failed_over || next >= code.demand().next);
     code.demand().vanished = (next.is_none() || is_back).then(Instant::now);
     Ok(is_back)
 }

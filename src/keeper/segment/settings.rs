@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::core::segment::SegmentSpec;
+use crate::core::segment::{GapRule, SegmentSpec};
 
 /// When to retry what is refused permanently.
 pub(super) const RETRY_LATE: Duration = Duration::from_hours(1);
@@ -23,6 +23,12 @@ pub struct SegmentSettings {
     /// How many codes a client may create in a day on this node; 10 000 by default. Applies only
     /// to claims that name their client, as those of the HTTP service do.
     pub codes_max_per_client: usize,
+    /// How many numbers of one code the store may lose in a fail-over at most: so many are skipped. By
+    /// default a hundred of the largest reservations, or of [`Self::largest_claim`].
+    pub failover_gap: Option<u64>,
+    /// The most numbers that a claim on any node takes; 10 000 by default. Only the default of
+    /// [`Self::failover_gap`] depends on it.
+    pub largest_claim: u64,
     /// How long a block should last; 60 s by default.
     pub target_duration: Duration,
     /// The longest that a claim waits for a block; 1 s by default.
@@ -39,9 +45,16 @@ impl SegmentSettings {
             auto_create: None,
             codes_max: 100_000,
             codes_max_per_client: 10_000,
+            failover_gap: None,
+            largest_claim: 10_000,
             target_duration: Duration::from_secs(60),
             max_wait: Duration::from_secs(1),
         }
+    }
+
+    /// Returns how many numbers a fail-over skips.
+    pub(super) const fn gap_rule(&self) -> GapRule {
+        GapRule { configured: self.failover_gap, largest_claim: self.largest_claim }
     }
 
     /// Adds a code.

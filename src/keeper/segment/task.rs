@@ -18,12 +18,12 @@ use super::{
     refill::refill,
 };
 use crate::{
-    core::segment::GiveBack,
+    core::{lease::Token, segment::GiveBack},
     keeper::{
         KeeperError, KeeperTask, LayoutError, StoreFailure, StoreOperation, UnavailableReason,
         panics::catch_panic, random::LONGEST_PAUSE,
     },
-    store::{LayoutRecord, NewSegment, StoreError, with_sources},
+    store::{LayoutRecord, NewSegment, StoreError, UnusedNumbers, with_sources},
 };
 
 /// How many codes are served at a time, including those that wait for a store that fails.
@@ -169,10 +169,13 @@ async fn note_returned(given_back: &mut GivenBack, returning: &mut JoinSet<(u64,
 
 /// Returns whether the store has the numbers again.
 async fn give_back(code: &Code, unused: GiveBack) -> bool {
-    let GiveBack { from, token, .. } = unused;
+    let GiveBack { from, token: reserved, .. } = unused;
     let (namespace, shared) = (&code.namespace, &code.namespace.shared);
-    let fresh = shared.random().fresh_token();
-    let returned = shared.store.give_back(namespace.name(), &code.name, token, from, fresh);
+    // In another epoch, what others reserved after it may be lost.
+    let epoch = code.demand().epoch.unwrap_or(Token::UNUSED);
+    let token = shared.random().fresh_token();
+    let unused = UnusedNumbers { from, reserved, epoch, token };
+    let returned = shared.store.give_back(namespace.name(), &code.name, &unused);
     let returned = namespace.call(StoreOperation::Reserve, returned).await;
     if let Err(error) = &returned {
         let (namespace, error) = (namespace.name(), with_sources(error));
@@ -222,11 +225,15 @@ async fn serve(code: Arc<Code>) {
     }
 }
 
-/// Reads the managed codes of a namespace. A failure is no more than a delay: what was known before
-/// is used until the next time.
+/// Follows the history of the store, and reads the managed codes of a namespace. A failure is no more
+/// than a delay: what was known before is used until the next time.
 async fn poll(codes: Arc<CodeTable>) {
     let (namespace, shared) = (&codes.namespace, &codes.namespace.shared);
-    match catch_panic(codes.refresh()).await {
+    let follow_and_refresh = async {
+        namespace.follow(namespace.history().await.epoch()).await?;
+        codes.refresh().await
+    };
+    match catch_panic(follow_and_refresh).await {
         Ok(Ok(())) => {
             shared.report.send_if_modified(|report| report.failing.take().is_some());
         }
@@ -260,6 +267,7 @@ async fn prepare_namespace(codes: &CodeTable) -> Result<(), KeeperError> {
     let recorded = store.create_record(&settings.namespace, &record);
     let recorded = namespace.call(StoreOperation::Prepare, recorded).await?;
     LayoutError::check(&settings.namespace, &ours, &recorded.canonical)?;
+    namespace.follow(Token::UNUSED).await?;
     namespace.call(StoreOperation::Prepare, store.prepare_segments()).await?;
     let new = settings
         .codes

@@ -302,3 +302,34 @@ async fn past_begins_after_the_present_where_the_record_has_no_first_tick() {
         assert_eq!(first_ms, NOW + 1);
     }
 }
+
+/// Which of their IDs the lost writes reserved is unknown.
+#[tokio::test(start_paused = true)]
+async fn ticks_before_a_fail_over_are_closed() {
+    let world = yitter();
+    let node = world.node().await;
+    let at_ms = NOW - 86_400_000;
+    let (one, two) = (backfill(&world, opened(&world)), backfill(&world, opened(&world)));
+    two.ids("user", 1, at_ms).await.expect("one");
+    let held = world.store.snapshot();
+    one.ids("order", 2, at_ms).await.expect("two of five");
+    world.store.fail_over("b", held);
+    // Nobody has noticed yet; the first of them begins the epoch.
+    for backfill in [&two, &one, &self::backfill(&world, opened(&world))] {
+        for code in ["order", "user", "new"] {
+            let error = backfill.ids(code, 1, at_ms).await.expect_err("closed");
+            let BackfillError::OutOfRange { can_be_opened: false, .. } = error else {
+                panic!("{error}")
+            };
+        }
+    }
+    let record = world.store.read_record("default").await.expect("up").expect("the record");
+    assert_eq!((record.history.identity.as_str(), record.history.epochs.len()), ("b", 2));
+    // The barrier is five minutes and two skews ahead.
+    world.pass(second(400)).await;
+    let open_ms = world.now_ms() - 10_000;
+    two.ids("order", 5, open_ms).await.expect("five");
+    let error = one.ids("order", 1, open_ms).await.expect_err("none is left");
+    assert!(matches!(error, BackfillError::UsedUp { left: 0, .. }), "{error}");
+    world.issue(&node, "order", 100).await;
+}

@@ -144,6 +144,7 @@ fn reasons_have_texts() {
         (UnavailableReason::ClockOutOfRange, "before the layout's epoch"),
         (UnavailableReason::LimitReached, "used up"),
         (UnavailableReason::NumbersUsedUp, "no numbers left"),
+        (UnavailableReason::NumbersSkipped, "segment.failover_gap"),
         (UnavailableReason::ShuttingDown, "shutting down"),
     ];
     for (reason, part) in texts {

@@ -16,10 +16,14 @@ use crate::{
     core::{
         clock::ManualClock,
         issue::ClaimError,
+        lease::Token,
         segment::{CodeSettings, SegmentSpec},
     },
     keeper::{CodeKind, CodeManager, IssueError, ManageError, SegmentSettings, UnavailableReason},
-    store::{Call, Intercept, ManagedCode, MemoryStore, Reply, SegmentStore, StoreError},
+    store::{
+        Call, Intercept, LayoutRecord, ManagedCode, MemoryStore, Reply, SegmentStore, Store,
+        StoreError,
+    },
 };
 
 /// Longer than a poll interval.
@@ -288,6 +292,7 @@ async fn settings_that_cannot_be_read_change_nothing() {
 async fn the_configuration_wins_over_the_store() {
     let world = World::new();
     let manager = world.manager(empty());
+    manager.prepare().await.expect("prepared");
     manager.put("order", SegmentSpec { min_step: 77, ..spec() }, true).await.expect("created");
     manager.retire("order").await.expect("retired");
     let node = world.node(orders()).await;
@@ -360,6 +365,8 @@ async fn operations_that_are_cut_short_anywhere_can_be_repeated() {
         let mut cuts = 0;
         for fails_at in 0.. {
             let memory = MemoryStore::new(Arc::new(ManualClock::new(0)));
+            let record = LayoutRecord::new("mode=segment table=memory", Token::UNUSED, 0);
+            memory.create_record("numbers", &record).await.expect("up");
             let calls = AtomicUsize::new(0);
             let store = Arc::new(CutShort { memory, calls, fails_at, takes_place });
             let manager = CodeManager::new(store.clone(), on_demand());

@@ -20,6 +20,7 @@ mod previews;
 mod recovery;
 mod releases;
 mod segment_codes;
+mod segment_failovers;
 mod segment_status;
 mod segments;
 mod settings;

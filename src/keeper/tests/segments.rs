@@ -19,10 +19,10 @@ use super::{
 use crate::{
     core::{clock::ManualClock, issue::ClaimError, lease::Token, segment::SegmentSpec},
     keeper::{
-        GivenBack, IssueError, KeeperError, LayoutError, Observer, RefillOutcome, SegmentIssuer,
-        SegmentKeeper, SegmentSettings, StoreOperation, UnavailableReason, raise_code,
+        CodeManager, GivenBack, IssueError, KeeperError, LayoutError, Observer, RefillOutcome,
+        SegmentIssuer, SegmentKeeper, SegmentSettings, StoreOperation, UnavailableReason,
     },
-    store::{MemoryStore, NewSegment, Reservation, Reserved, SegmentStore, Store},
+    store::{MemoryStore, NewSegment, Reservation, Reserved, SegmentStore, Store, UnusedNumbers},
 };
 
 /// Nodes over one store; every number that they issue is checked.
@@ -38,9 +38,9 @@ pub(super) struct Node {
     refills: Arc<Refills>,
 }
 
-/// Blocks that were reserved, and questions to the store.
+/// Blocks that were reserved, questions to the store, and epochs that were begun.
 #[derive(Debug, Default)]
-struct Refills(AtomicU64, AtomicU64);
+struct Refills(AtomicU64, AtomicU64, AtomicU64);
 
 impl Observer for Refills {
     fn segment_refilled(&self, outcome: RefillOutcome) {
@@ -50,12 +50,21 @@ impl Observer for Refills {
     fn store_operation(&self, _: StoreOperation, _: Duration) {
         self.1.fetch_add(1, Ordering::SeqCst);
     }
+
+    fn epoch_changed(&self) {
+        self.2.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl Node {
     /// How often the store was asked.
     pub(super) fn questions(&self) -> u64 {
         self.refills.1.load(Ordering::SeqCst)
+    }
+
+    /// How many epochs it began.
+    pub(super) fn epochs(&self) -> u64 {
+        self.refills.2.load(Ordering::SeqCst)
     }
 }
 
@@ -222,6 +231,9 @@ async fn late_give_back_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn lost_reply_of_a_reservation_leaves_a_gap() {
     let world = World::new();
+    // A code that was never reserved is looked at first.
+    world.node(orders()).await.keeper.release(LONG).await;
+    assert_eq!(world.next("order").await, 1);
     world.store.fail_next(Fault::LostReply);
     let node = world.node(orders()).await;
     assert_eq!(world.issue(&node, "order", 2).await, [11, 12]);
@@ -385,14 +397,25 @@ async fn vanished_code_continues_once_it_is_back_with_higher_numbers() {
     let back = held - 20;
     world.put_back(back).await;
     let token = Token::from_bits(1);
-    let reservation = Reservation { by: 10, end: held, token, or_begin_at: None };
+    let record = world.store.read_record("numbers").await.expect("up").expect("the record");
+    let epoch = record.history.epoch();
+    let reservation = Reservation {
+        by: 10,
+        step: 10,
+        end: held,
+        token,
+        or_begin_at: None,
+        epoch,
+        row_epoch: Token::UNUSED,
+    };
     let reserved = world.store.reserve("numbers", "order", &reservation).await.expect("up");
     assert_eq!(reserved, Reserved::From(back));
     lost().await;
     assert_eq!(world.next("order").await, back + 10, "looking reserves nothing");
-    let given_back = world.store.give_back("numbers", "order", token, back, Token::UNUSED).await;
+    let unused = UnusedNumbers { from: back, reserved: token, epoch, token: Token::from_bits(2) };
+    let given_back = world.store.give_back("numbers", "order", &unused).await;
     assert!(given_back.expect("up"), "looking changes no token");
-    raise_code(&*world.store, "numbers", "order", 1_000).await.expect("raised");
+    CodeManager::new(world.store.clone(), orders()).raise_by("order", 1_000).await.expect("raised");
     lost().await;
 }
 

@@ -9,14 +9,19 @@ use super::{
     api::Written,
     names::namespace_label,
     object::{
-        NAMESPACE, TOKEN, annotation, columns, expect_token, expect_uid, lease, ours, set, uid,
+        EPOCH, NAMESPACE, TOKEN, annotation, columns, expect_token, expect_uid, is_under, lease,
+        ours, set, uid,
     },
 };
 use crate::{
-    core::lease::Token,
+    core::{
+        lease::{History, Token},
+        segment::CodeRow,
+    },
     store::{
-        ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
-        value::Reader,
+        Failover, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result,
+        SegmentStore, UnusedNumbers,
+        value::{Reader, Value},
     },
 };
 
@@ -45,7 +50,8 @@ impl SegmentStore for KubernetesStore {
             !present.iter().any(|lease| annotation(lease, CODE) == Some(&new.code))
         };
         for new in codes.iter().filter(is_missing) {
-            let segment = self.new_segment(namespace, &new.code, new.first, 0)?;
+            let row = CodeRow::missing(new.first);
+            let segment = self.new_segment(namespace, &new.code, row)?;
             self.api.create(&self.code_lease(&segment, Token::UNUSED)).await?;
         }
         Ok(())
@@ -57,49 +63,64 @@ impl SegmentStore for KubernetesStore {
         code: &str,
         reservation: &Reservation,
     ) -> Result<Reserved> {
-        let Reservation { by, end, token, or_begin_at } = *reservation;
+        let Reservation { by, step, end, token, or_begin_at, epoch, row_epoch } = *reservation;
         let name = self.tables.code(namespace, code);
         let mut retries = self.retries();
         loop {
             let found = self.api.get(&name).await?;
+            // After the code: one that was restored since has another UID, which refuses the write.
+            if !self.is_in_epoch(namespace, epoch).await? {
+                return Ok(Reserved::OtherEpoch);
+            }
             let present = found.as_ref().map(|lease| self.read_code(lease)).transpose()?;
-            let Some(from) = present.as_ref().map(|segment| segment.next).or(or_begin_at) else {
+            let missing = or_begin_at.map(|next| CodeRow { next, step: 0, epoch: row_epoch });
+            let Some(row) = present.map(|segment| segment.row()).or(missing) else {
                 return Ok(Reserved::NoSuchCode);
             };
-            let Some(next) = from.checked_add(by).filter(|next| *next <= end) else {
-                return Ok(Reserved::Refused { next: from });
+            let next = row.next.checked_add(by).filter(|next| *next <= end);
+            let Some(next) = next.filter(|_| row.epoch == row_epoch) else {
+                return Ok(Reserved::Refused(row));
             };
+            let raised = CodeRow { next, step, epoch };
             let is_reserved = match &found {
                 None => {
-                    let segment = self.new_segment(namespace, code, next, by)?;
+                    let segment = self.new_segment(namespace, code, raised)?;
                     self.api.create(&self.code_lease(&segment, token)).await?.is_some()
                 }
                 // Nobody has reserved since it was read: every reservation sets a fresh token.
-                Some(lease) => self.raise(&name, lease, next, by, token).await? == Written::Done,
+                Some(lease) => self.raise(&name, lease, raised, token).await? == Written::Done,
             };
             if is_reserved {
-                return Ok(Reserved::From(from));
+                return Ok(Reserved::From(row.next));
             }
             retries.pause().await?;
         }
     }
 
-    async fn give_back(
-        &self,
-        namespace: &str,
-        code: &str,
-        reserved: Token,
-        from: u64,
-        token: Token,
-    ) -> Result<bool> {
+    async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
+        let UnusedNumbers { from, reserved, epoch, token } = *unused;
         let name = self.tables.code(namespace, code);
-        let mut patch = vec![expect_token(reserved)];
-        patch.extend(set([
-            (TOKEN, token.to_string()),
-            (NEXT, from.to_string()),
-            (UPDATED, self.present_ms().await?.to_string()),
-        ]));
-        self.patch_under(&name, reserved, patch).await
+        let mut retries = self.retries();
+        loop {
+            let found = self.api.get(&name).await?;
+            let Some(found) = found.filter(|lease| is_under(lease, reserved)) else {
+                return Ok(false);
+            };
+            // After the code, as for a reservation.
+            if !self.is_in_epoch(namespace, epoch).await? {
+                return Ok(false);
+            }
+            let mut patch = vec![expect_uid(uid(&found)), expect_token(reserved)];
+            patch.extend(set([
+                (TOKEN, token.to_string()),
+                (NEXT, from.to_string()),
+                (UPDATED, self.latest_ms()?.to_string()),
+            ]));
+            if self.api.patch(&name, patch).await? == Written::Done {
+                return Ok(true);
+            }
+            retries.pause().await?;
+        }
     }
 
     async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
@@ -156,17 +177,23 @@ impl KubernetesStore {
     }
 
     fn read_code(&self, lease: &Lease) -> Result<ListedSegment> {
-        let row = columns(lease, [NAMESPACE, CODE, NEXT, STEP, UPDATED, CREATED]);
+        let mut row = columns(lease, [NAMESPACE, CODE, NEXT, STEP, UPDATED, CREATED]);
+        // An earlier version wrote no epoch.
+        row.push(annotation(lease, EPOCH).map_or_else(|| Token::UNUSED.into(), Value::from));
         Reader::new(&self.settings.segment_table, "", row).listed_segment("next")
     }
 
-    fn new_segment(
-        &self,
-        namespace: &str,
-        code: &str,
-        next: u64,
-        step: u64,
-    ) -> Result<ListedSegment> {
+    /// Whether the namespace's record has an epoch, and is the object that the epoch began with.
+    async fn is_in_epoch(&self, namespace: &str, epoch: Token) -> Result<bool> {
+        let Some(record) = self.record(namespace).await? else { return Ok(false) };
+        let History { identity, .. } = &record.layout.history;
+        let is_compared = self.settings.failover == Failover::Auto && !identity.is_empty();
+        let is_continued = !is_compared || *identity == record.uid;
+        Ok(is_continued && record.layout.history.epoch() == epoch)
+    }
+
+    fn new_segment(&self, namespace: &str, code: &str, row: CodeRow) -> Result<ListedSegment> {
+        let CodeRow { next, step, epoch } = row;
         let now_ms = self.latest_ms()?;
         Ok(ListedSegment {
             namespace: namespace.to_owned(),
@@ -175,11 +202,12 @@ impl KubernetesStore {
             step,
             updated_ms: now_ms,
             created_ms: now_ms,
+            epoch,
         })
     }
 
     fn code_lease(&self, segment: &ListedSegment, token: Token) -> Lease {
-        let ListedSegment { namespace, code, next, step, updated_ms, created_ms } = segment;
+        let ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch } = segment;
         lease(
             self.tables.code(namespace, code),
             [(ours!("table"), &self.tables.segment), (NAMESPACE, &namespace_label(namespace))],
@@ -189,6 +217,7 @@ impl KubernetesStore {
                 (TOKEN, token.to_string()),
                 (NEXT, next.to_string()),
                 (STEP, step.to_string()),
+                (EPOCH, epoch.to_string()),
                 (UPDATED, updated_ms.to_string()),
                 (CREATED, created_ms.to_string()),
             ],
@@ -200,10 +229,10 @@ impl KubernetesStore {
         &self,
         name: &str,
         read: &Lease,
-        next: u64,
-        by: u64,
+        raised: CodeRow,
         token: Token,
     ) -> Result<Written> {
+        let CodeRow { next, step, epoch } = raised;
         let mut patch = vec![
             expect_uid(uid(read)),
             json!({ "op": "test", "path": "/metadata/resourceVersion",
@@ -212,17 +241,10 @@ impl KubernetesStore {
         patch.extend(set([
             (TOKEN, token.to_string()),
             (NEXT, next.to_string()),
-            (STEP, by.to_string()),
+            (STEP, step.to_string()),
+            (EPOCH, epoch.to_string()),
             (UPDATED, self.latest_ms()?.to_string()),
         ]));
         self.api.patch(name, patch).await
-    }
-
-    /// Returns the server's present time, which nobody may have told yet.
-    async fn present_ms(&self) -> Result<i64> {
-        if self.api.clock.latest_ms().is_none() {
-            self.prepare_segments().await?;
-        }
-        self.latest_ms()
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     core::lease::Token,
     store::{
         ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
+        UnusedNumbers,
         value::{Reader, Value, values},
     },
 };
@@ -45,30 +46,28 @@ impl SegmentStore for RedisStore {
         code: &str,
         reservation: &Reservation,
     ) -> Result<Reserved> {
-        let Reservation { by, end, token, or_begin_at } = *reservation;
+        let Reservation { by, step, end, token, or_begin_at, epoch, row_epoch } = *reservation;
         let row = format!("{namespace} {code}");
         let or_begin_at = or_begin_at.map_or(Value::Null, Value::from);
-        let args = values![by, end, token, or_begin_at, &row];
-        let keys = [self.code_key(namespace, code), self.codes_key()];
+        let args = values![by, end, token, or_begin_at, &row, step, epoch, row_epoch];
+        let args = [&args[..], &[self.is_compared()]].concat();
+        let keys = [self.code_key(namespace, code), self.codes_key(), self.layout_key(namespace)];
         let mut answer: Vec<Value> = self.run(&scripts::RESERVE, &keys, &args).await?;
-        if answer.is_empty() {
-            return Ok(Reserved::NoSuchCode);
-        }
-        let is_raised = answer.remove(0) == Value::from("1");
-        let next = Reader::new(&self.settings.segment_table, row, answer).get("next")?;
-        Ok(if is_raised { Reserved::From(next) } else { Reserved::Refused { next } })
+        let outcome = answer.remove(0);
+        let mut reader = Reader::new(&self.settings.segment_table, row, answer);
+        Ok(match outcome {
+            Value::Text(raised) if raised == "raised" => Reserved::From(reader.get("next")?),
+            Value::Text(other) if other == "other epoch" => Reserved::OtherEpoch,
+            _ => reader.code_row("next")?.map_or(Reserved::NoSuchCode, Reserved::Refused),
+        })
     }
 
-    async fn give_back(
-        &self,
-        namespace: &str,
-        code: &str,
-        reserved: Token,
-        from: u64,
-        token: Token,
-    ) -> Result<bool> {
-        let keys = [self.code_key(namespace, code)];
-        self.run(&scripts::GIVE_BACK, &keys, &values![reserved, from, token]).await
+    async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
+        let UnusedNumbers { from, reserved, epoch, token } = *unused;
+        let keys = [self.code_key(namespace, code), self.layout_key(namespace)];
+        let args = values![reserved, from, token, epoch];
+        let args = [&args[..], &[self.is_compared()]].concat();
+        self.run(&scripts::GIVE_BACK, &keys, &args).await
     }
 
     async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
@@ -112,8 +111,10 @@ impl SegmentStore for RedisStore {
                 continue;
             }
             let field = |name: &str| fields.get(name).cloned().unwrap_or(Value::Null);
-            let fields = ["next", "step", "updated_at", "created_at"].map(field);
-            let row = [&values![namespace, code][..], &fields].concat();
+            let numbers = ["next", "step", "updated_at", "created_at"].map(field);
+            // An earlier version wrote no epoch.
+            let epoch = fields.get("epoch").cloned().unwrap_or_else(|| Token::UNUSED.into());
+            let row = [&values![namespace, code][..], &numbers, &[epoch]].concat();
             let mut reader = Reader::new(&self.settings.segment_table, "", row);
             listed.push(reader.listed_segment("next")?);
         }

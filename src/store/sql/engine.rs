@@ -73,8 +73,8 @@ pub(in crate::store) struct Dialect {
     /// Ends a statement that returns `next_number`.
     pub(super) returning: &'static str,
     /// Ends an insert of a segment that may exist: then it raises `next_number` by `{by}`, if it is
-    /// between 0 and `{highest}`, takes step and token from the insert, and returns the number.
-    /// `{now}` and `{segment}` stand for the present time and the table.
+    /// between 0 and `{highest}` and the row's epoch is `{row_epoch}`, takes step, token and epoch
+    /// from the insert, and returns the number. `{now}` and `{segment}` stand for the present time and the table.
     pub(super) or_raise: &'static str,
     /// The identity of the server, which tells whose history it continues; null where no write is
     /// accepted. See [`History`](crate::core::lease::History).
@@ -90,8 +90,9 @@ pub(in crate::store) struct Dialect {
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(super) const ON_CONFLICT_RAISE: &str = "ON CONFLICT (namespace, code) DO UPDATE \
      SET next_number = {segment}.next_number + {by}, step = excluded.step, \
-     token = excluded.token, updated_at = {now} \
-     WHERE {segment}.next_number BETWEEN 0 AND {highest} RETURNING next_number";
+     token = excluded.token, epoch = excluded.epoch, updated_at = {now} \
+     WHERE {segment}.next_number BETWEEN 0 AND {highest} AND {segment}.epoch = '{row_epoch}' \
+     RETURNING next_number";
 
 /// A migration: its description and its SQL.
 pub(in crate::store) type MigrationFile = (&'static str, &'static str);

@@ -79,14 +79,20 @@ impl Engine for MySql {
         // MySQL has no RETURNING; the connection keeps this number for the answer.
         raised: "LAST_INSERT_ID({})",
         returning: "",
-        // Assignments are made from left to right, so next_number comes last. Where it is not
-        // raised, the number kept for the answer becomes 0, whatever the insert had put there.
+        // Assignments are made from left to right, so what they compare comes last, and then the
+        // fresh token tells. Where next_number is not raised, the number kept for the answer becomes
+        // 0, whatever the insert had put there.
         or_raise: "ON DUPLICATE KEY UPDATE \
-                   step = IF(next_number BETWEEN 0 AND {highest}, VALUES(step), step), \
-                   token = IF(next_number BETWEEN 0 AND {highest}, VALUES(token), token), \
-                   updated_at = IF(next_number BETWEEN 0 AND {highest}, {now}, updated_at), \
-                   next_number = IF(next_number BETWEEN 0 AND {highest}, \
-                   LAST_INSERT_ID(next_number + {by}), next_number + LAST_INSERT_ID(0))",
+                   step = IF(next_number BETWEEN 0 AND {highest} AND epoch = '{row_epoch}', \
+                   VALUES(step), step), \
+                   token = IF(next_number BETWEEN 0 AND {highest} AND epoch = '{row_epoch}', \
+                   VALUES(token), token), \
+                   updated_at = IF(next_number BETWEEN 0 AND {highest} AND epoch = '{row_epoch}', \
+                   {now}, updated_at), \
+                   next_number = IF(next_number BETWEEN 0 AND {highest} \
+                   AND epoch = '{row_epoch}', \
+                   LAST_INSERT_ID(next_number + {by}), next_number + LAST_INSERT_ID(0)), \
+                   epoch = IF(token = VALUES(token), VALUES(epoch), epoch)",
         // Each server has an identity of its own, unless a cluster keeps every write on several
         // servers. One that may lose writes when it crashes is another one after each start; the
         // difference is the time of its start, since both are read when the statement begins.

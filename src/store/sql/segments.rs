@@ -4,13 +4,14 @@ use async_trait::async_trait;
 
 use super::{
     SqlStore,
-    engine::Engine,
+    engine::{Answer, Engine},
     statements::{SEGMENT_COLUMNS, SETTINGS_COLUMNS},
 };
 use crate::{
-    core::lease::Token,
+    core::{lease::Token, segment::CodeRow},
     store::{
         ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
+        UnusedNumbers,
         value::{Reader, Value, values},
     },
 };
@@ -49,56 +50,26 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         code: &str,
         reservation: &Reservation,
     ) -> Result<Reserved> {
-        let Reservation { by, end, token, or_begin_at } = *reservation;
-        if let Some(highest) = end.checked_sub(by) {
-            let answer = match or_begin_at.filter(|first| *first <= highest) {
+        if let Some(highest) = reservation.end.checked_sub(reservation.by) {
+            let answer = match reservation.or_begin_at.filter(|first| *first <= highest) {
                 Some(first) => {
-                    // The numbers stand in the text, since the engines would have them in
-                    // different orders; few codes differ in them.
-                    let sql = "{clock}INSERT INTO {segment} \
-                         (namespace, code, next_number, step, token, created_at, updated_at) \
-                         VALUES (?, ?, {raised_to}, {by}, ?, {now}, {now}) {or_raise}";
-                    let sql = self.statements.fill(sql);
-                    let sql = sql
-                        .replace("{first}", &(first + by).to_string())
-                        .replace("{by}", &by.to_string())
-                        .replace("{highest}", &highest.to_string());
-                    self.execute(&sql, &values![namespace, code, token]).await?
+                    self.create_or_raise(namespace, code, reservation, first, highest).await?
                 }
-                None => {
-                    let sql = "{clock}UPDATE {segment} SET next_number = {raised_by}, \
-                         step = ?, token = ?, updated_at = {now} WHERE namespace = ? \
-                         AND code = ? AND next_number BETWEEN 0 AND ?{returning}";
-                    self.run(sql, &values![by, by, token, namespace, code, highest]).await?
-                }
+                None => self.raise(namespace, code, reservation, highest).await?,
             };
             if let Some(next) = answer.raised() {
                 // It was not negative before.
-                return Ok(Reserved::From(next.unsigned_abs() - by));
+                return Ok(Reserved::From(next.unsigned_abs() - reservation.by));
             }
         }
-        let sql = "SELECT next_number FROM {segment} WHERE namespace = ? AND code = ?";
-        let rows = self.run(sql, &values![namespace, code]).await?.rows;
-        let Some(row) = rows.into_iter().next() else {
-            let none = or_begin_at.map(|next| Reserved::Refused { next });
-            return Ok(none.unwrap_or(Reserved::NoSuchCode));
-        };
-        let row_key = format!("{namespace} {code}");
-        let mut reader = Reader::new(&self.settings.segment_table, row_key, row);
-        Ok(Reserved::Refused { next: reader.get("next_number")? })
+        self.why_refused(namespace, code, reservation).await
     }
 
-    async fn give_back(
-        &self,
-        namespace: &str,
-        code: &str,
-        reserved: Token,
-        from: u64,
-        token: Token,
-    ) -> Result<bool> {
+    async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
+        let UnusedNumbers { from, reserved, epoch, token } = *unused;
         let sql = "{clock}UPDATE {segment} SET next_number = ?, token = ?, updated_at = {now} \
-             WHERE namespace = ? AND code = ? AND token = ?";
-        let args = values![from, token, namespace, code, reserved];
+             WHERE namespace = ? AND code = ? AND token = ? AND {in_epoch}";
+        let args = values![from, token, namespace, code, reserved, namespace, epoch];
         Ok(self.run(sql, &args).await?.matched == 1)
     }
 
@@ -139,11 +110,78 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
     }
 
     async fn segments(&self) -> Result<Vec<ListedSegment>> {
-        let sql = "{clock}SELECT namespace, code, next_number, step, {updated_ms}, {created_ms} \
-             FROM {segment} ORDER BY namespace, code";
+        let sql = "{clock}SELECT namespace, code, next_number, step, {updated_ms}, {created_ms}, \
+             epoch FROM {segment} ORDER BY namespace, code";
         let rows = self.run(sql, &[]).await?.rows;
         let listed =
             |row| Reader::new(&self.settings.segment_table, "", row).listed_segment("next_number");
         rows.into_iter().map(listed).collect()
+    }
+}
+
+impl<E: Engine> SqlStore<E> {
+    /// Raises the next number of a code, or creates the code, from `first` on; not from above
+    /// `highest`.
+    async fn create_or_raise(
+        &self,
+        namespace: &str,
+        code: &str,
+        reservation: &Reservation,
+        first: u64,
+        highest: u64,
+    ) -> Result<Answer> {
+        let Reservation { by, step, token, epoch, row_epoch, .. } = *reservation;
+        // The numbers stand in the text, since the engines would have them in different orders; few
+        // codes differ in them.
+        let sql = "{clock}INSERT INTO {segment} \
+             (namespace, code, next_number, step, token, epoch, created_at, updated_at) \
+             SELECT ?, ?, {raised_to}, {step}, ?, ?, {now}, {now} \
+             FROM (SELECT 1 AS one) AS one WHERE {in_epoch} {or_raise}";
+        let sql = self.statements.fill(sql);
+        let sql = sql
+            .replace("{first}", &(first + by).to_string())
+            .replace("{by}", &by.to_string())
+            .replace("{step}", &step.to_string())
+            .replace("{row_epoch}", &row_epoch.to_string())
+            .replace("{highest}", &highest.to_string());
+        self.execute(&sql, &values![namespace, code, token, epoch, namespace, epoch]).await
+    }
+
+    /// Raises the next number of a code; not from above `highest`.
+    async fn raise(
+        &self,
+        namespace: &str,
+        code: &str,
+        reservation: &Reservation,
+        highest: u64,
+    ) -> Result<Answer> {
+        let Reservation { by, step, token, epoch, row_epoch, .. } = *reservation;
+        let sql = "{clock}UPDATE {segment} SET next_number = {raised_by}, step = ?, token = ?, \
+             epoch = ?, updated_at = {now} WHERE namespace = ? AND code = ? AND epoch = ? \
+             AND next_number BETWEEN 0 AND ? AND {in_epoch}{returning}";
+        let args =
+            values![by, step, token, epoch, namespace, code, row_epoch, highest, namespace, epoch,];
+        self.run(sql, &args).await
+    }
+
+    /// Reads what refused a reservation.
+    async fn why_refused(
+        &self,
+        namespace: &str,
+        code: &str,
+        reservation: &Reservation,
+    ) -> Result<Reserved> {
+        let Reservation { epoch, row_epoch, or_begin_at, .. } = *reservation;
+        let sql = "SELECT {in_epoch}, next_number, step, epoch FROM (SELECT 1 AS one) AS one \
+             LEFT JOIN {segment} ON namespace = ? AND code = ?";
+        let row = self.run(sql, &values![namespace, epoch, namespace, code]).await?.into_row();
+        let row_key = format!("{namespace} {code}");
+        let mut reader = Reader::new(&self.settings.segment_table, row_key, row);
+        if reader.get::<i64>("in_epoch")? == 0 {
+            return Ok(Reserved::OtherEpoch);
+        }
+        let row = reader.code_row("next_number")?;
+        let missing = or_begin_at.map(|next| CodeRow { next, step: 0, epoch: row_epoch });
+        Ok(row.or(missing).map_or(Reserved::NoSuchCode, Reserved::Refused))
     }
 }

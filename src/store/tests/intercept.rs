@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::{
     Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows, NewSegment,
-    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey,
+    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
 };
 use crate::core::lease::{Row, RowWrite, Token};
 
@@ -27,7 +27,7 @@ pub enum Call {
     PrepareSegments,
     CreateSegments(String, Vec<NewSegment>),
     Reserve(String, String, Reservation),
-    GiveBack(String, String, Token, u64, Token),
+    GiveBack(String, String, UnusedNumbers),
     ManagedCodes(String),
     WriteManagedCode(String, Option<Token>, ManagedCode),
     CountSegments(String),
@@ -72,8 +72,8 @@ impl Call {
             Self::Reserve(name, code, reservation) => {
                 Box::new(store.reserve(name, code, reservation).await?)
             }
-            Self::GiveBack(name, code, reserved, from, token) => {
-                Box::new(store.give_back(name, code, *reserved, *from, *token).await?)
+            Self::GiveBack(name, code, unused) => {
+                Box::new(store.give_back(name, code, unused).await?)
             }
             Self::ManagedCodes(namespace) => Box::new(store.managed_codes(namespace).await?),
             Self::WriteManagedCode(namespace, expected, code) => {
@@ -187,15 +187,8 @@ impl<I: Intercept> SegmentStore for I {
         self.answer(call).await.map(typed)
     }
 
-    async fn give_back(
-        &self,
-        namespace: &str,
-        code: &str,
-        reserved: Token,
-        from: u64,
-        token: Token,
-    ) -> Result<bool> {
-        let call = Call::GiveBack(namespace.to_owned(), code.to_owned(), reserved, from, token);
+    async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
+        let call = Call::GiveBack(namespace.to_owned(), code.to_owned(), *unused);
         self.answer(call).await.map(typed)
     }
 

@@ -84,6 +84,18 @@ fn histories_are_written_and_read_exactly() {
 }
 
 #[test]
+fn epochs_since_a_write_are_counted() {
+    let third = first().next("b", SECOND, NOW_MS, 0).next("c", THIRD, NOW_MS, 0);
+    let missed = [THIRD, SECOND, FIRST, Token::UNUSED].map(|epoch| third.missed(epoch));
+    assert_eq!(missed, [0, 1, 2, 2]);
+    assert_eq!((first().missed(Token::UNUSED), first().missed(SECOND)), (0, REMEMBERED as u64));
+    assert_eq!(History::default().missed(Token::UNUSED), 0);
+    let many =
+        (2..9).fold(first(), |history, bits| history.next("a", Token::from_bits(bits), NOW_MS, 0));
+    assert_eq!((many.missed(FIRST), many.missed(Token::UNUSED)), (7, REMEMBERED as u64));
+}
+
+#[test]
 fn record_remembers_a_bounded_number_of_epochs() {
     let many =
         (2..20).fold(first(), |history, bits| history.next("a", Token::from_bits(bits), NOW_MS, 0));

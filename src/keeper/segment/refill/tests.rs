@@ -10,17 +10,17 @@ use tokio::{sync::mpsc, time::sleep};
 
 use super::*;
 use crate::{
-    core::{clock::ManualClock, segment::SegmentSpec},
+    core::{clock::ManualClock, lease::Token, segment::SegmentSpec},
     keeper::{
         Observer, SegmentSettings,
         random::Random,
         segment::{
             code_table::CodeTable,
-            creations::Creations,
             namespace::{Namespace, SharedStore},
+            record_of,
         },
     },
-    store::{MemoryStore, NewSegment, SegmentStore},
+    store::{LayoutRecord, MemoryStore, NewSegment, SegmentStore, Store},
 };
 
 /// How reservations ended, and how many questions there were.
@@ -48,13 +48,16 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(settings: SegmentSettings) -> Self {
+    async fn new(settings: SegmentSettings) -> Self {
         let store = Arc::new(MemoryStore::new(Arc::new(ManualClock::new(0))));
         let seen = Arc::new(Seen::default());
         let random = Random(Box::new(StdRng::seed_from_u64(1)));
         let shared = Arc::new(SharedStore::new(store.clone(), random));
-        let namespace =
-            Namespace { settings, observer: seen.clone(), shared, creations: Creations::default() };
+        let record = LayoutRecord::new(record_of(&*store), Token::UNUSED, 0);
+        store.create_record("numbers", &record).await.expect("up");
+        let namespace = Namespace::new(settings, seen.clone(), shared);
+        namespace.follow(Token::UNUSED).await.expect("up");
+        *seen.questions.lock().expect("unpoisoned") = 0;
         let (queue, queued) = mpsc::unbounded_channel();
         let codes = CodeTable::new(namespace, queue);
         let code = codes.get_or_create(None, "order").expect("configured, or created on demand");
@@ -101,17 +104,18 @@ fn spec() -> SegmentSpec {
     SegmentSpec { min_step: 10, max_step: 1_000, ..SegmentSpec::default() }
 }
 
-fn configured() -> Bench {
-    Bench::new(SegmentSettings::new("numbers").with_code("order", spec()))
+async fn configured() -> Bench {
+    Bench::new(SegmentSettings::new("numbers").with_code("order", spec())).await
 }
 
-fn made_on_demand() -> Bench {
-    Bench::new(SegmentSettings { auto_create: Some(spec()), ..SegmentSettings::new("numbers") })
+async fn made_on_demand() -> Bench {
+    let settings = SegmentSettings { auto_create: Some(spec()), ..SegmentSettings::new("numbers") };
+    Bench::new(settings).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn block_is_reserved_while_no_more_than_a_step_is_left_or_a_claim_waits() {
-    let bench = configured();
+    let bench = configured().await;
     bench.put(1).await;
     for left in [10, 20, 20] {
         bench.refill().await;
@@ -129,11 +133,11 @@ async fn block_is_reserved_while_no_more_than_a_step_is_left_or_a_claim_waits() 
 
 #[tokio::test(start_paused = true)]
 async fn code_is_made_by_its_first_reservation_where_that_is_allowed() {
-    let bench = made_on_demand();
+    let bench = made_on_demand().await;
     bench.refill().await;
     assert_eq!(bench.claim(3), Some(vec![1, 2, 3]));
 
-    let bench = configured();
+    let bench = configured().await;
     bench.refill().await;
     assert!(bench.is_lost() && !bench.is_stored().await);
     assert_eq!(bench.outcomes(), [RefillOutcome::Refused]);
@@ -141,7 +145,7 @@ async fn code_is_made_by_its_first_reservation_where_that_is_allowed() {
 
 #[tokio::test(start_paused = true)]
 async fn code_that_vanished_is_not_made_again() {
-    let bench = made_on_demand();
+    let bench = made_on_demand().await;
     bench.refill().await;
     assert_eq!(bench.claim(10), Some((1..=10).collect()));
     bench.store.lose_segments();
@@ -152,7 +156,7 @@ async fn code_that_vanished_is_not_made_again() {
 
 #[tokio::test(start_paused = true)]
 async fn code_that_vanished_is_looked_for_after_a_pause() {
-    let bench = configured();
+    let bench = configured().await;
     bench.refill().await;
     assert!(bench.is_lost());
     let questions = bench.questions();
@@ -170,7 +174,7 @@ async fn code_that_vanished_is_looked_for_after_a_pause() {
 /// Its numbers may have been issued by anybody meanwhile.
 #[tokio::test(start_paused = true)]
 async fn code_that_went_back_stays_lost_although_it_once_came_back() {
-    let bench = configured();
+    let bench = configured().await;
     bench.refill().await;
     bench.put(1).await;
     sleep(Duration::from_secs(60)).await;
@@ -188,10 +192,11 @@ async fn code_that_went_back_stays_lost_although_it_once_came_back() {
 #[tokio::test(start_paused = true)]
 async fn last_block_is_what_is_left() {
     let short = SegmentSpec { max: 25, ..spec() };
-    let bench = Bench::new(SegmentSettings::new("numbers").with_code("order", short));
+    let bench = Bench::new(SegmentSettings::new("numbers").with_code("order", short)).await;
     bench.put(21).await;
     bench.refill().await;
     assert_eq!(bench.left(), 5);
+    // The row is of no epoch yet.
     assert_eq!(bench.questions(), 2, "ten, and then five");
     assert_eq!(bench.claim(5), Some((21..=25).collect()));
     bench.refill().await;

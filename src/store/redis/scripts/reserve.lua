@@ -1,12 +1,23 @@
--- KEYS: code, names of all codes. ARGV: by, end, token, where it begins or nothing, its name.
+-- KEYS: code, names of all codes, layout record.
+-- ARGV: by, end, token, where it begins or nothing, its name, step, epoch, epoch of the row, 1 if
+-- identities are compared.
 -- Numbers are added by Redis and compared as text: those of Lua are doubles.
-local before = redis.call('HGET', KEYS[1], 'next')
+if not in_epoch(KEYS[3], ARGV[7], ARGV[9]) then
+  return { 'other epoch' }
+end
+local row = redis.call('HMGET', KEYS[1], 'next', 'step', 'epoch')
+local before, step, epoch = row[1], row[2] or '0', row[3] or unused
 local is_new = not before
 if is_new then
   if ARGV[4] == '' then
-    return {}
+    return { 'refused', false, '0', unused }
   end
-  before = ARGV[4]
+  before, epoch = ARGV[4], ARGV[8]
+end
+if epoch ~= ARGV[8] then
+  return { 'refused', before, step, epoch }
+end
+if is_new then
   redis.call('SCARD', KEYS[2])
   redis.call('HSET', KEYS[1], 'next', before, 'created_at', now)
 end
@@ -25,10 +36,11 @@ if not fits then
   else
     redis.call('HSET', KEYS[1], 'next', before)
   end
-  return { '0', before }
+  return { 'refused', before, step, epoch }
 end
-redis.call('HSET', KEYS[1], 'token', ARGV[3], 'step', ARGV[1], 'updated_at', now)
+redis.call('HSET', KEYS[1], 'token', ARGV[3], 'step', ARGV[6], 'epoch', ARGV[7],
+  'updated_at', now)
 if is_new then
   redis.call('SADD', KEYS[2], ARGV[5])
 end
-return { '1', before }
+return { 'raised', before }
