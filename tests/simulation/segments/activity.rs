@@ -13,6 +13,7 @@ crate::activity::activity! {
     refused: "tails not given back, because somebody reserved since",
     late_refused: "late give-backs refused",
     late_applied: "late give-backs applied",
+    fail_overs: "fail-overs to a server without the last writes",
     crashes: "crashes",
     stops: "clean stops",
     sealed: "claims refused by a node that gives back",

@@ -1,5 +1,5 @@
-//! Segment mode: nodes that reserve, crash, stop and give back over a store that loses answers
-//! and applies writes late.
+//! Segment mode: nodes that reserve, crash, stop and give back over a store that loses answers,
+//! applies writes late, and fails over to a server without the last writes.
 //!
 //! After every operation: no number was issued twice for a code, the numbers of a code rise on a
 //! process, each is one of the code's, and no claim waits longer than `max_wait`. At the end
@@ -26,10 +26,11 @@ const SEEDS: u64 = 2_000;
 /// The longest list of operations that a planted bug may be shrunk to.
 const SHORT: usize = 15;
 
-const BUGS: [Planting; 3] = [
+const BUGS: [Planting; 4] = [
     Planting::TokenNotCompared,
     Planting::Rule(Bug::GivenBackUnsealed),
     Planting::Rule(Bug::GivenBackWhole),
+    Planting::Rule(Bug::GapNotSkipped),
 ];
 
 /// The shortest list of operations that still fails.

@@ -44,6 +44,12 @@ pub(super) enum Op {
     Latency {
         ms: u64,
     },
+    /// The replica has everything that the store has now.
+    Replicate,
+    /// The replica takes the place of the store.
+    FailOver,
+    /// The server of before takes the place of the replica, with what that has.
+    FailBack,
 }
 
 /// What becomes of a write.
@@ -105,6 +111,15 @@ pub(super) fn generate(seed: u64) -> Scenario {
             96..98 => Op::Up,
             _ => Op::Latency { ms: random.random_range(0..50) },
         });
+    }
+    // Drawn last, so that the seeds mean what they meant before.
+    if random.random_bool(0.5) {
+        for _ in 0..random.random_range(1..=3) {
+            let from = random.random_range(0..=ops.len());
+            ops.insert(from, Op::Replicate);
+            let at = random.random_range(from + 1..=ops.len());
+            ops.insert(at, if random.random_bool(0.7) { Op::FailOver } else { Op::FailBack });
+        }
     }
     Scenario { seed, specs, ops }
 }

@@ -9,11 +9,16 @@ use std::{
 use async_trait::async_trait;
 use raindrop::{
     core::{clock::ManualClock, lease::Token},
-    store::{Call, Intercept, MemoryStore, Reply, Reserved, StoreError},
+    store::{
+        Call, Intercept, MemoryStore, Reply, Reserved, SegmentStore, Snapshot, Store, StoreError,
+    },
 };
 use tokio::time::sleep;
 
-use super::{activity::Activity, model::Fate};
+use super::{
+    activity::Activity,
+    model::{CODES, Fate},
+};
 use crate::planted::Planting;
 
 /// One store for every node.
@@ -32,7 +37,21 @@ struct State {
     latency_ms: u64,
     /// The token of each code, for a store that does not compare it.
     tokens: HashMap<String, Token>,
+    /// What the replica has.
+    replica: Option<Snapshot>,
+    /// The present server, and how many there were beside the first one.
+    server: u32,
+    servers: u32,
     activity: Activity,
+}
+
+impl State {
+    fn identity(&self) -> String {
+        match self.server {
+            0 => "memory".to_owned(),
+            number => format!("server {number}"),
+        }
+    }
 }
 
 impl Flaky {
@@ -52,6 +71,32 @@ impl Flaky {
 
     pub(super) fn set_latency(&self, ms: u64) {
         self.state().latency_ms = ms;
+    }
+
+    /// The replica has everything that the store has now. Before the codes are there, and before a node
+    /// looked at the server, a fail-over is none of those that the premises allow.
+    pub(super) async fn replicate(&self) {
+        let record = self.memory.read_record("numbers").await.expect("memory does not fail");
+        let codes = self.memory.segments().await.expect("memory does not fail");
+        let mut state = self.state();
+        let is_known = record.is_some_and(|record| record.history.identity == state.identity());
+        if is_known && codes.len() == CODES.len() {
+            state.replica = Some(self.memory.snapshot());
+        }
+    }
+
+    /// The replica takes the place of the store, as another server or as the first one.
+    pub(super) fn fail_over(&self, is_back: bool) {
+        let mut state = self.state();
+        // A server that is itself again, and has lost writes, looks like none.
+        if is_back && state.server == 0 {
+            return;
+        }
+        let Some(held) = state.replica.take() else { return };
+        state.servers += 1;
+        state.server = if is_back { 0 } else { state.servers };
+        state.activity.fail_overs += 1;
+        self.memory.fail_over(&state.identity(), held);
     }
 
     pub(super) fn heal(&self) {
@@ -84,10 +129,10 @@ impl Flaky {
 
     async fn apply(&self, write: &Call) -> Reply {
         let mut write = write.clone();
-        if let Call::GiveBack(_, code, reserved, ..) = &mut write
+        if let Call::GiveBack(_, code, unused) = &mut write
             && matches!(self.planting, Planting::TokenNotCompared)
         {
-            *reserved = self.state().tokens.get(code).copied().unwrap_or(*reserved);
+            unused.reserved = self.state().tokens.get(code).copied().unwrap_or(unused.reserved);
         }
         let reply = write.run(&self.memory).await.expect("memory does not fail");
         let mut state = self.state();
@@ -98,8 +143,8 @@ impl Flaky {
                 state.tokens.insert(code, reservation.token);
                 state.activity.reserved += 1;
             }
-            Call::GiveBack(_, code, .., token) if matches!(reply.downcast_ref(), Some(true)) => {
-                state.tokens.insert(code, token);
+            Call::GiveBack(_, code, unused) if matches!(reply.downcast_ref(), Some(true)) => {
+                state.tokens.insert(code, unused.token);
             }
             _ => {}
         }
@@ -163,6 +208,8 @@ impl Intercept for Flaky {
             Call::Prepare
             | Call::PrepareSegments
             | Call::CreateRecord(..)
+            | Call::SwapRecord(..)
+            | Call::Survey(..)
             | Call::CreateSegments(..) => self.travel().await?,
             _ => {}
         }

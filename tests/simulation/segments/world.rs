@@ -192,6 +192,9 @@ impl<'a> World<'a> {
             Op::Down => self.store.set_down(true),
             Op::Up => self.store.set_down(false),
             Op::Latency { ms } => self.store.set_latency(ms),
+            Op::Replicate => self.store.replicate().await,
+            Op::FailOver => self.store.fail_over(false),
+            Op::FailBack => self.store.fail_over(true),
         }
         self.collect(false).await;
     }
