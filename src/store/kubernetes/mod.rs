@@ -30,15 +30,14 @@ use std::{
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
 use rand::{SeedableRng as _, rngs::StdRng};
-use serde_json::Value as Json;
 use tokio::time::Instant;
 
 use self::{
     api::{Api, Written},
     names::{Tables, namespace_label},
-    object::{NAMESPACE, annotation, name_of, ours},
+    object::{NAMESPACE, annotation, expect_token, expect_uid, is_under, name_of, ours, set},
     place::{Address, Place},
-    record::{Record, new_record, record_patch},
+    record::{Record, new_record, record_annotations},
     retries::Retries,
     rows::Snapshot,
 };
@@ -118,15 +117,26 @@ impl KubernetesStore {
         Ok(leases)
     }
 
-    /// Changes a Lease by a patch that tests its token; `false` when it has another one, or is
-    /// missing.
-    async fn patch_under(&self, name: &str, expected: Token, patch: Vec<Json>) -> Result<bool> {
+    /// Sets annotations of a Lease that has this token and, if that is compared, this UID; `false`
+    /// when it has another one, or is missing.
+    async fn set_under<const N: usize>(
+        &self,
+        name: &str,
+        (expected, uid): (Token, Option<&str>),
+        annotations: [(&str, String); N],
+    ) -> Result<bool> {
+        let mut patch = vec![expect_token(expected)];
+        patch.extend(uid.map(expect_uid));
+        patch.extend(set(annotations));
+        let is_it = |lease: &Lease| {
+            is_under(lease, expected) && uid.is_none_or(|expected| object::uid(lease) == expected)
+        };
         let mut retries = self.retries();
         loop {
             if self.api.patch(name, patch.clone()).await? == Written::Done {
                 return Ok(true);
             }
-            if !self.has_token(name, expected).await? {
+            if !self.api.get(name).await?.as_ref().is_some_and(is_it) {
                 return Ok(false);
             }
             retries.pause().await?;
@@ -221,7 +231,8 @@ impl Store for KubernetesStore {
     ) -> Result<bool> {
         let name = self.tables.record(namespace);
         let is_compared = self.settings.failover == Failover::Auto;
-        self.patch_under(&name, expected, record_patch(expected, record, is_compared)).await
+        let identity = Some(&*record.history.identity).filter(|uid| is_compared && !uid.is_empty());
+        self.set_under(&name, (expected, identity), record_annotations(record)).await
     }
 
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {

@@ -9,14 +9,11 @@ use super::{
     births::{Births, Template},
     names::{LAYOUT, Tables, key_label, namespace_label},
     object::{
-        EPOCH, HISTORY, IDENTITY, NAMESPACE, TOKEN, annotation, columns, expect, expect_token,
-        expect_uid, lease, name_of, ours, set, uid,
+        EPOCH, HISTORY, IDENTITY, NAMESPACE, TOKEN, annotation, columns, expect, lease, name_of,
+        ours, set, uid,
     },
 };
-use crate::{
-    core::lease::Token,
-    store::{LayoutRecord, NewRows, Result, StoreError, value::Reader},
-};
+use crate::store::{LayoutRecord, NewRows, Result, StoreError, value::Reader};
 
 /// The templates of each reserved key, as JSON.
 const ROWS: &str = ours!("rows");
@@ -144,7 +141,8 @@ fn born(reserved_key: &str, worker: u64) -> String {
 
 /// Returns the Lease of a new record, without rows.
 pub(super) fn new_record(tables: &Tables, namespace: &str, record: &LayoutRecord) -> Lease {
-    let [token, words, complete, since, first, identity, epoch, history] = annotations(record);
+    let [token, words, complete, since, first, identity, epoch, history] =
+        record_annotations(record);
     lease(
         tables.record(namespace),
         [
@@ -167,18 +165,8 @@ pub(super) fn new_record(tables: &Tables, namespace: &str, record: &LayoutRecord
     )
 }
 
-/// Returns the JSON patch that replaces a record and leaves its rows alone.
-pub(super) fn record_patch(expected: Token, record: &LayoutRecord, is_compared: bool) -> Vec<Json> {
-    let mut patch = vec![expect_token(expected)];
-    let identity = &record.history.identity;
-    if is_compared && !identity.is_empty() {
-        patch.push(expect_uid(identity));
-    }
-    patch.extend(set(annotations(record)));
-    patch
-}
-
-fn annotations(record: &LayoutRecord) -> [(&'static str, String); 8] {
+/// Returns the annotations that replace a record and leave its rows alone.
+pub(super) fn record_annotations(record: &LayoutRecord) -> [(&'static str, String); 8] {
     let LayoutRecord { token, canonical, complete, since_tick, first_tick, history } = record;
     [
         (TOKEN, token.to_string()),

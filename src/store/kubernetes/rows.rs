@@ -191,11 +191,6 @@ impl KubernetesStore {
         }
     }
 
-    /// Whether there is a Lease under this token.
-    pub(super) async fn has_token(&self, name: &str, token: Token) -> Result<bool> {
-        Ok(self.api.get(name).await?.is_some_and(|lease| is_under(&lease, token)))
-    }
-
     /// Returns the UID of a row's Lease; a row that is expected to be unborn is born first. `None`
     /// when there is no such row, or it is unborn and has another token.
     async fn uid_of(&self, scope: &Scope, worker: u64, expected: Token) -> Result<Option<String>> {

@@ -145,9 +145,7 @@ impl SegmentStore for KubernetesStore {
         let token = (TOKEN, token.to_string());
         let settings = (SETTINGS, settings.clone());
         if let Some(expected) = expected {
-            let mut patch = vec![expect_token(expected)];
-            patch.extend(set([token, settings]));
-            return self.patch_under(&name, expected, patch).await;
+            return self.set_under(&name, (expected, None), [token, settings]).await;
         }
         let lease = lease(
             name,
