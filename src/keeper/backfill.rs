@@ -7,8 +7,9 @@ use std::sync::{
 
 use super::{
     KeeperSettings, Observer, StoreOperation,
-    follower::{Access, Follower, contended},
-    random::{Random, system_random},
+    follower::{Access, Follower},
+    history::contended,
+    random::fresh_token,
     store_call::store_call,
 };
 use crate::{
@@ -280,8 +281,4 @@ impl Backfill {
     ) -> Result<T, StoreError> {
         store_call(&*self.observer, operation, call).await
     }
-}
-
-fn fresh_token() -> Token {
-    Random(system_random()).fresh_token()
 }

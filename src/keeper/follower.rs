@@ -1,25 +1,25 @@
 //! Follows the history of the store on behalf of those who reserve segments.
 
-use std::time::Duration;
-
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     Observer, StoreOperation,
-    history::{HistoryContext, KnownHistory},
+    history::{HistoryContext, KnownHistory, contended},
     store_call::store_call,
 };
 use crate::{
     core::{
-        clock::{Clock, SystemClock},
         layout::Layout,
         lease::{History, Token},
+        segment::CodeRow,
     },
-    store::{Counts, Scope, Store, StoreError},
+    store::{Counts, Reservation, Reserved, Scope, Store, StoreError},
 };
 
 /// How often the record is read again because other nodes changed it.
-const TRIES: u32 = 100;
+const RECORD_TRIES: u32 = 100;
+/// How often a row is read again because the store names another epoch.
+const ROW_TRIES: u32 = 8;
 
 /// Follows the history that the record of one namespace tells.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Follower {
     canonical: String,
     layout: Option<Layout>,
     reach_ms: i64,
-    clock: RuntimeClock,
+    began: Instant,
     known: Mutex<KnownHistory>,
 }
 
@@ -57,8 +57,8 @@ impl Follower {
         // Of the survey only record, identity and clock are of interest.
         let (namespace, reserved_key) = (namespace.to_owned(), "0/0".to_owned());
         let scope = Scope { namespace, reserved_key, min_worker: 0, max_worker: 0 };
-        let clock = RuntimeClock(Instant::now());
-        Self { scope, canonical, layout, reach_ms, clock, known: Mutex::default() }
+        let (began, known) = (Instant::now(), Mutex::default());
+        Self { scope, canonical, layout, reach_ms, began, known }
     }
 
     /// Returns the history as it was followed last.
@@ -79,13 +79,13 @@ impl Follower {
         }
         let context = HistoryContext {
             store: access.store,
-            clock: &self.clock,
+            steady: self.began.elapsed(),
             observer: access.observer,
             namespace: &self.scope.namespace,
             layout: self.layout.as_ref(),
             reach_ms: self.reach_ms,
         };
-        for _ in 0..TRIES {
+        for _ in 0..RECORD_TRIES {
             let survey = access.store.survey(&self.scope, Counts::Recent);
             let survey = store_call(access.observer, StoreOperation::Read, survey).await?;
             let Some(record) = &survey.record else {
@@ -101,23 +101,24 @@ impl Follower {
         }
         Err(contended())
     }
-}
 
-/// The error after many attempts to write in the present epoch.
-pub(super) fn contended() -> StoreError {
-    StoreError::Refused("other nodes keep changing the layout record".into())
-}
-
-/// The clocks of a task that has none passed in.
-#[derive(Debug)]
-struct RuntimeClock(Instant);
-
-impl Clock for RuntimeClock {
-    fn now_ms(&self) -> i64 {
-        SystemClock.now_ms()
-    }
-
-    fn steady(&self) -> Duration {
-        self.0.elapsed()
+    /// Reads the row of a segment code, and the history that the store is in. Changes nothing.
+    pub(super) async fn row(
+        &self,
+        access: &Access<'_>,
+        code: &str,
+    ) -> Result<(Option<CodeRow>, History), StoreError> {
+        let mut history = self.follow(access, Token::UNUSED).await?;
+        for _ in 0..ROW_TRIES {
+            // Refused without a write, so that no other node's give-back finds another token.
+            let impossible = Reservation::impossible(history.epoch(), (access.fresh)());
+            let looked = access.store.reserve(&self.scope.namespace, code, &impossible);
+            match store_call(access.observer, StoreOperation::Reserve, looked).await? {
+                Reserved::Refused(row) => return Ok((Some(row), history)),
+                Reserved::From(_) | Reserved::NoSuchCode => return Ok((None, history)),
+                Reserved::OtherEpoch => history = self.follow(access, history.epoch()).await?,
+            }
+        }
+        Err(contended())
     }
 }

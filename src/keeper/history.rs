@@ -10,11 +10,9 @@ use super::{
 };
 use crate::{
     core::{
-        clock::Clock,
         instant::millis,
         layout::Layout,
         lease::{ClockVerdict, History, HistoryVerdict, Token},
-        planted::{Bug, planted},
     },
     store::{LayoutRecord, Store, StoreError, Survey},
 };
@@ -70,7 +68,7 @@ impl KnownHistory {
                 History { reach_ms, ..recorded.clone() }
             }
             HistoryVerdict::Continued => {
-                self.note(recorded, context.clock.steady());
+                self.note(recorded, context.steady);
                 return Ok(true);
             }
             HistoryVerdict::Unknown => {
@@ -78,10 +76,8 @@ impl KnownHistory {
             }
             HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
                 let server = server.unwrap_or(&recorded.identity);
-                self.check_servers(server, recorded, context.clock.steady())?;
-                let by_node = planted(Bug::BarrierByNodeClock);
-                let now_ms = if by_node { context.clock.now_ms() } else { survey.now_ms };
-                let next = recorded.next(server, fresh(), now_ms, reach_ms);
+                self.check_servers(server, recorded, context.steady)?;
+                let next = recorded.next(server, fresh(), survey.now_ms, reach_ms);
                 if let Some(layout) = context.layout.filter(|it| it.backfill_per_tick() > 0) {
                     // Which IDs for a past time the lost writes reserved is unknown.
                     since_tick = since_tick.max(layout.tick_of(next.barrier(layout)));
@@ -95,7 +91,7 @@ impl KnownHistory {
         if !swapped {
             return Ok(false);
         }
-        self.note(&changed.history, context.clock.steady());
+        self.note(&changed.history, context.steady);
         if matches!(verdict, HistoryVerdict::OtherServer | HistoryVerdict::WentBack) {
             let (namespace, before) = (context.namespace, &recorded.identity);
             let server = &changed.history.identity;
@@ -149,10 +145,16 @@ impl KnownHistory {
     }
 }
 
+/// The error when other processes change the record each time before it is followed.
+pub(super) fn contended() -> StoreError {
+    StoreError::Refused("other nodes keep changing the layout record".into())
+}
+
 /// What following a history needs.
 pub(super) struct HistoryContext<'a> {
     pub(super) store: &'a dyn Store,
-    pub(super) clock: &'a dyn Clock,
+    /// The steady clock.
+    pub(super) steady: Duration,
     pub(super) observer: &'a dyn Observer,
     pub(super) namespace: &'a str,
     /// The layout, unless IDs are plain numbers.
@@ -190,7 +192,7 @@ impl LeaseStore {
         let ahead_ms = (ahead_ms.saturating_add(skew_ms - 1) / skew_ms).saturating_mul(skew_ms);
         let context = HistoryContext {
             store: &*self.store,
-            clock: &*self.state.clock,
+            steady: self.state.clock.steady(),
             observer: &*self.state.observer,
             namespace: &self.scope.namespace,
             layout: Some(&self.settings.layout),

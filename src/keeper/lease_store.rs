@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use super::{
     KeeperSettings, LeaseOperation, LeaseOutcome, StoreFailure, StoreOperation, UnavailableReason,
-    history::KnownHistory,
+    history::{KnownHistory, contended},
     keeper_state::{KeeperState, waker},
     random::Random,
     state_file::{Keeping, KeepingFailed},
@@ -173,7 +173,7 @@ impl LeaseStore {
                 return Ok(judged);
             }
         }
-        Err(StoreError::Refused("other nodes keep changing the layout record".into()))
+        Err(contended())
     }
 
     async fn look(&self, renewed: Option<&ClockReading>) -> Result<JudgedSurvey, StoreError> {

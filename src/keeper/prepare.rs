@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{KeeperError, LayoutError, StoreOperation, lease_store::LeaseStore};
+use super::{
+    KeeperError, LayoutError, StoreOperation, history::contended, lease_store::LeaseStore,
+};
 use crate::{
     core::{
         instant::millis,
@@ -29,7 +31,7 @@ pub(super) async fn prepare(leases: &mut LeaseStore, has_held: bool) -> Result<(
             return Ok(());
         }
     }
-    Err(StoreError::Refused("other nodes keep changing the layout record".into()).into())
+    Err(contended().into())
 }
 
 /// Creates the record and the rows, and marks the rows as complete; `false` when others changed

@@ -23,6 +23,11 @@ pub(super) fn system_random() -> Box<dyn Rng + Send + Sync> {
     Box::new(UnwrapErr(SysRng))
 }
 
+/// Draws a fresh token from the operating system.
+pub(super) fn fresh_token() -> Token {
+    Random(system_random()).fresh_token()
+}
+
 impl Random {
     pub(super) fn fresh_token(&mut self) -> Token {
         Token::from_bits(self.0.random())

@@ -123,6 +123,12 @@ pub(super) fn name(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
+/// Returns the name of a host as drivers resolve it: without the brackets of an IPv6 address.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn resolvable(host: &str) -> &str {
+    host.trim_matches(['[', ']'])
+}
+
 /// An address in three parts; those around the hosts are the same for each of them.
 #[derive(Debug, PartialEq, Eq)]
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]

@@ -7,7 +7,10 @@ use raindrop::{
         clock::SystemClock,
         lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
     },
-    store::{LayoutRecord, MemoryStore, NewRows, Scope, Store, StoreError, StoreSettings, connect},
+    store::{
+        Failover, LayoutRecord, MemoryStore, NewRows, Scope, Store, StoreError, StoreSettings,
+        connect,
+    },
 };
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tempfile::TempDir;
@@ -93,6 +96,18 @@ impl Backend {
         let store = self.unprepared().await;
         store.prepare().await.expect("the tables are made");
         store
+    }
+
+    /// A store on the database that compares no identities; memory never fails over.
+    pub(crate) async fn lossless(&self) -> Option<Arc<dyn Store>> {
+        if let Self::Memory(_) = self {
+            return None;
+        }
+        let mut settings = self.settings();
+        settings.failover = Failover::Lossless;
+        let store = open(&settings).await;
+        store.prepare().await.expect("the tables are made");
+        Some(store)
     }
 
     /// Runs a statement as somebody with a SQL console.

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use raindrop::{
     core::lease::{History, RowWrite, Token},
-    store::{Counts, Failover, LayoutRecord, Store},
+    store::{Counts, LayoutRecord, Store},
 };
 
 use crate::{
-    backend::{
-        Backend, birth, new_rows, open, record, rows_record, scope, token, with_rows, write,
-    },
+    backend::{Backend, birth, new_rows, record, rows_record, scope, token, with_rows, write},
     conformance::on_every_engine,
 };
 
@@ -101,7 +99,7 @@ async fn no_row_of_another_server_is_written(backend: &Backend) {
     let is_compared = !matches!(backend, Backend::Kubernetes(_));
     let created = store.create_rows(&scope(1, 1), &new).await.expect("an answer");
     assert_eq!(created, !is_compared);
-    if let Some(lossless) = lossless(backend).await.filter(|_| is_compared) {
+    if let Some(lossless) = backend.lossless().await.filter(|_| is_compared) {
         assert!(lossless.create_rows(&scope(1, 1), &new).await.expect("an answer"));
         let write = RowWrite { epoch: FIRST, ..write(1) };
         assert!(!swap(&store, birth(1), &write).await);
@@ -111,22 +109,10 @@ async fn no_row_of_another_server_is_written(backend: &Backend) {
 
 async fn lossless_fail_overs_compare_no_servers(backend: &Backend) {
     let store = with_rows(backend, &scope(1, 1)).await;
-    let Some(lossless) = lossless(backend).await else { return };
+    let Some(lossless) = backend.lossless().await else { return };
     let survey = lossless.survey(&scope(1, 1), Counts::Exact).await.expect("a survey");
     assert_eq!(survey.identity, None);
     let other = with_history(1, History::first(OTHER, FIRST, 0));
     assert!(!swap_record(&store, rows_record().token, &other).await);
     assert!(swap_record(&lossless, rows_record().token, &other).await);
-}
-
-/// A store on the database that compares no identities; memory never fails over.
-async fn lossless(backend: &Backend) -> Option<Arc<dyn Store>> {
-    if let Backend::Memory(_) = backend {
-        return None;
-    }
-    let mut settings = backend.settings();
-    settings.failover = Failover::Lossless;
-    let store = open(&settings).await;
-    store.prepare().await.expect("the tables are made");
-    Some(store)
 }

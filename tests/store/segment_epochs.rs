@@ -7,14 +7,11 @@ use raindrop::{
         lease::{History, Token},
         segment::CodeRow,
     },
-    store::{
-        Counts, Failover, LayoutRecord, NewSegment, Reservation, Reserved, Scope, Store,
-        UnusedNumbers,
-    },
+    store::{Counts, LayoutRecord, NewSegment, Reservation, Reserved, Scope, Store, UnusedNumbers},
 };
 
 use crate::{
-    backend::{Backend, open, record, scope, token},
+    backend::{Backend, record, scope, token},
     conformance::on_every_engine,
 };
 
@@ -191,7 +188,8 @@ async fn no_segment_of_another_server_is_written(backend: &Backend) {
     assert_eq!(reserve(&store, "order", ten(1, FIRST, Token::UNUSED)).await, Reserved::From(1));
     let unused = UnusedNumbers { from: 5, reserved: token(1), epoch: FIRST, token: token(2) };
     // Memory never fails over, so nothing else compares no identities there.
-    let Some(lossless) = lossless(backend).await else { return };
+    let Some(lossless) = backend.lossless().await else { return };
+    lossless.prepare_segments().await.expect("the table is made");
     swap_record(&lossless, 2, 3, History::first(OTHER, FIRST, 0)).await;
     let creating = Reservation { or_begin_at: Some(1), ..ten(3, FIRST, FIRST) };
     for (code, reservation) in [("order", ten(4, FIRST, FIRST)), ("user", creating)] {
@@ -202,17 +200,4 @@ async fn no_segment_of_another_server_is_written(backend: &Backend) {
     assert!(lossless.give_back("numbers", "order", &unused).await.expect("an answer"));
     assert_eq!(reserve(&lossless, "order", ten(5, FIRST, FIRST)).await, Reserved::From(5));
     assert_eq!(reserve(&lossless, "user", creating).await, Reserved::From(1));
-}
-
-/// A store on the database that compares no identities.
-async fn lossless(backend: &Backend) -> Option<Arc<dyn Store>> {
-    if let Backend::Memory(_) = backend {
-        return None;
-    }
-    let mut settings = backend.settings();
-    settings.failover = Failover::Lossless;
-    let store = open(&settings).await;
-    store.prepare().await.expect("the tables are made");
-    store.prepare_segments().await.expect("the table is made");
-    Some(store)
 }

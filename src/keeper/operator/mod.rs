@@ -141,7 +141,7 @@ impl Operator {
             let layout = Layout::from_canonical(Recorded::read(&record.canonical)?.present())?;
             let context = HistoryContext {
                 store: &*self.store,
-                clock: &*self.clock,
+                steady: self.clock.steady(),
                 observer: &NoObserver,
                 namespace: &namespace,
                 layout: Some(&layout),

@@ -16,13 +16,10 @@ use crate::{
     },
     keeper::{
         KeeperError, LayoutError, NoObserver,
-        follower::{Access, Follower, contended},
-        random::{Random, system_random},
+        follower::{Access, Follower},
+        random::fresh_token,
     },
-    store::{
-        LayoutRecord, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Store,
-        StoreError,
-    },
+    store::{LayoutRecord, ListedSegment, ManagedCode, NewSegment, Store, StoreError},
 };
 
 /// How often a write is tried while others change the same code.
@@ -241,21 +238,8 @@ impl CodeManager {
 
     /// Returns the row of a code, if the store has it, and the history that the store is in.
     pub(super) async fn row(&self, code: &str) -> Result<(Option<CodeRow>, History), StoreError> {
-        let mut history = self.follow(Token::UNUSED).await?;
-        for _ in 0..TRIES {
-            let impossible = Reservation::impossible(history.epoch(), fresh_token());
-            match self.store.reserve(self.namespace(), code, &impossible).await? {
-                Reserved::Refused(row) => return Ok((Some(row), history)),
-                Reserved::From(_) | Reserved::NoSuchCode => return Ok((None, history)),
-                Reserved::OtherEpoch => history = self.follow(history.epoch()).await?,
-            }
-        }
-        Err(contended())
-    }
-
-    async fn follow(&self, seen: Token) -> Result<History, StoreError> {
         let access = Access { store: &*self.store, observer: &NoObserver, fresh: &fresh_token };
-        self.follower.follow(&access, seen).await
+        self.follower.row(&access, code).await
     }
 
     /// Writes settings that fit the next number, which is raised to `start` if it is below.
@@ -302,8 +286,4 @@ fn check_change(code: &str, present: &CodeSettings, spec: &SegmentSpec) -> Resul
         return Err(ManageError::FixedProgression { code, increment, remainder });
     }
     Ok(())
-}
-
-pub(super) fn fresh_token() -> Token {
-    Random(system_random()).fresh_token()
 }

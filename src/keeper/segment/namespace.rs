@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::{Semaphore, SemaphorePermit, watch},
     time::Instant,
 };
 
@@ -23,19 +23,16 @@ use crate::{
     },
     keeper::{
         Observer, StoreFailure, StoreOperation, UnavailableReason,
-        follower::{Access, Follower, contended},
+        follower::{Access, Follower},
         random::Random,
         store_call::store_call,
     },
-    store::{Reservation, Reserved, Store, StoreError},
+    store::{Store, StoreError},
 };
 
 /// The connections of a node. Further calls wait here rather than for a connection, where they
 /// would time out.
 const CONNECTIONS: usize = 2;
-
-/// How often a call is tried while the store names another epoch.
-const TRIES: u32 = 8;
 
 /// One namespace, without its codes.
 #[derive(Debug)]
@@ -88,27 +85,20 @@ impl Namespace {
 
     /// Follows the history of the store, unless that was done since its epoch was `seen`.
     pub(super) async fn follow(&self, seen: Token) -> Result<History, StoreError> {
-        let (store, observer) = (&*self.shared.store, &*self.observer);
         let fresh = || self.shared.random().fresh_token();
-        // The semaphore is never closed.
-        let _connection = self.shared.connections.acquire().await;
-        self.follower.follow(&Access { store, observer, fresh: &fresh }, seen).await
+        let _connection = self.shared.connection().await;
+        self.follower.follow(&self.access(&fresh), seen).await
     }
 
     /// Reads the row of a code, which nothing changes.
     pub(super) async fn look_at(&self, code: &str) -> Result<Option<CodeRow>, StoreError> {
-        let mut epoch = self.history().await.epoch();
-        for _ in 0..TRIES {
-            let token = self.shared.random().fresh_token();
-            let impossible = Reservation::impossible(epoch, token);
-            let looked = self.shared.store.reserve(self.name(), code, &impossible);
-            match self.call(StoreOperation::Reserve, looked).await? {
-                Reserved::Refused(row) => return Ok(Some(row)),
-                Reserved::From(_) | Reserved::NoSuchCode => return Ok(None),
-                Reserved::OtherEpoch => epoch = self.follow(epoch).await?.epoch(),
-            }
-        }
-        Err(contended())
+        let fresh = || self.shared.random().fresh_token();
+        let _connection = self.shared.connection().await;
+        Ok(self.follower.row(&self.access(&fresh), code).await?.0)
+    }
+
+    fn access<'a>(&'a self, fresh: &'a (dyn Fn() -> Token + Sync)) -> Access<'a> {
+        Access { store: &*self.shared.store, observer: &*self.observer, fresh }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -135,8 +125,7 @@ impl Namespace {
         operation: StoreOperation,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        // The semaphore is never closed.
-        let _connection = self.shared.connections.acquire().await;
+        let _connection = self.shared.connection().await;
         store_call(&*self.observer, operation, call).await
     }
 }
@@ -149,6 +138,11 @@ impl SharedStore {
             random: Mutex::new(random),
             connections: Semaphore::new(CONNECTIONS),
         }
+    }
+
+    /// Waits until a connection is free; the semaphore is never closed.
+    async fn connection(&self) -> Option<SemaphorePermit<'_>> {
+        self.connections.acquire().await.ok()
     }
 
     pub(super) fn random(&self) -> MutexGuard<'_, Random> {

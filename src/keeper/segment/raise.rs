@@ -5,13 +5,14 @@
 
 use super::{
     ManageError,
-    code_manager::{CodeManager, END, TRIES, fresh_token},
+    code_manager::{CodeManager, END, TRIES},
 };
 use crate::{
     core::{
         lease::History,
         segment::{CodeRow, SegmentSpec},
     },
+    keeper::random::fresh_token,
     store::{Reservation, Reserved, StoreError},
 };
 

@@ -47,7 +47,7 @@ use super::{
     record::keep_free,
     value::{readable, shortened},
 };
-use crate::core::lease::{Row, RowWrite, Token};
+use crate::core::lease::{History, Row, RowWrite, Token};
 
 /// How old the counts of a survey may be that need not be exact.
 const RECENT: Duration = Duration::from_mins(2);
@@ -143,6 +143,12 @@ impl KubernetesStore {
         }
     }
 
+    /// Returns the UID that the record's Lease must have, if identities are compared and it is known.
+    fn compared<'a>(&self, history: &'a History) -> Option<&'a str> {
+        let is_compared = self.settings.failover == Failover::Auto && !history.identity.is_empty();
+        is_compared.then_some(&history.identity)
+    }
+
     fn retries(&self) -> Retries {
         Retries::new(self.settings.timeout, lock(&self.random).fork())
     }
@@ -230,9 +236,8 @@ impl Store for KubernetesStore {
         record: &LayoutRecord,
     ) -> Result<bool> {
         let name = self.tables.record(namespace);
-        let is_compared = self.settings.failover == Failover::Auto;
-        let identity = Some(&*record.history.identity).filter(|uid| is_compared && !uid.is_empty());
-        self.set_under(&name, (expected, identity), record_annotations(record)).await
+        let uid = self.compared(&record.history);
+        self.set_under(&name, (expected, uid), record_annotations(record)).await
     }
 
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {

@@ -14,14 +14,10 @@ use super::{
     },
 };
 use crate::{
-    core::{
-        lease::{History, Token},
-        segment::CodeRow,
-    },
+    core::{lease::Token, segment::CodeRow},
     store::{
-        Failover, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result,
-        SegmentStore, UnusedNumbers,
-        value::{Reader, Value},
+        ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
+        UnusedNumbers, value::Reader,
     },
 };
 
@@ -175,19 +171,16 @@ impl KubernetesStore {
     }
 
     fn read_code(&self, lease: &Lease) -> Result<ListedSegment> {
-        let mut row = columns(lease, [NAMESPACE, CODE, NEXT, STEP, UPDATED, CREATED]);
-        // An earlier version wrote no epoch.
-        row.push(annotation(lease, EPOCH).map_or_else(|| Token::UNUSED.into(), Value::from));
+        let row = columns(lease, [NAMESPACE, CODE, NEXT, STEP, UPDATED, CREATED, EPOCH]);
         Reader::new(&self.settings.segment_table, "", row).listed_segment("next")
     }
 
     /// Whether the namespace's record has an epoch, and is the object that the epoch began with.
     async fn is_in_epoch(&self, namespace: &str, epoch: Token) -> Result<bool> {
         let Some(record) = self.record(namespace).await? else { return Ok(false) };
-        let History { identity, .. } = &record.layout.history;
-        let is_compared = self.settings.failover == Failover::Auto && !identity.is_empty();
-        let is_continued = !is_compared || *identity == record.uid;
-        Ok(is_continued && record.layout.history.epoch() == epoch)
+        let history = &record.layout.history;
+        let is_continued = self.compared(history).is_none_or(|identity| identity == record.uid);
+        Ok(is_continued && history.epoch() == epoch)
     }
 
     fn new_segment(&self, namespace: &str, code: &str, row: CodeRow) -> Result<ListedSegment> {

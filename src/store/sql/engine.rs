@@ -74,7 +74,8 @@ pub(in crate::store) struct Dialect {
     pub(super) returning: &'static str,
     /// Ends an insert of a segment that may exist: then it raises `next_number` by `{by}`, if it is
     /// between 0 and `{highest}` and the row's epoch is `{row_epoch}`, takes step, token and epoch
-    /// from the insert, and returns the number. `{now}` and `{segment}` stand for the present time and the table.
+    /// from the insert, and returns the number. `{now}` and `{segment}` stand for the present time
+    /// and the table.
     pub(super) or_raise: &'static str,
     /// The identity of the server, which tells whose history it continues; null where no write is
     /// accepted. See [`History`](crate::core::lease::History).

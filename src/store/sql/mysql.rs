@@ -18,7 +18,7 @@ use super::{
 };
 use crate::store::{
     Failover, Result, StoreError, StoreSettings, TlsMode,
-    hosts::{self, Hosts},
+    hosts::{self, Hosts, resolvable},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
     value::{Value, values},
@@ -142,11 +142,12 @@ impl Engine for MySql {
             let reason = "it names no database, as in mysql://user@host/database";
             return Err(settings.unusable(reason));
         }
-        let is_local =
-            options.iter().all(|options| options.get_socket().is_some() || is_local(host(options)));
+        let is_local = options.iter().all(|options| {
+            options.get_socket().is_some() || is_local(resolvable(options.get_host()))
+        });
         let mode = tls.unwrap_or_default();
         for options in &mut options {
-            let host = host(options).to_owned();
+            let host = resolvable(options.get_host()).to_owned();
             *options = options.clone().host(&host).charset("utf8mb4").ssl_mode(match mode {
                 TlsMode::Verify => MySqlSslMode::VerifyIdentity,
                 TlsMode::Prefer if is_local => MySqlSslMode::Preferred,
@@ -285,11 +286,6 @@ async fn replicate_rows(connection: &mut MySqlConnection) -> Result<(), Failure>
          SESSION_VARIABLES_ADMIN on MySQL): {refusal}"
     ))
     .into())
-}
-
-/// The host's name: the driver resolves none in brackets.
-fn host(options: &MySqlConnectOptions) -> &str {
-    options.get_host().trim_matches(['[', ']'])
 }
 
 impl From<MySqlQueryResult> for Answer {

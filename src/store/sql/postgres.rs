@@ -21,7 +21,7 @@ use super::{
 };
 use crate::store::{
     Result, StoreError, StoreSettings, TlsMode,
-    hosts::{self, Hosts},
+    hosts::{self, Hosts, resolvable},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
     value::{Value, values},
@@ -114,8 +114,9 @@ impl Engine for Postgres {
             let reason = "it names no database, as in postgres://user@host/database";
             return Err(settings.unusable(reason));
         }
-        let is_local =
-            options.iter().all(|options| options.get_socket().is_some() || is_local(host(options)));
+        let is_local = options.iter().all(|options| {
+            options.get_socket().is_some() || is_local(resolvable(options.get_host()))
+        });
         // Without a parameter, the driver has read PGSSLMODE, for each host alike.
         let mode = tls.unwrap_or(match options.first().map(PgConnectOptions::get_ssl_mode) {
             Some(PgSslMode::VerifyFull | PgSslMode::VerifyCa) => TlsMode::Verify,
@@ -124,7 +125,7 @@ impl Engine for Postgres {
             Some(PgSslMode::Disable) => TlsMode::Off,
         });
         for options in &mut options {
-            let host = host(options).to_owned();
+            let host = resolvable(options.get_host()).to_owned();
             *options = options.clone().host(&host).ssl_mode(match mode {
                 TlsMode::Verify => PgSslMode::VerifyFull,
                 TlsMode::Prefer if is_local => PgSslMode::Prefer,
@@ -225,11 +226,6 @@ impl Engine for Postgres {
             _ => Class::Refused,
         }
     }
-}
-
-/// The host's name: the driver resolves none in brackets.
-fn host(options: &PgConnectOptions) -> &str {
-    options.get_host().trim_matches(['[', ']'])
 }
 
 impl From<PgQueryResult> for Answer {

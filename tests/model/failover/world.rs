@@ -485,7 +485,7 @@ pub(super) const ANEW: &str = "a lease begins at a barrier";
 fn has_lost_lease(state: &State) -> bool {
     let Tables { record, row } = state.store.present();
     let is_lost = |lease: &Lease| lease.limit > row.marks[lease.lane];
-    record.history.barrier_ms > 0
+    record.history.has_failed_over()
         && row.epoch != record.history.epoch()
         && state.grants().any(is_lost)
 }
