@@ -17,6 +17,8 @@ use std::cell::Cell;
 pub enum Bug {
     /// Claims pass the limit of the lease.
     LimitIgnored,
+    /// A handle issues positions that it claimed beyond its window.
+    OverrunIssued,
     /// The limit rises before the store acknowledged the mark.
     MarkAfterIssuing,
     /// A process raises its limit, or installs a grant, when it reads its own token.

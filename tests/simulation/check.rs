@@ -17,7 +17,8 @@ pub(crate) struct Failure {
 pub(crate) enum FailureKind {
     /// An ID was issued twice.
     Duplicate,
-    /// IDs of one code, node and lease do not ascend.
+    /// IDs of one code, node and lease do not ascend: those that are claimed by name each by each,
+    /// those of a handle, and all others by tick.
     NotAscending,
     /// A claim waited longer than it may.
     WaitedTooLong,
@@ -68,19 +69,40 @@ impl Journal {
 /// The last position that was answered on each lane that a node issued a code on.
 pub(crate) type LastOnLane = BTreeMap<(u64, u64), u64>;
 
+/// What a node was answered when a claim began: what the claim gets must be above.
+#[derive(Debug)]
+pub(crate) struct AnsweredBefore {
+    /// For the sequence, whoever asked.
+    pub(crate) by_all: LastOnLane,
+    /// For the code, by its handle. A handle may issue from a run that it claimed before others
+    /// claimed.
+    pub(crate) by_handle: LastOnLane,
+}
+
 /// Every ID that was ever issued.
 #[derive(Debug, Default)]
 pub(crate) struct Issued {
     ids: HashSet<(usize, u64)>,
-    last: BTreeMap<(u32, usize), LastOnLane>,
+    /// By process and sequence.
+    by_all: BTreeMap<(u32, usize), LastOnLane>,
+    /// By process and code.
+    by_handle: BTreeMap<(u32, usize), LastOnLane>,
     highest_ms: BTreeMap<u32, i64>,
 }
 
 impl Issued {
-    /// What a node was answered so far for a code; what it is answered for a claim that begins
-    /// now must be above.
-    pub(crate) fn last(&self, generation: u32, code: usize) -> LastOnLane {
-        self.last.get(&(generation, code)).cloned().unwrap_or_default()
+    /// What a process was answered so far.
+    pub(crate) fn answered_before(
+        &self,
+        generation: u32,
+        sequence: usize,
+        code: usize,
+    ) -> AnsweredBefore {
+        let of = |map: &BTreeMap<_, LastOnLane>, key| map.get(&key).cloned().unwrap_or_default();
+        AnsweredBefore {
+            by_all: of(&self.by_all, (generation, sequence)),
+            by_handle: of(&self.by_handle, (generation, code)),
+        }
     }
 
     /// Adds an ID; whether nobody was given it before.
@@ -96,10 +118,22 @@ impl Issued {
         *highest
     }
 
-    /// Notes the last position of an answer.
-    pub(crate) fn answered(&mut self, generation: u32, code: usize, lane: (u64, u64), last: u64) {
-        let lanes = self.last.entry((generation, code)).or_default();
-        let highest = lanes.entry(lane).or_default();
-        *highest = last.max(*highest);
+    /// Notes the last position of an answer, and the code if its handle gave it.
+    pub(crate) fn answered(
+        &mut self,
+        generation: u32,
+        sequence: usize,
+        code_of_handle: Option<usize>,
+        lane: (u64, u64),
+        last: u64,
+    ) {
+        let note = |map: &mut BTreeMap<_, LastOnLane>, key| {
+            let highest = map.entry((generation, key)).or_default().entry(lane).or_default();
+            *highest = last.max(*highest);
+        };
+        note(&mut self.by_all, sequence);
+        if let Some(code) = code_of_handle {
+            note(&mut self.by_handle, code);
+        }
     }
 }

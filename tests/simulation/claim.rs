@@ -13,15 +13,14 @@ use raindrop::{
 };
 use tokio::time::Instant;
 
-use crate::{check::LastOnLane, model::CODES, store::Writer};
+use crate::{check::AnsweredBefore, model::CODES, store::Writer};
 
 /// A claim, and what was known when it began.
 pub(crate) struct Claim {
     pub(crate) writer: Writer,
     pub(crate) code: usize,
     pub(crate) began: Instant,
-    /// What its node had been answered for its code.
-    pub(crate) answered_before: LastOnLane,
+    pub(crate) answered_before: AnsweredBefore,
     /// Up to where its node knew that it may issue.
     pub(crate) limits: BTreeMap<(u64, u64), u64>,
     /// The clock's highest reading since it began, as far as it was looked at.
@@ -33,8 +32,8 @@ pub(crate) struct Claim {
     future: Pin<Box<dyn Future<Output = Answer> + Send>>,
 }
 
-/// The IDs of a claim.
-pub(crate) type Answer = Result<Vec<Id>, IssueError>;
+/// The IDs of a claim, and whether a handle gave them.
+pub(crate) type Answer = Result<(Vec<Id>, bool), IssueError>;
 
 /// A handle of one code, which all claims of a process for single IDs try first.
 pub(crate) type SharedHandle = Arc<Mutex<IssuerHandle>>;
@@ -46,7 +45,7 @@ impl Claim {
         handle: Option<SharedHandle>,
         code: usize,
         count: u32,
-        answered_before: LastOnLane,
+        answered_before: AnsweredBefore,
         limits: BTreeMap<(u64, u64), u64>,
     ) -> Self {
         let issuer = issuer.clone();
@@ -63,9 +62,10 @@ impl Claim {
                 // It is in use while its clock is read and others are served meanwhile.
                 let handle = handle.as_ref().and_then(|handle| handle.try_lock().ok());
                 if let Some(id) = handle.and_then(|mut handle| handle.try_next_id()) {
-                    return Ok(vec![id]);
+                    return Ok((vec![id], true));
                 }
-                issuer.next_ids(CODES[code], count).await.map(Iterator::collect)
+                let ids = issuer.next_ids(CODES[code], count).await?;
+                Ok((ids.collect(), false))
             }),
         }
     }

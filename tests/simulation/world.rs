@@ -22,7 +22,7 @@ use tokio::{runtime::Builder, time::sleep};
 
 use crate::{
     activity::Activity,
-    check::{Failure, FailureKind, Issued},
+    check::{AnsweredBefore, Failure, FailureKind, Issued},
     claim::{Answer, Claim},
     model::{CODES, Op, Scenario, Setup},
     node::{Events, Node},
@@ -463,7 +463,7 @@ impl<'a> World<'a> {
     fn claim(&self, node: usize, code: usize, count: u32) -> Option<Claim> {
         let node = self.nodes[node].as_ref()?;
         let generation = node.writer.generation;
-        let before = self.issued.last(generation, self.sequence_of(code));
+        let before = self.issued.answered_before(generation, self.sequence_of(code), code);
         let limits = self.cluster.state().limits(generation);
         let handle = (count == 1).then(|| Arc::clone(&node.handles[code]));
         Some(Claim::new(&node.writer, &node.issuer, handle, code, count, before, limits))
@@ -541,8 +541,8 @@ impl<'a> World<'a> {
         if waited_ms > u128::from(2 * setup.max_wait_ms + 3) {
             self.fail(FailureKind::WaitedTooLong, format!("a claim took {waited_ms} ms"));
         }
-        let ids: Vec<_> = match answer {
-            Ok(ids) => ids,
+        let (ids, by_handle) = match answer {
+            Ok(answer) => answer,
             Err(error) => {
                 let leased = self.nodes[claim.writer.node]
                     .as_ref()
@@ -589,12 +589,24 @@ impl<'a> World<'a> {
                 );
             }
         }
-        let above = claim.answered_before.get(&lane).is_none_or(|before| *before < first);
-        if !above || !positions.is_sorted_by(|a, b| a < b) {
+        let AnsweredBefore { by_all, by_handle: by_this } = &claim.answered_before;
+        let ascends = if by_handle {
+            // IDs that were borrowed may have gone ahead of the handle's tick.
+            let borrowed_ms = i64::try_from(setup.borrow_ms).expect("small");
+            let start_ms = |position| layout.start_of_tick_ms(layout.tick_of(position));
+            by_this.get(&lane).is_none_or(|before| *before < first)
+                && by_all
+                    .get(&lane)
+                    .is_none_or(|before| start_ms(*before) <= start_ms(first) + borrowed_ms)
+        } else {
+            by_all.get(&lane).is_none_or(|before| *before < first)
+        };
+        if !ascends || !positions.is_sorted_by(|a, b| a < b) {
             let detail = format!("process {generation}: {first}..={last} of code {}", claim.code);
             self.fail(FailureKind::NotAscending, detail);
         }
-        self.issued.answered(generation, sequence, lane, last);
+        let code_of_handle = by_handle.then_some(claim.code);
+        self.issued.answered(generation, sequence, code_of_handle, lane, last);
         let ahead_ms = setup.borrow_ms + setup.hold_ms + setup.max_wait_ms;
         let highest_ms = self.issued.issued_under(generation, claim.highest_ms);
         let latest_ms = highest_ms + i64::try_from(ahead_ms).expect("small");

@@ -1,6 +1,6 @@
 //! A lease in memory.
 
-use std::{task::Waker, time::Duration};
+use std::{ops::Range, task::Waker, time::Duration};
 
 use super::{
     Share,
@@ -130,7 +130,8 @@ impl Grant {
 
     /// One past the last claimed position of any code, or the start.
     pub(crate) fn highest_next(&self) -> u64 {
-        self.table.highest_next()
+        // Cursors may have passed the limit, without issuing anything beyond it.
+        self.table.highest_next().min(self.limit())
     }
 
     /// Raises the limit, after the store acknowledged the swap that raised the row's mark to it.
@@ -190,7 +191,8 @@ impl Grant {
     /// call returns the same.
     pub(crate) fn seal(&self) -> u64 {
         let mut sealed_at = self.sealed_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let sealed = *sealed_at.get_or_insert_with(|| self.table.seal());
+        // Cursors may have passed the limit, without issuing anything beyond it.
+        let sealed = *sealed_at.get_or_insert_with(|| self.table.seal().min(self.limit()));
         if planted(Bug::LoweredToLastClaimed) { sealed.saturating_sub(1) } else { sealed }
     }
 
@@ -269,7 +271,7 @@ impl Grant {
         match claimed {
             Err(Closed) => Err(Denied::Closed),
             Ok(Ok(plan)) => {
-                self.note(&time, &plan);
+                self.note(&time, plan.end);
                 Ok(Granted { plan, time, hold_began: self.note_hold(&time) })
             }
             Ok(Err(Refusal::Limit { needed })) => {
@@ -286,20 +288,32 @@ impl Grant {
 
     /// Returns the positions of the tick of `time` that need no further check and leave nothing to
     /// record: they lie below the limit, which only rises, and below the position at which the
-    /// keeper is woken. Something was claimed at `time` before.
-    pub(crate) fn unchecked_positions(&self, time: &ClaimTime) -> (u64, u64) {
-        let (first, tick_end) = time.present();
+    /// keeper is woken. Something was claimed at `time` before. The second value is the limit.
+    pub(crate) fn unchecked_positions(&self, time: &ClaimTime) -> (Range<u64>, u64) {
+        let present = time.present();
         let limit = if planted(Bug::LimitIgnored) { u64::MAX } else { self.limit() };
-        (first, tick_end.min(limit).min(self.wake_at.load(Ordering::Acquire)))
+        let wake_at = self.wake_at.load(Ordering::Acquire);
+        (present.start..present.end.min(limit).min(wake_at), limit)
+    }
+
+    /// Whether positions that were claimed below the limit may be issued at `time`: if its tick has
+    /// all of them. Takes note of that.
+    pub(crate) fn may_issue(&self, time: &ClaimTime, claimed: &Range<u64>) -> bool {
+        let present = time.present();
+        let may = present.start <= claimed.start && claimed.end <= present.end;
+        if may {
+            self.note(time, claimed.end);
+        }
+        may
     }
 
     /// Only readings that positions were claimed under count: a clock that jumped ahead of the
     /// limit and back again has done no harm.
-    fn note(&self, time: &ClaimTime, plan: &Plan) {
+    fn note(&self, time: &ClaimTime, end: u64) {
         if time.now_ms > self.highest_ms.load(Ordering::Relaxed) {
             self.highest_ms.fetch_max(time.now_ms, Ordering::AcqRel);
         }
-        if plan.end > self.wake_at.load(Ordering::Relaxed)
+        if end > self.wake_at.load(Ordering::Relaxed)
             && self.wake_at.swap(u64::MAX, Ordering::AcqRel) != u64::MAX
         {
             self.waker.wake_by_ref();

@@ -1,6 +1,6 @@
 //! Which positions a claim may take: pure arithmetic on positions and instants.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use super::{IssueSettings, RollbackPolicy};
 use crate::core::{
@@ -52,10 +52,14 @@ impl ClaimTime {
         Self { wait_end: self.at_once_end, max_wait_ms: 0, ..self }
     }
 
+    pub(crate) const fn positions_per_tick(&self) -> u64 {
+        self.tick_end - self.first
+    }
+
     /// The positions of the tick. None while the clock is behind, so that every claim looks at it
     /// then.
-    pub(crate) const fn present(&self) -> (u64, u64) {
-        if self.held { (self.first, self.first) } else { (self.first, self.tick_end) }
+    pub(crate) const fn present(&self) -> Range<u64> {
+        self.first..if self.held { self.first } else { self.tick_end }
     }
 }
 

@@ -126,8 +126,14 @@ pub(crate) fn by_handle(generator: Shared, code: &str) -> impl FnMut() -> Id + u
     let mut handle: CodeHandle<Shared> = generator.handle(code).expect("a valid code");
     move || match handle.try_next_id() {
         Ok(id) => id,
-        Err(_) => when_due(handle.claim(1).expect("a place within a second")),
+        Err(_) => wait_for_one(&mut handle),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn wait_for_one(handle: &mut CodeHandle<Shared>) -> Id {
+    when_due(handle.claim(1).expect("a place within a second"))
 }
 
 /// Returns one ID by the name of its code.

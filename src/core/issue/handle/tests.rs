@@ -60,7 +60,11 @@ struct Bench {
 
 impl Bench {
     fn new(settings: IssueSettings) -> Self {
-        let layout = LayoutSpec::for_unit(TimeUnit::Millisecond).build().expect("valid");
+        Self::with_unit(TimeUnit::Millisecond, settings)
+    }
+
+    fn with_unit(unit: TimeUnit, settings: IssueSettings) -> Self {
+        let layout = LayoutSpec::for_unit(unit).build().expect("valid");
         let clock = LaggingClock { now: ManualClock::new(NOW), recent: Recent::new(NOW) };
         let clock = Arc::new(clock);
         let generator = Generator::without_lease(layout, settings, clock.clone());
@@ -304,4 +308,108 @@ fn handle_issues_what_the_name_issues_where_ids_are_not_neighbours() {
     let ids: Vec<Id> = (0..20).map(|_| blocks.next_id().expect("room")).collect();
     let expected: Vec<Id> = by_name.claim("order", 20).expect("room").ids.collect();
     assert_eq!(ids, expected);
+}
+
+/// Two handles that took IDs in turn until the first one is within a run, and these IDs.
+fn rivals(bench: &Bench) -> ([CodeHandle<&Generator>; 2], [Vec<Id>; 2]) {
+    let mut handles = [bench.handle(), bench.handle()];
+    let mut ids = [Vec::new(), Vec::new()];
+    for round in 0..1_000 {
+        if round == 100 {
+            // A handle sees all sampled positions, or none: that shows when the clock moves.
+            bench.clock.now.step(1);
+            bench.clock.catch_up();
+        }
+        for (handle, ids) in handles.iter_mut().zip(&mut ids) {
+            ids.push(handle.try_next_id().expect("room"));
+        }
+        let left = |handle: &CodeHandle<_>| handle.window.run_end - handle.window.next;
+        if let Some(within) = handles.iter().position(|handle| left(handle) > LONGEST_RUN / 4) {
+            handles.swap(0, within);
+            ids.swap(0, within);
+            break;
+        }
+    }
+    (handles, ids)
+}
+
+fn assert_distinct_and_ascending(ids: &[Vec<Id>]) {
+    assert!(ids.iter().all(|ids| ids.is_sorted()));
+    let distinct: HashSet<&Id> = ids.iter().flatten().collect();
+    assert_eq!(distinct.len(), ids.iter().map(Vec::len).sum::<usize>());
+}
+
+#[test]
+fn handles_that_share_a_code_take_runs_until_one_is_alone() {
+    let bench = Bench::new(IssueSettings::default());
+    let ([mut one, _], mut ids) = rivals(&bench);
+    for _ in 0..500 {
+        ids[0].push(one.try_next_id().expect("room"));
+    }
+    assert_eq!(one.window.run, 1);
+    assert_distinct_and_ascending(&ids);
+}
+
+#[test]
+fn rivals_use_up_a_tick_and_lose_less_than_their_last_runs() {
+    let bench = Bench::new(IssueSettings::default());
+    let (mut handles, mut ids) = rivals(&bench);
+    for (handle, ids) in handles.iter_mut().zip(&mut ids) {
+        ids.extend(std::iter::from_fn(|| handle.try_next_id().ok()));
+    }
+    assert_distinct_and_ascending(&ids);
+    let issued = ids.iter().flatten().filter(|id| bench.tick(**id) == 1).count() as u64;
+    assert!((PER_TICK - LONGEST_RUN..=PER_TICK).contains(&issued), "{issued}");
+    bench.clock.now.step(1);
+    bench.clock.catch_up();
+    let next = handles[1].try_next_id().expect("room");
+    assert_eq!(bench.tick(next), 2);
+}
+
+#[test]
+fn run_ends_with_its_tick() {
+    let bench = Bench::new(IssueSettings::default());
+    let ([mut one, _], mut ids) = rivals(&bench);
+    assert!(one.window.next < one.window.run_end);
+    bench.clock.now.step(1);
+    bench.clock.catch_up();
+    ids[0].push(one.try_next_id().expect("room"));
+    assert_eq!(bench.tick(*ids[0].last().expect("one")), 2);
+    assert_distinct_and_ascending(&ids);
+}
+
+#[test]
+fn run_lasts_as_long_as_its_tick() {
+    let bench = Bench::with_unit(TimeUnit::Second, IssueSettings::default());
+    let ([mut one, _], mut ids) = rivals(&bench);
+    let rest = one.window.run_end - one.window.next;
+    assert!(rest > 1);
+    for _ in 0..rest {
+        bench.clock.now.step(1);
+        bench.clock.catch_up();
+        ids[0].push(one.try_next_id().expect("room"));
+    }
+    let positions = |id: &Id| bench.generator.layout().decompose(*id).sequence;
+    let last = &ids[0][ids[0].len() - 2..];
+    assert_eq!(positions(&last[0]) + 1, positions(&last[1]));
+    assert_distinct_and_ascending(&ids);
+}
+
+#[test]
+fn rest_of_a_run_is_not_issued_after_a_batch() {
+    let bench = Bench::new(IssueSettings::default());
+    let ([mut one, _], mut ids) = rivals(&bench);
+    ids[0].extend(one.claim(10).expect("room").ids);
+    ids[0].push(one.try_next_id().expect("room"));
+    assert_distinct_and_ascending(&ids);
+}
+
+#[test]
+fn clone_has_no_part_in_a_run() {
+    let bench = Bench::new(IssueSettings::default());
+    let ([mut one, _], mut ids) = rivals(&bench);
+    let mut clone = one.clone();
+    ids[1] = vec![clone.try_next_id().expect("room")];
+    ids[0].push(one.try_next_id().expect("room"));
+    assert_distinct_and_ascending(&ids);
 }

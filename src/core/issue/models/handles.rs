@@ -32,6 +32,20 @@ fn two_handles() {
     assert_distinct(ids.iter().chain(&others));
 }
 
+/// Handles that take turns, so that they claim runs, until the tick has no position left.
+fn handles_with_runs() {
+    let world = World::new(8);
+    let (mut one, mut ids) = warm(&world, "a");
+    let mut two = one.clone();
+    ids.extend(take(&mut two, 1));
+    let other = thread::spawn(move || take(&mut two, 2));
+    world.set_clock(1);
+    ids.extend(take(&mut one, 3));
+    let others = other.join().expect("no panic");
+    assert!(ids[2..].is_sorted() && others.is_sorted());
+    assert_distinct(ids.iter().chain(&others));
+}
+
 fn handle_and_seal() {
     let world = World::new(8);
     let grant = world.generator.grant().expect("leased");
@@ -42,6 +56,21 @@ fn handle_and_seal() {
         assert!(world.end(&ids) <= mark, "the mark {mark} is below a claimed position");
     }
     assert_eq!(take(&mut world.handle("a"), 1), []);
+}
+
+/// Handles may move the cursor beyond the limit, but neither their IDs nor the mark.
+fn handles_at_the_limit_and_seal() {
+    let world = World::without_lease(8);
+    let start = world.present();
+    let grant = world.lease(0, start, start + 2);
+    let (mut one, mut ids) = warm(&world, "a");
+    let mut two = one.clone();
+    let other = thread::spawn(move || take(&mut two, 2));
+    ids.extend(take(&mut one, 1));
+    let mark = grant.seal();
+    ids.extend(other.join().expect("no panic"));
+    assert!(world.end(&ids) <= mark, "the mark {mark} is below a claimed position");
+    assert!(mark <= start + 2, "the mark is above the limit");
 }
 
 /// The code of a handle is evicted under its hands and comes back by its name.
@@ -110,11 +139,13 @@ fn handle_and_swap() {
 #[test]
 fn handles_of_one_code_never_take_one_position() {
     explore(None, "handles of one code", two_handles);
+    explore(Some(PREEMPTIONS), "handles that take runs", handles_with_runs);
 }
 
 #[test]
 fn handles_stay_below_a_sealed_mark() {
     explore(None, "a handle against sealing", handle_and_seal);
+    explore(None, "handles at the limit against sealing", handles_at_the_limit_and_seal);
     must_fail(None, Bug::LoweredUnsealed, "below a claimed", handle_and_seal);
     must_fail(None, Bug::LoweredToLastClaimed, "below a claimed", handle_and_seal);
 }
@@ -134,6 +165,7 @@ fn a_handle_of_an_evicted_code_repeats_nothing() {
 fn handles_stay_below_the_limit_and_wake_the_keeper() {
     explore(None, "handles against the limit", handles_and_limit);
     must_fail(None, Bug::LimitIgnored, "above the limit", handles_and_limit);
+    must_fail(None, Bug::OverrunIssued, "above the limit", handles_and_limit);
 }
 
 #[test]
