@@ -1,18 +1,19 @@
 //! The generator: it hands out IDs from the present grant.
 
-use std::{sync::Arc, task::Waker, time::Duration};
+use std::{hash::BuildHasher, sync::Arc, task::Waker, time::Duration};
 
 use super::{
     ClaimError, CodeHandle, IssueSettings, RollbackPolicy, Run, Share,
     grant::{Denied, Grant, Granted},
+    recent_codes::Unique,
     rules::{ClaimTimeError, Rules},
 };
 use crate::core::{
-    clock::Clock,
+    clock::{Clock, Recent},
     code::is_valid_code,
     instant::format_unix_ms,
-    layout::{FieldOutOfRange, Layout},
-    sync::Slot,
+    layout::{Composer, FieldOutOfRange, Layout},
+    sync::{HashState, Slot},
 };
 
 /// The name of the cursor that all codes share, if they do; not a valid code.
@@ -43,7 +44,11 @@ pub struct Generator {
     pub(super) rules: Rules,
     settings: IssueSettings,
     pub(super) clock: Arc<dyn Clock>,
+    recent: Option<Recent>,
     grant: Slot<Grant>,
+    pub(super) unique: Unique,
+    /// Of the hashes that choose a slot of the recent codes.
+    pub(super) slot_seed: u64,
 }
 
 /// Claimed IDs. Nobody else gets them, whatever happens to the process or the lease.
@@ -100,8 +105,9 @@ impl Claim {
     }
 
     /// A claim within the present tick.
-    pub(super) fn plain(grant: &Grant, first: u64, count: u32) -> Self {
-        let ids = Run::new(grant.composer(), first, first + u64::from(count));
+    #[inline]
+    pub(super) fn plain(composer: Composer, first: u64, count: u32) -> Self {
+        let ids = Run::new(composer, first, first + u64::from(count));
         Self { ids, wait: Duration::ZERO, borrowed: false, hold_began: false }
     }
 }
@@ -113,7 +119,21 @@ impl Generator {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let rules = Rules::new(layout, &settings);
-        Self { rules, settings, clock, grant: Slot::empty() }
+        let unique = Unique::new();
+        Self {
+            rules,
+            settings,
+            recent: clock.recent(),
+            clock,
+            grant: Slot::empty(),
+            unique,
+            // Simulations and models must take the same steps again.
+            slot_seed: if cfg!(any(raindrop_planted, raindrop_loom)) {
+                0
+            } else {
+                HashState::default().hash_one(unique)
+            },
+        }
     }
 
     /// The layout of the IDs.
@@ -152,19 +172,53 @@ impl Generator {
         code: &str,
         count: u32,
     ) -> Result<Claim, ClaimError> {
+        // Read before the claim: while it reads the same, the next one may be quick.
+        let read_ms = self.recent_ms();
+        if let Some(claim) = read_ms.and_then(|read_ms| self.claim_recent(code, count, read_ms)) {
+            return Ok(claim);
+        }
         let max = self.settings.codes_max_per_client;
         let share = client.filter(|_| self.rules.has_shares).map(|client| Share { client, max });
-        let cursor = self.check_code(code)?;
+        let name = self.check_code(code)?;
         self.check_count(count)?;
+        let count = u64::from(count);
         loop {
             let grant = self.grant.load();
             let grant = grant.as_ref().ok_or(ClaimError::NoLease)?;
-            match grant.claim(cursor, share, u64::from(count), &self.rules, || self.clock.now_ms())
-            {
+            match self.claim_from(grant, (code, name), share, count, read_ms) {
                 Ok(granted) => return Ok(Claim::new(grant, granted)),
                 Err(denied) => self.retry_or_fail(grant, &denied)?,
             }
         }
+    }
+
+    /// The clock's recent reading, if it keeps one.
+    #[inline]
+    pub(super) fn recent_ms(&self) -> Option<i64> {
+        self.recent.as_ref().map(Recent::ms)
+    }
+
+    /// Claims from a grant for a code whose cursor has this name, and remembers the cursor.
+    pub(super) fn claim_from(
+        &self,
+        grant: &Grant,
+        (code, name): (&str, &str),
+        share: Option<Share<'_>>,
+        count: u64,
+        read_ms: Option<i64>,
+    ) -> Result<Granted, Denied> {
+        let time = grant.claim_time(&self.rules, || self.clock.now_ms())?;
+        let Some(read_ms) = read_ms else {
+            let cursor = grant.cursor(name, share, &time)?;
+            return grant.claim_from(&cursor, time, count, &self.rules);
+        };
+        let cursor = match self.recent_cursor(code, grant) {
+            Some(cursor) => cursor,
+            None => grant.cursor(name, share, &time)?,
+        };
+        let granted = grant.claim_from(&cursor, time, count, &self.rules)?;
+        self.remember(code, grant, cursor, (read_ms, &granted.time), granted.plan.end);
+        Ok(granted)
     }
 
     /// Makes a handle for one code, which claims without looking up its name.

@@ -5,6 +5,7 @@ use std::{ops::Range, task::Waker, time::Duration};
 use super::{
     Share,
     cursor::{Closed, Cursor},
+    recent_codes::Unique,
     rules::{ClaimTime, ClaimTimeError, Plan, Refusal, Rules},
     table::{Table, TableError},
 };
@@ -18,6 +19,7 @@ use crate::core::{
 /// lease raises the limit of its grant; a new lease always makes a new grant.
 #[derive(Debug)]
 pub(crate) struct Grant {
+    pub(super) unique: Unique,
     worker: u64,
     lane: u64,
     start: u64,
@@ -81,6 +83,7 @@ impl Grant {
         waker: Waker,
     ) -> Result<Self, FieldOutOfRange> {
         Ok(Self {
+            unique: Unique::new(),
             worker,
             lane,
             start,
@@ -199,20 +202,6 @@ impl Grant {
     /// Whether no claim can ever succeed again.
     pub(crate) fn is_sealed(&self) -> bool {
         self.sealed_at.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
-    /// Claims `count` positions for a code.
-    pub(crate) fn claim(
-        &self,
-        code: &str,
-        share: Option<Share<'_>>,
-        count: u64,
-        rules: &Rules,
-        read_clock: impl FnOnce() -> i64,
-    ) -> Result<Granted, Denied> {
-        let time = self.claim_time(rules, read_clock)?;
-        let cursor = self.cursor(code, share, &time)?;
-        self.claim_from(&cursor, time, count, rules)
     }
 
     /// Returns the cursor of a code. To make room for a new one, those below the tick of `time` may

@@ -229,7 +229,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     fn claim_or_wait(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
         self.generator.check_count(count)?;
         match self.positions_quickly(count) {
-            Some((cached, first)) => Ok(Claim::plain(&cached.grant, first, count)),
+            Some((cached, first)) => Ok(Claim::plain(cached.grant.composer(), first, count)),
             None => self.claim_slowly(count, waits),
         }
     }

@@ -26,6 +26,7 @@ mod grant;
 mod handle;
 #[cfg(all(test, raindrop_loom))]
 mod models;
+mod recent_codes;
 mod rules;
 mod run;
 mod settings;

@@ -19,6 +19,11 @@ pub(crate) use loom::sync::{
     atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
 };
 
+#[cfg(raindrop_loom)]
+pub(crate) use loom::thread_local;
+#[cfg(not(raindrop_loom))]
+pub(crate) use std::thread_local;
+
 pub(crate) use self::slot::Slot;
 
 /// The hash function of tables.

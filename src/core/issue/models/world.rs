@@ -159,8 +159,19 @@ impl World {
     /// for ever would be one more execution.
     pub(super) fn claim_or_give_up(&self, code: &str, count: u64) -> Vec<Id> {
         let grant = self.generator.grant().expect("leased");
+        let read_ms = self.generator.recent_ms();
+        let size = u32::try_from(count).expect("small");
+        if let Some(claim) = read_ms.and_then(|ms| self.generator.claim_recent(code, size, ms)) {
+            return claim.ids.collect();
+        }
         for _ in 0..3 {
-            match grant.claim(code, None, count, &self.rules, || self.clock.now_ms()) {
+            match self.generator.claim_from(
+                &grant,
+                (code, code),
+                None,
+                count,
+                self.generator.recent_ms(),
+            ) {
                 Err(Denied::Closed) => {}
                 Err(_) => break,
                 Ok(granted) => {
