@@ -2,10 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-
 use super::{
-    arguments::{Overrides, encodings, keeper_of},
+    arguments::{Overrides, encodings, instant, keeper_of},
     failure::Failure,
     output,
 };
@@ -14,7 +12,7 @@ use crate::{
     core::{
         clock::{Clock, SystemClock},
         encoding::Encoding,
-        preset::NamedLayout,
+        preset::{NamedLayout, UnknownLayout},
     },
     server::ParsedId,
 };
@@ -31,9 +29,13 @@ pub(super) struct ParseArguments {
     /// and the exit code is 1.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// A preset, or the layout of another system; by default the configured layout.
-    #[arg(long, value_name = "NAME", value_parser = layouts())]
-    layout: Option<NamedLayout>,
+    /// A preset, the layout of another system, a name of [layouts.NAME] in the configuration, or
+    /// a description such as time:39@10ms,sequence:8,worker:16; by default the namespace's layout.
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Option<String>,
+    /// Replaces the epoch of --layout; a description has 1970-01-01T00:00:00Z by default.
+    #[arg(long, value_name = "INSTANT", value_parser = instant, requires = "layout")]
+    epoch: Option<i64>,
     /// The namespace; by default that of the ID's prefix, or else default.
     #[arg(long, value_name = "NAME", conflicts_with = "layout")]
     namespace: Option<String>,
@@ -42,22 +44,17 @@ pub(super) struct ParseArguments {
     encoding: Encoding,
 }
 
-fn layouts() -> impl TypedValueParser<Value = NamedLayout> {
-    PossibleValuesParser::new(NamedLayout::names())
-        .map(|name| NamedLayout::by_name(&name).expect("a possible value"))
-}
-
 pub(super) fn run(overrides: Overrides, arguments: &ParseArguments) -> Result<(), Failure> {
     let ids: Vec<&str> = arguments.ids.iter().map(String::as_str).collect();
     if ids.is_empty() && io::stdin().is_terminal() {
         let text = "ID: must be given, or - to read IDs from standard input, one per line";
         return Err(Failure::Usage(text.into()));
     }
-    let config = match arguments.layout {
-        Some(_) => None,
-        None => Some(overrides.load()?),
+    let by = match &arguments.layout {
+        Some(text) => ReadBy::Layout(find(overrides, text, arguments.epoch)?),
+        None => ReadBy::Namespace(Box::new(overrides.load()?)),
     };
-    let parser = Parser { arguments, config, clock: SystemClock::default() };
+    let parser = Parser { arguments, by, clock: SystemClock::default() };
     match ids[..] {
         [] | ["-"] => parser.print_lines(io::stdin().lock()),
         [id] => output::print_json(&parser.parse(id)?),
@@ -65,10 +62,26 @@ pub(super) fn run(overrides: Overrides, arguments: &ParseArguments) -> Result<()
     }
 }
 
+/// Finds a layout. Only a name that is not built in needs the configuration.
+fn find(overrides: Overrides, text: &str, epoch_ms: Option<i64>) -> Result<NamedLayout, Failure> {
+    let found = match NamedLayout::find(text, epoch_ms, &[]) {
+        Err(UnknownLayout::Name(_)) => {
+            NamedLayout::find(text, epoch_ms, &overrides.load()?.layouts)
+        }
+        found => found,
+    };
+    found.map_err(|error| Failure::Usage(format!("--layout {text:?}: {error}")))
+}
+
+/// What IDs are read by.
+enum ReadBy {
+    Layout(NamedLayout),
+    Namespace(Box<Config>),
+}
+
 struct Parser<'a> {
     arguments: &'a ParseArguments,
-    /// None where the layout is named.
-    config: Option<Config>,
+    by: ReadBy,
     clock: SystemClock,
 }
 
@@ -79,10 +92,9 @@ impl Parser<'_> {
             let as_usage = |error| Failure::Usage(format!("ID {text:?}: {error}"));
             self.arguments.encoding.decode(text, layout).map_err(as_usage)
         };
-        let parsed = match (&self.arguments.layout, &self.config) {
-            (Some(named), _) => ParsedId::of_named(read(id, named.layout())?, named, now_ms),
-            (None, config) => {
-                let config = config.as_ref().expect("it is loaded unless a layout is named");
+        let parsed = match &self.by {
+            ReadBy::Layout(named) => ParsedId::of_named(read(id, named.layout())?, named, now_ms),
+            ReadBy::Namespace(config) => {
                 let namespace = self.arguments.namespace.as_deref();
                 let located = config.codes.locate_text(id, namespace, |_| true);
                 let located = located.map_err(Failure::usage)?;
@@ -91,7 +103,11 @@ impl Parser<'_> {
                 ParsedId::of_namespace(id, layout, located.namespace, now_ms)
             }
         };
-        parsed.map_err(Failure::failed)
+        let parsed = parsed.map_err(Failure::failed)?;
+        if let Some(warning) = parsed.warning() {
+            output::error(&format!("ID {id:?}: {warning}"));
+        }
+        Ok(parsed)
     }
 
     /// Prints the fields of each of these.

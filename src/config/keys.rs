@@ -4,6 +4,10 @@
 pub(super) const KEY_PREFIX: &str = "RAINDROP__";
 /// The table of namespaces: `namespaces.orders.lease.ttl` is `lease.ttl` of `orders`.
 pub(super) const NAMESPACES: &str = "namespaces";
+/// The table of layouts to read IDs by: `layouts.old.epoch` is the epoch of the layout `old`.
+pub(super) const LAYOUTS: &str = "layouts";
+/// The keys of such a layout.
+pub(super) const LAYOUT_FIELDS: [&str; 2] = ["layout", "epoch"];
 /// The list of codes.
 pub(super) const CODES: &str = "code";
 /// The fields of an entry of that list.
@@ -64,13 +68,20 @@ pub(super) fn split_namespace(name: &str) -> (Option<&str>, &str) {
     }
 }
 
+/// Splits `layouts.old.epoch` into `old` and `epoch`; `None` for other names.
+pub(super) fn split_layout(name: &str) -> Option<(&str, &str)> {
+    let inner = name.strip_prefix(LAYOUTS)?.strip_prefix('.')?;
+    Some(inner.split_once('.').unwrap_or((inner, "")))
+}
+
 /// Whether a table of this name holds keys, rather than being a value itself.
 pub(super) fn is_section(name: &str) -> bool {
     let (namespace, rest) = split_namespace(name);
     let is_namespace = namespace.is_some() && rest.is_empty();
     let has_keys =
         |key: &Key| key.name.strip_prefix(rest).is_some_and(|inner| inner.starts_with('.'));
-    name == NAMESPACES || is_namespace || KEYS.iter().any(has_keys)
+    let is_layout = name == LAYOUTS || split_layout(name).is_some_and(|(_, key)| key.is_empty());
+    name == NAMESPACES || is_namespace || is_layout || KEYS.iter().any(has_keys)
 }
 
 /// The environment variable of a dotted name.

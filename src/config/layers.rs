@@ -12,8 +12,9 @@ use super::{
     dot_env,
     host::Host,
     keys::{
-        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, NAMESPACES, SEGMENT_CODE_FIELDS, TOKENS_FILE,
-        is_of_service, is_section, may_be_empty, section_of, split_namespace, variable,
+        CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, LAYOUT_FIELDS, LAYOUTS, NAMESPACES,
+        SEGMENT_CODE_FIELDS, TOKENS_FILE, is_of_service, is_section, may_be_empty, section_of,
+        split_layout, split_namespace, variable,
     },
     problem::ConfigProblem,
     reader::{Given, Place, Reader},
@@ -118,7 +119,7 @@ impl Reader {
             let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
             match kind {
                 ValueKind::Table(table) if is_section(&name) => {
-                    self.note_namespace(&name, source);
+                    self.note_name(&name, source);
                     self.table(&name, table, source);
                 }
                 ValueKind::Array(entries) if name == CODES => {
@@ -131,14 +132,24 @@ impl Reader {
     }
 
     fn set(&mut self, name: &str, value: ValueKind, source: String) {
-        self.note_namespace(name, &source);
+        self.note_name(name, &source);
         let (namespace, key) = split_namespace(name);
         let belongs = |key: &&Key| namespace.is_none() || !is_of_service(key.name);
-        if Key::by_name(key).is_some_and(|key| belongs(&key)) {
+        let layout_key = split_layout(name).map(|(_, key)| key).filter(|key| !key.is_empty());
+        if layout_key.is_some_and(|key| !LAYOUT_FIELDS.contains(&key)) {
+            let (key, known) = (name.to_owned(), LAYOUT_FIELDS.to_vec());
+            self.problems.push(ConfigProblem::UnknownKey { key, source, known });
+        } else if layout_key.is_some() || Key::by_name(key).is_some_and(|key| belongs(&key)) {
             self.given.insert(name.to_owned(), Given { value, source });
-        } else if name == NAMESPACES || name == CODES || (namespace.is_some() && key.is_empty()) {
+        } else if [NAMESPACES, LAYOUTS, CODES].contains(&name)
+            || split_layout(name).is_some()
+            || (namespace.is_some() && key.is_empty())
+        {
             let allowed = match name {
                 CODES => "[[code]] entries in the configuration file",
+                _ if namespace.is_none() && name != NAMESPACES => {
+                    "a table of keys, such as [layouts.old]"
+                }
                 _ => "a table of keys, such as [namespaces.orders]",
             };
             self.push(name.to_owned(), display(&value), source, allowed.into());
@@ -150,16 +161,19 @@ impl Reader {
             if known.is_empty() {
                 known = keys().map(section_of).collect();
                 known.dedup();
-                known.extend([NAMESPACES, CODES].iter().filter(|_| namespace.is_none()));
+                known.extend([NAMESPACES, LAYOUTS, CODES].iter().filter(|_| namespace.is_none()));
             }
             self.problems.push(ConfigProblem::UnknownKey { key: name.to_owned(), source, known });
         }
     }
 
-    /// Notes the namespace that a name begins with, if it is none of the top level.
-    fn note_namespace(&mut self, name: &str, source: &str) {
+    /// Notes the namespace or the layout that a name begins with, if it is none of the top level.
+    fn note_name(&mut self, name: &str, source: &str) {
         if let (Some(namespace), _) = split_namespace(name) {
             self.namespaces.entry(namespace.to_owned()).or_insert_with(|| source.to_owned());
+        }
+        if let Some((layout, _)) = split_layout(name) {
+            self.layouts.entry(layout.to_owned()).or_insert_with(|| source.to_owned());
         }
     }
 

@@ -12,6 +12,7 @@ mod host;
 mod keys;
 mod layers;
 mod layout;
+mod layouts;
 mod namespace;
 mod problem;
 mod reader;
@@ -44,7 +45,7 @@ pub(crate) use self::{
     secret::{TOKEN_PREFIX, mask_tokens, percent_encode},
 };
 use crate::{
-    core::namespace::DEFAULT_NAMESPACE,
+    core::{namespace::DEFAULT_NAMESPACE, preset::foreign::ForeignLayout},
     keeper::{KeeperSettings, SegmentSettings},
     store::StoreSettings,
 };
@@ -56,6 +57,8 @@ pub struct Config {
     pub namespaces: Vec<NamespaceConfig>,
     /// The codes that are bound to a namespace or have a prefix.
     pub codes: Codes,
+    /// Layouts of other systems that are configured, to read IDs by.
+    pub layouts: Vec<ForeignLayout>,
     /// The store of worker ids and segments.
     pub store: StoreSettings,
     /// The file that keeps leases for the next process, if there is to be one.
@@ -86,13 +89,24 @@ impl Config {
         let mut namespaces: Vec<_> = names.iter().map(read).collect();
         let codes = code_entries::read(&mut reader, &mut namespaces);
         let namespaces: Vec<_> = namespaces.into_iter().map(|read| read.config).collect();
+        let layouts = layouts::read(&mut reader);
         let store = store::read(&mut reader, &namespaces);
         let state_file = store::read_state_file(&mut reader, &store, &namespaces);
         let Reader { effective, problems, .. } = reader;
         if !problems.is_empty() {
             return Err(ConfigError(problems));
         }
-        Ok(Self { namespaces, codes, store, state_file, http, tokens_file, log, effective })
+        Ok(Self {
+            namespaces,
+            codes,
+            layouts,
+            store,
+            state_file,
+            http,
+            tokens_file,
+            log,
+            effective,
+        })
     }
 
     /// Returns how a code is treated that nobody configured, where there are segment namespaces but

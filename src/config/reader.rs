@@ -43,6 +43,8 @@ pub(crate) struct Reader {
     pub(super) given: BTreeMap<String, Given>,
     /// Every namespace that is named, and where it is named first.
     pub(super) namespaces: BTreeMap<String, String>,
+    /// Every layout to read IDs by, and where it is named first.
+    pub(super) layouts: BTreeMap<String, String>,
     /// The entries of `[[code]]`.
     pub(super) codes: Vec<Place>,
     pub(crate) problems: Vec<ConfigProblem>,

@@ -5,6 +5,7 @@ use crate::core::issue::RollbackPolicy;
 
 mod clients;
 mod corpus;
+mod layouts;
 mod listen;
 mod namespaces;
 mod properties;
@@ -203,7 +204,7 @@ fn every_problem_is_reported_at_once_with_its_source() {
         format!("lease.ttl = 300 ({file}): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h"),
         format!("log.level = {{…}} ({file}): must be off, error, warn, info, debug, trace"),
         format!("mode = segments ({file}): must be snowflake or segment"),
-        format!("unknown ({file}): unknown key; known are mode, layout, worker, store, issue, lease, rollback, segment, codes, http, auth, log, namespaces, code"),
+        format!("unknown ({file}): unknown key; known are mode, layout, worker, store, issue, lease, rollback, segment, codes, http, auth, log, namespaces, layouts, code"),
         "worker.prefer_previous = yes (environment variable RAINDROP__WORKER__PREFER_PREVIOUS): must be true or false".into(),
     ];
     assert_eq!(found, expected);

@@ -19,6 +19,7 @@
 
 pub mod clock;
 pub mod code;
+pub(crate) mod duration;
 pub mod encoding;
 #[cfg(all(test, raindrop_loom))]
 mod explore;

@@ -86,7 +86,7 @@ impl Service {
             .collect();
         let mut state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics)
             .with_backfills(backfills)
-            .with_plan(&config)
+            .with_layouts(&config)
             .with_cluster(Arc::clone(&store), config.store.timeout);
         state.auth = auth;
         state.tls = tls;

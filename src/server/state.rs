@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     config::{Codes, Config, HttpConfig},
-    core::clock::Clock,
+    core::{clock::Clock, preset::foreign::ForeignLayout},
     keeper::Backfill,
     store::{ListedRow, Store, StoreError, with_sources},
 };
@@ -69,6 +69,8 @@ pub struct AppState {
     pub(super) clients: Clients,
     /// The configured layout of `default`, if it has one.
     pub(super) plan: Option<Plan>,
+    /// The configured layouts to read IDs by.
+    pub(super) layouts: Vec<ForeignLayout>,
     in_flight: AtomicUsize,
     draining: AtomicBool,
     failed: AtomicBool,
@@ -106,6 +108,7 @@ impl AppState {
             auth: None,
             tls: None,
             plan: None,
+            layouts: Vec::new(),
             codes,
             clients: Clients::new(&http),
             in_flight: AtomicUsize::new(0),
@@ -128,10 +131,12 @@ impl AppState {
         self
     }
 
-    /// Lets `/plan` answer the configured layout of `default` where no other is asked for.
+    /// Lets `/plan` answer the configured layout of `default` where no other is asked for, and
+    /// `/parse` read IDs by the configured layouts.
     #[must_use]
-    pub fn with_plan(mut self, config: &Config) -> Self {
+    pub fn with_layouts(mut self, config: &Config) -> Self {
         self.plan = Plan::configured(config);
+        self.layouts.clone_from(&config.layouts);
         self
     }
 

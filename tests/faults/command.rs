@@ -104,12 +104,24 @@ fn ids_are_parsed_as_they_are_written_and_by_any_layout() {
         assert_eq!(parsed["timestamp"], "2017-03-28T06:48:57.735Z");
         assert_eq!((&parsed["worker_id"], &parsed["sequence"]), (&426.into(), &292.into()));
     }
+    let file = folder.path().join("layouts.toml");
+    let old = "layouts.old.layout = 'time:39@10ms,sequence:8,worker:16'";
+    std::fs::write(&file, old).expect("written");
+    let file = file.to_str().expect("UTF-8");
+    let epoch = "2014-09-01T00:00:00Z";
+    let by_name = ["133591991580950539", "--config", file, "--layout", "old", "--epoch", epoch];
+    let (code, out, err) = parse(&by_name);
+    assert!(code == Some(0) && out.contains("2017-03-10T14:37:12.030Z"), "{out}{err}");
+    let (code, out, err) = parse(&["7", "--layout", "mastodon"]);
+    assert_eq!(code, Some(0));
+    assert!(err.starts_with("raindrop: ID \"7\": the timestamp 1970-"), "{err}");
+    assert!(out.contains("\"warning\""), "{out}");
     let (code, out, _) = parse(&["3B216E00F000000", "--layout", "cosid", "--encoding", "hex"]);
     assert!(code == Some(0) && out.contains("2021-12-28T12:23:01.948Z"), "{out}");
     for (arguments, said) in [
         (&["1U", "--encoding", "base32"][..], "position 1: 'U' is not a base32 digit"),
         (&["1", "--encoding", "base58"], "possible values: decimal, hex"),
-        (&["1", "--layout", "snowflake"], "possible values: raindrop, js-safe"),
+        (&["1", "--layout", "snowflake"], "must be one of raindrop, js-safe"),
         (
             &["x", "--layout", "discord", "--encoding", "friendly"],
             "a layout that Raindrop can issue",

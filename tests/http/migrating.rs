@@ -180,10 +180,12 @@ fn old_ids_are_of_the_layout_that_the_file_says() {
         for &(id, instant, data_center, worker) in replaced.recorded {
             let id = Id::new(id).expect("63 bits");
             let unix_ms = ms(instant);
-            let parsed = match replaced.reads.and_then(NamedLayout::by_name) {
-                Some(layout) => layout.parse(id, unix_ms),
-                None => settings.layout.parse(id, unix_ms),
-            };
+            let parsed =
+                match replaced.reads.map(|name| NamedLayout::find(name, None, &[]).expect("known"))
+                {
+                    Some(layout) => layout.parse(id, unix_ms),
+                    None => settings.layout.parse(id, unix_ms),
+                };
             let parsed = parsed.expect("it fits");
             assert_eq!(parsed.unix_ms, unix_ms, "{}", replaced.file);
             assert_eq!(

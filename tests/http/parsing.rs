@@ -96,3 +96,39 @@ async fn a_wrapping_id_says_so_and_is_of_the_present_round() {
         world.get("/parse/2147483648?layout=westid-qr").await.problem(422, "not_decodable");
     assert!(detail.contains("31 bits"), "{detail}");
 }
+
+#[tokio::test]
+async fn ids_are_read_by_a_description_and_from_another_epoch() {
+    let world = World::start(&[]).await;
+    let parsed = async |query: &str| world.get(&format!("/parse/{query}")).await.json();
+    let described = "time:29@1s,worker:21,sequence:13";
+    let baidu = parsed("180363646902239241?layout=baidu-uid").await;
+    let epoch = "2016-09-20T00:00:00%2B08:00";
+    let same = parsed(&format!("180363646902239241?layout={described}&epoch={epoch}")).await;
+    assert_eq!((&same["layout"], &same["worker_id"]), (&described.into(), &4.into()));
+    assert_eq!(same["timestamp"], baidu["timestamp"]);
+    let query = "180363646902239241?layout=baidu-uid&epoch=2016-09-20T00:00:00Z";
+    assert_eq!(parsed(query).await["timestamp"], "2017-01-19T12:15:46.000Z");
+    for (query, said) in [
+        ("layout=time:41,node:10", "layout = \"time:41,node:10\": \"node:10\": must be a field of"),
+        ("layout=snowflake", "layout = \"snowflake\": must be one of raindrop, js-safe"),
+        ("layout=leaf&epoch=2020", "epoch = \"2020\": must be an RFC 3339 instant"),
+        ("epoch=2020-01-01T00:00:00Z", "epoch goes with layout"),
+    ] {
+        let refused = world.get(&format!("/parse/1?{query}")).await;
+        let detail = refused.problem(400, "invalid_parameter");
+        assert!(detail.contains(said), "{query}: {detail}");
+    }
+    let detail = world.get("/parse/1024?layout=time:10").await.problem(422, "not_decodable");
+    assert!(detail.contains("10 bits"), "{detail}");
+}
+
+#[tokio::test]
+async fn improbable_times_have_a_warning() {
+    let world = World::start(&[]).await;
+    let future = world.get("/parse/9223372036854775807").await.json();
+    assert_eq!(future["warning"], "the timestamp 2094-09-07T15:47:35.551Z is in the future");
+    let early = world.get("/parse/4711?layout=tiktok").await.json();
+    let warning = early["warning"].as_str().expect("too early");
+    assert!(warning.contains("before tiktok issued its first IDs"), "{warning}");
+}

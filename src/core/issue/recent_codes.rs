@@ -28,7 +28,7 @@ const SLOTS: usize = 128;
 const NEVER: i64 = i64::MIN;
 
 thread_local! {
-    static RECENT: RefCell<Vec<Option<RecentCode>>> = RefCell::new(Vec::new());
+    static RECENT: RefCell<Vec<Option<RecentCode>>> = RefCell::default();
 }
 
 /// A number that no other generator or grant of this process has.

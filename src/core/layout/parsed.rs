@@ -1,10 +1,9 @@
 //! IDs taken apart for people.
 
 use super::{Fields, Layout};
-use crate::core::id::Id;
+use crate::core::{id::Id, instant::format_unix_ms_or_year};
 
-/// How far ahead of the reader's clock an ID may be where the time wraps, in milliseconds: clocks
-/// differ.
+/// How far ahead of the reader's clock an ID may be, in milliseconds: clocks differ.
 const AHEAD_MS: i64 = 10_000;
 
 /// An ID taken apart, with its instant.
@@ -17,6 +16,21 @@ pub struct Parsed {
     /// Whether the timestamp wraps. Then `unix_ms` is the latest possible instant that is at most
     /// 10 s after the reader's clock.
     pub wraps: bool,
+}
+
+impl Parsed {
+    /// Returns a warning if the instant is in the future of the reader's clock, or before `first`:
+    /// the name of a system and the instant of its first ID. Then the layout or its epoch is
+    /// probably not that of the ID.
+    pub fn warning(&self, first: Option<(&str, i64)>, now_ms: i64) -> Option<String> {
+        let instant = format_unix_ms_or_year(self.unix_ms);
+        if self.unix_ms > now_ms.saturating_add(AHEAD_MS) {
+            return Some(format!("the timestamp {instant} is in the future"));
+        }
+        let (name, first_ms) = first.filter(|(_, first_ms)| self.unix_ms < *first_ms)?;
+        let first = format_unix_ms_or_year(first_ms);
+        Some(format!("the timestamp {instant} is before {name} issued its first IDs ({first})"))
+    }
 }
 
 /// An ID with more bits than the layout has.

@@ -1,16 +1,17 @@
 //! Layouts by name.
 //!
 //! A [`Preset`] sets widths and epoch, and no policies. It never changes: a correction gets a new
-//! name. Layouts of other systems, which are only read, are in [`foreign`]; [`NamedLayout`] finds
-//! either.
+//! name. Layouts of other systems, which are only read, are in [`foreign`], and are made of a
+//! [`description`]; [`NamedLayout`] finds any.
 
+pub mod description;
 pub mod foreign;
+mod named;
 
-use self::foreign::ForeignLayout;
+pub use self::named::{NamedLayout, UnknownLayout};
 use crate::core::{
-    id::Id,
     instant::{format_unix_ms, format_unix_ms_short},
-    layout::{Layout, LayoutSpec, Parsed, TimeUnit, TooLong},
+    layout::{Layout, LayoutSpec, TimeUnit},
     violation::Violation,
 };
 
@@ -201,59 +202,6 @@ impl Preset {
     /// changed.
     pub fn spec(self) -> LayoutSpec {
         self.definition().1
-    }
-}
-
-/// A layout that can read IDs: a preset, or the layout of another system.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NamedLayout {
-    /// A preset with its own epoch.
-    Preset(Preset, Box<Layout>),
-    /// Another system's layout.
-    Foreign(&'static ForeignLayout),
-}
-
-impl NamedLayout {
-    /// Returns the layout of this name.
-    pub fn by_name(name: &str) -> Option<Self> {
-        match Preset::by_name(name) {
-            Some(preset) => Some(Self::Preset(preset, Box::new(preset.layout()))),
-            None => ForeignLayout::by_name(name).map(Self::Foreign),
-        }
-    }
-
-    /// Returns every name, presets first.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        let foreign = ForeignLayout::ALL.iter().map(|layout| layout.name);
-        Preset::ALL.into_iter().map(Preset::name).chain(foreign)
-    }
-
-    /// The name.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Preset(preset, _) => preset.name(),
-            Self::Foreign(layout) => layout.name,
-        }
-    }
-
-    /// Returns the layout of a preset; `None` for another system's.
-    pub fn layout(&self) -> Option<&Layout> {
-        match self {
-            Self::Preset(_, layout) => Some(layout),
-            Self::Foreign(_) => None,
-        }
-    }
-
-    /// Returns the fields and the instant of an ID; see [`Layout::parse`].
-    ///
-    /// # Errors
-    ///
-    /// When the ID has more bits than the layout.
-    pub fn parse(&self, id: Id, now_ms: i64) -> Result<Parsed, TooLong> {
-        match self {
-            Self::Preset(_, layout) => layout.parse(id, now_ms),
-            Self::Foreign(layout) => Ok(layout.parse(id)),
-        }
     }
 }
 

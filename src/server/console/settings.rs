@@ -6,10 +6,7 @@ use crate::{
     core::{
         layout::Layout,
         namespace::DEFAULT_NAMESPACE,
-        preset::{
-            Preset,
-            foreign::{FieldKind, ForeignLayout},
-        },
+        preset::{Preset, description::FieldKind, foreign::ForeignLayout},
     },
     server::{issuer::NamespaceIssuer, state::AppState},
 };
@@ -41,8 +38,8 @@ pub(super) struct Settings<'a> {
     /// others exist.
     namespaces: Vec<(&'a str, Fields)>,
     presets: Vec<(&'static str, Fields)>,
-    /// Layouts of other systems.
-    foreign: Vec<(&'static str, Fields)>,
+    /// Layouts of other systems; where tokens are required, without the configured ones.
+    foreign: Vec<(String, Fields)>,
 }
 
 impl<'a> Settings<'a> {
@@ -65,9 +62,12 @@ impl<'a> Settings<'a> {
             |issuer: &&NamespaceIssuer| !needs_token || issuer.namespace() == DEFAULT_NAMESPACE;
         let preset = |preset: Preset| (preset.name(), fields(&preset.layout()));
         let foreign = |layout: &ForeignLayout| {
-            let field = |(kind, _, bits): &(FieldKind, _, _)| (letter(*kind), *bits);
-            (layout.name, written(layout.fields.iter().map(field)))
+            let field = |(kind, bits): &(FieldKind, u32)| (letter(*kind), *bits);
+            let fields = layout.description.fields.iter().map(field);
+            (layout.name.clone(), written(fields))
         };
+        let built_in: Vec<_> = ForeignLayout::built_in().collect();
+        let configured = if needs_token { &[][..] } else { &state.layouts };
         Self {
             version: env!("CARGO_PKG_VERSION"),
             parts: PARTS.into_iter().filter(is_served).map(|(part, _)| part).collect(),
@@ -76,7 +76,7 @@ impl<'a> Settings<'a> {
             max_batch: state.http.max_batch,
             namespaces: state.issuers.values().filter(may_know).map(namespace).collect(),
             presets: Preset::ALL.into_iter().map(preset).collect(),
-            foreign: ForeignLayout::ALL.iter().map(foreign).collect(),
+            foreign: built_in.iter().chain(configured).map(foreign).collect(),
         }
     }
 
@@ -106,9 +106,11 @@ fn written(fields: impl IntoIterator<Item = (char, u32)>) -> Fields {
 
 const fn letter(kind: FieldKind) -> char {
     match kind {
-        FieldKind::Tick => 't',
+        FieldKind::Time => 't',
         FieldKind::DataCenter => 'd',
         FieldKind::Worker => 'w',
+        FieldKind::Lane => 'l',
         FieldKind::Sequence => 's',
+        FieldKind::Reserved => 'r',
     }
 }

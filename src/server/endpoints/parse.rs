@@ -23,12 +23,13 @@ use crate::{
 
 pub(in crate::server) static ROUTE: Route = Route {
     summary: "The fields of an ID",
-    description: "Takes an ID apart by the layout of a namespace, or by `layout`: one of the two. \
-                  An ID whose code has a prefix may be given with it.",
+    description: "Takes an ID apart by the layout of a namespace, or by `layout`, one of the two: \
+                  a name, or a description of its fields. An ID whose code has a prefix may be \
+                  given with it.",
     listener: Listener::Both,
     permission: Some(Permission::Ids),
     is_for_clients: true,
-    parameters: &["encoding", "layout", "namespace"],
+    parameters: &["encoding", "layout", "epoch", "namespace"],
     content: &[("application/json", || schema_ref("ParsedId"))],
     schemas: schemas_of::<ParsedId>,
     problems: &[
@@ -75,7 +76,15 @@ pub struct ParsedId {
     /// The layout that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    layout: Option<&'static str>,
+    layout: Option<String>,
+    /// Only if the timestamp is in the future, or before the system issued its first IDs: the
+    /// layout or its epoch is probably not that of the ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(
+        nullable = false,
+        example = "the timestamp 2036-04-10T08:44:02.112Z is in the future"
+    )]
+    warning: Option<String>,
 }
 
 impl ParsedId {
@@ -91,17 +100,20 @@ impl ParsedId {
         now_ms: i64,
     ) -> Result<Self, TooLong> {
         let namespace = Some(namespace.to_owned());
-        Ok(Self { namespace, ..Self::new(id, layout.parse(id, now_ms)?) })
+        let parsed = layout.parse(id, now_ms)?;
+        let warning = parsed.warning(None, now_ms);
+        Ok(Self { namespace, warning, ..Self::new(id, parsed) })
     }
 
-    /// Takes an ID apart by a preset or another system's layout; `now_ms` is the reader's clock.
+    /// Takes an ID apart by a preset, another system's layout or a described one; `now_ms` is the reader's clock.
     ///
     /// # Errors
     ///
     /// When the ID has more bits than the layout.
     pub fn of_named(id: Id, layout: &NamedLayout, now_ms: i64) -> Result<Self, TooLong> {
         let parsed = layout.parse(id, now_ms)?;
-        Ok(Self { layout: Some(layout.name()), ..Self::new(id, parsed) })
+        let (name, warning) = (layout.name().to_owned(), parsed.warning(layout.first(), now_ms));
+        Ok(Self { layout: Some(name), warning, ..Self::new(id, parsed) })
     }
 
     fn new(id: Id, Parsed { fields, unix_ms, wraps }: Parsed) -> Self {
@@ -120,7 +132,13 @@ impl ParsedId {
             wraps,
             namespace: None,
             layout: None,
+            warning: None,
         }
+    }
+
+    /// The warning about its timestamp, if there is one.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 }
 
@@ -134,8 +152,15 @@ fn parse_id(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
     let state = call.state;
     let params = Params::read(&call.head.uri, call.route.parameters)?;
     let encoding = params.encoding()?;
-    let layouts = || format!("one of {}", Vec::from_iter(NamedLayout::names()).join(", "));
-    let named = params.parse("layout", layouts, NamedLayout::by_name)?;
+    let epoch_ms = params.instant("epoch")?;
+    if epoch_ms.is_some() && params.get("layout").is_none() {
+        return Err(invalid("parameter epoch goes with layout"));
+    }
+    let find = |text: &str| {
+        let named = NamedLayout::find(text, epoch_ms, &state.layouts);
+        named.map_err(|error| invalid(format!("layout = {text:?}: {error}")))
+    };
+    let named = params.get("layout").map(find).transpose()?;
     let asked = params.get("namespace");
     if named.is_some() && asked.is_some() {
         return Err(invalid("parameters namespace and layout exclude each other"));

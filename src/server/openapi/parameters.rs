@@ -66,8 +66,15 @@ pub(super) fn parameter(route: &Route, name: &str, max_batch: u32) -> Value {
             }),
         ),
         "layout" => (
-            "A preset or another system's layout to read the ID by, instead of a namespace's.",
-            json!({ "type": "string", "enum": Vec::from_iter(NamedLayout::names()) }),
+            "What to read the ID by, instead of a namespace's layout: a preset, the name of another \
+             system's layout, a configured name, or the fields from the most significant with \
+             their widths, `time` with the length of its tick.",
+            json!({
+                "type": "string",
+                "examples": Vec::from_iter(
+                    NamedLayout::names().chain(["time:39@10ms,sequence:8,worker:16"])
+                ),
+            }),
         ),
         "at" => (
             "A past instant that the IDs are for: from the namespace's first start on, or from \

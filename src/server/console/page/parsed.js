@@ -21,6 +21,7 @@ export function details(parsed) {
     h('th', { scope: 'row' }, name), h('td', { class: 'mono wrap' }, text), h('td', {}, copyButton(text, name)));
   return [
     h('p', { class: 'id mono' }, parsed.id),
+    parsed.warning && h('p', { class: 'problem' }, parsed.warning),
     bits(parsed),
     facts([
       [t('Time (UTC)'), h('time', { datetime: parsed.timestamp }, parsed.timestamp)],

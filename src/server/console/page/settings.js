@@ -14,9 +14,14 @@ export const segments = namespaces.filter((one) => !one.fields.length);
 export const presets = settings.presets.map(read);
 export const layouts = [...presets, ...settings.foreign.map(read)];
 
+// `time:39@10ms,worker:16` as [name, bits] of each field.
+const DESCRIBED = { time: 'timestamp', worker: 'worker_id' };
+const described = (text) => [...text.matchAll(/(\w+):(\d+)/g)].map(([, name, bits]) => [DESCRIBED[name] ?? name, Number(bits)]);
+export const isDescription = (layout) => layout?.includes(':') ?? false;
+
 // The fields of an answer of /parse.
-export const fieldsOf = ({ layout, namespace }) =>
-  (layout ? layouts : namespaces).find((one) => one.name === (layout ?? namespace))?.fields ?? [];
+export const fieldsOf = ({ layout, namespace }) => (isDescription(layout) ? described(layout)
+  : (layout ? layouts : namespaces).find((one) => one.name === (layout ?? namespace))?.fields ?? []);
 
 // A namespace to choose; where the page is not told of them, to type.
 export function chooser(list, value, none) {
