@@ -150,14 +150,15 @@ impl Conversion {
     }
 
     fn layout(&mut self, now_ms: i64) {
-        let unit = self.value("TimeUnit");
-        match unit.as_u64().and_then(|unit| unit.to_string().parse::<TimeUnit>().ok()) {
+        let given = self.value("TimeUnit");
+        let unit = given.as_u64().and_then(|unit| unit.to_string().parse::<TimeUnit>().ok());
+        match unit {
             Some(unit) => {
                 self.set("layout.time_unit", unit.name(), "TimeUnit");
                 self.copy("layout.timestamp_bits", "TimeStampLength");
             }
             None => self.reject(format!(
-                "TimeUnit = {unit}: must be 1 (millisecond), 2 (second), 3 (minute), 4 (hour) or \
+                "TimeUnit = {given}: must be 1 (millisecond), 2 (second), 3 (minute), 4 (hour) or \
                  5 (day); raindrop-Go treats 0 as milliseconds, whatever its README says"
             )),
         }
@@ -167,6 +168,9 @@ impl Conversion {
                 self.reject(format!("StartTimeStamp = {start:?}: must not be in the future"));
             }
             Some(start_ms) => {
+                // Go divides towards zero: it rounds a start before 1970 up to the unit.
+                let unit_ms = unit.map_or(1, TimeUnit::millis);
+                let start_ms = start_ms.max(start_ms / unit_ms * unit_ms);
                 self.set("layout.epoch", format_unix_ms_short(start_ms), "StartTimeStamp");
             }
             None => self.reject(format!(

@@ -106,6 +106,25 @@ listen = "127.0.0.1:8081"
     assert_eq!(converted.warnings.len(), 3);
 }
 
+/// raindrop-Go subtracts `UnixMilli() / unit` of the start, in whole numbers of Go.
+#[test]
+fn epoch_is_the_tick_that_go_subtracts() {
+    let epoch_ms = |unit: u8, timestamp_bits: u8, start: &str| {
+        let text = SMALLEST
+            .replace("TimeUnit = 1", &format!("TimeUnit = {unit}"))
+            .replace("= 41", &format!("= {timestamp_bits}"))
+            .replace("2023-01-01T00:00:00+08:00", start);
+        let config = loaded(&converted(&text));
+        config.keepers().next().expect("it always exists").layout.epoch_ms()
+    };
+    assert_eq!(epoch_ms(1, 44, "1969-12-31T23:59:58.500Z"), -1_500);
+    assert_eq!(epoch_ms(2, 40, "1969-12-31T23:59:58.500Z"), -1_000);
+    assert_eq!(epoch_ms(5, 16, "1969-12-30T00:00:00Z"), -2 * 86_400_000);
+    assert_eq!(epoch_ms(5, 16, "1969-12-29T16:00:00Z"), -2 * 86_400_000);
+    assert_eq!(epoch_ms(5, 16, "1969-12-31T16:00:00Z"), 0);
+    assert_eq!(epoch_ms(5, 16, "1970-01-02T16:00:00Z"), 86_400_000);
+}
+
 #[test]
 fn names_toml_and_missing_fields_are_read_as_in_go() {
     let converted = converted(SMALLEST);
