@@ -207,3 +207,5 @@ impl Preset {
 
 #[cfg(test)]
 mod tests;
+#[cfg(all(test, feature = "server"))]
+mod vectors;

@@ -1,0 +1,74 @@
+//! Every layout against IDs that other libraries made: see `tests/vectors/make/README.md`.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+
+use super::*;
+use crate::core::{id::Id, layout::Fields};
+
+/// Every file and the layout that reads it.
+const FILES: [(&str, &str); 9] = [
+    ("bwmarrin", "bwmarrin"),
+    ("cosid", "cosid"),
+    ("hutool", "twitter"),
+    ("mybatis-plus", "twitter"),
+    ("simple-flakeid", "yitter-js"),
+    ("sonyflake", "sonyflake"),
+    ("uid-generator", "baidu-uid"),
+    ("westid", "westid"),
+    ("yitter-java", "yitter"),
+];
+const FEWEST_IDS: usize = 30;
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_else(|| panic!("{key} is no text in {value}"))
+}
+
+#[test]
+fn vectors_of_other_libraries_have_their_fields() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    for (name, layout) in FILES {
+        let content = fs::read_to_string(folder.join(format!("{name}.json"))).expect(name);
+        let file: Value = serde_json::from_str(&content).expect(name);
+        assert_eq!(text(&file, "layout"), layout, "{name}");
+        let vectors = file["ids"].as_array().expect(name);
+        assert!(vectors.len() >= FEWEST_IDS, "{name} has only {} IDs", vectors.len());
+        let layout = NamedLayout::find(layout, None, &[]).expect(layout);
+        for vector in vectors {
+            check(name, &layout, vector);
+        }
+    }
+}
+
+fn check(name: &str, layout: &NamedLayout, vector: &Value) {
+    let id = Id::new(text(vector, "id").parse().expect("a number")).expect("63 bits");
+    let unix_ms = vector["unix_ms"].as_i64().expect("an instant");
+    let field = |key: &str| vector[key].as_u64().unwrap_or_else(|| panic!("{key} in {vector}"));
+    let parsed = layout.parse(id, unix_ms).expect("fits");
+    let fields = Fields {
+        tick: parsed.fields.tick,
+        data_center: field("data_center"),
+        worker: field("worker"),
+        sequence: field("sequence"),
+        ..Fields::default()
+    };
+    assert_eq!((parsed.unix_ms, parsed.fields), (unix_ms, fields), "{name} {id:?}");
+    if let Some(layout) = layout.layout() {
+        let tick = layout.tick_in_range(unix_ms).expect("inside the timestamp");
+        assert_eq!(layout.join(&Fields { tick, ..fields }), Ok(id), "{name} {id:?}");
+    }
+}
+
+#[test]
+fn every_vector_file_is_compared() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let paths =
+        fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
+    let files = paths.filter(|path| path.is_file()).map(|path| {
+        path.file_name().and_then(|name| name.to_str()).expect("an ASCII name").to_owned()
+    });
+    let mut files: Vec<_> = files.collect();
+    files.sort_unstable();
+    assert_eq!(files, FILES.map(|(name, _)| format!("{name}.json")));
+}
