@@ -63,6 +63,22 @@ fn borrowing_answers_at_once_from_ticks_ahead() {
     assert_eq!(plan(4096 * 3 + 1).wait, Duration::from_millis(3));
 }
 
+/// As `raindrop workers raise` leaves it, before its instant.
+#[test]
+fn lease_that_begins_later_issues_no_earlier_timestamp_but_borrowing_answers_before_it() {
+    let borrows = IssueSettings { borrow_ahead: Duration::from_millis(2), ..unspread() };
+    let answer = |settings: &IssueSettings, early_ms: i64| {
+        let rules = rules(&LayoutSpec::for_unit(TimeUnit::Millisecond), settings);
+        let start = at(&rules, NOW).first;
+        let plan = rules.plan(&at(&rules, NOW - early_ms), start, 1, UNLIMITED).expect("soon");
+        assert_eq!(plan.first, start);
+        plan.wait
+    };
+    assert_eq!(answer(&unspread(), 2), Duration::from_millis(2));
+    assert_eq!(answer(&borrows, 2), Duration::ZERO);
+    assert_eq!(answer(&borrows, 3), Duration::from_millis(3));
+}
+
 #[test]
 fn the_limit_is_never_passed() {
     let rules = in_milliseconds();
