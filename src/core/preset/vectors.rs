@@ -8,13 +8,18 @@ use super::*;
 use crate::core::{id::Id, layout::Fields};
 
 /// Every file and the layout that reads it.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 14] = [
     ("bwmarrin", "bwmarrin"),
     ("cosid", "cosid"),
     ("hutool", "twitter"),
+    ("hypersistence-tsid", "tsid"),
     ("mybatis-plus", "twitter"),
+    ("seata", "seata"),
     ("simple-flakeid", "yitter-js"),
+    ("sonyflake-v2", "sonyflake-v2"),
     ("sonyflake", "sonyflake"),
+    ("tsid-creator", "tsid"),
+    ("uid-generator-default", "baidu-uid-default"),
     ("uid-generator", "baidu-uid"),
     ("westid", "westid"),
     ("yitter-java", "yitter"),

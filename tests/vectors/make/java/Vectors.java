@@ -1,12 +1,16 @@
 // Writes a file of vectors for each library; see ../README.md.
 
+import java.lang.reflect.Field;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.text.SimpleDateFormat;
+import java.time.Clock;
+import java.time.Instant;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Date;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -14,14 +18,18 @@ import cn.hutool.core.lang.Snowflake;
 import com.baomidou.mybatisplus.core.toolkit.Sequence;
 import com.github.bingoohuang.westid.WestIdConfig;
 import com.github.bingoohuang.westid.WestIdGenerator;
+import com.github.f4b6a3.tsid.Tsid;
+import com.github.f4b6a3.tsid.TsidFactory;
 import com.github.yitter.contract.IdGeneratorOptions;
 import com.github.yitter.core.SnowWorkerM1;
 import com.xfvape.uid.BitsAllocator;
 import com.xfvape.uid.impl.DefaultUidGenerator;
+import io.hypersistence.tsid.TSID;
 import me.ahoo.cosid.CosId;
 import me.ahoo.cosid.snowflake.MillisecondSnowflakeId;
 import me.ahoo.cosid.snowflake.MillisecondSnowflakeIdStateParser;
 import me.ahoo.cosid.snowflake.SnowflakeIdState;
+import org.apache.seata.common.util.IdWorker;
 
 public class Vectors {
     static final long TWITTER_EPOCH = 1288834974657L;
@@ -58,6 +66,10 @@ public class Vectors {
         westid();
         yitter();
         uidGenerator();
+        uidGeneratorDefault();
+        tsidCreator();
+        hypersistenceTsid();
+        seata();
     }
 
     static void hutool() throws Exception {
@@ -182,6 +194,80 @@ public class Vectors {
         }
         write("uid-generator", "com.xfvape.uid:uid-generator", "0.0.4-RELEASE", "baidu-uid",
             "DefaultUidGenerator.parseUID", ids);
+    }
+
+    /** As in the code: 28, 22 and 13 bits from 2016-05-20. */
+    static void uidGeneratorDefault() throws Exception {
+        List<Vector> ids = new ArrayList<>();
+        DefaultUidGenerator generator = new DefaultUidGenerator();
+        generator.setWorkerIdAssigner(() -> 1);
+        generator.afterPropertiesSet();
+        BitsAllocator allocator = new BitsAllocator(28, 22, 13);
+        long[] seconds = {1, 59, 86_400, 1L << 20, 31_536_000, 100_000_000, 200_000_000, (1L << 28) - 1};
+        for (int i = 0; i < seconds.length; i++) {
+            for (int n = 0; n < 4; n++) {
+                long worker = (allocator.getMaxWorkerId() - i * 100_003L) >> n * 5;
+                ids.add(uid(generator, allocator.allocate(seconds[i], worker, allocator.getMaxSequence() >> n * 4)));
+            }
+        }
+        write("uid-generator-default", "com.xfvape.uid:uid-generator", "0.0.4-RELEASE", "baidu-uid-default",
+            "DefaultUidGenerator.parseUID", ids);
+    }
+
+    static void tsidCreator() throws Exception {
+        List<Vector> ids = new ArrayList<>();
+        for (int i = 0; i < OFFSETS.length; i++) {
+            long now = Tsid.TSID_EPOCH + OFFSETS[i];
+            int node = 1023 - i * 93;
+            TsidFactory factory = TsidFactory.builder().withNode(node).withTimeFunction(() -> now).build();
+            for (int n = 0; n < 4; n++) {
+                Tsid id = factory.create();
+                ids.add(new Vector(id.toLong(), id.getUnixMilliseconds(), 0, node, id.toLong() & 4095));
+            }
+        }
+        write("tsid-creator", "com.github.f4b6a3:tsid-creator", "5.2.6", "tsid",
+            "Tsid.getUnixMilliseconds; node as given to the factory; counter: id & 4095", ids);
+    }
+
+    static void hypersistenceTsid() throws Exception {
+        List<Vector> ids = new ArrayList<>();
+        for (int i = 0; i < OFFSETS.length; i++) {
+            long now = TSID.TSID_EPOCH + OFFSETS[i];
+            int node = 1023 - i * 93;
+            TSID.Factory factory = TSID.Factory.builder().withNode(node)
+                .withClock(Clock.fixed(Instant.ofEpochMilli(now), ZoneOffset.UTC)).build();
+            for (int n = 0; n < 4; n++) {
+                TSID id = factory.generate();
+                ids.add(new Vector(id.toLong(), id.getUnixMilliseconds(), 0, node, id.toLong() & 4095));
+            }
+        }
+        write("hypersistence-tsid", "io.hypersistence:hypersistence-tsid", "2.1.4", "tsid",
+            "TSID.getUnixMilliseconds; node as given to the factory; counter: id & 4095", ids);
+    }
+
+    static Object get(Object object, String name) throws Exception {
+        Field field = object.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field.get(object);
+    }
+
+    static void seata() throws Exception {
+        List<Vector> ids = new ArrayList<>();
+        for (int i = 0; i < OFFSETS.length; i++) {
+            IdWorker generator = new IdWorker(1023L - i * 93);
+            int sequenceBits = (int) get(generator, "sequenceBits");
+            int timestampBits = (int) get(generator, "timestampBits");
+            if (i > 0) {
+                ((AtomicLong) get(generator, "timestampAndSequence")).set(OFFSETS[i] << sequenceBits);
+            }
+            for (int n = 0; n < 4; n++) {
+                long id = generator.nextId();
+                long time = id >> sequenceBits & (1L << timestampBits) - 1;
+                ids.add(new Vector(id, time + (long) get(generator, "twepoch"), 0,
+                    id >> timestampBits + sequenceBits, id & (1L << sequenceBits) - 1));
+            }
+        }
+        write("seata", "org.apache.seata:seata-common", "2.2.0", "seata", "the generator's own twepoch and widths", ids);
     }
 
     static final Pattern PARSED = Pattern.compile(
