@@ -22,6 +22,7 @@ use crate::{
 pub(crate) const BLOCKS: &str = "block iterator, cached clock";
 pub(crate) const SEGMENT: &str = "segment handle (plain numbers)";
 pub(crate) const HANDLE_CACHED: &str = "handle, cached clock";
+pub(crate) const NAME_CACHED: &str = "by name, cached clock";
 pub(crate) const HANDLE_SYSTEM: &str = "handle, system clock";
 
 /// How many IDs the block iterator claims at a time.
@@ -111,7 +112,7 @@ impl Embedded {
                 "handle with a leased worker id, cached clock",
                 Threads::one(move || retry(|| leased.try_next_id())),
             ),
-            ours("by name, cached clock", named(cached)),
+            ours(NAME_CACHED, named(cached)),
             ours(HANDLE_SYSTEM, handle(system)),
             ours("by name, system clock", named(system)),
             ours("a handle for each of two codes, cached clock", apart(cached)),

@@ -16,6 +16,7 @@ use crate::embedded::Embedded;
 
 const COUNT: u32 = 1000;
 
+pub(crate) const EACH: &str = "Raindrop, each ID";
 pub(crate) const RANGE: &str = "Raindrop, as a range";
 
 pub(crate) fn itoa() -> String {
@@ -39,7 +40,7 @@ pub(crate) fn measure(embedded: &Embedded, pace: Pace) -> Figures {
     let writers: [(String, Write); 5] = [
         ("copy of the finished text".to_owned(), Box::new(copy)),
         (RANGE.to_owned(), Box::new(write_range)),
-        ("Raindrop, each ID".to_owned(), Box::new(write_each)),
+        (EACH.to_owned(), Box::new(write_each)),
         (itoa(), Box::new(write_by_itoa)),
         (serde_json(), Box::new(write_by_serde_json)),
     ];

@@ -2,7 +2,7 @@
 
 use loom::thread;
 
-use super::world::{World, assert_distinct, explore, must_fail};
+use super::world::{POSITIONS_PER_TICK, World, assert_distinct, explore, must_fail};
 use crate::core::planted::Bug;
 
 /// An eviction walks over the whole table, so that bounding the preemptions is what makes an end
@@ -30,7 +30,7 @@ fn stale_reader() {
 
 /// The same with a third thread that claims on `x`.
 fn two_readers() {
-    let world = World::new(1);
+    let world = World::looking_up(1, 100 * POSITIONS_PER_TICK);
     let mut ids = world.claim_or_give_up("x", 1);
     let evictor = {
         let world = world.clone();

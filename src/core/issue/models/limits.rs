@@ -9,9 +9,9 @@ use crate::core::planted::Bug;
 /// Two positions are leased and four are asked for. The keeper raises the limit by one position
 /// when it is woken, and looks at the wake-up once more at the end, as it does when it goes to sleep.
 fn claims_and_renewal() {
-    let world = World::without_lease(8);
+    let world = World::looking_up(8, 2);
     let start = world.present();
-    let grant = world.lease(0, start, start + 2);
+    let grant = world.generator.grant().expect("leased");
     let spawn = || {
         let world = world.clone();
         thread::spawn(move || world.claim("a", 2))

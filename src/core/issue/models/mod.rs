@@ -11,6 +11,7 @@ mod claims;
 mod eviction;
 mod handles;
 mod limits;
+mod recent_codes;
 mod sealing;
 mod swapping;
 mod world;

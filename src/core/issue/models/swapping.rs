@@ -7,7 +7,7 @@ use super::world::{POSITIONS_PER_TICK, World, assert_distinct, explore};
 #[test]
 fn every_claim_comes_from_one_of_the_two_grants() {
     explore(None, "claims against a grant swap", || {
-        let world = World::new(8);
+        let world = World::looking_up(8, 100 * POSITIONS_PER_TICK);
         let old = world.generator.grant().expect("leased");
         let known = world.claim("a", 1).expect("room");
         let spawn = |code: &'static str| {

@@ -34,7 +34,7 @@ pub(super) const POSITIONS_PER_TICK: u64 = 4;
 #[derive(Debug)]
 struct MovingClock {
     now_ms: AtomicI64,
-    recent: Recent,
+    recent: Option<Recent>,
 }
 
 impl Clock for MovingClock {
@@ -47,7 +47,7 @@ impl Clock for MovingClock {
     }
 
     fn recent(&self) -> Option<Recent> {
-        Some(self.recent.clone())
+        self.recent.clone()
     }
 }
 
@@ -98,6 +98,17 @@ impl World {
     }
 
     pub(super) fn without_lease(codes_max: usize) -> Arc<Self> {
+        Self::with_clock(codes_max, Some(Recent::new(NOW_MS)))
+    }
+
+    /// A lease, under a clock without a recent reading: each claim looks its code up.
+    pub(super) fn looking_up(codes_max: usize, positions: u64) -> Arc<Self> {
+        let world = Self::with_clock(codes_max, None);
+        world.lease(0, world.present(), world.present() + positions);
+        world
+    }
+
+    fn with_clock(codes_max: usize, recent: Option<Recent>) -> Arc<Self> {
         let spec = LayoutSpec {
             max_sequence: Some(POSITIONS_PER_TICK - 1),
             ..LayoutSpec::for_unit(TimeUnit::Second)
@@ -108,8 +119,7 @@ impl World {
             sequence_spread_bits: 0,
             ..IssueSettings::default()
         };
-        let (now_ms, recent) = (AtomicI64::new(NOW_MS), Recent::new(NOW_MS));
-        let clock = Arc::new(MovingClock { now_ms, recent });
+        let clock = Arc::new(MovingClock { now_ms: AtomicI64::new(NOW_MS), recent });
         let layout = spec.build().expect("valid");
         Arc::new(Self {
             rules: Rules::new(layout.clone(), &settings),
@@ -143,7 +153,9 @@ impl World {
     pub(super) fn set_clock(&self, ticks: i64) {
         let now_ms = NOW_MS + ticks * TICK_MS;
         self.clock.now_ms.store(now_ms, Ordering::Relaxed);
-        self.clock.recent.set(now_ms);
+        if let Some(recent) = &self.clock.recent {
+            recent.set(now_ms);
+        }
     }
 
     pub(super) fn claim(&self, code: &str, count: u32) -> Result<Vec<Id>, ClaimError> {
