@@ -8,6 +8,7 @@ import atexit
 import base64
 import json
 import os
+import re
 import zlib
 from collections import Counter
 from datetime import datetime, timedelta
@@ -35,6 +36,13 @@ LAYOUT = {
     "min_sequence": (0, 3),
     "max_sequence": (3, 9),
 }
+FOREIGN_LAYOUTS = [
+    "sonyflake",
+    "leaf",
+    "twitter",
+    "time:39@10ms,sequence:8,worker:16",
+    "worker:10,time:41,sequence:12",
+]
 seen = Counter()
 
 
@@ -52,10 +60,16 @@ def pick(case, *choices):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    if case.meta is None or not case.meta.generation.mode.is_positive:
+    if case.meta is None:
         return
     query = case.query if isinstance(case.query, dict) else {}
     path = case.operation.path
+    if not case.meta.generation.mode.is_positive:
+        # A wrong layout would be reported before an ID that is wrong in every encoding.
+        if path == "/parse/{id}" and not re.fullmatch(r"[\w.:=-]*", str(case.path_parameters["id"])):
+            query.pop("layout", None)
+            query.pop("epoch", None)
+        return
     if "namespace" in query:
         query["namespace"] = pick(case, *NAMESPACES, *NAMESPACES, query["namespace"])
     if path in ("/id/{code}", "/ids/{code}"):
@@ -105,6 +119,9 @@ def mend_parsing(case, query):
     number = number_of(case.path_parameters["id"]) * pick(case, 1, 1 << 21, (1 << 31) - 1)
     if "layout" in query:
         query.pop("namespace", None)
+        query["layout"] = pick(case, *FOREIGN_LAYOUTS)
+    else:
+        query.pop("epoch", None)
     if query.get("encoding") == "friendly":
         del query["encoding"]
     case.path_parameters["id"] = encoded(number, query.get("encoding", "decimal"))
