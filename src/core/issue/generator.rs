@@ -208,16 +208,14 @@ impl Generator {
         read_ms: Option<i64>,
     ) -> Result<Granted, Denied> {
         let time = grant.claim_time(&self.rules, || self.clock.now_ms())?;
-        let Some(read_ms) = read_ms else {
-            let cursor = grant.cursor(name, share, &time)?;
-            return grant.claim_from(&cursor, time, count, &self.rules);
-        };
-        let cursor = match self.recent_cursor(code, grant) {
+        let cursor = match read_ms.and_then(|_| self.recent_cursor(code, grant)) {
             Some(cursor) => cursor,
             None => grant.cursor(name, share, &time)?,
         };
         let granted = grant.claim_from(&cursor, time, count, &self.rules)?;
-        self.remember(code, grant, cursor, (read_ms, &granted.time), granted.plan.end);
+        if let Some(read_ms) = read_ms {
+            self.remember(code, grant, cursor, (read_ms, &granted.time), granted.plan.end);
+        }
         Ok(granted)
     }
 

@@ -14,6 +14,7 @@ mod parsed;
 mod spec;
 mod unit;
 
+pub(in crate::core) use self::spec::ID_BITS;
 use self::spec::largest;
 pub use self::{
     bounds::{Bounds, BoundsError},

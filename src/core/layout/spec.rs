@@ -6,7 +6,7 @@ use super::{Layout, TimeUnit, WRAPPING_TICK_BITS, Widths};
 use crate::core::violation::{Violation, Violations};
 
 /// How many bits an ID has: the sign bit of a signed 64-bit integer stays 0.
-const ID_BITS: u32 = 63;
+pub(in crate::core) const ID_BITS: u32 = 63;
 
 /// The settings of a layout. [`LayoutSpec::build`] checks them all.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,13 +3,10 @@
 use std::{str::FromStr, time::Duration};
 
 use self::FieldKind::{DataCenter, Lane, Reserved, Sequence, Time, Worker};
-use crate::core::{duration, instant::millis};
+use crate::core::{duration, instant::millis, layout::ID_BITS};
 
 /// The form of a description, for error messages.
 pub(crate) const FORM: &str = "a description such as time:39@10ms,sequence:8,worker:16";
-
-/// How many bits an ID has: the sign bit of a signed 64-bit integer stays 0.
-const ID_BITS: u32 = 63;
 
 /// The longest tick.
 const LONGEST_UNIT: Duration = Duration::from_hours(24);

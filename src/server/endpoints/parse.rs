@@ -105,7 +105,8 @@ impl ParsedId {
         Ok(Self { namespace, warning, ..Self::new(id, parsed) })
     }
 
-    /// Takes an ID apart by a preset, another system's layout or a described one; `now_ms` is the reader's clock.
+    /// Takes an ID apart by a preset, another system's layout or a described one; `now_ms` is the
+    /// reader's clock.
     ///
     /// # Errors
     ///

@@ -55,30 +55,11 @@ pub fn write_decimal(buffer: &mut Vec<u8>, id: Id) {
         return write_groups(buffer, number);
     }
     // Most IDs have 17 to 19 digits. The divisions of the two halves run in parallel.
-    let (high, low) = (number / SIXTEEN_DIGITS, number % SIXTEEN_DIGITS);
-    let [middle, low] = [low / EIGHT_DIGITS, low % EIGHT_DIGITS].map(eight_digits);
-    let (high, zeros) = without_zeros(high);
-    // Room of a fixed length is cheap to add and to cut. Each part overwrites the end of the one
-    // before, so nothing is shifted.
-    buffer.extend_from_slice(&[0; 20]);
-    let room: &mut [u8; 20] = buffer.last_chunk_mut().expect("just added");
-    room[..4].copy_from_slice(&high);
-    room[4 - zeros..12 - zeros].copy_from_slice(&middle);
-    room[12 - zeros..20 - zeros].copy_from_slice(&low);
-    buffer.truncate(buffer.len() - zeros);
-}
-
-fn eight_digits(number: u64) -> [u8; 8] {
-    let (high, low) = (last_four(number / GROUP), last_four(number));
-    let word = u64::from(u32::from_le_bytes(low)) << 32 | u64::from(u32::from_le_bytes(high));
-    word.to_le_bytes()
-}
-
-/// The digits of a number below 10 000 without leading zeros, and how many zeros that were.
-fn without_zeros(number: u64) -> ([u8; 4], usize) {
-    let zeros = usize::from(number < 1_000) + usize::from(number < 100) + usize::from(number < 10);
-    let digits = u32::from_le_bytes(last_four(number)) >> (8 * zeros);
-    (digits.to_le_bytes(), zeros)
+    let low = number % SIXTEEN_DIGITS;
+    let (high, low) = (low / EIGHT_DIGITS, low % EIGHT_DIGITS);
+    let groups = [high / GROUP, high, low / GROUP, low].map(last_four);
+    write_leading(buffer, number / SIXTEEN_DIGITS);
+    buffer.extend_from_slice(groups.as_flattened());
 }
 
 fn write_groups(buffer: &mut Vec<u8>, number: u64) {
@@ -91,9 +72,10 @@ fn write_groups(buffer: &mut Vec<u8>, number: u64) {
 
 /// Appends a number below 10 000 without leading zeros.
 fn write_leading(buffer: &mut Vec<u8>, number: u64) {
-    let (digits, zeros) = without_zeros(number);
+    let zeros = usize::from(number < 1_000) + usize::from(number < 100) + usize::from(number < 10);
     // Copying a fixed length and cutting it is quicker than copying a length that varies.
-    buffer.extend_from_slice(&digits);
+    let digits = u32::from_le_bytes(last_four(number)) >> (8 * zeros);
+    buffer.extend_from_slice(&digits.to_le_bytes());
     buffer.truncate(buffer.len() - zeros);
 }
 

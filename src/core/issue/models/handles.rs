@@ -1,10 +1,11 @@
 //! Handles, whose quick way checks nothing but the clock's reading and the cursor.
 
+use std::sync::Arc;
+
 use loom::thread;
 
 use super::world::{POSITIONS_PER_TICK, World, WorldHandle, assert_distinct, explore, must_fail};
-use crate::core::id::Id;
-use crate::core::planted::Bug;
+use crate::core::{id::Id, issue::grant::Grant, planted::Bug};
 
 const PREEMPTIONS: usize = 4;
 
@@ -13,10 +14,18 @@ fn take(handle: &mut WorldHandle, count: usize) -> Vec<Id> {
 }
 
 /// A handle that has taken one ID and could take the rest of its tick quickly.
-fn warm(world: &std::sync::Arc<World>, code: &str) -> (WorldHandle, Vec<Id>) {
+fn warm(world: &Arc<World>, code: &str) -> (WorldHandle, Vec<Id>) {
     let mut handle = world.handle(code);
     let ids = take(&mut handle, 1);
     (handle, ids)
+}
+
+/// A lease of two positions.
+fn two_positions() -> (Arc<World>, Arc<Grant>) {
+    let world = World::without_lease(8);
+    let start = world.present();
+    let grant = world.lease(0, start, start + 2);
+    (world, grant)
 }
 
 /// Two handles of one code, while the clock and its recent reading move one after the other.
@@ -60,9 +69,7 @@ fn handle_and_seal() {
 
 /// Handles may move the cursor beyond the limit, but neither their IDs nor the mark.
 fn handles_at_the_limit_and_seal() {
-    let world = World::without_lease(8);
-    let start = world.present();
-    let grant = world.lease(0, start, start + 2);
+    let (world, grant) = two_positions();
     let (mut one, mut ids) = warm(&world, "a");
     let mut two = one.clone();
     let other = thread::spawn(move || take(&mut two, 2));
@@ -70,7 +77,7 @@ fn handles_at_the_limit_and_seal() {
     let mark = grant.seal();
     ids.extend(other.join().expect("no panic"));
     assert!(world.end(&ids) <= mark, "the mark {mark} is below a claimed position");
-    assert!(mark <= start + 2, "the mark is above the limit");
+    assert!(mark <= world.present() + 2, "the mark is above the limit");
 }
 
 /// The code of a handle is evicted under its hands and comes back by its name.
@@ -95,9 +102,8 @@ fn handle_of_an_evicted_code() {
 
 /// Two positions are leased; the keeper raises the limit by one when it is woken.
 fn handles_and_limit() {
-    let world = World::without_lease(8);
+    let (world, grant) = two_positions();
     let start = world.present();
-    let grant = world.lease(0, start, start + 2);
     let (mut one, mut ids) = warm(&world, "a");
     let mut two = one.clone();
     let other = thread::spawn(move || take(&mut two, 2));

@@ -18,7 +18,6 @@ use crate::core::{
     issue::{
         Claim, ClaimError, CodeHandle, Generator, IssueSettings,
         grant::{Denied, Grant},
-        rules::Rules,
         run::Run,
     },
     layout::{Layout, LayoutSpec, TimeUnit},
@@ -70,7 +69,6 @@ impl Wake for WakeFlag {
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) generator: Generator,
-    rules: Rules,
     clock: Arc<MovingClock>,
     woken: Arc<WakeFlag>,
 }
@@ -122,7 +120,6 @@ impl World {
         let clock = Arc::new(MovingClock { now_ms: AtomicI64::new(NOW_MS), recent });
         let layout = spec.build().expect("valid");
         Arc::new(Self {
-            rules: Rules::new(layout.clone(), &settings),
             generator: Generator::without_lease(layout, settings, clock.clone()),
             clock,
             woken: Arc::new(WakeFlag(AtomicBool::new(false))),
@@ -177,13 +174,7 @@ impl World {
             return claim.ids.collect();
         }
         for _ in 0..3 {
-            match self.generator.claim_from(
-                &grant,
-                (code, code),
-                None,
-                count,
-                self.generator.recent_ms(),
-            ) {
+            match self.generator.claim_from(&grant, (code, code), None, count, read_ms) {
                 Err(Denied::Closed) => {}
                 Err(_) => break,
                 Ok(granted) => {

@@ -186,14 +186,19 @@ public class Vectors {
         }
         BitsAllocator allocator = new BitsAllocator(29, 21, 13);
         long[] seconds = {1, 59, 86_400, 1L << 20, 31_536_000, 100_000_000, 1L << 28, 400_000_000, (1L << 29) - 1};
+        allocate(generator, allocator, seconds, ids);
+        write("uid-generator", "com.xfvape.uid:uid-generator", "0.0.4-RELEASE", "baidu-uid",
+            "DefaultUidGenerator.parseUID", ids);
+    }
+
+    /** IDs at these seconds, of workers and sequence numbers from the largest down. */
+    static void allocate(DefaultUidGenerator generator, BitsAllocator allocator, long[] seconds, List<Vector> ids) {
         for (int i = 0; i < seconds.length; i++) {
             for (int n = 0; n < 4; n++) {
                 long worker = (allocator.getMaxWorkerId() - i * 100_003L) >> n * 5;
                 ids.add(uid(generator, allocator.allocate(seconds[i], worker, allocator.getMaxSequence() >> n * 4)));
             }
         }
-        write("uid-generator", "com.xfvape.uid:uid-generator", "0.0.4-RELEASE", "baidu-uid",
-            "DefaultUidGenerator.parseUID", ids);
     }
 
     /** As in the code: 28, 22 and 13 bits from 2016-05-20. */
@@ -204,12 +209,7 @@ public class Vectors {
         generator.afterPropertiesSet();
         BitsAllocator allocator = new BitsAllocator(28, 22, 13);
         long[] seconds = {1, 59, 86_400, 1L << 20, 31_536_000, 100_000_000, 200_000_000, (1L << 28) - 1};
-        for (int i = 0; i < seconds.length; i++) {
-            for (int n = 0; n < 4; n++) {
-                long worker = (allocator.getMaxWorkerId() - i * 100_003L) >> n * 5;
-                ids.add(uid(generator, allocator.allocate(seconds[i], worker, allocator.getMaxSequence() >> n * 4)));
-            }
-        }
+        allocate(generator, allocator, seconds, ids);
         write("uid-generator-default", "com.xfvape.uid:uid-generator", "0.0.4-RELEASE", "baidu-uid-default",
             "DefaultUidGenerator.parseUID", ids);
     }
