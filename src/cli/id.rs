@@ -49,7 +49,8 @@ pub(super) struct IdArguments {
     /// The encoding of the IDs.
     #[arg(long, value_name = "NAME", default_value_t, value_parser = encodings())]
     encoding: Encoding,
-    /// Pad with zeros, so that texts sort as their IDs do; for decimal, hex, base32 and base36.
+    /// Pad with zeros, so that texts sort as their IDs do; for decimal, hex, base32, base36 and
+    /// base62-sorted.
     #[arg(long)]
     padded: bool,
 }

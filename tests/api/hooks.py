@@ -22,6 +22,7 @@ DIGITS = {
     "base32": "0123456789ABCDEFGHJKMNPQRSTVWXYZ",
     "base36": "0123456789abcdefghijklmnopqrstuvwxyz",
     "base62": "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "base62-sorted": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
 }
 # What custom layouts take, whatever else is chosen.
 LAYOUT = {

@@ -94,6 +94,7 @@ fn ids_are_parsed_as_they_are_written_and_by_any_layout() {
     for (text, encoding) in [
         ("1415384785396004", "decimal"),
         ("6tUDRbHbS", "base62"),
+        ("006TudrBhBs", "base62-sorted"),
         ("AAUHSPNaoSQ=", "base64url"),
         ("20170328T064857.735Z-0-426-0-292-0", "friendly"),
     ] {

@@ -50,6 +50,7 @@ async fn published_texts_are_read() {
         ("hex", "7fffffffffffffff"),
         ("base36", "1y2p0ij32e8e7"),
         ("base62", "aZl8N0y58M7"),
+        ("base62-sorted", "AzL8n0Y58m7"),
         ("base64url", "f_________8="),
         ("base64url", "f_________8"),
         ("decimal", "9223372036854775807"),

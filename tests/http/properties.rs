@@ -52,7 +52,10 @@ const INSTANTS: [&str; 5] = [
 const PARAMETERS: [(&str, &[&str]); 9] = [
     ("n", &["0", "1", "2", "300", "301", "4294967296"]),
     ("format", &["string", "number", "range"]),
-    ("encoding", &["decimal", "hex", "base32", "base36", "base62", "base64url", "friendly"]),
+    (
+        "encoding",
+        &["decimal", "hex", "base32", "base36", "base62", "base62-sorted", "base64url", "friendly"],
+    ),
     ("padded", &["true", "false"]),
     ("namespace", &["default", "hourly", "web", "wrapping", "numbers"]),
     ("layout", &["twitter", "westid-qr", "discord", "mastodon", "js-safe"]),

@@ -7,6 +7,7 @@
 //! | `base32` | 13 | Crockford's `0-9A-HJKMNP-TV-Z`, read in either case, `i` and `l` as 1, `o` as 0 | 13 |
 //! | `base36` | 13 | `0-9a-z`, read in either case | 13 |
 //! | `base62` | 11 | `0-9a-zA-Z` | no: ASCII sorts capitals first |
+//! | `base62-sorted` | 11 | `0-9A-Za-z`, in ASCII order | 11 |
 //! | `base64url` | 11, always | RFC 4648 §5 of 8 big-endian bytes; `=` is read, not written | no: ASCII sorts it otherwise |
 //! | `friendly` | see [`Encoding::Friendly`] | | no |
 //!
@@ -20,7 +21,7 @@ mod radix;
 
 use std::{fmt, io::Write, str::FromStr};
 
-use self::radix::{BASE32, BASE36, BASE62, DECIMAL, HEX};
+use self::radix::{BASE32, BASE36, BASE62, BASE62_SORTED, DECIMAL, HEX};
 pub use self::{
     decimal::{write_decimal, write_decimal_range},
     error::InvalidId,
@@ -39,8 +40,10 @@ pub enum Encoding {
     Base32,
     /// Digits and lower-case letters.
     Base36,
-    /// Digits and letters; `0-9a-zA-Z` as in westid and CosId.
+    /// Digits and letters, `0-9a-zA-Z`, as in westid.
     Base62,
+    /// Digits and letters in ASCII order, `0-9A-Za-z`, as in CosId and the TSID libraries.
+    Base62Sorted,
     /// RFC 4648's URL-safe base 64 of the 8 bytes of the ID.
     Base64Url,
     /// `20261120T151102.123Z-<data centre>-<worker>-<lane>-<sequence>-<reserved>`: the instant in
@@ -50,12 +53,13 @@ pub enum Encoding {
 
 impl Encoding {
     /// Every encoding.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Decimal,
         Self::Hex,
         Self::Base32,
         Self::Base36,
         Self::Base62,
+        Self::Base62Sorted,
         Self::Base64Url,
         Self::Friendly,
     ];
@@ -68,6 +72,7 @@ impl Encoding {
             Self::Base32 => ("base32", Some(13)),
             Self::Base36 => ("base36", Some(13)),
             Self::Base62 => ("base62", None),
+            Self::Base62Sorted => ("base62-sorted", Some(11)),
             Self::Base64Url => ("base64url", None),
             Self::Friendly => ("friendly", None),
         }
@@ -101,6 +106,7 @@ impl Encoding {
             Self::Base32 => BASE32.decode(text),
             Self::Base36 => BASE36.decode(text),
             Self::Base62 => BASE62.decode(text),
+            Self::Base62Sorted => BASE62_SORTED.decode(text),
             Self::Base64Url => base64url::decode(text),
             Self::Friendly => {
                 let layout = layout.ok_or(InvalidId::NoLayout)?;
@@ -162,7 +168,8 @@ impl<'a> Encoder<'a> {
     ) -> Result<Self, EncoderError> {
         let layout = layout.into();
         let reason = if is_padded && encoding.padded_width().is_none() {
-            "cannot be padded: its texts do not sort as their IDs; decimal, hex, base32 and base36 do"
+            "cannot be padded: its texts do not sort as their IDs; those of decimal, hex, base32, \
+             base36 and base62-sorted do"
         } else if encoding == Encoding::Friendly && layout.is_none() {
             "needs a layout, and plain numbers have none"
         } else if encoding == Encoding::Friendly && layout.is_some_and(Layout::wraps) {
@@ -202,6 +209,7 @@ impl<'a> Encoder<'a> {
             Encoding::Base32 => BASE32.write(out, number, width),
             Encoding::Base36 => BASE36.write(out, number, width),
             Encoding::Base62 => BASE62.write(out, number, 0),
+            Encoding::Base62Sorted => BASE62_SORTED.write(out, number, width),
             Encoding::Base64Url => base64url::write(out, id),
             Encoding::Friendly => {
                 friendly::write(out, id, self.layout.expect("`new` requires a layout"))

@@ -36,6 +36,11 @@ pub(super) static BASE62: Alphabet<62> = Alphabet {
     digits: b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
     read: exact,
 };
+pub(super) static BASE62_SORTED: Alphabet<62> = Alphabet {
+    name: "base62-sorted",
+    digits: b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+    read: exact,
+};
 pub(super) static BASE64URL: Alphabet<64> = Alphabet {
     name: "base64url",
     digits: b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",

@@ -6,12 +6,13 @@ use crate::core::{
     preset::Preset,
 };
 
-const SELF_CONTAINED: [Encoding; 6] = [
+const SELF_CONTAINED: [Encoding; 7] = [
     Encoding::Decimal,
     Encoding::Hex,
     Encoding::Base32,
     Encoding::Base36,
     Encoding::Base62,
+    Encoding::Base62Sorted,
     Encoding::Base64Url,
 ];
 
@@ -39,9 +40,9 @@ fn names_are_unique() {
 fn published_texts() {
     #[rustfmt::skip]
     let vectors = [
-        (u64::MAX >> 1, ["9223372036854775807", "7fffffffffffffff", "7ZZZZZZZZZZZZ", "1y2p0ij32e8e7", "aZl8N0y58M7", "f_________8"]),
-        (1_415_384_785_396_004, ["1415384785396004", "00050748f35aa124", "18793SNN894", "dxpmsl2m1w", "6tUDRbHbS", "AAUHSPNaoSQ"]),
-        (0, ["0", "0000000000000000", "0", "0", "0", "AAAAAAAAAAA"]),
+        (u64::MAX >> 1, ["9223372036854775807", "7fffffffffffffff", "7ZZZZZZZZZZZZ", "1y2p0ij32e8e7", "aZl8N0y58M7", "AzL8n0Y58m7", "f_________8"]),
+        (1_415_384_785_396_004, ["1415384785396004", "00050748f35aa124", "18793SNN894", "dxpmsl2m1w", "6tUDRbHbS", "6TudrBhBs", "AAUHSPNaoSQ"]),
+        (0, ["0", "0000000000000000", "0", "0", "0", "0", "AAAAAAAAAAA"]),
     ];
     for (number, texts) in vectors {
         for (encoding, expected) in SELF_CONTAINED.into_iter().zip(texts) {
@@ -59,6 +60,7 @@ fn padded_texts_are_equally_long() {
         (Encoding::Hex, "000000000000002a"),
         (Encoding::Base32, "000000000001A"),
         (Encoding::Base36, "0000000000016"),
+        (Encoding::Base62Sorted, "0000000000g"),
     ] {
         assert_eq!(text(encoding, true, 42), expected);
         assert_eq!(encoding.decode(expected, None), Ok(id(42)));
@@ -69,6 +71,27 @@ fn padded_texts_are_equally_long() {
         let error = Encoder::new(encoding, true, &layout).expect_err("it does not sort");
         let expected = format!("{encoding} cannot be padded: its texts do not sort as their IDs");
         assert!(error.to_string().starts_with(&expected), "{error}");
+    }
+}
+
+/// Made by cosid-core 2.13.0 (`Radix62IdConverter.PAD_START`) and tsid-creator 5.2.6
+/// (`Tsid.encode(62)` and `Tsid.toString`).
+#[test]
+fn texts_of_cosid_and_tsid() {
+    for (number, base62, base32) in [
+        (0, "00000000000", "0000000000000"),
+        (42, "0000000000g", "000000000001A"),
+        (1_415_384_785_396_004, "006TudrBhBs", "0018793SNN894"),
+        (9_007_199_257_788_417, "00fFgnEAFQ9", "008000002X001"),
+        (38_352_658_567_418_872, "02pee3ocUrQ", "01221H8Q1MMZR"),
+        (u64::MAX >> 1, "AzL8n0Y58m7", "7ZZZZZZZZZZZZ"),
+    ] {
+        for (encoding, expected) in [(Encoding::Base62Sorted, base62), (Encoding::Base32, base32)] {
+            assert_eq!(text(encoding, true, number), expected, "{encoding}");
+            assert_eq!(encoding.decode(expected, None), Ok(id(number)), "{encoding}");
+        }
+        let unpadded = text(Encoding::Base62Sorted, false, number);
+        assert_eq!(Encoding::Base62Sorted.decode(&unpadded, None), Ok(id(number)));
     }
 }
 
@@ -100,6 +123,8 @@ fn bad_texts_are_refused_with_the_position() {
         (Encoding::Base32, "8000000000000", "an ID is at most 9223372036854775807, 2^63 - 1"),
         (Encoding::Base36, "1y2p0ij32e8e8", "an ID is at most 9223372036854775807, 2^63 - 1"),
         (Encoding::Base62, "aZl8N0y58M8", "an ID is at most 9223372036854775807, 2^63 - 1"),
+        (Encoding::Base62Sorted, "AzL8n0Y58m8", "an ID is at most 9223372036854775807, 2^63 - 1"),
+        (Encoding::Base62Sorted, "a_", "position 1: '_' is not a base62-sorted digit"),
         (Encoding::Base62, "a_", "position 1: '_' is not a base62 digit"),
         (Encoding::Base64Url, "g_________8", "an ID is at most 9223372036854775807, 2^63 - 1"),
         (Encoding::Base64Url, "f_________9", "position 10: '9' is not a base64url digit"),
@@ -304,7 +329,7 @@ fn as_written(encoding: Encoding, text: &str) -> String {
         digits => digits.to_owned(),
     };
     match encoding {
-        Encoding::Decimal | Encoding::Base62 => without_zeros(text),
+        Encoding::Decimal | Encoding::Base62 | Encoding::Base62Sorted => without_zeros(text),
         Encoding::Base36 => without_zeros(&text.to_lowercase()),
         Encoding::Hex => format!("{:0>16}", without_zeros(&text.to_lowercase())),
         Encoding::Base32 => {

@@ -52,8 +52,8 @@ pub(super) fn parameter(route: &Route, name: &str, max_batch: u32) -> Value {
             }),
         ),
         "padded" => (
-            "Texts of equal length that sort as their IDs: with decimal, hex, base32 and base36 \
-             alone.",
+            "Texts of equal length that sort as their IDs: with decimal, hex, base32, base36 \
+             and base62-sorted alone.",
             json!({ "type": "boolean", "default": false }),
         ),
         "namespace" => (

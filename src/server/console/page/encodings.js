@@ -8,10 +8,11 @@ const ALPHABETS = {
   base32: DIGITS + 'ABCDEFGHJKMNPQRSTVWXYZ',
   base36: DIGITS + LOWER,
   base62: DIGITS + LOWER + UPPER,
+  'base62-sorted': DIGITS + UPPER + LOWER,
 };
 const BASE64URL = UPPER + LOWER + DIGITS + '-_';
 
-export const ENCODINGS = ['decimal', 'hex', 'base32', 'base36', 'base62', 'base64url', 'friendly'];
+export const ENCODINGS = ['decimal', 'hex', 'base32', 'base36', 'base62', 'base62-sorted', 'base64url', 'friendly'];
 
 function radix(id, alphabet) {
   const base = BigInt(alphabet.length);
@@ -56,5 +57,5 @@ export function guess(text) {
   if (/^[-+]?\d{8,}T\d{6}\.\d{3}Z(-\d+){5}$/.test(text)) return 'friendly';
   // With the prefix of its code.
   if (/^[A-Za-z0-9._:-]*[._:-]\d{1,19}$/.test(text)) return 'decimal';
-  throw { detail: t('could be base32, base36, base62 or base64url: choose the encoding') };
+  throw { detail: t('could be base32, base36, base62, base62-sorted or base64url: choose the encoding') };
 }

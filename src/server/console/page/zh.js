@@ -117,7 +117,7 @@ export const zh = {
   Routes: '路由',
   Copy: '复制',
   Copied: '已复制',
-  'could be base32, base36, base62 or base64url: choose the encoding': '可能是 base32、base36、base62 或 base64url：请选择编码',
+  'could be base32, base36, base62, base62-sorted or base64url: choose the encoding': '可能是 base32、base36、base62、base62-sorted 或 base64url：请选择编码',
   '{n} IDs of this worker': '此机器号有 {n} 个 ID',
   yes: '是',
   no: '否',
