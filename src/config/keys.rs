@@ -101,10 +101,19 @@ const fn unset(name: &'static str, help: &'static str) -> Key {
 pub const KEYS: &[Key] = &[
     key("mode", "snowflake", "snowflake, or segment: plain increasing numbers (docs/segments.md)."),
     key("layout.preset", "raindrop", "A named layout; excludes unit, widths and sequence bounds."),
-    key("layout.time_unit", "millisecond", "millisecond, second, minute, hour or day (or 1 to 5)."),
+    key(
+        "layout.time_unit",
+        "millisecond",
+        "millisecond, 10ms, second, minute, hour or day (or 1 to 5).",
+    ),
     key("layout.epoch", "2025-01-01T00:00:00Z", "Start of the layout's time, RFC 3339."),
-    key("layout.timestamp_bits", "41", "Width; by default the unit's minimum: 41, 31, 25, 19, 15."),
-    key("layout.worker_bits", "9", "Width, 3 to 10."),
+    key(
+        "layout.timestamp_bits",
+        "41",
+        "Width; by default the unit's minimum: 41, 39, 31, 25, 19, 15.",
+    ),
+    key("layout.order", "time-worker-sequence", "Order of the fields; or time-sequence-worker."),
+    key("layout.worker_bits", "9", "Width, 3 to 16."),
     key("layout.data_center_bits", "0", "Width, 0 to 10."),
     key("layout.data_center", "0", "The data centre of this node."),
     key("layout.rollback_bits", "1", "Width, 0 to 3: r bits give each worker id 2^r lanes."),

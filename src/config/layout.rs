@@ -3,14 +3,15 @@
 use super::reader::Reader;
 use crate::core::{
     instant::{format_unix_ms_short, parse_unix_ms},
-    layout::{Layout, LayoutSpec, TimeUnit},
+    layout::{FieldOrder, Layout, LayoutSpec, TimeUnit},
     preset::Preset,
     violation::Violations,
 };
 
 /// The keys of custom layouts, which a preset excludes.
-const WIDTHS: [&str; 8] = [
+const CUSTOM: [&str; 9] = [
     "layout.time_unit",
+    "layout.order",
     "layout.timestamp_bits",
     "layout.worker_bits",
     "layout.data_center_bits",
@@ -29,6 +30,10 @@ pub(super) fn read(reader: &mut Reader) -> (Layout, Option<Preset>) {
     let units = format!("{}, or 1 to 5", TimeUnit::ALL.map(TimeUnit::name).join(", "));
     let unit = reader.value("layout.time_unit", units, |text| text.parse().ok());
     let mut spec = preset.map_or_else(|| LayoutSpec::for_unit(unit), Preset::spec);
+    let orders = format!("one of {}", FieldOrder::ALL.map(FieldOrder::name).join(", "));
+    if let Some(order) = reader.given("layout.order", orders, FieldOrder::by_name) {
+        spec.order = order;
+    }
     spec.timestamp_bits = reader.given_number("layout.timestamp_bits").or(spec.timestamp_bits);
     spec.max_sequence = reader.given_number("layout.max_sequence").or(spec.max_sequence);
     reader.update_number("layout.worker_bits", &mut spec.worker_bits);
@@ -51,6 +56,7 @@ pub(super) fn read(reader: &mut Reader) -> (Layout, Option<Preset>) {
     reader.resolve("layout.preset", preset.map_or("", Preset::name));
     reader.resolve("layout.time_unit", layout.unit().name());
     reader.resolve("layout.epoch", format_unix_ms_short(layout.epoch_ms()));
+    reader.resolve("layout.order", layout.order().name());
     reader.resolve("layout.timestamp_bits", layout.widths().timestamp);
     reader.resolve("layout.max_sequence", layout.max_sequence());
     (layout, preset)
@@ -60,8 +66,8 @@ fn read_preset(reader: &mut Reader) -> Option<Preset> {
     let names = format!("one of {}", Preset::ALL.map(Preset::name).join(", "));
     let preset = reader.given("layout.preset", names, Preset::by_name);
     if reader.is_given("layout.preset") {
-        reader.reject_given(&WIDTHS, "left out beside layout.preset, which sets it");
-    } else if WIDTHS.iter().any(|key| reader.is_given(key)) {
+        reader.reject_given(&CUSTOM, "left out beside layout.preset, which sets it");
+    } else if CUSTOM.iter().any(|key| reader.is_given(key)) {
         return None;
     }
     preset.or(Some(Preset::Raindrop))

@@ -145,7 +145,7 @@ def mend_layout(case, query):
     if "time_unit" in query:
         query.pop("timestamp_bits", None)
     if "preset" in query:
-        for name in ["time_unit", "rollback_initial", *LAYOUT]:
+        for name in ["time_unit", "order", "rollback_initial", *LAYOUT]:
             query.pop(name, None)
     # Constants need bits.
     for constant, bits in (("data_center", "data_center_bits"), ("reserved_value", "reserved_bits")):

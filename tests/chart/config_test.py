@@ -96,8 +96,8 @@ class Configuration(unittest.TestCase):
 
     def test_the_chart_knows_the_worker_bits_of_every_preset(self):
         text = (HERE.parent.parent / "docs" / "layouts.md").read_text()
-        presets = re.findall(r"(?m)^\| `([a-z-]+)` \| \d+ · \d+ · (\d+) · \d+ · \d+ · \d+ \|", text)
-        self.assertEqual(len(presets), 11)
+        presets = re.findall(r"(?m)^\| `([a-z0-9-]+)` \| \d+ · \d+ · (\d+) · \d+ · \d+ · \d+ \|", text)
+        self.assertEqual(len(presets), 15)
         for name, bits in presets:
             with self.subTest(preset=name):
                 said = refused(*sets(f"config.layout.preset={name}", "config.worker.max_id=0"))

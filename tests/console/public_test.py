@@ -79,7 +79,7 @@ class Public(Browser):
             page = self.page(f"{self.service.url}/#inspect?ids={id}&namespace={namespace}")
             expect(page.locator("p.id")).to_have_text(id)
             rows = page.locator(".encodings tr")
-            expect(rows).to_have_count(7)
+            expect(rows).to_have_count(8)
             for row in rows.all():
                 name, text = row.locator("th").inner_text(), row.locator("td").first.inner_text()
                 path = f"/parse/{text}?encoding={name}&namespace={namespace}"
@@ -138,7 +138,7 @@ class Public(Browser):
         page = self.page(f"{self.service.url}/#inspect?ids=175928847299117063&layout=discord")
         expect(page.locator(".facts")).to_contain_text("2016-04-30T11:18:25.796Z")
         expect(page.locator(".legend li")).to_have_count(4)
-        expect(page.locator(".encodings tr")).to_have_count(6)
+        expect(page.locator(".encodings tr")).to_have_count(7)
 
     def test_plan_judges_a_layout(self):
         page = self.page(f"{self.service.url}/#plan", expects_errors=True)

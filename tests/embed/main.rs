@@ -56,10 +56,10 @@ fn a_batch_is_also_a_few_ranges() {
 
 #[test]
 fn errors_say_what_is_allowed() {
-    let violations = LayoutSpec { worker_bits: 11, ..LayoutSpec::for_unit(TimeUnit::Day) }
+    let violations = LayoutSpec { worker_bits: 17, ..LayoutSpec::for_unit(TimeUnit::Day) }
         .build()
-        .expect_err("11 is too wide");
-    assert_eq!(violations.to_string(), "layout.worker_bits = 11: must be 3 to 10");
+        .expect_err("17 is too wide");
+    assert_eq!(violations.to_string(), "layout.worker_bits = 17: must be 3 to 16");
     let layout = Preset::JsSafe.spec().build().expect("a preset is valid");
     let clock = Arc::new(SystemClock::default());
     let generator = Generator::with_worker(layout, 31, &IssueSettings::default(), clock)

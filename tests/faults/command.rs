@@ -6,7 +6,7 @@ use crate::service::{Setup, run};
 fn a_bad_configuration_names_everything_and_touches_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let settings = [
-        ("RAINDROP__LAYOUT__WORKER_BITS", "11"),
+        ("RAINDROP__LAYOUT__WORKER_BITS", "17"),
         ("RAINDROP__LEASE__TTL", "ninety"),
         ("RAINDROP__HTTP__MAX_BATCH", "0"),
         ("RAINDROP__HTTP__PROT", "80"),
@@ -18,7 +18,7 @@ fn a_bad_configuration_names_everything_and_touches_nothing() {
         assert_eq!(code, Some(2), "{arguments:?}: {err}");
         for expected in [
             "layout.worker_bits",
-            "11",
+            "17",
             "lease.ttl",
             "ninety",
             "http.max_batch",
@@ -204,7 +204,7 @@ fn a_configuration_of_raindrop_go_becomes_one_that_can_be_used() {
         .expect("written");
     let (code, out, err) = run(&["config", "--from-raindrop", theirs], &[], folder.path());
     assert!(code == Some(2) && out.is_empty(), "{code:?} {out}");
-    assert!(err.contains("WorkIdLength = 2: must be 3 to 10"), "{err}");
+    assert!(err.contains("WorkIdLength = 2: must be 3 to 16"), "{err}");
     let (code, _, err) = run(&["config", "--from-raindrop", "nowhere"], &[], folder.path());
     assert!(code == Some(2) && err.contains("nowhere: "), "{code:?} {err}");
 }

@@ -144,7 +144,8 @@ async fn each_listener_offers_what_it_serves() {
     let has =
         |list: &str, layout: Value| public[list].as_array().expect("layouts").contains(&layout);
     assert!(has("presets", serde_json::json!(["node", "t41d3w5l2s12"])));
-    assert!(has("foreign", serde_json::json!(["sonyflake", "t39s8w16"])));
+    assert!(has("presets", serde_json::json!(["sonyflake", "t39s8w16"])));
+    assert!(has("foreign", serde_json::json!(["seata", "w10t41s12"])));
     // What the operators' page offers, it is answered.
     for path in ["/parse/249679838552547328", "/openapi.json", "/metrics", "/cluster"] {
         let answer = reqwest::get(format!("http://{admin}{path}")).await.expect("an answer");

@@ -46,7 +46,7 @@ async fn bad_settings_are_refused_all_at_once() {
         (
             "/plan?worker_bits=2&timestamp_bits=40",
             "layout.timestamp_bits = 40 (timestamp_bits): must be 41 to 55 with time_unit \
-             millisecond\nlayout.worker_bits = 2 (worker_bits): must be 3 to 10",
+             millisecond\nlayout.worker_bits = 2 (worker_bits): must be 3 to 16",
         ),
         ("/plan?preset=node&worker_bits=5", "worker_bits = 5 (worker_bits): must be left out"),
         ("/plan?preset=other", "must be one of raindrop, js-safe"),

@@ -67,7 +67,7 @@
 
 {{/* The width of a layout's worker id; 0 for a preset that the service will reject. */}}
 {{- define "raindrop.workerBits" -}}
-{{- $presets := dict "raindrop" 9 "js-safe" 5 "twitter" 5 "lingdu" 15 "westid" 10 "westid-qr" 5 "yitter" 6 "yitter-csharp" 6 "yitter-js" 6 "node" 5 "adnc-classic" 5 -}}
+{{- $presets := dict "raindrop" 9 "js-safe" 5 "twitter" 5 "lingdu" 15 "westid" 10 "westid-qr" 5 "yitter" 6 "yitter-csharp" 6 "yitter-js" 6 "node" 5 "adnc-classic" 5 "sonyflake" 16 "sonyflake-v2" 16 "baidu-uid" 16 "baidu-uid-default" 16 -}}
 {{- if .preset -}}
 {{- get $presets .preset | default 0 -}}
 {{- else -}}

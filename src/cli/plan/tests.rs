@@ -48,7 +48,9 @@ fn assert_golden(name: &str, text: &str) {
 
 #[test]
 fn pictures_and_facts() {
-    for preset in ["raindrop", "js-safe", "twitter", "lingdu", "westid-qr", "yitter", "node"] {
+    let named =
+        ["raindrop", "js-safe", "twitter", "lingdu", "westid-qr", "yitter", "node", "sonyflake"];
+    for preset in named {
         assert_golden(&format!("{preset}.txt"), &text(&["--preset", preset]));
     }
     let hours = ["--time-unit", "hour", "--data-center-bits", "3", "--reserved-bits", "2"];
@@ -87,7 +89,7 @@ fn bad_flags_are_named() {
         refused(&["--worker-bits", "2", "--timestamp-bits", "40"]),
         "the configuration cannot be used:\n\
          layout.timestamp_bits = 40 (--timestamp-bits): must be 41 to 55 with time_unit millisecond\n\
-         layout.worker_bits = 2 (--worker-bits): must be 3 to 10"
+         layout.worker_bits = 2 (--worker-bits): must be 3 to 16"
     );
     for flags in [
         ["--preset", "other"].as_slice(),

@@ -133,7 +133,11 @@ fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
 
 fn a_unit(plan: &Plan) -> String {
     let unit = plan.keeper.layout.unit();
-    format!("{} {unit}", if unit == TimeUnit::Hour { "an" } else { "a" })
+    match unit {
+        TimeUnit::TenMilliseconds => "10 ms".to_owned(),
+        TimeUnit::Hour => format!("an {unit}"),
+        _ => format!("a {unit}"),
+    }
 }
 
 /// Returns an instant and how far away it is.

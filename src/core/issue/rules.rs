@@ -5,7 +5,7 @@ use std::{ops::Range, time::Duration};
 use super::{IssueSettings, RollbackPolicy};
 use crate::core::{
     instant::millis,
-    layout::{Layout, TimeUnit},
+    layout::{FieldOrder, Layout, TimeUnit},
     planted::{Bug, planted},
 };
 
@@ -86,8 +86,13 @@ pub(crate) enum Refusal {
 
 impl Rules {
     pub(crate) fn new(layout: Layout, settings: &IssueSettings) -> Self {
-        let spread_bits =
-            settings.sequence_spread_bits.min(layout.widths().sequence.saturating_sub(3));
+        let spread_bits = match layout.order() {
+            FieldOrder::WorkerSequence => {
+                settings.sequence_spread_bits.min(layout.widths().sequence.saturating_sub(3))
+            }
+            // The lowest bits are the worker's.
+            FieldOrder::SequenceWorker => 0,
+        };
         let borrow_ahead_ms = millis(settings.borrow_ahead);
         let max_wait_ms = millis(settings.max_wait);
         let ticks = borrow_ahead_ms.max(max_wait_ms).unsigned_abs();

@@ -45,7 +45,8 @@ pub struct IssueSettings {
     /// What happens beyond `hold`.
     pub rollback: RollbackPolicy,
     /// How many low bits of the sequence continue from tick to tick at low rates, so that
-    /// `id % shards` is evenly spread; 3 by default, at most the sequence's width less 3.
+    /// `id % shards` is evenly spread; 3 by default, at most the sequence's width less 3, and none
+    /// where the sequence is not at the bottom.
     pub sequence_spread_bits: u32,
     /// The largest number of codes that have a cursor at a time; 100 000 by default.
     pub codes_max: usize,

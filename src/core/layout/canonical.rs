@@ -1,6 +1,6 @@
 //! The canonical text of a layout, as the store's layout record holds it.
 
-use super::{Layout, LayoutSpec, TimeUnit, Widths};
+use super::{FieldOrder, Layout, LayoutSpec, TimeUnit, Widths};
 use crate::core::instant::{format_unix_ms_short, parse_unix_ms};
 
 /// A text that is not the canonical text of a layout.
@@ -13,6 +13,8 @@ pub struct InvalidCanonical {
 
 /// How the text ends where the time wraps.
 const WRAPS: &str = " wraps=true";
+/// What precedes the order of the fields, unless that is the default.
+const ORDER: &str = " order=";
 
 impl Layout {
     /// Returns the canonical text. IDs of different workers cannot be equal if the texts of their
@@ -24,11 +26,15 @@ impl Layout {
         let Widths { timestamp, data_center, worker, rollback, sequence, reserved } = self.widths;
         let (unit, epoch) = (self.unit, format_unix_ms_short(self.epoch_ms()));
         let (min_sequence, max_sequence) = (self.min_sequence, self.max_sequence);
+        let (before, order) = match self.order {
+            FieldOrder::WorkerSequence => ("", ""),
+            order @ FieldOrder::SequenceWorker => (ORDER, order.name()),
+        };
         let wraps = if self.wraps { WRAPS } else { "" };
         format!(
             "unit={unit} epoch={epoch} timestamp={timestamp} data_center={data_center} \
              worker={worker} rollback={rollback} sequence={sequence} reserved={reserved} \
-             min_sequence={min_sequence} max_sequence={max_sequence}{wraps}"
+             min_sequence={min_sequence} max_sequence={max_sequence}{before}{order}{wraps}"
         )
     }
 
@@ -55,6 +61,10 @@ fn read(text: &str) -> Option<Layout> {
         Some(text) => (text, true),
         None => (text, false),
     };
+    let (text, order) = match text.split_once(ORDER) {
+        Some((text, order)) => (text, FieldOrder::by_name(order)?),
+        None => (text, FieldOrder::default()),
+    };
     let mut pairs = text.split(' ');
     let mut value = |name: &str| pairs.next()?.strip_prefix(name)?.strip_prefix('=');
     let unit: TimeUnit = value("unit")?.parse().ok()?;
@@ -70,6 +80,7 @@ fn read(text: &str) -> Option<Layout> {
         min_sequence: value("min_sequence")?.parse().ok()?,
         max_sequence: Some(value("max_sequence")?.parse().ok()?),
         exact: true,
+        order,
         wraps,
         ..LayoutSpec::for_unit(unit)
     };
@@ -111,7 +122,18 @@ mod tests {
                 Ok(layout.canonical())
             );
         }
-        for other in ["", " ", "relayout", &format!("{text} "), &format!("{text} more=1")] {
+        let order = format!("{text} order=time-sequence-worker");
+        assert!(Layout::from_canonical(&order).is_ok_and(|layout| layout.canonical() == order));
+        for other in [
+            "",
+            " ",
+            "relayout",
+            &format!("{text} "),
+            &format!("{text} more=1"),
+            &format!("{text} order=time-worker-sequence"),
+            &format!("{text} order="),
+            &format!("{order}{order}"),
+        ] {
             assert!(Layout::from_canonical(other).is_err(), "{other:?}");
         }
     }

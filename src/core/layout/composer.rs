@@ -61,13 +61,12 @@ impl Layout {
             sequence: self.min_sequence,
             reserved: self.reserved,
         })?;
-        let widths = self.widths;
         Ok(Composer {
             constant: constant.get(),
             timestamp_mask: if self.wraps { self.timestamp_mask() } else { u64::MAX },
             positions_per_tick: self.positions_per_tick(),
-            tick_shift: widths.below_timestamp(),
-            sequence_shift: widths.reserved,
+            tick_shift: self.widths.below_timestamp(),
+            sequence_shift: self.sequence_shift(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! How the 63 bits of an ID are divided, and the arithmetic of ticks and positions.
 //!
-//! From the most significant bit: timestamp · data centre · worker · rollback · sequence · reserved.
+//! From the most significant bit: timestamp · data centre · worker · rollback · sequence · reserved, or
+//! with the sequence behind the timestamp ([`FieldOrder`]).
 //!
 //! A *tick* is `floor(now / unit) − floor(epoch / unit)`, as in treeyh/raindrop. Decoding adds
 //! `floor(epoch / unit)` back, so an epoch inside a unit never shifts the time of an ID.
@@ -10,6 +11,7 @@
 mod bounds;
 mod canonical;
 mod composer;
+mod field;
 mod parsed;
 mod spec;
 mod unit;
@@ -20,6 +22,7 @@ pub use self::{
     bounds::{Bounds, BoundsError},
     canonical::InvalidCanonical,
     composer::Composer,
+    field::{FieldKind, FieldOrder, Fields},
     parsed::{Parsed, TooLong},
     spec::LayoutSpec,
     unit::TimeUnit,
@@ -29,7 +32,7 @@ use crate::core::id::Id;
 /// Width of the ticks that cursors count where the time wraps: 2^47 ms are 4459 years.
 const WRAPPING_TICK_BITS: u32 = 47;
 
-/// The width of each field in bits, from the most significant to the least.
+/// The width of each field in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Widths {
     /// Ticks since the epoch.
@@ -57,23 +60,6 @@ impl Widths {
     }
 }
 
-/// The fields of one ID.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fields {
-    /// Ticks since the epoch; where the time wraps, only their low bits.
-    pub tick: u64,
-    /// The data centre.
-    pub data_center: u64,
-    /// The worker id.
-    pub worker: u64,
-    /// The lane.
-    pub lane: u64,
-    /// The number inside the tick.
-    pub sequence: u64,
-    /// The constant low-order field.
-    pub reserved: u64,
-}
-
 /// A field that does not fit its width, or a sequence number that the layout does not issue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {value} is outside {low} to {high}")]
@@ -94,6 +80,7 @@ pub struct Layout {
     unit: TimeUnit,
     epoch_units: i64,
     widths: Widths,
+    order: FieldOrder,
     data_center: u64,
     rollback_initial: u32,
     reserved: u64,
@@ -250,16 +237,12 @@ impl Layout {
     ///
     /// The first field that does not fit its width.
     pub fn join(&self, fields: &Fields) -> Result<Id, FieldOutOfRange> {
-        let widths = self.widths;
+        let mut fields = *fields;
         check("tick", fields.tick, 0, self.last_tick())?;
         let mut number = fields.tick & self.timestamp_mask();
-        for (field, value, bits) in [
-            ("data_center", fields.data_center, widths.data_center),
-            ("worker_id", fields.worker, widths.worker),
-            ("lane", fields.lane, widths.rollback),
-            ("sequence", fields.sequence, widths.sequence),
-            ("reserved", fields.reserved, widths.reserved),
-        ] {
+        for (kind, bits) in self.fields().into_iter().skip(1) {
+            let value = *fields.get_mut(kind);
+            let field = if kind == FieldKind::Worker { "worker_id" } else { kind.name() };
             check(field, value, 0, largest(bits))?;
             number = number << bits | value;
         }
@@ -269,15 +252,13 @@ impl Layout {
     /// Takes an ID apart. Any 63-bit number has fields, whether this layout issued it or not.
     /// [`Self::parse`] also checks the length and adds the instant.
     pub fn decompose(&self, id: Id) -> Fields {
-        let mut tick = id.get();
-        let Widths { data_center, worker, rollback, sequence, reserved, .. } = self.widths;
-        let [reserved, sequence, lane, worker, data_center] =
-            [reserved, sequence, rollback, worker, data_center].map(|bits| {
-                let field = tick & largest(bits);
-                tick >>= bits;
-                field
-            });
-        Fields { tick, data_center, worker, lane, sequence, reserved }
+        // The bits above the layout belong to the tick.
+        let mut fields = Fields { tick: id.get(), ..Fields::default() };
+        for (kind, bits) in self.fields().into_iter().skip(1).rev() {
+            *fields.get_mut(kind) = fields.tick & largest(bits);
+            fields.tick >>= bits;
+        }
+        fields
     }
 
     /// Returns the key of this layout's rows, `width/value` of the reserved field: rows of other

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Layout, TimeUnit, WRAPPING_TICK_BITS, Widths};
+use super::{FieldOrder, Layout, TimeUnit, WRAPPING_TICK_BITS, Widths};
 use crate::core::violation::{Violation, Violations};
 
 /// How many bits an ID has: the sign bit of a signed 64-bit integer stays 0.
@@ -17,6 +17,8 @@ pub struct LayoutSpec {
     pub epoch_ms: i64,
     /// Width of the timestamp; `None` takes the smallest of the unit's range.
     pub timestamp_bits: Option<u32>,
+    /// Where the sequence stands.
+    pub order: FieldOrder,
     /// Whether the widths are those of a published layout, which may lie outside the ranges below.
     pub exact: bool,
     /// Whether the timestamp starts again at 0 when it is full; see [`Layout::wraps`].
@@ -25,7 +27,7 @@ pub struct LayoutSpec {
     pub data_center_bits: u32,
     /// This node's data centre.
     pub data_center: u64,
-    /// Width of the worker id, 3 to 10.
+    /// Width of the worker id, 3 to 16.
     pub worker_bits: u32,
     /// Width of the rollback field, 0 to 3: r bits give 2^r lanes.
     pub rollback_bits: u32,
@@ -55,6 +57,7 @@ impl LayoutSpec {
             time_unit,
             epoch_ms: Self::DEFAULT_EPOCH_MS,
             timestamp_bits: None,
+            order: FieldOrder::WorkerSequence,
             exact: false,
             wraps: false,
             data_center_bits: 0,
@@ -88,6 +91,7 @@ impl LayoutSpec {
             unit: self.time_unit,
             epoch_units: self.epoch_ms.div_euclid(self.time_unit.millis()),
             widths,
+            order: self.order,
             data_center: self.data_center,
             rollback_initial: self.rollback_initial,
             reserved: self.reserved_value,
@@ -121,7 +125,7 @@ impl LayoutSpec {
             (1..=ID_BITS - 2, 1..=16, String::new())
         } else {
             let of_unit = format!(" with time_unit {}", self.time_unit);
-            (self.time_unit.timestamp_bits(), 3..=10, of_unit)
+            (self.time_unit.timestamp_bits(), 3..=16, of_unit)
         };
         let mut violations = Vec::new();
         let mut check = |key: &str, value: u32, range: RangeInclusive<u32>, of: &str| {

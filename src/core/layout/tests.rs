@@ -131,6 +131,49 @@ fn canonical_text_names_every_width_and_the_floored_epoch() {
 }
 
 #[test]
+fn the_order_stands_in_the_canonical_text_unless_it_is_the_default() {
+    let spec = LayoutSpec {
+        order: FieldOrder::SequenceWorker,
+        worker_bits: 16,
+        rollback_bits: 0,
+        ..LayoutSpec::for_unit(TimeUnit::TenMilliseconds)
+    };
+    assert_eq!(
+        layout(&spec).canonical(),
+        "unit=10ms epoch=2025-01-01T00:00:00Z timestamp=39 data_center=0 worker=16 rollback=0 \
+         sequence=8 reserved=0 min_sequence=0 max_sequence=255 order=time-sequence-worker"
+    );
+}
+
+#[test]
+fn the_sequence_may_stand_above_every_constant_field() {
+    let layout = layout(&LayoutSpec {
+        order: FieldOrder::SequenceWorker,
+        data_center_bits: 2,
+        data_center: 3,
+        worker_bits: 8,
+        rollback_bits: 1,
+        reserved_bits: 2,
+        reserved_value: 1,
+        min_sequence: 2,
+        max_sequence: Some(5),
+        ..LayoutSpec::for_unit(TimeUnit::Second)
+    });
+    // 31 · 19 · 2 · 8 · 1 · 2 bits
+    let id = |tick: u64, sequence: u64| tick << 32 | sequence << 13 | 3 << 11 | 7 << 3 | 1 << 2 | 1;
+    let composer = layout.composer(7, 1).expect("fits");
+    assert_eq!(composer.step(), 1 << 13);
+    let composed: Vec<u64> = (4..10).map(|position| composer.compose(position).get()).collect();
+    assert_eq!(composed, [id(1, 2), id(1, 3), id(1, 4), id(1, 5), id(2, 2), id(2, 3)]);
+    assert_eq!(
+        layout.decompose(composer.compose(9)),
+        Fields { tick: 2, data_center: 3, worker: 7, lane: 1, sequence: 3, reserved: 1 }
+    );
+    let past = layout.backfilled(1, 1).expect("two numbers below the smallest");
+    assert_eq!(past.get(), 1 << 32 | 1 << 13 | 3 << 11 | 1);
+}
+
+#[test]
 fn a_span_of_time_has_the_ids_of_its_ticks() {
     let layout = layout(&LayoutSpec::for_unit(TimeUnit::Second));
     let epoch = layout.epoch_ms();
@@ -204,13 +247,15 @@ prop_compose! {
 
 prop_compose! {
     fn any_spec()(
-        unit in 0_usize..5, extra in 0_u32..=14, data_center_bits in 0_u32..=4, worker_bits in 3_u32..=10,
+        unit in 0..TimeUnit::ALL.len(), order in 0..FieldOrder::ALL.len(),
+        extra in 0_u32..=14, data_center_bits in 0_u32..=4, worker_bits in 3_u32..=16,
         rollback_bits in 0_u32..=3, reserved_bits in 0_u32..=5, numbers in any::<[u64; 4]>(),
         epoch_ms in -1_000_000_000_000_i64..2_000_000_000_000,
     ) -> LayoutSpec {
         let unit = TimeUnit::ALL[unit];
         let range = unit.timestamp_bits();
         // At the widest the others leave no sequence bit beside the smallest timestamp.
+        let reserved_bits = reserved_bits.min(62 - range.start() - worker_bits - rollback_bits);
         let room = 62 - range.start() - worker_bits - rollback_bits - reserved_bits;
         let data_center_bits = data_center_bits.min(room);
         let others = data_center_bits + worker_bits + rollback_bits + reserved_bits;
@@ -219,6 +264,7 @@ prop_compose! {
         let max_sequence = numbers[0] % (top + 1);
         LayoutSpec {
             epoch_ms,
+            order: FieldOrder::ALL[order],
             timestamp_bits: Some(timestamp),
             data_center_bits, worker_bits, rollback_bits, reserved_bits,
             data_center: numbers[1] & largest(data_center_bits),
@@ -282,6 +328,24 @@ proptest! {
         let composer = layout.composer(0, 0).expect("fits");
         let (a, b) = (a % layout.end_position(), b % layout.end_position());
         prop_assert_eq!(a.cmp(&b), composer.compose(a).cmp(&composer.compose(b)));
+    }
+
+    #[test]
+    fn workers_and_lanes_share_no_id(
+        spec in any_spec(), numbers in any::<[u64; 3]>(), others in any::<[u64; 3]>(),
+    ) {
+        let layout = spec.build().expect("generated inside the ranges");
+        let of = |[worker, lane, position]: [u64; 3]| (
+            worker & largest(layout.widths().worker),
+            lane % layout.lanes() as u64,
+            // Few, so that the other field differs more often.
+            position % layout.end_position().min(8),
+        );
+        let id = |(worker, lane, position)| {
+            layout.composer(worker, lane).expect("fits").compose(position)
+        };
+        let (one, other) = (of(numbers), of(others));
+        prop_assert_eq!(one == other, id(one) == id(other));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::{str::FromStr, time::Duration};
 
-use self::FieldKind::{DataCenter, Lane, Reserved, Sequence, Time, Worker};
+use self::FieldKind::Time;
+pub use crate::core::layout::FieldKind;
 use crate::core::{duration, instant::millis, layout::ID_BITS};
 
 /// The form of a description, for error messages.
@@ -10,38 +11,6 @@ pub(crate) const FORM: &str = "a description such as time:39@10ms,sequence:8,wor
 
 /// The longest tick.
 const LONGEST_UNIT: Duration = Duration::from_hours(24);
-
-/// A field of an ID, by the name that it has in descriptions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldKind {
-    /// Ticks since the epoch.
-    Time,
-    /// The data centre.
-    DataCenter,
-    /// The worker id.
-    Worker,
-    /// The lane.
-    Lane,
-    /// The number inside a tick.
-    Sequence,
-    /// Bits without a meaning of their own.
-    Reserved,
-}
-
-impl FieldKind {
-    const ALL: [Self; 6] = [Time, DataCenter, Worker, Lane, Sequence, Reserved];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Time => "time",
-            DataCenter => "data_center",
-            Worker => "worker",
-            Lane => "lane",
-            Sequence => "sequence",
-            Reserved => "reserved",
-        }
-    }
-}
 
 /// The fields of a layout and the length of its tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +103,10 @@ fn read_unit(part: &str, kind: FieldKind, unit: &str) -> Result<i64, InvalidDesc
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        FieldKind::{Sequence, Worker},
+        *,
+    };
 
     #[test]
     fn descriptions_are_read() {

@@ -1,6 +1,6 @@
 //! Layouts of other systems: Raindrop reads their IDs and never issues them.
 
-use super::description::{Description, FieldKind, InvalidDescription};
+use super::description::{Description, InvalidDescription};
 use crate::core::{
     id::Id,
     layout::{Fields, Parsed, TooLong},
@@ -47,18 +47,9 @@ impl BuiltIn {
 const TWITTER_EPOCH_MS: i64 = 1_288_834_974_657;
 
 #[rustfmt::skip]
-const TABLE: [BuiltIn; 13] = [
+const TABLE: [BuiltIn; 9] = [
     // github.com/Meituan-Dianping/Leaf: SnowflakeIDGenImpl
     known("leaf", "time:41,worker:10,sequence:12", TWITTER_EPOCH_MS),
-    // github.com/baidu/uid-generator: the configuration that its README shows, with epochStr
-    // 2016-09-20, which is midnight in the zone of the JVM: here +08:00
-    known("baidu-uid", "time:29@1s,worker:21,sequence:13", 1_474_300_800_000),
-    // DefaultUidGenerator's own fields, with its epochSeconds: 2016-05-20 at +08:00
-    known("baidu-uid-default", "time:28@1s,worker:22,sequence:13", 1_463_673_600_000),
-    // github.com/sony/sonyflake, version 1, with its default StartTime
-    known("sonyflake", "time:39@10ms,sequence:8,worker:16", 1_409_529_600_000),
-    // v2/sonyflake.go with its default StartTime
-    known("sonyflake-v2", "time:39@10ms,sequence:8,worker:16", 1_735_689_600_000),
     // docs.discord.com/developers/reference#snowflakes; its 42nd time bit is the sign bit
     known("discord", "time:41,data_center:5,worker:5,sequence:12", 1_420_070_400_000),
     // github.com/mastodon/mastodon: lib/mastodon/snowflake.rb, since version 2.0 of October 2017;
@@ -121,15 +112,7 @@ impl ForeignLayout {
         let mut fields = Fields::default();
         let mut number = id.get();
         for &(kind, bits) in self.description.fields.iter().rev() {
-            let field = match kind {
-                FieldKind::Time => &mut fields.tick,
-                FieldKind::DataCenter => &mut fields.data_center,
-                FieldKind::Worker => &mut fields.worker,
-                FieldKind::Lane => &mut fields.lane,
-                FieldKind::Sequence => &mut fields.sequence,
-                FieldKind::Reserved => &mut fields.reserved,
-            };
-            *field = number & ((1 << bits) - 1);
+            *fields.get_mut(kind) = number & ((1 << bits) - 1);
             number >>= bits;
         }
         let unit_ms = self.description.unit_ms;

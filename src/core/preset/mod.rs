@@ -11,7 +11,7 @@ mod named;
 pub use self::named::{NamedLayout, UnknownLayout};
 use crate::core::{
     instant::{format_unix_ms, format_unix_ms_short},
-    layout::{Layout, LayoutSpec, TimeUnit},
+    layout::{FieldOrder, Layout, LayoutSpec, TimeUnit},
     violation::Violation,
 };
 
@@ -43,6 +43,15 @@ pub enum Preset {
     Node,
     /// Millisecond · 41 · data centre 5 · worker 5 · sequence 12, from Adnc's epoch of 2021.
     AdncClassic,
+    /// 10 ms · 39 · sequence 8 · worker 16, from sonyflake's first default start, 2014-09-01.
+    Sonyflake,
+    /// [`Self::Sonyflake`] from version 2's default start, 2025-01-01.
+    SonyflakeV2,
+    /// Second · 29 · data centre 5 · worker 16 · sequence 13, from 2016-09-20 at +08:00.
+    BaiduUid,
+    /// Second · 28 · data centre 6 · worker 16 · sequence 13, from 2016-05-20 at +08:00: it ended on
+    /// 2024-11-20.
+    BaiduUidDefault,
 }
 
 /// A published layout in milliseconds, without rollback and reserved bits.
@@ -68,12 +77,28 @@ const fn yitter(epoch_ms: i64) -> LayoutSpec {
     LayoutSpec { min_sequence: 5, ..published(epoch_ms, 51, 0, 6) }
 }
 
+const fn sonyflake(epoch_ms: i64) -> LayoutSpec {
+    LayoutSpec {
+        time_unit: TimeUnit::TenMilliseconds,
+        order: FieldOrder::SequenceWorker,
+        ..published(epoch_ms, 39, 0, 16)
+    }
+}
+
+const fn baidu_uid(epoch_ms: i64, timestamp_bits: u32, data_center_bits: u32) -> LayoutSpec {
+    // Its worker id is wider: the high bits are the data centre.
+    LayoutSpec {
+        time_unit: TimeUnit::Second,
+        ..published(epoch_ms, timestamp_bits, data_center_bits, 16)
+    }
+}
+
 const OURS: LayoutSpec = LayoutSpec::for_unit(TimeUnit::Millisecond);
 const WESTID_EPOCH_MS: i64 = 1_490_346_283_706;
 
 impl Preset {
     /// Every preset.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::Raindrop,
         Self::JsSafe,
         Self::Twitter,
@@ -85,6 +110,10 @@ impl Preset {
         Self::YitterJs,
         Self::Node,
         Self::AdncClassic,
+        Self::Sonyflake,
+        Self::SonyflakeV2,
+        Self::BaiduUid,
+        Self::BaiduUidDefault,
     ];
 
     /// The name, the settings, and what the preset is for.
@@ -156,6 +185,32 @@ impl Preset {
                 "Adnc's own snowflake of 2021: data centre and worker of 5 bits each, from \
                  2020-01-01 at +08:00 until 2089.",
             ),
+            // github.com/sony/sonyflake, version 1, with its default StartTime
+            Self::Sonyflake => (
+                "sonyflake", sonyflake(1_409_529_600_000),
+                "sonyflake's 39/8/16 bits with the default start of version 1, until 2188: 65 535 \
+                 nodes, 256 IDs per code, node and 10 ms. The sequence is above the worker id.",
+            ),
+            // v2/sonyflake.go with its default StartTime
+            Self::SonyflakeV2 => (
+                "sonyflake-v2", sonyflake(1_735_689_600_000),
+                "sonyflake's 39/8/16 bits with the default start of version 2, 2025-01-01, until \
+                 2199.",
+            ),
+            // github.com/baidu/uid-generator: the configuration that its README shows, with
+            // epochStr 2016-09-20, which is midnight in the zone of the JVM: here +08:00
+            Self::BaiduUid => (
+                "baidu-uid", baidu_uid(1_474_300_800_000, 29, 5),
+                "UidGenerator as its README configures it, 29/21/13 bits, until 2033: the high 5 \
+                 bits of its worker id are the data centre.",
+            ),
+            // DefaultUidGenerator's own fields, with its epochSeconds: 2016-05-20 at +08:00
+            Self::BaiduUidDefault => (
+                "baidu-uid-default", baidu_uid(1_463_673_600_000, 28, 6),
+                "The defaults of UidGenerator's code, 28/22/13 bits: the high 6 bits of its worker \
+                 id are the data centre. Its own epoch ran out on 2024-11-20: old IDs parse, \
+                 issuing needs another layout.epoch, from which it lasts 8.5 years.",
+            ),
         }
     }
 
@@ -180,7 +235,7 @@ impl Preset {
     ///
     /// When its timestamp ran out; the error names the last instant and the remedy.
     pub fn check_own_epoch(self) -> Result<(), Violation> {
-        if self != Self::Lingdu {
+        if !matches!(self, Self::Lingdu | Self::BaiduUidDefault) {
             return Ok(());
         }
         let layout = self.layout();

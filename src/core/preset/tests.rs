@@ -73,6 +73,17 @@ fn presets_have_their_published_widths() {
     for (preset, epoch, widths, sequences) in presets {
         assert_eq!(preset.layout().canonical(), canonical(epoch, widths, sequences));
     }
+    #[rustfmt::skip]
+    let others = [
+        (Preset::Sonyflake, "unit=10ms epoch=2014-09-01T00:00:00Z timestamp=39 data_center=0 worker=16 rollback=0 sequence=8 reserved=0 min_sequence=0 max_sequence=255 order=time-sequence-worker"),
+        (Preset::SonyflakeV2, "unit=10ms epoch=2025-01-01T00:00:00Z timestamp=39 data_center=0 worker=16 rollback=0 sequence=8 reserved=0 min_sequence=0 max_sequence=255 order=time-sequence-worker"),
+        (Preset::BaiduUid, "unit=second epoch=2016-09-19T16:00:00Z timestamp=29 data_center=5 worker=16 rollback=0 sequence=13 reserved=0 min_sequence=0 max_sequence=8191"),
+        (Preset::BaiduUidDefault, "unit=second epoch=2016-05-19T16:00:00Z timestamp=28 data_center=6 worker=16 rollback=0 sequence=13 reserved=0 min_sequence=0 max_sequence=8191"),
+    ];
+    for (preset, canonical) in others {
+        assert_eq!(preset.layout().canonical(), canonical);
+    }
+    assert_eq!(presets.len() + others.len(), Preset::ALL.len());
 }
 
 #[test]
@@ -258,6 +269,41 @@ fn presets_past_their_end_need_an_epoch() {
          2017-12-20T16:00:00Z, the timestamp ran out, and the last instant was \
          2026-09-06T02:58:26.943Z; old IDs can still be parsed"
     );
+}
+
+#[test]
+fn sonyflakes_vectors() {
+    let at = |text: &str| parse_unix_ms(text).expect("an instant");
+    // Output of its example server: {"id":133591991580950539,"machine-id":11,"msb":0,"sequence":5,
+    // "time":7962703203}; the others with sequence 0.
+    check_preset(
+        Preset::Sonyflake,
+        &[
+            (133_591_991_580_950_539, at("2017-03-10T14:37:12.030Z"), 0, 11, 0, 5),
+            (257_532_141_091_473_317, at("2019-07-13T15:11:57.880Z"), 0, 51_109, 0, 0),
+        ],
+    );
+    // What the source's formula makes of these fields
+    check_preset(
+        Preset::SonyflakeV2,
+        &[(21_963_749_921_769_381, at("2025-06-01T12:30:15.120Z"), 0, 51_109, 0, 5)],
+    );
+    // An instant inside a tick of 10 ms is the start of the tick.
+    let layout = Preset::Sonyflake.layout();
+    let inside = layout.tick_in_range(at("2017-03-10T14:37:12.039Z"));
+    assert_eq!(inside, Some(7_962_703_203));
+}
+
+#[test]
+fn uid_generators_vectors() {
+    let at = |text: &str| parse_unix_ms(text).expect("an instant");
+    // README: {"UID":"180363646902239241","parsed":{"timestamp":"2017-01-19 12:15:46",
+    // "workerId":"4","sequence":"9"}}
+    let readme = (180_363_646_902_239_241, at("2017-01-19T04:15:46Z"), 0, 4, 0, 9);
+    check_preset(Preset::BaiduUid, &[readme]);
+    // What the source's formula makes of worker 2 000 001 = 30 · 65 536 + 33 921
+    let wide = (4_373_857_271_676_936_201, at("2020-06-01T00:00:00Z"), 30, 33_921, 0, 9);
+    check_preset(Preset::BaiduUidDefault, &[wide]);
 }
 
 #[test]

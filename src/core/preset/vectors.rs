@@ -51,13 +51,19 @@ fn check(name: &str, layout: &NamedLayout, vector: &Value) {
     let unix_ms = vector["unix_ms"].as_i64().expect("an instant");
     let field = |key: &str| vector[key].as_u64().unwrap_or_else(|| panic!("{key} in {vector}"));
     let parsed = layout.parse(id, unix_ms).expect("fits");
-    let fields = Fields {
+    let mut fields = Fields {
         tick: parsed.fields.tick,
         data_center: field("data_center"),
         worker: field("worker"),
         sequence: field("sequence"),
         ..Fields::default()
     };
+    if let Some(layout) = layout.layout() {
+        // UidGenerator's worker id is wider than a preset's: its high bits are the data centre.
+        let bits = layout.widths().worker;
+        fields.data_center += fields.worker >> bits;
+        fields.worker &= (1 << bits) - 1;
+    }
     assert_eq!((parsed.unix_ms, parsed.fields), (unix_ms, fields), "{name} {id:?}");
     if let Some(layout) = layout.layout() {
         let tick = layout.tick_in_range(unix_ms).expect("inside the timestamp");

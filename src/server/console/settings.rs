@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use crate::{
     core::{
-        layout::Layout,
+        layout::{FieldKind, Layout},
         namespace::DEFAULT_NAMESPACE,
-        preset::{Preset, description::FieldKind, foreign::ForeignLayout},
+        preset::{Preset, foreign::ForeignLayout},
     },
     server::{issuer::NamespaceIssuer, state::AppState},
 };
@@ -62,9 +62,7 @@ impl<'a> Settings<'a> {
             |issuer: &&NamespaceIssuer| !needs_token || issuer.namespace() == DEFAULT_NAMESPACE;
         let preset = |preset: Preset| (preset.name(), fields(&preset.layout()));
         let foreign = |layout: &ForeignLayout| {
-            let field = |(kind, bits): &(FieldKind, u32)| (letter(*kind), *bits);
-            let fields = layout.description.fields.iter().map(field);
-            (layout.name.clone(), written(fields))
+            (layout.name.clone(), written(layout.description.fields.iter().copied()))
         };
         let built_in: Vec<_> = ForeignLayout::built_in().collect();
         let configured = if needs_token { &[][..] } else { &state.layouts };
@@ -88,20 +86,12 @@ impl<'a> Settings<'a> {
 }
 
 fn fields(layout: &Layout) -> Fields {
-    let widths = layout.widths();
-    written([
-        ('t', widths.timestamp),
-        ('d', widths.data_center),
-        ('w', widths.worker),
-        ('l', widths.rollback),
-        ('s', widths.sequence),
-        ('r', widths.reserved),
-    ])
+    written(layout.fields())
 }
 
-fn written(fields: impl IntoIterator<Item = (char, u32)>) -> Fields {
+fn written(fields: impl IntoIterator<Item = (FieldKind, u32)>) -> Fields {
     let fields = fields.into_iter().filter(|(_, bits)| *bits > 0);
-    fields.map(|(letter, bits)| format!("{letter}{bits}")).collect()
+    fields.map(|(kind, bits)| format!("{}{bits}", letter(kind))).collect()
 }
 
 const fn letter(kind: FieldKind) -> char {

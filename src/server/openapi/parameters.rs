@@ -7,7 +7,7 @@ use crate::{
     core::{
         code::CODE_PATTERN,
         encoding::Encoding,
-        layout::TimeUnit,
+        layout::{FieldOrder, TimeUnit},
         namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN},
         preset::{NamedLayout, Preset},
     },
@@ -111,11 +111,16 @@ fn plan_parameter(name: &str) -> Option<(&'static str, Value)> {
         "preset" => return Some((help(key), text_of(Preset::ALL.map(Preset::name).to_vec()))),
         "time_unit" => {
             let names = TimeUnit::ALL.map(TimeUnit::name);
-            return Some((help(key), text_of([names, ["1", "2", "3", "4", "5"]].concat())));
+            let numbers = ["1", "2", "3", "4", "5"];
+            return Some((help(key), text_of([&names[..], &numbers].concat())));
+        }
+        "order" => {
+            return Some((help(key), text_of(FieldOrder::ALL.map(FieldOrder::name).to_vec())));
         }
         "epoch" => return Some((help(key), json!({ "type": "string", "format": "date-time" }))),
         "timestamp_bits" => 55,
-        "data_center_bits" | "worker_bits" => 10,
+        "data_center_bits" => 10,
+        "worker_bits" => 16,
         "data_center" => 1023,
         "rollback_bits" => 3,
         "rollback_initial" => 7,

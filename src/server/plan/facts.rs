@@ -7,7 +7,7 @@ use super::toml::layout_table;
 use crate::{
     core::{
         instant::{format_unix_ms, format_unix_ms_short},
-        layout::Layout,
+        layout::{FieldKind, Layout},
         lease::{HighWaterMarks, Lease},
         preset::Preset,
     },
@@ -164,22 +164,21 @@ impl Plan {
 }
 
 fn fields(layout: &Layout) -> Vec<Field> {
-    let widths = layout.widths();
-    let parts = [
-        (Part::Timestamp, widths.timestamp),
-        (Part::DataCenter, widths.data_center),
-        (Part::WorkerId, widths.worker),
-        (Part::Lane, widths.rollback),
-        (Part::Sequence, widths.sequence),
-        (Part::Reserved, widths.reserved),
-    ];
-    let mut above = widths.total();
-    let place = |(part, bits)| {
+    let mut above = layout.widths().total();
+    let place = |(kind, bits)| {
+        let part = match kind {
+            FieldKind::Time => Part::Timestamp,
+            FieldKind::DataCenter => Part::DataCenter,
+            FieldKind::Worker => Part::WorkerId,
+            FieldKind::Lane => Part::Lane,
+            FieldKind::Sequence => Part::Sequence,
+            FieldKind::Reserved => Part::Reserved,
+        };
         let high_bit = above - 1;
         above -= bits;
         Field { part, bits, high_bit, low_bit: above, max: (1 << bits) - 1 }
     };
-    parts.into_iter().filter(|(_, bits)| *bits > 0).map(place).collect()
+    layout.fields().into_iter().filter(|(_, bits)| *bits > 0).map(place).collect()
 }
 
 fn js_safe_until_ms(layout: &Layout) -> Option<i64> {

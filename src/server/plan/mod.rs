@@ -30,10 +30,11 @@ const fn key(parameter: &'static str, flag: &'static str, key: &'static str) -> 
 }
 
 /// Every setting that can be planned with.
-pub(crate) const PLAN_KEYS: [PlanKey; 13] = [
+pub(crate) const PLAN_KEYS: [PlanKey; 14] = [
     key("preset", "--preset", PRESET),
     key("epoch", "--epoch", EPOCH),
     key("time_unit", "--time-unit", "layout.time_unit"),
+    key("order", "--order", "layout.order"),
     key("timestamp_bits", "--timestamp-bits", "layout.timestamp_bits"),
     key("data_center_bits", "--data-center-bits", "layout.data_center_bits"),
     key("data_center", "--data-center", "layout.data_center"),

@@ -1,7 +1,10 @@
 use proptest::{option::weighted, prelude::*};
 
 use super::*;
-use crate::{config::Inputs, core::layout::Layout};
+use crate::{
+    config::Inputs,
+    core::layout::{FieldOrder, Layout},
+};
 
 fn planned(settings: &[(&'static str, String)]) -> Result<Plan, ConfigError> {
     let flag = |(parameter, value): &(&'static str, String)| {
@@ -57,7 +60,7 @@ fn errors_name_the_parameter() {
     let error = planned(&[("worker_bits", "2".into()), ("reserved_value", "1".into())]);
     assert_eq!(
         error.expect_err("two violations").to_string(),
-        "layout.worker_bits = 2 (worker_bits): must be 3 to 10"
+        "layout.worker_bits = 2 (worker_bits): must be 3 to 16"
     );
     let error = planned(&[("rollback_initial", "2".into())]).expect_err("too large").to_string();
     assert_eq!(error, "layout.rollback_initial = 2 (rollback_initial): must be 0 to 1 (1 bits)");
@@ -66,17 +69,19 @@ fn errors_name_the_parameter() {
 /// A value of each parameter, mostly one that can be used.
 fn settings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     let number = |largest: u64| prop_oneof![9 => 0..=largest, 1 => any::<u64>()];
-    let names = ["millisecond", "second", "minute", "hour", "day"];
+    let names = ["millisecond", "10ms", "second", "minute", "hour", "day"];
     let unit = prop::sample::select(names.to_vec()).prop_map(str::to_owned);
     let years = (0_u32..=9999, 1_u32..=12, 1_u32..=28);
     let epoch =
         years.prop_map(|(year, month, day)| format!("{year:04}-{month:02}-{day:02}T11:59:59Z"));
-    let texts = (weighted(0.7, unit), weighted(0.5, epoch));
+    let order = prop::sample::select(FieldOrder::ALL.to_vec());
+    let order = order.prop_map(|order| order.name().to_owned());
+    let texts = (weighted(0.7, unit), weighted(0.5, epoch), weighted(0.3, order));
     let numbers: Vec<_> = [
         ("timestamp_bits", 55),
         ("data_center_bits", 10),
         ("data_center", 3),
-        ("worker_bits", 10),
+        ("worker_bits", 16),
         ("rollback_bits", 3),
         ("rollback_initial", 3),
         ("reserved_bits", 5),
@@ -87,8 +92,8 @@ fn settings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     .into_iter()
     .map(|(name, largest)| weighted(0.3, number(largest)).prop_map(move |value| (name, value)))
     .collect();
-    (texts, numbers).prop_map(|((unit, epoch), numbers)| {
-        let texts = [("time_unit", unit), ("epoch", epoch)].into_iter();
+    (texts, numbers).prop_map(|((unit, epoch, order), numbers)| {
+        let texts = [("time_unit", unit), ("epoch", epoch), ("order", order)].into_iter();
         let numbers =
             numbers.into_iter().map(|(name, value)| (name, value.map(|it| it.to_string())));
         texts.chain(numbers).filter_map(|(name, value)| Some((name, value?))).collect()

@@ -2,7 +2,7 @@
 
 use crate::core::{
     instant::format_unix_ms_for_reading,
-    layout::{Layout, Widths},
+    layout::{FieldOrder, Layout, Widths},
     preset::Preset,
 };
 
@@ -30,6 +30,9 @@ pub(super) fn layout_table(layout: &Layout, preset: Option<Preset>) -> String {
             format!("min_sequence = {}", layout.min_sequence()),
             format!("max_sequence = {}", layout.max_sequence()),
         ]);
+        if layout.order() != FieldOrder::default() {
+            lines.push(format!("order = \"{}\"", layout.order().name()));
+        }
     }
     let constants = [
         ("data_center", layout.data_center()),

@@ -206,7 +206,7 @@ fn every_problem_has_the_originals_name() {
     let text = LOGGED
         .replace("\"timeUnit\": 2", "\"timeUnit\": 6")
         .replace("2023-03-01T00:00:00+08:00", "2023-03-01")
-        .replace("\"workIdLength\": 4", "\"workIdLength\": 11")
+        .replace("\"workIdLength\": 4", "\"workIdLength\": 17")
         .replace("\"timeBackBitValue\": 1", "\"timeBackBitValue\": 2")
         .replace("\"endBitsLength\": 1", "\"endBitsLength\": 6")
         .replace("\"priorityEqualCodeWorkId\": true", "\"priorityEqualCodeWorkId\": 1")
@@ -217,7 +217,7 @@ fn every_problem_has_the_originals_name() {
         "prot: unknown; raindrop-Go's names are IdMode, ",
         "TimeUnit = 6: must be 1 (millisecond)",
         "StartTimeStamp = \"2023-03-01\": must be an RFC 3339 instant",
-        "WorkIdLength = 11: must be 3 to 10",
+        "WorkIdLength = 17: must be 3 to 16",
         "EndBitsLength = 6: must be 0 to 5",
         "PriorityEqualCodeWorkId = 1: must be true or false",
         "DbConfig.DbUrl = …: must be user:password@tcp(host:port)/database",

@@ -11,6 +11,7 @@ use crate::core::{
     clock::{Clock, ManualClock},
     issue::IssueSettings,
     layout::{LayoutSpec, TimeUnit},
+    preset::Preset,
 };
 
 const NOW: i64 = 1_763_650_000_000;
@@ -293,21 +294,24 @@ fn blocks_span_ticks_and_report_exhaustion() {
 
 #[test]
 fn handle_issues_what_the_name_issues_where_ids_are_not_neighbours() {
-    let spec = LayoutSpec { reserved_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
-    let generator = || {
-        let layout = spec.build().expect("valid");
-        let (settings, clock) = (IssueSettings::default(), Arc::new(ManualClock::new(NOW)));
-        Generator::with_worker(layout, 7, &settings, clock).expect("fits")
-    };
-    let (by_handle, by_name) = (generator(), generator());
-    let mut handle = by_handle.handle("order").expect("valid");
-    let ids: Vec<Id> = (0..20).map(|_| handle.try_next_id().expect("room")).collect();
-    let expected: Vec<Id> = by_name.claim("order", 20).expect("room").ids.collect();
-    assert_eq!(ids, expected);
-    let mut blocks = handle.into_blocks(7);
-    let ids: Vec<Id> = (0..20).map(|_| blocks.next_id().expect("room")).collect();
-    let expected: Vec<Id> = by_name.claim("order", 20).expect("room").ids.collect();
-    assert_eq!(ids, expected);
+    let reserved = LayoutSpec { reserved_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
+    for spec in [reserved, Preset::Sonyflake.spec()] {
+        let generator = || {
+            let layout = spec.build().expect("valid");
+            let (settings, clock) = (IssueSettings::default(), Arc::new(ManualClock::new(NOW)));
+            Generator::with_worker(layout, 7, &settings, clock).expect("fits")
+        };
+        let (by_handle, by_name) = (generator(), generator());
+        let mut handle = by_handle.handle("order").expect("valid");
+        let ids: Vec<Id> = (0..20).map(|_| handle.try_next_id().expect("room")).collect();
+        let expected: Vec<Id> = by_name.claim("order", 20).expect("room").ids.collect();
+        assert_eq!(ids, expected);
+        let mut blocks = handle.into_blocks(7);
+        let ids: Vec<Id> = (0..20).map(|_| blocks.next_id().expect("room")).collect();
+        let expected: Vec<Id> = by_name.claim("order", 20).expect("room").ids.collect();
+        assert_eq!(ids, expected);
+        assert!(ids.iter().all(|id| by_name.layout().decompose(*id).worker == 7));
+    }
 }
 
 /// Two handles that took IDs in turn until the first one is within a run, and these IDs.

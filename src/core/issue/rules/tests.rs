@@ -184,8 +184,10 @@ fn the_spread_leaves_at_least_three_bits_of_the_sequence() {
     };
     let settings = IssueSettings { sequence_spread_bits: 20, ..IssueSettings::default() };
     assert_eq!(rules(&spec, &settings).spread_mask, 0b11);
-    let spec = LayoutSpec { worker_bits: 7, ..spec };
-    assert_eq!(rules(&spec, &settings).spread_mask, 0);
+    let narrow = LayoutSpec { worker_bits: 7, ..spec.clone() };
+    assert_eq!(rules(&narrow, &settings).spread_mask, 0);
+    let above = LayoutSpec { order: FieldOrder::SequenceWorker, ..spec };
+    assert_eq!(rules(&above, &settings).spread_mask, 0);
 }
 
 #[test]

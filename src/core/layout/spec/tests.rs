@@ -19,7 +19,7 @@ fn every_violation_is_reported_at_once() {
         [
             "layout.timestamp_bits = 40: must be 41 to 55 with time_unit millisecond",
             "layout.data_center_bits = 11: must be 0 to 10",
-            "layout.worker_bits = 2: must be 3 to 10",
+            "layout.worker_bits = 2: must be 3 to 16",
             "layout.rollback_bits = 4: must be 0 to 3",
             "layout.reserved_bits = 6: must be 0 to 5",
         ]
@@ -65,6 +65,7 @@ fn the_sequence_keeps_at_least_one_bit() {
 fn units_have_the_ranges_of_raindrop() {
     for (unit, low, high) in [
         (TimeUnit::Millisecond, 41, 55),
+        (TimeUnit::TenMilliseconds, 39, 55),
         (TimeUnit::Second, 31, 55),
         (TimeUnit::Minute, 25, 50),
         (TimeUnit::Hour, 19, 45),

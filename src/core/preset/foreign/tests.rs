@@ -20,19 +20,10 @@ const fn published(
     Published { layout, id, instant, data_center, worker, sequence }
 }
 
-const PUBLISHED: [Published; 15] = [
+const PUBLISHED: [Published; 10] = [
     // The fields stand in LeafMonitorController's comment on /decodeSnowflakeId; the ID is
     // what Leaf's own formula makes of them.
     published("leaf", 1_169_786_042_799_259_000, "2019-09-06T01:35:00.834Z", [0, 39, 3448]),
-    // README: {"UID":"180363646902239241","parsed":{"timestamp":"2017-01-19 12:15:46",
-    // "workerId":"4","sequence":"9"}}
-    published("baidu-uid", 180_363_646_902_239_241, "2017-01-19T04:15:46Z", [0, 4, 9]),
-    // Output of sonyflake's example server: {"id":133591991580950539,"machine-id":11,"msb":0,
-    // "sequence":5,"time":7962703203}
-    published("sonyflake", 133_591_991_580_950_539, "2017-03-10T14:37:12.030Z", [0, 11, 5]),
-    // Likewise: {"id":257532141091473317,"machine-id":51109,"msb":0,"sequence":0,
-    // "time":15350111788}
-    published("sonyflake", 257_532_141_091_473_317, "2019-07-13T15:11:57.880Z", [0, 51109, 0]),
     // Discord's reference, "Snowflakes": 1462015105796, worker 1, process 0, increment 7
     published("discord", 175_928_847_299_117_063, "2016-04-30T11:18:25.796Z", [1, 0, 7]),
     // docs.joinmastodon.org/entities/Status: created_at 2019-12-08T03:48:33.901Z. The low bits
@@ -49,13 +40,6 @@ const PUBLISHED: [Published; 15] = [
     published("tsid", 38_352_658_567_418_874, "2020-04-15T19:59:46.360Z", [0, 421, 1018]),
     published("tsid", 38_352_658_573_940_759, "2020-04-15T19:59:46.361Z", [0, 989, 2071]),
     // What the formulas in the sources named in the table make of these fields
-    published("sonyflake-v2", 21_963_749_921_769_381, "2025-06-01T12:30:15.120Z", [0, 51109, 5]),
-    published(
-        "baidu-uid-default",
-        4_373_857_271_676_936_201,
-        "2020-06-01T00:00:00Z",
-        [0, 2_000_001, 9],
-    ),
     published("seata", 4_657_378_791_159_824_461, "2025-06-01T12:30:15.120Z", [0, 517, 77]),
     published("tiktok", 7_510_957_267_414_142_229, "2025-06-01T12:30:15Z", [0, 0, 123_456_789]),
 ];

@@ -7,10 +7,11 @@ import { presets } from './settings.js';
 
 // The widths that are set, the fields of the answer that they are, and the usual ranges.
 const WIDTHS = [
-  ['timestamp_bits', 'timestamp', 15, 55], ['data_center_bits', 'data_center', 0, 10], ['worker_bits', 'worker_id', 3, 10],
+  ['timestamp_bits', 'timestamp', 15, 55], ['data_center_bits', 'data_center', 0, 10], ['worker_bits', 'worker_id', 3, 16],
   ['rollback_bits', 'lane', 0, 3], ['reserved_bits', 'reserved', 0, 5],
 ];
-const UNITS = ['millisecond', 'second', 'minute', 'hour', 'day'];
+const UNITS = ['millisecond', '10ms', 'second', 'minute', 'hour', 'day'];
+const ORDERS = ['time-worker-sequence', 'time-sequence-worker'];
 const OWN = 'own';
 
 export function mount(panel, { params, save }) {
@@ -18,6 +19,7 @@ export function mount(panel, { params, save }) {
   let mode = params.get('preset') ?? (params.size ? OWN : '');
   const preset = select([['', t('this service')], ...presets.map(({ name }) => [name]), [OWN, t('your own')]], mode);
   const unit = select(UNITS.map((name) => [name, t(name)]), params.get('time_unit') ?? 'millisecond');
+  const order = select(ORDERS.map((name) => [name, t(name)]), params.get('order') ?? ORDERS[0]);
   const epoch = h('input', { value: params.get('epoch') ?? '', placeholder: '2025-01-01T00:00:00Z', spellcheck: 'false', autocomplete: 'off' });
   const first = h('input', { type: 'number', min: 0, value: params.get('min_sequence') ?? '' });
   const last = h('input', { type: 'number', min: 0, value: params.get('max_sequence') ?? '' });
@@ -40,7 +42,7 @@ export function mount(panel, { params, save }) {
     const base = epochIsSet ? { epoch: epoch.value.trim() } : {};
     if (mode !== OWN) return mode ? { preset: mode, ...base } : base;
     const widths = Object.fromEntries(WIDTHS.map(([key]) => [key, sliders[key].value]));
-    return { time_unit: unit.value, ...base, ...widths, min_sequence: first.value, max_sequence: last.value };
+    return { time_unit: unit.value, order: order.value, ...base, ...widths, min_sequence: first.value, max_sequence: last.value };
   }
 
   function present(plan) {
@@ -48,6 +50,8 @@ export function mount(panel, { params, save }) {
     if (mode !== OWN) {
       for (const [key, name] of WIDTHS) setSlider(key, widths.find(([one]) => one === name)?.[1] ?? 0);
       unit.value = plan.time_unit;
+      const names = plan.fields.map(({ name }) => name);
+      order.value = ORDERS[Number(names.indexOf('sequence') < names.indexOf('worker_id'))];
       first.value = plan.min_sequence || '';
       last.value = '';
     }
@@ -100,10 +104,11 @@ export function mount(panel, { params, save }) {
     show();
   });
   unit.addEventListener('change', () => {
-    const least = { millisecond: 41, second: 31, minute: 25, hour: 19, day: 15 }[unit.value];
+    const least = { millisecond: 41, '10ms': 39, second: 31, minute: 25, hour: 19, day: 15 }[unit.value];
     setSlider('timestamp_bits', least);
     own();
   });
+  order.addEventListener('change', own);
   epoch.addEventListener('input', () => {
     epochIsSet = epoch.value.trim() !== '';
     soon();
@@ -119,7 +124,7 @@ export function mount(panel, { params, save }) {
   };
   panel.append(h('div', { class: 'sides' },
     h('section', { class: 'card stack' }, h('h2', {}, t('Layout')),
-      field(t('Begin with'), preset), field(t('Unit of time'), unit), field(t('Epoch'), epoch), WIDTHS.map(slider),
+      field(t('Begin with'), preset), field(t('Unit of time'), unit), field(t('Order of the fields'), order), field(t('Epoch'), epoch), WIDTHS.map(slider),
       h('div', { class: 'controls' }, field(t('First sequence number'), first), field(t('Last sequence number'), last)),
       muted(t('The sequence gets the bits that are left of 63.'))),
     output));
