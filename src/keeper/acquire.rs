@@ -19,11 +19,13 @@ use crate::{
         },
         planted::{Bug, planted},
     },
-    store::StoreError,
+    store::{Scope, StoreError},
 };
 
 /// How many rows are read at first: enough for the first choices of many nodes.
 const FIRST_ROWS: u32 = 64;
+/// How many rows are read at most to choose among those that were never written.
+const PART: u64 = 4_096;
 /// How often taking a row is tried before the task looks at the rest of its state.
 const TRIES: u32 = 32;
 
@@ -195,14 +197,16 @@ impl Search {
         leases: &mut LeaseStore,
         now_ms: i64,
     ) -> Result<Result<Row, Vec<Row>>, StoreError> {
+        let scope = leases.scope.clone();
         if leases.settings.prefer_previous {
-            let previous = free_rows(leases, Some(&leases.settings.holder), 1).await?;
+            let holder = Some(&*leases.settings.holder);
+            let previous = free_rows(leases, &scope, holder, 1).await?;
             if let Ok(row) = choose_among(leases, previous, now_ms, 0) {
                 return Ok(Ok(row));
             }
         }
         let few = FIRST_ROWS << self.conflicts.min(16);
-        let rows = free_rows(leases, None, few).await?;
+        let rows = free_rows(leases, &scope, None, few).await?;
         let complete = rows.len() < few as usize;
         // All rows that were never written are equal.
         let may_be_fresher = !complete && rows.iter().all(Row::was_never_written);
@@ -210,11 +214,35 @@ impl Search {
             Ok(row) if !may_be_fresher => Ok(Ok(row)),
             // The longest unused rows may all have marks ahead while younger ones do not.
             _ if !complete => {
-                let rows = free_rows(leases, None, u32::MAX).await?;
+                if may_be_fresher && let Some(row) = self.choose_in_part(leases, now_ms).await? {
+                    return Ok(Ok(row));
+                }
+                let rows = free_rows(leases, &scope, None, u32::MAX).await?;
                 Ok(choose_among(leases, rows, now_ms, self.conflicts))
             }
             chosen => Ok(chosen),
         }
+    }
+
+    /// Chooses among the rows of a random part of the worker ids that were never written, so that
+    /// no start reads tens of thousands of rows; `None` if the part has no usable one, or if there
+    /// are too few worker ids to divide.
+    async fn choose_in_part(
+        &self,
+        leases: &mut LeaseStore,
+        now_ms: i64,
+    ) -> Result<Option<Row>, StoreError> {
+        let Scope { min_worker, max_worker, .. } = leases.scope;
+        let parts = leases.scope.workers().div_ceil(PART);
+        if parts == 1 {
+            return Ok(None);
+        }
+        let min_worker = min_worker + leases.random.0.next_u64() % parts * PART;
+        let max_worker = max_worker.min(min_worker + PART - 1);
+        let part = Scope { min_worker, max_worker, ..leases.scope.clone() };
+        let mut rows = free_rows(leases, &part, None, u32::MAX).await?;
+        rows.retain(Row::was_never_written);
+        Ok(choose_among(leases, rows, now_ms, self.conflicts).ok())
     }
 }
 
@@ -232,11 +260,12 @@ fn none_free(leases: &LeaseStore, judged: &JudgedSurvey, not_due: &[Row]) -> Sea
 
 async fn free_rows(
     leases: &LeaseStore,
+    scope: &Scope,
     holder: Option<&str>,
     limit: u32,
 ) -> Result<Vec<Row>, StoreError> {
-    let limit = limit.min(u32::try_from(leases.scope.workers()).unwrap_or(u32::MAX));
-    let rows = leases.store.free_rows(&leases.scope, holder, limit);
+    let limit = limit.min(u32::try_from(scope.workers()).unwrap_or(u32::MAX));
+    let rows = leases.store.free_rows(scope, holder, limit);
     let mut rows = leases.call(StoreOperation::Read, rows).await?;
     rows.retain(|row| has_our_lanes(leases, row));
     let (history, layout) = (&leases.history.present, &leases.settings.layout);

@@ -76,25 +76,47 @@ async fn numbers_are_refused_before_they_lose_digits() {
 
 #[tokio::test]
 async fn ranges_say_what_the_list_would() {
-    let world = World::start(&[]).await;
-    let answer = world.get("/ids/order?n=5000&format=range").await.json();
-    let ranges = answer["ranges"].as_array().expect("ranges");
-    let number = |text: &serde_json::Value| {
-        text.as_str().expect("a string").parse::<u64>().expect("a number")
-    };
-    let mut total = 0;
-    let mut last_id = 0;
-    for range in ranges {
-        let (first, last, step) =
-            (number(&range["first"]), number(&range["last"]), number(&range["step"]));
-        let count = range["count"].as_u64().expect("a number");
-        assert_eq!(first + (count - 1) * step, last);
-        assert!(first > last_id);
-        last_id = last;
-        total += count;
+    for (preset, expected_step) in [("raindrop", 1), ("sonyflake", 1 << 16)] {
+        let world = World::start(&[("layout.preset", preset)]).await;
+        let answer = world.get("/ids/order?n=5000&format=range").await.json();
+        let ranges = answer["ranges"].as_array().expect("ranges");
+        let number = |text: &serde_json::Value| {
+            text.as_str().expect("a string").parse::<u64>().expect("a number")
+        };
+        let mut total = 0;
+        let mut last_id = 0;
+        for range in ranges {
+            let (first, last, step) =
+                (number(&range["first"]), number(&range["last"]), number(&range["step"]));
+            let count = range["count"].as_u64().expect("a number");
+            assert_eq!((step, first + (count - 1) * step), (expected_step, last));
+            assert!(first > last_id);
+            last_id = last;
+            total += count;
+        }
+        assert_eq!(total, 5_000);
+        assert!(ranges.len() >= 2);
     }
-    assert_eq!(total, 5_000);
-    assert!(ranges.len() >= 2);
+}
+
+#[tokio::test]
+async fn ids_of_sonyflakes_layout_have_its_fields() {
+    let world = World::start(&[("layout.preset", "sonyflake")]).await;
+    let answer = world.get("/ids/order?n=600").await.json();
+    let ids: Vec<u64> = answer["ids"]
+        .as_array()
+        .expect("ids")
+        .iter()
+        .map(|id| id.as_str().expect("a string").parse().expect("a number"))
+        .collect();
+    assert!(ids.len() == 600 && ids.is_sorted_by(|a, b| a < b));
+    let worker = ids[0] & 0xffff;
+    for id in ids {
+        let parsed = world.get(&format!("/parse/{id}?layout=sonyflake")).await.json();
+        let (tick, sequence) = (id >> 24, id >> 16 & 0xff);
+        assert_eq!((&parsed["tick"], &parsed["sequence"]), (&tick.into(), &sequence.into()));
+        assert_eq!(parsed["worker_id"], worker);
+    }
 }
 
 #[tokio::test]
