@@ -286,4 +286,4 @@ class Pages(Browser):
 
 
 PRESETS = """raindrop js-safe twitter lingdu westid westid-qr yitter yitter-csharp yitter-js node
-adnc-classic""".split()
+adnc-classic sonyflake sonyflake-v2 baidu-uid baidu-uid-default""".split()

@@ -1,6 +1,6 @@
 use super::*;
 use crate::core::{
-    layout::{LayoutSpec, TimeUnit},
+    layout::{FieldOrder, LayoutSpec, TimeUnit},
     preset::Preset,
 };
 
@@ -47,14 +47,21 @@ fn a_mark_beyond_the_end_of_time_allows_every_id() {
 #[test]
 fn layouts_of_one_size_follow_each_other_once_the_marks_are_past() {
     let old = preset(Preset::Raindrop);
-    let spec = LayoutSpec { worker_bits: 8, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
-    let new = spec.build().expect("valid");
-    let largest = largest_id_allowed(&old, [&marks_at(&old, NOW + 300_000)]);
-    let at = |ms| judge_relayout(&new, ms, largest);
-    let from_ms = Some(NOW + 300_001);
-    assert!(matches!(at(NOW), RelayoutVerdict::TooSmall { from_ms: from, .. } if from == from_ms));
-    assert!(matches!(at(NOW + 300_000), RelayoutVerdict::TooSmall { .. }));
-    assert!(matches!(at(NOW + 300_001), RelayoutVerdict::Allowed { .. }));
+    let spec = LayoutSpec::for_unit(TimeUnit::Millisecond);
+    let narrower = LayoutSpec { worker_bits: 8, ..spec.clone() };
+    let reordered = LayoutSpec { order: FieldOrder::SequenceWorker, ..spec };
+    for spec in [narrower, reordered] {
+        let new = spec.build().expect("valid");
+        assert_ne!(new.canonical(), old.canonical());
+        let largest = largest_id_allowed(&old, [&marks_at(&old, NOW + 300_000)]);
+        let at = |ms| judge_relayout(&new, ms, largest);
+        let expected = Some(NOW + 300_001);
+        assert!(
+            matches!(at(NOW), RelayoutVerdict::TooSmall { from_ms, .. } if from_ms == expected)
+        );
+        assert!(matches!(at(NOW + 300_000), RelayoutVerdict::TooSmall { .. }));
+        assert!(matches!(at(NOW + 300_001), RelayoutVerdict::Allowed { .. }));
+    }
 }
 
 #[test]
