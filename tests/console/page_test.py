@@ -157,12 +157,12 @@ class Pages(Browser):
                 "[...document.querySelectorAll('h1, h2, h3, label, dt, th, button, caption, option, figcaption span,"
                 " small, .muted, .badge, footer a')].map((one) => one.textContent.trim())"
             )
-            names = r"decimal|hex|base\d+(url)?|friendly|string|number|range|text|namespace|invoice|typed"
+            names = r"decimal|hex|base\d+(url|-sorted)?|friendly|string|number|range|text|namespace|invoice|typed"
             for text in texts:
                 if re.fullmatch(rf"({same}|{names}|[\W\d]*|[\d.,]+/.)", text) or re.search("[一-鿿]", text):
                     continue
                 # Presets are not translated.
-                self.assertRegex(text, r"^[a-z][a-z-]*$|^\d+$", f"{part}: {text!r} is not Chinese")
+                self.assertRegex(text, r"^[a-z][a-z0-9-]*$|^\d+$", f"{part}: {text!r} is not Chinese")
                 self.assertIn(text, PRESETS, f"{part}: {text!r} is not Chinese")
             self.close(page)
 
