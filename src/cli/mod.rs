@@ -55,8 +55,8 @@ enum Command {
     Token(token::TokenArguments),
     /// List worker ids with their holders and leases, or change what the store records of them.
     Workers(workers::WorkersArguments),
-    /// List the codes of segment mode with their next numbers and steps, or create, change, raise or
-    /// retire them.
+    /// List the codes of segment mode with their next numbers and steps, or create, change, import,
+    /// raise or retire them.
     Codes(codes::CodesArguments),
     /// Print the completions for a shell.
     ///

@@ -128,6 +128,17 @@ pub fn is_valid_table_name(name: &str) -> bool {
         && name.len() <= 48
 }
 
+/// Refuses a name that is not valid for a table; `what` names the table.
+pub(super) fn check_table_name(what: &str, name: &str) -> Result<()> {
+    if is_valid_table_name(name) {
+        return Ok(());
+    }
+    Err(StoreError::Unusable(format!(
+        "{name:?} cannot be the name of {what}: it must be a letter or _, then at most 47 letters, \
+         digits or _"
+    )))
+}
+
 /// Creates the store at an address. It connects when it is first used, so an unreachable server is
 /// not an error here.
 ///
@@ -137,14 +148,9 @@ pub fn is_valid_table_name(name: &str) -> bool {
 ///
 /// [`StoreError::Unusable`] when the address or another setting cannot be used.
 pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
-    let tables = [("worker", &settings.worker_table), ("segment", &settings.segment_table)];
+    check_table_name("the worker table", &settings.worker_table)?;
+    check_table_name("the segment table", &settings.segment_table)?;
     let unusable = |reason| Err(StoreError::Unusable(reason));
-    if let Some((what, name)) = tables.into_iter().find(|(_, name)| !is_valid_table_name(name)) {
-        return unusable(format!(
-            "{name:?} cannot be the name of the {what} table: it must be a letter or _, then at \
-             most 47 letters, digits or _"
-        ));
-    }
     if settings.worker_table == settings.segment_table {
         let name = &settings.worker_table;
         return unusable(format!("the worker table and the segment table cannot both be {name:?}"));

@@ -13,6 +13,7 @@
 mod address;
 mod connect;
 mod error;
+mod foreign;
 #[cfg(any(feature = "redis", feature = "sql"))]
 mod hosts;
 #[cfg(any(test, raindrop_planted))]
@@ -49,6 +50,7 @@ pub use self::{
     address::redact_url,
     connect::{Failover, StoreSettings, check, connect, is_valid_table_name},
     error::{Result, StoreError},
+    foreign::{ForeignSegment, ForeignService, ForeignTable},
     memory::MemoryStore,
     record::{Counts, LayoutRecord, ListedRow, NewRows, Scope, Survey},
     segment::{

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use async_trait::async_trait;
 
-use super::Result;
+use super::{ForeignSegment, ForeignTable, Result, StoreError};
 use crate::core::{lease::Token, segment::CodeRow};
 
 /// A code to create.
@@ -165,4 +165,17 @@ pub trait SegmentStore: Debug + Send + Sync {
 
     /// Lists every code for people, by namespace and name.
     async fn segments(&self) -> Result<Vec<ListedSegment>>;
+
+    /// Reads the table of another ID service, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unusable`] unless this is a SQL database that has such a table.
+    async fn foreign_segments(&self, table: &ForeignTable) -> Result<Vec<ForeignSegment>> {
+        Err(StoreError::Unusable(format!(
+            "table {} cannot be read here: only a MySQL, MariaDB, PostgreSQL or SQLite database has \
+             tables",
+            table.name
+        )))
+    }
 }

@@ -102,7 +102,7 @@ impl FromValue for i64 {
             Value::Text(text) => text.parse().ok(),
             Value::Null => None,
         };
-        integer.ok_or_else(|| "not an integer".to_owned())
+        integer.ok_or_else(|| "not a signed 64-bit integer".to_owned())
     }
 }
 
@@ -148,6 +148,13 @@ impl<'a> Reader<'a> {
         // A column that the statement does not answer reads as null.
         let value = self.values.next().unwrap_or(Value::Null);
         T::from_value(&value).map_err(|reason| self.corrupt(column, value, reason))
+    }
+
+    /// Reads the text that names the row in errors from here on.
+    #[cfg(feature = "sql")]
+    pub(super) fn named(&mut self, column: &'static str) -> Result<String> {
+        self.row = self.get(column)?;
+        Ok(self.row.clone())
     }
 
     /// Reads a layout record.

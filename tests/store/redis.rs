@@ -77,9 +77,9 @@ async fn corrupt_values_are_named() {
         ("token", "x", "a token is 32 lower-case hexadecimal digits"),
         ("marks", "1,2,3", "marks are 1, 2, 4 or 8 decimal numbers below 2^63, joined by commas"),
         ("lane", "2", "there are 2 lanes"),
-        ("lane", "one", "not an integer"),
-        ("heartbeat_at", "1e+15", "not an integer"),
-        ("expires_at", "soon", "not an integer"),
+        ("lane", "one", "not a signed 64-bit integer"),
+        ("heartbeat_at", "1e+15", "not a signed 64-bit integer"),
+        ("expires_at", "soon", "not a signed 64-bit integer"),
     ];
     for (field, value, reason) in corrupt {
         let good: String = run(&url, &["HGET", ROW, field]).await;
@@ -138,7 +138,7 @@ async fn corrupt_record_is_named() {
     let corrupt = [
         ("token", "", "a token is 32 lower-case hexadecimal digits"),
         ("token", "x", "a token is 32 lower-case hexadecimal digits"),
-        ("since_tick", "soon", "not an integer"),
+        ("since_tick", "soon", "not a signed 64-bit integer"),
         ("first_tick", "-1", "negative"),
     ];
     for (field, value, reason) in corrupt {

@@ -36,6 +36,8 @@ macro_rules! on_every_engine {
     };
 }
 
+pub(crate) use on_every_engine;
+
 on_every_engine! {
     a_foreign_table_is_left_alone
     a_foreign_bookkeeping_table_is_left_alone

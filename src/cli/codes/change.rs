@@ -111,7 +111,7 @@ pub(super) async fn retire(
 }
 
 /// Returns the manager of a namespace, whose tables are there.
-async fn prepared(
+pub(super) async fn prepared(
     store: Arc<dyn Store>,
     namespace: &SegmentSettings,
 ) -> Result<CodeManager, Failure> {

@@ -1,11 +1,12 @@
 //! `raindrop codes`: lists the codes of segment mode, or changes what the store records of them.
 
 mod change;
+mod import;
 mod list;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use self::change::Settings;
+use self::{change::Settings, import::ImportArguments};
 use super::{
     arguments::{duration, namespace_of},
     confirm::Confirmation,
@@ -47,6 +48,14 @@ enum Command {
         #[command(flatten)]
         settings: Settings,
     },
+    /// Start codes above the numbers of Leaf, tinyid or CosId.
+    ///
+    /// Reads the other service's table, and starts each code above its largest number, a step and
+    /// the margin. A code that exists is raised, never lowered, so this can be repeated.
+    ///
+    /// Safe if the other service is stopped, or cannot reserve more numbers. Numbers that it
+    /// reserved before are all below.
+    Import(ImportArguments),
     /// Raise the next numbers of codes, before any node uses a restored backup.
     ///
     /// A backup has old next numbers: nodes that started from them would repeat numbers that were
@@ -98,6 +107,13 @@ pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Fai
             let namespace = settings_of(config, namespace)?;
             settings.check_given()?;
             with_store(config, async |store, _| change::set(store, namespace, code, settings).await)
+        }
+        Command::Import(arguments) => {
+            let namespace = settings_of(config, namespace)?;
+            arguments.confirmation.check("codes import")?;
+            with_store(config, async |store, _| {
+                import::run(config, store, namespace, arguments).await
+            })
         }
         Command::Retire { code, confirmation } => {
             let namespace = settings_of(config, namespace)?;

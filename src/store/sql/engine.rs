@@ -61,6 +61,8 @@ pub(in crate::store) struct Dialect {
     pub(super) epoch: &'static str,
     /// A time as whole Unix milliseconds, around `{}`.
     pub(super) unix_ms: &'static str,
+    /// A value as text, around `{}`.
+    pub(super) as_text: &'static str,
     /// A text compared byte for byte, trailing blanks included, around `{}`.
     pub(super) exact: &'static str,
     /// Locks a row that a query reads until the statement ends, where statements do not wait for

@@ -5,6 +5,7 @@
 
 mod connections;
 mod engine;
+mod foreign;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod guard;
 #[cfg(feature = "mysql")]

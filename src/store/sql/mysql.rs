@@ -70,6 +70,7 @@ impl Engine for MySql {
         now_plus: "UTC_TIMESTAMP(6) + INTERVAL (? * 1000) MICROSECOND",
         epoch: "TIMESTAMP'1970-01-01 00:00:00'",
         unix_ms: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {}) DIV 1000",
+        as_text: "CAST({} AS CHAR)",
         // Most collations ignore trailing blanks.
         exact: "CAST({} AS BINARY)",
         // At REPEATABLE READ a select that feeds an insert locks what it reads anyway.

@@ -79,6 +79,7 @@ impl Engine for Postgres {
         epoch: "TIMESTAMPTZ '1970-01-01 00:00:00+00'",
         // Cut to milliseconds as a time: older versions extract a double, which rounds.
         unix_ms: "CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', {})) * 1000) AS BIGINT)",
+        as_text: "CAST({} AS TEXT)",
         // The columns' collation is "C".
         exact: "{}",
         for_share: " FOR SHARE",

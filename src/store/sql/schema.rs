@@ -67,9 +67,7 @@ impl<E: Engine> SqlStore<E> {
         expected: &[&str],
         strictness: Strictness,
     ) -> Result<bool> {
-        let rows = self.execute(E::DIALECT.columns, &values![table]).await?.rows;
-        let name = |row| Reader::new("columns", table, row).get("name");
-        let found = rows.into_iter().map(name).collect::<Result<BTreeSet<String>>>()?;
+        let found = self.columns_of(table).await?;
         if found.is_empty() {
             return Ok(false);
         }
@@ -86,6 +84,13 @@ impl<E: Engine> SqlStore<E> {
             .map(|(what, columns)| format!("{what} {}", columns.join(", ")));
         let difference = difference.collect::<Vec<_>>().join(" and ");
         Err(StoreError::ForeignTable { table: table.to_owned(), difference })
+    }
+
+    /// The names of a table's columns; none if there is no such table.
+    pub(super) async fn columns_of(&self, table: &str) -> Result<BTreeSet<String>> {
+        let rows = self.execute(E::DIALECT.columns, &values![table]).await?.rows;
+        let name = |row| Reader::new("columns", table, row).get("name");
+        rows.into_iter().map(name).collect()
     }
 
     /// Whether any migration was begun.

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     core::{lease::Token, segment::CodeRow},
     store::{
-        ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
-        UnusedNumbers,
+        ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment, Reservation,
+        Reserved, Result, SegmentStore, UnusedNumbers,
         value::{Reader, Value, values},
     },
 };
@@ -116,6 +116,10 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         let listed =
             |row| Reader::new(&self.settings.segment_table, "", row).listed_segment("next_number");
         rows.into_iter().map(listed).collect()
+    }
+
+    async fn foreign_segments(&self, table: &ForeignTable) -> Result<Vec<ForeignSegment>> {
+        self.read_foreign(table).await
     }
 }
 

@@ -88,6 +88,7 @@ impl Engine for Sqlite {
         now_plus: "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER) + ?",
         epoch: "0",
         unix_ms: "{}",
+        as_text: "CAST({} AS TEXT)",
         exact: "{}",
         for_share: "",
         or_keep: "ON CONFLICT DO NOTHING",

@@ -2,6 +2,7 @@
 
 mod command;
 mod crowd;
+mod import;
 mod many;
 mod single;
 

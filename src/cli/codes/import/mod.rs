@@ -1,0 +1,171 @@
+//! `raindrop codes import`: starts codes above the numbers of another service.
+
+mod plan;
+
+use std::sync::Arc;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use self::plan::{Import, Selection, Start};
+use super::{change::prepared, list::read};
+use crate::{
+    cli::{
+        confirm::Confirmation,
+        failure::Failure,
+        output::{print, say, table},
+    },
+    config::Config,
+    core::{clock::SystemClock, segment::SegmentSpec},
+    keeper::{CodeManager, SegmentSettings},
+    store::{self, ForeignSegment, ForeignService, ForeignTable, Store, StoreSettings, redact_url},
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ImportArguments {
+    /// The service whose table is read.
+    #[arg(value_parser = services())]
+    service: ForeignService,
+    /// The names to import; by default all of the table.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// The database of the other service; by default the store.
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+    /// The table, if it is not called leaf_alloc, tiny_id_info or cosid.
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// How many more numbers than a step to skip; must be given for cosid, whose table has no step.
+    #[arg(long, value_name = "NUMBERS", required_if_eq("service", "cosid"))]
+    margin: Option<u64>,
+    /// The code of a name; by default it is the name. May be repeated.
+    #[arg(long, value_name = "NAME=CODE", value_parser = renaming)]
+    rename: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(super) confirmation: Confirmation,
+}
+
+/// Reads a service by its name.
+fn services() -> impl TypedValueParser<Value = ForeignService> {
+    PossibleValuesParser::new(ForeignService::ALL.map(ForeignService::name))
+        .map(|name| ForeignService::by_name(&name).expect("a possible value"))
+}
+
+/// Reads a name and its code. No code has an equals sign.
+fn renaming(text: &str) -> Result<(String, String), String> {
+    let parts = text.rsplit_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, code) = parts.ok_or("must be the table's name, an equals sign and the code")?;
+    Ok((name.to_owned(), code.to_owned()))
+}
+
+pub(super) async fn run(
+    config: &Config,
+    store: Arc<dyn Store>,
+    namespace: &SegmentSettings,
+    arguments: &ImportArguments,
+) -> Result<(), Failure> {
+    let ImportArguments { service, from, .. } = arguments;
+    let name = arguments.table.as_deref().unwrap_or_else(|| service.default_table()).to_owned();
+    let foreign = ForeignTable { service: *service, name };
+    let Some(url) = from else {
+        let read = async || Ok(store.foreign_segments(&foreign).await?);
+        return import(&store, namespace, &foreign.name, read, arguments).await;
+    };
+    // What is configured for the protection of connections to the store need not hold there.
+    let settings =
+        StoreSettings { timeout: config.store.timeout, ..StoreSettings::new(url.as_str()) };
+    let other = store::connect(&settings, Arc::new(SystemClock::default()))?;
+    let read = async || Ok(other.foreign_segments(&foreign).await?);
+    let place = format!("{} of {}", foreign.name, redact_url(url));
+    let result = import(&store, namespace, &place, read, arguments).await;
+    other.close().await;
+    result
+}
+
+/// Imports what `read` answers. It reads again just before and after the codes are written, because
+/// a service that still runs reserves more.
+async fn import(
+    store: &Arc<dyn Store>,
+    namespace: &SegmentSettings,
+    place: &str,
+    read_foreign: impl AsyncFn() -> Result<Vec<ForeignSegment>, Failure>,
+    arguments: &ImportArguments,
+) -> Result<(), Failure> {
+    let ImportArguments { names, margin, rename, confirmation, .. } = arguments;
+    let selection = Selection { names, rename, margin: margin.unwrap_or(0) };
+    let foreign = read_foreign().await?;
+    let manager = CodeManager::new(Arc::clone(store), namespace.clone());
+    let views = manager.views(read(&**store).await?).await?;
+    let imports = plan::plan(foreign, &selection, &views, namespace)?;
+    if imports.is_empty() {
+        return say(&format!("{place} has no rows"));
+    }
+    print(&listed(&imports))?;
+    for Import { from, .. } in imports.iter().filter(|import| import.from.delta > 1) {
+        let (name, delta) = (&from.name, from.delta);
+        say(&format!(
+            "{name} has delta {delta}: other databases may have other numbers of it; import it from \
+             each of them"
+        ))?;
+    }
+    say(&format!(
+        "nothing may reserve numbers in {place} any more: stop the other service first, or rename \
+         its table, which --table then names"
+    ))?;
+    if !confirmation.is_given()? {
+        return Ok(());
+    }
+    check_unmoved(place, &imports, &read_foreign().await?, "nothing was changed")?;
+    let manager = prepared(Arc::clone(store), namespace).await?;
+    for Import { code, first, start, .. } in &imports {
+        match start {
+            Start::New => {
+                let spec = SegmentSpec { start: *first, ..namespace.defaults };
+                manager.put(code, spec, false).await?;
+            }
+            Start::Raised { .. } | Start::Kept { .. } => {
+                manager.raise_to(code, *first).await?;
+            }
+        }
+    }
+    let imported = "its code was imported too low: run this again before any node issues from it";
+    check_unmoved(place, &imports, &read_foreign().await?, imported)?;
+    for view in manager.list().await? {
+        let (code, next) = (&view.listed.code, view.listed.next);
+        if imports.iter().any(|import| import.code == *code) {
+            say(&format!("{} {code}: the next number is {next}", namespace.namespace))?;
+        }
+    }
+    Ok(())
+}
+
+fn listed(imports: &[Import]) -> String {
+    let lines: Vec<_> = imports.iter().map(Import::cells).collect();
+    table(["NAME", "MAX_ID", "STEP", "CODE", "FIRST", "EFFECT"], &lines)
+}
+
+/// Refuses what was reserved since the table was read first.
+fn check_unmoved(
+    place: &str,
+    imports: &[Import],
+    now: &[ForeignSegment],
+    effect: &str,
+) -> Result<(), Failure> {
+    for Import { from, .. } in imports {
+        let found = now.iter().find(|segment| segment.name == from.name);
+        if found != Some(from) {
+            let (name, max_id) = (&from.name, from.max_id);
+            let present = found.map_or("is gone".to_owned(), |segment| {
+                format!("now has {} and step {}", segment.max_id, segment.step)
+            });
+            return Err(Failure::Failed(format!(
+                "{name} in {place} had {max_id} and step {}, and {present}: the other service still \
+                 runs; {effect}",
+                from.step
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! Decides where each imported code starts.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    cli::failure::Failure,
+    core::code::{CODE_PATTERN, is_valid_code},
+    keeper::{CodeKind, CodeView, SegmentSettings},
+    store::ForeignSegment,
+};
+
+/// What to import, and how.
+#[derive(Debug)]
+pub(super) struct Selection<'a> {
+    /// The names to import; all if it is empty.
+    pub(super) names: &'a [String],
+    /// Names and their codes, where those differ.
+    pub(super) rename: &'a [(String, String)],
+    /// How many numbers are skipped beyond a step.
+    pub(super) margin: u64,
+}
+
+/// What happens to one code.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Import {
+    pub(super) from: ForeignSegment,
+    pub(super) code: String,
+    /// No number below this one is issued from then on.
+    pub(super) first: u64,
+    pub(super) start: Start,
+}
+
+/// How a code comes to its first number.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// It is created.
+    New,
+    /// Its next number is raised from this one.
+    Raised { next: u64 },
+    /// Its next number is this one, which is high enough.
+    Kept { next: u64 },
+}
+
+impl Import {
+    /// The cells of its line.
+    pub(super) fn cells(&self) -> [String; 6] {
+        let Self { from, code, first, start } = self;
+        let effect = match start {
+            Start::New => "new".to_owned(),
+            Start::Raised { next } => format!("raised from {next}"),
+            Start::Kept { next } => format!("stays at {next}"),
+        };
+        let (max_id, step) = (from.max_id.to_string(), from.step.to_string());
+        [from.name.clone(), max_id, step, code.clone(), first.to_string(), effect]
+    }
+}
+
+/// Decides what happens to the codes of a namespace, which has these. Refuses everything if one name
+/// cannot be imported.
+pub(super) fn plan(
+    foreign: Vec<ForeignSegment>,
+    selection: &Selection<'_>,
+    views: &[CodeView],
+    settings: &SegmentSettings,
+) -> Result<Vec<Import>, Failure> {
+    let mut problems = Vec::new();
+    let renamed = selection.rename.iter().map(|(name, _)| name);
+    for name in selection.names.iter().chain(renamed) {
+        if !foreign.iter().any(|segment| segment.name == *name) {
+            problems.push(format!("{name:?} is not in the table"));
+        }
+    }
+    let mut imports: Vec<Import> = Vec::new();
+    let mut names_of = BTreeMap::new();
+    for from in foreign {
+        if !selection.names.is_empty() && !selection.names.contains(&from.name) {
+            continue;
+        }
+        let renamed = selection.rename.iter().find(|(name, _)| *name == from.name);
+        let code = renamed.map_or(&from.name, |(_, code)| code).clone();
+        if let Some(other) = names_of.insert(code.clone(), from.name.clone()) {
+            problems.push(format!("{other:?} and {:?} would both be code {code:?}", from.name));
+            continue;
+        }
+        match one(from, code, selection.margin, views, settings) {
+            Ok(import) => imports.push(import),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() {
+        return Ok(imports);
+    }
+    Err(Failure::Usage(format!("nothing was imported:\n  {}", problems.join("\n  "))))
+}
+
+fn one(
+    from: ForeignSegment,
+    code: String,
+    margin: u64,
+    views: &[CodeView],
+    settings: &SegmentSettings,
+) -> Result<Import, String> {
+    if !is_valid_code(&code) {
+        let name = &from.name;
+        return Err(format!(
+            "code {code:?} must match {CODE_PATTERN}: rename it with --rename '{name}=CODE', or list \
+             the names to import"
+        ));
+    }
+    let view = views.iter().find(|view| view.listed.code == code);
+    let max = view.and_then(|view| view.spec).unwrap_or(settings.defaults).max;
+    let above = [from.step, margin, 1].into_iter().try_fold(from.max_id, u64::checked_add);
+    let first = above.filter(|first| *first <= max).ok_or_else(|| {
+        let (max_id, step) = (from.max_id, from.step);
+        format!(
+            "code {code:?} would start at {max_id} + {step} (step) + {margin} (--margin) + 1, above \
+             its largest number, {max}"
+        )
+    })?;
+    let start = match view.map(|view| (view.kind, view.listed.next)) {
+        None if settings.codes.contains_key(&code) => {
+            return Err(format!(
+                "code {code:?} is in the configuration, but not in the store yet: set its start to \
+                 {first} there, or remove its entry"
+            ));
+        }
+        Some((CodeKind::Retired, _)) => return Err(format!("code {code:?} is retired for good")),
+        // An import that was cut short has left the second.
+        None | Some((CodeKind::Unserved, _)) => Start::New,
+        Some((_, next)) if next < first => Start::Raised { next },
+        Some((_, next)) => Start::Kept { next },
+    };
+    Ok(Import { from, code, first, start })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        core::{lease::Token, segment::SegmentSpec},
+        store::ListedSegment,
+    };
+
+    fn foreign(name: &str, max_id: u64, step: u64) -> ForeignSegment {
+        ForeignSegment { name: name.into(), max_id, step, delta: 1 }
+    }
+
+    fn view(code: &str, next: u64, kind: CodeKind) -> CodeView {
+        let listed = ListedSegment {
+            namespace: "numbers".into(),
+            code: code.into(),
+            next,
+            step: 0,
+            updated_ms: 0,
+            created_ms: 0,
+            epoch: Token::UNUSED,
+        };
+        CodeView {
+            listed,
+            kind,
+            spec: Some(SegmentSpec { max: 1 << 53, ..SegmentSpec::default() }),
+        }
+    }
+
+    fn settings() -> SegmentSettings {
+        SegmentSettings::new("numbers").with_code("fixed", SegmentSpec::default())
+    }
+
+    fn planned(
+        rows: &[ForeignSegment],
+        names: &[&str],
+        rename: &[(&str, &str)],
+        margin: u64,
+        views: &[CodeView],
+    ) -> Result<Vec<Import>, Failure> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let owned = |(name, code): &(&str, &str)| ((*name).to_owned(), (*code).to_owned());
+        let rename: Vec<_> = rename.iter().map(owned).collect();
+        let selection = Selection { names: &names, rename: &rename, margin };
+        plan(rows.to_vec(), &selection, views, &settings())
+    }
+
+    #[test]
+    fn codes_start_above_the_largest_number_a_step_and_the_margin() {
+        let rows = [foreign("a", 5_000, 2_000), foreign("b b", 0, 0), foreign("skipped", 1, 1)];
+        let views = [view("a", 7_011, CodeKind::Managed), view("b", 10, CodeKind::Configured)];
+        let imports = planned(&rows, &["a", "b b"], &[("b b", "b")], 10, &views).expect("valid");
+        let firsts: Vec<_> = imports.iter().map(|it| (it.code.as_str(), it.first)).collect();
+        assert_eq!(firsts, [("a", 7_011), ("b", 11)]);
+        assert_eq!(imports[0].start, Start::Kept { next: 7_011 });
+        assert_eq!(imports[1].start, Start::Raised { next: 10 });
+        let imports = planned(&rows, &["a"], &[], 11, &views).expect("valid");
+        assert_eq!(imports[0].start, Start::Raised { next: 7_011 });
+        // Left by an import that was cut short: its settings are still to be written.
+        let views = [view("a", 7_001, CodeKind::Unserved)];
+        for views in [&views[..], &[]] {
+            let imports = planned(&rows, &["a"], &[], 0, views).expect("valid");
+            assert_eq!((imports[0].first, &imports[0].start), (7_001, &Start::New));
+        }
+    }
+
+    #[test]
+    fn every_name_that_cannot_be_imported_is_told_at_once() {
+        let largest = SegmentSpec::LARGEST_NUMBER;
+        let rows = [
+            foreign("a b", 1, 1),
+            foreign("fixed", 1, 1),
+            foreign("full", largest, 0),
+            foreign("gone", 1, 1),
+            foreign("huge", u64::MAX, 1),
+            foreign("one", 1, 1),
+            foreign("safe", 1 << 53, 0),
+            foreign("two", 1, 1),
+        ];
+        let views = [view("gone", 1, CodeKind::Retired), view("safe", 1, CodeKind::Managed)];
+        let rename = [("two", "one"), ("three", "four")];
+        let error = planned(&rows, &[], &rename, 0, &views).expect_err("nothing fits");
+        let Failure::Usage(text) = error else { panic!("{error:?}") };
+        let lines: Vec<&str> = text.lines().collect();
+        let said = [
+            "nothing was imported",
+            "\"three\" is not in the table",
+            "code \"a b\" must match [A-Za-z0-9]",
+            "code \"fixed\" is in the configuration, but not in the store yet: set its start to 3",
+            "code \"full\" would start at 9223372036854775806 + 0 (step) + 0 (--margin) + 1",
+            "code \"gone\" is retired",
+            "code \"huge\" would start at",
+            "code \"safe\" would start at 9007199254740992",
+            "\"one\" and \"two\" would both be code \"one\"",
+        ];
+        assert_eq!(lines.len(), said.len(), "{text}");
+        for (line, said) in lines.iter().zip(said) {
+            assert!(line.contains(said), "{said}: {text}");
+        }
+        // The largest number itself is one that can be issued.
+        let last = planned(&[foreign("last", largest - 1, 0)], &[], &[], 0, &[]).expect("valid");
+        assert_eq!(last[0].first, largest);
+    }
+}
