@@ -8,14 +8,15 @@ use raindrop::{
     core::{
         clock::ManualClock,
         id::Id,
-        instant::parse_unix_ms,
+        instant::{format_unix_ms, parse_unix_ms},
         issue::Generator,
+        layout::{LayoutSpec, TimeUnit},
         preset::{NamedLayout, Preset},
     },
     keeper::KeeperSettings,
 };
 
-use Apart::{DataCenter, Reserved, Time, Worker};
+use Apart::{Ahead, DataCenter, Reserved, Time, Worker};
 
 /// What keeps old and new IDs apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ enum Apart {
     Reserved,
     /// New IDs are above the old ones.
     Time,
+    /// New IDs are above those that the old system issues so many days later.
+    Ahead(i64),
 }
 
 /// An ID that the old system issued or published: (ID, instant, data centre, worker).
@@ -45,6 +48,9 @@ struct Replaced {
     recorded: &'static [Recorded],
 }
 
+const TWITTER_EPOCH_MS: i64 = 1_288_834_974_657;
+/// When the old systems are replaced, after every recorded ID.
+const CHANGE: &str = "2026-12-01T00:00:00Z";
 const GO_EPOCH_MS: i64 = 1_672_502_400_000;
 const YITTER: (i64, i64, u32) = (1, 1_582_136_402_000, 12);
 const YITTER_CSHARP: (i64, i64, u32) = (1, 1_582_165_202_020, 12);
@@ -57,7 +63,7 @@ const ADNC_RECORDED: &[Recorded] = &[
 ];
 
 #[rustfmt::skip]
-const REPLACED: [Replaced; 11] = [
+const REPLACED: [Replaced; 20] = [
     Replaced {
         file: "raindrop-go", namespace: "default", reads: None, apart: &[Time],
         old: (1, GO_EPOCH_MS, 22),
@@ -116,7 +122,7 @@ const REPLACED: [Replaced; 11] = [
     },
     Replaced {
         file: "leaf", namespace: "default", reads: None, apart: &[Worker, Time],
-        old: (1, 1_288_834_974_657, 22),
+        old: (1, TWITTER_EPOCH_MS, 22),
         recorded: &[(1_169_786_042_799_259_000, "2019-09-06T01:35:00.834Z", 0, 39)],
     },
     Replaced {
@@ -124,7 +130,86 @@ const REPLACED: [Replaced; 11] = [
         old: (1_000, 1_474_300_800_000, 34),
         recorded: &[(180_363_646_902_239_241, "2017-01-19T04:15:46Z", 0, 4)],
     },
+    Replaced {
+        file: "hutool", namespace: "default", reads: None, apart: &[DataCenter, Time],
+        old: (1, TWITTER_EPOCH_MS, 22),
+        recorded: &[
+            (2_124_864_833_848_758_272, "2026-11-23T13:57:09.126Z", 3, 5),
+            (2_124_864_840_349_929_502, "2026-11-23T13:57:10.676Z", 3, 5),
+        ],
+    },
+    Replaced {
+        file: "mybatis-plus", namespace: "default", reads: Some("twitter"), apart: &[Ahead(364)],
+        old: (1, TWITTER_EPOCH_MS, 22),
+        recorded: &[
+            (2_124_864_867_948_154_881, "2026-11-23T13:57:17.256Z", 0, 29),
+            (2_124_864_874_369_634_306, "2026-11-23T13:57:18.787Z", 0, 29),
+        ],
+    },
+    // Hutool's with ids from MAC and PID.
+    Replaced {
+        file: "mybatis-plus", namespace: "default", reads: Some("twitter"), apart: &[Ahead(364)],
+        old: (1, TWITTER_EPOCH_MS, 22),
+        recorded: &[
+            (2_124_864_852_266_180_608, "2026-11-23T13:57:13.517Z", 4, 30),
+            (2_124_864_857_500_672_030, "2026-11-23T13:57:14.765Z", 4, 30),
+        ],
+    },
+    Replaced {
+        file: "cosid", namespace: "default", reads: None, apart: &[Worker, Time],
+        old: (1, 1_577_203_200_000, 22),
+        recorded: &[
+            (915_360_884_409_266_177, "2026-11-23T13:57:21.426Z", 0, 7),
+            (915_360_890_319_041_503, "2026-11-23T13:57:22.835Z", 0, 7),
+        ],
+    },
+    Replaced {
+        file: "bwmarrin", namespace: "default", reads: None, apart: &[Worker, Time],
+        old: (1, TWITTER_EPOCH_MS, 22),
+        recorded: &[
+            (2_124_864_933_148_585_984, "2026-11-23T13:57:32.801Z", 0, 23),
+            (2_124_864_939_637_174_302, "2026-11-23T13:57:34.348Z", 0, 23),
+        ],
+    },
+    Replaced {
+        file: "katsubushi", namespace: "default", reads: None, apart: &[Worker, Time],
+        old: (1, 1_420_070_400_000, 22),
+        recorded: &[
+            (1_574_423_678_542_745_600, "2026-11-23T13:57:36.342Z", 0, 17),
+            (1_574_423_684_964_225_024, "2026-11-23T13:57:37.873Z", 0, 17),
+        ],
+    },
+    Replaced {
+        file: "tsid", namespace: "default", reads: Some("tsid"), apart: &[Ahead(364)],
+        old: (1, 1_577_836_800_000, 22),
+        recorded: &[
+            (912_703_389_324_128_078, "2026-11-23T13:57:25.223Z", 0, 858),
+            (912_703_405_614_383_350, "2026-11-23T13:57:29.107Z", 0, 756),
+        ],
+    },
+    Replaced {
+        file: "sonyflake", namespace: "default", reads: Some("sonyflake"), apart: &[Ahead(6_200)],
+        old: (10, 1_409_529_600_000, 24),
+        recorded: &[
+            (647_454_005_160_626_085, "2026-11-23T13:57:39.860Z", 0, 51_109),
+            (647_454_007_709_321_125, "2026-11-23T13:57:41.370Z", 0, 51_109),
+        ],
+    },
+    Replaced {
+        file: "sonyflake", namespace: "default", reads: Some("sonyflake-v2"),
+        apart: &[Ahead(9_900)],
+        old: (10, 1_735_689_600_000, 24),
+        recorded: &[
+            (100_248_334_110_883_839, "2026-11-23T13:57:43.440Z", 0, 65_535),
+            (100_248_336_654_073_855, "2026-11-23T13:57:44.950Z", 0, 65_535),
+        ],
+    },
 ];
+
+/// Files with a namespace of numbers that `raindrop codes import` takes over. The test of that command
+/// uses them.
+const IMPORTED: [(&str, &str); 3] =
+    [("cosid", "segments"), ("leaf-segments", "default"), ("tinyid", "default")];
 
 fn ms(instant: &str) -> i64 {
     parse_unix_ms(instant).expect("an instant")
@@ -134,10 +219,14 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples"))
 }
 
-fn settings_of(replaced: &Replaced) -> KeeperSettings {
-    let file = folder().join(format!("{}.toml", replaced.file));
+fn load(name: &str) -> Config {
+    let file = folder().join(format!("{name}.toml"));
     let config = Config::load(&Inputs { file: Some(file), ..Inputs::default() });
-    let config = config.unwrap_or_else(|error| panic!("{}: {error}", replaced.file));
+    config.unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn settings_of(replaced: &Replaced) -> KeeperSettings {
+    let config = load(replaced.file);
     let mut keepers = config.keepers();
     keepers.find(|keeper| keeper.namespace == replaced.namespace).expect("the namespace").clone()
 }
@@ -161,8 +250,10 @@ fn every_file_is_tested() {
         .expect("the folder")
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
         .collect();
+    let replaced = REPLACED.iter().map(|replaced| replaced.file);
+    let imported = IMPORTED.iter().map(|(file, _)| *file);
     let tested: BTreeSet<String> =
-        REPLACED.iter().map(|replaced| format!("{}.toml", replaced.file)).collect();
+        replaced.chain(imported).map(|file| format!("{file}.toml")).collect();
     assert_eq!(files, tested);
     for document in ["docs/migrating.md", "docs/migrating.zh-CN.md"] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(document);
@@ -200,7 +291,7 @@ fn old_ids_are_of_the_layout_that_the_file_says() {
 
 #[test]
 fn new_ids_cannot_equal_old_ones() {
-    let change = ms("2026-11-20T00:00:00Z");
+    let change = ms(CHANGE);
     for replaced in &REPLACED {
         let settings = settings_of(replaced);
         let new = issued(&settings, change);
@@ -225,7 +316,8 @@ fn new_ids_cannot_equal_old_ones() {
                         |new: &Id| old.iter().all(|(id, ..)| value(*id) != value(new.get()));
                     assert!(bits > 0 && new.iter().all(is_new), "{name}");
                 }
-                Time => above(replaced, &settings, change, &name),
+                Time => above(replaced, &settings, change, 0, &name),
+                Ahead(days) => above(replaced, &settings, change, days * 86_400_000, &name),
             }
         }
     }
@@ -234,7 +326,7 @@ fn new_ids_cannot_equal_old_ones() {
 /// Their worker 0 may be one that an old process has.
 #[test]
 fn ids_for_a_past_time_wait_for_the_end_of_a_system_that_runs_beside() {
-    let change = ms("2026-11-20T00:00:00Z");
+    let change = ms(CHANGE);
     let mut found = Vec::new();
     for replaced in REPLACED.iter().filter(|replaced| replaced.apart.contains(&Worker)) {
         let settings = settings_of(replaced);
@@ -246,12 +338,13 @@ fn ids_for_a_past_time_wait_for_the_end_of_a_system_that_runs_beside() {
     assert_eq!(found, ["yitter", "adnc", "adnc"]);
 }
 
-/// Every ID of the old system from before `change` is below every new one from then on.
-fn above(replaced: &Replaced, settings: &KeeperSettings, change: i64, name: &str) {
+/// At each instant from `change` on, every new ID is above every one that the old system issued until
+/// then, or issues until `lead_ms` later.
+fn above(replaced: &Replaced, settings: &KeeperSettings, change: i64, lead_ms: i64, name: &str) {
     let (unit_ms, epoch_ms, below_time) = replaced.old;
     let end_of_use = ms("2028-01-01T00:00:00Z");
     for now_ms in [change, change + 86_400_000, (change + end_of_use) / 2, end_of_use] {
-        let ticks = now_ms.div_euclid(unit_ms) - epoch_ms.div_euclid(unit_ms);
+        let ticks = (now_ms + lead_ms).div_euclid(unit_ms) - epoch_ms.div_euclid(unit_ms);
         let first_of_the_tick = u64::try_from(ticks).expect("after the epoch") << below_time;
         let largest_old = first_of_the_tick - 1;
         assert!(replaced.recorded.iter().all(|(id, ..)| *id < largest_old), "{name}");
@@ -268,7 +361,62 @@ fn lingdus_last_ids_leave_no_number_above_them() {
     let last = preset.parse(Id::MAX, 0).expect("63 bits");
     assert_eq!(last.unix_ms, preset.valid_until_ms() - 1);
     let lingdu = REPLACED.iter().find(|replaced| replaced.file == "lingdu").expect("above");
-    let new = issued(&settings_of(lingdu), ms("2026-11-20T00:00:00Z"));
+    let new = issued(&settings_of(lingdu), ms(CHANGE));
     let smallest_old = lingdu.recorded.iter().map(|(id, ..)| *id).min();
     assert!(new.iter().all(|id| Some(id.get()) < smallest_old), "order is what the change costs");
+}
+
+#[test]
+fn files_tell_how_long_their_layouts_last() {
+    let mut told = 0;
+    for replaced in &REPLACED {
+        let path = folder().join(format!("{}.toml", replaced.file));
+        let text = fs::read_to_string(path).expect("a file");
+        if let Some((_, after)) = text.split_once("lasts until ") {
+            let last = settings_of(replaced).layout.valid_until_ms() - 1;
+            assert_eq!(after[..10], format_unix_ms(last)[..10], "{}", replaced.file);
+            told += 1;
+        }
+    }
+    assert_eq!(told, 6);
+}
+
+/// CosId's other widths, with IDs that CosId 2.13.0 issued.
+#[test]
+fn widths_in_the_text_are_those_of_cosid() {
+    let spec = |time_unit, epoch, timestamp_bits, worker_bits| LayoutSpec {
+        epoch_ms: ms(epoch),
+        timestamp_bits: Some(timestamp_bits),
+        worker_bits,
+        rollback_bits: 0,
+        ..LayoutSpec::for_unit(time_unit)
+    };
+    let second = spec(TimeUnit::Second, "2019-12-24T16:00:00Z", 31, 10).build().expect("a layout");
+    // The seconds of CosId's epoch, taken for milliseconds.
+    let safe = spec(TimeUnit::Millisecond, "1970-01-19T06:06:43.2Z", 51, 3).build();
+    let safe = safe.expect("a layout");
+    for (layout, id, instant, worker) in [
+        (&second, 937_330_922_527_653_889, "2026-11-23T14:02:42Z", 9),
+        (&safe, 7_347_672_512_535_041, "2026-11-23T14:02:42.705Z", 5),
+    ] {
+        let parsed = layout.parse(Id::new(id).expect("63 bits"), ms(instant)).expect("it fits");
+        assert_eq!(format_unix_ms(parsed.unix_ms), format_unix_ms(ms(instant)));
+        assert_eq!(parsed.fields.worker, worker);
+    }
+    assert!(format_unix_ms(second.valid_until_ms() - 1).starts_with("2088-01-11"));
+    let safe_until = safe.bounds(ms("2039-09-25T00:00:00Z"), ms("2039-09-26T00:00:00Z"));
+    let safe_until = safe_until.expect("inside the layout");
+    assert!(safe_until.from.get() < 1 << 53 && safe_until.until.get() > 1 << 53);
+    assert_eq!(safe.widths().sequence, 9);
+}
+
+/// A code of the configuration could not be created from the other service's table.
+#[test]
+fn files_for_imported_numbers_leave_the_codes_to_the_command() {
+    for (file, namespace) in IMPORTED {
+        let config = load(file);
+        let mut segments = config.segments();
+        let settings = segments.find(|segments| segments.namespace == namespace);
+        assert!(settings.is_some_and(|settings| settings.codes.is_empty()), "{file}");
+    }
 }

@@ -22,6 +22,52 @@ const LEAF: [&str; 3] = [
     "UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = 'order'",
 ];
 
+/// A service: its example, namespace and table, a row, how it reserves, and the largest number then.
+type Service = (&'static str, &'static str, [&'static str; 3], &'static [&'static str], u64);
+
+/// Each with a code whose name is `shop.order`.
+const SERVICES: [Service; 3] = [
+    (
+        "leaf-segments",
+        "default",
+        [
+            LEAF[0],
+            "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('shop.order', 1, 2000)",
+            "UPDATE leaf_alloc SET max_id = max_id + 1000000 WHERE biz_tag = 'shop.order'",
+        ],
+        &["leaf"],
+        1_000_000,
+    ),
+    (
+        "tinyid",
+        "default",
+        [
+            "CREATE TABLE tiny_id_info (id bigint NOT NULL AUTO_INCREMENT, biz_type varchar(63) \
+             NOT NULL, begin_id bigint NOT NULL, max_id bigint NOT NULL, step int DEFAULT '0', \
+             delta int NOT NULL, remainder int NOT NULL, version bigint NOT NULL, PRIMARY KEY (id))",
+            "INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder, version) \
+             VALUES ('shop.order', 1, 1, 100000, 1, 0, 1)",
+            "UPDATE tiny_id_info SET max_id = 100001, version = version + 1 WHERE id = 1 \
+             AND max_id = 1 AND version = 1 AND biz_type = 'shop.order'",
+        ],
+        &["tinyid"],
+        100_001,
+    ),
+    (
+        "cosid",
+        "segments",
+        [
+            "CREATE TABLE cosid (name varchar(100) NOT NULL, last_max_id bigint unsigned NOT NULL \
+             DEFAULT 0, last_fetch_time bigint unsigned NOT NULL DEFAULT 0, PRIMARY KEY (name))",
+            "INSERT INTO cosid (name, last_max_id) VALUES ('shop.order', 0)",
+            "UPDATE cosid SET last_max_id = (last_max_id + 20), last_fetch_time = unix_timestamp() \
+             WHERE name = 'shop.order'",
+        ],
+        &["cosid", "--margin", "0"],
+        20,
+    ),
+];
+
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -124,4 +170,27 @@ async fn tables_in_the_store_itself_are_imported_and_errors_say_where() {
     assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
     assert!(out.contains("odd has delta 2: other databases"), "{out}");
     assert_eq!(folder.number("odd"), 1_102);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn examples_issue_above_what_each_service_reserved() {
+    for (example, namespace, statements, import, largest) in SERVICES {
+        let database = Server::shared(&Mariadb).await.database().await;
+        for statement in statements {
+            Mariadb.run(&database, statement).await;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = format!("{}/docs/examples/{example}.toml", env!("CARGO_MANIFEST_DIR"));
+        let raindrop = |arguments: &[&str]| {
+            let config = ["--config", &file, "--store-url", "sqlite://a.db"];
+            let (status, out, err) = run(&[&config, arguments].concat(), &[], folder.path());
+            assert_eq!((status, err.as_str()), (Some(0), ""), "{example}: {out}");
+            out
+        };
+        let more = ["--from", &database, "--namespace", namespace, "--yes"];
+        raindrop(&[&["codes", "import"], import, &more].concat());
+        let out = raindrop(&["id", "shop.order", "--namespace", namespace, "-n", "1000"]);
+        let numbers: Vec<u64> = out.lines().map(|line| line.parse().expect("a number")).collect();
+        assert!(numbers.iter().all(|number| *number > largest), "{example}: {}", numbers[0]);
+    }
 }
