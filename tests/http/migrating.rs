@@ -63,7 +63,7 @@ const ADNC_RECORDED: &[Recorded] = &[
 ];
 
 #[rustfmt::skip]
-const REPLACED: [Replaced; 20] = [
+const REPLACED: [Replaced; 22] = [
     Replaced {
         file: "raindrop-go", namespace: "default", reads: None, apart: &[Time],
         old: (1, GO_EPOCH_MS, 22),
@@ -126,9 +126,26 @@ const REPLACED: [Replaced; 20] = [
         recorded: &[(1_169_786_042_799_259_000, "2019-09-06T01:35:00.834Z", 0, 39)],
     },
     Replaced {
-        file: "baidu-uid", namespace: "default", reads: Some("baidu-uid"), apart: &[Time],
+        file: "baidu-uid-larger", namespace: "default", reads: Some("baidu-uid"), apart: &[Time],
         old: (1_000, 1_474_300_800_000, 34),
         recorded: &[(180_363_646_902_239_241, "2017-01-19T04:15:46Z", 0, 4)],
+    },
+    Replaced {
+        file: "baidu-uid", namespace: "default", reads: None, apart: &[DataCenter, Time],
+        old: (1_000, 1_474_300_800_000, 34),
+        recorded: &[
+            (180_363_646_902_239_241, "2017-01-19T04:15:46Z", 0, 4),
+            // Worker id 70 004
+            (5_517_179_250_868_649_984, "2026-11-23T14:08:19Z", 1, 4_468),
+        ],
+    },
+    Replaced {
+        file: "sonyflake", namespace: "default", reads: None, apart: &[Worker, Time],
+        old: (10, 1_409_529_600_000, 24),
+        recorded: &[
+            (647_455_064_994_138_021, "2026-11-23T14:08:11.570Z", 0, 51_109),
+            (647_455_067_524_351_909, "2026-11-23T14:08:13.070Z", 0, 51_109),
+        ],
     },
     Replaced {
         file: "hutool", namespace: "default", reads: None, apart: &[DataCenter, Time],
@@ -188,7 +205,7 @@ const REPLACED: [Replaced; 20] = [
         ],
     },
     Replaced {
-        file: "sonyflake", namespace: "default", reads: Some("sonyflake"), apart: &[Ahead(6_200)],
+        file: "sonyflake-larger", namespace: "default", reads: Some("sonyflake"), apart: &[Ahead(6_200)],
         old: (10, 1_409_529_600_000, 24),
         recorded: &[
             (647_454_005_160_626_085, "2026-11-23T13:57:39.860Z", 0, 51_109),
@@ -196,7 +213,7 @@ const REPLACED: [Replaced; 20] = [
         ],
     },
     Replaced {
-        file: "sonyflake", namespace: "default", reads: Some("sonyflake-v2"),
+        file: "sonyflake-larger", namespace: "default", reads: Some("sonyflake-v2"),
         apart: &[Ahead(9_900)],
         old: (10, 1_735_689_600_000, 24),
         recorded: &[
@@ -378,7 +395,7 @@ fn files_tell_how_long_their_layouts_last() {
             told += 1;
         }
     }
-    assert_eq!(told, 6);
+    assert_eq!(told, 8);
 }
 
 /// CosId's other widths, with IDs that CosId 2.13.0 issued.
