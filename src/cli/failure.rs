@@ -33,6 +33,14 @@ impl Failure {
         }
     }
 
+    /// Says where it failed.
+    pub(super) fn at(self, place: &str) -> Self {
+        match self {
+            Self::Failed(text) => Self::Failed(format!("{place}: {text}")),
+            Self::Usage(text) => Self::Usage(format!("{place}: {text}")),
+        }
+    }
+
     pub(super) fn usage(error: impl Display) -> Self {
         Self::Usage(error.to_string())
     }

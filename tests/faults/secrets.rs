@@ -128,6 +128,11 @@ fn no_command_shows_the_password_of_an_address_that_it_refuses() {
         let settings = [("RAINDROP__STORE__URL", url.as_str())];
         let (code, ..) = run(&["config"], &settings, folder.path());
         assert_eq!(code, Some(if is_fine { 0 } else { 2 }), "{url}");
+        if !is_fine {
+            let import = ["codes", "import", "leaf", "--yes", "--from", &url];
+            let (code, ..) = run(&import, &[("RAINDROP__MODE", "segment")], folder.path());
+            assert_eq!(code, Some(2), "{url}");
+        }
     }
 }
 

@@ -135,9 +135,19 @@ async fn imported_codes_issue_only_above_the_numbers_of_the_other_service() {
         folder.import(&["leaf", "order", "fixed", "--from", file, "--margin", "5000", "--yes"]);
     assert!(status == Some(2) && err.contains("\"fixed\""), "{out}{err}");
     assert_eq!(folder.number("fixed"), 1);
-    let (status, out, err) =
-        folder.import(&["leaf", "order", "fixed", "--from", file, "--margin", "5000", "--yes"]);
+    std::fs::write(folder.0.path().join("url"), format!("{file}\n")).expect("written");
+    let (status, out, err) = folder.import(&[
+        "leaf",
+        "order",
+        "fixed",
+        "--from-file",
+        "url",
+        "--margin",
+        "5000",
+        "--yes",
+    ]);
     assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.contains("such as those of fixed below 5102: stop them"), "{out}");
     assert!(out.contains("raised from 2\n") && out.contains("raised from 4003\n"), "{out}");
     assert_eq!((folder.number("order"), folder.number("fixed")), (9_002, 5_102));
 }
@@ -160,6 +170,8 @@ async fn tables_in_the_store_itself_are_imported_and_errors_say_where() {
         (&["tinyid", "--yes", "--table", "a-b"], 2, "\"a-b\" cannot be the name"),
         (&["leaf", "--yes", "--table", "old_ids"], 2, "it lacks biz_tag"),
         (&["tinyid", "--yes", "--from", "redis://127.0.0.1:1/0"], 2, "cannot be read here"),
+        (&["tinyid", "--yes", "--from", "sqlite://none.db"], 1, "sqlite://none.db: "),
+        (&["tinyid", "--yes", "--from-file", "none"], 2, "none: No such file"),
         (&["tinyid", "--yes", "--namespace", "default"], 2, "not in segment mode"),
         (&["tinyid", "even", "--yes", "--table", "old_ids"], 2, "\"even\" is not in the table"),
     ] {

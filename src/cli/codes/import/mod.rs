@@ -2,7 +2,7 @@
 
 mod plan;
 
-use std::sync::Arc;
+use std::{fs, path::PathBuf, sync::Arc};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -17,7 +17,10 @@ use crate::{
     config::Config,
     core::{clock::SystemClock, segment::SegmentSpec},
     keeper::{CodeManager, SegmentSettings},
-    store::{self, ForeignSegment, ForeignService, ForeignTable, Store, StoreSettings, redact_url},
+    store::{
+        self, ForeignSegment, ForeignService, ForeignTable, Store, StoreError, StoreSettings,
+        redact_url,
+    },
 };
 
 #[derive(Debug, clap::Args)]
@@ -31,6 +34,9 @@ pub(super) struct ImportArguments {
     /// The database of the other service; by default the store.
     #[arg(long, value_name = "URL")]
     from: Option<String>,
+    /// A file that contains this URL, so that no list of processes shows its password.
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    from_file: Option<PathBuf>,
     /// The table, if it is not called leaf_alloc, tiny_id_info or cosid.
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
@@ -42,6 +48,16 @@ pub(super) struct ImportArguments {
     rename: Vec<(String, String)>,
     #[command(flatten)]
     pub(super) confirmation: Confirmation,
+}
+
+impl ImportArguments {
+    /// The address of the other database, if one is given.
+    fn url(&self) -> Result<Option<String>, Failure> {
+        let Some(file) = &self.from_file else { return Ok(self.from.clone()) };
+        let text = fs::read_to_string(file);
+        let text = text.map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+        Ok(Some(text.trim().to_owned()))
+    }
 }
 
 /// Reads a service by its name.
@@ -63,25 +79,26 @@ pub(super) async fn run(
     namespace: &SegmentSettings,
     arguments: &ImportArguments,
 ) -> Result<(), Failure> {
-    let ImportArguments { service, from, .. } = arguments;
+    let service = arguments.service;
     let name = arguments.table.as_deref().unwrap_or_else(|| service.default_table()).to_owned();
-    let foreign = ForeignTable { service: *service, name };
-    let Some(url) = from else {
+    let foreign = ForeignTable { service, name };
+    let Some(url) = arguments.url()? else {
         let read = async || Ok(store.foreign_segments(&foreign).await?);
         return import(&store, namespace, &foreign.name, read, arguments).await;
     };
+    let place = redact_url(&url);
+    let at_place = |error: StoreError| Failure::from(error).at(&place);
     // What is configured for the protection of connections to the store need not hold there.
-    let settings =
-        StoreSettings { timeout: config.store.timeout, ..StoreSettings::new(url.as_str()) };
-    let other = store::connect(&settings, Arc::new(SystemClock::default()))?;
-    let read = async || Ok(other.foreign_segments(&foreign).await?);
-    let place = format!("{} of {}", foreign.name, redact_url(url));
-    let result = import(&store, namespace, &place, read, arguments).await;
+    let settings = StoreSettings { timeout: config.store.timeout, ..StoreSettings::new(url) };
+    let other = store::connect(&settings, Arc::new(SystemClock::default())).map_err(at_place)?;
+    let read = async || other.foreign_segments(&foreign).await.map_err(at_place);
+    let table = format!("{} of {place}", foreign.name);
+    let result = import(&store, namespace, &table, read, arguments).await;
     other.close().await;
     result
 }
 
-/// Imports what `read` answers. It reads again just before and after the codes are written, because
+/// Imports what `read_foreign` answers. Reads again just before and after the codes are written, since
 /// a service that still runs reserves more.
 async fn import(
     store: &Arc<dyn Store>,
@@ -107,6 +124,13 @@ async fn import(
              each of them"
         ))?;
     }
+    let is_raised = |import: &&Import| matches!(import.start, Start::Raised { .. });
+    if let Some(Import { code, first, .. }) = imports.iter().find(is_raised) {
+        say(&format!(
+            "nodes that run go on with numbers that they reserved before, such as those of {code} \
+             below {first}: stop them, and start them after the import"
+        ))?;
+    }
     say(&format!(
         "nothing may reserve numbers in {place} any more: stop the other service first, or rename \
          its table, which --table then names"
@@ -127,7 +151,7 @@ async fn import(
             }
         }
     }
-    let imported = "its code was imported too low: run this again before any node issues from it";
+    let imported = "its code was imported too low: run this again before any node serves it";
     check_unmoved(place, &imports, &read_foreign().await?, imported)?;
     for view in manager.list().await? {
         let (code, next) = (&view.listed.code, view.listed.next);
