@@ -1,6 +1,11 @@
 //! Bounds of a request: its size, and how long it may take.
 
-use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::Poll,
+    time::Duration,
+};
 
 use axum::{
     BoxError,
@@ -81,22 +86,26 @@ where
     Ok(read.to_bytes())
 }
 
-/// Ends a response that takes longer than `limit`, and one that panics.
-pub(super) async fn within<T>(
+/// Ends a response that takes longer than `limit`, and one that panics. Keeps the result of `waiting`
+/// while one that is not ready at once is waited for.
+pub(super) async fn within<T, W>(
     limit: Duration,
-    answer: impl Future<Output = T>,
+    answer: Pin<&mut impl Future<Output = T>>,
+    waiting: impl FnOnce() -> W,
 ) -> Result<T, Problem> {
-    let answer = async { catch_panic(answer).await.map_err(panicked) };
-    let mut answer = pin!(answer);
+    let mut answer = pin!(catch_panic(answer));
     // Most responses are ready at once, and a timer costs more than many of them.
     let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
     if let Poll::Ready(answer) = first {
-        return answer;
+        return answer.map_err(panicked);
     }
-    timeout(limit, answer).await.unwrap_or_else(|_| {
+    let _waiting = waiting();
+    // Boxed, so that a response that is ready at once carries less.
+    let answer = Box::pin(timeout(limit, answer)).await.map_err(|_| {
         let detail = format!("no answer within {limit:?}");
-        Err(Problem::new(ProblemCode::RequestTimeout, detail))
-    })
+        Problem::new(ProblemCode::RequestTimeout, detail)
+    })?;
+    answer.map_err(panicked)
 }
 
 fn panicked(panic: String) -> Problem {

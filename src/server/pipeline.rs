@@ -3,6 +3,7 @@
 use std::{
     mem,
     net::SocketAddr,
+    pin::pin,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -59,7 +60,7 @@ pub(super) struct Pipeline {
     state: Arc<AppState>,
     routes: Vec<Served>,
     /// The metrics of requests that match no route.
-    unmatched: RouteMetrics,
+    unmatched: Arc<RouteMetrics>,
     auth: Option<Arc<Auth>>,
     cors: Option<Cors>,
     /// None when pages of every origin may call.
@@ -72,7 +73,7 @@ pub(super) struct Pipeline {
 /// A route and its metrics.
 struct Served {
     route: &'static Route,
-    metrics: RouteMetrics,
+    metrics: Arc<RouteMetrics>,
 }
 
 /// The answer to a request.
@@ -302,7 +303,8 @@ impl Pipeline {
         let mut content = Bytes::new();
         // Of a refused request too: a client that still sends its body may not read an answer.
         if !body.is_end_stream() {
-            let read = Box::pin(within(time_limit, read_body(body))).await;
+            let mut read = Box::pin(read_body(body));
+            let read = within(time_limit, read.as_mut(), || ()).await;
             body_was_read();
             content = read??;
         }
@@ -311,8 +313,12 @@ impl Pipeline {
             Admitted::Request { route, parameter, caller } => (route, parameter, caller),
         };
         check_content(route, head, !content.is_empty())?;
-        let _in_flight = if route.is_for_clients { Some(self.state.enter()?) } else { None };
-        within(time_limit, self.handle(route, head, (caller, peer), (parameter, content))).await?
+        if route.is_for_clients {
+            self.state.check_in_flight()?;
+        }
+        let in_flight = || route.is_for_clients.then(|| self.state.begin_waiting());
+        let reply = pin!(self.handle(route, head, (caller, peer), (parameter, content)));
+        within(time_limit, reply, in_flight).await?
     }
 
     async fn handle(

@@ -71,7 +71,9 @@ pub struct AppState {
     pub(super) plan: Option<Plan>,
     /// The configured layouts to read IDs by.
     pub(super) layouts: Vec<ForeignLayout>,
-    in_flight: AtomicUsize,
+    /// Requests that could not be answered at once. Others are in flight for microseconds, and no
+    /// more of them than there are threads.
+    waiting: AtomicUsize,
     draining: AtomicBool,
     failed: AtomicBool,
     /// The store of every node, and its time-out.
@@ -80,11 +82,11 @@ pub struct AppState {
     turn: Mutex<()>,
 }
 
-/// A request in flight, until it is dropped.
+/// A request that waits, until it is dropped.
 #[derive(Debug)]
-pub(super) struct InFlight<'a>(&'a AtomicUsize);
+pub(super) struct Waiting<'a>(&'a AtomicUsize);
 
-impl Drop for InFlight<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -111,7 +113,7 @@ impl AppState {
             layouts: Vec::new(),
             codes,
             clients: Clients::new(&http),
-            in_flight: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             http,
             clock,
             metrics,
@@ -187,11 +189,16 @@ impl AppState {
         })
     }
 
-    /// Counts a request in flight until the result is dropped.
-    pub(super) fn enter(&self) -> Result<InFlight<'_>, Problem> {
-        let request = InFlight(&self.in_flight);
-        if self.in_flight.fetch_add(1, Ordering::Relaxed) < self.http.max_in_flight {
-            return Ok(request);
+    /// Counts a request that waits until the result is dropped.
+    pub(super) fn begin_waiting(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.waiting)
+    }
+
+    /// Refuses a request while too many wait.
+    pub(super) fn check_in_flight(&self) -> Result<(), Problem> {
+        if self.waiting.load(Ordering::Relaxed) < self.http.max_in_flight {
+            return Ok(());
         }
         let detail = format!("{} requests are in flight", self.http.max_in_flight);
         Err(Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1)))

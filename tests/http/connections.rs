@@ -191,10 +191,32 @@ async fn a_client_that_disconnects_is_no_longer_in_flight() {
         reached.call("GET", uri, &[]).await.problem(503, "overloaded");
         reached.world.get(uri).await.problem(503, "overloaded");
     }
+    assert_eq!(reached.call("GET", "/livez", &[]).await.status, 200);
     drop(waiting);
     reached.until("raindrop_http_requests_in_flight", 1.0).await;
     assert_eq!(reached.call("GET", "/id/other", &[]).await.status, 200);
     assert_eq!(reached.world.ids_issued().await, 1.0);
+    reached.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_does_not_wait_for_the_next_request() {
+    let reached = Reached::start(World::start(&SLOW).await).await;
+    let mut client = reached.connect().await;
+    let request = |uri| format!("GET {uri} HTTP/1.1\r\nhost: x\r\n\r\n");
+    // More than are read in one turn, and then one that waits.
+    let mut requests = request("/parse/1").repeat(40);
+    requests += &request("/ids/order?n=720");
+    client.write_all(requests.as_bytes()).await.expect("sent");
+    let (mut received, mut part) = (String::new(), [0; 4096]);
+    while received.matches("\"worker_id\"").count() < 40 {
+        let length = client.read(&mut part).await.expect("received");
+        assert!(length > 0, "closed after {received}");
+        received.push_str(std::str::from_utf8(&part[..length]).expect("UTF-8"));
+    }
+    assert_eq!(received.matches("HTTP/1.1 200 OK").count(), 40, "{received}");
+    reached.until("raindrop_http_requests_in_flight", 2.0).await;
+    drop(client);
     reached.stop().await;
 }
 

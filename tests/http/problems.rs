@@ -1,14 +1,8 @@
 //! Every error is a problem document.
 
-use std::{
-    sync::{Arc, Barrier},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use raindrop::{
-    core::clock::{Clock, SystemClock},
-    store::MemoryStore,
-};
+use raindrop::{core::clock::SystemClock, store::MemoryStore};
 
 use crate::support::{BrokenClock, PATIENCE, World, config};
 
@@ -183,43 +177,6 @@ async fn a_clock_outside_the_layout_is_told() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     world.get("/id/order").await.problem(503, "clock_out_of_range");
     world.get("/id/order?format=number").await.problem(503, "clock_out_of_range");
-}
-
-/// Keeps a handler busy until the test lets it go on.
-#[derive(Debug)]
-struct HeldClock(Arc<(Barrier, Barrier)>);
-
-impl Clock for HeldClock {
-    fn now_ms(&self) -> i64 {
-        let (reached, released) = &*self.0;
-        reached.wait();
-        released.wait();
-        SystemClock::default().now_ms()
-    }
-
-    fn steady(&self) -> Duration {
-        Duration::ZERO
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_beyond_the_bound_are_refused() {
-    let barriers = Arc::new((Barrier::new(2), Barrier::new(2)));
-    let clock = Arc::new(HeldClock(Arc::clone(&barriers)));
-    let world = Arc::new(World::start_with(&[("http.max_in_flight", "1")], clock).await);
-    let busy = tokio::spawn({
-        let world = Arc::clone(&world);
-        async move { world.get("/id/order?format=number").await }
-    });
-    tokio::task::block_in_place(|| barriers.0.wait());
-    world.get("/id/order").await.problem(503, "overloaded");
-    assert_eq!(world.get("/livez").await.status, 200);
-    let in_flight = world.metric("raindrop_http_requests_in_flight").await;
-    assert_eq!(in_flight, Some(2.0));
-    tokio::task::block_in_place(|| barriers.1.wait());
-    busy.await.expect("no panic").problem(422, "unsafe_number");
-    world.issuer.leased().await;
-    assert_eq!(world.get("/id/order").await.status, 200);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 mod cached;
 mod recent;
+mod remembering;
 
 use std::{
     fmt::Debug,
@@ -12,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-pub use self::{cached::CachedClock, recent::Recent};
+pub use self::{cached::CachedClock, recent::Recent, remembering::RememberingClock};
 
 /// A source of wall time and steady time.
 pub trait Clock: Debug + Send + Sync {
@@ -27,6 +28,9 @@ pub trait Clock: Debug + Send + Sync {
     fn recent(&self) -> Option<Recent> {
         None
     }
+
+    /// Updates that reading, if nothing else does.
+    fn refresh(&self) {}
 }
 
 /// The machine's clocks.

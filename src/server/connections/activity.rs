@@ -80,6 +80,7 @@ pub(super) struct ConnectionActivity {
     since: AtomicU32,
     had_client_request: AtomicBool,
     had_empty_read: AtomicBool,
+    may_have_input: AtomicBool,
     /// Bytes that the kernel took since the response began.
     sent: AtomicU64,
     /// Whether the kernel takes no more, because the client does not read.
@@ -102,6 +103,7 @@ impl ConnectionActivity {
             since,
             had_client_request: false.into(),
             had_empty_read: false.into(),
+            may_have_input: true.into(),
             sent: 0.into(),
             is_blocked: false.into(),
             is_held: false.into(),
@@ -254,9 +256,19 @@ impl ConnectionActivity {
 
     /// Notes that a read found nothing.
     pub(super) fn read_nothing(&self) {
-        if !self.had_empty_read.load(Relaxed) {
-            self.had_empty_read.store(true, Relaxed);
-        }
+        self.had_empty_read.store(true, Relaxed);
+        self.may_have_input.store(false, Relaxed);
+    }
+
+    /// Notes that a read found something.
+    pub(super) fn read_something(&self) {
+        self.may_have_input.store(true, Relaxed);
+        self.advance(Phase::Idle, Phase::Head);
+    }
+
+    /// Whether the last read found something, which may not be used up.
+    pub(super) fn may_have_input(&self) -> bool {
+        self.may_have_input.load(Relaxed)
     }
 
     /// Begins the phase `next` if this one is under way.

@@ -1,10 +1,11 @@
-//! Which connection is evicted when the limit is reached and another client connects.
+//! Which connections are ended: those whose clients take too long, and one when the limit is reached
+//! and another client connects.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::{task::AbortHandle, time::Instant};
 
-use super::activity::{CoarseClock, ConnectionActivity, Phase};
+use super::activity::{CoarseClock, ConnectionActivity, Phase, TICK};
 
 /// How long a new connection is safe from eviction before its first request.
 const GRACE: Duration = Duration::from_secs(1);
@@ -12,7 +13,9 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The open connections, in two queues.
 #[derive(Debug)]
 pub(super) struct OpenConnections {
-    clock: CoarseClock,
+    pub(super) clock: CoarseClock,
+    /// When the clock's next tick is due.
+    pub(super) next_tick: Instant,
     /// When slow readers were last evicted.
     pub(super) relieved: Instant,
     /// Connections that had no authorised request yet, as far as is known; the oldest first.
@@ -33,8 +36,24 @@ struct Entry {
 
 impl OpenConnections {
     pub(super) fn new(clock: CoarseClock) -> Self {
-        let (newcomers, clients) = Default::default();
-        Self { clock, relieved: Instant::now(), newcomers, clients, clients_looked_at: None }
+        let ((newcomers, clients), now) = (Default::default(), Instant::now());
+        let next_tick = now + TICK;
+        Self { clock, next_tick, relieved: now, newcomers, clients, clients_looked_at: None }
+    }
+
+    /// Counts one tick, however late it is: a process that was suspended has requests to read. Ends
+    /// the connections whose clients take too long, and tells in which phase.
+    pub(super) fn tick(&mut self, mut cut_off: impl FnMut(Phase)) {
+        self.next_tick = Instant::now() + TICK;
+        self.clock.tick();
+        for entry in self.newcomers.iter().chain(&self.clients) {
+            if let Some(phase) = entry.activity.overdue()
+                && !entry.task.is_finished()
+            {
+                entry.task.abort();
+                cut_off(phase);
+            }
+        }
     }
 
     /// Adds a new connection.

@@ -2,12 +2,15 @@
 
 pub(super) mod activity;
 mod eviction;
+mod output;
 mod per_address;
 mod places;
 mod socket;
 mod stream;
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible, future::poll_fn, io, mem, pin::pin, sync::Arc, task::Poll, time::Duration,
+};
 
 use axum::http::{HeaderValue, Version, header};
 use hyper::{
@@ -23,12 +26,13 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Mutex, watch},
     task::JoinSet,
-    time::{Instant, interval_at, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 use self::{
-    activity::{CoarseClock, ConnectionActivity, Phase, TICK},
+    activity::{CoarseClock, ConnectionActivity, Phase},
     eviction::OpenConnections,
+    output::Output,
     per_address::{PerAddress, TooMany},
     places::{Place, Places, SPARE_PLACES},
     socket::Buffers,
@@ -79,32 +83,22 @@ struct Server {
 }
 
 impl Server {
-    async fn run(&self, listener: TcpListener, mut stop: watch::Receiver<bool>) {
-        let clock = CoarseClock::default();
-        // Changes at every tick; true from the stop on.
-        let (ticks, _) = watch::channel(false);
-        let serving = async {
-            let mut connections = JoinSet::new();
-            tokio::select! {
-                biased;
-                () = stopped(&mut stop) => {}
-                () = self.accept_all(&listener, &mut connections, clock.clone(), &ticks) => {}
-            }
-            drop(listener);
-            ticks.send_replace(true);
-            while connections.join_next().await.is_some() {}
-        };
-        let ticking = async {
-            let mut interval = interval_at(Instant::now() + TICK, TICK);
-            loop {
-                interval.tick().await;
-                clock.tick();
-                ticks.send_modify(|_| {});
-            }
-        };
+    async fn run(&self, listener: TcpListener, stop: watch::Receiver<bool>) {
+        let (stopping, _) = watch::channel(false);
+        let mut connections = JoinSet::new();
+        let mut open = OpenConnections::new(CoarseClock::default());
         tokio::select! {
-            () = serving => {}
-            () = ticking => {}
+            biased;
+            () = stopped(stop) => {}
+            () = self.accept_all(&listener, &mut connections, &mut open, &stopping) => {}
+        }
+        drop(listener);
+        stopping.send_replace(true);
+        loop {
+            tokio::select! {
+                ended = connections.join_next() => if ended.is_none() { return },
+                () = sleep_until(open.next_tick) => self.cut_off_slow(&mut open),
+            }
         }
     }
 
@@ -112,15 +106,14 @@ impl Server {
         &self,
         listener: &TcpListener,
         connections: &mut JoinSet<()>,
-        clock: CoarseClock,
-        ticks: &watch::Sender<bool>,
+        open: &mut OpenConnections,
+        stopping: &watch::Sender<bool>,
     ) {
         let places = Arc::new(Places::new(self.max_connections));
-        let mut open = OpenConnections::new(clock.clone());
         let mut buffers = Buffers::new(listener, self.pipeline.unsent().size());
         let per_address = PerAddress::new(self.pipeline.http()).filter(|_| !self.is_operators);
         loop {
-            let (stream, peer) = self.accept(listener, &places, &mut open).await;
+            let (stream, peer) = self.accept(listener, &places, open).await;
             let counted = per_address.as_ref().zip(peer.address);
             let counted = counted.map(|(all, address)| all.begin(address, self.pipeline.http()));
             let of_address = match counted.transpose() {
@@ -131,34 +124,37 @@ impl Server {
                     continue;
                 }
             };
-            let place = places.take(|| self.evict_one(&mut open)).await;
+            let place = places.take(|| self.evict_one(open)).await;
             buffers.adapt(listener, places.taken());
             while connections.try_join_next().is_some() {}
-            let activity = Arc::new(ConnectionActivity::new(clock.clone()));
-            let (pipeline, metrics) = (Arc::clone(&self.pipeline), self.metrics.clone());
-            let (shared, mut stopping) = (Arc::clone(&activity), ticks.subscribe());
-            let ticks = ticks.subscribe();
+            let activity = Arc::new(ConnectionActivity::new(open.clock.clone()));
+            let (pipeline, open_count) = (Arc::clone(&self.pipeline), self.metrics.open.clone());
+            let (shared, stopping) = (Arc::clone(&activity), stopping.subscribe());
             let task = connections.spawn(async move {
-                let (_open, _of_address) = (Counted::new(&metrics.open), of_address);
-                let stream = TimedStream::new(stream, Arc::clone(&shared));
-                let cut_off = match pipeline.tls() {
-                    None => connection(stream, (peer, None), place, pipeline, shared, ticks).await,
+                let (_open, _of_address) = (Counted::new(&open_count), of_address);
+                let (stream, output) = TimedStream::new(stream, Arc::clone(&shared));
+                match pipeline.tls() {
+                    None => {
+                        let stream = (stream, output);
+                        connection(stream, (peer, None), place, pipeline, shared, stopping).await;
+                    }
                     // Boxed, so that connections without TLS take less memory.
                     Some(tls) => {
+                        // The handshake has a time-out of its own.
+                        shared.enter(Phase::Body);
                         let accepted = tokio::select! {
                             accepted = Box::pin(tls.accept(stream)) => accepted,
                             // A handshake is no request that would have to be answered.
-                            _ = stopping.wait_for(|is_stopping| *is_stopping) => None,
+                            () = stopped(stopping.clone()) => None,
                         };
                         let Some((stream, client)) = accepted else { return };
                         // The handshake is not a part of a request.
                         shared.enter(Phase::Idle);
                         let (client, pipeline) = ((peer, client), Arc::clone(&pipeline));
-                        Box::pin(connection(stream, client, place, pipeline, shared, ticks)).await
+                        let stream = (stream, output);
+                        let served = connection(stream, client, place, pipeline, shared, stopping);
+                        Box::pin(served).await;
                     }
-                };
-                if let Some(phase) = cut_off {
-                    metrics.cut_off(phase);
                 }
             });
             open.add(activity, task);
@@ -180,6 +176,10 @@ impl Server {
                     self.evict_one(open);
                     continue;
                 }
+                () = sleep_until(open.next_tick) => {
+                    self.cut_off_slow(open);
+                    continue;
+                }
                 () = unsent.scarce(), if unsent.missing() == 0 => continue,
                 () = sleep_until(open.relieved + RELIEVE_AGAIN), if unsent.missing() > 0 => {
                     self.relieve(open);
@@ -199,7 +199,15 @@ impl Server {
         }
     }
 
+    /// Ends connections whose clients take too long, once in a tick.
+    fn cut_off_slow(&self, open: &mut OpenConnections) {
+        if Instant::now() >= open.next_tick {
+            open.tick(|phase| self.metrics.cut_off(phase));
+        }
+    }
+
     fn evict_one(&self, open: &mut OpenConnections) {
+        self.cut_off_slow(open);
         self.relieve(open);
         if open.evict_one() {
             self.metrics.evicted();
@@ -216,7 +224,7 @@ impl Server {
     }
 }
 
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+async fn stopped(mut stop: watch::Receiver<bool>) {
     // Without a sender, only dropping the service stops it.
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
@@ -236,15 +244,16 @@ struct Shared {
     client: Option<TlsClient>,
 }
 
-/// Serves a connection to its end. Returns the phase in which it had to be cut off, if it had.
+/// Serves a connection to its end.
 async fn connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
+    (stream, output): (impl AsyncRead + AsyncWrite + Unpin, Output),
     (peer, client): (Peer, Option<TlsClient>),
     place: Place,
     pipeline: Arc<Pipeline>,
     activity: Arc<ConnectionActivity>,
-    mut ticks: watch::Receiver<bool>,
-) -> Option<Phase> {
+    stopping: watch::Receiver<bool>,
+) {
+    output.lock().begin();
     let is_spare = place.is_spare();
     // Each connection has a reference count of its own, which no other core touches.
     let shared = Arc::new(Shared {
@@ -299,25 +308,36 @@ async fn connection(
         .max_header_size(LARGEST_HEAD)
         .max_buf_size(LARGEST_HEAD)
         .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    loop {
-        tokio::select! {
-            biased;
-            ended = &mut connection => {
-                if let Err(error) = ended {
-                    tracing::debug!(%error, "connection failed");
-                }
-                return None;
+    let mut connection = pin!(connection);
+    let mut is_stopping = false;
+    let mut stopped = pin!(stopped(stopping.clone()));
+    let mut is_waiting = false;
+    let served = poll_fn(|context| {
+        loop {
+            if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+                return Poll::Ready(ended.map_err(|error| error.to_string()));
             }
-            // The sender outlives every connection.
-            Ok(()) = ticks.changed() => {
-                if *ticks.borrow_and_update() {
-                    connection.as_mut().graceful_shutdown();
-                }
-                if let Some(phase) = activity.overdue() {
-                    return Some(phase);
-                }
+            // hyper pauses after some responses; the next ones may leave with them.
+            if output.lock().may_grow() {
+                continue;
             }
+            if let Poll::Ready(Err(error)) = output.lock().poll_send(context) {
+                return Poll::Ready(Err(error.to_string()));
+            }
+            // The task's waker stays the same, so one poll is enough until the value changes; each
+            // one locks what all connections share.
+            let is_due =
+                !mem::replace(&mut is_waiting, true) || stopping.has_changed().unwrap_or(true);
+            if is_stopping || !is_due || stopped.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            is_stopping = true;
+            connection.as_mut().graceful_shutdown();
         }
+    });
+    if let Err(error) = served.await {
+        tracing::debug!(error, "connection failed");
     }
+    // hyper shuts the stream down, which sends, except after an upgrade and some errors.
+    let _ = poll_fn(|context| output.lock().poll_send(context)).await;
 }

@@ -1,45 +1,33 @@
-//! A connection's stream, which notes what is received and sent.
+//! A connection's stream, which notes what is received.
 
 use std::{
     io::{self, IoSlice},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
+    net::{TcpStream, tcp::OwnedReadHalf},
 };
 
-use super::{
-    activity::{ConnectionActivity, Phase},
-    socket,
-};
+use super::{activity::ConnectionActivity, output::Output, socket};
 
-/// A connection's stream, which notes what is received and sent.
+/// A connection's stream, which notes what is received.
 #[derive(Debug)]
 pub(super) struct TimedStream {
-    stream: TcpStream,
+    input: OwnedReadHalf,
+    output: Output,
     activity: Arc<ConnectionActivity>,
 }
 
 impl TimedStream {
-    pub(super) fn new(stream: TcpStream, activity: Arc<ConnectionActivity>) -> Self {
-        Self { stream, activity }
-    }
-
-    fn note(
-        &self,
-        context: &Context<'_>,
-        written: Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        match &written {
-            Poll::Pending => self.activity.blocked(),
-            Poll::Ready(Ok(bytes)) => self.activity.sent(*bytes, context.waker()),
-            Poll::Ready(Err(_)) => {}
-        }
-        written
+    /// Returns the stream, and its output, for whoever polls it.
+    pub(super) fn new(stream: TcpStream, activity: Arc<ConnectionActivity>) -> (Self, Output) {
+        let (input, output) = stream.into_split();
+        let output = Output::new(output, Arc::clone(&activity));
+        (Self { input, output: output.clone(), activity }, output)
     }
 }
 
@@ -48,7 +36,7 @@ impl Drop for TimedStream {
     /// for minutes.
     fn drop(&mut self) {
         if self.activity.is_blocked() {
-            socket::discard_unsent(&self.stream);
+            socket::discard_unsent(self.input.as_ref());
         }
         self.activity.closed();
     }
@@ -61,13 +49,13 @@ impl AsyncRead for TimedStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(context, buffer) else {
+        let Poll::Ready(read) = Pin::new(&mut self.input).poll_read(context, buffer) else {
             self.activity.read_nothing();
             return Poll::Pending;
         };
         read?;
         if buffer.filled().len() > before {
-            self.activity.advance(Phase::Idle, Phase::Head);
+            self.activity.read_something();
         }
         Poll::Ready(Ok(()))
     }
@@ -75,35 +63,32 @@ impl AsyncRead for TimedStream {
 
 impl AsyncWrite for TimedStream {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.note(context, written)
+        self.output.lock().poll_write(context, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
+        parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.note(context, written)
+        self.output.lock().poll_write(context, parts)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
-    /// Called when everything was written that there is so far.
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_flush(context))?;
-        self.activity.flushed();
+    /// Called when everything was written that there is so far. Whoever polls the stream sends it.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.output.lock().flush();
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.output.lock().poll_shutdown(context)
     }
 }

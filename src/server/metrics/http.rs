@@ -1,12 +1,18 @@
 //! Counts and times requests, and counts connections.
 
-use std::sync::OnceLock;
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicI64, Ordering::Relaxed},
+};
 
 use axum::http::{Method, StatusCode};
-use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
+use prometheus::{
+    HistogramVec, IntCounterVec, IntGauge, Registry,
+    local::{LocalHistogram, LocalIntCounter},
+};
 use tokio::time::Instant;
 
-use super::{counters, counters_by, gauge, histograms};
+use super::{counters, counters_by, gauge, histograms, per_thread::PerThread};
 use crate::server::connections::activity::Phase;
 
 /// One ID takes tens of microseconds, a batch under a millisecond, a wait up to a second.
@@ -23,7 +29,6 @@ const METHODS: [Method; 7] = [
     Method::DELETE,
     Method::PATCH,
 ];
-const STATUSES: [u16; 13] = [200, 400, 401, 403, 404, 405, 408, 413, 414, 422, 429, 500, 503];
 
 /// The metrics of requests.
 #[derive(Debug)]
@@ -31,17 +36,28 @@ pub(in crate::server) struct HttpMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
     in_flight: IntGauge,
+    /// Requests that a thread began, less those that it ended.
+    begun: PerThread<AtomicI64>,
+    routes: Mutex<Vec<Arc<RouteMetrics>>>,
     pub(in crate::server) connections: Connections,
     /// Bytes reserved for responses that are not sent yet.
     pub(in crate::server) unsent: IntGauge,
 }
 
-/// The metrics of one route, looked up once.
+/// The metrics of one route on one listener.
+#[derive(Debug)]
 pub(in crate::server) struct RouteMetrics {
     route: &'static str,
-    all_requests: IntCounterVec,
-    duration: Histogram,
-    requests: [[OnceLock<IntCounter>; STATUSES.len()]; METHODS.len()],
+    requests: IntCounterVec,
+    answered: PerThread<Mutex<Answered>>,
+}
+
+/// What a thread has answered since the last scrape.
+#[derive(Debug)]
+struct Answered {
+    durations: LocalHistogram,
+    /// By method, as an index of [`METHODS`] or their number, and status.
+    requests: Vec<((usize, StatusCode), LocalIntCounter)>,
 }
 
 impl HttpMetrics {
@@ -64,23 +80,41 @@ impl HttpMetrics {
         let connections = Connections::new(registry);
         let help = "Bytes of memory reserved for responses that clients have not read yet.";
         let unsent = gauge(registry, "raindrop_http_unsent_bytes", help);
-        Self { requests, durations, in_flight, connections, unsent }
+        let begun = PerThread::new(AtomicI64::default);
+        let routes = Mutex::default();
+        Self { requests, durations, in_flight, begun, routes, connections, unsent }
     }
 
     /// The metrics of a route, by its path; `usual` is the status that is exported from the start.
-    pub(in crate::server) fn route(&self, route: &'static str, usual: &str) -> RouteMetrics {
+    pub(in crate::server) fn route(&self, route: &'static str, usual: &str) -> Arc<RouteMetrics> {
         self.requests.with_label_values(&[route, "GET", usual]);
-        RouteMetrics {
-            route,
-            all_requests: self.requests.clone(),
-            duration: self.durations.with_label_values(&[route]),
-            requests: Default::default(),
+        let durations = self.durations.with_label_values(&[route]);
+        let answered = || Answered { durations: durations.local(), requests: Vec::new() };
+        let answered = PerThread::new(|| Mutex::new(answered()));
+        let metrics = Arc::new(RouteMetrics { route, requests: self.requests.clone(), answered });
+        self.routes().push(Arc::clone(&metrics));
+        metrics
+    }
+
+    fn routes(&self) -> MutexGuard<'_, Vec<Arc<RouteMetrics>>> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what the threads counted since the last time.
+    pub(super) fn flush(&self) {
+        self.in_flight.set(self.begun.all().map(|begun| begun.load(Relaxed)).sum());
+        for route in &*self.routes() {
+            for answered in route.answered.lock_all() {
+                answered.durations.flush();
+                answered.requests.iter().for_each(|(_, requests)| requests.flush());
+            }
         }
     }
 
     /// Begins to time a request.
     pub(in crate::server) fn begin(&self) -> Tracked<'_> {
-        Tracked { _in_flight: Counted::new(&self.in_flight), started: Instant::now() }
+        self.begun.own().fetch_add(1, Relaxed);
+        Tracked { begun: &self.begun, started: Instant::now() }
     }
 }
 
@@ -135,8 +169,14 @@ impl Connections {
 
 /// A request in flight, until it is answered or its client is gone.
 pub(in crate::server) struct Tracked<'a> {
-    _in_flight: Counted<'a>,
+    begun: &'a PerThread<AtomicI64>,
     started: Instant,
+}
+
+impl Drop for Tracked<'_> {
+    fn drop(&mut self) {
+        self.begun.own().fetch_sub(1, Relaxed);
+    }
 }
 
 impl Tracked<'_> {
@@ -147,16 +187,18 @@ impl Tracked<'_> {
         method: &Method,
         status: StatusCode,
     ) {
-        route.duration.observe(self.started.elapsed().as_secs_f64());
-        let method_index = METHODS.iter().position(|known| known == method);
-        let status_index = STATUSES.iter().position(|known| *known == status.as_u16());
-        let method = method_index.map_or("other", |index| METHODS[index].as_str());
-        let count =
-            || route.all_requests.with_label_values(&[route.route, method, status.as_str()]);
-        match (method_index, status_index) {
-            (Some(method), Some(status)) => route.requests[method][status].get_or_init(count).inc(),
-            _ => count().inc(),
+        let method = METHODS.iter().position(|known| known == method).unwrap_or(METHODS.len());
+        let kind = (method, status);
+        let mut answered = route.answered.lock_own();
+        answered.durations.observe(self.started.elapsed().as_secs_f64());
+        if let Some((_, requests)) = answered.requests.iter().find(|(known, _)| *known == kind) {
+            return requests.inc();
         }
+        let method = METHODS.get(method).map_or("other", Method::as_str);
+        let labels = [route.route, method, status.as_str()];
+        let requests = route.requests.with_label_values(&labels).local();
+        requests.inc();
+        answered.requests.push((kind, requests));
     }
 }
 

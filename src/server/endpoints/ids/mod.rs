@@ -78,6 +78,7 @@ pub(in crate::server) async fn claim(
             request.write(ids?.into_iter())
         }
         (None, NamespaceIssuer::Snowflake(issuer)) => {
+            call.state.clock.refresh();
             request.write(issuer.next_ids_for(client, code, count).await?)
         }
         (None, NamespaceIssuer::Segment(issuer)) => {

@@ -1,0 +1,63 @@
+//! A clock that remembers its last reading.
+
+use std::time::Duration;
+
+use super::{Clock, Recent, SystemClock};
+
+/// The machine's clocks, with the last reading of the wall clock.
+///
+/// Whoever calls [`Clock::refresh`] before each claim pays for one reading, and the claim for none.
+/// Without readings the last one lags without bound: IDs are unique all the same, but their
+/// timestamps are early by that lag.
+#[derive(Debug)]
+pub struct RememberingClock {
+    system: SystemClock,
+    recent: Recent,
+}
+
+impl RememberingClock {
+    /// Reads the clock for the first time.
+    pub fn start() -> Self {
+        let system = SystemClock;
+        Self { recent: Recent::new(system.now_ms()), system }
+    }
+}
+
+impl Clock for RememberingClock {
+    fn now_ms(&self) -> i64 {
+        let now_ms = self.system.now_ms();
+        // Every thread reads it, so it is written only when it changes.
+        if self.recent.ms() != now_ms {
+            self.recent.set(now_ms);
+        }
+        now_ms
+    }
+
+    fn steady(&self) -> Duration {
+        self.system.steady()
+    }
+
+    fn recent(&self) -> Option<Recent> {
+        Some(self.recent.clone())
+    }
+
+    fn refresh(&self) {
+        self.now_ms();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_reading_is_remembered() {
+        let clock = RememberingClock::start();
+        let recent = clock.recent().expect("it keeps one");
+        recent.set(0);
+        assert_eq!(clock.recent.ms(), 0);
+        clock.refresh();
+        let refreshed = recent.ms();
+        assert!(refreshed > 0 && clock.now_ms() >= refreshed, "{refreshed}");
+    }
+}
