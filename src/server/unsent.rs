@@ -14,8 +14,8 @@ use tokio::{
     time::Instant,
 };
 
-/// Responses up to this size in bytes reserve nothing: a connection has at most one of them, and
-/// its read buffer is larger.
+/// Responses up to this size in bytes reserve nothing: a connection gathers at most twice as many
+/// bytes of them, and its read buffer is larger.
 const FREE: usize = 4 * 1024;
 
 /// The part of the budget, as its divisor, that clients leave to scrapes and `/cluster`.

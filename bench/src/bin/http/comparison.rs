@@ -101,9 +101,9 @@ fn targets(results: &Results<'_>, report: &mut Report) {
     let throughput: (&str, Of) = ("requests/s", Measured::requests_per_second);
     for ((name, of), what, depth, server, limit) in [
         (cpu, "/id", 1, "axum", AtMost(1.1)),
-        (throughput, "/id", PIPELINED, "axum", AtLeast(0.9)),
+        (throughput, "/id", PIPELINED, "axum", AtLeast(4.0)),
         (p99, "/id", 1, "axum", AtMost(1.1)),
-        (cpu, "/id", 1, "hyper", AtMost(1.35)),
+        (cpu, "/id", 1, "hyper", AtMost(1.05)),
         (cpu, "/ids?n=1000", 1, "axum", AtMost(1.15)),
     ] {
         let figures = |server| results.find(server, what, depth);

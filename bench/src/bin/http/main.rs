@@ -3,6 +3,7 @@
 
 mod client;
 mod comparison;
+mod fleet;
 mod interference;
 mod load;
 mod mariadb;
@@ -72,6 +73,8 @@ enum Measure {
     Memory,
     /// Statements at a store that 1 to 8 nodes share.
     Nodes,
+    /// The start of 100 to 500 nodes at once, and their statements.
+    Fleet,
 }
 
 fn main() -> ExitCode {
@@ -114,6 +117,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         draw("latency.svg", plot)?;
     }
     if wanted(Measure::Connections) {
+        let pace = Pace { rounds: arguments.rounds, time };
         let plot = scaling::by_connections(raindrop, axum, pace, cores, &mut report)?;
         draw("throughput-by-connections.svg", plot)?;
     }
@@ -136,6 +140,10 @@ fn run(arguments: &Arguments) -> Result<()> {
     if wanted(Measure::Nodes) {
         let time = Duration::from_secs(arguments.store_time);
         nodes::nodes(binary, cores, time, &mut report)?;
+    }
+    if wanted(Measure::Fleet) {
+        let time = Duration::from_secs(arguments.store_time);
+        fleet::fleet(binary, cores, time, &mut report)?;
     }
     let copy = arguments.plots.as_deref().filter(|_| arguments.only.is_empty());
     Ok(report.finish(copy)?)

@@ -62,6 +62,7 @@ impl Mariadb {
             "--skip-log-bin",
             "--innodb-buffer-pool-size=32M",
             "--performance-schema=0",
+            "--max-connections=2000",
             "--character-set-server=utf8mb4",
         ]);
         program.start(cores, &[cores.server, cores.generator], |address| {

@@ -22,7 +22,7 @@ use super::{
 
 const NODES: [usize; 4] = [1, 2, 4, 8];
 /// The first renewal follows 3 s after the lease begins, then come the regular ones.
-const SETTLING: Duration = Duration::from_secs(10);
+pub(crate) const SETTLING: Duration = Duration::from_secs(10);
 /// The interval between two batches of a node.
 const INTERVAL: Duration = Duration::from_millis(10);
 const BATCH: usize = 1000;

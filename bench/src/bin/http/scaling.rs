@@ -2,7 +2,7 @@
 
 use raindrop_bench::{
     plot::{Axis, lines},
-    report::Report,
+    report::{Limit::AtMost, Report},
     rounds::Pace,
 };
 
@@ -35,6 +35,20 @@ pub(crate) fn by_connections(
     });
     let results = Results::measure(loads.collect(), pace, cores)?;
     report.section("By connections", &results.conditions, &COLUMNS, &results.rows(1));
+    let ratio = |connections, of: fn(&Measured) -> f64| {
+        let what = format!("/id, connections: {connections}");
+        let figures = |server| results.find(server, &what, 1);
+        figures("Raindrop").zip(figures("axum")).and_then(|(ours, axum)| ours.ratio(axum, of))
+    };
+    let one = "/id, one connection:";
+    let cpu = ratio(1, Measured::cpu_time);
+    report.target(&format!("{one} CPU time per request ÷ axum"), cpu, AtMost(1.03), "x");
+    let p99 = ratio(1, |measured| measured.latency(0.99));
+    report.target(&format!("{one} p99 ÷ axum"), p99, AtMost(1.05), "x");
+    let many = results.find("Raindrop", "/id, connections: 512", 1);
+    let spread = |measured: &Measured| measured.latency(0.99) / measured.latency(0.5);
+    let spread = many.and_then(|figures| figures.median(spread));
+    report.target("/id, 512 connections: p99 ÷ p50", spread, AtMost(4.0), "x");
     let drawn = results.lines(&[raindrop, axum], |each| {
         let requests = each.median(Measured::requests_per_second)?;
         Some((each.load.connections as f64, requests / 1e3))
@@ -66,6 +80,11 @@ pub(crate) fn by_batch(
         results.conditions
     );
     report.section("By batch size", &conditions, &COLUMNS, &results.rows(1));
+    let what = "/ids?n=10000";
+    let figures = |server| results.find(server, what, 1);
+    let ratio = figures("Raindrop").zip(figures("axum"));
+    let ratio = ratio.and_then(|(ours, axum)| ours.ratio(axum, Measured::cpu_time));
+    report.target(&format!("{what}: CPU time per request ÷ axum"), ratio, AtMost(1.05), "x");
     let drawn = results.lines(&[raindrop, axum], |each| {
         Some((each.load.requests.ids as f64, each.ids_per_second()? / 1e6))
     });

@@ -28,13 +28,18 @@ pub(crate) fn raindrop(
     cores: Cores,
     on: &[usize],
 ) -> Result<Process> {
+    let is_ready = |address| Client::new(address).get("/readyz").map(drop);
+    raindrop_program(binary, settings)?.start(cores, on, is_ready)
+}
+
+/// Prepares Raindrop in the same way, without starting it.
+pub(crate) fn raindrop_program(binary: &Path, settings: &[(&str, &str)]) -> Result<Program> {
     let path = fs::canonicalize(binary)?;
     let program = Program::new("Raindrop", printed_version(&path, "--version")?, path)?;
     let lines = settings.iter().map(|(key, value)| format!("RAINDROP__{key}={value}\n"));
     fs::write(program.folder().join(".env"), lines.collect::<String>())?;
     let address = program.address().to_string();
-    let is_ready = |address| Client::new(address).get("/readyz").map(drop);
-    program.args(["--listen", &address]).start(cores, on, is_ready)
+    Ok(program.args(["--listen", &address]))
 }
 
 /// The paths of the bare servers, and the lengths of Raindrop's bodies that stand there.
