@@ -89,26 +89,44 @@ pub fn one_thread<T>(mut operation: impl FnMut() -> T) -> impl FnMut(u64) -> Sam
 pub fn two_threads<T, O: FnMut() -> T>(
     make: impl Fn(usize) -> O + Sync,
 ) -> impl FnMut(u64) -> Sample {
+    assert!(cores().len() >= 2, "two threads need two cores");
+    threads(2, make)
+}
+
+/// Repeats an operation on several threads, which count together. `make` returns the operation of a
+/// thread by its number. With more threads than cores, they are spread over the cores, and that they
+/// wait for each other is no disturbance.
+///
+/// # Panics
+///
+/// If a thread cannot be pinned to a core.
+pub fn threads<T, O: FnMut() -> T>(
+    count: usize,
+    make: impl Fn(usize) -> O + Sync,
+) -> impl FnMut(u64) -> Sample {
     let cores = cores();
-    assert!(cores.len() >= 2, "two threads need two cores");
     move |times| {
-        let start = Barrier::new(2);
+        let start = Barrier::new(count);
         let run = |thread: usize| {
             let mut own = CpuSet::new();
-            own.set(cores[thread]);
+            own.set(cores[thread % cores.len()]);
             sched_setaffinity(None, &own).expect("a thread may choose among its cores");
             let mut operation = make(thread);
             start.wait();
-            let (began, sample) = repeat(times / 2, &mut operation);
+            let (began, sample) = repeat(times / count as u64, &mut operation);
             (began, began + sample.elapsed, sample.waited)
         };
-        let (first, second) = thread::scope(|scope| {
+        let runs: Vec<_> = thread::scope(|scope| {
             let run = &run;
-            let [first, second] = [0, 1].map(|thread| scope.spawn(move || run(thread)));
-            (first.join().expect("it did not panic"), second.join().expect("it did not panic"))
+            let threads: Vec<_> =
+                (0..count).map(|thread| scope.spawn(move || run(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("it did not panic")).collect()
         });
-        let elapsed = first.1.max(second.1) - first.0.min(second.0);
-        Sample { elapsed, waited: first.2 + second.2 }
+        let began = runs.iter().map(|(began, ..)| *began).min().expect("a thread");
+        let ended = runs.iter().map(|(_, ended, _)| *ended).max().expect("a thread");
+        let waited = runs.iter().map(|(.., waited)| *waited).sum();
+        let waited = if count > cores.len() { Duration::ZERO } else { waited };
+        Sample { elapsed: ended - began, waited }
     }
 }
 

@@ -7,8 +7,7 @@ use tokio::{net::TcpListener, runtime::Builder};
 use super::{failure::Failure, store::block_on};
 use crate::{
     config::Config,
-    core::clock::RememberingClock,
-    server::{ServeError, Service, shutdown, telemetry},
+    server::{ServeError, Service, clock::RememberingClock, shutdown, telemetry},
     store::{self, with_sources},
 };
 

@@ -237,8 +237,10 @@ impl Search {
         if parts == 1 {
             return Ok(None);
         }
-        let min_worker = min_worker + leases.random.0.next_u64() % parts * PART;
-        let max_worker = max_worker.min(min_worker + PART - 1);
+        // Evenly, so that no part is so small that many starts meet on its rows.
+        let size = leases.scope.workers().div_ceil(parts);
+        let min_worker = min_worker + leases.random.0.next_u64() % parts * size;
+        let max_worker = max_worker.min(min_worker + size - 1);
         let part = Scope { min_worker, max_worker, ..leases.scope.clone() };
         let mut rows = free_rows(leases, &part, None, u32::MAX).await?;
         rows.retain(Row::was_never_written);

@@ -10,6 +10,7 @@ mod body;
 mod checks;
 mod client_address;
 mod clients;
+pub(crate) mod clock;
 mod conditional;
 mod connections;
 mod console;

@@ -14,7 +14,7 @@ use tokio::{
     time::Instant,
 };
 
-/// Responses up to this size in bytes reserve nothing: a connection gathers at most twice as many
+/// Responses up to this size in bytes reserve nothing: a connection holds at most three times as many
 /// bytes of them, and its read buffer is larger.
 const FREE: usize = 4 * 1024;
 

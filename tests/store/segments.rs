@@ -94,9 +94,10 @@ async fn a_reservation_raises_the_next_number(backend: &Backend) {
     assert_eq!(reserve(&store, 1_000, LARGEST, 1).await, Reserved::From(1));
     assert_eq!(reserve(&store, 7, LARGEST, 2).await, Reserved::From(1_001));
     assert_eq!(reserve(&store, 1, LARGEST, 3).await, Reserved::From(1_008));
-    // Of nothing: it only tells where the next one begins.
-    assert_eq!(reserve(&store, 0, LARGEST, 5).await, Reserved::From(1_009));
+    // Of nothing: it tells where the next one begins, and refuses what was reserved before.
+    assert_eq!(reserve(&store, 0, 1_009, 5).await, Reserved::From(1_009));
     assert_eq!(reserve(&store, 0, LARGEST, 6).await, Reserved::From(1_009));
+    assert!(!give_back(&store, 3, 1_008, 7).await);
     let reservation = reservation(1, LARGEST, 4, None);
     for (namespace, code) in [("numbers", "other"), ("other", "order")] {
         let missing = store.reserve(namespace, code, &reservation).await;

@@ -5,7 +5,6 @@
 
 mod cached;
 mod recent;
-mod remembering;
 
 use std::{
     fmt::Debug,
@@ -13,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-pub use self::{cached::CachedClock, recent::Recent, remembering::RememberingClock};
+pub use self::{cached::CachedClock, recent::Recent};
 
 /// A source of wall time and steady time.
 pub trait Clock: Debug + Send + Sync {

@@ -40,8 +40,9 @@ pub enum RaiseError {
 
 impl CodeManager {
     /// Raises the next number of a code to this one, unless it is above already. Returns the next
-    /// number. Skipped numbers are only a gap. After a fail-over the next number rises beyond what
-    /// may be lost.
+    /// number, below which no number is reserved from then on: nodes can no longer give back blocks
+    /// that they reserved before. Skipped numbers are only a gap. After a fail-over the next number
+    /// rises beyond what may be lost.
     ///
     /// # Errors
     ///
@@ -50,9 +51,7 @@ impl CodeManager {
         for _ in 0..TRIES {
             let (row, history) = self.row(code).await?;
             let row = row.ok_or_else(|| RaiseError::NoSuchCode(code.to_owned()))?;
-            if row.next >= to {
-                return Ok(row.next);
-            }
+            // Written even if it is high enough: the fresh token refuses what a node gives back.
             let to = to.max(self.beyond_lost(code, &row, &history).await?);
             // Refused when others reserved meanwhile.
             if self.raise(code, &row, &history, to, to).await? == Reserved::From(row.next) {
@@ -105,7 +104,8 @@ impl CodeManager {
         self.store.reserve(self.namespace(), code, &reservation).await
     }
 
-    /// Returns the first number that no lost reservation has, at most [`END`].
+    /// Returns the first number that no lost reservation has, at least the next one and at most
+    /// [`END`].
     async fn beyond_lost(
         &self,
         code: &str,
@@ -141,7 +141,7 @@ mod tests {
     use crate::{
         core::{clock::ManualClock, lease::Token},
         keeper::SegmentSettings,
-        store::{MemoryStore, NewSegment, SegmentStore, Store},
+        store::{MemoryStore, NewSegment, SegmentStore, Store, UnusedNumbers},
     };
 
     /// A store with a code that begins at 7, and its manager.
@@ -170,6 +170,30 @@ mod tests {
         assert!(matches!(error, RaiseError::TooLarge { .. }), "{error}");
         let error = raise("other", 1).await.expect_err("not there");
         assert!(matches!(error, RaiseError::NoSuchCode(_)), "{error}");
+    }
+
+    #[tokio::test]
+    async fn nothing_can_be_given_back_below_a_raise() {
+        let (store, manager) = with_order().await;
+        let reserved = Token::from_bits(1);
+        let reservation = |by, token| Reservation {
+            by,
+            step: by,
+            end: END,
+            token,
+            or_begin_at: None,
+            epoch: Token::UNUSED,
+            row_epoch: Token::UNUSED,
+        };
+        let record = store.read_record("numbers").await.expect("up").expect("the record");
+        let epoch = record.history.epoch();
+        let reservation = Reservation { epoch, ..reservation(1_000, reserved) };
+        let first = store.reserve("numbers", "order", &reservation).await.expect("up");
+        assert_eq!(first, Reserved::From(7));
+        assert_eq!(manager.raise_to("order", 500).await.expect("raised"), 1_007);
+        let unused = UnusedNumbers { from: 8, reserved, epoch, token: Token::from_bits(2) };
+        assert!(!store.give_back("numbers", "order", &unused).await.expect("up"));
+        assert_eq!(manager.raise_to("order", 0).await.expect("raised"), 1_007);
     }
 
     #[tokio::test]

@@ -7,7 +7,10 @@ use std::{
     future::poll_fn,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU8, AtomicU32, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
     task::{Poll, Waker},
     time::Duration,
@@ -150,13 +153,14 @@ impl ConnectionActivity {
     }
 
     pub(super) fn phase(&self) -> Phase {
-        Phase::ALL[usize::from(self.phase.load(Relaxed))]
+        Phase::ALL[usize::from(self.phase.load(Acquire))]
     }
 
     /// Begins a phase.
     pub(super) fn enter(&self, phase: Phase) {
-        self.phase.store(phase as u8, Relaxed);
+        // In this order, so that whoever sees the phase sees when it began.
         self.since.store(self.clock.now(), Relaxed);
+        self.phase.store(phase as u8, Release);
     }
 
     /// Ticks that passed whole: the first one was under way.
@@ -169,9 +173,12 @@ impl ConnectionActivity {
     pub(super) fn begin_sending(&self, reservation: Option<&Arc<Reservation>>) {
         self.sent.store(0, Relaxed);
         self.enter(Phase::Sending);
-        if let Some(reservation) = reservation {
-            self.reserved().push(Arc::clone(reservation));
-            self.has_reserved.store(true, Relaxed);
+        if self.has_reserved.load(Relaxed) || reservation.is_some() {
+            let mut reserved = self.reserved();
+            // The responses before it are written, or gathered but for a few kilobytes.
+            retain_unfinished(&mut reserved);
+            reserved.extend(reservation.map(Arc::clone));
+            self.has_reserved.store(!reserved.is_empty(), Relaxed);
         }
     }
 
@@ -216,8 +223,7 @@ impl ConnectionActivity {
     pub(super) fn flushed(&self) {
         if self.has_reserved.load(Relaxed) {
             let mut reserved = self.reserved();
-            // Others are those that a body keeps, because there is more of it.
-            reserved.retain(|reservation| Arc::strong_count(reservation) > 1);
+            retain_unfinished(&mut reserved);
             if !reserved.is_empty() {
                 return;
             }
@@ -279,9 +285,15 @@ impl ConnectionActivity {
     }
 }
 
+/// Keeps the reservations that a body keeps as well, because there is more of it.
+fn retain_unfinished(reserved: &mut Vec<Arc<Reservation>>) {
+    reserved.retain(|reservation| Arc::strong_count(reservation) > 1);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::unsent::UnsentBudget;
 
     fn ticks_until_cut_off(activity: &ConnectionActivity) -> (u32, Phase) {
         for ticks in 0..100 {
@@ -317,6 +329,20 @@ mod tests {
         assert!(activity.is_of_client());
         activity.enter(Phase::Sending);
         assert_eq!(ticks_until_cut_off(&activity), (SENDING + 1, Phase::Sending));
+    }
+
+    #[test]
+    fn a_response_that_is_written_reserves_nothing_once_the_next_begins() {
+        let (budget, activity) =
+            (UnsentBudget::new(1 << 20), ConnectionActivity::new(CoarseClock::default()));
+        let reserve = |bytes| budget.reserve(bytes, true).expect("room");
+        for bytes in [20_000, 30_000, 40_000] {
+            let body = reserve(bytes);
+            activity.begin_sending(body.as_ref());
+            assert_eq!(budget.used(), bytes as u64);
+        }
+        activity.begin_sending(None);
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{Mutex, watch},
-    task::JoinSet,
+    task::{JoinSet, unconstrained},
     time::{Instant, sleep, sleep_until},
 };
 
@@ -310,7 +310,8 @@ async fn connection(
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let mut is_stopping = false;
-    let mut stopped = pin!(stopped(stopping.clone()));
+    // Its first poll must register the waker, whatever the task has done before.
+    let mut stopped = pin!(unconstrained(stopped(stopping.clone())));
     let mut is_waiting = false;
     let served = poll_fn(|context| {
         loop {
@@ -335,9 +336,14 @@ async fn connection(
             connection.as_mut().graceful_shutdown();
         }
     });
-    if let Err(error) = served.await {
-        tracing::debug!(error, "connection failed");
-    }
-    // hyper shuts the stream down, which sends, except after an upgrade and some errors.
-    let _ = poll_fn(|context| output.lock().poll_send(context)).await;
+    // hyper shuts the stream down, which sends, except after an upgrade and some errors. After an
+    // error a request may still be in flight, so the client is not waited for.
+    let _ = match served.await {
+        Ok(()) => poll_fn(|context| output.lock().poll_send(context)).await,
+        Err(error) => {
+            tracing::debug!(error, "connection failed");
+            let sent = poll_fn(|context| Poll::Ready(output.lock().poll_send(context))).await;
+            if let Poll::Ready(sent) = sent { sent } else { Ok(()) }
+        }
+    };
 }

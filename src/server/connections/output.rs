@@ -80,7 +80,8 @@ impl Gathering {
         self.is_whole = false;
         let length: usize = parts.iter().map(|part| part.len()).sum();
         if self.is_gathering && self.gathered.len() + length <= MOST_GATHERED {
-            self.gathered.reserve(length);
+            let room = (self.gathered.len() + length).next_power_of_two();
+            self.gathered.reserve_exact(room - self.gathered.len());
             for part in parts {
                 self.gathered.extend_from_slice(part);
             }

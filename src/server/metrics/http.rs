@@ -102,7 +102,9 @@ impl HttpMetrics {
 
     /// Adds what the threads counted since the last time.
     pub(super) fn flush(&self) {
-        self.in_flight.set(self.begun.all().map(|begun| begun.load(Relaxed)).sum());
+        // A request may end in a line that is read later than the one where it began.
+        let in_flight = self.begun.all().map(|begun| begun.load(Relaxed)).sum::<i64>();
+        self.in_flight.set(in_flight.max(0));
         for route in &*self.routes() {
             for answered in route.answered.lock_all() {
                 answered.durations.flush();

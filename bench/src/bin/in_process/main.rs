@@ -3,6 +3,7 @@
 //! `--plots FOLDER` also draws the results, and puts the tables beside the plots.
 
 mod contestants;
+mod crowd;
 mod embedded;
 mod json_array;
 mod leased;
@@ -33,6 +34,7 @@ struct Found {
     two_threads: Figures,
     one_thread_12: Figures,
     two_threads_12: Figures,
+    crowd: Figures,
     json_arrays: Figures,
     codes: Scaling,
     batches: Scaling,
@@ -93,6 +95,7 @@ fn measure() -> Found {
         two_threads: run(TWO_THREADS, |contestant| &mut contestant.unlimited.two),
         one_thread_12: run(TWELVE_BITS, |contestant| &mut contestant.twelve_bits.one),
         two_threads_12: run(TWELVE_BITS, |contestant| &mut contestant.twelve_bits.two),
+        crowd: crowd::measure(&embedded),
         json_arrays: json_array::measure(&embedded, ONE_THREAD),
         codes: scaling::by_codes(&embedded, ONE_THREAD),
         batches: scaling::by_batch(&embedded, ONE_THREAD),

@@ -13,6 +13,7 @@ use raindrop_bench::{
 use crate::{
     Found, TWELVE_BITS,
     contestants::{Contestant, Group},
+    crowd,
     embedded::{BLOCK, BLOCKS, HANDLE_CACHED, HANDLE_SYSTEM, NAME_CACHED, SEGMENT},
     json_array,
     machine::{FETCH_ADD, INCREMENT, LOOP, LOOP_CACHED, LOOP_SYSTEM},
@@ -21,6 +22,7 @@ use crate::{
 
 pub(crate) fn write(report: &mut Report, found: &Found) {
     single_ids(report, found);
+    crowd::write(report, &found.crowd);
     peers(report, found);
     json_arrays(report, &found.json_arrays);
     scaling(report, found);

@@ -16,10 +16,10 @@ use crate::{
     },
     config::Config,
     core::{clock::SystemClock, segment::SegmentSpec},
-    keeper::{CodeManager, SegmentSettings},
+    keeper::{CodeManager, ManageError, SegmentSettings},
     store::{
-        self, ForeignSegment, ForeignService, ForeignTable, Store, StoreError, StoreSettings,
-        redact_url,
+        self, Failover, ForeignSegment, ForeignService, ForeignTable, Store, StoreError,
+        StoreSettings, redact_url,
     },
 };
 
@@ -40,7 +40,7 @@ pub(super) struct ImportArguments {
     /// The table, if it is not called leaf_alloc, tiny_id_info or cosid.
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// How many more numbers than a step to skip; must be given for cosid, whose table has no step.
+    /// How many numbers to skip in addition to a step; required for cosid, whose table has no step.
     #[arg(long, value_name = "NUMBERS", required_if_eq("service", "cosid"))]
     margin: Option<u64>,
     /// The code of a name; by default it is the name. May be repeated.
@@ -89,7 +89,12 @@ pub(super) async fn run(
     let place = redact_url(&url);
     let at_place = |error: StoreError| Failure::from(error).at(&place);
     // What is configured for the protection of connections to the store need not hold there.
-    let settings = StoreSettings { timeout: config.store.timeout, ..StoreSettings::new(url) };
+    let settings = StoreSettings {
+        timeout: config.store.timeout,
+        // Fail-over concerns who writes, and this only reads.
+        failover: Failover::Lossless,
+        ..StoreSettings::new(url)
+    };
     let other = store::connect(&settings, Arc::new(SystemClock::default())).map_err(at_place)?;
     let read = async || other.foreign_segments(&foreign).await.map_err(at_place);
     let table = format!("{} of {place}", foreign.name);
@@ -124,11 +129,13 @@ async fn import(
              each of them"
         ))?;
     }
-    let is_raised = |import: &&Import| matches!(import.start, Start::Raised { .. });
-    if let Some(Import { code, first, .. }) = imports.iter().find(is_raised) {
+    // With auto_create a request can create any code meanwhile.
+    let is_in_use =
+        |import: &&Import| import.start != Start::New || namespace.auto_create.is_some();
+    if let Some(Import { code, first, .. }) = imports.iter().find(is_in_use) {
         say(&format!(
-            "nodes that run go on with numbers that they reserved before, such as those of {code} \
-             below {first}: stop them, and start them after the import"
+            "running nodes go on issuing numbers that they reserved earlier, for example of {code} \
+             below {first}: stop them before you proceed, and start them after the import"
         ))?;
     }
     say(&format!(
@@ -138,18 +145,26 @@ async fn import(
     if !confirmation.is_given()? {
         return Ok(());
     }
-    check_unmoved(place, &imports, &read_foreign().await?, "nothing was changed")?;
+    let foreign = read_foreign().await?;
+    check_unmoved(place, &imports, &foreign, "nothing was changed")?;
+    let views = manager.views(read(&**store).await?).await?;
+    if plan::plan(foreign, &selection, &views, namespace)? != imports {
+        return Err(Failure::Failed(
+            "codes changed since they were listed: nodes still reserve numbers; nothing was changed"
+                .into(),
+        ));
+    }
     let manager = prepared(Arc::clone(store), namespace).await?;
-    for Import { code, first, start, .. } in &imports {
-        match start {
-            Start::New => {
-                let spec = SegmentSpec { start: *first, ..namespace.defaults };
-                manager.put(code, spec, false).await?;
-            }
-            Start::Raised { .. } | Start::Kept { .. } => {
-                manager.raise_to(code, *first).await?;
-            }
+    let mut done = Vec::new();
+    for import in &imports {
+        if let Err(error) = write(&manager, namespace, import).await {
+            let done = if done.is_empty() { "none".into() } else { done.join(", ") };
+            return Err(Failure::from(error).at(&format!(
+                "code {} was not imported, codes before it: {done}; run this again",
+                import.code
+            )));
         }
+        done.push(import.code.as_str());
     }
     let imported = "its code was imported too low: run this again before any node serves it";
     check_unmoved(place, &imports, &read_foreign().await?, imported)?;
@@ -160,6 +175,20 @@ async fn import(
         }
     }
     Ok(())
+}
+
+async fn write(
+    manager: &CodeManager,
+    namespace: &SegmentSettings,
+    Import { code, first, start, .. }: &Import,
+) -> Result<(), ManageError> {
+    match start {
+        Start::New => {
+            let spec = SegmentSpec { start: *first, ..namespace.defaults };
+            manager.put(code, spec, false).await.map(drop)
+        }
+        Start::Raised { .. } | Start::Kept { .. } => manager.raise_to(code, *first).await.map(drop),
+    }
 }
 
 fn listed(imports: &[Import]) -> String {

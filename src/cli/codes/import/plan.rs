@@ -64,6 +64,12 @@ pub(super) fn plan(
     settings: &SegmentSettings,
 ) -> Result<Vec<Import>, Failure> {
     let mut problems = Vec::new();
+    for (index, (name, _)) in selection.rename.iter().enumerate() {
+        let is_imported = selection.names.is_empty() || selection.names.contains(name);
+        if !is_imported || selection.rename[..index].iter().any(|(other, _)| other == name) {
+            problems.push(format!("--rename of {name:?}: must name an imported name, and once"));
+        }
+    }
     let renamed = selection.rename.iter().map(|(name, _)| name);
     for name in selection.names.iter().chain(renamed) {
         if !foreign.iter().any(|segment| segment.name == *name) {
@@ -117,6 +123,7 @@ fn one(
              its largest number, {max}"
         )
     })?;
+    let is_in_use = view.is_some_and(|view| view.listed.step > 0);
     let start = match view.map(|view| (view.kind, view.listed.next)) {
         None if settings.codes.contains_key(&code) => {
             return Err(format!(
@@ -125,8 +132,14 @@ fn one(
             ));
         }
         Some((CodeKind::Retired, _)) => return Err(format!("code {code:?} is retired for good")),
-        // An import that was cut short has left the second.
-        None | Some((CodeKind::Unserved, _)) => Start::New,
+        // An import that was cut short has left the second, without a reservation.
+        None | Some((CodeKind::Unserved, _)) if !is_in_use => Start::New,
+        None | Some((CodeKind::Unserved, _)) => {
+            return Err(format!(
+                "code {code:?} is in use, but not in this configuration: import with the \
+                 configuration of the nodes, or run `raindrop codes create {code}` first"
+            ));
+        }
         Some((_, next)) if next < first => Start::Raised { next },
         Some((_, next)) => Start::Kept { next },
     };
@@ -191,6 +204,10 @@ mod tests {
         assert_eq!(imports[1].start, Start::Raised { next: 10 });
         let imports = planned(&rows, &["a"], &[], 11, &views).expect("valid");
         assert_eq!(imports[0].start, Start::Raised { next: 7_011 });
+        // Nodes with another configuration reserve it.
+        let listed = ListedSegment { step: 1, ..view("a", 7_001, CodeKind::Unserved).listed };
+        let views = [CodeView { listed, ..view("a", 7_001, CodeKind::Unserved) }];
+        assert!(planned(&rows, &["a"], &[], 0, &views).is_err());
         // Left by an import that was cut short: its settings are still to be written.
         let views = [view("a", 7_001, CodeKind::Unserved)];
         for views in [&views[..], &[]] {
@@ -213,12 +230,13 @@ mod tests {
             foreign("two", 1, 1),
         ];
         let views = [view("gone", 1, CodeKind::Retired), view("safe", 1, CodeKind::Managed)];
-        let rename = [("two", "one"), ("three", "four")];
+        let rename = [("two", "one"), ("three", "four"), ("two", "2")];
         let error = planned(&rows, &[], &rename, 0, &views).expect_err("nothing fits");
         let Failure::Usage(text) = error else { panic!("{error:?}") };
         let lines: Vec<&str> = text.lines().collect();
         let said = [
             "nothing was imported",
+            "--rename of \"two\": must name an imported name, and once",
             "\"three\" is not in the table",
             "code \"a b\" must match [A-Za-z0-9]",
             "code \"fixed\" is in the configuration, but not in the store yet: set its start to 3",

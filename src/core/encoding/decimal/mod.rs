@@ -93,8 +93,8 @@ fn write_leading(buffer: &mut Vec<u8>, number: u64) {
 /// assert_eq!(body, br#""order-9998","order-9999","order-10000","order-10001","#);
 /// ```
 pub fn write_decimal_range(buffer: &mut Vec<u8>, range: &IdRange, before: &str, after: &str) {
-    // So a hundred IDs or more share their leading digits, up to a step of a million. Above 100
-    // million, which no layout comes near, each ID is converted.
+    // So a hundred IDs or more share their leading digits, up to a step of a million. With a step
+    // above 100 million each ID is converted.
     if range.step <= 100 {
         write_parts::<1>(buffer, range, before, after);
     } else {

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use super::{Clock, Recent, SystemClock};
+use crate::core::clock::{Clock, Recent, SystemClock};
 
 /// The machine's clocks, with the last reading of the wall clock.
 ///
-/// Whoever calls [`Clock::refresh`] before each claim pays for one reading, and the claim for none.
-/// Without readings the last one lags without bound: IDs are unique all the same, but their
-/// timestamps are early by that lag.
+/// The handler of a claim calls [`Clock::refresh`] before it, so the claim needs no reading of its
+/// own. A thread that is interrupted between reading and storing may store an older reading over a
+/// newer one: IDs are unique all the same, but one of another thread may be early by that pause.
 #[derive(Debug)]
-pub struct RememberingClock {
+pub(crate) struct RememberingClock {
     system: SystemClock,
     recent: Recent,
 }
 
 impl RememberingClock {
     /// Reads the clock for the first time.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let system = SystemClock;
         Self { recent: Recent::new(system.now_ms()), system }
     }
