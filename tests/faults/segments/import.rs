@@ -147,7 +147,7 @@ async fn imported_codes_issue_only_above_the_numbers_of_the_other_service() {
         "--yes",
     ]);
     assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
-    assert!(out.contains("such as those of fixed below 5102: stop them"), "{out}");
+    assert!(out.contains("for example of fixed below 5102: stop them"), "{out}");
     assert!(out.contains("raised from 2\n") && out.contains("raised from 4003\n"), "{out}");
     assert_eq!((folder.number("order"), folder.number("fixed")), (9_002, 5_102));
 }
