@@ -176,18 +176,17 @@ mod tests {
     async fn nothing_can_be_given_back_below_a_raise() {
         let (store, manager) = with_order().await;
         let reserved = Token::from_bits(1);
-        let reservation = |by, token| Reservation {
-            by,
-            step: by,
-            end: END,
-            token,
-            or_begin_at: None,
-            epoch: Token::UNUSED,
-            row_epoch: Token::UNUSED,
-        };
         let record = store.read_record("numbers").await.expect("up").expect("the record");
         let epoch = record.history.epoch();
-        let reservation = Reservation { epoch, ..reservation(1_000, reserved) };
+        let reservation = Reservation {
+            by: 1_000,
+            step: 1_000,
+            end: END,
+            token: reserved,
+            or_begin_at: None,
+            epoch,
+            row_epoch: Token::UNUSED,
+        };
         let first = store.reserve("numbers", "order", &reservation).await.expect("up");
         assert_eq!(first, Reserved::From(7));
         assert_eq!(manager.raise_to("order", 500).await.expect("raised"), 1_007);

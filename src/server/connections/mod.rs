@@ -318,12 +318,15 @@ async fn connection(
             if let Poll::Ready(ended) = connection.as_mut().poll(context) {
                 return Poll::Ready(ended.map_err(|error| error.to_string()));
             }
-            // hyper pauses after some responses; the next ones may leave with them.
-            if output.lock().may_grow() {
-                continue;
-            }
-            if let Poll::Ready(Err(error)) = output.lock().poll_send(context) {
-                return Poll::Ready(Err(error.to_string()));
+            {
+                let mut output = output.lock();
+                // hyper pauses after some responses; the next ones may leave with them.
+                if output.may_grow() {
+                    continue;
+                }
+                if let Poll::Ready(Err(error)) = output.poll_send(context) {
+                    return Poll::Ready(Err(error.to_string()));
+                }
             }
             // The task's waker stays the same, so one poll is enough until the value changes; each
             // one locks what all connections share.
@@ -338,12 +341,13 @@ async fn connection(
     });
     // hyper shuts the stream down, which sends, except after an upgrade and some errors. After an
     // error a request may still be in flight, so the client is not waited for.
-    let _ = match served.await {
-        Ok(()) => poll_fn(|context| output.lock().poll_send(context)).await,
-        Err(error) => {
-            tracing::debug!(error, "connection failed");
-            let sent = poll_fn(|context| Poll::Ready(output.lock().poll_send(context))).await;
-            if let Poll::Ready(sent) = sent { sent } else { Ok(()) }
-        }
-    };
+    let failed = served.await.err();
+    if let Some(error) = &failed {
+        tracing::debug!(error, "connection failed");
+    }
+    poll_fn(|context| {
+        let sent = output.lock().poll_send(context);
+        if sent.is_pending() && failed.is_none() { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
 }

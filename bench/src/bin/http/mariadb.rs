@@ -80,6 +80,12 @@ impl Mariadb {
         Ok(line.rsplit('\t').next().unwrap_or_default().to_owned())
     }
 
+    /// Returns how many statements it takes to read their number.
+    pub(crate) fn statements_of_reading(&self, server: &Process) -> Result<u64> {
+        let first = self.statements(server)?;
+        Ok(self.statements(server)? - first)
+    }
+
     /// Returns how many statements a server has received from its clients.
     pub(crate) fn statements(&self, server: &Process) -> Result<u64> {
         Ok(self.query(server.address, "SHOW GLOBAL STATUS LIKE 'Questions'")?.parse()?)

@@ -50,9 +50,7 @@ pub(crate) fn nodes(
     let mut clusters = Vec::new();
     for size in NODES {
         let store = mariadb.start(cores)?;
-        // Reading the count takes statements, too.
-        let first = mariadb.statements(&store)?;
-        let reading = mariadb.statements(&store)? - first;
+        let reading = mariadb.statements_of_reading(&store)?;
         let url = format!("mysql://root@{}/raindrop", store.address);
         let mut nodes = Vec::new();
         for _ in 0..size {
