@@ -8,21 +8,26 @@ use super::*;
 use crate::core::{id::Id, layout::Fields};
 
 /// Every file and the layout that reads it.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 19] = [
     ("bwmarrin", "bwmarrin"),
     ("cosid", "cosid"),
     ("hutool", "twitter"),
     ("hypersistence-tsid", "tsid"),
+    ("katsubushi", "time:41,worker:10,sequence:12"),
+    ("leaf", "leaf"),
     ("mybatis-plus", "twitter"),
     ("seata", "seata"),
     ("simple-flakeid", "yitter-js"),
+    ("snowflake-id", "time:41,worker:10,sequence:12"),
     ("sonyflake-v2", "sonyflake-v2"),
     ("sonyflake", "sonyflake"),
     ("tsid-creator", "tsid"),
     ("uid-generator-default", "baidu-uid-default"),
     ("uid-generator", "baidu-uid"),
     ("westid", "westid"),
+    ("yitter-go", "yitter"),
     ("yitter-java", "yitter"),
+    ("yitter-rust", "yitter"),
 ];
 const FEWEST_IDS: usize = 30;
 
@@ -39,7 +44,8 @@ fn vectors_of_other_libraries_have_their_fields() {
         assert_eq!(text(&file, "layout"), layout, "{name}");
         let vectors = file["ids"].as_array().expect(name);
         assert!(vectors.len() >= FEWEST_IDS, "{name} has only {} IDs", vectors.len());
-        let layout = NamedLayout::find(layout, None, &[]).expect(layout);
+        let epoch_ms = file.get("epoch_ms").map(|ms| ms.as_i64().expect("an instant"));
+        let layout = NamedLayout::find(layout, epoch_ms, &[]).expect(layout);
         for vector in vectors {
             check(name, &layout, vector);
         }

@@ -11,13 +11,20 @@ import (
 	"time"
 
 	"github.com/bwmarrin/snowflake"
+	katsubushi "github.com/kayac/go-katsubushi/v2"
 	"github.com/sony/sonyflake"
 	sonyflake2 "github.com/sony/sonyflake/v2"
+	"github.com/yitter/idgenerator-go/idgen"
 )
 
 type vector struct{ id, unixMs, worker, sequence int64 }
 
-func write(name, library, version, layout, fields string, ids []vector) {
+// Milliseconds after the epoch, up to the end of 41 bits.
+var offsets = []int64{3, 1_000, 86_400_000, 1 << 31, 1<<35 + 5, 1<<38 - 2, 1 << 39, 500_000_000_000,
+	1 << 40, 1_500_000_000_001, 2_000_000_000_000, 1<<41 - 2_000}
+
+// The epoch is that of a described layout; nil with a layout that has a name.
+func write(name, library, version, layout string, epoch *time.Time, fields string, ids []vector) {
 	rows := make([]string, len(ids))
 	for i, v := range ids {
 		rows[i] = fmt.Sprintf(`    {"id": "%d", "unix_ms": %d, "data_center": 0, "worker": %d, "sequence": %d}`,
@@ -25,8 +32,12 @@ func write(name, library, version, layout, fields string, ids []vector) {
 	}
 	quoted, err := json.Marshal(fields)
 	check(err)
-	text := fmt.Sprintf("{\n  \"library\": %q,\n  \"version\": %q,\n  \"layout\": %q,\n  \"fields\": %s,\n  \"ids\": [\n%s\n  ]\n}\n",
-		library, version, layout, quoted, strings.Join(rows, ",\n"))
+	described := ""
+	if epoch != nil {
+		described = fmt.Sprintf("  \"epoch_ms\": %d,\n", epoch.UnixMilli())
+	}
+	text := fmt.Sprintf("{\n  \"library\": %q,\n  \"version\": %q,\n  \"layout\": %q,\n%s  \"fields\": %s,\n  \"ids\": [\n%s\n  ]\n}\n",
+		library, version, layout, described, quoted, strings.Join(rows, ",\n"))
 	check(os.WriteFile(filepath.Join(os.Args[1], name+".json"), []byte(text), 0o644))
 }
 
@@ -40,13 +51,14 @@ func main() {
 	bwmarrin()
 	sony()
 	sonyV2()
+	kayac()
+	yitter()
 }
 
 func bwmarrin() {
 	epoch := snowflake.Epoch
 	var ids []vector
-	for i, offset := range []int64{3, 1_000, 86_400_000, 1 << 31, 1<<35 + 5, 1<<38 - 2, 1 << 39, 500_000_000_000,
-		1 << 40, 1_500_000_000_001, 2_000_000_000_000, 1<<41 - 2_000} {
+	for i, offset := range offsets {
 		snowflake.Epoch = time.Now().UnixMilli() - offset
 		node, err := snowflake.NewNode(int64(1023 - i*93))
 		check(err)
@@ -56,7 +68,7 @@ func bwmarrin() {
 			ids = append(ids, vector{id.Int64(), id.Time(), id.Node(), id.Step()})
 		}
 	}
-	write("bwmarrin", "github.com/bwmarrin/snowflake", "0.3.0", "bwmarrin", "ID.Time, ID.Node, ID.Step", ids)
+	write("bwmarrin", "github.com/bwmarrin/snowflake", "0.3.0", "bwmarrin", nil, "ID.Time, ID.Node, ID.Step", ids)
 }
 
 func sony() {
@@ -81,7 +93,7 @@ func sony() {
 			add(sonyflake.Compose(generator, at, uint16(255>>(n*2)), uint16(65535-i*7001)>>(n*4)))
 		}
 	}
-	write("sonyflake", "github.com/sony/sonyflake", "1.3.0", "sonyflake", "ElapsedTime, MachineID, SequenceNumber", ids)
+	write("sonyflake", "github.com/sony/sonyflake", "1.3.0", "sonyflake", nil, "ElapsedTime, MachineID, SequenceNumber", ids)
 }
 
 func sonyV2() {
@@ -103,5 +115,43 @@ func sonyV2() {
 			add(generator.Compose(at, 255>>(n*2), (65535-i*7001)>>(n*4)))
 		}
 	}
-	write("sonyflake-v2", "github.com/sony/sonyflake/v2", "2.2.0", "sonyflake-v2", "ToTime, Decompose", ids)
+	write("sonyflake-v2", "github.com/sony/sonyflake/v2", "2.2.0", "sonyflake-v2", nil, "ToTime, Decompose", ids)
+}
+
+func kayac() {
+	epoch := katsubushi.Epoch
+	var ids []vector
+	for i, offset := range offsets {
+		katsubushi.Epoch = time.Now().Add(-time.Duration(offset) * time.Millisecond)
+		generator, err := katsubushi.NewGenerator(uint(1023 - i*93))
+		check(err)
+		katsubushi.Epoch = epoch
+		for range 4 {
+			id, err := generator.NextID()
+			check(err)
+			at, worker, sequence := katsubushi.Dump(id)
+			ids = append(ids, vector{int64(id), at.UnixMilli(), int64(worker), int64(sequence)})
+		}
+	}
+	write("katsubushi", "github.com/kayac/go-katsubushi/v2", "2.0.4", "time:41,worker:10,sequence:12", &epoch,
+		"Dump", ids)
+}
+
+func yitter() {
+	parser := idgen.NewDefaultIdGenerator(idgen.NewIdGeneratorOptions(1))
+	workerBits, sequenceBits := parser.Options.WorkerIdBitLength, parser.Options.SeqBitLength
+	var ids []vector
+	for i, offset := range offsets[:10] {
+		options := idgen.NewIdGeneratorOptions(uint16(63 - i*7))
+		// The library accepts no epoch before 1990.
+		options.BaseTime = max(time.Now().UnixMilli()-offset, 631_123_200_000)
+		generator := idgen.NewDefaultIdGenerator(options)
+		for range 4 {
+			id := generator.NewLong()
+			ids = append(ids, vector{id, parser.ExtractTime(id).UnixMilli(), id >> sequenceBits & (1<<workerBits - 1),
+				id & (1<<sequenceBits - 1)})
+		}
+	}
+	write("yitter-go", "github.com/yitter/idgenerator-go", "1.3.3", "yitter", nil,
+		"DefaultIdGenerator.ExtractTime; worker and sequence by the options' bit lengths", ids)
 }
