@@ -93,6 +93,15 @@ pub(super) fn plan(
             Err(problem) => problems.push(problem),
         }
     }
+    let new = imports.iter().filter(|import| import.start == Start::New).count();
+    let is_managed = |view: &&CodeView| matches!(view.kind, CodeKind::Managed | CodeKind::Retired);
+    let (present, max) = (views.iter().filter(is_managed).count(), settings.codes_max);
+    if new > max.saturating_sub(present) {
+        problems.push(format!(
+            "codes.max is {max}, too few for {present} present and {new} new codes: raise it, \
+             or list the names to import"
+        ));
+    }
     if problems.is_empty() {
         return Ok(imports);
     }
@@ -250,6 +259,15 @@ mod tests {
         for (line, said) in lines.iter().zip(said) {
             assert!(line.contains(said), "{said}: {text}");
         }
+        // Retired codes count, too.
+        let settings = SegmentSettings { codes_max: 2, ..settings() };
+        let selection = Selection { names: &[], rename: &[], margin: 0 };
+        let views = [view("gone", 1, CodeKind::Retired)];
+        let rows = [foreign("one", 1, 1), foreign("two", 1, 1)];
+        assert!(plan(rows[..1].to_vec(), &selection, &views, &settings).is_ok());
+        let error = plan(rows.to_vec(), &selection, &views, &settings).expect_err("too many");
+        let said = "codes.max is 2, too few for 1 present and 2 new codes";
+        assert!(format!("{error:?}").contains(said), "{error:?}");
         // The largest number itself is one that can be issued.
         let last = planned(&[foreign("last", largest - 1, 0)], &[], &[], 0, &[]).expect("valid");
         assert_eq!(last[0].first, largest);
