@@ -85,6 +85,11 @@ impl UnsentBudget {
         self.size
     }
 
+    /// Whether so many bytes and what is reserved are at most a quarter of the budget.
+    pub(super) fn has_plenty(&self, bytes: usize) -> bool {
+        self.used() + bytes as u64 <= self.size / 4
+    }
+
     /// How many bytes are reserved.
     pub(super) fn used(&self) -> u64 {
         self.used.load(Relaxed)
@@ -118,6 +123,7 @@ mod tests {
         assert_eq!((first.size, budget.used(), budget.missing()), (40_001, 40_001, 0));
         let second = budget.reserve(18_000, true).expect("room");
         assert_eq!(budget.missing(), 40_001 + 18_000 - 48 * 1024);
+        assert!(!budget.has_plenty(0));
         let refused = budget.reserve(5_000, true).expect_err("full");
         assert_eq!(refused.budget, 64 * 1024);
         drop(budget.reserve(5_000, false).expect("room for operators"));
@@ -126,6 +132,7 @@ mod tests {
         drop(second);
         assert!(budget.reserve(60 * 1024 + 1, true).is_err());
         assert_eq!((budget.used(), budget.missing()), (0, 0));
+        assert!(budget.has_plenty(16 * 1024) && !budget.has_plenty(16 * 1024 + 1));
     }
 
     #[tokio::test(start_paused = true)]

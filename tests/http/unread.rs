@@ -28,17 +28,24 @@ async fn metric(served: &Served, name_and_labels: &str) -> f64 {
 
 #[tokio::test]
 async fn a_large_batch_arrives_whole_in_every_format() {
-    let served = Served::start(&[("layout.preset", "js-safe"), ("issue.max_wait", "4s")]).await;
+    let settings =
+        [("layout.preset", "js-safe"), ("issue.max_wait", "4s"), ("http.max_batch", "50000")];
+    let served = Served::start(&settings).await;
     for query in ["", "&format=number", "&encoding=friendly", "&encoding=base62", "&padded=true"] {
-        let answer = served.get(&format!("/ids/order?n=10000{query}")).await;
-        assert_eq!(answer.headers()["content-type"], "application/json");
-        let is_known = ["", "&format=number"].contains(&query);
-        assert_eq!(answer.headers().contains_key("content-length"), is_known, "{query}");
-        let answer: Value = answer.json().await.expect("JSON");
-        let ids = answer["ids"].as_array().expect("ids");
-        assert_eq!(ids.len(), 10_000, "{query}");
-        let texts: std::collections::HashSet<String> = ids.iter().map(Value::to_string).collect();
-        assert_eq!(texts.len(), 10_000, "{query}");
+        // The smaller one is sent at once, but for the longest texts; the larger one in pieces.
+        for (count, is_whole) in [(10_000, query != "&encoding=friendly"), (50_000, false)] {
+            let answer = served.get(&format!("/ids/order?n={count}{query}")).await;
+            assert_eq!(answer.headers()["content-type"], "application/json");
+            let is_known = is_whole || ["", "&format=number"].contains(&query);
+            let headers = answer.headers();
+            assert_eq!(headers.contains_key("content-length"), is_known, "{query} {count}");
+            let answer: Value = answer.json().await.expect("JSON");
+            let ids = answer["ids"].as_array().expect("ids");
+            assert_eq!(ids.len(), count, "{query}");
+            let texts: std::collections::HashSet<String> =
+                ids.iter().map(Value::to_string).collect();
+            assert_eq!(texts.len(), count, "{query}");
+        }
     }
     let lines = reqwest::Client::new().get(format!("http://{}/ids/order?n=9999", served.address));
     let lines = lines.header("accept", "text/plain").send().await.expect("an answer");
@@ -58,8 +65,9 @@ async fn a_large_batch_arrives_whole_in_every_format() {
 /// HTTP/1.0 has no chunks.
 #[tokio::test]
 async fn to_an_old_client_a_large_batch_ends_with_its_connection() {
-    let served = Served::start(&[]).await;
-    for (query, closes) in [("n=10", false), ("n=10000", false), ("n=10000&encoding=hex", true)] {
+    let settings = [("http.max_batch", "50000"), ("layout.worker_bits", "5")];
+    let served = Served::start(&settings).await;
+    for (query, closes) in [("n=10", false), ("n=50000", false), ("n=50000&encoding=hex", true)] {
         let mut stream = TcpStream::connect(served.address).await.expect("connected");
         let head = format!("GET /ids/order?{query} HTTP/1.0\r\nconnection: keep-alive\r\n\r\n");
         stream.write_all(head.as_bytes()).await.expect("sent");

@@ -61,7 +61,8 @@ pub(in crate::server) async fn claim(
         return Ok(request.without_ids());
     }
     // Before the claim, whose IDs would be lost otherwise.
-    let reservation = call.state.reserve(request.memory(), true)?;
+    let sending = request.sending(|bytes| call.state.unsent.has_plenty(bytes));
+    let reservation = call.state.reserve(sending.memory(), true)?;
     let (code, count) = (request.code, request.count);
     let client = || call.state.clients.key(&call.caller, call.peer, &call.head.headers);
     let is_known = call.caller.name().is_some() || call.peer.address.is_some();
@@ -75,15 +76,16 @@ pub(in crate::server) async fn claim(
                 let (namespace, error) = (backfill.namespace(), with_sources(error));
                 tracing::warn!(namespace, error, "backfill failed");
             }
-            request.write(ids?.into_iter())
+            request.write(ids?.into_iter(), sending)
         }
         (None, NamespaceIssuer::Snowflake(issuer)) => {
             call.state.clock.refresh();
-            request.write(issuer.next_ids_for(client, code, count).await?)
+            request.write(issuer.next_ids_for(client, code, count).await?, sending)
         }
         (None, NamespaceIssuer::Segment(issuer)) => {
             let ids = issuer.next_ids_for(client, code, count).await;
-            request.write(ids.map_err(|error| of_segment(error, issuer.namespace()))?)
+            let ids = ids.map_err(|error| of_segment(error, issuer.namespace()))?;
+            request.write(ids, sending)
         }
     }?;
     response.body.keep(reservation);
