@@ -29,15 +29,11 @@ impl<E: Engine> Connector for E {
     }
 
     async fn open(&self, host: usize) -> Result<E::Connection, Failure> {
-        let mut connection = Engine::open(self, host).await?;
-        match E::read_only(&mut connection).await? {
-            None => Ok(connection),
-            Some(reason) => {
-                // So that the server does not log a broken connection.
-                let _ = connection.close().await;
-                Err(accepts_no_writes(reason).into())
-            }
-        }
+        let (connection, read_only) = Engine::open(self, host).await?;
+        let Some(reason) = read_only else { return Ok(connection) };
+        // So that the server does not log a broken connection.
+        let _ = connection.close().await;
+        Err(accepts_no_writes(reason).into())
     }
 
     fn unavailable(failure: &Failure) -> Option<String> {

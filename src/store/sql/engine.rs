@@ -154,7 +154,11 @@ pub(in crate::store) trait Engine: Sized + Send + Sync + 'static {
     }
 
     /// Opens a connection to a host and makes it durable and independent of the server's defaults.
-    fn open(&self, host: usize) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
+    /// Returns it, and why the server accepts no writes, if it does not.
+    fn open(
+        &self,
+        host: usize,
+    ) -> impl Future<Output = Result<(Self::Connection, Option<String>), Failure>> + Send;
 
     /// Returns why the server of a connection accepts no writes, if it does not.
     fn read_only(

@@ -49,6 +49,14 @@ const PARAMETERS: Parameters = Parameters {
     ca_file: &["ssl-ca", "sslca"],
 };
 
+const CHARSET: &str = "utf8mb4";
+
+/// Reads the settings under which a server accepts no writes, each as its name and its value. The
+/// first one binds no administrator, so it must be asked for; MySQL's super_read_only implies it.
+/// Read replicas of some services have the second one alone.
+const READ_ONLY: &str = "SELECT 'read_only', CAST(@@GLOBAL.read_only AS CHAR), \
+     'innodb_read_only', CAST(@@GLOBAL.innodb_read_only AS CHAR)";
+
 /// How to connect to one database.
 pub(in crate::store) struct MySql {
     hosts: Hosts,
@@ -149,7 +157,10 @@ impl Engine for MySql {
         let mode = tls.unwrap_or_default();
         for options in &mut options {
             let host = resolvable(options.get_host()).to_owned();
-            *options = options.clone().host(&host).charset("utf8mb4").ssl_mode(match mode {
+            // Each connection is set up by one statement, which is ours.
+            let plain = options.clone().set_names(false).timezone(None);
+            let plain = plain.pipes_as_concat(false).no_engine_substitution(false);
+            *options = plain.host(&host).ssl_mode(match mode {
                 TlsMode::Verify => MySqlSslMode::VerifyIdentity,
                 TlsMode::Prefer if is_local => MySqlSslMode::Preferred,
                 TlsMode::Require | TlsMode::Prefer => MySqlSslMode::Required,
@@ -177,7 +188,7 @@ impl Engine for MySql {
         self.protection.is_verified()
     }
 
-    async fn open(&self, host: usize) -> Result<MySqlConnection, Failure> {
+    async fn open(&self, host: usize) -> Result<(MySqlConnection, Option<String>), Failure> {
         let options = &self.options[host];
         let server = (options.get_host(), options.get_port());
         let mut connection =
@@ -187,39 +198,50 @@ impl Engine for MySql {
         // not wait on for a lock. READ COMMITTED would do, but a server that replicates by
         // statement refuses its writes.
         let seconds = self.timeout.as_secs().max(1);
-        let sql = format!(
-            "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
-             SESSION autocommit = 1, SESSION innodb_lock_wait_timeout = {seconds}, \
-             SESSION lock_wait_timeout = {seconds}; \
-             SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+        let names = match options.get_collation() {
+            Some(collation) => format!("{CHARSET} COLLATE {collation}"),
+            None => CHARSET.to_owned(),
+        };
+        let set = format!(
+            "SET NAMES {names}, \
+             SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+             SESSION innodb_lock_wait_timeout = {seconds}, SESSION lock_wait_timeout = {seconds}, \
+             SESSION autocommit = 1"
         );
-        connection.execute(AssertSqlSafe(sql)).await?;
-        if self.failover == Failover::Auto {
+        // One statement instead of two. MariaDB has deprecated its name of the setting.
+        let isolated = "/*!80000 , SESSION transaction_isolation = 'REPEATABLE-READ' */ \
+                        /*M! , SESSION tx_isolation = 'REPEATABLE-READ' */";
+        match connection.execute(AssertSqlSafe(format!("{set} {isolated}"))).await {
+            Err(error) if is_unknown_setting(&error) => {
+                let isolate = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
+                connection.execute(AssertSqlSafe(format!("{set}; {isolate}"))).await?
+            }
+            done => done?,
+        };
+        let sql = format!(
+            "{READ_ONLY}, 'binlog_format', \
+             IF(@@GLOBAL.log_bin <> 0, CAST(@@SESSION.binlog_format AS CHAR), '')"
+        );
+        let row = match connection.run(&sql, &[]).await {
+            Ok(answer) => answer.into_row(),
+            Err(error) if is_unknown_setting(&error) => {
+                let reason = Self::read_only(&mut connection).await?;
+                return Ok((connection, reason));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if self.failover == Failover::Auto && row.last() == values!["STATEMENT"].last() {
             replicate_rows(&mut connection).await?;
         }
-        Ok(connection)
+        Ok((connection, reason(&row)))
     }
 
     async fn read_only(connection: &mut MySqlConnection) -> Result<Option<String>, sqlx::Error> {
-        // The first one binds no administrator, so it must be asked for; MySQL's super_read_only
-        // implies it. Read replicas of some services have the second one alone.
-        let sql = "SELECT 'read_only', CAST(@@GLOBAL.read_only AS CHAR), \
-                   'innodb_read_only', CAST(@@GLOBAL.innodb_read_only AS CHAR)";
-        let row = match connection.run(sql, &[]).await {
-            Ok(answer) => answer.into_row(),
-            // A relative of the engine without these settings.
-            Err(sqlx::Error::Database(error)) if Self::class(&*error) == Class::Refused => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
-        let setting = |pair: &[Value]| match pair {
-            [Value::Text(name), Value::Text(value)] if value != "0" && value != "OFF" => {
-                Some(format!("{name} is on"))
-            }
-            _ => None,
-        };
-        Ok(row.chunks(2).find_map(setting))
+        match connection.run(READ_ONLY, &[]).await {
+            Ok(answer) => Ok(reason(&answer.into_row())),
+            Err(error) if is_unknown_setting(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn migrate(
@@ -259,23 +281,28 @@ impl Engine for MySql {
     }
 }
 
+/// Returns why a server accepts no writes, from pairs of a setting's name and value.
+fn reason(row: &[Value]) -> Option<String> {
+    row.chunks(2).find_map(|pair| match pair {
+        [Value::Text(name), Value::Text(value)]
+            if name != "binlog_format" && value != "0" && value != "OFF" =>
+        {
+            Some(format!("{name} is on"))
+        }
+        _ => None,
+    })
+}
+
+/// Whether that is the answer of a relative of the engine without a setting that a query reads.
+fn is_unknown_setting(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Database(error) if MySql::class(&**error) == Class::Refused)
+}
+
 /// Has replicas copy the rows that our statements write. A replica that runs the statements again
 /// finds its own identity in them, and writes nothing.
 ///
 /// With `MIXED`, both engines log a statement that reads a global variable as rows by themselves.
 async fn replicate_rows(connection: &mut MySqlConnection) -> Result<(), Failure> {
-    let sql = "SELECT CAST(@@SESSION.binlog_format AS CHAR) FROM DUAL WHERE @@GLOBAL.log_bin <> 0";
-    let format = match connection.run(sql, &[]).await {
-        Ok(answer) => answer.into_row(),
-        // A relative of the engine without these settings.
-        Err(sqlx::Error::Database(error)) if MySql::class(&*error) == Class::Refused => {
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
-    };
-    if format != values!["STATEMENT"] {
-        return Ok(());
-    }
     let refusal = match connection.execute("SET SESSION binlog_format = 'ROW'").await {
         Ok(_) => return Ok(()),
         Err(sqlx::Error::Database(error)) if MySql::class(&*error) == Class::Refused => error,

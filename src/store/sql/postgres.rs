@@ -56,6 +56,11 @@ const PARAMETERS: Parameters = Parameters {
     ca_file: &["sslrootcert", "ssl-root-cert", "ssl-ca"],
 };
 
+/// Why a server accepts no writes; null if it does.
+const READ_ONLY: &str = "CASE WHEN pg_is_in_recovery() THEN 'it is a standby' \
+     WHEN current_setting('transaction_read_only') <> 'off' \
+     THEN 'default_transaction_read_only is on' END";
+
 /// How to connect to one database.
 pub(in crate::store) struct Postgres {
     hosts: Hosts,
@@ -157,7 +162,7 @@ impl Engine for Postgres {
         self.protection.is_verified()
     }
 
-    async fn open(&self, host: usize) -> Result<PgConnection, Failure> {
+    async fn open(&self, host: usize) -> Result<(PgConnection, Option<String>), Failure> {
         let options = &self.options[host];
         let server = (options.get_host(), options.get_port());
         let mut connection =
@@ -175,9 +180,12 @@ impl Engine for Postgres {
         // Shorter than the statement's, which would always come first.
         let lock = (self.timeout.as_millis() / 2).max(1).to_string();
         connection.run(settings, &values![statement, lock]).await?;
-        let commit = "SELECT current_setting('synchronous_commit')";
-        match connection.run(commit, &[]).await?.into_row().as_slice() {
-            [Value::Text(commit)] if commit == "on" || commit == "remote_apply" => Ok(connection),
+        let sql = format!("SELECT {READ_ONLY}, current_setting('synchronous_commit')");
+        let mut row = connection.run(&sql, &[]).await?.into_row();
+        match row.pop() {
+            Some(Value::Text(commit)) if commit == "on" || commit == "remote_apply" => {
+                Ok((connection, reason(row)))
+            }
             other => Err(StoreError::Unusable(format!(
                 "the database cannot be made durable: synchronous_commit should be on but is \
                  {other:?}"
@@ -187,13 +195,7 @@ impl Engine for Postgres {
     }
 
     async fn read_only(connection: &mut PgConnection) -> Result<Option<String>, sqlx::Error> {
-        let sql = "SELECT CASE WHEN pg_is_in_recovery() THEN 'it is a standby' \
-                   WHEN current_setting('transaction_read_only') <> 'off' \
-                   THEN 'default_transaction_read_only is on' END";
-        Ok(match connection.run(sql, &[]).await?.into_row().into_iter().next() {
-            Some(Value::Text(reason)) => Some(reason),
-            _ => None,
-        })
+        Ok(reason(connection.run(&format!("SELECT {READ_ONLY}"), &[]).await?.into_row()))
     }
 
     async fn migrate(
@@ -226,6 +228,14 @@ impl Engine for Postgres {
             "42P01" => Class::Vanished,
             _ => Class::Refused,
         }
+    }
+}
+
+/// Returns what [`READ_ONLY`] says.
+fn reason(row: Vec<Value>) -> Option<String> {
+    match row.into_iter().next() {
+        Some(Value::Text(reason)) => Some(reason),
+        _ => None,
     }
 }
 

@@ -155,7 +155,7 @@ impl Engine for Sqlite {
         }
     }
 
-    async fn open(&self, _host: usize) -> Result<SqliteConnection, Failure> {
+    async fn open(&self, _host: usize) -> Result<(SqliteConnection, Option<String>), Failure> {
         let may_create = self.opened.get().is_none() && self.may_create.load(Ordering::Relaxed);
         let path = self.options.get_filename();
         if path.is_dir() {
@@ -194,7 +194,7 @@ impl Engine for Sqlite {
         let server = "CREATE TEMP TABLE raindrop_server AS SELECT CAST(? AS TEXT) AS identity";
         connection.run("PRAGMA temp_store = MEMORY", &[]).await?;
         connection.run(server, &values![history_of(path)]).await?;
-        Ok(connection)
+        Ok((connection, None))
     }
 
     async fn read_only(connection: &mut SqliteConnection) -> Result<Option<String>, sqlx::Error> {
