@@ -7,8 +7,7 @@ use crate::core::clock::{Clock, Recent, SystemClock};
 /// The machine's clocks, with the last reading of the wall clock.
 ///
 /// The handler of a claim calls [`Clock::refresh`] before it, so the claim needs no reading of its
-/// own. A thread that is interrupted between reading and storing may store an older reading over a
-/// newer one: IDs are unique all the same, but one of another thread may be early by that pause.
+/// own.
 #[derive(Debug)]
 pub(crate) struct RememberingClock {
     system: SystemClock,
@@ -25,12 +24,7 @@ impl RememberingClock {
 
 impl Clock for RememberingClock {
     fn now_ms(&self) -> i64 {
-        let now_ms = self.system.now_ms();
-        // Every thread reads it, so it is written only when it changes.
-        if self.recent.ms() != now_ms {
-            self.recent.set(now_ms);
-        }
-        now_ms
+        self.system.now_ms()
     }
 
     fn steady(&self) -> Duration {
@@ -42,7 +36,7 @@ impl Clock for RememberingClock {
     }
 
     fn refresh(&self) {
-        self.now_ms();
+        self.recent.renew(|| self.system.now_ms());
     }
 }
 

@@ -46,7 +46,7 @@ impl CachedClock {
             let (recent, stopping) = (recent.clone(), Arc::clone(&stopping));
             move || {
                 while !stopping.load(Ordering::Relaxed) {
-                    recent.set(system.now_ms());
+                    recent.renew(|| system.now_ms());
                     thread::park_timeout(PERIOD);
                 }
             }

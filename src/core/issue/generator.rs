@@ -172,7 +172,6 @@ impl Generator {
         code: &str,
         count: u32,
     ) -> Result<Claim, ClaimError> {
-        // Read before the claim: while it reads the same, the next one may be quick.
         let read_ms = self.recent_ms();
         if let Some(claim) = read_ms.and_then(|read_ms| self.claim_recent(code, count, read_ms)) {
             return Ok(claim);
@@ -185,7 +184,7 @@ impl Generator {
         loop {
             let grant = self.grant.load();
             let grant = grant.as_ref().ok_or(ClaimError::NoLease)?;
-            match self.claim_from(grant, (code, name), share, count, read_ms) {
+            match self.claim_from(grant, (code, name), share, count) {
                 Ok(granted) => return Ok(Claim::new(grant, granted)),
                 Err(denied) => self.retry_or_fail(grant, &denied)?,
             }
@@ -198,6 +197,15 @@ impl Generator {
         self.recent.as_ref().map(Recent::ms)
     }
 
+    /// Reads the clock, and updates its recent reading: nobody may go on with positions of an earlier
+    /// tick once others have claimed later ones.
+    pub(super) fn read_clock(&self) -> i64 {
+        match &self.recent {
+            Some(recent) => recent.renew(|| self.clock.now_ms()),
+            None => self.clock.now_ms(),
+        }
+    }
+
     /// Claims from a grant for a code whose cursor has this name, and remembers the cursor.
     pub(super) fn claim_from(
         &self,
@@ -205,16 +213,15 @@ impl Generator {
         (code, name): (&str, &str),
         share: Option<Share<'_>>,
         count: u64,
-        read_ms: Option<i64>,
     ) -> Result<Granted, Denied> {
-        let time = grant.claim_time(&self.rules, || self.clock.now_ms())?;
-        let cursor = match read_ms.and_then(|_| self.recent_cursor(code, grant)) {
+        let time = grant.claim_time(&self.rules, || self.read_clock())?;
+        let cursor = match self.recent.as_ref().and_then(|_| self.recent_cursor(code, grant)) {
             Some(cursor) => cursor,
             None => grant.cursor(name, share, &time)?,
         };
         let granted = grant.claim_from(&cursor, time, count, &self.rules)?;
-        if let Some(read_ms) = read_ms {
-            self.remember(code, grant, cursor, (read_ms, &granted.time), granted.plan.end);
+        if self.recent.is_some() {
+            self.remember(code, grant, cursor, &granted.time, granted.plan.end);
         }
         Ok(granted)
     }

@@ -174,12 +174,11 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         let left_over = Some(next..run_end).filter(|it| !it.is_empty() && it.end <= limit)?;
         let cached = self.cached.as_ref()?;
         let grant = Some(&cached.grant).filter(|grant| generator.is_current(grant))?;
-        let recent_ms = self.recent.as_ref().map(Recent::ms);
-        let time = grant.claim_time(&generator.rules, || generator.clock.now_ms()).ok()?;
+        let time = grant.claim_time(&generator.rules, || generator.read_clock()).ok()?;
         if !grant.may_issue(&time, &left_over) {
             return None;
         }
-        self.window = Window::new(grant, &time, recent_ms, run);
+        self.window = Window::new(grant, &time, run);
         (self.window.seen, self.window.next, self.window.run_end) = (run_end, next, run_end);
         Some(self.window.take())
     }
@@ -237,8 +236,6 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     #[cold]
     fn claim_slowly(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
         let generator = &*self.generator;
-        // Read before the claim: the window may be used while the clock reads the same.
-        let recent_ms = self.recent.as_ref().map(Recent::ms);
         loop {
             let known = self.cached.take().filter(|cached| generator.is_current(&cached.grant));
             let (grant, cursor) = match known {
@@ -252,7 +249,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
             }
             match self.claim_from(&grant, cursor, u64::from(count), waits) {
                 Ok((cursor, granted)) => {
-                    self.window = Window::new(&grant, &granted.time, recent_ms, self.window.run);
+                    self.window = Window::new(&grant, &granted.time, self.window.run);
                     self.window.seen = granted.plan.end;
                     let claim = Claim::new(&grant, granted);
                     self.cached = Some(CachedCursor { grant, cursor });
@@ -277,8 +274,8 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         count: u64,
         waits: bool,
     ) -> Result<(Arc<Cursor>, Granted), Denied> {
-        let Generator { rules, clock, .. } = &*self.generator;
-        let time = grant.claim_time(rules, || clock.now_ms())?;
+        let Generator { rules, .. } = &*self.generator;
+        let time = grant.claim_time(rules, || self.generator.read_clock())?;
         let cursor = cursor.map_or_else(|| grant.cursor(&self.code, None, &time), Ok)?;
         let time = if waits { time } else { time.at_once() };
         let granted = grant.claim_from(&cursor, time, count, rules)?;
@@ -302,11 +299,11 @@ impl Window {
     };
 
     /// The positions of the tick of `time`, under which something was claimed.
-    fn new(grant: &Grant, time: &ClaimTime, recent_ms: Option<i64>, run: u64) -> Self {
+    fn new(grant: &Grant, time: &ClaimTime, run: u64) -> Self {
         let (positions, limit) = grant.unchecked_positions(time);
         let composer = grant.composer();
         Self {
-            read_ms: recent_ms.unwrap_or(time.now_ms),
+            read_ms: time.now_ms,
             first: positions.start,
             end: positions.end,
             limit,

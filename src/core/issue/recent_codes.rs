@@ -102,7 +102,7 @@ impl Generator {
         code: &str,
         grant: &Grant,
         cursor: Arc<Cursor>,
-        (read_ms, time): (i64, &ClaimTime),
+        time: &ClaimTime,
         end: u64,
     ) {
         let (positions, _) = grant.unchecked_positions(time);
@@ -121,7 +121,7 @@ impl Generator {
                 code: known.unwrap_or_else(|| code.into()),
                 cursor,
                 composer: grant.composer(),
-                read_ms,
+                read_ms: time.now_ms,
                 first: positions.start,
                 end: positions.end,
                 seen: end,

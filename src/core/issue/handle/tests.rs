@@ -371,6 +371,23 @@ fn rivals_use_up_a_tick_and_lose_less_than_their_last_runs() {
 }
 
 #[test]
+fn run_ends_once_others_have_claimed_in_the_next_tick() {
+    for by_name in [false, true] {
+        let bench = Bench::new(IssueSettings::default());
+        let ([mut one, _], _) = rivals(&bench);
+        // The clock keeps its recent reading until somebody reads it.
+        bench.clock.now.step(1);
+        let other = if by_name {
+            bench.generator.claim("order", 1).expect("room").ids.next().expect("one")
+        } else {
+            bench.handle().try_next_id().expect("room")
+        };
+        let after = one.try_next_id().expect("room");
+        assert_eq!((bench.tick(other), bench.tick(after)), (2, 2));
+    }
+}
+
+#[test]
 fn run_ends_with_its_tick() {
     let bench = Bench::new(IssueSettings::default());
     let ([mut one, _], mut ids) = rivals(&bench);

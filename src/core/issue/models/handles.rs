@@ -144,7 +144,7 @@ fn handle_and_swap() {
 
 #[test]
 fn handles_of_one_code_never_take_one_position() {
-    explore(None, "handles of one code", two_handles);
+    explore(Some(PREEMPTIONS), "handles of one code", two_handles);
     explore(Some(PREEMPTIONS), "handles that take runs", handles_with_runs);
 }
 

@@ -174,7 +174,7 @@ impl World {
             return claim.ids.collect();
         }
         for _ in 0..3 {
-            match self.generator.claim_from(&grant, (code, code), None, count, read_ms) {
+            match self.generator.claim_from(&grant, (code, code), None, count) {
                 Err(Denied::Closed) => {}
                 Err(_) => break,
                 Ok(granted) => {
