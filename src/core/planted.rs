@@ -35,6 +35,8 @@ pub enum Bug {
     TokenOfBirth,
     /// Missing rows are created by a decision that may be out of date.
     StaleBirth,
+    /// A row is leased before the record tells that it was created.
+    UnrecordedRowTaken,
     /// A lease is used again after the write that lowers its mark timed out and left no trace.
     GoesOnAfterLowering,
     /// A mark is lowered without sealing the grant.

@@ -8,6 +8,7 @@ use super::{
     LeaseOperation, LeaseOutcome, StoreOperation, UnavailableReason,
     held_lease::HeldLease,
     lease_store::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
+    prepare::create_more,
     releasing_row::ReleasingRow,
 };
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
         },
         planted::{Bug, planted},
     },
-    store::{Scope, StoreError},
+    store::{LayoutRecord, Scope, StoreError},
 };
 
 /// How many rows are read at first: enough for the first choices of many nodes.
@@ -110,6 +111,9 @@ impl Search {
                         }
                     }
                     Err(not_due) => {
+                        if self.has_more_rows(leases, &judged).await? {
+                            continue;
+                        }
                         leases.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                         return Ok(none_free(leases, &judged, &not_due));
                     }
@@ -120,6 +124,21 @@ impl Search {
             }
         }
         Ok(SearchOutcome::Contended)
+    }
+
+    /// Creates more rows, if the node's worker ids have some that were not needed so far.
+    async fn has_more_rows(
+        &self,
+        leases: &mut LeaseStore,
+        judged: &JudgedSurvey,
+    ) -> Result<bool, StoreError> {
+        let record = judged.survey.record.clone();
+        // A process that held a lease must not fill a record that was created again.
+        let has_rows =
+            |record: &LayoutRecord| record.made_rows(&leases.scope.reserved_key).is_some();
+        let Some(record) = record.filter(has_rows) else { return Ok(false) };
+        // Whoever changed the record meanwhile may have created them.
+        Ok(create_more(leases, record).await?.is_some())
     }
 
     /// Settles writes whose outcome is unknown.
@@ -269,7 +288,7 @@ async fn free_rows(
     let limit = limit.min(u32::try_from(scope.workers()).unwrap_or(u32::MAX));
     let rows = leases.store.free_rows(scope, holder, limit);
     let mut rows = leases.call(StoreOperation::Read, rows).await?;
-    rows.retain(|row| has_our_lanes(leases, row));
+    rows.retain(|row| leases.is_made(row) && has_our_lanes(leases, row));
     let (history, layout) = (&leases.history.present, &leases.settings.layout);
     for row in &mut rows {
         row.marks = history.marks(layout, row.epoch, &row.marks);

@@ -22,7 +22,7 @@ use crate::{
         },
         planted::{Bug, planted},
     },
-    store::{Counts, Scope, Store, StoreError, Survey},
+    store::{Counts, MadeRows, Scope, Store, StoreError, Survey},
 };
 
 /// The reach of a process's first lease, so that a crash loop burns seconds, not the whole window.
@@ -46,6 +46,8 @@ pub(super) struct LeaseStore {
     pub(super) has_renewed: bool,
     /// The history of the store, as the last survey found it.
     pub(super) history: KnownHistory,
+    /// Which rows were created, as the last survey found it.
+    made: Option<MadeRows>,
 }
 
 /// What is remembered of a write until its outcome is known.
@@ -139,6 +141,7 @@ impl LeaseStore {
             keeping,
             has_renewed: false,
             history: KnownHistory::default(),
+            made: None,
         }
     }
 
@@ -170,6 +173,8 @@ impl LeaseStore {
         for _ in 0..TRIES {
             let judged = self.look(renewed).await?;
             if self.is_followed(&judged).await? {
+                let record = judged.survey.record.as_ref();
+                self.made = record.and_then(|record| record.made_rows(&self.scope.reserved_key));
                 return Ok(judged);
             }
         }
@@ -196,9 +201,14 @@ impl LeaseStore {
             }),
             max_skew,
         });
+        let record = survey.record.as_ref();
+        let made = record.and_then(|record| record.made_rows(&self.scope.reserved_key));
+        let range = self.scope.min_worker..=self.scope.max_worker;
+        // Nobody has the worker ids whose rows are created when they are needed.
+        let unmade = made.map_or(0, |made| self.scope.workers() - made.count(&range));
         self.state.report.send_if_modified(|report| {
             report.clock_ahead_ms = if is_local { 0 } else { reading.node_ahead_ms() };
-            (report.workers_held, report.workers_free) = (survey.held, survey.free);
+            (report.workers_held, report.workers_free) = (survey.held, survey.free + unmade);
             false
         });
         // A store whose clock is known to be wrong does not bound the reach of a lease.
@@ -208,16 +218,22 @@ impl LeaseStore {
         Ok(JudgedSurvey { survey, verdict, now_ms, clocks })
     }
 
-    /// Returns whether the last survey saw every row of the scope.
-    pub(super) fn has_all_rows(&self) -> bool {
+    /// Returns whether the last survey saw every row of the scope, and a record that tells of them.
+    fn has_all_rows(&self) -> bool {
         let report = self.state.report.borrow();
-        report.workers_held + report.workers_free >= self.scope.workers()
+        self.made.is_some() && report.workers_held + report.workers_free >= self.scope.workers()
     }
 
     /// Returns whether rows may be missing that a process which `has_held` a lease may create: after
     /// a fail-over the store may have lost them.
     pub(super) fn may_create_rows(&self, has_held: bool) -> bool {
         (!has_held || self.history.present.has_failed_over()) && !self.has_all_rows()
+    }
+
+    /// Whether a row was created as the record tells. Another one is not to be leased: should it be
+    /// lost, it would be created again with no marks.
+    pub(super) fn is_made(&self, row: &Row) -> bool {
+        self.made.is_some_and(|made| made.contains(row.worker)) || planted(Bug::UnrecordedRowTaken)
     }
 
     /// Returns whether the namespace's record is there and names our layout. Otherwise the present

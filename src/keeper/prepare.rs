@@ -1,6 +1,6 @@
-//! Creates tables, layout record and rows where they are missing.
+//! Creates tables, layout record and rows where they are missing, and more rows when they are needed.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
     KeeperError, LayoutError, StoreOperation, history::contended, lease_store::LeaseStore,
@@ -11,7 +11,7 @@ use crate::{
         lease::{HighWaterMarks, History, Token, marks_beyond},
         planted::{Bug, planted},
     },
-    store::{Counts, LayoutRecord, NewRows, Scope, StoreError},
+    store::{Counts, LayoutRecord, MadeRows, NewRows, Scope, StoreError},
 };
 
 /// How often a start is retried because others changed the record.
@@ -72,41 +72,92 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
     if !leases.follow_history(&before, &record, before.now_ms).await? {
         return Ok(false);
     }
-    let is_complete = record.complete.contains(&scope.reserved_key);
-    if has_held && !is_complete && !record.history.has_failed_over() {
+    let made = record.made_rows(&scope.reserved_key);
+    if has_held && made.is_none() && !record.history.has_failed_over() {
         return Err(vanished("the layout record was created again"));
     }
-    if before.held + before.free < all.workers() {
-        // Once more, for the rows and the clock as they are after the record was read.
-        let survey = leases.call(StoreOperation::Read, store.survey(&all, Counts::Exact)).await?;
+    // Beside parts there may be rows that the record does not tell yet.
+    let is_whole = made == Some(MadeRows::All) && before.held + before.free == all.workers();
+    for range in made.filter(|_| !is_whole).iter().flat_map(|made| made.ranges(all.workers())) {
+        // The rows and the clock as they are after the record was read.
+        let part = part_of(&scope, &range);
+        let survey = leases.call(StoreOperation::Read, store.survey(&part, Counts::Exact)).await?;
+        if survey.held + survey.free == part.workers() {
+            continue;
+        }
         let until_ms = survey.now_ms.saturating_add(millis(DECISION_VALID_FOR));
-        let marks = if is_complete {
-            // A row that is missing now may have been there, and in use.
-            marks_beyond(&layout, until_ms, window_ms, skew_ms)
-        } else {
-            HighWaterMarks::all_at(0, layout.lanes())
-        };
-        let seed = initial_seed(|| leases.random.fresh_token());
-        let new = NewRows { marks, seed, record: record.token, until_ms };
-        if !leases.call(StoreOperation::Prepare, store.create_rows(&all, &new)).await? {
+        // A row that is missing now may have been there, and in use.
+        let marks = marks_beyond(&layout, until_ms, window_ms, skew_ms);
+        if !create_rows(leases, &part, marks, record.token, until_ms).await? {
             return Ok(false);
         }
     }
     // Earlier versions recorded no first tick.
     let has_first_tick = record.first_tick > 0;
-    if is_complete && has_first_tick {
-        return Ok(true);
-    }
-    let token = record.token;
-    record.token = leases.random.fresh_token();
-    if !is_complete {
-        record.complete.push(scope.reserved_key.clone());
-    }
     if !has_first_tick {
         record.first_tick = first_tick;
     }
-    let swap = store.swap_record(&scope.namespace, token, &record);
-    Ok(leases.call(StoreOperation::Prepare, swap).await?)
+    let range = scope.min_worker..=scope.max_worker;
+    if made.is_some_and(|made| made.count(&range) > 0) {
+        return if has_first_tick { Ok(true) } else { Ok(swap_record(leases, record).await?) };
+    }
+    Ok(create_more(leases, record).await?.unwrap_or(true))
+}
+
+/// Creates the rows of the next part of the node's worker ids, and records them. `None` if there are
+/// none to create, `false` when others changed the record meanwhile.
+///
+/// No row of such a part was ever leased: a row is leased only once the record names its part. So
+/// they begin with no marks. After a fail-over the barrier raises those, since such a row carries no
+/// epoch.
+pub(super) async fn create_more(
+    leases: &mut LeaseStore,
+    mut record: LayoutRecord,
+) -> Result<Option<bool>, StoreError> {
+    let (scope, layout) = (leases.scope.clone(), leases.settings.layout.clone());
+    let workers = layout.largest_worker() + 1;
+    let made = record.made_rows(&scope.reserved_key);
+    let made = made.unwrap_or_else(|| MadeRows::none(workers, leases.settings.rows_at_once));
+    let range = scope.min_worker..=scope.max_worker;
+    let Some((part, made)) = made.next(&range, workers) else { return Ok(None) };
+    // The clock as it is after the record was read.
+    let survey = leases.store.survey(&scope, Counts::Recent);
+    let now_ms = leases.call(StoreOperation::Read, survey).await?.now_ms;
+    let until_ms = now_ms.saturating_add(millis(DECISION_VALID_FOR));
+    let marks = HighWaterMarks::all_at(0, layout.lanes());
+    if !create_rows(leases, &part_of(&scope, &part), marks, record.token, until_ms).await? {
+        return Ok(Some(false));
+    }
+    record.set_made_rows(&scope.reserved_key, made);
+    swap_record(leases, record).await.map(Some)
+}
+
+fn part_of(scope: &Scope, workers: &RangeInclusive<u64>) -> Scope {
+    Scope { min_worker: *workers.start(), max_worker: *workers.end(), ..scope.clone() }
+}
+
+/// Creates the missing rows of a scope; `false` when the decision no longer holds.
+async fn create_rows(
+    leases: &mut LeaseStore,
+    scope: &Scope,
+    marks: HighWaterMarks,
+    record: Token,
+    until_ms: i64,
+) -> Result<bool, StoreError> {
+    let seed = initial_seed(|| leases.random.fresh_token());
+    let new = NewRows { marks, seed, record, until_ms };
+    leases.call(StoreOperation::Prepare, leases.store.create_rows(scope, &new)).await
+}
+
+/// Writes the record under a fresh token; `false` when others changed it meanwhile.
+async fn swap_record(
+    leases: &mut LeaseStore,
+    mut record: LayoutRecord,
+) -> Result<bool, StoreError> {
+    let token = record.token;
+    record.token = leases.random.fresh_token();
+    let swap = leases.store.swap_record(&leases.scope.namespace, token, &record);
+    leases.call(StoreOperation::Prepare, swap).await
 }
 
 /// Draws the random seed of the tokens of new rows.

@@ -57,6 +57,10 @@ pub struct KeeperSettings {
     pub min_worker: u64,
     /// The largest worker id that this node may lease.
     pub max_worker: u64,
+    /// How many rows are created at a time. Where the layout has more worker ids, further rows are
+    /// created once no row is free. At most 64 times as many are; a namespace keeps what its first
+    /// node had.
+    pub rows_at_once: u64,
     /// Whether the row that this holder had last is preferred if it is free.
     pub prefer_previous: bool,
     /// The label of this process in the store.
@@ -82,6 +86,7 @@ impl KeeperSettings {
             min_worker: 1,
             max_worker: layout.largest_worker(),
             layout,
+            rows_at_once: 1024,
             prefer_previous: false,
             holder: holder.into(),
             issue: IssueSettings::default(),

@@ -135,7 +135,7 @@ pub struct Status {
     pub clock_ahead_ms: i64,
     /// Rows held by any node, as last seen.
     pub workers_held: u64,
-    /// Rows that are free, as last seen.
+    /// Rows that are free, as last seen, and worker ids whose rows are still to be created.
     pub workers_free: u64,
     /// How many codes have a cursor.
     pub codes: usize,

@@ -21,6 +21,7 @@ mod hosts;
 mod intercept;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
+mod made_rows;
 mod memory;
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 mod parameters;
@@ -51,6 +52,7 @@ pub use self::{
     connect::{Failover, StoreSettings, check, connect, is_valid_table_name},
     error::{Result, StoreError},
     foreign::{ForeignSegment, ForeignService, ForeignTable},
+    made_rows::MadeRows,
     memory::MemoryStore,
     record::{Counts, LayoutRecord, ListedRow, NewRows, Scope, Survey},
     segment::{

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::MadeRows;
 use crate::core::{
     layout::Layout,
     lease::{HighWaterMarks, History, Row, RowExpiry, RowWrite, Token},
@@ -54,8 +55,7 @@ pub struct LayoutRecord {
     pub token: Token,
     /// The canonical text of the layout.
     pub canonical: String,
-    /// The reserved keys whose rows are complete. A row that is missing under such a key may have
-    /// been in use, so it is created with marks ahead of every lease.
+    /// The reserved keys that have rows, each with which: see [`Self::made_rows`].
     pub complete: Vec<String>,
     /// The first tick that IDs for a past time may have, whatever is configured: the tick when the
     /// namespace was moved to this layout, or when its store was restored from a backup; 0 for a
@@ -98,6 +98,23 @@ impl LayoutRecord {
         let (canonical, complete) = (canonical.into(), Vec::new());
         let history = History::default();
         Self { token, canonical, complete, since_tick: 0, first_tick, history }
+    }
+
+    /// Returns which rows of a reserved key were created; `None` before the first. A row that is
+    /// missing though it was created may have been in use, so it is created again with marks ahead
+    /// of every lease.
+    pub fn made_rows(&self, reserved_key: &str) -> Option<MadeRows> {
+        let mut entries = self.complete.iter().filter_map(|entry| MadeRows::read(entry));
+        entries.find(|(key, _)| *key == reserved_key).map(|(_, made)| made)
+    }
+
+    /// Sets which rows of a reserved key were created.
+    pub fn set_made_rows(&mut self, reserved_key: &str, made: MadeRows) {
+        let is_other =
+            |entry: &String| MadeRows::read(entry).is_none_or(|(key, _)| key != reserved_key);
+        let at = self.complete.iter().position(|entry| !is_other(entry));
+        self.complete.retain(is_other);
+        self.complete.insert(at.unwrap_or(self.complete.len()), made.entry(reserved_key));
     }
 }
 

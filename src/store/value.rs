@@ -3,7 +3,7 @@
 
 use std::vec;
 
-use super::{LayoutRecord, ListedSegment, ManagedCode, Result, Scope, StoreError};
+use super::{LayoutRecord, ListedSegment, MadeRows, ManagedCode, Result, Scope, StoreError};
 use crate::core::lease::{HighWaterMarks, History, Row, Token};
 #[cfg(any(feature = "redis", feature = "sql"))]
 use crate::core::segment::CodeRow;
@@ -162,14 +162,9 @@ impl<'a> Reader<'a> {
         let (token, canonical) = (self.get("token")?, self.get("words")?);
         let complete: String = self.get("complete")?;
         let keys: Vec<String> = complete.split_terminator(',').map(str::to_owned).collect();
-        let is_number =
-            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_key = |key: &String| {
-            key.split_once('/').is_some_and(|(width, value)| is_number(width) && is_number(value))
-        };
         // It is compared with what stands there when it is changed.
-        if keys.join(",") != complete || !keys.iter().all(is_key) {
-            let reason = "reserved keys such as 0/0 are joined by commas".to_owned();
+        if keys.join(",") != complete || !keys.iter().all(|key| MadeRows::read(key).is_some()) {
+            let reason = "reserved keys such as 0/0 or 0/0:1024:1 are joined by commas".to_owned();
             return Err(self.corrupt("complete", complete.into(), reason));
         }
         let (since_tick, first_tick) = (self.get("since_tick")?, self.get("first_tick")?);

@@ -79,6 +79,7 @@ activity! {
     operator_unknown: "of their writes with an unknown outcome",
     moving_refused: "nodes refused during a move",
     old_layout: "IDs of an old layout issued after a move",
+    more_rows: "times that more rows were created",
     lost_rows: "rows that vanished",
     lost_held: "of these under a holder",
     lost_records: "records that vanished",

@@ -15,9 +15,11 @@ const NOW: i64 = 1_763_650_000_000;
 pub(crate) fn generate(seed: u64) -> Scenario {
     let mut random = StdRng::seed_from_u64(seed);
     let setup = keeping::with_disks(seed, setup(&mut random));
+    let setup = add_differences(seed, setup);
     // What comes together too rarely by chance.
     match seed % 24 {
         1 => return mishaps::restored_while_the_holder_is_cut_off(seed, setup, random),
+        3 => return mishaps::row_lost_before_it_was_recorded(seed, setup, random),
         7 => return mishaps::while_a_node_acquires(seed, setup, random),
         13 => return mishaps::row_lost_while_a_node_starts(seed, setup, random),
         19 => return mishaps::while_a_renewal_is_late(seed, setup, random),
@@ -36,6 +38,14 @@ pub(crate) fn generate(seed: u64) -> Scenario {
     add_fail_overs(seed, &setup, &mut ops);
     keeping::add(seed, &setup, &mut ops);
     Scenario { seed, setup, ops }
+}
+
+/// In some seeds the rows are created in parts, or the clocks keep no recent reading. With numbers of
+/// their own, too.
+fn add_differences(seed: u64, setup: Setup) -> Setup {
+    let mut random = StdRng::seed_from_u64(seed ^ 0x726f_7773_2061_7420);
+    let rows_at_once = pick(&mut random, &[1, 2, 3, 8, 8, 8]);
+    Setup { rows_at_once, recent_readings: random.random_bool(0.7), ..setup }
 }
 
 /// In some seeds people are at work, or the store loses data. With numbers of their own, so that
@@ -104,6 +114,8 @@ fn setup(random: &mut StdRng) -> Setup {
         rollback_bits,
         rollback_initial: random.random_range(0..1 << rollback_bits),
         workers: random.random_range(1..=4),
+        rows_at_once: 8,
+        recent_readings: true,
         codes,
         codes_max: pick(random, &[1, 2, 2, 3, 100]),
         codes_shared: random.random_bool(0.1),

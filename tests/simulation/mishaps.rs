@@ -6,12 +6,15 @@ use rand::{RngExt, rngs::StdRng};
 
 use crate::{
     generate::pick,
-    model::{Fault, Op, Order, Scenario, Setup},
+    model::{Op, Order, Scenario, Setup},
 };
 
 /// The node that holds a row when the scenario begins, and the other one.
 const HOLDER: usize = 0;
 const OTHER: usize = 1;
+
+/// A third node.
+const THIRD: usize = 2;
 
 /// Two nodes with right clocks, and one row for both.
 fn calm(setup: Setup) -> Setup {
@@ -103,6 +106,27 @@ pub(crate) fn row_lost_while_a_node_starts(
     for _ in 0..14 {
         ops.extend([Op::Advance { ms: 500 }, Op::Everyone { code: 0, count: 2 }]);
     }
+    Scenario { seed, setup, ops }
+}
+
+/// A node creates a row and crashes, perhaps before it recorded the row; another node needs a row,
+/// crashes as well, and the row is lost.
+pub(crate) fn row_lost_before_it_was_recorded(
+    seed: u64,
+    setup: Setup,
+    mut random: StdRng,
+) -> Scenario {
+    let offsets_ms = vec![0, 0, 0];
+    let (unit, positions) = (TimeUnit::Hour, 300);
+    let setup = Setup { unit, positions, offsets_ms, workers: 2, rows_at_once: 1, ..calm(setup) };
+    let mut ops = vec![Op::Crash { node: OTHER }, Op::Crash { node: THIRD }];
+    ops.extend([Op::Advance { ms: 500 }, start(OTHER), Op::Slow { node: OTHER, ms: 300 }]);
+    ops.push(Op::Advance { ms: random.random_range(1..=4_000) });
+    ops.extend([Op::Crash { node: OTHER }, start(THIRD), Op::Advance { ms: 200 }]);
+    ops.extend([Op::Everyone { code: 0, count: 2 }, Op::Advance { ms: 10 }]);
+    ops.extend([Op::Crash { node: THIRD }, Op::LoseRow { worker: 1 }, Op::Heal { node: OTHER }]);
+    ops.extend([start(OTHER), Op::Advance { ms: 500 }, Op::Everyone { code: 0, count: 2 }]);
+    ops.extend([Op::SleepAll { ms: 7_200_000 }, Op::Everyone { code: 0, count: 2 }]);
     Scenario { seed, setup, ops }
 }
 

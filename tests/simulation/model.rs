@@ -20,6 +20,10 @@ pub(crate) struct Setup {
     pub(crate) rollback_bits: u32,
     pub(crate) rollback_initial: u32,
     pub(crate) workers: u64,
+    /// How many of the layout's eight rows are created at a time.
+    pub(crate) rows_at_once: u64,
+    /// Whether the nodes' clocks keep a recent reading.
+    pub(crate) recent_readings: bool,
     pub(crate) codes: usize,
     pub(crate) codes_max: usize,
     pub(crate) codes_shared: bool,
@@ -77,6 +81,7 @@ impl Setup {
         let millis = Duration::from_millis;
         KeeperSettings {
             max_worker: self.workers,
+            rows_at_once: self.rows_at_once,
             prefer_previous: self.prefer_previous,
             issue: IssueSettings {
                 borrow_ahead: millis(self.borrow_ms),

@@ -199,7 +199,7 @@ impl World<'_> {
         let added = marks_beyond(layout, now_ms, window_ms, skew_ms);
         let is_covered = row.marks.lanes() == layout.lanes()
             && row.marks.iter().all(|mark| mark <= added[0])
-            && record.complete.contains(&scope.reserved_key)
+            && record.made_rows(&scope.reserved_key).is_some()
             && self.setup.own_clock
             && self.store_clock.peek_ms() == now_ms;
         if !is_covered {

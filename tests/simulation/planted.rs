@@ -7,7 +7,7 @@ use raindrop::core::planted::{self, Bug};
 use crate::check::FailureKind;
 
 /// Every bug, in the order in which they are reported.
-pub(crate) const BUGS: [Planting; 28] = [
+pub(crate) const BUGS: [Planting; 29] = [
     Planting::Rule(Bug::LimitIgnored),
     Planting::Rule(Bug::MarkAfterIssuing),
     Planting::Rule(Bug::VisibleIsDurable),
@@ -18,6 +18,7 @@ pub(crate) const BUGS: [Planting; 28] = [
     Planting::Rule(Bug::RenewalKeepsToken),
     Planting::Rule(Bug::TokenOfBirth),
     Planting::Rule(Bug::StaleBirth),
+    Planting::Rule(Bug::UnrecordedRowTaken),
     Planting::Rule(Bug::GoesOnAfterLowering),
     Planting::Rule(Bug::LoweredUnsealed),
     Planting::Rule(Bug::LoweredBelowStart),

@@ -288,9 +288,14 @@ impl Cluster {
         expected: Token,
         record: &LayoutRecord,
     ) -> bool {
+        let before = self.memory.read_record(namespace).await.expect("memory does not fail");
         self.before_write();
         let answer = self.memory.swap_record(namespace, expected, record).await;
         let took_place = answer.expect("memory does not fail");
+        let has_more_rows = before.is_some_and(|before| {
+            !before.complete.is_empty() && before.complete != record.complete
+        });
+        self.state().activity.more_rows += u64::from(took_place && has_more_rows);
         let elapsed_ms = self.time.elapsed_ms();
         self.state().journal.note((elapsed_ms, writer.generation, took_place), || {
             let outcome = if took_place { "done" } else { "refused" };
@@ -554,14 +559,15 @@ impl Connection {
     }
 
     /// Rows were made where there were none; not by whoever held them when they vanished.
-    fn made(&self, there: &[ListedRow]) {
+    fn made(&self, before: &[ListedRow], after: &[ListedRow]) {
         let mut state = self.cluster.state();
         let generation = self.writer.generation;
         let held = state.limits(generation);
-        let is_there = |worker| there.iter().any(|listed| listed.row.worker == worker);
+        let has =
+            |rows: &[ListedRow], worker| rows.iter().any(|listed| listed.row.worker == worker);
         let own = state.seen.lost.iter().find(|(worker, owner)| {
             let knew = held.keys().any(|(known, _)| known == *worker);
-            **owner == generation && knew && !is_there(**worker)
+            **owner == generation && knew && has(after, **worker) && !has(before, **worker)
         });
         if let Some((worker, owner)) = own {
             let detail = format!("process {owner} made the row of worker {worker} anew");
@@ -637,10 +643,13 @@ impl Intercept for Connection {
             Call::CreateRecord(..) | Call::CreateRows(..) => {
                 let way = self.go().await?;
                 let there = memory.list().await?;
+                let record = memory.read_record("default").await?;
                 self.cluster.before_write();
                 let answer = call.run(memory).await?;
-                if let Call::CreateRows(..) = call {
-                    self.made(&there);
+                // After a fail-over nobody knows whether a row vanished or was never there.
+                let may_be_new = record.is_some_and(|record| record.history.has_failed_over());
+                if matches!(call, Call::CreateRows(..)) && !may_be_new {
+                    self.made(&there, &memory.list().await?);
                 }
                 self.acknowledge(&way, self.applied(), answer).await
             }

@@ -50,7 +50,7 @@ pub(crate) struct SkewedClock {
     highest_ms: AtomicI64,
     readings: AtomicU64,
     last_ms: AtomicI64,
-    recent: Recent,
+    recent: Option<Recent>,
     interruption: Mutex<Option<Interruption>>,
 }
 
@@ -74,21 +74,23 @@ impl fmt::Debug for SkewedClock {
 }
 
 impl SkewedClock {
-    pub(crate) fn new(time: &Arc<Time>, offset_ms: i64) -> Arc<Self> {
+    pub(crate) fn new(time: &Arc<Time>, offset_ms: i64, keeps_recent: bool) -> Arc<Self> {
         Arc::new(Self {
             time: Arc::clone(time),
             error: Mutex::new(ClockError { offset_ms, ..ClockError::default() }),
             highest_ms: AtomicI64::new(i64::MIN),
             readings: AtomicU64::new(0),
             last_ms: AtomicI64::new(i64::MIN),
-            recent: Recent::new(i64::MIN),
+            recent: keeps_recent.then(|| Recent::new(i64::MIN)),
             interruption: Mutex::default(),
         })
     }
 
     /// Renews the reading that is kept at hand.
     pub(crate) fn renew(&self) {
-        self.recent.set(self.peek_ms());
+        if let Some(recent) = &self.recent {
+            recent.set(self.peek_ms());
+        }
     }
 
     /// What it was last read as.
@@ -155,6 +157,6 @@ impl Clock for SkewedClock {
     }
 
     fn recent(&self) -> Option<Recent> {
-        Some(self.recent.clone())
+        self.recent.clone()
     }
 }

@@ -111,10 +111,10 @@ impl<'a> World<'a> {
     fn new(scenario: &'a Scenario, planting: Planting, verbose: bool) -> Self {
         let setup = &scenario.setup;
         let time = Time::new(setup.began_ms);
-        let mut clocks: Vec<_> =
-            setup.offsets_ms.iter().map(|offset| SkewedClock::new(&time, *offset)).collect();
+        let clock = |offset: &i64| SkewedClock::new(&time, *offset, setup.recent_readings);
+        let mut clocks: Vec<_> = setup.offsets_ms.iter().map(clock).collect();
         let (store_clock, memory) = if setup.own_clock {
-            let clock = SkewedClock::new(&time, 0);
+            let clock = SkewedClock::new(&time, 0, false);
             (Arc::clone(&clock), MemoryStore::with_own_clock(clock))
         } else {
             let clock = Arc::clone(&clocks[0]);
@@ -591,8 +591,11 @@ impl<'a> World<'a> {
         }
         let AnsweredBefore { by_all, by_handle: by_this } = &claim.answered_before;
         let ascends = if by_handle {
-            // IDs that were borrowed may have gone ahead of the handle's tick.
-            let borrowed_ms = i64::try_from(setup.borrow_ms).expect("small");
+            // IDs that were borrowed may have gone ahead of the handle's tick, from its end.
+            let borrowed_ms = match i64::try_from(setup.borrow_ms).expect("small") {
+                0 => 0,
+                borrow_ms => borrow_ms + layout.unit().millis() - 1,
+            };
             let start_ms = |position| layout.start_of_tick_ms(layout.tick_of(position));
             by_this.get(&lane).is_none_or(|before| *before < first)
                 && by_all

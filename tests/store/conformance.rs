@@ -367,7 +367,10 @@ async fn the_first_record_stands(backend: &Backend) {
 async fn every_field_of_a_record_is_exact(backend: &Backend) {
     let store = backend.store().await;
     let largest = i64::MAX as u64;
-    let mut before = filled(u128::MAX, "words", &["0/0", "1/0", "5/31"]);
+    // The longest entries of every value of the reserved bits.
+    let parts: Vec<String> = (0..32).map(|it| format!("5/{it}:1024:8000000000000005")).collect();
+    let mut before = filled(u128::MAX, "words", &["0/0", "1/0"]);
+    before.complete.extend(parts);
     assert_eq!(store.create_record("default", &before).await.expect("a record"), before);
     assert_eq!(read_record(&store).await.as_ref(), Some(&before));
     // A 64-bit float would round these.

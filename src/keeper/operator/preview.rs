@@ -111,7 +111,7 @@ impl Operator {
         let old_rows = self.rows_of(&old).await?;
         let is_held = |listed: &&ListedRow| !listed.row.free;
         let held = old_rows.iter().filter(is_held).count();
-        let (largest_old, _, smallest_new) = self.judge(&old, &record.complete, &old_rows).await?;
+        let (largest_old, _, smallest_new) = self.judge(&old, &record, &old_rows).await?;
         let rows = rows.max(old_rows.len());
         Ok(RelayoutPreview::Move { from, rows, held, largest_old, smallest_new })
     }

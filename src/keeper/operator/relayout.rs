@@ -77,7 +77,7 @@ impl Operator {
                 // Refused before anything is touched, if it can be.
                 let old = Layout::from_canonical(&from)?;
                 let rows = self.rows_of(&old).await?;
-                self.judge(&old, &record.complete, &rows).await?;
+                self.judge(&old, &record, &rows).await?;
                 from
             }
             Recorded::Moving(Relayout { stage: RelayoutStage::Fencing, from, to: other }) => {
@@ -123,15 +123,14 @@ impl Operator {
             })
             .await?
         };
-        let (largest_old, tick, smallest_new) =
-            match self.judge(&old, &record.complete, &rows).await {
-                Ok(judged) => judged,
-                Err(refused) => {
-                    // Marks rose meanwhile. Nothing but tokens has changed.
-                    self.write_record(&record, |record| record.canonical = from.clone()).await?;
-                    return Err(refused);
-                }
-            };
+        let (largest_old, tick, smallest_new) = match self.judge(&old, &record, &rows).await {
+            Ok(judged) => judged,
+            Err(refused) => {
+                // Marks rose meanwhile. Nothing but tokens has changed.
+                self.write_record(&record, |record| record.canonical = from.clone()).await?;
+                return Err(refused);
+            }
+        };
         let converting = text(RelayoutStage::Converting { tick });
         let record =
             self.write_record(&record, |record| record.canonical = converting.clone()).await?;
@@ -144,7 +143,7 @@ impl Operator {
     pub(super) async fn judge(
         &self,
         old: &Layout,
-        complete: &[String],
+        record: &LayoutRecord,
         rows: &[ListedRow],
     ) -> Result<(Option<Id>, u64, Id), OperatorError> {
         let now_ms = self.store_now_ms().await?;
@@ -152,8 +151,12 @@ impl Operator {
         let mut marks: Vec<HighWaterMarks> =
             rows.iter().map(|listed| listed.row.marks.clone()).collect();
         let is_missing_some = |key: &String| {
-            let there = rows.iter().filter(|listed| listed.reserved_key == *key).count();
-            complete.contains(key) && (there as u64) <= old.largest_worker()
+            let Some(made) = record.made_rows(key) else { return false };
+            let is_there = |listed: &&ListedRow| {
+                listed.reserved_key == *key && made.contains(listed.row.worker)
+            };
+            let there = rows.iter().filter(is_there).count() as u64;
+            there < made.count(&(0..=old.largest_worker()))
         };
         if old.reserved_keys().iter().any(is_missing_some) {
             // A row that is missing may have been in use.

@@ -93,7 +93,10 @@ async fn nodes_choose_from_a_part_of_65_536_rows_that_may_be_any() {
     let mut keepers = Vec::new();
     for seed in 0..8 {
         let (keeper, issuer) = Keeper::start_with(
-            KeeperSettings::new(layout.clone(), "the same for all"),
+            KeeperSettings {
+                rows_at_once: 1 << 16,
+                ..KeeperSettings::new(layout.clone(), "the same for all")
+            },
             store.clone(),
             clock.clone(),
             Arc::new(Events::default()),

@@ -7,11 +7,15 @@ use super::{
     world::{Node, World, second, world},
 };
 use crate::{
-    core::layout::{LayoutSpec, TimeUnit},
+    core::{
+        layout::{LayoutSpec, TimeUnit},
+        lease::Token,
+    },
     keeper::{
         IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RelayoutOutcome,
         UnavailableReason,
     },
+    store::{LayoutRecord, Store as _},
 };
 
 /// Everything that leases can reach beyond the store's clock: the window and two skews.
@@ -89,6 +93,28 @@ async fn lost_lease_of_another_process_is_not_issued_from_again() {
     world.issue_for(&lost, second(310)).await;
     world.pass(second(15)).await;
     world.issue(&next, "order", 100).await;
+}
+
+/// The record was written after the rows, and the fail-over came between.
+#[tokio::test(start_paused = true)]
+async fn rows_whose_record_was_lost_are_recorded_again() {
+    let world = world();
+    world.node().await.stop().await;
+    let recorded = world.store.read_record("default").await.expect("up").expect("there");
+    let token = Token::from_bits(1);
+    let unrecorded = LayoutRecord { token, complete: Vec::new(), ..recorded.clone() };
+    let swapped = world.store.swap_record("default", recorded.token, &unrecorded).await;
+    assert!(swapped.expect("up"));
+    let held = world.store.snapshot();
+    assert!(world.store.swap_record("default", token, &recorded).await.expect("up"));
+    let nodes = [world.node().await, world.node().await];
+    world.fail_over("b", held);
+    world.pass(REACH + second(120)).await;
+    for node in &nodes {
+        world.issue(node, "order", 10).await;
+    }
+    let record = world.store.read_record("default").await.expect("up").expect("there");
+    assert_eq!(record.complete, recorded.complete);
 }
 
 #[tokio::test(start_paused = true)]

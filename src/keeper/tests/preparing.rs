@@ -13,7 +13,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use super::world::{NOW, World, second};
 use crate::{
     core::layout::{LayoutSpec, TimeUnit},
-    keeper::{Keeper, KeeperError, Observer, StoreOperation},
+    keeper::{Keeper, KeeperError, KeeperSettings, Observer, StoreOperation},
     store::{LayoutRecord, Store, StoreError},
 };
 
@@ -94,6 +94,60 @@ async fn row_that_was_lost_is_added_beside_rows_that_are_held() {
     world.store.lose_row(&world.scope(), 0);
     let _third = world.node().await;
     assert_eq!(world.store.list().await.expect("up").len(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_are_created_as_they_are_needed() {
+    let world = world();
+    let settings = || KeeperSettings { rows_at_once: 3, ..world.settings() };
+    // Worker id 0 is nobody's.
+    let complete = ["0/0:3:1", "0/0:3:1", "0/0:3:3", "0/0:3:3", "0/0:3:3", "0/0", "0/0"];
+    let mut nodes = Vec::new();
+    for (held, complete) in (1..).zip(complete) {
+        let node = world.start(settings());
+        node.issuer.leased().await;
+        let status = node.status();
+        assert_eq!(status.lease.map(|lease| lease.worker < 8), Some(true));
+        assert_eq!((status.workers_held, status.workers_free), (held, 7 - held));
+        assert_eq!(record(&world).await.complete, [complete]);
+        nodes.push(node);
+    }
+    assert_eq!(world.store.list().await.expect("up").len(), 8);
+    let last = world.start(settings());
+    world.pass(second(1)).await;
+    assert!(last.status().lease.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_with_one_worker_id_creates_the_rows_beside_it() {
+    let world = world();
+    let settings =
+        KeeperSettings { rows_at_once: 2, min_worker: 5, max_worker: 5, ..world.settings() };
+    let node = world.start(settings);
+    node.issuer.leased().await;
+    let workers: Vec<u64> =
+        world.store.list().await.expect("up").iter().map(|listed| listed.row.worker).collect();
+    assert_eq!((record(&world).await.complete, workers), (vec!["0/0:2:4".to_owned()], vec![4, 5]));
+    // Another setting changes nothing in a namespace that has parts.
+    let settings = KeeperSettings { rows_at_once: 8, max_worker: 1, ..world.settings() };
+    world.start(settings).issuer.leased().await;
+    assert_eq!(record(&world).await.complete, ["0/0:2:5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_that_was_lost_is_not_taken_for_one_that_was_never_needed() {
+    let world = world();
+    let settings = || KeeperSettings { rows_at_once: 2, max_worker: 1, ..world.settings() };
+    let node = world.start(settings());
+    node.issuer.leased().await;
+    world.store.lose_row(&world.scope(), 1);
+    let _other = world.start(settings());
+    world.pass(second(1)).await;
+    let rows = world.store.list().await.expect("up");
+    let layout = node.issuer.layout();
+    let ahead = layout.first_position(layout.tick_clamped(NOW + 300_000));
+    let marks: Vec<u64> = rows.iter().map(|listed| listed.row.marks[0]).collect();
+    assert!(marks.len() == 2 && marks[0] == 0 && marks[1] > ahead, "{marks:?}");
 }
 
 /// The store's clock steps between the decision to add rows and the write that adds them.

@@ -86,9 +86,13 @@ impl KubernetesStore {
         let births = snapshot.births(scope).unwrap_or(&none);
         let (listed, unlisted): (Vec<_>, Vec<_>) =
             snapshot.leases.iter().partition(|lease| is_listed(births, lease));
-        let is_complete = is_complete(snapshot.record.as_ref(), scope);
+        let record = snapshot.record.as_ref();
+        let made = record.and_then(|record| record.layout.made_rows(&scope.reserved_key));
+        let was_made = |worker| made.is_some_and(|made| made.contains(worker));
         // Rows of a record that was lost: what is created beside them would begin with no marks.
-        if let Some(lease) = unlisted.iter().find(|lease| was_written(lease) && !is_complete) {
+        let is_foreign =
+            |lease: &&&Lease| was_written(lease) && !object::worker(lease).is_some_and(was_made);
+        if let Some(lease) = unlisted.iter().find(is_foreign) {
             return Err(self.of_another_record(lease));
         }
         let present: HashSet<u64> = listed.into_iter().filter_map(object::worker).collect();
@@ -278,11 +282,6 @@ impl KubernetesStore {
     fn remember(&self, scope: &Scope, worker: u64, uid: &str) {
         lock(&self.uids).insert(key(scope, worker), uid.to_owned());
     }
-}
-
-/// Whether the rows of a scope were all there once.
-fn is_complete(record: Option<&Record>, scope: &Scope) -> bool {
-    record.is_some_and(|record| record.layout.complete.contains(&scope.reserved_key))
 }
 
 /// Whether a Lease is a row that the record lists.

@@ -1,0 +1,185 @@
+//! Which rows of a namespace were created: nodes create them in parts, as they need them.
+
+use std::{fmt, ops::RangeInclusive, str::FromStr};
+
+/// The parts that a mask can name.
+const MOST_PARTS: u64 = u64::BITS as u64;
+
+/// Which rows of one reserved key were created. A row that was never created was never leased, so it
+/// may begin with no marks; one that was created and is missing may have been in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MadeRows {
+    /// Those of every worker id.
+    All,
+    /// Those of some parts.
+    Parts {
+        /// How many worker ids a part has; the first one begins at 0.
+        size: u64,
+        /// A bit for each part, from the lowest on: 1 if its rows were created.
+        parts: u64,
+    },
+}
+
+impl MadeRows {
+    /// Returns that no row was created of so many workers. They have parts of `at_once` worker ids,
+    /// or larger ones if those were too many.
+    pub fn none(workers: u64, at_once: u64) -> Self {
+        Self::Parts { size: at_once.max(workers.div_ceil(MOST_PARTS)).max(1), parts: 0 }
+    }
+
+    /// Whether the row of this worker was created.
+    pub const fn contains(self, worker: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Parts { size, parts } => {
+                let part = worker / size;
+                part < MOST_PARTS && parts >> part & 1 == 1
+            }
+        }
+    }
+
+    /// Returns the ranges of workers whose rows were created, of so many workers, apart from each
+    /// other.
+    pub fn ranges(self, workers: u64) -> Vec<RangeInclusive<u64>> {
+        let Self::Parts { size, .. } = self else { return vec![0..=workers - 1] };
+        let firsts = (0..workers.div_ceil(size)).map(|part| part * size);
+        let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
+        for first in firsts.filter(|first| self.contains(*first)) {
+            let last = (first + size).min(workers) - 1;
+            match ranges.last_mut() {
+                Some(before) if before.end() + 1 == first => *before = *before.start()..=last,
+                _ => ranges.push(first..=last),
+            }
+        }
+        ranges
+    }
+
+    /// Counts the rows that were created of those of a range.
+    pub fn count(self, range: &RangeInclusive<u64>) -> u64 {
+        let ranges = self.ranges(range.end() + 1);
+        let inside = |made: &RangeInclusive<u64>| {
+            (made.end() + 1).saturating_sub(*made.start().max(range.start()))
+        };
+        ranges.iter().map(inside).sum()
+    }
+
+    /// Returns the first part that has workers of the range and was not created, of so many workers,
+    /// and what is created once it is.
+    pub fn next(
+        self,
+        range: &RangeInclusive<u64>,
+        workers: u64,
+    ) -> Option<(RangeInclusive<u64>, Self)> {
+        let Self::Parts { size, parts } = self else { return None };
+        let mut wanted = range.start() / size..=range.end() / size;
+        let part = wanted.find(|part| !self.contains(part * size))?;
+        let with = Self::Parts { size, parts: parts | 1 << part };
+        let is_whole = with.count(&(0..=workers - 1)) == workers;
+        let made = if is_whole { Self::All } else { with };
+        Some((part * size..=((part + 1) * size).min(workers) - 1, made))
+    }
+
+    /// Returns the entry of a reserved key in a record: `0/0` if all rows were created,
+    /// `0/0:1024:5` if the first and the third part of 1024 were.
+    pub(super) fn entry(self, key: &str) -> String {
+        format!("{key}{self}")
+    }
+
+    /// Reads an entry.
+    pub(super) fn read(entry: &str) -> Option<(&str, Self)> {
+        let (key, made) = entry.split_at(entry.find(':').unwrap_or(entry.len()));
+        let is_number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let (width, value) = key.split_once('/')?;
+        let is_key = is_number(width) && is_number(value);
+        Some((key, made.parse().ok()?)).filter(|_| is_key)
+    }
+}
+
+impl fmt::Display for MadeRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => Ok(()),
+            Self::Parts { size, parts } => write!(f, ":{size}:{parts:x}"),
+        }
+    }
+}
+
+impl FromStr for MadeRows {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text.is_empty() {
+            return Ok(Self::All);
+        }
+        let (size, parts) = text.strip_prefix(':').and_then(|it| it.split_once(':')).ok_or(())?;
+        let size = size.parse().ok().filter(|size| *size > 0).ok_or(())?;
+        let made = Self::Parts { size, parts: u64::from_str_radix(parts, 16).map_err(|_| ())? };
+        // It is compared with what stands there when it is changed.
+        if made.to_string() == text { Ok(made) } else { Err(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_made_until_all_are() {
+        let mut made = MadeRows::none(2500, 1000);
+        let (all, wide) = (0..=2499, 1..=2499);
+        assert_eq!((made.count(&all), made.contains(0), made.ranges(2500)), (0, false, vec![]));
+        // A node with one worker id needs one part.
+        let (part, with) = made.next(&(1500..=1500), 2500).expect("a part");
+        assert_eq!((part, with), (1000..=1999, MadeRows::Parts { size: 1000, parts: 2 }));
+        assert_eq!(with.next(&(1500..=1500), 2500), None);
+        assert!(with.contains(1000) && with.contains(1999));
+        assert!(!with.contains(999) && !with.contains(2000) && !with.contains(u64::MAX));
+        assert_eq!((with.count(&all), with.count(&(1500..=2100))), (1000, 500));
+        let both = with.next(&wide, 2500).expect("a part").1;
+        assert_eq!((both.ranges(2500), both.count(&(999..=1000))), (vec![0..=1999], 2));
+        made = with;
+        let mut parts = Vec::new();
+        while let Some((part, with)) = made.next(&wide, 2500) {
+            parts.push(part);
+            made = with;
+        }
+        assert_eq!((parts, made), (vec![0..=999, 2000..=2499], MadeRows::All));
+        assert_eq!((made.count(&wide), made.ranges(2500)), (2499, vec![all]));
+    }
+
+    #[test]
+    fn a_mask_names_every_part() {
+        for (workers, at_once, size) in [(1 << 16, 1024, 1024), (1 << 16, 1, 1024), (8, 0, 1)] {
+            let mut made = MadeRows::none(workers, at_once);
+            assert_eq!(made, MadeRows::Parts { size, parts: 0 });
+            let mut count = 0;
+            while let Some((part, with)) = made.next(&(0..=workers - 1), workers) {
+                count += part.end() - part.start() + 1;
+                made = with;
+            }
+            assert_eq!((count, made), (workers, MadeRows::All));
+        }
+        assert_eq!(
+            MadeRows::none(1024, 1024).next(&(5..=5), 1024),
+            Some((0..=1023, MadeRows::All))
+        );
+    }
+
+    #[test]
+    fn entries_are_read_as_they_were_written() {
+        let some = MadeRows::Parts { size: 1024, parts: 0x8000_0000_0000_0005 };
+        for (key, made, entry) in
+            [("0/0", MadeRows::All, "0/0"), ("5/31", some, "5/31:1024:8000000000000005")]
+        {
+            assert_eq!(made.entry(key), entry);
+            assert_eq!(MadeRows::read(entry), Some((key, made)));
+        }
+        for wrong in [
+            "", "0", "/", "0/", "a/0", "0/0:", "0/0:0:1", "0/0:1", "0/0:1:g", "0/0:01:1",
+            "0/0:1:01",
+        ] {
+            assert_eq!(MadeRows::read(wrong), None, "{wrong}");
+        }
+    }
+}
