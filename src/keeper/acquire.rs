@@ -15,12 +15,12 @@ use crate::{
     core::{
         instant::millis,
         lease::{
-            Choice, ClockVerdict, HeldLanes, Purpose, Row, Tenure, Token, choose_row, first_due,
-            usable_lane,
+            Choice, ClockVerdict, HeldLanes, HighWaterMarks, Purpose, Row, Tenure, Token,
+            choose_row, first_due, usable_lane,
         },
         planted::{Bug, planted},
     },
-    store::{LayoutRecord, Scope, StoreError},
+    store::{Scope, StoreError},
 };
 
 /// How many rows are read at first: enough for the first choices of many nodes.
@@ -100,6 +100,10 @@ impl Search {
             if let Some(held) = self.settle(leases).await? {
                 return Ok(SearchOutcome::Leased(held));
             }
+            if self.chosen.as_ref().is_some_and(|tenure| !leases.is_made(tenure.worker())) {
+                // The store lost that the row's part was created.
+                self.chosen = None;
+            }
             if self.chosen.is_none() {
                 match self.choose(leases, judged.now_ms).await? {
                     Ok(row) => {
@@ -126,17 +130,24 @@ impl Search {
         Ok(SearchOutcome::Contended)
     }
 
-    /// Creates more rows, if the node's worker ids have some that were not needed so far.
+    /// Creates more rows, if the node's worker ids have some that were not needed so far and they
+    /// could be leased now.
     async fn has_more_rows(
         &self,
         leases: &mut LeaseStore,
         judged: &JudgedSurvey,
     ) -> Result<bool, StoreError> {
         let record = judged.survey.record.clone();
-        // A process that held a lease must not fill a record that was created again.
-        let has_rows =
-            |record: &LayoutRecord| record.made_rows(&leases.scope.reserved_key).is_some();
-        let Some(record) = record.filter(has_rows) else { return Ok(false) };
+        let Some(record) = record.filter(|record| leases.may_fill(record)) else {
+            return Ok(false);
+        };
+        // They begin at the barrier, as free rows do.
+        let layout = &leases.settings.layout;
+        let marks = HighWaterMarks::all_at(leases.history.present.barrier(layout), layout.lanes());
+        let due_ms = judged.now_ms.saturating_add(millis(leases.settings.issue.max_wait));
+        if usable_lane(layout, &marks, due_ms, None).is_none() {
+            return Ok(false);
+        }
         // Whoever changed the record meanwhile may have created them.
         Ok(create_more(leases, record).await?.is_some())
     }
@@ -288,7 +299,7 @@ async fn free_rows(
     let limit = limit.min(u32::try_from(scope.workers()).unwrap_or(u32::MAX));
     let rows = leases.store.free_rows(scope, holder, limit);
     let mut rows = leases.call(StoreOperation::Read, rows).await?;
-    rows.retain(|row| leases.is_made(row) && has_our_lanes(leases, row));
+    rows.retain(|row| leases.is_made(row.worker) && has_our_lanes(leases, row));
     let (history, layout) = (&leases.history.present, &leases.settings.layout);
     for row in &mut rows {
         row.marks = history.marks(layout, row.epoch, &row.marks);

@@ -6,6 +6,7 @@ use super::{
     LeaseOperation, LeaseOutcome,
     lease_store::{ClockReading, JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
     own_tokens::OwnTokens,
+    prepare::record_part,
     state_file::{Entry, KeepingFailed},
 };
 use crate::core::{
@@ -330,7 +331,19 @@ impl HeldLease {
     /// Looks at the clocks and the record.
     async fn survey(&self, leases: &mut LeaseStore) -> Result<JudgedSurvey, LeaseError> {
         let judged = leases.survey(self.renewed.as_ref()).await?;
-        if leases.is_recorded(&judged) { Ok(judged) } else { Err(LeaseError::Vanished) }
+        if !leases.is_recorded(&judged) {
+            return Err(LeaseError::Vanished);
+        }
+        if leases.is_made(self.tenure.worker()) {
+            return Ok(judged);
+        }
+        // The record told of the row before it was leased: that was lost.
+        if self.tenure.epoch() == leases.history.present.epoch() {
+            leases.history.went_back = true;
+        }
+        let record = judged.survey.record.filter(|record| leases.may_fill(record));
+        record_part(leases, record.ok_or(LeaseError::Vanished)?, self.tenure.worker()).await?;
+        Err(LeaseError::Overtaken)
     }
 
     fn next_limit(&self, leases: &LeaseStore, judged: &JudgedSurvey, whole_window: bool) -> u64 {

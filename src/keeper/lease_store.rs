@@ -22,7 +22,7 @@ use crate::{
         },
         planted::{Bug, planted},
     },
-    store::{Counts, MadeRows, Scope, Store, StoreError, Survey},
+    store::{Counts, LayoutRecord, MadeRows, Scope, Store, StoreError, Survey},
 };
 
 /// The reach of a process's first lease, so that a crash loop burns seconds, not the whole window.
@@ -208,7 +208,10 @@ impl LeaseStore {
         let unmade = made.map_or(0, |made| self.scope.workers() - made.count(&range));
         self.state.report.send_if_modified(|report| {
             report.clock_ahead_ms = if is_local { 0 } else { reading.node_ahead_ms() };
-            (report.workers_held, report.workers_free) = (survey.held, survey.free + unmade);
+            // Some of those rows may be there already.
+            let unheld = self.scope.workers().saturating_sub(survey.held);
+            let free = unheld.min(survey.free + unmade);
+            (report.workers_held, report.workers_free) = (survey.held, free);
             false
         });
         // A store whose clock is known to be wrong does not bound the reach of a lease.
@@ -230,10 +233,16 @@ impl LeaseStore {
         (!has_held || self.history.present.has_failed_over()) && !self.has_all_rows()
     }
 
+    /// Whether a process that held a lease may add rows to a record. One that tells of none was created
+    /// again, unless a fail-over lost what it told.
+    pub(super) fn may_fill(&self, record: &LayoutRecord) -> bool {
+        record.made_rows(&self.scope.reserved_key).is_some() || record.history.has_failed_over()
+    }
+
     /// Whether a row was created as the record tells. Another one is not to be leased: should it be
     /// lost, it would be created again with no marks.
-    pub(super) fn is_made(&self, row: &Row) -> bool {
-        self.made.is_some_and(|made| made.contains(row.worker)) || planted(Bug::UnrecordedRowTaken)
+    pub(super) fn is_made(&self, worker: u64) -> bool {
+        self.made.is_some_and(|made| made.contains(worker)) || planted(Bug::UnrecordedRowTaken)
     }
 
     /// Returns whether the namespace's record is there and names our layout. Otherwise the present

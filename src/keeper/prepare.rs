@@ -20,7 +20,7 @@ const TRIES: u32 = 100;
 pub(super) const DECISION_VALID_FOR: Duration = Duration::from_secs(10);
 
 /// Creates tables, layout record and rows where they are missing. A process that `has_held` a lease
-/// knows that the namespace is in use: it creates no record, and rows only beyond every lease.
+/// knows that the namespace is in use: it creates no record.
 pub(super) async fn prepare(leases: &mut LeaseStore, has_held: bool) -> Result<(), KeeperError> {
     let (store, namespace) = (leases.store.clone(), leases.scope.namespace.clone());
     for warning in leases.call(StoreOperation::Prepare, store.prepare()).await? {
@@ -73,7 +73,7 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
         return Ok(false);
     }
     let made = record.made_rows(&scope.reserved_key);
-    if has_held && made.is_none() && !record.history.has_failed_over() {
+    if has_held && !leases.may_fill(&record) {
         return Err(vanished("the layout record was created again"));
     }
     // Beside parts there may be rows that the record does not tell yet.
@@ -130,6 +130,23 @@ pub(super) async fn create_more(
     }
     record.set_made_rows(&scope.reserved_key, made);
     swap_record(leases, record).await.map(Some)
+}
+
+/// Records that the part of a worker was created, after the store lost that. Rows of the part may have
+/// been lost, too, so none is created with no marks from now on.
+pub(super) async fn record_part(
+    leases: &mut LeaseStore,
+    mut record: LayoutRecord,
+    worker: u64,
+) -> Result<(), StoreError> {
+    let (scope, workers) = (leases.scope.clone(), leases.settings.layout.largest_worker() + 1);
+    let made = record.made_rows(&scope.reserved_key);
+    let made = made.unwrap_or_else(|| MadeRows::none(workers, leases.settings.rows_at_once));
+    if let Some((_, made)) = made.next(&(worker..=worker), workers) {
+        record.set_made_rows(&scope.reserved_key, made);
+        swap_record(leases, record).await?;
+    }
+    Ok(())
 }
 
 fn part_of(scope: &Scope, workers: &RangeInclusive<u64>) -> Scope {

@@ -72,7 +72,7 @@ impl MadeRows {
     ) -> Option<(RangeInclusive<u64>, Self)> {
         let Self::Parts { size, parts } = self else { return None };
         let mut wanted = range.start() / size..=range.end() / size;
-        let part = wanted.find(|part| !self.contains(part * size))?;
+        let part = wanted.find(|part| *part < MOST_PARTS && !self.contains(part * size))?;
         let with = Self::Parts { size, parts: parts | 1 << part };
         let is_whole = with.count(&(0..=workers - 1)) == workers;
         let made = if is_whole { Self::All } else { with };
@@ -160,6 +160,9 @@ mod tests {
             }
             assert_eq!((count, made), (workers, MadeRows::All));
         }
+        // Smaller parts than any node makes: a mask of them does not reach all workers.
+        let small = MadeRows::Parts { size: 1, parts: u64::MAX };
+        assert_eq!((small.next(&(0..=99), 100), small.contains(64)), (None, false));
         assert_eq!(
             MadeRows::none(1024, 1024).next(&(5..=5), 1024),
             Some((0..=1023, MadeRows::All))

@@ -24,6 +24,7 @@ pub trait Clock: Debug + Send + Sync {
     fn steady(&self) -> Duration;
 
     /// Returns a reading of the wall clock that costs next to nothing, if this clock keeps one.
+    /// Generators update it whenever they read the clock themselves.
     fn recent(&self) -> Option<Recent> {
         None
     }

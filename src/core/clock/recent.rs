@@ -38,7 +38,7 @@ impl Recent {
         }
     }
 
-    /// Updates the reading.
+    /// Replaces the reading, even by an earlier one; threads use [`Self::renew`].
     pub fn set(&self, now_ms: i64) {
         self.0.store(now_ms, Ordering::Relaxed);
     }

@@ -95,6 +95,23 @@ async fn lost_lease_of_another_process_is_not_issued_from_again() {
     world.issue(&next, "order", 100).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn no_rows_are_created_while_none_could_be_leased() {
+    let world = world();
+    let settings = || KeeperSettings { rows_at_once: 2, ..world.settings() };
+    world.start(settings()).issuer.leased().await;
+    let rows = world.store.list().await.expect("up").len();
+    let held = world.store.snapshot();
+    world.fail_over("b", held);
+    // The new server still has the lease of the first one, and every row begins at the barrier.
+    let next = world.start(settings());
+    world.pass(second(60)).await;
+    assert!(next.status().lease.is_none());
+    assert_eq!(world.store.list().await.expect("up").len(), rows);
+    world.pass(REACH).await;
+    world.issue(&next, "order", 10).await;
+}
+
 /// The record was written after the rows, and the fail-over came between.
 #[tokio::test(start_paused = true)]
 async fn rows_whose_record_was_lost_are_recorded_again() {
