@@ -219,10 +219,9 @@ impl Engine for MySql {
             done => done?,
         };
         let sql = format!(
-            "{READ_ONLY}, 'binlog_format', \
-             IF(@@GLOBAL.log_bin <> 0, CAST(@@SESSION.binlog_format AS CHAR), '')"
+            "{READ_ONLY}, IF(@@GLOBAL.log_bin <> 0, CAST(@@SESSION.binlog_format AS CHAR), '')"
         );
-        let row = match connection.run(&sql, &[]).await {
+        let mut row = match connection.run(&sql, &[]).await {
             Ok(answer) => answer.into_row(),
             Err(error) if is_unknown_setting(&error) => {
                 let reason = Self::read_only(&mut connection).await?;
@@ -230,7 +229,8 @@ impl Engine for MySql {
             }
             Err(error) => return Err(error.into()),
         };
-        if self.failover == Failover::Auto && row.last() == values!["STATEMENT"].last() {
+        let binlog_format = row.pop();
+        if self.failover == Failover::Auto && binlog_format == Some("STATEMENT".into()) {
             replicate_rows(&mut connection).await?;
         }
         Ok((connection, reason(&row)))
@@ -284,9 +284,7 @@ impl Engine for MySql {
 /// Returns why a server accepts no writes, from pairs of a setting's name and value.
 fn reason(row: &[Value]) -> Option<String> {
     row.chunks(2).find_map(|pair| match pair {
-        [Value::Text(name), Value::Text(value)]
-            if name != "binlog_format" && value != "0" && value != "OFF" =>
-        {
+        [Value::Text(name), Value::Text(value)] if value != "0" && value != "OFF" => {
             Some(format!("{name} is on"))
         }
         _ => None,
