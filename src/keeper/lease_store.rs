@@ -173,15 +173,13 @@ impl LeaseStore {
         for _ in 0..TRIES {
             let judged = self.look(renewed).await?;
             if self.is_followed(&judged).await? {
-                let record = judged.survey.record.as_ref();
-                self.made = record.and_then(|record| record.made_rows(&self.scope.reserved_key));
                 return Ok(judged);
             }
         }
         Err(contended())
     }
 
-    async fn look(&self, renewed: Option<&ClockReading>) -> Result<JudgedSurvey, StoreError> {
+    async fn look(&mut self, renewed: Option<&ClockReading>) -> Result<JudgedSurvey, StoreError> {
         let sent = self.read_clocks();
         let survey =
             self.call(StoreOperation::Read, self.store.survey(&self.scope, Counts::Recent)).await?;
@@ -202,10 +200,10 @@ impl LeaseStore {
             max_skew,
         });
         let record = survey.record.as_ref();
-        let made = record.and_then(|record| record.made_rows(&self.scope.reserved_key));
+        self.made = record.and_then(|record| record.made_rows(&self.scope.reserved_key));
         let range = self.scope.min_worker..=self.scope.max_worker;
         // Nobody has the worker ids whose rows are created when they are needed.
-        let unmade = made.map_or(0, |made| self.scope.workers() - made.count(&range));
+        let unmade = self.made.map_or(0, |made| self.scope.workers() - made.count(&range));
         self.state.report.send_if_modified(|report| {
             report.clock_ahead_ms = if is_local { 0 } else { reading.node_ahead_ms() };
             // Some of those rows may be there already.

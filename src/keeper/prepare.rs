@@ -114,17 +114,14 @@ pub(super) async fn create_more(
     leases: &mut LeaseStore,
     mut record: LayoutRecord,
 ) -> Result<Option<bool>, StoreError> {
-    let (scope, layout) = (leases.scope.clone(), leases.settings.layout.clone());
-    let workers = layout.largest_worker() + 1;
-    let made = record.made_rows(&scope.reserved_key);
-    let made = made.unwrap_or_else(|| MadeRows::none(workers, leases.settings.rows_at_once));
+    let (scope, lanes) = (leases.scope.clone(), leases.settings.layout.lanes());
     let range = scope.min_worker..=scope.max_worker;
-    let Some((part, made)) = made.next(&range, workers) else { return Ok(None) };
+    let Some((part, made)) = next_part(leases, &record, &range) else { return Ok(None) };
     // The clock as it is after the record was read.
     let survey = leases.store.survey(&scope, Counts::Recent);
     let now_ms = leases.call(StoreOperation::Read, survey).await?.now_ms;
     let until_ms = now_ms.saturating_add(millis(DECISION_VALID_FOR));
-    let marks = HighWaterMarks::all_at(0, layout.lanes());
+    let marks = HighWaterMarks::all_at(0, lanes);
     if !create_rows(leases, &part_of(&scope, &part), marks, record.token, until_ms).await? {
         return Ok(Some(false));
     }
@@ -139,14 +136,24 @@ pub(super) async fn record_part(
     mut record: LayoutRecord,
     worker: u64,
 ) -> Result<(), StoreError> {
-    let (scope, workers) = (leases.scope.clone(), leases.settings.layout.largest_worker() + 1);
-    let made = record.made_rows(&scope.reserved_key);
-    let made = made.unwrap_or_else(|| MadeRows::none(workers, leases.settings.rows_at_once));
-    if let Some((_, made)) = made.next(&(worker..=worker), workers) {
-        record.set_made_rows(&scope.reserved_key, made);
+    if let Some((_, made)) = next_part(leases, &record, &(worker..=worker)) {
+        record.set_made_rows(&leases.scope.reserved_key, made);
         swap_record(leases, record).await?;
     }
     Ok(())
+}
+
+/// Returns the first part of a range that the record does not tell of, and which rows were created
+/// once that is.
+fn next_part(
+    leases: &LeaseStore,
+    record: &LayoutRecord,
+    range: &RangeInclusive<u64>,
+) -> Option<(RangeInclusive<u64>, MadeRows)> {
+    let workers = leases.settings.layout.largest_worker() + 1;
+    let made = record.made_rows(&leases.scope.reserved_key);
+    let made = made.unwrap_or_else(|| MadeRows::none(workers, leases.settings.rows_at_once));
+    made.next(range, workers)
 }
 
 fn part_of(scope: &Scope, workers: &RangeInclusive<u64>) -> Scope {

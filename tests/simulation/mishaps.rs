@@ -9,11 +9,9 @@ use crate::{
     model::{Op, Order, Scenario, Setup},
 };
 
-/// The node that holds a row when the scenario begins, and the other one.
+/// The node that holds a row when the scenario begins, the other one, and a third.
 const HOLDER: usize = 0;
 const OTHER: usize = 1;
-
-/// A third node.
 const THIRD: usize = 2;
 
 /// Two nodes with right clocks, and one row for both.

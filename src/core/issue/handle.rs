@@ -274,8 +274,9 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         count: u64,
         waits: bool,
     ) -> Result<(Arc<Cursor>, Granted), Denied> {
-        let Generator { rules, .. } = &*self.generator;
-        let time = grant.claim_time(rules, || self.generator.read_clock())?;
+        let generator = &*self.generator;
+        let rules = &generator.rules;
+        let time = grant.claim_time(rules, || generator.read_clock())?;
         let cursor = cursor.map_or_else(|| grant.cursor(&self.code, None, &time), Ok)?;
         let time = if waits { time } else { time.at_once() };
         let granted = grant.claim_from(&cursor, time, count, rules)?;
