@@ -40,7 +40,7 @@ use self::{
 };
 use super::{
     client_address::Peer,
-    metrics::{Connections, Counted},
+    metrics::Connections,
     pipeline::Pipeline,
     state::AppState,
     tls::TlsClient,
@@ -109,7 +109,7 @@ impl Server {
         open: &mut OpenConnections,
         stopping: &watch::Sender<bool>,
     ) {
-        let places = Arc::new(Places::new(self.max_connections));
+        let places = Arc::new(Places::new(self.max_connections, self.metrics.open.clone()));
         let mut buffers = Buffers::new(listener, self.pipeline.unsent().size());
         let per_address = PerAddress::new(self.pipeline.http()).filter(|_| !self.is_operators);
         loop {
@@ -128,10 +128,10 @@ impl Server {
             buffers.adapt(listener, places.taken());
             while connections.try_join_next().is_some() {}
             let activity = Arc::new(ConnectionActivity::new(open.clock.clone()));
-            let (pipeline, open_count) = (Arc::clone(&self.pipeline), self.metrics.open.clone());
-            let (shared, stopping) = (Arc::clone(&activity), stopping.subscribe());
+            let (pipeline, shared) = (Arc::clone(&self.pipeline), Arc::clone(&activity));
+            let stopping = stopping.subscribe();
             let task = connections.spawn(async move {
-                let (_open, _of_address) = (Counted::new(&open_count), of_address);
+                let _of_address = of_address;
                 let (stream, output) = TimedStream::new(stream, Arc::clone(&shared));
                 match pipeline.tls() {
                     None => {

@@ -3,10 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use prometheus::IntGauge;
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, futures::Notified},
     time::{Instant, timeout},
 };
+
+use crate::server::metrics::Counted;
 
 /// How long to wait between attempts to evict a connection.
 const EVICT_AGAIN: Duration = Duration::from_millis(10);
@@ -32,22 +35,26 @@ pub(super) struct Places {
     most_spare: usize,
     spare: Arc<Semaphore>,
     wanted: Notify,
+    /// Counts the places that are taken.
+    open: IntGauge,
 }
 
 /// A connection's place, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
+    // Dropped before the permit: otherwise whoever takes the place next would be counted beside it.
+    _open: Counted,
     places: Arc<Places>,
     permit: OwnedSemaphorePermit,
     is_spare: bool,
 }
 
 impl Places {
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize, open: IntGauge) -> Self {
         let most_spare = (most / 4).clamp(8, SPARE_PLACES);
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         let (clients, spare) = (semaphore(most), semaphore(most_spare));
-        Self { most, clients, most_spare, spare, wanted: Notify::new() }
+        Self { most, clients, most_spare, spare, wanted: Notify::new(), open }
     }
 
     /// The number of clients' places that are taken.
@@ -62,7 +69,10 @@ impl Places {
 
     /// Takes a place; while there is none, `evict` is called to make room.
     pub(super) async fn take(self: &Arc<Self>, mut evict: impl FnMut()) -> Place {
-        let place = |permit, is_spare| Place { places: Arc::clone(self), permit, is_spare };
+        let place = |permit, is_spare| {
+            let _open = Counted::new(self.open.clone());
+            Place { _open, places: Arc::clone(self), permit, is_spare }
+        };
         if let Ok(permit) = Arc::clone(&self.clients).try_acquire_owned() {
             return place(permit, false);
         }

@@ -206,16 +206,16 @@ impl Tracked<'_> {
 
 /// Adds one to a gauge until it is dropped.
 #[derive(Debug)]
-pub(in crate::server) struct Counted<'a>(&'a IntGauge);
+pub(in crate::server) struct Counted(IntGauge);
 
-impl<'a> Counted<'a> {
-    pub(in crate::server) fn new(gauge: &'a IntGauge) -> Self {
+impl Counted {
+    pub(in crate::server) fn new(gauge: IntGauge) -> Self {
         gauge.inc();
         Self(gauge)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.dec();
     }
