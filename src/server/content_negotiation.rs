@@ -4,6 +4,10 @@ use axum::http::{HeaderMap, header};
 
 /// Whether plain text is preferred to JSON. JSON wins a tie, since many clients list both.
 pub(super) fn prefers_text(headers: &HeaderMap) -> bool {
+    // What most clients send needs no parsing.
+    if headers.get_all(header::ACCEPT).iter().all(|value| value == "*/*") {
+        return false;
+    }
     let quality_of = |media_type: &str| {
         headers
             .get_all(header::ACCEPT)

@@ -12,7 +12,7 @@ use axum::{
     BoxError, Router,
     body::{Body, Bytes, HttpBody},
     extract::{ConnectInfo, Request as AxumRequest},
-    http::{HeaderMap, HeaderValue, Method, Request, Response, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Method, Response, header, request::Parts},
     routing::any,
 };
 use percent_encoding::percent_decode_str;
@@ -49,7 +49,10 @@ pub fn router(state: Arc<AppState>) -> Router {
         let pipeline = Arc::clone(&pipeline);
         let info = request.extensions().get::<ConnectInfo<SocketAddr>>();
         let peer = Peer { address: info.map(|info| info.0.ip()) };
-        async move { pipeline.answer(request, peer, || ()).await.response.map(Body::new) }
+        async move {
+            let (mut head, body) = request.into_parts();
+            pipeline.answer((&mut head, body), peer, || ()).await.response.map(Body::new)
+        }
     });
     let router = Router::new().fallback_service(answer.clone());
     paths.into_iter().fold(router, |router, path| router.route(path, answer.clone()))
@@ -73,6 +76,8 @@ pub(super) struct Pipeline {
 /// A route and its metrics.
 struct Served {
     route: &'static Route,
+    /// What stands around the parameter in its path.
+    around: Option<[&'static str; 2]>,
     metrics: Arc<RouteMetrics>,
 }
 
@@ -94,7 +99,20 @@ enum Admitted<'a> {
 /// What a handler made.
 enum Reply {
     Ids(IdResponse),
-    Other(Response<ResponseBody>),
+    // Boxed, so that IDs carry less from call to call.
+    Other(Box<Response<ResponseBody>>),
+}
+
+impl Served {
+    /// The path's parameter as it stands in a path; empty for a route without one. None when the
+    /// path is another route's.
+    fn parameter_in<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let Some([prefix, suffix]) = self.around else {
+            return (path == self.route.path).then_some("");
+        };
+        let parameter = path.strip_prefix(prefix)?.strip_suffix(suffix)?;
+        (!parameter.is_empty() && !parameter.contains('/')).then_some(parameter)
+    }
 }
 
 impl Pipeline {
@@ -110,8 +128,10 @@ impl Pipeline {
         let is_served =
             |route: &&Route| is_here(route) && (route.kind != Kind::Page || state.http.console);
         let metrics = &state.metrics.http;
-        let served =
-            |route: &'static Route| Served { route, metrics: metrics.route(route.path, "200") };
+        let served = |route: &'static Route| {
+            let metrics = metrics.route(route.path, "200");
+            Served { route, around: route.around_parameter(), metrics }
+        };
         Self {
             routes: ROUTES.into_iter().filter(is_served).map(served).collect(),
             unmatched: metrics.route("<unmatched>", "404"),
@@ -128,7 +148,7 @@ impl Pipeline {
     /// Answers a request; calls `body_was_read` once its body is read, if it has one.
     pub(super) async fn answer<B>(
         &self,
-        request: Request<B>,
+        (head, body): (&mut Parts, B),
         peer: Peer,
         body_was_read: impl FnOnce() + Send,
     ) -> Answer
@@ -136,20 +156,19 @@ impl Pipeline {
         B: HttpBody<Error: Into<BoxError>> + Send + Unpin,
     {
         let tracked = self.state.metrics.http.begin();
-        let (mut head, body) = request.into_parts();
         let path = head.uri.path();
         let served = self.find(path);
         let is_for_clients = served.is_some_and(|(served, _)| served.route.is_for_clients);
-        let for_browsers = |(served, _): (&Served, _)| Cors::applies(served.route, &head);
+        let for_browsers = |(served, _): (&Served, _)| Cors::applies(served.route, head);
         let cors = self.cors.as_ref().filter(|_| served.is_some_and(for_browsers));
         let mut is_authorised = self.auth.is_none();
-        let admitted = self.admit(served, cors, (&head, peer), &mut is_authorised);
+        let admitted = self.admit(served, cors, (head, peer), &mut is_authorised);
         // Whoever waits for 100 Continue is not asked for a body that changes nothing.
         let leaves_body =
             admitted.is_err() && !body.is_end_stream() && expects_continue(&head.headers);
         let reply = match admitted {
             Err(problem) if leaves_body => Err(problem),
-            admitted => self.check(admitted, (&head, peer, body), body_was_read).await,
+            admitted => self.check(admitted, (head, peer, body), body_was_read).await,
         };
         let served = served.map(|(served, _)| served);
         let mut response = match reply {
@@ -158,7 +177,7 @@ impl Pipeline {
                 ids.into_response(mem::take(&mut head.headers))
             }
             Ok(Reply::Ids(ids)) => ids.into_response(HeaderMap::new()),
-            Ok(Reply::Other(response)) => response,
+            Ok(Reply::Other(response)) => *response,
             Err(problem) => {
                 // Pages of other sites are forbidden before any token is looked at.
                 let has_token = self.auth.is_some() && is_authorised;
@@ -178,7 +197,7 @@ impl Pipeline {
         let metrics = served.map_or(&self.unmatched, |served| &served.metrics);
         tracked.answered(metrics, &head.method, response.status());
         if let Some(cors) = cors {
-            response = Box::pin(cors.add_headers(head, response)).await;
+            response = Box::pin(cors.add_headers(head.clone(), response)).await;
         }
         Answer { response, is_of_client: is_authorised && is_for_clients }
     }
@@ -186,7 +205,7 @@ impl Pipeline {
     /// The route of a path, and the parameter in the path.
     fn find<'a>(&self, path: &'a str) -> Option<(&Served, &'a str)> {
         let mut all = self.routes.iter();
-        all.find_map(|served| Some((served, served.route.parameter_in(path)?)))
+        all.find_map(|served| Some((served, served.parameter_in(path)?)))
     }
 
     /// Whether a path is of a route for clients.
@@ -210,14 +229,14 @@ impl Pipeline {
     }
 
     /// Answers a client that has no place.
-    pub(super) fn refuse_client<B>(&self, request: &Request<B>) -> Answer {
+    pub(super) fn refuse_client(&self, head: &Parts) -> Answer {
         let tracked = self.state.metrics.http.begin();
         let detail = format!("{} connections are open", self.state.http.max_connections);
         let problem = Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1));
         let response = problem.response();
-        let served = self.find(request.uri().path());
+        let served = self.find(head.uri.path());
         let metrics = served.map_or(&self.unmatched, |(served, _)| &served.metrics);
-        tracked.answered(metrics, request.method(), response.status());
+        tracked.answered(metrics, &head.method, response.status());
         Answer { response, is_of_client: false }
     }
 
@@ -309,7 +328,7 @@ impl Pipeline {
             content = read??;
         }
         let (route, parameter, caller) = match admitted? {
-            Admitted::Preflight => return Ok(Reply::Other(Response::default())),
+            Admitted::Preflight => return Ok(Reply::Other(Box::default())),
             Admitted::Request { route, parameter, caller } => (route, parameter, caller),
         };
         check_content(route, head, !content.is_empty())?;
@@ -328,7 +347,11 @@ impl Pipeline {
         (caller, peer): (Caller, Peer),
         (parameter, body): (&str, Bytes),
     ) -> Result<Reply, Problem> {
-        let parameter = percent_decode_str(parameter).decode_utf8().ok();
+        let parameter = if parameter.contains('%') {
+            percent_decode_str(parameter).decode_utf8().ok()
+        } else {
+            Some(parameter.into())
+        };
         let (state, is_operator) = (&*self.state, self.is_operators);
         let call = Call { route, state, head, caller, peer, is_operator, parameter, body };
         match route.handler {
@@ -371,7 +394,7 @@ impl Pipeline {
             let reservation = reserved?;
             response.body_mut().keep(reservation);
         }
-        Ok(Reply::Other(response))
+        Ok(Reply::Other(Box::new(response)))
     }
 }
 

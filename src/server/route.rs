@@ -148,15 +148,11 @@ impl Route {
         }
     }
 
-    /// The path's parameter as it stands in a path; empty for a route without one. None when the
-    /// path is another route's.
-    pub(super) fn parameter_in<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let Some((prefix, rest)) = self.path.split_once('{') else {
-            return (path == self.path).then_some("");
-        };
-        let suffix = rest.split_once('}').map_or("", |(_, suffix)| suffix);
-        let parameter = path.strip_prefix(prefix)?.strip_suffix(suffix)?;
-        (!parameter.is_empty() && !parameter.contains('/')).then_some(parameter)
+    /// What stands before and after the parameter in its path, if that has one.
+    pub(super) fn around_parameter(&self) -> Option<[&'static str; 2]> {
+        let (prefix, rest) = self.path.split_once('{')?;
+        let (_, suffix) = rest.split_once('}')?;
+        Some([prefix, suffix])
     }
 
     /// The methods that it answers, as the header `Allow` names them.

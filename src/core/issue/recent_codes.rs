@@ -23,7 +23,7 @@ use crate::core::{
 };
 
 /// How many codes a thread remembers; a power of two.
-const SLOTS: usize = 128;
+const SLOTS: usize = 512;
 
 thread_local! {
     static RECENT: RefCell<Vec<Option<RecentCode>>> = RefCell::default();

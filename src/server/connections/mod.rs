@@ -39,11 +39,7 @@ use self::{
     stream::TimedStream,
 };
 use super::{
-    client_address::Peer,
-    metrics::Connections,
-    pipeline::Pipeline,
-    state::AppState,
-    tls::TlsClient,
+    client_address::Peer, metrics::Connections, pipeline::Pipeline, state::AppState, tls::TlsClient,
 };
 
 /// The longest head of a request; a longer one is answered 431. A connection reads no more at a
@@ -262,34 +258,36 @@ async fn connection(
         place: Mutex::new(place),
         client,
     });
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let service = service_fn(move |request: Request<Incoming>| {
         let shared = Arc::clone(&shared);
         async move {
+            let (mut head, body) = request.into_parts();
             let Shared { pipeline, activity, place, client } = &*shared;
             activity.unblocked().await;
             let mut must_close = false;
             if let (Some(client), Some(tls)) = (client, pipeline.tls()) {
                 match tls.certificate(client) {
-                    Some(certificate) => drop(request.extensions_mut().insert(certificate)),
+                    Some(certificate) => drop(head.extensions.insert(certificate)),
                     // Another handshake decides by the present authorities.
                     None => must_close = true,
                 }
             }
-            let has_body = !request.body().is_end_stream();
-            let is_old = request.version() == Version::HTTP_10;
+            let has_body = !body.is_end_stream();
+            let is_old = head.version == Version::HTTP_10;
             activity.enter(Phase::Answering);
             let mut has_place = true;
-            if is_spare && pipeline.is_for_clients(request.uri().path()) {
+            if is_spare && pipeline.is_for_clients(head.uri.path()) {
                 has_place = Box::pin(async { place.lock().await.change().await }).await;
             }
             let mut answer = if has_place {
                 if has_body {
                     activity.enter(Phase::Body);
                 }
-                pipeline.answer(request, peer, || activity.enter(Phase::Answering)).await
+                let body_was_read = || activity.enter(Phase::Answering);
+                pipeline.answer((&mut head, body), peer, body_was_read).await
             } else {
                 must_close = true;
-                pipeline.refuse_client(&request)
+                pipeline.refuse_client(&head)
             };
             if answer.is_of_client {
                 activity.had_client_request();
