@@ -57,9 +57,18 @@ pub fn write_decimal(buffer: &mut Vec<u8>, id: Id) {
     // Most IDs have 17 to 19 digits. The divisions of the two halves run in parallel.
     let low = number % SIXTEEN_DIGITS;
     let (high, low) = (low / EIGHT_DIGITS, low % EIGHT_DIGITS);
-    let groups = [high / GROUP, high, low / GROUP, low].map(last_four);
-    write_leading(buffer, number / SIXTEEN_DIGITS);
-    buffer.extend_from_slice(groups.as_flattened());
+    let (leading, length) = leading_digits(number / SIXTEEN_DIGITS);
+    // Each digit is stored where it stays, since loading again what was just stored takes long.
+    let start = buffer.len();
+    buffer.extend_from_slice(&[0; 20]);
+    if let Some(text) = buffer.last_chunk_mut::<20>() {
+        text[..4].copy_from_slice(&leading);
+        let groups = text[length..].as_chunks_mut::<4>().0.iter_mut();
+        for (digits, number) in groups.zip([high / GROUP, high, low / GROUP, low]) {
+            *digits = last_four(number);
+        }
+    }
+    buffer.truncate(start + length + 16);
 }
 
 fn write_groups(buffer: &mut Vec<u8>, number: u64) {
@@ -72,11 +81,17 @@ fn write_groups(buffer: &mut Vec<u8>, number: u64) {
 
 /// Appends a number below 10 000 without leading zeros.
 fn write_leading(buffer: &mut Vec<u8>, number: u64) {
-    let zeros = usize::from(number < 1_000) + usize::from(number < 100) + usize::from(number < 10);
     // Copying a fixed length and cutting it is quicker than copying a length that varies.
+    let (digits, length) = leading_digits(number);
+    buffer.extend_from_slice(&digits);
+    buffer.truncate(buffer.len() - 4 + length);
+}
+
+/// The digits of a number below 10 000 without leading zeros, and how many there are.
+fn leading_digits(number: u64) -> ([u8; 4], usize) {
+    let zeros = usize::from(number < 1_000) + usize::from(number < 100) + usize::from(number < 10);
     let digits = u32::from_le_bytes(last_four(number)) >> (8 * zeros);
-    buffer.extend_from_slice(&digits.to_le_bytes());
-    buffer.truncate(buffer.len() - zeros);
+    (digits.to_le_bytes(), 4 - zeros)
 }
 
 /// Appends a range of IDs in decimal, each between the same two texts.
