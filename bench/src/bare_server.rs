@@ -2,6 +2,9 @@
 
 use std::{error::Error, net::SocketAddr};
 
+/// Stands before a path whose responses are copied from the constant, by a server that can.
+pub const COPIED: &str = "/copied";
+
 /// Paths with their response bodies.
 pub type Bodies = Vec<(String, String)>;
 

@@ -17,6 +17,8 @@ use crate::embedded::Embedded;
 const COUNT: u32 = 1000;
 
 pub(crate) const EACH: &str = "Raindrop, each ID";
+/// The least that texts of their own cost: three changes of the buffer for each.
+const SAME: &str = "always the same digits, each";
 pub(crate) const RANGE: &str = "Raindrop, as a range";
 
 pub(crate) fn itoa() -> String {
@@ -37,9 +39,10 @@ pub(crate) fn measure(embedded: &Embedded, pace: Pace) -> Figures {
 
     let finished = expected.clone();
     let copy = move |text: &mut Vec<u8>, _: Run| text.extend_from_slice(black_box(&finished));
-    let writers: [(String, Write); 5] = [
+    let writers: [(String, Write); 6] = [
         ("copy of the finished text".to_owned(), Box::new(copy)),
         (RANGE.to_owned(), Box::new(write_range)),
+        (SAME.to_owned(), Box::new(write_same)),
         (EACH.to_owned(), Box::new(write_each)),
         (itoa(), Box::new(write_by_itoa)),
         (serde_json(), Box::new(write_by_serde_json)),
@@ -48,7 +51,7 @@ pub(crate) fn measure(embedded: &Embedded, pace: Pace) -> Figures {
     for (name, write) in writers {
         let (mut text, run) = (Vec::with_capacity(expected.len()), run.clone());
         write(&mut text, run.clone());
-        assert_eq!(text, expected, "{name} writes the same");
+        assert!(text == expected || name == SAME, "{name} writes the same");
         let write = one_thread(move || {
             text.clear();
             write(&mut text, black_box(run.clone()));
@@ -69,6 +72,11 @@ fn write_range(text: &mut Vec<u8>, run: Run) {
 
 fn write_each(text: &mut Vec<u8>, run: Run) {
     write_ids(text, run, write_decimal);
+}
+
+fn write_same(text: &mut Vec<u8>, run: Run) {
+    let digits: [u8; 18] = black_box(*b"249679838552547328");
+    write_ids(text, run, |text, _| text.extend_from_slice(&digits));
 }
 
 fn write_by_itoa(text: &mut Vec<u8>, run: Run) {

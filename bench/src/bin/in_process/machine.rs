@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use raindrop::core::clock::{Clock, SystemClock};
+use raindrop::core::clock::{Clock, Recent, SystemClock};
 use raindrop_bench::rounds::{one_thread, per_item};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,6 +15,7 @@ use crate::{
 };
 
 pub(crate) const INCREMENT: &str = "`u64 += 1` in memory";
+const BOUNDED: &str = "the same below an end, up to a reading of the cached clock";
 pub(crate) const COPY: &str = "copy of 22 bytes, of 22 kB at once";
 pub(crate) const CACHED_CLOCK: &str = "cached clock (one load)";
 pub(crate) const COARSE_CLOCK: &str = "coarse clock of the kernel (`CLOCK_REALTIME_COARSE`)";
@@ -54,13 +55,31 @@ impl Line {
     }
 }
 
+/// The least that a block iterator does: it has an end, and must not be used after some time.
+struct Bounded {
+    next: u64,
+    end: u64,
+    last_ms: i64,
+    recent: Recent,
+}
+
+impl Bounded {
+    fn next(&mut self) -> Option<u64> {
+        if self.next == self.end || self.recent.ms() > self.last_ms {
+            return None;
+        }
+        self.next += 1;
+        Some(self.next)
+    }
+}
+
 /// Returns the first position of a millisecond.
 fn position(now_ms: i64) -> u64 {
     now_ms.cast_unsigned() << 22
 }
 
 /// Returns every limit, in the order of the report.
-pub(crate) fn contestants(embedded: &Embedded) -> [Contestant; 9] {
+pub(crate) fn contestants(embedded: &Embedded) -> [Contestant; 10] {
     let limit = |name, threads| Contestant::new(Group::Machine, name, threads);
     let [counter, bare, cached, system] = [(); 4].map(|()| Line::leaked());
     let recent = embedded.recent();
@@ -68,6 +87,11 @@ pub(crate) fn contestants(embedded: &Embedded) -> [Contestant; 9] {
         limit(INCREMENT, {
             let mut count = 0_u64;
             Threads::one(move || *black_box(&mut count) += 1)
+        }),
+        limit(BOUNDED, {
+            let recent = recent.clone();
+            let mut bounded = Bounded { next: 0, end: u64::MAX, last_ms: i64::MAX, recent };
+            Threads::one(move || black_box(&mut bounded).next())
         }),
         limit(COPY, {
             let (from, mut to) = (vec![b'1'; 22_000], vec![0; 22_000]);
