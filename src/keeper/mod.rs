@@ -10,6 +10,7 @@ mod held_lease;
 mod history;
 mod issuer;
 mod keeper_state;
+mod lease_history;
 mod lease_store;
 mod observer;
 mod operator;

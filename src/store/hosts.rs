@@ -14,11 +14,37 @@ use tokio::time::{Instant, timeout};
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 use super::{Result, StoreSettings};
-use super::{StoreError, pool::Connector, with_sources};
+use super::{StoreError, with_sources};
 
 /// This part of the time that is left is kept for the statement, and for the error that names every
 /// host.
 const RESERVED_PART: u32 = 8;
+
+/// Opens and closes the connections to one server of an address.
+pub(super) trait Connector: Send + Sync + 'static {
+    /// A connection.
+    type Connection: Send + 'static;
+    /// Why a connection cannot be opened.
+    type Error: std::error::Error + From<StoreError> + Send + 'static;
+
+    /// The hosts of the address.
+    fn hosts(&self) -> &Hosts;
+
+    /// Opens a connection to the host of this number, if that accepts writes. Resolves its name anew.
+    fn open(
+        &self,
+        host: usize,
+    ) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
+
+    /// Says why the server cannot be reached, if that is the error.
+    fn unavailable(error: &Self::Error) -> Option<String>;
+
+    /// Whether the server still answers on a connection and accepts writes.
+    fn is_alive(connection: &mut Self::Connection) -> impl Future<Output = bool> + Send;
+
+    /// Closes a connection and tells the server so.
+    fn close(connection: Self::Connection) -> impl Future<Output = ()> + Send;
+}
 
 /// The hosts of one address.
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{StoreError, hosts::Hosts, lock};
+use super::{StoreError, hosts::Connector, lock};
 
 /// An idle connection is closed after this time: nodes talk to the store every half minute.
 const IDLE_MAX: Duration = Duration::from_secs(10);
@@ -29,32 +29,6 @@ const IDLE_CHECK: Duration = Duration::from_secs(1);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// An idle connection has this part of a call's time to prove that it works.
 const PROOF_PART: u32 = 4;
-
-/// Opens and closes the connections to one server of an address.
-pub(super) trait Connector: Send + Sync + 'static {
-    /// A connection.
-    type Connection: Send + 'static;
-    /// Why a connection cannot be opened.
-    type Error: std::error::Error + From<StoreError> + Send + 'static;
-
-    /// The hosts of the address.
-    fn hosts(&self) -> &Hosts;
-
-    /// Opens a connection to the host of this number, if that accepts writes. Resolves its name anew.
-    fn open(
-        &self,
-        host: usize,
-    ) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
-
-    /// Says why the server cannot be reached, if that is the error.
-    fn unavailable(error: &Self::Error) -> Option<String>;
-
-    /// Whether the server still answers on a connection and accepts writes.
-    fn is_alive(connection: &mut Self::Connection) -> impl Future<Output = bool> + Send;
-
-    /// Closes a connection and tells the server so.
-    fn close(connection: Self::Connection) -> impl Future<Output = ()> + Send;
-}
 
 /// At most a fixed number of connections.
 pub(super) struct Pool<C: Connector> {

@@ -5,8 +5,8 @@ use std::{hash::BuildHasher, sync::Arc, task::Waker, time::Duration};
 use super::{
     ClaimError, CodeHandle, IssueSettings, RollbackPolicy, Run, Share,
     grant::{Denied, Grant, Granted},
-    recent_codes::Unique,
     rules::{ClaimTimeError, Rules},
+    unique::Unique,
 };
 use crate::core::{
     clock::{Clock, Recent},

@@ -5,9 +5,9 @@ use std::{ops::Range, task::Waker, time::Duration};
 use super::{
     Share,
     cursor::{Closed, Cursor},
-    recent_codes::Unique,
     rules::{ClaimTime, ClaimTimeError, Plan, Refusal, Rules},
     table::{Table, TableError},
+    unique::Unique,
 };
 use crate::core::{
     layout::{Composer, FieldOutOfRange, Layout},

@@ -32,6 +32,7 @@ mod run;
 mod settings;
 mod share;
 mod table;
+mod unique;
 
 pub use self::{
     blocks::Blocks,

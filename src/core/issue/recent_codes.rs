@@ -10,12 +10,13 @@
 use std::{
     cell::RefCell,
     hash::{BuildHasher, Hasher},
-    sync::atomic::{AtomicU64, Ordering},
 };
 
 use foldhash::fast::FixedState;
 
-use super::{Claim, cursor::Cursor, generator::Generator, grant::Grant, rules::ClaimTime};
+use super::{
+    Claim, cursor::Cursor, generator::Generator, grant::Grant, rules::ClaimTime, unique::Unique,
+};
 use crate::core::{
     layout::Composer,
     planted::{Bug, planted},
@@ -27,17 +28,6 @@ const SLOTS: usize = 512;
 
 thread_local! {
     static RECENT: RefCell<Vec<Option<RecentCode>>> = RefCell::default();
-}
-
-/// A number that no other generator or grant of this process has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Unique(u64);
-
-impl Unique {
-    pub(super) fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
 }
 
 #[derive(Debug)]

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::store::{
     Result, StoreError, StoreSettings,
-    hosts::{self, Hosts, accepts_no_writes},
-    pool::{Connector, Pool},
+    hosts::{self, Connector, Hosts, accepts_no_writes},
+    pool::Pool,
     value::Value,
     with_sources,
 };

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::store::{
     Result, StoreError,
-    hosts::{Hosts, accepts_no_writes},
-    pool::{Checkout, Connector},
+    hosts::{Connector, Hosts, accepts_no_writes},
+    pool::Checkout,
     value::Value,
     with_sources,
 };
