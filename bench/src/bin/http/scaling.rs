@@ -99,7 +99,8 @@ pub(crate) fn by_batch(
         report.target(&what, ratio, AtMost(1.05), "x");
     }
     let drawn = results.lines(&[raindrop, axum], |each| {
-        Some((each.load.requests.ids as f64, each.ids_per_second()? / 1e6))
+        let is_plain = !each.load.what.ends_with(COPIES);
+        is_plain.then_some((each.load.requests.ids as f64, each.ids_per_second()? / 1e6))
     });
     let y = Axis::Logarithmic("million IDs/s");
     Ok(lines("Throughput of /ids by batch size, one core", "n", y, &drawn))
