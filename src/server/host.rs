@@ -56,11 +56,11 @@ fn split(value: &[u8]) -> Option<&[u8]> {
     };
     let (host, port) = value.split_at(end);
     let port = if port.is_empty() { port } else { port.strip_prefix(b":")? };
-    let is_mark = |byte: &u8| {
-        matches!(byte, b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')')
-            || matches!(byte, b'*' | b'+' | b',' | b';' | b'=')
+    let is_in_name = |byte: &u8| match byte {
+        b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*'
+        | b'+' | b',' | b';' | b'=' => true,
+        _ => byte.is_ascii_alphanumeric(),
     };
-    let is_in_name = |byte: &u8| byte.is_ascii_alphanumeric() || is_mark(byte);
     let is_host = match host.strip_prefix(b"[") {
         // Without its zone, which curl sends.
         Some(address) => std::str::from_utf8(&address[..address.len() - 1])

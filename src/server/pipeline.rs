@@ -12,7 +12,7 @@ use axum::{
     BoxError, Router,
     body::{Body, Bytes, HttpBody},
     extract::{ConnectInfo, Request as AxumRequest},
-    http::{HeaderMap, HeaderValue, Method, Response, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Method, Request, Response, header, request::Parts},
     routing::any,
 };
 use percent_encoding::percent_decode_str;
@@ -99,7 +99,7 @@ enum Admitted<'a> {
 /// What a handler made.
 enum Reply {
     Ids(IdResponse),
-    // Boxed, so that IDs carry less from call to call.
+    /// Boxed, so that IDs carry less from call to call.
     Other(Box<Response<ResponseBody>>),
 }
 
@@ -197,7 +197,8 @@ impl Pipeline {
         let metrics = served.map_or(&self.unmatched, |served| &served.metrics);
         tracked.answered(metrics, &head.method, response.status());
         if let Some(cors) = cors {
-            response = Box::pin(cors.add_headers(head.clone(), response)).await;
+            let head = mem::replace(head, Request::new(()).into_parts().0);
+            response = Box::pin(cors.add_headers(head, response)).await;
         }
         Answer { response, is_of_client: is_authorised && is_for_clients }
     }
