@@ -37,8 +37,9 @@ use crate::core::lease::{Row, RowWrite, Token};
 
 /// How many columns of a survey come before those of the record.
 const SURVEY_COLUMNS: usize = 5;
-/// How many rows one statement inserts: SQLite joins at most 500 queries.
-const ROWS_AT_ONCE: usize = 250;
+/// How many rows one statement inserts. SQLite needs more than 1 KiB for each while it prepares the
+/// statement, and joins at most 500 queries.
+const ROWS_AT_ONCE: usize = 100;
 
 /// Worker rows, layout records and segment codes in a SQL database.
 pub(super) struct SqlStore<E: Engine> {
@@ -183,21 +184,19 @@ impl<E: Engine> Store for SqlStore<E> {
             if self.is_complete(&chunk).await? {
                 continue;
             }
-            let Scope { namespace, reserved_key, .. } = scope;
-            let row =
-                |worker| values![namespace, reserved_key, worker, &new.marks, new.token(worker)];
-            let mut args: Vec<Value> = (min_worker..=max_worker).flat_map(row).collect();
+            let mut args = values![&scope.namespace, &scope.reserved_key, &new.marks].to_vec();
+            args.extend((min_worker..=max_worker).flat_map(|it| values![it, new.token(it)]));
+            args.extend(values![&scope.namespace, new.record, new.until_ms]);
+            let more_rows = " UNION ALL SELECT ?, ?".repeat((min_worker..max_worker).count());
             // The names of the new values must not be those of columns.
-            let new_rows = vec!["SELECT ? AS a, ? AS b, ? AS c, ? AS d, ? AS e"; args.len() / 5];
-            args.extend(values![namespace, new.record, new.until_ms]);
             let sql = format!(
                 "{{clock}}INSERT INTO {{worker}} \
-                 (namespace, reserved_key, worker_id, marks, token, created_at, updated_at) \
-                 SELECT a, b, c, d, e, {{now}}, {{now}} FROM ({}) AS new_rows WHERE EXISTS \
+                 (namespace, reserved_key, marks, worker_id, token, created_at, updated_at) \
+                 SELECT ?, ?, ?, a, b, {{now}}, {{now}} \
+                 FROM (SELECT ? AS a, ? AS b{more_rows}) AS new_rows WHERE EXISTS \
                  (SELECT 1 FROM {{layout}} WHERE namespace = ? AND token = ? AND {{continues}}\
                  {{for_share}}) \
-                 AND {{now_ms}} <= ? {{or_keep}}",
-                new_rows.join(" UNION ALL ")
+                 AND {{now_ms}} <= ? {{or_keep}}"
             );
             self.run(&sql, &args).await?;
             if !self.is_complete(&chunk).await? {
