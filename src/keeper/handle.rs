@@ -122,13 +122,19 @@ impl IssuerBlocks {
     pub fn next_id(&mut self) -> Result<Id, ClaimError> {
         let id = match self.blocks.take_quickly() {
             Some(id) => id,
-            None => {
-                self.unreported.report();
-                self.blocks.take_after_refill()?
-            }
+            None => self.take_slowly()?,
         };
         self.unreported.count += 1;
         Ok(id)
+    }
+
+    #[cold]
+    fn take_slowly(&mut self) -> Result<Id, ClaimError> {
+        if let Some(id) = self.blocks.take_by_clock() {
+            return Ok(id);
+        }
+        self.unreported.report();
+        self.blocks.take_after_refill()
     }
 
     /// Sets the age at which a block is dropped, in whole milliseconds; see [`Blocks`].

@@ -212,8 +212,9 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     }
 
     /// Claims IDs in blocks of `size` and hands them out one by one; see [`Blocks`].
-    pub const fn into_blocks(self, size: u32) -> Blocks<G> {
-        Blocks::new(self, size)
+    pub fn into_blocks(self, size: u32) -> Blocks<G> {
+        let recent = self.recent.clone();
+        Blocks::new(self, recent, size)
     }
 
     /// Reads the wall clock: its recent reading, if it keeps one.

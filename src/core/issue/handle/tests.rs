@@ -277,6 +277,23 @@ fn old_blocks_are_discarded() {
 }
 
 #[test]
+fn blocks_age_by_a_clock_without_a_recent_reading() {
+    let layout = Preset::Raindrop.spec().build().expect("valid");
+    let clock = Arc::new(ManualClock::new(NOW));
+    let settings = IssueSettings::default();
+    let generator = Generator::with_worker(layout, 7, &settings, clock.clone()).expect("fits");
+    let handle = generator.handle("order").expect("valid");
+    let mut blocks = handle.into_blocks(100).with_max_age(Duration::from_millis(2));
+    let mut next = || generator.layout().decompose(blocks.next_id().expect("room"));
+    let first = next();
+    clock.step(2);
+    let second = next();
+    assert_eq!((second.tick, second.sequence), (first.tick, first.sequence + 1));
+    clock.step(1);
+    assert_eq!(next().tick, first.tick + 3);
+}
+
+#[test]
 fn blocks_span_ticks_and_report_exhaustion() {
     let settings =
         IssueSettings { borrow_ahead: Duration::from_millis(1), ..IssueSettings::default() };
