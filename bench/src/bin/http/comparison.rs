@@ -106,9 +106,7 @@ fn targets(results: &Results<'_>, report: &mut Report) {
         (cpu, "/id", 1, "hyper", AtMost(1.05)),
         (cpu, "/ids?n=1000", 1, "axum", AtMost(1.15)),
     ] {
-        let figures = |server| results.find(server, what, depth);
-        let both = figures("Raindrop").zip(figures(server));
-        let ratio = both.and_then(|(raindrop, server)| raindrop.ratio(server, of));
+        let ratio = results.ratio(what, (server, what), depth, of);
         let pipelined = if depth == 1 { "" } else { ", pipelined" };
         report.target(&format!("{what}{pipelined}: {name} ÷ {server}"), ratio, limit, "x");
     }

@@ -47,7 +47,7 @@ impl Figures<'_> {
 
     /// Returns the median of the ratios to another load in the same round, if all requests of both
     /// succeeded.
-    pub(crate) fn ratio(&self, other: &Self, of: impl Fn(&Measured) -> f64) -> Option<f64> {
+    fn ratio(&self, other: &Self, of: impl Fn(&Measured) -> f64) -> Option<f64> {
         let pairs = self.rounds.iter().zip(&other.rounds);
         (self.are_sound() && other.are_sound())
             .then(|| median(pairs.map(|(one, other)| of(one) / of(other))))
@@ -132,6 +132,19 @@ impl<'a> Results<'a> {
         self.figures.iter().find(|Figures { load, .. }| {
             load.server.name == server && load.what == what && load.requests.depth == depth
         })
+    }
+
+    /// Returns the median of the ratios of Raindrop's load `ours` to another server's load in the same
+    /// round, if both were measured and all their requests succeeded.
+    pub(crate) fn ratio(
+        &self,
+        ours: &str,
+        (server, theirs): (&str, &str),
+        depth: usize,
+        of: impl Fn(&Measured) -> f64,
+    ) -> Option<f64> {
+        let theirs = self.find(server, theirs, depth)?;
+        self.find("Raindrop", ours, depth)?.ratio(theirs, of)
     }
 
     /// Returns the rows of the loads with this many requests at a time. Ratios are to axum under

@@ -38,15 +38,12 @@ pub(crate) fn by_connections(
     });
     let results = Results::measure(loads.collect(), pace, cores)?;
     report.section("By connections", &results.conditions, &COLUMNS, &results.rows(1));
-    let ratio = |connections, of: fn(&Measured) -> f64| {
-        let what = format!("/id, connections: {connections}");
-        let figures = |server| results.find(server, &what, 1);
-        figures("Raindrop").zip(figures("axum")).and_then(|(ours, axum)| ours.ratio(axum, of))
-    };
+    let what = "/id, connections: 1";
+    let ratio = |of: fn(&Measured) -> f64| results.ratio(what, ("axum", what), 1, of);
     let one = "/id, one connection:";
-    let cpu = ratio(1, Measured::cpu_time);
+    let cpu = ratio(Measured::cpu_time);
     report.target(&format!("{one} CPU time per request ÷ axum"), cpu, AtMost(1.03), "x");
-    let p99 = ratio(1, |measured| measured.latency(0.99));
+    let p99 = ratio(|measured| measured.latency(0.99));
     report.target(&format!("{one} p99 ÷ axum"), p99, AtMost(1.05), "x");
     let many = results.find("Raindrop", "/id, connections: 512", 1);
     let spread = |measured: &Measured| measured.latency(0.99) / measured.latency(0.5);
@@ -92,9 +89,8 @@ pub(crate) fn by_batch(
     report.section("By batch size", &conditions, &COLUMNS, &results.rows(1));
     let what = "/ids?n=10000";
     for how in ["", COPIES] {
-        let axum = results.find("axum", &format!("{what}{how}"), 1);
-        let ratio = results.find("Raindrop", what, 1).zip(axum);
-        let ratio = ratio.and_then(|(ours, axum)| ours.ratio(axum, Measured::cpu_time));
+        let axum = ("axum", &*format!("{what}{how}"));
+        let ratio = results.ratio(what, axum, 1, Measured::cpu_time);
         let what = format!("{what}: CPU time per request ÷ axum{how}");
         report.target(&what, ratio, AtMost(1.05), "x");
     }

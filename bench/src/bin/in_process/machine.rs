@@ -86,7 +86,12 @@ pub(crate) fn contestants(embedded: &Embedded) -> [Contestant; 10] {
     [
         limit(INCREMENT, {
             let mut count = 0_u64;
-            Threads::one(move || *black_box(&mut count) += 1)
+            Threads::one(move || {
+                // Like all others it returns the number.
+                let count = black_box(&mut count);
+                *count += 1;
+                *count
+            })
         }),
         limit(BOUNDED, {
             let recent = recent.clone();
