@@ -47,7 +47,7 @@ async fn every_fault(engine: &'static dyn Engine) {
         cluster.suffer("database killed", database::killed).await;
         cluster.suffer("database restarted in order", database::restarted).await;
         cluster.suffer("database frozen", database::frozen).await;
-        cluster.suffer("database away for longer than leases reach", database::away).await;
+        cluster.suffer("database unreachable for longer than leases reach", database::away).await;
         cluster.suffer("connections cut", database::cut).await;
         cluster.suffer("answers lost, writes late", database::lost_and_late).await;
         cluster.suffer("clock back by 5 s", clock::back_by_seconds).await;
