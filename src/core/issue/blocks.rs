@@ -3,7 +3,7 @@
 use std::{fmt, ops::Deref, time::Duration};
 
 use super::{ClaimError, CodeHandle, Generator, Run};
-use crate::core::{clock::Recent, id::Id};
+use crate::core::id::Id;
 
 /// The largest age of a block by default.
 const MAX_AGE_MS: i64 = 10;
@@ -33,9 +33,6 @@ const MAX_AGE_MS: i64 = 10;
 /// ```
 pub struct Blocks<G> {
     handle: CodeHandle<G>,
-    /// The clock's recent reading. Without one, a reading at which every block is too old, so that the
-    /// clock is read.
-    recent: Recent,
     size: u32,
     max_age_ms: i64,
     /// The next ID of the present tick, and one step past the last.
@@ -49,10 +46,9 @@ pub struct Blocks<G> {
 }
 
 impl<G> Blocks<G> {
-    pub(super) fn new(handle: CodeHandle<G>, recent: Option<Recent>, size: u32) -> Self {
+    pub(super) const fn new(handle: CodeHandle<G>, size: u32) -> Self {
         Self {
             handle,
-            recent: recent.unwrap_or_else(|| Recent::new(i64::MAX)),
             size,
             max_age_ms: MAX_AGE_MS,
             next: 0,
@@ -96,7 +92,7 @@ impl<G: Deref<Target = Generator>> Blocks<G> {
     /// Returns the next ID of the block, if it has one and by the recent reading is not too old.
     #[inline]
     pub(crate) fn take_quickly(&mut self) -> Option<Id> {
-        (self.next != self.end && self.recent.ms() <= self.last_ms).then(|| self.take())
+        (self.next != self.end && self.handle.recent_ms() <= self.last_ms).then(|| self.take())
     }
 
     /// Returns the next ID of the block, if it has one and is not too old, with any clock.

@@ -42,7 +42,8 @@ use crate::core::{
 pub struct CodeHandle<G> {
     generator: G,
     code: Box<str>,
-    recent: Option<Recent>,
+    /// The clock's recent reading, or [`NO_READING`].
+    recent: Recent,
     cached: Option<CachedCursor>,
     window: Window,
 }
@@ -62,6 +63,9 @@ const PART_OF_TICK: u64 = if cfg!(raindrop_loom) { 2 } else { 64 };
 const SAMPLED: u64 = if cfg!(raindrop_loom) { 1 } else { 32 };
 /// The reading of a window that cannot be used.
 const NEVER: i64 = i64::MIN;
+/// What stands for the recent reading of a clock that keeps none: no window has it, and every block is
+/// too old for it, so the clock is read.
+const NO_READING: i64 = i64::MAX;
 
 /// Positions of one tick that can be claimed without another look at the limit and the rules, as
 /// long as the clock reads the same. Claiming them still moves the cursor.
@@ -96,7 +100,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     /// When the code is invalid or not among those that are allowed.
     pub fn new(generator: G, code: &str) -> Result<Self, ClaimError> {
         let code = generator.check_code(code)?.into();
-        let recent = generator.clock.recent();
+        let recent = generator.clock.recent().unwrap_or_else(|| Recent::new(NO_READING));
         Ok(Self { generator, code, recent, cached: None, window: Window::UNUSABLE })
     }
 
@@ -128,8 +132,8 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     #[inline]
     fn take_plainly(&mut self) -> Result<Id, Option<u64>> {
         let window = &mut self.window;
-        let (Some(recent), Some(cached)) = (&self.recent, &self.cached) else { return Err(None) };
-        if recent.ms() != window.read_ms {
+        let Some(cached) = &self.cached else { return Err(None) };
+        if self.recent.ms() != window.read_ms {
             return Err(None);
         }
         if window.next != window.run_end {
@@ -212,18 +216,23 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     }
 
     /// Claims IDs in blocks of `size` and hands them out one by one; see [`Blocks`].
-    pub fn into_blocks(self, size: u32) -> Blocks<G> {
-        let recent = self.recent.clone();
-        Blocks::new(self, recent, size)
+    pub const fn into_blocks(self, size: u32) -> Blocks<G> {
+        Blocks::new(self, size)
     }
 
     /// Reads the wall clock: its recent reading, if it keeps one.
     #[inline]
     pub(super) fn read_ms(&self) -> i64 {
-        match &self.recent {
-            Some(recent) => recent.ms(),
-            None => self.generator.clock.now_ms(),
+        match self.recent_ms() {
+            NO_READING => self.generator.clock.now_ms(),
+            recent_ms => recent_ms,
         }
+    }
+
+    /// Returns the clock's recent reading, or [`NO_READING`].
+    #[inline]
+    pub(super) fn recent_ms(&self) -> i64 {
+        self.recent.ms()
     }
 
     fn claim_or_wait(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
