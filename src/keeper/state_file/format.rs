@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, str};
 use crate::core::lease::KeptLease;
 
 /// The first line; another number is another format.
-const MAGIC: &str = "raindrop state file 2\n";
+const MAGIC: &str = "raindrop state file 1\n";
 /// What the first line of every format begins with.
 const MAGIC_OF_ANY: &str = "raindrop state file ";
 /// Where the first slot begins.

@@ -101,9 +101,9 @@ fn every_changed_byte_of_a_slot_is_noticed() {
 
 #[test]
 fn other_files_are_told_apart() {
-    let mut version_1 = written(1);
-    version_1[..22].copy_from_slice(b"raindrop state file 1\n");
-    assert!(matches!(decode(&version_1), Found::Unreadable(_)));
+    let mut version_2 = written(1);
+    version_2[..22].copy_from_slice(b"raindrop state file 2\n");
+    assert!(matches!(decode(&version_2), Found::Unreadable(_)));
     for foreign in [&b"#!/bin/sh\n"[..], b"raindrop.db", b"\0\0x", b"SQLite format 3\0"] {
         assert_eq!(decode(foreign), Found::Foreign, "{foreign:?}");
     }
