@@ -4,6 +4,7 @@ CREATE TABLE IF NOT EXISTS `{table}` (
   next_number BIGINT NOT NULL COMMENT 'where the next block begins',
   step BIGINT NOT NULL DEFAULT 0 COMMENT 'by how much the last reservation raised it',
   token CHAR(32) NOT NULL DEFAULT '00000000000000000000000000000000' COMMENT 'fresh at every write',
+  epoch CHAR(32) NOT NULL DEFAULT '00000000000000000000000000000000' COMMENT 'that of the layout record at the last reservation',
   created_at DATETIME(6) NOT NULL COMMENT 'UTC',
   updated_at DATETIME(6) NOT NULL COMMENT 'UTC',
   PRIMARY KEY (namespace, code)

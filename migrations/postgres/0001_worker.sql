@@ -4,7 +4,8 @@ CREATE TABLE IF NOT EXISTS "{table}" (
   reserved_key TEXT COLLATE "C" NOT NULL,    -- width and value of the reserved bits
   worker_id BIGINT NOT NULL,
   holder TEXT COLLATE "C" NOT NULL DEFAULT '',    -- a label for people, never an identity
-  token TEXT COLLATE "C" NOT NULL DEFAULT '00000000000000000000000000000000',    -- fresh at every write
+  token TEXT COLLATE "C" NOT NULL,    -- fresh at every write
+  epoch TEXT COLLATE "C" NOT NULL DEFAULT '00000000000000000000000000000000',    -- that of the layout record at the last write
   lane SMALLINT NOT NULL DEFAULT 0,    -- the lane of the last write
   marks TEXT COLLATE "C" NOT NULL,    -- one position per lane; everything below may have been issued
   heartbeat_at TIMESTAMPTZ NOT NULL DEFAULT '1970-01-01 00:00:00+00',    -- the last write

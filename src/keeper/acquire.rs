@@ -143,7 +143,7 @@ impl Search {
         };
         // They begin at the barrier, as free rows do.
         let layout = &leases.settings.layout;
-        let marks = HighWaterMarks::all_at(leases.history.present.barrier(layout), layout.lanes());
+        let marks = HighWaterMarks::all_at(leases.history.barrier(layout), layout.lanes());
         let due_ms = judged.now_ms.saturating_add(millis(leases.settings.issue.max_wait));
         if usable_lane(layout, &marks, due_ms, None).is_none() {
             return Ok(false);
@@ -300,7 +300,7 @@ async fn free_rows(
     let rows = leases.store.free_rows(scope, holder, limit);
     let mut rows = leases.call(StoreOperation::Read, rows).await?;
     rows.retain(|row| leases.is_made(row.worker) && has_our_lanes(leases, row));
-    let (history, layout) = (&leases.history.present, &leases.settings.layout);
+    let (history, layout) = (&leases.history, &leases.settings.layout);
     for row in &mut rows {
         row.marks = history.marks(layout, row.epoch, &row.marks);
     }

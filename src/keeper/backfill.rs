@@ -20,7 +20,7 @@ use crate::{
         issue::ClaimError,
         lease::{History, Token},
     },
-    store::{Counts, LayoutRecord, Reservation, Reserved, Scope, Store, StoreError},
+    store::{Counts, Reservation, Reserved, Scope, Store, StoreError},
 };
 
 /// How often a reservation is tried while the store names another epoch.
@@ -156,7 +156,7 @@ impl Backfill {
             .call(StoreOperation::Read, self.store.survey(&scope, Counts::Recent))
             .await?
             .now_ms;
-        let open = self.open_ticks(now_ms).await?;
+        let open = self.open_ticks().await?;
         let tick = layout.tick_in_range(at_ms);
         let out_of_range = |open: OpenTicks| BackfillError::OutOfRange {
             at_ms,
@@ -171,7 +171,7 @@ impl Backfill {
         match self.reserve(&format!("{key}@{tick}"), count).await? {
             Ok(first) => {
                 // A restored store, or a move to another layout, may have closed the tick since.
-                let open = self.open_ticks(now_ms).await?;
+                let open = self.open_ticks().await?;
                 if tick < open.first {
                     return Err(out_of_range(open));
                 }
@@ -203,17 +203,14 @@ impl Backfill {
     }
 
     /// Reads which ticks the namespace's record leaves open.
-    async fn open_ticks(&self, now_ms: i64) -> Result<OpenTicks, BackfillError> {
+    async fn open_ticks(&self) -> Result<OpenTicks, BackfillError> {
         let KeeperSettings { namespace, layout, backfill_from_ms, .. } = &self.settings;
         let record = self.call(StoreOperation::Read, self.store.read_record(namespace)).await?;
         let record = record
             .filter(|record| record.canonical == layout.canonical())
             .ok_or_else(|| BackfillError::RecordChanged { namespace: namespace.clone() })?;
         let configured = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
-        let recorded = Some(record.first_tick).filter(|tick| *tick > 0);
-        // A record of an earlier version has no first tick until a node starts.
-        let present = layout.tick_clamped(now_ms) + 1;
-        let first = configured.or(recorded).unwrap_or(present).max(record.since_tick);
+        let first = configured.unwrap_or(record.first_tick).max(record.since_tick);
         Ok(OpenTicks { first, closed_before: record.since_tick })
     }
 
@@ -228,9 +225,8 @@ impl Backfill {
         let (shared, table) = (issue.codes_shared, self.store.segment_table());
         let ours = format!("codes.shared={shared} table={table}");
         let name = format!("{namespace}@past");
-        let record = LayoutRecord::new(&ours, fresh_token(), 0);
-        let created = self.store.create_record(&name, &record);
-        let recorded = self.call(StoreOperation::Prepare, created).await?.canonical;
+        let counted = Follower::of_numbers(&name, ours.clone());
+        let recorded = counted.recorded(&self.access()).await?.canonical;
         if recorded != ours {
             let namespace = namespace.clone();
             return Err(BackfillError::CountedOtherwise { namespace, ours, recorded });
@@ -246,7 +242,7 @@ impl Backfill {
         let end = layout.backfill_per_tick();
         // No row is created for more than there ever are.
         let or_begin_at = (by <= end).then_some(0);
-        let mut history = self.follow(Token::UNUSED).await?;
+        let mut history = self.follow(None).await?;
         let mut row_epoch = history.epoch();
         for _ in 0..TRIES {
             let (token, epoch) = (fresh_token(), history.epoch());
@@ -257,7 +253,7 @@ impl Backfill {
                 Reserved::From(first) => return Ok(Ok(first)),
                 Reserved::NoSuchCode => return Ok(Err(0)),
                 Reserved::OtherEpoch => {
-                    history = self.follow(epoch).await?;
+                    history = self.follow(Some(epoch)).await?;
                     row_epoch = history.epoch();
                 }
                 Reserved::Refused(row) if row.epoch == row_epoch => return Ok(Err(row.next)),
@@ -269,9 +265,12 @@ impl Backfill {
         Err(contended().into())
     }
 
-    async fn follow(&self, seen: Token) -> Result<History, StoreError> {
-        let (store, observer) = (&*self.store, &*self.observer);
-        self.follower.follow(&Access { store, observer, fresh: &fresh_token }, seen).await
+    async fn follow(&self, seen: Option<Token>) -> Result<History, StoreError> {
+        self.follower.follow(&self.access(), seen).await
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access { store: &*self.store, observer: &*self.observer, fresh: &fresh_token }
     }
 
     async fn call<T>(

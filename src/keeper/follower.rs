@@ -13,7 +13,7 @@ use crate::{
         lease::{History, Token},
         segment::CodeRow,
     },
-    store::{Counts, Reservation, Reserved, Scope, Store, StoreError},
+    store::{Counts, LayoutRecord, Reservation, Reserved, Scope, Store, StoreError, Survey},
 };
 
 /// How often the record is read again because other nodes changed it.
@@ -61,21 +61,39 @@ impl Follower {
         Self { scope, canonical, layout, reach_ms, began, known }
     }
 
-    /// Returns the history as it was followed last.
-    pub(super) async fn present(&self) -> History {
-        self.known.lock().await.present.clone()
+    /// Returns the namespace's record. Creates it if there is none, for a namespace that counts.
+    pub(super) async fn recorded(&self, access: &Access<'_>) -> Result<LayoutRecord, StoreError> {
+        let survey = self.survey(access).await?;
+        if let Some(record) = survey.record {
+            return Ok(record);
+        }
+        let identity = survey.identity.unwrap_or_default();
+        let history = History::first(&identity, (access.fresh)(), self.reach_ms);
+        let record = LayoutRecord::new(&self.canonical, (access.fresh)(), 0, history);
+        let created = access.store.create_record(&self.scope.namespace, &record);
+        store_call(access.observer, StoreOperation::Prepare, created).await
+    }
+
+    async fn survey(&self, access: &Access<'_>) -> Result<Survey, StoreError> {
+        let survey = access.store.survey(&self.scope, Counts::Recent);
+        store_call(access.observer, StoreOperation::Read, survey).await
+    }
+
+    /// Returns the epoch that was followed last, if any was.
+    pub(super) async fn epoch(&self) -> Option<Token> {
+        self.known.lock().await.present().map(History::epoch)
     }
 
     /// Follows the history, unless that was done since somebody knew the epoch `seen` for the present
-    /// one. Returns the history. The record of another layout is only read.
+    /// one, or none. Returns the history. The record of another layout is only read.
     pub(super) async fn follow(
         &self,
         access: &Access<'_>,
-        seen: Token,
+        seen: Option<Token>,
     ) -> Result<History, StoreError> {
         let mut known = self.known.lock().await;
-        if known.present.epoch() != seen {
-            return Ok(known.present.clone());
+        if let Some(present) = known.present().filter(|present| Some(present.epoch()) != seen) {
+            return Ok(present.clone());
         }
         let context = HistoryContext {
             store: access.store,
@@ -86,17 +104,15 @@ impl Follower {
             reach_ms: self.reach_ms,
         };
         for _ in 0..RECORD_TRIES {
-            let survey = access.store.survey(&self.scope, Counts::Recent);
-            let survey = store_call(access.observer, StoreOperation::Read, survey).await?;
+            let survey = self.survey(access).await?;
             let Some(record) = &survey.record else {
                 return Err(StoreError::Vanished("the layout record is gone".to_owned()));
             };
             if record.canonical != self.canonical {
-                known.present = record.history.clone();
-                return Ok(known.present.clone());
+                return Ok(known.read(record).clone());
             }
             if known.follow(&context, &survey, record, access.fresh).await? {
-                return Ok(known.present.clone());
+                return Ok(record.history.clone());
             }
         }
         Err(contended())
@@ -108,7 +124,7 @@ impl Follower {
         access: &Access<'_>,
         code: &str,
     ) -> Result<(Option<CodeRow>, History), StoreError> {
-        let mut history = self.follow(access, Token::UNUSED).await?;
+        let mut history = self.follow(access, None).await?;
         for _ in 0..ROW_TRIES {
             // Refused without a write, so that no other node's give-back finds another token.
             let impossible = Reservation::impossible(history.epoch(), (access.fresh)());
@@ -116,7 +132,9 @@ impl Follower {
             match store_call(access.observer, StoreOperation::Reserve, looked).await? {
                 Reserved::Refused(row) => return Ok((Some(row), history)),
                 Reserved::From(_) | Reserved::NoSuchCode => return Ok((None, history)),
-                Reserved::OtherEpoch => history = self.follow(access, history.epoch()).await?,
+                Reserved::OtherEpoch => {
+                    history = self.follow(access, Some(history.epoch())).await?
+                }
             }
         }
         Err(contended())

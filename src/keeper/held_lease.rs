@@ -206,9 +206,8 @@ impl HeldLease {
             self.keep(leases).await?;
         }
         let mut judged = self.survey(leases).await?;
-        let is_behind = |held: &Self, leases: &LeaseStore| {
-            held.tenure.epoch() != leases.history.present.epoch()
-        };
+        let is_behind =
+            |held: &Self, leases: &LeaseStore| held.tenure.epoch() != leases.history.epoch();
         // What reads the row is followed by another survey: rows that are read after the layout
         // changed have marks in other units.
         if is_behind(self, leases) {
@@ -232,7 +231,7 @@ impl HeldLease {
     /// Reads the row in a new epoch. Its lease goes on if the store cannot have lost another
     /// process's lease of the row.
     async fn enter_epoch(&mut self, leases: &mut LeaseStore) -> Result<(), LeaseError> {
-        let present = &leases.history.present;
+        let present = &leases.history;
         match leases.resolve(&mut self.tenure).await? {
             (Resolution::Visible, _) if self.tenure.epoch() == present.epoch() => return Ok(()),
             (Resolution::Unchanged | Resolution::Visible, _) => {}
@@ -252,8 +251,10 @@ impl HeldLease {
         let lane = self.lanes.present();
         self.lanes = HeldLanes::on(lane);
         let max_skew_ms = millis(leases.settings.lease.max_clock_skew);
-        let is_unbroken = |last: &LastWrite| present.is_unbroken(last, max_skew_ms);
-        if self.waiting.is_none() && self.last_write.as_ref().is_some_and(is_unbroken) {
+        let is_unbroken = self.last_write.zip(present.present());
+        let is_unbroken =
+            is_unbroken.is_some_and(|(last, history)| history.is_unbroken(&last, max_skew_ms));
+        if self.waiting.is_none() && is_unbroken {
             // An operator may have released the row, and another process leased another lane.
             let own_mark = self.tenure.marks()[lane];
             let marks = leases.marks_of(&self.tenure).with(lane, own_mark);
@@ -338,7 +339,7 @@ impl HeldLease {
             return Ok(judged);
         }
         // The record told of the row before it was leased: that was lost.
-        if self.tenure.epoch() == leases.history.present.epoch() {
+        if self.tenure.epoch() == leases.history.epoch() {
             leases.history.went_back = true;
         }
         let record = judged.survey.record.filter(|record| leases.may_fill(record));

@@ -7,7 +7,7 @@ use super::{Observer, StoreOperation, store_call::store_call};
 use crate::{
     core::{
         layout::Layout,
-        lease::{History, HistoryVerdict, Token},
+        lease::{HighWaterMarks, History, HistoryVerdict, Token},
     },
     store::{LayoutRecord, Store, StoreError, Survey},
 };
@@ -25,7 +25,9 @@ const REMEMBERED: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct KnownHistory {
     /// As the record told it last.
-    pub(super) present: History,
+    present: Option<History>,
+    /// The epoch of the lease that the state file kept.
+    resumed: Option<Token>,
     /// Whether a row of ours went back, so that the present epoch must end.
     pub(super) went_back: bool,
     /// The servers that the last epochs began on, each with the steady clock.
@@ -35,11 +37,48 @@ pub(super) struct KnownHistory {
 impl KnownHistory {
     /// Takes note of the epoch of a lease that the state file kept.
     pub(super) fn resume(&mut self, epoch: Token) {
-        self.present.epochs = vec![epoch];
+        self.resumed = Some(epoch);
     }
 
-    fn epoch(&self) -> Option<Token> {
-        self.present.epochs.first().copied()
+    /// Returns the history as the record told it last; `None` before it was read.
+    pub(super) const fn present(&self) -> Option<&History> {
+        self.present.as_ref()
+    }
+
+    fn known(&self) -> Option<Token> {
+        self.present().map(History::epoch).or(self.resumed)
+    }
+
+    /// Returns the present epoch; [`Token::UNUSED`] while none is known, which no record has: the store
+    /// refuses a write that names it.
+    pub(super) fn epoch(&self) -> Token {
+        self.known().unwrap_or(Token::UNUSED)
+    }
+
+    /// Returns whether the present epoch is known to be another one than the first.
+    pub(super) fn has_failed_over(&self) -> bool {
+        self.present().is_some_and(History::has_failed_over)
+    }
+
+    /// Returns the first position that no lost write can have leased; 0 while no fail-over is known.
+    pub(super) fn barrier(&self, layout: &Layout) -> u64 {
+        self.present().map_or(0, |history| history.barrier(layout))
+    }
+
+    /// Returns the marks of a row that was last written in `epoch`, as far as the history is known.
+    pub(super) fn marks(
+        &self,
+        layout: &Layout,
+        epoch: Token,
+        marks: &HighWaterMarks,
+    ) -> HighWaterMarks {
+        let history = self.present();
+        history.map_or_else(|| marks.clone(), |history| history.marks(layout, epoch, marks))
+    }
+
+    /// Takes note of a record that is only read.
+    pub(super) fn read(&mut self, record: &LayoutRecord) -> &History {
+        self.present.insert(record.history.clone())
     }
 
     /// Takes note of the history that a record tells, and begins a new epoch if the store does not
@@ -53,22 +92,13 @@ impl KnownHistory {
     ) -> Result<bool, StoreError> {
         let (recorded, reach_ms) = (&record.history, context.reach_ms);
         let server = survey.identity.as_deref();
-        let mut verdict = recorded.judge(server, self.epoch());
-        if self.went_back && self.epoch() == Some(recorded.epoch()) {
+        let mut verdict = recorded.judge(server, self.known());
+        if self.went_back && self.known() == Some(recorded.epoch()) {
             verdict = HistoryVerdict::WentBack;
         }
         let mut since_tick = record.since_tick;
         let history = match verdict {
-            HistoryVerdict::Continued if recorded.reach_ms < reach_ms => {
-                History { reach_ms, ..recorded.clone() }
-            }
-            HistoryVerdict::Continued => {
-                self.note(recorded, context.steady);
-                return Ok(true);
-            }
-            HistoryVerdict::Unknown => {
-                recorded.clone().identified(server.unwrap_or_default(), fresh(), reach_ms)
-            }
+            HistoryVerdict::Continued => recorded.continued(server, reach_ms),
             HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
                 let server = server.unwrap_or(&recorded.identity);
                 self.check_servers(server, recorded, context.steady)?;
@@ -80,6 +110,10 @@ impl KnownHistory {
                 next
             }
         };
+        if history == *recorded {
+            self.note(recorded, context.steady);
+            return Ok(true);
+        }
         let changed = LayoutRecord { token: fresh(), since_tick, history, ..record.clone() };
         let swap = context.store.swap_record(context.namespace, record.token, &changed);
         let swapped = store_call(context.observer, StoreOperation::Swap, swap).await?;
@@ -87,7 +121,7 @@ impl KnownHistory {
             return Ok(false);
         }
         self.note(&changed.history, context.steady);
-        if matches!(verdict, HistoryVerdict::OtherServer | HistoryVerdict::WentBack) {
+        if verdict != HistoryVerdict::Continued {
             let (namespace, before) = (context.namespace, &recorded.identity);
             let server = &changed.history.identity;
             tracing::warn!(namespace, before, server, "store failed over: a new epoch begins");
@@ -97,14 +131,14 @@ impl KnownHistory {
     }
 
     fn note(&mut self, recorded: &History, steady: Duration) {
-        if self.epoch() != recorded.epochs.first().copied() {
+        if self.known() != Some(recorded.epoch()) {
             self.servers.push_back((steady, recorded.identity.clone()));
             if self.servers.len() > REMEMBERED {
                 self.servers.pop_front();
             }
             self.went_back = false;
         }
-        self.present = recorded.clone();
+        self.present = Some(recorded.clone());
     }
 
     /// Refuses an epoch when servers take turns, or one loses writes again and again.

@@ -15,7 +15,7 @@ impl LeaseStore {
     /// before.
     pub(super) fn barrier_ahead(&self) -> Option<UnavailableReason> {
         let layout = &self.settings.layout;
-        let barrier = self.history.present.barrier(layout);
+        let barrier = self.history.barrier(layout);
         let due_ms = layout.start_of_tick_ms(layout.tick_of(barrier));
         let is_ahead = barrier > 0 && due_ms > self.state.clock.now_ms();
         is_ahead.then_some(UnavailableReason::FailedOver { due_ms })

@@ -228,7 +228,7 @@ impl LeaseStore {
     /// Returns whether rows may be missing that a process which `has_held` a lease may create: after
     /// a fail-over the store may have lost them.
     pub(super) fn may_create_rows(&self, has_held: bool) -> bool {
-        (!has_held || self.history.present.has_failed_over()) && !self.has_all_rows()
+        (!has_held || self.history.has_failed_over()) && !self.has_all_rows()
     }
 
     /// Whether a process that held a lease may add rows to a record. One that tells of none was created
@@ -277,7 +277,7 @@ impl LeaseStore {
     /// Returns the marks of a row in the present epoch.
     pub(super) fn marks_of(&self, tenure: &Tenure<WriteIntent>) -> HighWaterMarks {
         let layout = &self.settings.layout;
-        self.history.present.marks(layout, tenure.epoch(), tenure.marks())
+        self.history.marks(layout, tenure.epoch(), tenure.marks())
     }
 
     /// Builds a write of a row under a fresh token and the present epoch, with the mark of `lane` at
@@ -291,7 +291,7 @@ impl LeaseStore {
         expiry: RowExpiry,
     ) -> RowWrite {
         let token = self.next_token(tenure);
-        let (layout, history) = (&self.settings.layout, &self.history.present);
+        let (layout, history) = (&self.settings.layout, &self.history);
         let mut marks = lanes.marks_with(tenure.marks(), lane, mark);
         if !planted(Bug::OtherLanesNotRaised) {
             marks = history.marks(layout, tenure.epoch(), &marks);
@@ -373,7 +373,7 @@ impl LeaseStore {
         {
             return Ok(Some(believed.purpose));
         }
-        let present = self.history.present.epoch();
+        let present = self.history.epoch();
         let Some(visible) = tenure.visible() else { return Ok(None) };
         if visible.write.epoch != present {
             // What it was for is decided anew.

@@ -56,13 +56,12 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
             scope.namespace
         ))));
     }
-    let first_tick = layout.tick_clamped(before.now_ms.saturating_add(skew_ms)) + 1;
-    let Some(mut record) = before.record.clone() else {
+    let Some(record) = before.record.clone() else {
         let (token, epoch) = (leases.random.fresh_token(), leases.random.fresh_token());
+        let first_tick = layout.tick_clamped(before.now_ms.saturating_add(skew_ms)) + 1;
         let identity = before.identity.as_deref().unwrap_or_default();
         let history = History::first(identity, epoch, lease.reach_beyond_ms());
-        let record = LayoutRecord::new(&leases.canonical, token, first_tick);
-        let record = LayoutRecord { history, ..record };
+        let record = LayoutRecord::new(&leases.canonical, token, first_tick, history);
         let created = store.create_record(&scope.namespace, &record);
         leases.call(StoreOperation::Prepare, created).await?;
         // Read together with the identity of the server and its clock.
@@ -92,14 +91,9 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
             return Ok(false);
         }
     }
-    // Earlier versions recorded no first tick.
-    let has_first_tick = record.first_tick > 0;
-    if !has_first_tick {
-        record.first_tick = first_tick;
-    }
     let range = scope.min_worker..=scope.max_worker;
     if made.is_some_and(|made| made.count(&range) > 0) {
-        return if has_first_tick { Ok(true) } else { Ok(swap_record(leases, record).await?) };
+        return Ok(true);
     }
     Ok(create_more(leases, record).await?.unwrap_or(true))
 }

@@ -61,9 +61,9 @@ pub struct LayoutRecord {
     /// namespace was moved to this layout, or when its store was restored from a backup; 0 for a
     /// first layout. Before it, Raindrop may have issued equal IDs.
     pub since_tick: u64,
-    /// The first tick that began after the record was created; 0 where an earlier version created
-    /// it. Before it, another system may have issued equal IDs, so a person has to open those
-    /// ticks for past times.
+    /// The first tick that began after the record was created; 0 where IDs are plain numbers. Before
+    /// it, another system may have issued equal IDs, so a person has to open those ticks for past
+    /// times.
     pub first_tick: u64,
     /// Which history of the store the namespace is in.
     pub history: History,
@@ -93,10 +93,14 @@ impl NewRows {
 }
 
 impl LayoutRecord {
-    /// Creates the record of a namespace that has issued nothing yet, without an epoch.
-    pub fn new(canonical: impl Into<String>, token: Token, first_tick: u64) -> Self {
+    /// Creates the record of a namespace that has issued nothing yet.
+    pub fn new(
+        canonical: impl Into<String>,
+        token: Token,
+        first_tick: u64,
+        history: History,
+    ) -> Self {
         let (canonical, complete) = (canonical.into(), Vec::new());
-        let history = History::default();
         Self { token, canonical, complete, since_tick: 0, first_tick, history }
     }
 

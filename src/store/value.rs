@@ -170,11 +170,12 @@ impl<'a> Reader<'a> {
         let (since_tick, first_tick) = (self.get("since_tick")?, self.get("first_tick")?);
         let (identity, epoch): (String, Token) = (self.get("identity")?, self.get("epoch")?);
         let text: String = self.get("history")?;
+        if epoch == Token::UNUSED {
+            return Err(self.corrupt("epoch", epoch.into(), "only unwritten rows have it".into()));
+        }
         let history = History::from_parts(&identity, epoch, &text);
-        let history = history.map_err(|error| match text.as_str() {
-            "" => self.corrupt("epoch", epoch.into(), "it has no history".to_owned()),
-            _ => self.corrupt("history", text.into(), error.to_string()),
-        })?;
+        let history =
+            history.map_err(|error| self.corrupt("history", text.into(), error.to_string()))?;
         Ok(LayoutRecord { token, canonical, complete: keys, since_tick, first_tick, history })
     }
 
@@ -226,12 +227,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads what a reservation needs to know of a segment code; `None` where there is no row. `next`
-    /// is the column of its next number.
+    /// Reads what a reservation needs to know of a segment code; `next` is the column of its next
+    /// number.
     #[cfg(any(feature = "redis", feature = "sql"))]
-    pub(super) fn code_row(&mut self, next: &'static str) -> Result<Option<CodeRow>> {
-        let Some(next) = self.get(next)? else { return Ok(None) };
-        Ok(Some(CodeRow { next, step: self.get("step")?, epoch: self.get("epoch")? }))
+    pub(super) fn code_row(&mut self, next: &'static str) -> Result<CodeRow> {
+        Ok(CodeRow { next: self.get(next)?, step: self.get("step")?, epoch: self.get("epoch")? })
     }
 
     /// Reads a managed code of the namespace that names the row so far.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use raindrop::{
     core::{
         clock::SystemClock,
-        lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
+        lease::{HighWaterMarks, History, Row, RowExpiry, RowWrite, Token},
     },
     store::{
         Failover, LayoutRecord, MemoryStore, NewRows, Scope, Store, StoreError, StoreSettings,
@@ -213,16 +213,19 @@ pub(crate) async fn create_rows(
     Ok(())
 }
 
-/// A record as a first start writes it, with this token.
+/// The epoch of [`record`].
+pub(crate) const EPOCH: Token = Token::from_bits(0xe0);
+
+/// A record as a first start writes it, with this token, and without the identity of a server.
 pub(crate) fn record(bits: u128, words: &str) -> LayoutRecord {
-    LayoutRecord::new(words, token(bits), 0)
+    LayoutRecord::new(words, token(bits), 0, History::first("", EPOCH, 0))
 }
 
 /// A write that sets this token and holds the row for an hour.
 pub(crate) fn write(bits: u128) -> RowWrite {
     RowWrite {
         token: token(bits),
-        epoch: Token::UNUSED,
+        epoch: EPOCH,
         holder: "10.0.0.1:8080#02:42:ac:11:00:02".to_owned(),
         lane: 1,
         marks: HighWaterMarks::all_at(7, 2),

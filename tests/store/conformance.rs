@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     backend::{
-        Backend, birth, create_rows, new_rows, record, release, rows_record, scope, token,
+        Backend, EPOCH, birth, create_rows, new_rows, record, release, rows_record, scope, token,
         with_rows, workers, write,
     },
     support::poll,
@@ -177,7 +177,7 @@ async fn a_swap_sets_everything_and_refuses_a_stale_token(backend: &Backend) {
     assert_eq!(row.expires_ms, row.heartbeat_ms + 3_600_000);
     let expected = Row {
         worker: 2,
-        epoch: Token::UNUSED,
+        epoch: EPOCH,
         token: token(1),
         holder: write(1).holder,
         lane: 1,

@@ -16,7 +16,7 @@ use raindrop::{
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tokio::{runtime::Runtime, sync::Mutex};
 
-use crate::backend::{Backend, record, token};
+use crate::backend::{Backend, EPOCH, record, token};
 
 /// Each table with its columns, and what stands in its one row.
 const WORKER: (&str, &[(&str, &str)]) = (
@@ -27,28 +27,28 @@ const WORKER: (&str, &[(&str, &str)]) = (
         ("worker_id", "5"),
         ("holder", "'somebody'"),
         ("token", "'00000000000000000000000000000000'"),
+        ("epoch", "'00000000000000000000000000000000'"),
         ("lane", "0"),
         ("marks", "'0,0'"),
         ("heartbeat_at", "0"),
         ("expires_at", "0"),
         ("created_at", "0"),
         ("updated_at", "0"),
-        ("epoch", "'00000000000000000000000000000000'"),
     ],
 );
 const LAYOUT: (&str, &[(&str, &str)]) = (
     "soc_raindrop_worker_layout",
     &[
         ("namespace", "'default'"),
+        ("token", "'00000000000000000000000000000000'"),
         ("words", "{words}"),
         ("complete", "'0/0'"),
         ("since_tick", "0"),
-        ("created_at", "0"),
-        ("token", "'00000000000000000000000000000000'"),
         ("first_tick", "0"),
         ("identity", "''"),
-        ("epoch", "'00000000000000000000000000000000'"),
-        ("history", "''"),
+        ("epoch", "'000000000000000000000000000000e0'"),
+        ("history", "'since=0 barrier=0 reach=0 before='"),
+        ("created_at", "0"),
     ],
 );
 const SEGMENT: (&str, &[(&str, &str)]) = (
@@ -59,9 +59,9 @@ const SEGMENT: (&str, &[(&str, &str)]) = (
         ("next_number", "1"),
         ("step", "0"),
         ("token", "'00000000000000000000000000000000'"),
+        ("epoch", "'00000000000000000000000000000000'"),
         ("created_at", "0"),
         ("updated_at", "0"),
-        ("epoch", "'00000000000000000000000000000000'"),
     ],
 );
 const TABLES: [(&str, &[(&str, &str)]); 3] = [WORKER, LAYOUT, SEGMENT];
@@ -191,11 +191,11 @@ fn every_value_is_read_or_named_with_its_place() {
         world.fill(place, &value);
         let errors: Vec<Option<StoreError>> = world.runtime.block_on(async {
             let beginning = |or_begin_at| {
-                let (end, token, epoch) = (i64::MAX as u64, token(8), Token::UNUSED);
-                Reservation { by, step: by, end, token, or_begin_at, epoch, row_epoch: epoch }
+                let (end, token, row_epoch) = (i64::MAX as u64, token(8), Token::UNUSED);
+                Reservation { by, step: by, end, token, or_begin_at, epoch: EPOCH, row_epoch }
             };
-            let (reserved, epoch) = (Token::UNUSED, Token::UNUSED);
-            let unused = UnusedNumbers { from: 1, reserved, epoch, token: token(9) };
+            let reserved = Token::UNUSED;
+            let unused = UnusedNumbers { from: 1, reserved, epoch: EPOCH, token: token(9) };
             vec![
                 store.survey(&scope, Counts::Exact).await.err(),
                 store.free_rows(&scope, None, 9).await.err(),

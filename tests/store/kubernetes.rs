@@ -20,7 +20,7 @@ use kube::{
 use raindrop::{
     core::{
         clock::SystemClock,
-        lease::{HighWaterMarks, RowExpiry, RowWrite, Token},
+        lease::{HighWaterMarks, RowExpiry, RowWrite},
         preset::Preset,
     },
     keeper::{Issuer, Keeper, KeeperSettings, NoObserver},
@@ -30,8 +30,8 @@ use tokio::task::JoinSet;
 
 use crate::{
     backend::{
-        Backend, birth, create_rows, new_rows, open, patient, record, release, rows_record, scope,
-        token, with_rows, workers, write,
+        Backend, EPOCH, birth, create_rows, new_rows, open, patient, record, release, rows_record,
+        scope, token, with_rows, workers, write,
     },
     outage::PATIENCE,
     support::{
@@ -337,7 +337,7 @@ async fn deleted_code_is_missing() {
     let backend = Backend::kubernetes().await;
     let store = backend.store().await;
     store.create_record("numbers", &record(1, "numbers")).await.expect("a record");
-    let (token, epoch) = (token(1), Token::UNUSED);
+    let (token, epoch) = (token(1), EPOCH);
     let (or_begin_at, row_epoch) = (Some(5), epoch);
     let reservation =
         Reservation { by: 10, step: 10, end: 1_000, token, or_begin_at, epoch, row_epoch };

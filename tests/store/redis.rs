@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use raindrop::{
     core::lease::{HighWaterMarks, Token},
-    store::{Counts, LayoutRecord, StoreError},
+    store::{Counts, NewSegment, Reservation, StoreError},
 };
 
 use crate::{
     backend::{
-        Backend, birth, create_rows, new_rows, open, patient, record, release, scope, token,
+        Backend, EPOCH, birth, create_rows, new_rows, open, patient, record, release, scope, token,
         with_rows, workers, write,
     },
     outage::settings,
@@ -22,6 +22,9 @@ use crate::{
 
 const ROW: &str = "soc_raindrop_worker:{default}:row:0/0:00000000000000000005";
 const RECORD: &str = "soc_raindrop_worker:{default}:layout";
+const RECORD_FIELDS: [&str; 8] =
+    ["token", "words", "complete", "since_tick", "first_tick", "identity", "epoch", "history"];
+const CODE: &str = "soc_raindrop_segment:{default}:code:order";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_operator_should_know() {
@@ -97,36 +100,23 @@ async fn corrupt_values_are_named() {
         assert!(store.row(&scope, 4).await.expect("another row").is_some());
         run::<()>(&url, &["HSET", ROW, field, &good]).await;
     }
-    run::<()>(&url, &["HDEL", ROW, "token"]).await;
-    let error = store.row(&scope(4, 5), 5).await.expect_err("corrupt").to_string();
-    assert!(error.contains("column token: \"null\" cannot be read"), "{error}");
+    for field in ["token", "epoch", "holder", "lane", "marks", "heartbeat_at", "expires_at"] {
+        let good: String = run(&url, &["HGET", ROW, field]).await;
+        run::<()>(&url, &["HDEL", ROW, field]).await;
+        let error = store.row(&scope(4, 5), 5).await.expect_err("corrupt");
+        is_missing(&error, field);
+        run::<()>(&url, &["HSET", ROW, field, &good]).await;
+    }
     // A row that is gone is gone.
     run::<()>(&url, &["DEL", ROW]).await;
     assert_eq!(store.row(&scope(4, 5), 5).await.expect("an answer"), None);
     assert_eq!(store.free_rows(&scope(4, 5), None, 9).await.expect("rows").len(), 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_versions_record_is_read_and_swapped() {
-    let backend = Backend::redis().await;
-    let url = backend.url();
-    let store = backend.store().await;
-    let fields = ["words", "words", "complete", "0/0,1/0", "since_tick", "77", "created_at", "5"];
-    run::<()>(&url, &[["HSET", RECORD].as_slice(), &fields].concat()).await;
-    let complete = vec!["0/0".to_owned(), "1/0".to_owned()];
-    let older = LayoutRecord { complete, since_tick: 77, ..record(0, "words") };
-    assert_eq!((older.token, older.first_tick), (Token::UNUSED, 0));
-    let read = async || store.read_record("default").await.expect("an answer");
-    assert_eq!(read().await.as_ref(), Some(&older));
-    let created = store.create_record("default", &record(9, "another")).await;
-    assert_eq!(created.expect("a record"), older);
-
-    let ours = LayoutRecord { token: token(1), first_tick: 8, ..older.clone() };
-    let swap = async |expected| store.swap_record("default", expected, &ours).await;
-    assert!(!swap(token(1)).await.expect("an answer"));
-    assert!(swap(Token::UNUSED).await.expect("an answer"));
-    assert_eq!(read().await.as_ref(), Some(&ours));
-    assert!(!swap(Token::UNUSED).await.expect("an answer"), "only once");
+/// An error says that this field is missing.
+fn is_missing(error: &StoreError, field: &str) {
+    let StoreError::Corrupt { column, value, .. } = error else { panic!("{error:?}") };
+    assert_eq!((*column, value.as_str()), (field, "null"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -140,6 +130,7 @@ async fn corrupt_record_is_named() {
         ("token", "x", "a token is 32 lower-case hexadecimal digits"),
         ("since_tick", "soon", "not a signed 64-bit integer"),
         ("first_tick", "-1", "negative"),
+        ("epoch", "00000000000000000000000000000000", "only unwritten rows have it"),
     ];
     for (field, value, reason) in corrupt {
         let good: String = run(&url, &["HGET", RECORD, field]).await;
@@ -151,8 +142,39 @@ async fn corrupt_record_is_named() {
         assert_eq!(error.to_string(), expected);
         run::<()>(&url, &["HSET", RECORD, field, &good]).await;
     }
+    for field in RECORD_FIELDS {
+        let good: String = run(&url, &["HGET", RECORD, field]).await;
+        run::<()>(&url, &["HDEL", RECORD, field]).await;
+        is_missing(&store.read_record("default").await.expect_err("corrupt"), field);
+        let created = store.create_record("default", &record(2, "another")).await;
+        is_missing(&created.expect_err("corrupt"), field);
+        run::<()>(&url, &["HSET", RECORD, field, &good]).await;
+    }
     let read = store.read_record("default").await.expect("an answer");
     assert_eq!(read, Some(record(1, "words")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn missing_field_of_a_code_is_named() {
+    let backend = Backend::redis().await;
+    let url = backend.url();
+    let store = backend.store().await;
+    store.create_record("default", &record(1, "words")).await.expect("a record");
+    let new = NewSegment { code: "order".to_owned(), first: 1 };
+    store.create_segments("default", &[new]).await.expect("made");
+    for field in ["next", "step", "epoch"] {
+        let good: String = run(&url, &["HGET", CODE, field]).await;
+        run::<()>(&url, &["HDEL", CODE, field]).await;
+        for or_begin_at in [None, Some(1)] {
+            let (token, epoch, row_epoch) = (token(1), EPOCH, Token::UNUSED);
+            let reservation =
+                Reservation { by: 1, step: 1, end: 9, token, or_begin_at, epoch, row_epoch };
+            let reserved = store.reserve("default", "order", &reservation).await;
+            is_missing(&reserved.expect_err("corrupt"), field);
+        }
+        is_missing(&store.segments().await.expect_err("corrupt"), field);
+        run::<()>(&url, &["HSET", CODE, field, &good]).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

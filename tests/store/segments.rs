@@ -9,7 +9,7 @@ use raindrop::{
 use tokio::task::JoinSet;
 
 use crate::{
-    backend::{Backend, record, token},
+    backend::{Backend, EPOCH, record, token},
     conformance::on_every_engine,
 };
 
@@ -55,25 +55,40 @@ fn new(code: &str, first: u64) -> NewSegment {
     NewSegment { code: code.to_owned(), first }
 }
 
-/// Reserves in a namespace whose record has no epoch.
 fn reservation(by: u64, end: u64, number: u128, or_begin_at: Option<u64>) -> Reservation {
-    let (step, token, epoch) = (by, token(number), Token::UNUSED);
-    Reservation { by, step, end, token, or_begin_at, epoch, row_epoch: epoch }
+    let (step, token) = (by, token(number));
+    Reservation { by, step, end, token, or_begin_at, epoch: EPOCH, row_epoch: EPOCH }
 }
 
 /// The code stands there, and nothing changed.
-fn refused(next: u64, step: u64) -> Reserved {
-    Reserved::Refused(CodeRow { next, step, epoch: Token::UNUSED })
+const fn refused(next: u64, step: u64) -> Reserved {
+    let epoch = if step == 0 { Token::UNUSED } else { EPOCH };
+    Reserved::Refused(CodeRow { next, step, epoch })
+}
+
+/// Reserves from a row of whatever epoch.
+async fn reserve_as_found(
+    store: &Arc<dyn Store>,
+    (namespace, code): (&str, &str),
+    mut reservation: Reservation,
+) -> Reserved {
+    loop {
+        match store.reserve(namespace, code, &reservation).await.expect("an answer") {
+            Reserved::Refused(row) if row.epoch != reservation.row_epoch => {
+                reservation.row_epoch = row.epoch;
+            }
+            reserved => return reserved,
+        }
+    }
 }
 
 async fn reserve(store: &Arc<dyn Store>, by: u64, end: u64, number: u128) -> Reserved {
-    let reservation = reservation(by, end, number, None);
-    store.reserve("numbers", "order", &reservation).await.expect("an answer")
+    reserve_as_found(store, ("numbers", "order"), reservation(by, end, number, None)).await
 }
 
 async fn give_back(store: &Arc<dyn Store>, reserved: u128, from: u64, fresh: u128) -> bool {
-    let (reserved, token, epoch) = (token(reserved), token(fresh), Token::UNUSED);
-    let unused = UnusedNumbers { from, reserved, epoch, token };
+    let (reserved, token) = (token(reserved), token(fresh));
+    let unused = UnusedNumbers { from, reserved, epoch: EPOCH, token };
     store.give_back("numbers", "order", &unused).await.expect("an answer")
 }
 
@@ -123,7 +138,7 @@ async fn numbers_are_exact_up_to_the_end(backend: &Backend) {
         store.create_segments("numbers", &[new(&code, first)]).await.expect("made");
         let reserve = async |by, number| {
             let reservation = reservation(by, LARGEST, number, None);
-            store.reserve("numbers", &code, &reservation).await.expect("an answer")
+            reserve_as_found(&store, ("numbers", &code), reservation).await
         };
         assert_eq!(reserve(3, 1).await, Reserved::From(first));
         assert_eq!(reserve(5, 2).await, Reserved::From(first + 3));
@@ -148,10 +163,9 @@ async fn reserve_at_once(backend: &Backend, or_begin_at: Option<u64>) {
             let mut reserved = Vec::new();
             for number in 0..20 {
                 let reservation = reservation(5, LARGEST, 1_000 * node + number, or_begin_at);
-                let answer = store.reserve("numbers", "order", &reservation).await;
-                let Reserved::From(first) = answer.expect("an answer") else {
-                    panic!("there is enough")
-                };
+                let reserved_now =
+                    reserve_as_found(&store, ("numbers", "order"), reservation).await;
+                let Reserved::From(first) = reserved_now else { panic!("there is enough") };
                 reserved.push(first);
             }
             reserved
@@ -168,7 +182,8 @@ async fn a_code_is_made_by_its_first_reservation(backend: &Backend) {
         let reservation = reservation(by, end, number, Some(1_001));
         store.reserve("numbers", "order", &reservation).await.expect("an answer")
     };
-    assert_eq!(reserve(10, 1_005, 1).await, refused(1_001, 0));
+    let missing = CodeRow { next: 1_001, step: 0, epoch: EPOCH };
+    assert_eq!(reserve(10, 1_005, 1).await, Reserved::Refused(missing));
     assert!(store.segments().await.expect("a list").is_empty(), "nothing was made");
     assert_eq!(reserve(10, LARGEST, 2).await, Reserved::From(1_001));
     assert_eq!(reserve(10, LARGEST, 3).await, Reserved::From(1_011));
@@ -197,8 +212,8 @@ async fn a_give_back_names_its_reservation(backend: &Backend) {
     assert!(!give_back(&store, 1, 3, 4).await);
     assert_eq!(reserve(&store, 10, LARGEST, 5).await, Reserved::From(5));
     assert!(!give_back(&store, 3, 5, 6).await, "somebody reserved since");
-    let (epoch, reserved) = (Token::UNUSED, Token::UNUSED);
-    let unused = UnusedNumbers { from: 1, reserved, epoch, token: token(7) };
+    let (from, reserved, token) = (1, Token::UNUSED, token(7));
+    let unused = UnusedNumbers { from, reserved, epoch: EPOCH, token };
     let missing = store.give_back("numbers", "other", &unused).await;
     assert!(!missing.expect("an answer"));
 }
@@ -227,7 +242,7 @@ async fn segment_names_differ_by_case_and_trailing_blanks(backend: &Backend) {
         for (namespace, first) in
             [("numbers", 100 * (number + 1)), ("Numbers", 100 * (number + 1) + 50)]
         {
-            let reserved = store.reserve(namespace, name, &reservation).await.expect("an answer");
+            let reserved = reserve_as_found(&store, (namespace, name), reservation).await;
             assert_eq!(reserved, Reserved::From(first), "{namespace} {name:?}");
         }
     }
@@ -246,7 +261,7 @@ async fn fifty_nodes_make_the_same_codes(backend: &Backend) {
             let codes: Vec<_> = (0..20).map(|code| new(&format!("code-{code}"), 1)).collect();
             store.create_segments("numbers", &codes).await.expect("made");
             let reservation = reservation(1, LARGEST, node, None);
-            store.reserve("numbers", "code-7", &reservation).await.expect("an answer")
+            reserve_as_found(&store, ("numbers", "code-7"), reservation).await
         });
     }
     let mut firsts: Vec<u64> = tasks
@@ -267,7 +282,7 @@ async fn all_codes_are_listed_in_order(backend: &Backend) {
     store.create_segments("b", &[new("z", 5), new("a", 6)]).await.expect("made");
     store.create_segments("a", &[new("z", 7)]).await.expect("made");
     let reservation = reservation(30, LARGEST, 1, None);
-    store.reserve("b", "a", &reservation).await.expect("an answer");
+    assert_eq!(reserve_as_found(&store, ("b", "a"), reservation).await, Reserved::From(6));
     let listed = store.segments().await.expect("a list");
     let seen: Vec<_> = listed
         .iter()
@@ -285,7 +300,8 @@ async fn codes_are_counted_by_namespace(backend: &Backend) {
     store.create_segments("number", &[new("s a", 1)]).await.expect("made");
     let reservation = reservation(1, LARGEST, 1, Some(1));
     for code in ["code-1", "new"] {
-        store.reserve("numbers", code, &reservation).await.expect("an answer");
+        let reserved = reserve_as_found(&store, ("numbers", code), reservation).await;
+        assert_eq!(reserved, Reserved::From(1));
     }
     for (namespace, expected) in [("numbers", 701), ("number", 1), ("Numbers", 0), ("n*", 0)] {
         let counted = store.count_segments(namespace).await.expect("an answer");

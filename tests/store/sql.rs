@@ -2,19 +2,16 @@
 
 use std::sync::Arc;
 
-use raindrop::{
-    core::lease::{History, RowWrite, Token},
-    store::{Counts, LayoutRecord, Store, StoreError},
-};
+use raindrop::store::{Counts, Store, StoreError};
 use sqlx::{
-    AssertSqlSafe, Connection as _, MySqlConnection, PgConnection, SqlSafeStr as _,
-    SqliteConnection,
+    Connection as _, MySqlConnection, PgConnection, SqlSafeStr as _, SqliteConnection,
     migrate::{Migration, MigrationType, Migrator},
 };
 use tokio::task::JoinSet;
 
 use crate::backend::{
-    Backend, birth, create_rows, open, record, scope, token, with_rows, workers, write,
+    Backend, EPOCH, birth, create_rows, open, record, rows_record, scope, token, with_rows,
+    workers, write,
 };
 
 macro_rules! on_every_engine {
@@ -45,8 +42,6 @@ on_every_engine! {
     two_services_share_an_empty_database
     an_applications_own_migrations_are_not_disturbed
     a_migration_that_was_cut_short_is_repaired
-    an_older_versions_tables_are_upgraded
-    fifty_nodes_upgrade_an_older_versions_tables_at_once
     a_newer_versions_tables_are_used
     a_table_that_vanished_is_not_made_anew
     corrupt_values_are_named
@@ -80,8 +75,8 @@ async fn a_foreign_table_is_left_alone(backend: &Backend) {
         assert_eq!(
             error.to_string(),
             "table soc_raindrop_worker is not Raindrop's: it lacks namespace, reserved_key, \
-             worker_id, holder, token, lane, marks, heartbeat_at, expires_at, created_at, \
-             updated_at, epoch and it has code, create_time, del_flag, heartbeat_time, id, time_unit, \
+             worker_id, holder, token, epoch, lane, marks, heartbeat_at, expires_at, created_at, \
+             updated_at and it has code, create_time, del_flag, heartbeat_time, id, time_unit, \
              update_time, version; it was not changed; choose another name in store.worker_table or \
              store.segment_table"
         );
@@ -161,121 +156,21 @@ async fn migrate(backend: &Backend, migrator: &Migrator) {
 }
 
 async fn a_migration_that_was_cut_short_is_repaired(backend: &Backend) {
-    with_rows(backend, &scope(1, 3)).await;
-    backend.run("UPDATE soc_raindrop_worker_migrations SET success = FALSE").await;
+    let cut_short = "UPDATE soc_raindrop_worker_migrations SET success = FALSE";
+    let store = with_rows(backend, &scope(1, 3)).await;
+    assert!(store.swap(&scope(1, 3), 2, birth(2), &write(1)).await.expect("an answer"));
+    backend.run(cut_short).await;
+    let store = backend.store().await;
+    // Cut short after the tables were there: what was written since is kept.
+    assert_eq!(store.read_record("default").await.expect("an answer"), Some(rows_record()));
+    let row = store.row(&scope(1, 3), 2).await.expect("an answer").expect("the row");
+    assert_eq!((row.token, row.epoch), (token(1), EPOCH));
+    backend.run(cut_short).await;
     backend.run("DROP TABLE soc_raindrop_worker_layout").await;
     let store = backend.store().await;
-    assert_eq!(store.survey(&scope(1, 3), Counts::Exact).await.expect("a survey").free, 3);
-    assert_eq!(backend.texts(DONE).await, ["worker", "layout", "record", "epoch"]);
-}
-
-/// The tables as the version before layout records had tokens left them, with a record and the
-/// rows of workers 1 to 3.
-async fn with_an_older_versions_tables(backend: &Backend) {
-    macro_rules! older {
-        ($engine:literal) => {
-            [
-                ("worker", include_str!(concat!("../../migrations/", $engine, "/0001_worker.sql"))),
-                ("layout", include_str!(concat!("../../migrations/", $engine, "/0002_layout.sql"))),
-            ]
-        };
-    }
-    let (files, now) = match backend {
-        Backend::Sqlite(_) => (older!("sqlite"), "0"),
-        Backend::Postgres(_) => (older!("postgres"), "now()"),
-        _ => (older!("mysql"), "UTC_TIMESTAMP(6)"),
-    };
-    let migration = |(version, (description, sql)): (i64, (&'static str, &str))| {
-        let sql = AssertSqlSafe(sql.replace("{table}", OURS[0])).into_sql_str();
-        Migration::new(version, description.into(), MigrationType::Simple, sql, false)
-    };
-    let mut migrator = Migrator::with_migrations((1..).zip(files).map(migration).collect());
-    migrator.dangerous_set_table_name(OURS[2]);
-    migrate(backend, &migrator).await;
-    assert_eq!(backend.tables().await, OURS);
-    backend
-        .run(&format!(
-            "INSERT INTO soc_raindrop_worker_layout (namespace, words, complete, since_tick, \
-         created_at) VALUES ('default', 'words', '0/0,1/0', 77, {now})"
-        ))
-        .await;
-    for worker in 1..=3 {
-        backend
-            .run(&format!(
-                "INSERT INTO soc_raindrop_worker (namespace, reserved_key, worker_id, marks, \
-             created_at, updated_at) VALUES ('default', '0/0', {worker}, '5,6', {now}, {now})"
-            ))
-            .await;
-    }
-}
-
-/// The record of [`with_an_older_versions_tables`].
-fn older_record() -> LayoutRecord {
-    let complete = vec!["0/0".to_owned(), "1/0".to_owned()];
-    LayoutRecord { complete, since_tick: 77, ..record(0, "words") }
-}
-
-async fn an_older_versions_tables_are_upgraded(backend: &Backend) {
-    with_an_older_versions_tables(backend).await;
-    // An upgrade that was cut short before it changed anything.
-    backend
-        .run(
-            "INSERT INTO soc_raindrop_worker_migrations \
-         (version, description, success, checksum, execution_time) \
-         VALUES (3, 'record', FALSE, 'x', -1)",
-        )
-        .await;
-    let store = backend.store().await;
-    let read = async || store.read_record("default").await.expect("an answer").expect("a record");
-    let swap = async |expected, record: &LayoutRecord| {
-        store.swap_record("default", expected, record).await.expect("an answer")
-    };
-    assert_eq!(read().await, older_record());
-    assert_eq!((read().await.token, read().await.first_tick), (Token::UNUSED, 0));
-    let rows = store.free_rows(&scope(1, 9), None, 9).await.expect("rows");
-    assert_eq!(workers(&rows), [1, 2, 3]);
-    assert!(rows.iter().all(|row| row.marks.to_string() == "5,6" && row.was_never_written()));
-    assert!(store.swap(&scope(1, 9), 2, Token::UNUSED, &write(1)).await.expect("an answer"));
-
-    let epoch = token(0xe1);
-    let history = History::first("", epoch, 7);
-    let first = LayoutRecord { token: token(1), first_tick: 8, history, ..older_record() };
-    assert!(!swap(token(1), &first).await);
-    assert!(swap(Token::UNUSED, &first).await);
-    assert!(!swap(Token::UNUSED, &LayoutRecord { token: token(2), ..older_record() }).await);
-    backend.store().await;
-    assert_eq!(read().await, first);
-
-    let written = RowWrite { epoch, ..write(2) };
-    assert!(store.swap(&scope(1, 9), 2, token(1), &written).await.expect("an answer"));
-
-    // Cut short after the columns were there: what was written since is kept.
-    backend.run("UPDATE soc_raindrop_worker_migrations SET success = FALSE").await;
-    backend.store().await;
-    assert_eq!(backend.texts(DONE).await, ["worker", "layout", "record", "epoch"]);
-    assert_eq!(backend.tables().await, OURS);
-    assert_eq!(read().await, first);
-    let row = store.row(&scope(1, 9), 2).await.expect("an answer").expect("the row");
-    assert_eq!((row.token, row.epoch), (token(2), epoch));
-}
-
-async fn fifty_nodes_upgrade_an_older_versions_tables_at_once(backend: &Backend) {
-    with_an_older_versions_tables(backend).await;
-    let mut nodes = JoinSet::new();
-    for bits in 1..=50 {
-        let store = backend.unprepared().await;
-        nodes.spawn(async move {
-            assert_eq!(store.prepare().await.expect("tables"), [""; 0]);
-            let ours = LayoutRecord { token: token(bits), ..older_record() };
-            let swapped = store.swap_record("default", Token::UNUSED, &ours).await;
-            store.close().await;
-            swapped.expect("an answer").then_some(ours)
-        });
-    }
-    let mut winners: Vec<_> = nodes.join_all().await.into_iter().flatten().collect();
-    assert_eq!(winners.len(), 1, "{winners:?}");
-    let store = backend.store().await;
-    assert_eq!(store.read_record("default").await.expect("an answer"), winners.pop());
+    let survey = store.survey(&scope(1, 3), Counts::Exact).await.expect("a survey");
+    assert_eq!((survey.held, survey.free, survey.record), (1, 2, None));
+    assert_eq!(backend.texts(DONE).await, ["worker", "layout"]);
 }
 
 async fn a_newer_versions_tables_are_used(backend: &Backend) {

@@ -24,12 +24,12 @@ const REMEMBERED: usize = 8;
 const SKEWS_OF_TTL: i64 = 4;
 
 /// What the record of a namespace tells about the history of its store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct History {
-    /// The identity of the server that the present epoch began on; empty if it is not known.
+    /// The identity of the server that the present epoch began on; empty until a process that compares
+    /// identities follows the record.
     pub identity: String,
-    /// Random, one for each fail-over: the present epoch first, then earlier ones. Empty in a record
-    /// of a version without epochs.
+    /// Random, one for each fail-over: the present epoch first, then earlier ones. Never empty.
     pub epochs: Vec<Token>,
     /// The store's clock when the present epoch began, Unix ms; 0 for the first epoch.
     pub since_ms: i64,
@@ -43,10 +43,8 @@ pub struct History {
 /// How a record fits the server that holds it, and what a process knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryVerdict {
-    /// The server continues the history of the record.
+    /// The server continues the history of the record, as far as its identity is recorded.
     Continued,
-    /// The record has no epoch, or no identity to compare: it gets one.
-    Unknown,
     /// Another server holds the record: what its predecessor acknowledged last may be lost.
     OtherServer,
     /// The store knew an epoch that the record does not know: it went back.
@@ -65,21 +63,19 @@ pub struct LastWrite {
 }
 
 impl History {
-    /// Returns the history of a namespace in which nothing was issued yet, or whose record is of a
-    /// version without epochs.
+    /// Returns the history of a namespace in which nothing was issued yet.
     pub fn first(identity: &str, epoch: Token, reach_ms: i64) -> Self {
         let (identity, epochs) = (identity.to_owned(), vec![epoch]);
         Self { identity, epochs, since_ms: 0, barrier_ms: 0, reach_ms }
     }
 
-    /// Returns the history under the identity of the server, with a first epoch if it has none.
+    /// Returns the history with what a process adds that continues it: the identity of the server, if
+    /// none is recorded, and its own reach, if that is longer.
     #[must_use]
-    pub fn identified(self, identity: &str, fresh: Token, reach_ms: i64) -> Self {
-        if self.epochs.is_empty() {
-            Self::first(identity, fresh, reach_ms)
-        } else {
-            Self { identity: identity.to_owned(), ..self }
-        }
+    pub fn continued(&self, server: Option<&str>, reach_ms: i64) -> Self {
+        let recorded = Some(self.identity.as_str()).filter(|identity| !identity.is_empty());
+        let identity = recorded.or(server).unwrap_or_default().to_owned();
+        Self { identity, reach_ms: self.reach_ms.max(reach_ms), ..self.clone() }
     }
 
     /// Returns the history with a new epoch, which begins at this time of the store's clock on the
@@ -100,9 +96,9 @@ impl History {
         self.barrier_ms != 0
     }
 
-    /// The present epoch; [`Token::UNUSED`] in a record of a version without epochs.
+    /// The present epoch.
     pub fn epoch(&self) -> Token {
-        self.epochs.first().copied().unwrap_or(Token::UNUSED)
+        self.epochs[0]
     }
 
     /// Returns how many epochs began since a write in `epoch`. A write before the first epoch is as old
@@ -110,7 +106,7 @@ impl History {
     pub fn missed(&self, epoch: Token) -> u64 {
         let known = self.epochs.iter().position(|known| *known == epoch);
         let is_whole = self.epochs.len() < REMEMBERED;
-        let first = (epoch == Token::UNUSED && is_whole).then(|| self.epochs.len().max(1) - 1);
+        let first = (epoch == Token::UNUSED && is_whole).then(|| self.epochs.len() - 1);
         known.or(first).unwrap_or(REMEMBERED) as u64
     }
 
@@ -120,11 +116,8 @@ impl History {
         if known.is_some_and(|known| !self.epochs.contains(&known)) {
             return HistoryVerdict::WentBack;
         }
-        let is_identified = server.is_none() || !self.identity.is_empty();
-        if self.epochs.is_empty() || !is_identified {
-            return HistoryVerdict::Unknown;
-        }
-        if server.is_some_and(|server| server != self.identity) && !planted(Bug::IdentityIgnored) {
+        let is_other = server.is_some_and(|server| server != self.identity);
+        if is_other && !self.identity.is_empty() && !planted(Bug::IdentityIgnored) {
             return HistoryVerdict::OtherServer;
         }
         HistoryVerdict::Continued
@@ -175,11 +168,10 @@ fn of_identity(identity: &str) -> Token {
 pub struct InvalidHistory;
 
 impl History {
-    /// Returns what a record keeps beside identity and present epoch; empty without an epoch.
+    /// Returns what a record keeps beside identity and present epoch.
     pub fn text(&self) -> String {
         let Self { epochs, since_ms, barrier_ms, reach_ms, .. } = self;
-        let Some((_, earlier)) = epochs.split_first() else { return String::new() };
-        let before = earlier.iter().map(Token::to_string).collect::<Vec<_>>().join(",");
+        let before = epochs[1..].iter().map(Token::to_string).collect::<Vec<_>>().join(",");
         format!("since={since_ms} barrier={barrier_ms} reach={reach_ms} before={before}")
     }
 
@@ -189,9 +181,6 @@ impl History {
     ///
     /// When the text is not what [`Self::text`] writes.
     pub fn from_parts(identity: &str, epoch: Token, text: &str) -> Result<Self, InvalidHistory> {
-        if epoch == Token::UNUSED && text.is_empty() {
-            return Ok(Self { identity: identity.to_owned(), ..Self::default() });
-        }
         let mut fields = text.split(' ');
         let mut field = |name: &str| {
             let value = fields.next()?.strip_prefix(name)?.strip_prefix('=')?;

@@ -20,8 +20,7 @@ pub struct Row {
     pub marks: HighWaterMarks,
     /// Whether it was released or has expired by the store's clock.
     pub free: bool,
-    /// The epoch of the record when it was last written; [`Token::UNUSED`] if never, or by a version
-    /// without epochs.
+    /// The epoch of the record when it was last written; [`Token::UNUSED`] if never.
     pub epoch: Token,
     /// When it was last written, in Unix milliseconds of the store's clock; 0 if never.
     pub heartbeat_ms: i64,

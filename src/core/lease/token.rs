@@ -15,7 +15,8 @@ pub struct Token(u128);
 pub struct InvalidToken;
 
 impl Token {
-    /// The token of a segment code that nobody has reserved from; no write sets it.
+    /// The token of a segment code that nobody has reserved from, and the epoch of a row that was never
+    /// written; no write sets it.
     pub const UNUSED: Self = Self(0);
 
     /// The bits.

@@ -97,7 +97,7 @@ impl Operator {
         let keys = layout.reserved_keys();
         let mut rows = self.store.list().await?;
         for ListedRow { row, .. } in &mut rows {
-            row.marks = self.history.present.marks(layout, row.epoch, &row.marks);
+            row.marks = self.history.marks(layout, row.epoch, &row.marks);
         }
         rows.retain(|listed| {
             listed.namespace == self.settings.namespace
@@ -194,7 +194,7 @@ impl Operator {
         for attempt in 0..TRIES {
             let write = RowWrite {
                 token: if keeps_token { row.token } else { self.random.fresh_token() },
-                epoch: self.history.present.epoch(),
+                epoch: self.history.epoch(),
                 // So that a node which prefers its former row finds it.
                 holder: row.holder.clone(),
                 lane,

@@ -7,8 +7,8 @@ use super::{
     millis,
 };
 use crate::{
-    core::lease::{Relayout, RelayoutStage, Row, RowExpiry, first_due},
-    store::LayoutRecord,
+    core::lease::{History, Relayout, RelayoutStage, Row, RowExpiry, first_due},
+    store::{Counts, LayoutRecord},
 };
 
 /// The outcome of raising every mark.
@@ -82,9 +82,18 @@ impl Operator {
         let layout = self.settings.layout.clone();
         let (canonical, stage) = (layout.canonical(), RelayoutStage::Converting { tick });
         let text = Relayout { stage, from: canonical.clone(), to: canonical }.to_string();
-        let ours = LayoutRecord::new(text, self.random.fresh_token(), tick);
+        let scope = self.scope(&layout, &layout.reserved_key());
+        let identity = self.store.survey(&scope, Counts::Recent).await?.identity;
+        let (epoch, token) = (self.random.fresh_token(), self.random.fresh_token());
+        let reach_ms = self.settings.lease.reach_beyond_ms();
+        let history = History::first(&identity.unwrap_or_default(), epoch, reach_ms);
+        let ours = LayoutRecord::new(&text, token, tick, history);
         let record = self.store.create_record(&self.settings.namespace, &ours).await?;
         if record.token != ours.token {
+            return Err(self.record_changed(Some(record)));
+        }
+        let (record, _) = self.follow_history().await?;
+        if record.canonical != text {
             return Err(self.record_changed(Some(record)));
         }
         self.convert(record, tick).await?;

@@ -112,7 +112,7 @@ impl Operator {
         let record =
             self.write_record(&record, |record| record.canonical = fencing.clone()).await?;
         // As long as a lease counts as unbroken at most.
-        let held_ms = self.history.present.reach_ms.unsigned_abs() / 2;
+        let held_ms = record.history.reach_ms.unsigned_abs() / 2;
         let held = RowExpiry::After(Duration::from_millis(held_ms));
         let rows = if planted(Bug::RelayoutWithoutFencing) {
             self.rows_of(&old).await?
@@ -186,7 +186,7 @@ impl Operator {
     ) -> Result<(), OperatorError> {
         let new = self.settings.layout.clone();
         // If a fail-over lost the end of this move, nodes of the new layout have issued.
-        let tick = tick.max(new.tick_of(self.history.present.barrier(&new)));
+        let tick = tick.max(new.tick_of(self.history.barrier(&new)));
         let marks = HighWaterMarks::all_at(new.first_position(tick), new.lanes());
         for _ in 0..ROUNDS {
             // From here on no node can add a row with other marks: these hold as long as the move.

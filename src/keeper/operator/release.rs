@@ -3,7 +3,7 @@
 use super::{LayoutError, Operator, OperatorError, WriteOutcome};
 use crate::core::{
     layout::Layout,
-    lease::{HighWaterMarks, Recorded, Row, RowExpiry},
+    lease::{HighWaterMarks, History, Recorded, Row, RowExpiry},
     planted::{Bug, planted},
 };
 
@@ -43,14 +43,14 @@ impl Operator {
     pub async fn release(&mut self, worker: u64) -> Result<WorkerRelease, OperatorError> {
         self.check_worker(worker)?;
         let layout = self.settings.layout.clone();
-        let (_, now_ms) = self.follow_history().await?;
+        let (record, now_ms) = self.follow_history().await?;
         let scope = self.scope(&layout, &layout.reserved_key());
         let row = self.store.row(&scope, worker).await?;
         let row = row.ok_or(OperatorError::NoRow { worker })?;
         if row.free {
             return Ok(WorkerRelease::AlreadyFree(row));
         }
-        let marks = self.marks_of_released(&row, now_ms).await?;
+        let marks = self.marks_of_released(&row, &record.history, now_ms).await?;
         match self.write(&scope, &row, row.lane, (&marks, RowExpiry::Released)).await? {
             WriteOutcome::Acknowledged => Ok(WorkerRelease::Released(row)),
             WriteOutcome::Changed(Some(now)) => {
@@ -66,6 +66,7 @@ impl Operator {
     async fn marks_of_released(
         &self,
         row: &Row,
+        history: &History,
         now_ms: i64,
     ) -> Result<HighWaterMarks, OperatorError> {
         let namespace = self.settings.namespace.clone();
@@ -82,7 +83,6 @@ impl Operator {
         if row.marks.lanes() != layout.lanes() || planted(Bug::ReleaseKeepsMark) {
             return Ok(row.marks.clone());
         }
-        let history = &self.history.present;
         let beyond_ms = now_ms.saturating_add(history.reach_ms);
         let beyond = layout.first_position(layout.tick_clamped(beyond_ms) + 1);
         let marks = history.marks(&layout, row.epoch, &row.marks);

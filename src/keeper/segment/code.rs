@@ -192,8 +192,7 @@ impl Code {
     /// may be lost.
     pub(super) async fn has_failed_over(&self) -> bool {
         let before = self.demand().epoch;
-        let present = self.namespace.history().await.epoch();
-        before.is_some_and(|before| before != present)
+        before.is_some() && before != self.namespace.epoch().await
     }
 
     /// Returns whether no number is issued any more, by an operator's decision.

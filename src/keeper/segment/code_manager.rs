@@ -19,7 +19,7 @@ use crate::{
         follower::{Access, Follower},
         random::fresh_token,
     },
-    store::{LayoutRecord, ListedSegment, ManagedCode, NewSegment, Store, StoreError},
+    store::{ListedSegment, ManagedCode, NewSegment, Store, StoreError},
 };
 
 /// How often a write is tried while others change the same code.
@@ -51,10 +51,8 @@ impl CodeManager {
     /// When the store fails or cannot be used, or when the namespace has a layout.
     pub async fn prepare(&self) -> Result<(), KeeperError> {
         self.store.prepare().await?;
-        let ours = record_of(&*self.store);
-        let record = LayoutRecord::new(&ours, fresh_token(), 0);
-        let recorded = self.store.create_record(self.namespace(), &record).await?;
-        LayoutError::check(self.namespace(), &ours, &recorded.canonical)?;
+        let recorded = self.follower.recorded(&self.access()).await?.canonical;
+        LayoutError::check(self.namespace(), &record_of(&*self.store), &recorded)?;
         Ok(self.store.prepare_segments().await?)
     }
 
@@ -73,11 +71,7 @@ impl CodeManager {
     ///
     /// When the store fails.
     pub async fn views(&self, mut listed: Vec<ListedSegment>) -> Result<Vec<CodeView>, StoreError> {
-        let managed = match self.store.managed_codes(self.namespace()).await {
-            // An older version made the tables.
-            Err(StoreError::Vanished(_)) => Vec::new(),
-            managed => managed?,
-        };
+        let managed = self.store.managed_codes(self.namespace()).await?;
         // What was issued for past ticks is kept in the same table, as `code@tick`.
         listed.retain(|it| it.namespace == self.namespace() && is_valid_code(&it.code));
         let settings_of = |code: &str| {
@@ -171,7 +165,7 @@ impl CodeManager {
         Err(ManageError::Contended(code.to_owned()))
     }
 
-    /// Retires a code for good: no number of it is reserved again, by any version. A node that has
+    /// Retires a code for good: no number of it is reserved again. A node that has
     /// numbers in hand issues nothing more once it has read the settings.
     ///
     /// # Errors
@@ -238,8 +232,11 @@ impl CodeManager {
 
     /// Returns the row of a code, if the store has it, and the history that the store is in.
     pub(super) async fn row(&self, code: &str) -> Result<(Option<CodeRow>, History), StoreError> {
-        let access = Access { store: &*self.store, observer: &NoObserver, fresh: &fresh_token };
-        self.follower.row(&access, code).await
+        self.follower.row(&self.access(), code).await
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access { store: &*self.store, observer: &NoObserver, fresh: &fresh_token }
     }
 
     /// Writes settings that fit the next number, which is raised to `start` if it is below.

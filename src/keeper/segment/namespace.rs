@@ -27,7 +27,7 @@ use crate::{
         random::Random,
         store_call::store_call,
     },
-    store::{Store, StoreError},
+    store::{LayoutRecord, Store, StoreError},
 };
 
 /// The connections of a node. Further calls wait here rather than for a connection, where they
@@ -78,13 +78,20 @@ impl Namespace {
         Self { settings, observer, shared, creations: Creations::default(), follower }
     }
 
-    /// Returns the history of the store as it was followed last.
-    pub(super) async fn history(&self) -> History {
-        self.follower.present().await
+    /// Returns the namespace's record, which is created if there is none.
+    pub(super) async fn recorded(&self) -> Result<LayoutRecord, StoreError> {
+        let fresh = || self.shared.random().fresh_token();
+        let _connection = self.shared.connection().await;
+        self.follower.recorded(&self.access(&fresh)).await
     }
 
-    /// Follows the history of the store, unless that was done since its epoch was `seen`.
-    pub(super) async fn follow(&self, seen: Token) -> Result<History, StoreError> {
+    /// Returns the epoch of the store that was followed last, if any was.
+    pub(super) async fn epoch(&self) -> Option<Token> {
+        self.follower.epoch().await
+    }
+
+    /// Follows the history of the store, unless that was done since its epoch was `seen`, or none was.
+    pub(super) async fn follow(&self, seen: Option<Token>) -> Result<History, StoreError> {
         let fresh = || self.shared.random().fresh_token();
         let _connection = self.shared.connection().await;
         self.follower.follow(&self.access(&fresh), seen).await

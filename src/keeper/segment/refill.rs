@@ -93,7 +93,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
     };
     let may_create = matches!(creation, Ok(Some(_)));
     let rule = namespace.settings.gap_rule();
-    let mut plan = Plan::new(spec, rule, namespace.history().await, by, may_create);
+    let mut plan = Plan::new(spec, rule, namespace.follow(None).await?, by, may_create);
     plan.held = demand.epoch.map(|epoch| (epoch, demand.held));
     for _ in 0..TRIES {
         let token = namespace.shared.random().fresh_token();
@@ -139,7 +139,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                 return Ok(None);
             }
             Reserved::OtherEpoch => {
-                plan.enter(namespace.follow(plan.history.epoch()).await?);
+                plan.enter(namespace.follow(Some(plan.history.epoch())).await?);
                 true
             }
         };

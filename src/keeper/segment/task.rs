@@ -23,7 +23,7 @@ use crate::{
         KeeperError, KeeperTask, LayoutError, StoreFailure, StoreOperation, UnavailableReason,
         panics::catch_panic, random::LONGEST_PAUSE,
     },
-    store::{LayoutRecord, NewSegment, StoreError, UnusedNumbers, with_sources},
+    store::{NewSegment, StoreError, UnusedNumbers, with_sources},
 };
 
 /// How many codes are served at a time, including those that wait for a store that fails.
@@ -230,7 +230,7 @@ async fn serve(code: Arc<Code>) {
 async fn poll(codes: Arc<CodeTable>) {
     let (namespace, shared) = (&codes.namespace, &codes.namespace.shared);
     let follow_and_refresh = async {
-        namespace.follow(namespace.history().await.epoch()).await?;
+        namespace.follow(namespace.epoch().await).await?;
         codes.refresh().await
     };
     match catch_panic(follow_and_refresh).await {
@@ -262,12 +262,9 @@ async fn prepare_namespace(codes: &CodeTable) -> Result<(), KeeperError> {
             "store may lose acknowledged writes"
         );
     }
-    let ours = record_of(&**store);
-    let record = LayoutRecord::new(&ours, shared.random().fresh_token(), 0);
-    let recorded = store.create_record(&settings.namespace, &record);
-    let recorded = namespace.call(StoreOperation::Prepare, recorded).await?;
-    LayoutError::check(&settings.namespace, &ours, &recorded.canonical)?;
-    namespace.follow(Token::UNUSED).await?;
+    let recorded = namespace.recorded().await?.canonical;
+    LayoutError::check(&settings.namespace, &record_of(&**store), &recorded)?;
+    namespace.follow(None).await?;
     namespace.call(StoreOperation::Prepare, store.prepare_segments()).await?;
     let new = settings
         .codes

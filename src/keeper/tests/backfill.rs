@@ -14,13 +14,12 @@ use crate::{
         id::Id,
         issue::ClaimError,
         layout::{LayoutSpec, TimeUnit},
-        lease::Token,
         preset::Preset,
     },
     keeper::{
         Backfill, BackfillError, Keeper, KeeperSettings, NoObserver, Operator, RelayoutOutcome,
     },
-    store::{LayoutRecord, MemoryStore, Store},
+    store::{MemoryStore, Store},
 };
 
 fn yitter() -> World {
@@ -265,19 +264,6 @@ async fn tick_closed_during_a_backfill_issues_nothing() {
     assert!(after.map_or(true, |ids| ids.iter().all(|id| !before.contains(id))), "issued twice");
 }
 
-/// As an earlier version wrote it.
-#[tokio::test(start_paused = true)]
-async fn record_without_first_tick_closes_past_ticks() {
-    let world = yitter();
-    let settings = world.settings();
-    // As migration 0003, or a node of the earlier version, leaves it.
-    let mut record = LayoutRecord::new(settings.layout.canonical(), Token::UNUSED, 0);
-    record.complete = vec![settings.layout.reserved_key()];
-    world.store.create_record("default", &record).await.expect("up");
-    let ids = backfill(&world, settings).ids("order", 1, NOW - 86_400_000).await;
-    assert!(ids.is_err(), "{ids:?}");
-}
-
 #[tokio::test(start_paused = true)]
 async fn codes_that_are_not_allowed_have_no_past() {
     let world = yitter();
@@ -289,18 +275,6 @@ async fn codes_that_are_not_allowed_have_no_past() {
     backfill.ids("order", 1, NOW - 1).await.expect("allowed");
     let error = backfill.ids("user", 1, NOW - 1).await.expect_err("not allowed");
     assert!(matches!(error, BackfillError::Refused(ClaimError::UnknownCode(_))), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn past_begins_after_the_present_where_the_record_has_no_first_tick() {
-    let world = yitter();
-    let settings = world.settings();
-    world.record("default", &settings.layout.canonical(), &[]).await;
-    for at_ms in [NOW - 2, NOW - 1, NOW] {
-        let error = backfill(&world, settings.clone()).ids("order", 1, at_ms).await;
-        let Err(BackfillError::OutOfRange { first_ms, .. }) = error else { panic!("{error:?}") };
-        assert_eq!(first_ms, NOW + 1);
-    }
 }
 
 /// Which of their IDs the lost writes reserved is unknown.

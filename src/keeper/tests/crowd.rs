@@ -18,7 +18,7 @@ use crate::{
     core::{
         clock::ManualClock,
         layout::{LayoutSpec, TimeUnit},
-        lease::{HighWaterMarks, Row, Token},
+        lease::{HighWaterMarks, History, Row, Token},
         preset::Preset,
     },
     keeper::{Keeper, KeeperSettings, LeaseOperation, LeaseOutcome, tests::world::Events},
@@ -118,7 +118,8 @@ async fn last_usable_row_is_found_behind_65_000_with_marks_ahead() {
     let settings = KeeperSettings::new(Preset::Sonyflake.layout(), "node");
     let layout = &settings.layout;
     let scope = |first, last| Scope::new("default", layout, first, last);
-    let mut record = LayoutRecord::new(layout.canonical(), Token::from_bits(7), 1);
+    let history = History::first("memory", Token::from_bits(8), 0);
+    let mut record = LayoutRecord::new(layout.canonical(), Token::from_bits(7), 1, history);
     record.complete = vec![layout.reserved_key()];
     memory.create_record("default", &record).await.expect("memory");
     let ahead = layout.first_position(layout.tick_clamped(NOW + 3_600_000));

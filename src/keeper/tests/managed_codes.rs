@@ -16,14 +16,10 @@ use crate::{
     core::{
         clock::ManualClock,
         issue::ClaimError,
-        lease::Token,
         segment::{CodeSettings, SegmentSpec},
     },
     keeper::{CodeKind, CodeManager, IssueError, ManageError, SegmentSettings, UnavailableReason},
-    store::{
-        Call, Intercept, LayoutRecord, ManagedCode, MemoryStore, Reply, SegmentStore, Store,
-        StoreError,
-    },
+    store::{Call, Intercept, ManagedCode, MemoryStore, Reply, SegmentStore, StoreError},
 };
 
 /// Longer than a poll interval.
@@ -365,11 +361,12 @@ async fn operations_that_are_cut_short_anywhere_can_be_repeated() {
         let mut cuts = 0;
         for fails_at in 0.. {
             let memory = MemoryStore::new(Arc::new(ManualClock::new(0)));
-            let record = LayoutRecord::new("mode=segment table=memory", Token::UNUSED, 0);
-            memory.create_record("numbers", &record).await.expect("up");
             let calls = AtomicUsize::new(0);
             let store = Arc::new(CutShort { memory, calls, fails_at, takes_place });
             let manager = CodeManager::new(store.clone(), on_demand());
+            while manager.prepare().await.is_err() {
+                cuts += 1;
+            }
             let mut highest = 0;
             // Each is repeated once if it was cut short, and no next number ever falls.
             for step in 0..3 {

@@ -64,19 +64,6 @@ async fn first_start_says_that_rows_are_complete_and_the_first_tick() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_tick_is_added_where_an_earlier_version_wrote_none() {
-    let world = world();
-    world.record("default", &world.settings().layout.canonical(), &["0/0"]).await;
-    let node = world.start(world.settings());
-    world.pass(second(1)).await;
-    let layout = node.issuer.layout();
-    let record = record(&world).await;
-    let ahead_ms = layout.start_of_tick_ms(record.first_tick) - NOW;
-    assert!((10_001..11_000).contains(&ahead_ms), "{ahead_ms}");
-    assert_eq!(record.complete, ["0/0"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn free_rows_without_a_record_end_a_keeper_that_starts() {
     let world = world();
     world.node().await.stop().await;

@@ -17,12 +17,20 @@ use super::{
     world::NOW,
 };
 use crate::{
-    core::{clock::ManualClock, issue::ClaimError, lease::Token, segment::SegmentSpec},
+    core::{
+        clock::ManualClock,
+        issue::ClaimError,
+        lease::{History, Token},
+        segment::SegmentSpec,
+    },
     keeper::{
         CodeManager, GivenBack, IssueError, KeeperError, LayoutError, Observer, RefillOutcome,
         SegmentIssuer, SegmentKeeper, SegmentSettings, StoreOperation, UnavailableReason,
     },
-    store::{MemoryStore, NewSegment, Reservation, Reserved, SegmentStore, Store, UnusedNumbers},
+    store::{
+        LayoutRecord, MemoryStore, NewSegment, Reservation, Reserved, SegmentStore, Store,
+        UnusedNumbers,
+    },
 };
 
 /// Nodes over one store; every number that they issue is checked.
@@ -441,8 +449,8 @@ async fn step_adapts_to_the_demand() {
 #[tokio::test(start_paused = true)]
 async fn namespace_of_another_mode_is_refused() {
     let world = World::new();
-    let token = crate::core::lease::Token::from_bits(1);
-    let record = crate::store::LayoutRecord::new("unit=millisecond", token, 0);
+    let history = History::first("memory", Token::from_bits(2), 0);
+    let record = LayoutRecord::new("unit=millisecond", Token::from_bits(1), 1, history);
     world.store.create_record("numbers", &record).await.expect("up");
     let mut node = world.start(orders());
     let errors = node.keeper.failed().await;

@@ -17,7 +17,7 @@ use crate::{
         clock::{Clock, ManualClock},
         id::Id,
         layout::{LayoutSpec, TimeUnit},
-        lease::{Row, Token},
+        lease::{History, Row, Token},
     },
     keeper::{
         Exhaustion, Issuer, Keeper, KeeperSettings, KeeperTask, LeaseOperation, LeaseOutcome,
@@ -136,7 +136,8 @@ impl World {
 
     /// Writes a layout record as a node does that was cut short, whose rows are complete or not.
     pub(super) async fn record(&self, namespace: &str, canonical: &str, complete: &[&str]) {
-        let mut record = LayoutRecord::new(canonical, Token::from_bits(1), 0);
+        let history = History::first("memory", Token::from_bits(2), 0);
+        let mut record = LayoutRecord::new(canonical, Token::from_bits(1), 1, history);
         record.complete = complete.iter().map(|key| (*key).to_owned()).collect();
         self.store.create_record(namespace, &record).await.expect("up");
     }

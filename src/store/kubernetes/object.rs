@@ -38,16 +38,9 @@ pub(super) fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
     lease.metadata.annotations.as_ref()?.get(name).map(String::as_str)
 }
 
-/// Returns annotations as columns; one that is missing reads as null, or as what it was before
-/// there were epochs.
+/// Returns annotations as columns; one that is missing reads as null.
 pub(super) fn columns<const N: usize>(lease: &Lease, names: [&str; N]) -> Vec<Value> {
-    let missing = |name| match name {
-        EPOCH => Token::UNUSED.into(),
-        IDENTITY | HISTORY => "".into(),
-        _ => Value::Null,
-    };
-    let column = |name| annotation(lease, name).map_or_else(|| missing(name), Value::from);
-    names.map(column).to_vec()
+    names.map(|name| annotation(lease, name).map_or(Value::Null, Value::from)).to_vec()
 }
 
 /// Returns a Lease with these labels and annotations.

@@ -58,7 +58,8 @@ impl SegmentStore for RedisStore {
         Ok(match outcome {
             Value::Text(raised) if raised == "raised" => Reserved::From(reader.get("next")?),
             Value::Text(other) if other == "other epoch" => Reserved::OtherEpoch,
-            _ => reader.code_row("next")?.map_or(Reserved::NoSuchCode, Reserved::Refused),
+            Value::Text(none) if none == "no such code" => Reserved::NoSuchCode,
+            _ => Reserved::Refused(reader.code_row("next")?),
         })
     }
 
@@ -111,10 +112,8 @@ impl SegmentStore for RedisStore {
                 continue;
             }
             let field = |name: &str| fields.get(name).cloned().unwrap_or(Value::Null);
-            let numbers = ["next", "step", "updated_at", "created_at"].map(field);
-            // An earlier version wrote no epoch.
-            let epoch = fields.get("epoch").cloned().unwrap_or_else(|| Token::UNUSED.into());
-            let row = [&values![namespace, code][..], &numbers, &[epoch]].concat();
+            let numbers = ["next", "step", "updated_at", "created_at", "epoch"].map(field);
+            let row = [&values![namespace, code][..], &numbers].concat();
             let mut reader = Reader::new(&self.settings.segment_table, "", row);
             listed.push(reader.listed_segment("next")?);
         }

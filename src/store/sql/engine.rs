@@ -106,13 +106,10 @@ macro_rules! migrations {
         const MIGRATIONS: &'static [crate::store::sql::engine::MigrationFile] = &[
     ("worker", migrations!(@ $engine "/0001_worker.sql")),
     ("layout", migrations!(@ $engine "/0002_layout.sql")),
-    ("record", migrations!(@ $engine "/0003_record.sql")),
-    ("epoch", migrations!(@ $engine "/0004_epoch.sql")),
         ];
         const SEGMENT_MIGRATIONS: &'static [crate::store::sql::engine::MigrationFile] = &[
     ("segment", migrations!(@ $engine "/0001_segment.sql")),
     ("settings", migrations!(@ $engine "/0002_segment_settings.sql")),
-    ("epoch", migrations!(@ $engine "/0003_segment_epoch.sql")),
         ];
     };
     (@ $engine:literal $file:literal) => {

@@ -35,11 +35,7 @@ impl<E: Engine> SqlStore<E> {
         let applied = self.applied_versions(bookkeeping, quoted).await?;
         if applied.is_empty() {
             for (table, columns) in tables {
-                let checked = self.check_table(table, columns, Strictness::Exact).await;
-                // Another node may be making them just now, one step after the other.
-                if checked.is_err() && !self.has_begun(bookkeeping, quoted).await? {
-                    return checked.map(drop);
-                }
+                self.check_table(table, columns, Strictness::Exact).await?;
             }
         }
         let migrator = migrator(migrations, name, quoted);
@@ -93,15 +89,6 @@ impl<E: Engine> SqlStore<E> {
         rows.into_iter().map(name).collect()
     }
 
-    /// Whether any migration was begun.
-    async fn has_begun(&self, bookkeeping: &str, quoted: &str) -> Result<bool> {
-        if !self.check_table(bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
-            return Ok(false);
-        }
-        let sql = format!("SELECT version FROM {quoted} LIMIT 1");
-        Ok(!self.execute(&sql, &[]).await?.rows.is_empty())
-    }
-
     /// The versions of the migrations that are done.
     async fn applied_versions(&self, bookkeeping: &str, quoted: &str) -> Result<BTreeSet<i64>> {
         if !self.check_table(bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
@@ -119,19 +106,14 @@ enum Strictness {
     AtLeast,
 }
 
-/// The migrations with the table's name in place.
+/// The migrations with the table's name in place, and a bookkeeping table of our own, given quoted.
 fn migrator(migrations: &[MigrationFile], table: &str, bookkeeping: &str) -> Migrator {
     let migration = |(version, (description, sql)): (i64, &(&'static str, &str))| {
         let sql = sql.replace("{table}", table);
         let sql = AssertSqlSafe(sql).into_sql_str();
         Migration::new(version, (*description).into(), MigrationType::Simple, sql, false)
     };
-    with_bookkeeping((1..).zip(migrations).map(migration).collect(), bookkeeping)
-}
-
-/// Migrations with a bookkeeping table of our own, given quoted.
-pub(super) fn with_bookkeeping(migrations: Vec<Migration>, bookkeeping: &str) -> Migrator {
-    let mut migrator = Migrator::with_migrations(migrations);
+    let mut migrator = Migrator::with_migrations((1..).zip(migrations).map(migration).collect());
     migrator.dangerous_set_table_name(bookkeeping.to_owned());
     // A newer version's migrations do not keep this one from starting beside it.
     migrator.set_ignore_missing(true);

@@ -179,12 +179,13 @@ impl<E: Engine> SqlStore<E> {
         let sql = "SELECT {in_epoch}, next_number, step, epoch FROM (SELECT 1 AS one) AS one \
              LEFT JOIN {segment} ON namespace = ? AND code = ?";
         let row = self.run(sql, &values![namespace, epoch, namespace, code]).await?.into_row();
+        let is_there = row.get(1).is_some_and(|next| *next != Value::Null);
         let row_key = format!("{namespace} {code}");
         let mut reader = Reader::new(&self.settings.segment_table, row_key, row);
         if reader.get::<i64>("in_epoch")? == 0 {
             return Ok(Reserved::OtherEpoch);
         }
-        let row = reader.code_row("next_number")?;
+        let row = is_there.then(|| reader.code_row("next_number")).transpose()?;
         let missing = or_begin_at.map(|next| CodeRow { next, step: 0, epoch: row_epoch });
         Ok(row.or(missing).map_or(Reserved::NoSuchCode, Reserved::Refused))
     }

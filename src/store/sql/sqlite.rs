@@ -11,7 +11,7 @@ use std::{
 };
 
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Connection as _, SqlSafeStr as _,
+    ConnectOptions as _, Connection as _,
     error::DatabaseError,
     migrate::Migrator,
     sqlite::{
@@ -209,14 +209,7 @@ impl Engine for Sqlite {
     ) -> Result<(), Failure> {
         // The write lock from the start: one node after the other, all or nothing.
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-        let mut migrations = migrator.iter().cloned().collect::<Vec<_>>();
-        for migration in &mut migrations {
-            let sql = missing_part(&mut transaction, migration.sql.as_str()).await?;
-            // Its checksum stays, by which other nodes know it.
-            migration.sql = AssertSqlSafe(sql).into_sql_str();
-        }
-        let missing = schema::with_bookkeeping(migrations, bookkeeping);
-        schema::apply(&mut *transaction, &missing, bookkeeping).await?;
+        schema::apply(&mut *transaction, migrator, bookkeeping).await?;
         Ok(transaction.commit().await?)
     }
 
@@ -228,42 +221,6 @@ impl Engine for Sqlite {
             _ => Class::Refused,
         }
     }
-}
-
-/// Returns a migration without the columns that are there already, so that repeating it is harmless.
-async fn missing_part(
-    connection: &mut SqliteConnection,
-    migration: &str,
-) -> Result<String, sqlx::Error> {
-    let mut missing = Vec::new();
-    for statement in migration.split(';') {
-        let altered = between(statement, "ALTER TABLE \"", "\"");
-        let added = altered.zip(between(statement, "ADD COLUMN ", " "));
-        if !has_column(connection, added).await? {
-            missing.push(statement);
-        }
-    }
-    // The oldest migration that adds columns copies the table instead. A copy of a table that has
-    // them would lose those of later migrations.
-    let copied = between(migration, "DROP TABLE \"", "\"").map(|table| (table, "token"));
-    if has_column(connection, copied).await? {
-        missing.clear();
-    }
-    Ok(missing.join(";"))
-}
-
-async fn has_column(
-    connection: &mut SqliteConnection,
-    column: Option<(&str, &str)>,
-) -> Result<bool, sqlx::Error> {
-    let Some((table, name)) = column else { return Ok(false) };
-    let sql = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?";
-    Ok(!connection.run(sql, &values![table, name]).await?.rows.is_empty())
-}
-
-/// Returns what stands between two texts.
-fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
-    Some(text.split_once(before)?.1.split_once(after)?.0)
 }
 
 const BUSY: i32 = 5;

@@ -9,28 +9,28 @@ pub(super) const WORKER_COLUMNS: &[&str] = &[
     "worker_id",
     "holder",
     "token",
+    "epoch",
     "lane",
     "marks",
     "heartbeat_at",
     "expires_at",
     "created_at",
     "updated_at",
-    "epoch",
 ];
 pub(super) const LAYOUT_COLUMNS: &[&str] = &[
     "namespace",
+    "token",
     "words",
     "complete",
     "since_tick",
-    "created_at",
-    "token",
     "first_tick",
     "identity",
     "epoch",
     "history",
+    "created_at",
 ];
 pub(super) const SEGMENT_COLUMNS: &[&str] =
-    &["namespace", "code", "next_number", "step", "token", "created_at", "updated_at", "epoch"];
+    &["namespace", "code", "next_number", "step", "token", "epoch", "created_at", "updated_at"];
 pub(super) const SETTINGS_COLUMNS: &[&str] =
     &["namespace", "code", "settings", "token", "created_at", "updated_at"];
 

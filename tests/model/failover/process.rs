@@ -25,7 +25,8 @@ pub(super) const FRESH: [Token; 2] = [Token::from_bits(200), Token::from_bits(20
 pub(super) struct Process {
     /// How many writes it may still send.
     pub(super) left: u8,
-    pub(super) known: Arc<History>,
+    /// The history as the record told it last, as far as that matters.
+    pub(super) known: Option<Arc<History>>,
     pub(super) went_back: bool,
     pub(super) phase: Phase,
     pub(super) role: Role,
@@ -166,7 +167,7 @@ impl Process {
             return Some(Some(message));
         }
         let judged = survey.judged;
-        let present = Arc::clone(&self.known);
+        let present = self.known();
         let is_first = operation == Operation::Renew;
         match &mut self.role {
             Role::Releasing(_) => None,
@@ -218,29 +219,23 @@ impl Process {
         }
     }
 
+    fn known(&self) -> Arc<History> {
+        Arc::clone(self.known.as_ref().expect("a survey came first"))
+    }
+
     /// The record that the present one is to be replaced by, if the store does not continue the
     /// history of that.
     fn follow(&mut self, context: &Context<'_>, survey: &Survey<'_>) -> Option<Record> {
         let Survey { identity, record, judged } = survey;
         let recorded = &record.history;
         let reach_ms = context.world.reach_ms(context.index);
-        let epoch = self.known.epochs.first().copied();
+        let epoch = self.known.as_ref().map(|known| known.epoch());
         let mut verdict = recorded.judge(Some(identity), epoch);
         if self.went_back && epoch == Some(recorded.epoch()) {
             verdict = HistoryVerdict::WentBack;
         }
         let history = match verdict {
-            HistoryVerdict::Continued if recorded.reach_ms < reach_ms => {
-                History { reach_ms, ..recorded.clone() }
-            }
-            HistoryVerdict::Continued => {
-                if epoch != Some(recorded.epoch()) {
-                    self.went_back = false;
-                }
-                self.known = Arc::new(recorded.clone());
-                return None;
-            }
-            HistoryVerdict::Unknown => unreachable!("records have epochs and identities"),
+            HistoryVerdict::Continued => recorded.continued(Some(identity), reach_ms),
             HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
                 // A node's clock that is behind is not bounded.
                 let by_node = planted(Bug::BarrierByNodeClock);
@@ -252,6 +247,13 @@ impl Process {
                 next
             }
         };
+        if history == *recorded {
+            if epoch != Some(recorded.epoch()) {
+                self.went_back = false;
+            }
+            self.known = Some(Arc::new(history));
+            return None;
+        }
         Some(Record { token: FRESH[1], history })
     }
 
@@ -271,7 +273,7 @@ impl Process {
     }
 
     fn enter_epoch(&mut self, context: &Context<'_>, row: &Row) {
-        let present = Arc::clone(&self.known);
+        let present = self.known();
         self.phase = Phase::Entered;
         let Role::Held(held) = &mut self.role else { unreachable!("only a holder enters") };
         match held.tenure.resolve(Some(row)) {
@@ -354,7 +356,7 @@ impl Process {
 
     /// Repeats a write that is visible, if it is of the present epoch.
     fn confirm(&mut self, context: &Context<'_>) -> Option<Message> {
-        let present = self.known.epoch();
+        let present = self.known().epoch();
         let tenure = self.tenure()?;
         let visible = tenure.visible()?;
         if visible.write.epoch != present {
@@ -369,7 +371,7 @@ impl Process {
     fn take(&mut self, context: &Context<'_>, judged: Judged) -> Message {
         let World { layout, .. } = context.world;
         let Role::Searching(tenure) = &self.role else { unreachable!("it searches") };
-        let marks = self.known.marks(layout, tenure.epoch(), tenure.marks());
+        let marks = self.known().marks(layout, tenure.epoch(), tenure.marks());
         let lane = usable_lane(layout, &marks, judged.now_ms, None)
             .unwrap_or(layout.rollback_initial() as usize);
         self.take_lane(context, &HeldLanes::on(lane), lane, judged)
@@ -396,7 +398,7 @@ impl Process {
         judged: Judged,
         is_first: bool,
     ) -> Lease {
-        let (known, layout) = (Arc::clone(&self.known), &context.world.layout);
+        let (known, layout) = (self.known(), &context.world.layout);
         let tenure = self.tenure().expect("a row is known");
         let marks = known.marks(layout, tenure.epoch(), tenure.marks());
         let window_ms = context.world.window_ms(context.index);
@@ -448,7 +450,7 @@ impl Process {
         mark: u64,
         released: bool,
     ) -> RowWrite {
-        let (known, layout) = (Arc::clone(&self.known), &context.world.layout);
+        let (known, layout) = (self.known(), &context.world.layout);
         let tenure = self.tenure().expect("a row is known");
         let mut marks = lanes.marks_with(tenure.marks(), lane, mark);
         if !planted(Bug::OtherLanesNotRaised) {

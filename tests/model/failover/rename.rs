@@ -49,7 +49,7 @@ impl Names {
     }
 
     fn process(&mut self, process: &mut Process) {
-        self.history(&mut process.known);
+        process.known.iter_mut().for_each(|known| self.history(known));
         let mut set = |token: &mut Token| self.set(token);
         match &mut process.role {
             Role::Free => {}

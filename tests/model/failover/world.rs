@@ -206,17 +206,18 @@ impl FailOvers {
                 retire(process, sole);
                 continue;
             }
-            if process.phase == Phase::Idle && !process.known.epochs.is_empty() {
-                // The next survey brings the rest; a release needs the barrier.
-                let mut epochs = vec![process.known.epoch()];
-                let knows = |tables: &Tables| tables.record.history.epochs.contains(&epochs[0]);
+            if process.phase == Phase::Idle
+                && let Some(known) = &process.known
+            {
+                let epoch = known.epoch();
+                let knows = |tables: &Tables| tables.record.history.epochs.contains(&epoch);
                 if process.role == Role::Free && store.log.iter().all(knows) {
-                    epochs.clear();
-                    process.went_back = false;
-                }
-                if process.known.epochs != epochs || !process.known.identity.is_empty() {
-                    let barrier_ms = process.known.barrier_ms;
-                    process.known = Arc::new(History { epochs, barrier_ms, ..History::default() });
+                    (process.known, process.went_back) = (None, false);
+                } else if known.epochs.len() > 1 || !known.identity.is_empty() {
+                    // The next survey brings the rest; a release needs the barrier.
+                    let first = History::first("", epoch, 0);
+                    let barrier_ms = known.barrier_ms;
+                    process.known = Some(Arc::new(History { barrier_ms, ..first }));
                 }
             }
             if let Role::Held(held) = &mut process.role {
@@ -339,7 +340,8 @@ impl Model for FailOvers {
         };
         let (identity, token) = (SERVERS[0], Token::from_bits(2));
         // The planted bug makes the epoch of the identity.
-        let made = History::default().next(identity, Token::from_bits(3), 0, 0).epoch();
+        let epoch = Token::from_bits(3);
+        let made = History::first("", epoch, 0).next(identity, epoch, 0, 0).epoch();
         let reach_ms = self.world.reach_ms(0);
         let record = Record { token, history: History::first(identity, made, reach_ms) };
         let tables = Tables { record: Arc::new(record), row: Arc::new(row) };

@@ -20,7 +20,23 @@ fn only_the_recorded_server_continues_a_history() {
     assert_eq!(history.judge(Some("a"), None), HistoryVerdict::Continued);
     assert_eq!(history.judge(Some("b"), None), HistoryVerdict::OtherServer);
     assert_eq!(history.judge(None, Some(FIRST)), HistoryVerdict::Continued);
-    assert_eq!(History::default().judge(Some("b"), None), HistoryVerdict::Unknown);
+}
+
+#[test]
+fn identity_is_recorded_by_the_first_process_that_compares_it() {
+    let unidentified = History::first("", FIRST, 320_000);
+    for server in [Some("a"), Some("b"), None] {
+        assert_eq!(unidentified.judge(server, None), HistoryVerdict::Continued);
+    }
+    assert_eq!(unidentified.continued(None, 0), unidentified);
+    assert_eq!(unidentified.continued(Some("a"), 0), first());
+    assert_eq!(first().continued(Some("b"), 0), first());
+}
+
+#[test]
+fn longest_reach_is_recorded() {
+    assert_eq!(first().continued(Some("a"), 319_999), first());
+    assert_eq!(first().continued(None, 320_001).reach_ms, 320_001);
 }
 
 #[test]
@@ -74,7 +90,7 @@ fn lease_is_unbroken_while_nobody_can_have_taken_its_row() {
 #[test]
 fn histories_are_written_and_read_exactly() {
     let third = first().next("b", SECOND, NOW_MS, 0).next("c d", THIRD, NOW_MS, 0);
-    for history in [History::default(), first(), third] {
+    for history in [History::first("", FIRST, 0), first(), third] {
         let read = History::from_parts(&history.identity, history.epoch(), &history.text());
         assert_eq!(read, Ok(history));
     }
@@ -89,7 +105,6 @@ fn epochs_since_a_write_are_counted() {
     let missed = [THIRD, SECOND, FIRST, Token::UNUSED].map(|epoch| third.missed(epoch));
     assert_eq!(missed, [0, 1, 2, 2]);
     assert_eq!((first().missed(Token::UNUSED), first().missed(SECOND)), (0, REMEMBERED as u64));
-    assert_eq!(History::default().missed(Token::UNUSED), 0);
     let many =
         (2..9).fold(first(), |history, bits| history.next("a", Token::from_bits(bits), NOW_MS, 0));
     assert_eq!((many.missed(FIRST), many.missed(Token::UNUSED)), (7, REMEMBERED as u64));

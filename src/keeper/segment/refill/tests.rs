@@ -10,17 +10,16 @@ use tokio::{sync::mpsc, time::sleep};
 
 use super::*;
 use crate::{
-    core::{clock::ManualClock, lease::Token, segment::SegmentSpec},
+    core::{clock::ManualClock, segment::SegmentSpec},
     keeper::{
         Observer, SegmentSettings,
         random::Random,
         segment::{
             code_table::CodeTable,
             namespace::{Namespace, SharedStore},
-            record_of,
         },
     },
-    store::{LayoutRecord, MemoryStore, NewSegment, SegmentStore, Store},
+    store::{MemoryStore, NewSegment, SegmentStore},
 };
 
 /// How reservations ended, and how many questions there were.
@@ -53,10 +52,9 @@ impl Bench {
         let seen = Arc::new(Seen::default());
         let random = Random(Box::new(StdRng::seed_from_u64(1)));
         let shared = Arc::new(SharedStore::new(store.clone(), random));
-        let record = LayoutRecord::new(record_of(&*store), Token::UNUSED, 0);
-        store.create_record("numbers", &record).await.expect("up");
         let namespace = Namespace::new(settings, seen.clone(), shared);
-        namespace.follow(Token::UNUSED).await.expect("up");
+        namespace.recorded().await.expect("up");
+        namespace.follow(None).await.expect("up");
         *seen.questions.lock().expect("unpoisoned") = 0;
         let (queue, queued) = mpsc::unbounded_channel();
         let codes = CodeTable::new(namespace, queue);

@@ -93,7 +93,7 @@ impl Server {
         self.lock().overload = requests;
     }
 
-    /// Removes annotations from every object, as if a version had written it that lacks them.
+    /// Removes annotations from every object.
     pub(super) fn forget_annotations(&self, names: &[&str]) {
         for object in self.lock().objects.values_mut() {
             let annotations = object["metadata"]["annotations"].as_object_mut().expect("a map");

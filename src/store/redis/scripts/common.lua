@@ -18,12 +18,13 @@ local function server(compared)
   return 'replication ' .. (string.match(info, 'master_replid:(%w+)') or 'unknown')
 end
 
--- Records that an earlier version wrote have neither a token nor a first tick nor an epoch.
+-- The fields of a record; nothing where there is no record.
 local function record_fields(key)
-  local fields = redis.call('HMGET', key, 'token', 'words', 'complete', 'since_tick', 'first_tick',
+  if redis.call('EXISTS', key) == 0 then
+    return {}
+  end
+  return redis.call('HMGET', key, 'token', 'words', 'complete', 'since_tick', 'first_tick',
     'identity', 'epoch', 'history')
-  return { fields[1] or unused, fields[2], fields[3], fields[4], fields[5] or '0',
-    fields[6] or '', fields[7] or unused, fields[8] or '' }
 end
 
 -- Whether this server continues the history of a record with this identity.
@@ -34,7 +35,7 @@ end
 -- Whether there is a record with this epoch, and this server continues its history.
 local function in_epoch(key, epoch, compared)
   local fields = record_fields(key)
-  return fields[2] and fields[7] == epoch and continues(fields[6], compared)
+  return fields[7] == epoch and continues(fields[6], compared)
 end
 
 -- Worker id, token, epoch, holder, lane, marks, whether the row is free, heartbeat, expiry; nothing where
@@ -49,7 +50,7 @@ local function row_fields(key, worker)
   if expiry then
     free = expiry <= tonumber(now) and '1' or '0'
   end
-  return { worker, fields[1], fields[7] or unused, fields[2], fields[3], fields[4], free, fields[5],
+  return { worker, fields[1], fields[7], fields[2], fields[3], fields[4], free, fields[5],
     fields[6] }
 end
 

@@ -5,7 +5,7 @@ for index = 4, #ARGV, 2 do
   local code = ARGV[1] .. ARGV[index]
   if redis.call('EXISTS', code) == 0 then
     redis.call('HSET', code, 'next', ARGV[index + 1], 'step', '0', 'token', ARGV[3],
-      'created_at', now, 'updated_at', now)
+      'epoch', unused, 'created_at', now, 'updated_at', now)
   end
   redis.call('SADD', KEYS[1], ARGV[2] .. ARGV[index])
 end

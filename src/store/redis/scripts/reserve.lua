@@ -6,15 +6,15 @@ if not in_epoch(KEYS[3], ARGV[7], ARGV[9]) then
   return { 'other epoch' }
 end
 local row = redis.call('HMGET', KEYS[1], 'next', 'step', 'epoch')
-local before, step, epoch = row[1], row[2] or '0', row[3] or unused
-local is_new = not before
+local is_new = redis.call('EXISTS', KEYS[1]) == 0
 if is_new then
   if ARGV[4] == '' then
-    return { 'refused', false, '0', unused }
+    return { 'no such code' }
   end
-  before, epoch = ARGV[4], ARGV[8]
+  row = { ARGV[4], '0', ARGV[8] }
 end
-if epoch ~= ARGV[8] then
+local before, step, epoch = row[1], row[2], row[3]
+if not before or not step or epoch ~= ARGV[8] then
   return { 'refused', before, step, epoch }
 end
 if is_new then

@@ -11,8 +11,4 @@ for index = 1, #found, 2 do
   end
 end
 local workers = redis.call('ZLEXCOUNT', KEYS[2], '[' .. ARGV[1], '[' .. ARGV[2])
-local record = {}
-if redis.call('HEXISTS', KEYS[1], 'words') == 1 then
-  record = record_fields(KEYS[1])
-end
-return { now, server(ARGV[3]), held, workers - held, next_expiry, record }
+return { now, server(ARGV[3]), held, workers - held, next_expiry, record_fields(KEYS[1]) }

@@ -1,7 +1,6 @@
 -- KEYS: layout record. ARGV: expected token, token, words, complete, since tick, first tick,
 -- identity, epoch, history, 1 if identities are compared.
-if redis.call('HEXISTS', KEYS[1], 'words') == 0 or record_fields(KEYS[1])[1] ~= ARGV[1]
-  or not continues(ARGV[7], ARGV[10]) then
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] or not continues(ARGV[7], ARGV[10]) then
   return 0
 end
 redis.call('HSET', KEYS[1], 'token', ARGV[2], 'words', ARGV[3], 'complete', ARGV[4],
