@@ -133,7 +133,7 @@ impl Follower {
                 Reserved::Refused(row) => return Ok((Some(row), history)),
                 Reserved::From(_) | Reserved::NoSuchCode => return Ok((None, history)),
                 Reserved::OtherEpoch => {
-                    history = self.follow(access, Some(history.epoch())).await?
+                    history = self.follow(access, Some(history.epoch())).await?;
                 }
             }
         }
