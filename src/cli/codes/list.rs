@@ -62,7 +62,7 @@ async fn views(
 ) -> Result<Vec<(ListedSegment, Option<CodeView>)>, Failure> {
     let listed = read(&**store).await?;
     let mut known = BTreeMap::new();
-    for settings in config.segments().filter(|_| !listed.is_empty()) {
+    for settings in config.segments() {
         let manager = CodeManager::new(Arc::clone(store), settings.clone());
         let views = manager.views(listed.clone()).await?;
         known.extend(views.into_iter().map(|view| (key(&view.listed), view)));

@@ -71,9 +71,13 @@ impl CodeManager {
     ///
     /// When the store fails.
     pub async fn views(&self, mut listed: Vec<ListedSegment>) -> Result<Vec<CodeView>, StoreError> {
-        let managed = self.store.managed_codes(self.namespace()).await?;
         // What was issued for past ticks is kept in the same table, as `code@tick`.
         listed.retain(|it| it.namespace == self.namespace() && is_valid_code(&it.code));
+        if listed.is_empty() {
+            // The store may be without tables, which a list must not create.
+            return Ok(Vec::new());
+        }
+        let managed = self.store.managed_codes(self.namespace()).await?;
         let settings_of = |code: &str| {
             let at = managed.binary_search_by(|managed| managed.code.as_str().cmp(code)).ok()?;
             CodeSettings::parse(&managed[at].settings).ok()
