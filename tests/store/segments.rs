@@ -66,17 +66,17 @@ const fn refused(next: u64, step: u64) -> Reserved {
     Reserved::Refused(CodeRow { next, step, epoch })
 }
 
-/// Reserves from a row of whatever epoch.
+/// Reserves from a row of whatever epoch, unless it is too close to the end. A refusal tells the row as
+/// it is afterwards.
 async fn reserve_as_found(
     store: &Arc<dyn Store>,
     (namespace, code): (&str, &str),
     mut reservation: Reservation,
 ) -> Reserved {
+    let most = reservation.end.saturating_sub(reservation.by);
     loop {
         match store.reserve(namespace, code, &reservation).await.expect("an answer") {
-            Reserved::Refused(row) if row.epoch != reservation.row_epoch => {
-                reservation.row_epoch = row.epoch;
-            }
+            Reserved::Refused(row) if row.next <= most => reservation.row_epoch = row.epoch,
             reserved => return reserved,
         }
     }
