@@ -58,7 +58,7 @@ impl<E: Engine> SqlStore<E> {
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         Ok(Self {
             settings: settings.clone(),
-            pool: Pool::new(E::new(settings)?, settings.max_connections),
+            pool: Pool::new(E::new(settings)?, settings.max_connections, settings.timeout),
             statements: Statements::new(&E::DIALECT, settings),
         })
     }
