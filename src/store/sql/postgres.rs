@@ -132,29 +132,28 @@ impl Postgres {
         server: (&str, u16),
     ) -> Result<(), Failure> {
         let before = backend_of(first).await?;
-        let again = backend_of(first).await?;
-        let others = async {
+        let seen = async {
+            let mut others = vec![backend_of(first).await?];
             let mut second =
                 guard::connect(PostgresLogin, options, self.protection, server).await?;
-            let alone = backend_of(&mut second).await?;
+            if backend_of(&mut second).await? == before {
+                return Ok(Some("two sessions ran in one server session".to_owned()));
+            }
             // Keeps what it has until the end of its transaction, whichever is free first.
-            second.execute("BEGIN").await?;
-            let kept = backend_of(&mut second).await?;
-            let after = backend_of(first).await?;
-            second.execute("ROLLBACK").await?;
+            if let Err(error) = second.execute("BEGIN").await {
+                return Ok(Some(error.to_string()));
+            }
+            others.extend([backend_of(first).await?, backend_of(first).await?]);
             let _ = second.close().await;
-            Ok::<_, Failure>([alone, kept, after])
+            let other = others.into_iter().find(|other| *other != before);
+            Ok::<_, Failure>(other.map(|other| {
+                format!("two statements of one session ran in different server sessions ({other})")
+            }))
         };
         // With all of its sessions in use by clients that keep theirs, it has none for a second one.
-        let Ok(others) = tokio::time::timeout(self.timeout, others).await else { return Ok(()) };
-        let [alone, kept, after] = others?;
-        if let Some(other) = [&again, &after].into_iter().find(|other| **other != before) {
-            let seen = "two statements of one session ran in different server sessions";
-            return Err(pooled(format!("{seen} (pg_backend_pid {before}, {other})")).into());
-        }
-        if [alone, kept].contains(&before) {
-            let seen = "two sessions were given one server session";
-            return Err(pooled(format!("{seen} (pg_backend_pid {before})")).into());
+        let seen = tokio::time::timeout(self.timeout, seen).await.unwrap_or(Ok(None))?;
+        if let Some(seen) = seen {
+            return Err(pooled(format!("{seen}; pg_backend_pid was {before}")).into());
         }
         self.keeps_sessions.store(true, Ordering::Relaxed);
         Ok(())
