@@ -21,9 +21,13 @@ use tokio::{
 
 use super::{StoreError, hosts::Connector, lock};
 
-/// An idle connection is closed after this time: nodes talk to the store every half minute, and a
-/// server's connections are few.
-const IDLE_MAX: Duration = Duration::from_secs(10);
+/// An idle connection is closed after this time: nodes talk to the store every few seconds at most,
+/// and hundreds of them share a server's connections.
+const IDLE_MAX: Duration = Duration::from_secs(2);
+/// After this time a connection that is kept longer must again be worth it.
+const KEPT_MAX: Duration = Duration::from_secs(10);
+/// A connection that was used just before needs no proof that it works.
+const FRESH: Duration = Duration::from_millis(100);
 /// How often the pool looks for such connections.
 const IDLE_CHECK: Duration = Duration::from_secs(1);
 /// How long closing a connection may take.
@@ -52,6 +56,7 @@ type Idle<C> = Mutex<Vec<Unused<<C as Connector>::Connection>>>;
 /// An idle connection.
 struct Unused<T> {
     since: Instant,
+    max: Duration,
     opened: Opened,
     connection: T,
 }
@@ -76,7 +81,8 @@ impl<C: Connector> Checkout<'_, C> {
     /// Returns the connection to the pool.
     pub(super) fn put_back(self) {
         let Self { connection, opened, .. } = self;
-        lock(&self.pool.idle).push(Unused { since: Instant::now(), opened, connection });
+        let since = Instant::now();
+        lock(&self.pool.idle).push(Unused { since, max: IDLE_MAX, opened, connection });
     }
 
     /// Drops the connection to a server that can serve us no more: the next one is sought at another
@@ -106,7 +112,7 @@ impl<C: Connector> Pool<C> {
         let hosts = self.connector.hosts();
         let (opened, connection) = loop {
             let idle = lock(&self.idle).pop();
-            let Some(Unused { opened, mut connection, .. }) = idle else {
+            let Some(Unused { since, opened, mut connection, .. }) = idle else {
                 let began = Instant::now();
                 let (host, connection) = hosts.open(&self.connector, deadline).await?;
                 break (Opened { host, took: began.elapsed() }, connection);
@@ -114,6 +120,9 @@ impl<C: Connector> Pool<C> {
             // Nobody goes back and forth between two servers.
             if !hosts.is_first(opened.host) {
                 continue;
+            }
+            if since.elapsed() < FRESH {
+                break (opened, connection);
             }
             // The server may have closed it meanwhile, or have become a replica.
             match timeout(self.timeout / PROOF_PART, C::is_alive(&mut connection)).await {
@@ -141,7 +150,7 @@ async fn close_idle<C: Connector>(idle: Weak<Idle<C>>) {
     loop {
         sleep(IDLE_CHECK).await;
         let Some(idle) = idle.upgrade() else { return };
-        let is_unused = |idle: &mut Unused<_>| idle.since.elapsed() >= IDLE_MAX;
+        let is_unused = |idle: &mut Unused<_>| idle.since.elapsed() >= idle.max;
         let unused: Vec<_> = lock(&idle).extract_if(.., is_unused).collect();
         for unused in unused {
             // In a task of its own, so that a panic of the driver does not end this one.
@@ -157,11 +166,12 @@ async fn close_unless_slow<C: Connector>(
 ) {
     let asked = Instant::now();
     if opened.took >= SLOW_OPENING
-        && timeout(IDLE_MAX, C::is_alive(&mut connection)).await == Ok(true)
+        && timeout(KEPT_MAX, C::is_alive(&mut connection)).await == Ok(true)
         && asked.elapsed() >= SLOW_ANSWER
         && let Some(idle) = idle.upgrade()
     {
-        lock(&idle).push(Unused { since: Instant::now(), opened, connection });
+        let since = Instant::now();
+        lock(&idle).push(Unused { since, max: KEPT_MAX, opened, connection });
         return;
     }
     let _ = timeout(CLOSE_TIMEOUT, C::close(connection)).await;
