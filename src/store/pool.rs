@@ -176,3 +176,69 @@ async fn close_unless_slow<C: Connector>(
     }
     let _ = timeout(CLOSE_TIMEOUT, C::close(connection)).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::store::hosts::Hosts;
+
+    /// A server that answers so late, and how often it was logged in to.
+    #[derive(Default)]
+    struct Server {
+        hosts: Hosts,
+        late: Arc<Mutex<Duration>>,
+        opened: AtomicU32,
+    }
+
+    impl Connector for Server {
+        type Connection = Arc<Mutex<Duration>>;
+        type Error = StoreError;
+
+        fn hosts(&self) -> &Hosts {
+            &self.hosts
+        }
+
+        async fn open(&self, _host: usize) -> Result<Self::Connection, StoreError> {
+            self.opened.fetch_add(1, Ordering::Relaxed);
+            let late = *lock(&self.late);
+            sleep(late * 4).await;
+            Ok(Arc::clone(&self.late))
+        }
+
+        fn unavailable(_error: &StoreError) -> Option<String> {
+            None
+        }
+
+        async fn is_alive(connection: &mut Self::Connection) -> bool {
+            let late = *lock(connection);
+            sleep(late).await;
+            true
+        }
+
+        async fn close(_connection: Self::Connection) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connection_is_kept_while_the_server_is_slow() {
+        let pool = Pool::new(Server::default(), 2, Duration::from_secs(3));
+        let use_after = async |idle| {
+            sleep(idle).await;
+            pool.checkout().await.expect("a connection").put_back();
+            pool.connector.opened.load(Ordering::Relaxed)
+        };
+        let half_minute = Duration::from_secs(30);
+        assert_eq!(use_after(Duration::ZERO).await, 1);
+        assert_eq!(use_after(Duration::from_secs(1)).await, 1);
+        assert_eq!(use_after(half_minute).await, 2, "a fast server's is closed");
+        let late = |ms| *lock(&pool.connector.late) = Duration::from_millis(ms);
+        late(400);
+        assert_eq!(use_after(half_minute).await, 3);
+        for _ in 0..3 {
+            assert_eq!(use_after(half_minute).await, 3, "a slow server's is kept");
+        }
+        late(0);
+        assert_eq!(use_after(half_minute).await, 4, "it is fast again");
+    }
+}

@@ -70,7 +70,7 @@ async fn node_of_a_late_postgres_leases_and_renews() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_of_a_late_redis_leases_and_renews() {
-    leases_and_renews(&Redis, Duration::from_millis(500)).await;
+    leases_and_renews(&Redis, Duration::from_millis(900)).await;
 }
 
 /// They start at once on a server with fewer connections than nodes.

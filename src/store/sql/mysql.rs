@@ -383,7 +383,8 @@ fn reason(row: &[Value]) -> Option<String> {
 
 /// Whether that is the answer of a relative of the engine without a setting that a query reads.
 fn is_unknown_setting(error: &sqlx::Error) -> bool {
-    matches!(error, sqlx::Error::Database(error) if MySql::class(&**error) == Class::Refused)
+    let is_unknown = |class| matches!(class, Class::Refused | Class::Vanished);
+    matches!(error, sqlx::Error::Database(error) if is_unknown(MySql::class(&**error)))
 }
 
 /// Has replicas copy the rows that our statements write. A replica that runs the statements again
