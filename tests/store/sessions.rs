@@ -1,6 +1,6 @@
 //! Settings of servers, databases and users that change what statements do.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use raindrop::{
     core::{
@@ -17,10 +17,12 @@ use crate::{
     },
     outage::PATIENCE,
     support::{
+        debian, free_port,
         mariadb::Mariadb,
         mysql::Mysql,
         poll,
         postgres::Postgres,
+        programs,
         server::{Engine, Server},
     },
 };
@@ -220,4 +222,35 @@ async fn rows_that_a_policy_hides_are_an_error() {
     backend.run("ALTER TABLE soc_raindrop_worker ENABLE ROW LEVEL SECURITY").await;
     let error = store.list().await.expect_err("two are hidden");
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn session_of_a_cluster_waits_for_what_other_nodes_wrote() {
+    let library = || {
+        let folders = ["/usr/lib/galera", "/usr/lib64/galera-4"].map(PathBuf::from);
+        programs::find(&["libgalera_smm.so"], &folders)
+    };
+    let library = library().or_else(|| debian::install("galera-4").then(library).flatten());
+    let library = library.expect("this test needs Galera: install galera-4");
+    let arguments = [
+        "--wsrep-on=ON".to_owned(),
+        "--wsrep-cluster-address=gcomm://".to_owned(),
+        "--wsrep-node-address=127.0.0.1".to_owned(),
+        format!("--wsrep-provider={}", library.display()),
+        format!("--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:{}", free_port()),
+        "--binlog-format=ROW".to_owned(),
+    ];
+    let server = Server::start_with(&Mariadb, arguments.into()).await;
+    let backend = Backend::Mariadb(server.database().await);
+    with_rows(&backend, &scope(1, 3)).await;
+    backend.run("CREATE TABLE seen (wait INT PRIMARY KEY)").await;
+    backend
+        .run(
+            "CREATE TRIGGER note BEFORE UPDATE ON soc_raindrop_worker FOR EACH ROW \
+             INSERT INTO seen VALUES (@@SESSION.wsrep_sync_wait)",
+        )
+        .await;
+    let store = backend.store().await;
+    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    assert_eq!(backend.texts("SELECT CAST(wait AS CHAR) FROM seen").await, ["7"]);
 }
