@@ -26,7 +26,7 @@ use super::{StoreError, hosts::Connector, lock};
 const IDLE_MAX: Duration = Duration::from_secs(2);
 /// After this time a connection that is kept longer must again be worth it.
 const KEPT_MAX: Duration = Duration::from_secs(10);
-/// A connection that was used just before needs no proof that it works.
+/// A connection to a slow server that was used just before needs no proof that it works.
 const FRESH: Duration = Duration::from_millis(100);
 /// How often the pool looks for such connections.
 const IDLE_CHECK: Duration = Duration::from_secs(1);
@@ -36,7 +36,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const PROOF_PART: u32 = 2;
 /// Opening a connection may take this many times as long as a statement.
 const OPENING: u32 = 2;
-/// An idle connection is kept if it took so long to open, and the server still answers slowly.
+/// A server is slow if opening a connection took so long. An idle one is kept while it still answers
+/// slowly.
 const SLOW_OPENING: Duration = Duration::from_secs(1);
 /// As fast as that, it was the server's load that made opening slow.
 const SLOW_ANSWER: Duration = Duration::from_millis(100);
@@ -121,7 +122,7 @@ impl<C: Connector> Pool<C> {
             if !hosts.is_first(opened.host) {
                 continue;
             }
-            if since.elapsed() < FRESH {
+            if opened.took >= SLOW_OPENING && since.elapsed() < FRESH {
                 break (opened, connection);
             }
             // The server may have closed it meanwhile, or have become a replica.

@@ -9,6 +9,7 @@ use raindrop::{
     },
     store::{Counts, ForeignService, ForeignTable, NewSegment, Store, StoreError},
 };
+use sqlx::{Connection as _, Executor as _, MySqlConnection};
 
 use crate::{
     backend::{
@@ -241,6 +242,11 @@ async fn session_of_a_cluster_waits_for_what_other_nodes_wrote() {
         "--binlog-format=ROW".to_owned(),
     ];
     let server = Server::start_with(&Mariadb, arguments.into()).await;
+    poll::until(PATIENCE, "the cluster is ready", async || {
+        let mut connection = MySqlConnection::connect(server.address()).await.ok()?;
+        connection.execute("CREATE DATABASE IF NOT EXISTS ready").await.ok()
+    })
+    .await;
     let backend = Backend::Mariadb(server.database().await);
     with_rows(&backend, &scope(1, 3)).await;
     backend.run("CREATE TABLE seen (wait INT PRIMARY KEY)").await;
