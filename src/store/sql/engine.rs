@@ -272,9 +272,13 @@ where
     }
 }
 
+/// The ends of statements and the rows that they return, as they arrive.
+type Steps<'a, D> =
+    BoxStream<'a, Result<Either<<D as Database>::QueryResult, <D as Database>::Row>, sqlx::Error>>;
+
 /// Collects what statements did, and the rows whose values `read` returns.
 async fn collect<D>(
-    mut steps: BoxStream<'_, Result<Either<D::QueryResult, D::Row>, sqlx::Error>>,
+    mut steps: Steps<'_, D>,
     read: impl Fn(&D::Row, usize) -> Result<Value, sqlx::Error>,
 ) -> Result<Answer, sqlx::Error>
 where
