@@ -139,7 +139,11 @@ pub const KEYS: &[Key] = &[
     key("store.worker_table", "soc_raindrop_worker", "The table of worker rows."),
     key("store.segment_table", "soc_raindrop_segment", "The table of segment codes and backfills."),
     key("store.max_connections", "2", "Maximum number of connections to the store."),
-    key("store.timeout", "3s", "Time-out for connecting and for each statement."),
+    key(
+        "store.timeout",
+        "3s",
+        "Time-out for each statement; connecting and logging in may take twice as long.",
+    ),
     key("store.failover", "auto", "auto, or lossless if a fail-over never loses writes."),
     unset("store.state_file", "A file that keeps the lease for a restart while the store is away."),
     unset("store.tls", "verify, require, prefer or off; by default as the URL says, or prefer."),

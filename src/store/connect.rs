@@ -32,7 +32,8 @@ pub struct StoreSettings {
     pub segment_table: String,
     /// The most connections that are open at once; 2 by default.
     pub max_connections: u32,
-    /// How long any one operation may take, connecting included; 3 s by default.
+    /// How long a statement may take; 3 s by default. Connecting and logging in, which takes several
+    /// round trips, may take twice as long.
     pub timeout: Duration,
     /// How connections to a server are protected. By default the address says so (`sslmode`,
     /// `ssl-mode`, `rediss://`), and [`TlsMode::Prefer`] is used where it does not. Nothing is to be

@@ -16,8 +16,7 @@ use tokio::time::{Instant, timeout};
 use super::{Result, StoreSettings};
 use super::{StoreError, with_sources};
 
-/// This part of the time that is left is kept for the statement, and for the error that names every
-/// host.
+/// This part of the time that is left is kept for the error that names every host.
 const RESERVED_PART: u32 = 8;
 
 /// Opens and closes the connections to one server of an address.

@@ -43,7 +43,9 @@ on_every_server! {
 }
 
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
-/// No answer may take as long as a second time-out on top.
+/// The time-out for a connection and its login; no call gets to more against a server that hangs.
+pub(crate) const OPENING: Duration = TIMEOUT.saturating_mul(2);
+/// No answer may take as long as a further time-out on top.
 pub(crate) const MARGIN: Duration = Duration::from_millis(900);
 
 /// For what must happen, however busy the machine is.
@@ -56,12 +58,12 @@ pub(crate) fn settings(url: String) -> StoreSettings {
     settings
 }
 
-/// Every kind of call; each fails as `expected` says, within the time-out.
+/// Every kind of call; each fails as `expected` says, within the time-out of its first step.
 async fn every_call_fails(store: &dyn Store, expected: impl Fn(&StoreError) -> bool) {
     let scope = scope(1, 3);
     macro_rules! fails {
         ($($call:ident($($arg:expr),*))*) => {$(
-            poll::within(TIMEOUT + MARGIN, stringify!($call), async || {
+            poll::within(OPENING + MARGIN, stringify!($call), async || {
                 let error = store.$call($($arg),*).await.map(drop).expect_err("nobody is there");
                 assert!(expected(&error), "{}: {error:?}", stringify!($call));
             })
@@ -95,7 +97,7 @@ async fn a_frozen_server_hangs_nobody(server: &Server, backend: &Backend) {
     let timed_out = |error: &StoreError| matches!(error, StoreError::TimedOut { .. });
     every_call_fails(&*store, timed_out).await;
     // More at once than there are connections.
-    poll::within(TIMEOUT + MARGIN, "ten calls at once", async || {
+    poll::within(OPENING + MARGIN, "ten calls at once", async || {
         let mut calls = tokio::task::JoinSet::new();
         for _ in 0..10 {
             let store = store.clone();

@@ -25,11 +25,26 @@ async fn the_file_is_durable_or_refused() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_opened_is_named() {
-    let store = open(&StoreSettings::new("sqlite:///nowhere/raindrop.db")).await;
-    let error = store.prepare().await.expect_err("no such folder");
-    let StoreError::Unavailable(reason) = error else { panic!("{error}") };
-    assert!(reason.to_string().contains("/nowhere/raindrop.db"), "{reason}");
+async fn a_file_that_cannot_be_opened_is_refused_with_the_reason_and_the_way_out() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("a file");
+    let below_file = format!("{}/raindrop.db", file.display());
+    let mut cases = vec![
+        ("/nowhere/raindrop.db", "create or mount it first"),
+        ("~/raindrop.db", "write the whole path"),
+        (&below_file, "a part of the path is a file"),
+    ];
+    if cfg!(target_os = "linux") {
+        // Nobody, not even root, may create a file there.
+        cases.push(("/sys/raindrop.db", "must be writable for this user"));
+    }
+    for (path, way_out) in cases {
+        let error = open(&StoreSettings::new(format!("sqlite://{path}"))).await.prepare().await;
+        let error = error.expect_err(path);
+        let said = error.to_string();
+        assert!(error.is_permanent() && said.contains(path) && said.contains(way_out), "{error:?}");
+    }
 }
 
 #[tokio::test]

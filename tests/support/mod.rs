@@ -10,6 +10,7 @@ pub(crate) mod kubernetes;
 pub(crate) mod mariadb;
 pub(crate) mod mysql;
 pub(crate) mod pair;
+pub(crate) mod pgbouncer;
 pub(crate) mod poll;
 pub(crate) mod postgres;
 pub(crate) mod programs;

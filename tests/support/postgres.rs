@@ -162,8 +162,8 @@ fn find() -> Option<[PathBuf; 3]> {
     Some([find("postgres")?, find("initdb")?, find("pg_basebackup")?])
 }
 
-/// The server refuses to run as root.
-fn unprivileged(program: &Path) -> Vec<OsString> {
+/// What runs a program that refuses to run as root.
+pub(crate) fn unprivileged(program: &Path) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     if geteuid().is_root() {
         let (user, group) = (format!("--reuid={}", user()), format!("--regid={}", group()));

@@ -14,7 +14,7 @@ use tokio::{
     },
     sync::watch,
     task::JoinHandle,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use super::{carried::Carried, kubernetes, poll::until};
@@ -57,6 +57,8 @@ struct Shared {
     answered: watch::Sender<u32>,
     /// How often every connection was cut.
     cut: watch::Sender<u32>,
+    /// How late every answer is.
+    late: Mutex<Duration>,
 }
 
 impl Proxy {
@@ -72,6 +74,7 @@ impl Proxy {
             released: watch::Sender::new(0),
             answered: watch::Sender::new(0),
             cut: watch::Sender::new(0),
+            late: Mutex::new(Duration::ZERO),
         });
         let listening = tokio::spawn({
             let shared = shared.clone();
@@ -87,6 +90,11 @@ impl Proxy {
     /// The proxy's own port on 127.0.0.1.
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Delays every answer of the server by so much from now on.
+    pub(crate) fn delay(&self, late: Duration) {
+        *lock(&self.shared.late) = late;
     }
 
     /// The next connection that sends this text meets this fault; others pass.
@@ -217,6 +225,8 @@ impl Shared {
     ) {
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(length @ 1..) = server.read(&mut buffer).await {
+            let late = *lock(&self.late);
+            sleep(late).await;
             let fault = *fault.borrow();
             if fault.is_some() {
                 self.answered.send_modify(|count| *count += 1);

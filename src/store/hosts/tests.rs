@@ -128,11 +128,8 @@ async fn single_host_has_all_the_time_and_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn idle_connections_to_a_host_that_was_left_are_not_used() {
-    let pool = Pool::new(Servers::new(&[Works, Works]), 2);
-    let checkout = async || {
-        let deadline = Instant::now() + Duration::from_secs(1);
-        pool.checkout(deadline).await.expect("a connection")
-    };
+    let pool = Pool::new(Servers::new(&[Works, Works]), 2, Duration::from_secs(1));
+    let checkout = async || pool.checkout().await.expect("a connection");
     let (idle, failed) = (checkout().await, checkout().await);
     assert_eq!((idle.connection, failed.connection), (0, 0));
     idle.put_back();

@@ -6,7 +6,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, FromRedisValue, RedisError,
     Script, ServerErrorKind, TlsCertificates, aio::MultiplexedConnection, cmd,
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::{
     RedisStore,
@@ -144,7 +144,7 @@ async fn role(connection: &mut MultiplexedConnection) -> Result<Option<String>> 
 impl RedisStore {
     pub(in crate::store) fn new(settings: &StoreSettings) -> Result<Self> {
         let server = Server { address: Address::read(settings)? };
-        let pool = Pool::new(server, settings.max_connections);
+        let pool = Pool::new(server, settings.max_connections, settings.timeout);
         Ok(Self { settings: settings.clone(), pool })
     }
 
@@ -197,22 +197,19 @@ impl RedisStore {
         work: impl AsyncFnOnce(&mut MultiplexedConnection) -> Result<T, RedisError>,
     ) -> Result<T> {
         let after = self.settings.timeout;
-        let deadline = Instant::now() + after;
-        let call = async {
-            let mut checkout = self.pool.checkout(deadline).await?;
-            let answer = work(&mut checkout.connection).await;
-            let is_usable = answer.as_ref().err().is_none_or(|error| {
-                matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
-            });
-            let answer = answer.map_err(store_error);
-            if let Err(StoreError::Unavailable(_)) = answer {
-                checkout.leave_host();
-            } else if is_usable {
-                checkout.put_back();
-            }
-            answer
-        };
-        timeout(after, call).await.unwrap_or(Err(StoreError::TimedOut { after }))
+        let mut checkout = self.pool.checkout().await?;
+        let answer = timeout(after, work(&mut checkout.connection)).await;
+        let answer = answer.map_err(|_| StoreError::TimedOut { after })?;
+        let is_usable = answer.as_ref().err().is_none_or(|error| {
+            matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
+        });
+        let answer = answer.map_err(store_error);
+        if let Err(StoreError::Unavailable(_)) = answer {
+            checkout.leave_host();
+        } else if is_usable {
+            checkout.put_back();
+        }
+        answer
     }
 
     /// Returns the answer, or the error: one that names the key if it is somebody else's.

@@ -1,9 +1,9 @@
-//! Statements on pooled connections, with a time-out on everything.
+//! Statements on pooled connections, with a time-out on each step.
 
 use std::time::Duration;
 
 use sqlx::{Connection as _, migrate::Migrator};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::{
     SqlStore,
@@ -59,58 +59,63 @@ impl<E: Engine> Connector for E {
 impl<E: Engine> SqlStore<E> {
     /// Runs a statement whose placeholders such as `{worker}` are filled.
     pub(super) async fn execute(&self, sql: &str, args: &[Value]) -> Result<Answer> {
-        let deadline = Instant::now() + self.settings.timeout;
-        self.retry(self.settings.timeout, || async {
-            let mut checkout = self.checkout(deadline).await?;
-            let answer = checkout.connection.run(sql, args).await;
-            match answer.as_ref().err().map(classify::<E>) {
-                None | Some(Class::Retry) => checkout.put_back(),
-                Some(Class::Unavailable) => checkout.leave_host(),
-                Some(_) => {}
+        let mut checkout = self.checkout().await.map_err(store_error::<E>)?;
+        let connection = &mut checkout.connection;
+        let tries = async {
+            let mut tried = 0;
+            loop {
+                match connection.run(sql, args).await {
+                    Err(error) if is_retried::<E>(&error, &mut tried).await => {}
+                    answer => return answer,
+                }
             }
-            Ok(answer?)
-        })
-        .await
+        };
+        let after = self.settings.timeout;
+        let answer = timeout(after, tries).await.map_err(|_| StoreError::TimedOut { after })?;
+        match answer.as_ref().err().map(classify::<E>) {
+            None | Some(Class::Retry) => checkout.put_back(),
+            Some(Class::Unavailable) => checkout.leave_host(),
+            Some(_) => {}
+        }
+        answer.map_err(|error| store_error::<E>(error.into()))
     }
 
     /// Runs the migrations, on a connection of their own whose end releases every lock.
     pub(super) async fn migrate(&self, migrator: &Migrator, bookkeeping: &str) -> Result<()> {
-        // Several statements, and other nodes that go first.
-        self.retry(self.settings.timeout * 10, || async {
-            let mut checkout = self.checkout(Instant::now() + self.settings.timeout).await?;
-            self.pool.connector.migrate(&mut checkout.connection, migrator, bookkeeping).await
-        })
-        .await
-    }
-
-    /// Retries work that failed because of concurrent work, until the time is over. Cancelled work
-    /// drops its connection.
-    async fn retry<T, F>(&self, limit: Duration, work: impl Fn() -> F) -> Result<T>
-    where
-        F: Future<Output = Result<T, Failure>>,
-    {
         let tries = async {
-            for attempt in 1..TRIES_MAX {
-                match work().await {
-                    Err(Failure::Sql(error)) if classify::<E>(&error) == Class::Retry => {
-                        let most = 4_u64 << attempt.min(6);
-                        sleep(Duration::from_millis(rand::random_range(1..=most))).await;
-                    }
-                    outcome => return outcome,
+            let mut tried = 0;
+            loop {
+                match self.try_to_migrate(migrator, bookkeeping).await {
+                    Err(Failure::Sql(error)) if is_retried::<E>(&error, &mut tried).await => {}
+                    done => return done.map_err(store_error::<E>),
                 }
             }
-            work().await
         };
-        match timeout(limit, tries).await {
-            Ok(outcome) => outcome.map_err(store_error::<E>),
-            Err(_) => Err(StoreError::TimedOut { after: limit }),
-        }
+        // Several statements, and other nodes that go first.
+        let after = self.settings.timeout * 10;
+        timeout(after, tries).await.unwrap_or(Err(StoreError::TimedOut { after }))
     }
 
-    async fn checkout(&self, deadline: Instant) -> Result<Checkout<'_, E>, Failure> {
-        self.pool.connector.check_file()?;
-        self.pool.checkout(deadline).await
+    async fn try_to_migrate(&self, migrator: &Migrator, bookkeeping: &str) -> Result<(), Failure> {
+        let mut checkout = self.checkout().await?;
+        self.pool.connector.migrate(&mut checkout.connection, migrator, bookkeeping).await
     }
+
+    async fn checkout(&self) -> Result<Checkout<'_, E>, Failure> {
+        self.pool.connector.check_file()?;
+        self.pool.checkout().await
+    }
+}
+
+/// Whether what failed is tried again, since concurrent work was the cause; pauses before that.
+async fn is_retried<E: Engine>(error: &sqlx::Error, tried: &mut u32) -> bool {
+    *tried += 1;
+    let is_retried = *tried < TRIES_MAX && classify::<E>(error) == Class::Retry;
+    if is_retried {
+        let most = 4_u64 << (*tried).min(6);
+        sleep(Duration::from_millis(rand::random_range(1..=most))).await;
+    }
+    is_retried
 }
 
 fn store_error<E: Engine>(failure: Failure) -> StoreError {

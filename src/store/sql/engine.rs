@@ -1,6 +1,6 @@
 //! What a SQL engine adds to the shared logic.
 
-use futures_util::TryStreamExt as _;
+use futures_util::{TryStreamExt as _, stream::BoxStream};
 use sqlx::Arguments as _;
 use sqlx::{
     AssertSqlSafe, ColumnIndex, Database, Decode, Either, Encode, Executor, IntoArguments, Row,
@@ -80,7 +80,8 @@ pub(in crate::store) struct Dialect {
     /// and the table.
     pub(super) or_raise: &'static str,
     /// The identity of the server, which tells whose history it continues; null where no write is
-    /// accepted. See [`History`](crate::core::lease::History).
+    /// accepted, and [`session::NOT_SET_UP`](super::session::NOT_SET_UP) in a session that was not
+    /// set up. See [`History`](crate::core::lease::History).
     pub(super) server: &'static str,
     /// Lists the columns of the table that its argument names; returns no rows if there is none.
     pub(super) columns: &'static str,
@@ -224,6 +225,13 @@ pub(in crate::store) trait Session: sqlx::Connection + 'static {
         sql: &str,
         args: &[Value],
     ) -> impl Future<Output = Result<Answer, sqlx::Error>> + Send;
+
+    /// Runs statements without arguments in one round trip; returns the rows of all of them, every
+    /// value as text.
+    fn run_together(
+        &mut self,
+        sql: &str,
+    ) -> impl Future<Output = Result<Answer, sqlx::Error>> + Send;
 }
 
 impl<C, D> Session for C
@@ -235,6 +243,7 @@ where
     i64: Type<D> + for<'v> Encode<'v, D> + for<'v> Decode<'v, D>,
     Option<i64>: for<'v> Encode<'v, D>,
     String: Type<D> + for<'v> Encode<'v, D>,
+    Option<String>: for<'v> Decode<'v, D>,
     Vec<u8>: for<'v> Decode<'v, D>,
 {
     async fn run(&mut self, sql: &str, args: &[Value]) -> Result<Answer, sqlx::Error> {
@@ -248,19 +257,41 @@ where
             .map_err(sqlx::Error::Encode)?;
         }
         let query = sqlx::query_with(AssertSqlSafe(sql.to_owned()), bound);
-        let mut steps = self.fetch_many(query);
-        let mut answer = Answer::default();
-        while let Some(step) = steps.try_next().await? {
-            match step {
-                Either::Left(end) => answer = Answer { rows: answer.rows, ..end.into() },
-                Either::Right(row) => {
-                    let values = (0..row.len()).map(|column| value(&row, column));
-                    answer.rows.push(values.collect::<Result<_, _>>()?);
-                }
+        collect::<D>(self.fetch_many(query), value::<D>).await
+    }
+
+    async fn run_together(&mut self, sql: &str) -> Result<Answer, sqlx::Error> {
+        let text = |row: &D::Row, column| {
+            let text: Option<String> = row.try_get_unchecked(column)?;
+            Ok(text.map_or(Value::Null, Value::Text))
+        };
+        collect::<D>(self.fetch_many(AssertSqlSafe(sql.to_owned())), text).await
+    }
+}
+
+/// The ends of statements and the rows that they return, as they arrive.
+type Steps<'a, D> =
+    BoxStream<'a, Result<Either<<D as Database>::QueryResult, <D as Database>::Row>, sqlx::Error>>;
+
+/// Collects what statements did, and the rows whose values `read` returns.
+async fn collect<D>(
+    mut steps: Steps<'_, D>,
+    read: impl Fn(&D::Row, usize) -> Result<Value, sqlx::Error>,
+) -> Result<Answer, sqlx::Error>
+where
+    D: Database<QueryResult: Into<Answer>>,
+{
+    let mut answer = Answer::default();
+    while let Some(step) = steps.try_next().await? {
+        match step {
+            Either::Left(end) => answer = Answer { rows: answer.rows, ..end.into() },
+            Either::Right(row) => {
+                let values = (0..row.len()).map(|column| read(&row, column));
+                answer.rows.push(values.collect::<Result<_, _>>()?);
             }
         }
-        Ok(answer)
     }
+    Ok(answer)
 }
 
 /// Reads one value of a row.

@@ -1,6 +1,6 @@
 //! Tables of other ID services in a SQL database.
 
-use super::{SqlStore, engine::Engine};
+use super::{SqlStore, engine::Engine, session::whole};
 use crate::store::{
     ForeignSegment, ForeignService, ForeignTable, Result, StoreError, connect::check_table_name,
     redact_url, value::Reader,
@@ -56,13 +56,14 @@ impl<E: Engine> SqlStore<E> {
             E::DIALECT.as_text.replace("{}", &value)
         };
         let sql = format!(
-            "SELECT {}, {}, {}, {} FROM {quote}{table}{quote}",
+            "SELECT {}, {}, {}, {}, (SELECT COUNT(*) FROM {quote}{table}{quote}) \
+             FROM {quote}{table}{quote}",
             text(Some(columns.name), ""),
             text(Some(columns.max), ""),
             text(columns.step, "0"),
             text(columns.delta, "1"),
         );
-        let rows = self.execute(&sql, &[]).await?.rows;
+        let rows = whole(self.execute(&sql, &[]).await?.rows, table)?;
         let segment = |row| {
             let mut reader = Reader::new(table, "", row);
             let name: String = reader.named(columns.name)?;

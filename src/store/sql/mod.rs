@@ -14,6 +14,7 @@ pub(super) mod mysql;
 pub(super) mod postgres;
 mod schema;
 mod segments;
+mod session;
 #[cfg(feature = "sqlite")]
 pub(super) mod sqlite;
 mod statements;
@@ -58,7 +59,7 @@ impl<E: Engine> SqlStore<E> {
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         Ok(Self {
             settings: settings.clone(),
-            pool: Pool::new(E::new(settings)?, settings.max_connections),
+            pool: Pool::new(E::new(settings)?, settings.max_connections, settings.timeout),
             statements: Statements::new(&E::DIALECT, settings),
         })
     }
@@ -70,6 +71,9 @@ impl<E: Engine> SqlStore<E> {
 
     /// Returns the identity of the server, if it is compared. A server that has none takes no writes.
     fn compared(&self, server: Option<String>) -> Result<Option<String>> {
+        if server.as_deref() == Some(session::NOT_SET_UP) {
+            return Err(session::pooled("a statement ran in a server session that was not set up"));
+        }
         match self.settings.failover {
             Failover::Lossless => Ok(None),
             Failover::Auto => server.map(Some).ok_or_else(|| {
@@ -275,9 +279,9 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn list(&self) -> Result<Vec<ListedRow>> {
-        let sql = "{clock}SELECT namespace, reserved_key, {row} FROM {worker} \
-             ORDER BY namespace, reserved_key, worker_id";
-        let rows = self.run(sql, &[]).await?.rows;
+        let sql = "{clock}SELECT namespace, reserved_key, {row}, (SELECT COUNT(*) FROM {worker}) \
+             FROM {worker} ORDER BY namespace, reserved_key, worker_id";
+        let rows = session::whole(self.run(sql, &[]).await?.rows, &self.settings.worker_table)?;
         rows.into_iter().map(|row| self.reader(row).listed_row()).collect()
     }
 

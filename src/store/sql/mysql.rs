@@ -15,6 +15,7 @@ use super::{
     engine::{Answer, Class, Dialect, Engine, Failure, Session as _, migrations},
     guard::{self, Login, Step},
     schema,
+    session::check_pinned,
 };
 use crate::store::{
     Failover, Result, StoreError, StoreSettings, TlsMode,
@@ -57,6 +58,39 @@ const CHARSET: &str = "utf8mb4";
 const READ_ONLY: &str = "SELECT 'read_only', CAST(@@GLOBAL.read_only AS CHAR), \
      'innodb_read_only', CAST(@@GLOBAL.innodb_read_only AS CHAR)";
 
+/// Continues [`READ_ONLY`] with two columns that set-up depends on, and with the settings that no
+/// session of ours may have, as [`check_pinned`] takes them.
+const STATE: &str = "IF(@@GLOBAL.log_bin <> 0, CAST(@@SESSION.binlog_format AS CHAR), ''), \
+     (SELECT variable_value FROM /*!80000 performance_schema.session_variables */ \
+     /*M! information_schema.session_variables */ WHERE variable_name = 'wsrep_on'), \
+     'sql_log_bin', IF(@@GLOBAL.log_bin <> 0, CAST(@@SESSION.sql_log_bin AS CHAR), '1'), '1' \
+     /*M! , 'skip_replication', CAST(@@SESSION.skip_replication AS CHAR), '0' */";
+/// How many columns come before the settings.
+const STATE_COLUMNS: usize = 6;
+
+/// The settings that change what a statement means or whether it takes place, with our values: the
+/// server's own settings, `init_connect` and proxies set others. A value that does not fit is an
+/// error, a statement is its own transaction, reads what is committed and reads all of it, and no
+/// other time-out than ours ends it. READ COMMITTED would do, but a server that replicates by
+/// statement refuses its writes.
+const PINS: [(&str, &str, &str); 14] = [
+    ("", "autocommit", "1"),
+    ("", "completion_type", "'NO_CHAIN'"),
+    ("", "sql_auto_is_null", "0"),
+    ("", "sql_big_selects", "1"),
+    ("", "sql_mode", "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"),
+    ("", "sql_safe_updates", "0"),
+    ("", "sql_select_limit", "18446744073709551615"),
+    ("", "time_zone", "'+00:00'"),
+    ("!80000", "max_execution_time", "0"),
+    ("!80000", "transaction_isolation", "'REPEATABLE-READ'"),
+    ("!80000", "transaction_read_only", "0"),
+    ("M!", "max_statement_time", "0.000000"),
+    // MySQL's names are newer than some MariaDB in use.
+    ("M!", "tx_isolation", "'REPEATABLE-READ'"),
+    ("M!", "tx_read_only", "0"),
+];
+
 /// How to connect to one database.
 pub(in crate::store) struct MySql {
     hosts: Hosts,
@@ -65,6 +99,63 @@ pub(in crate::store) struct MySql {
     protection: Protection,
     timeout: Duration,
     failover: Failover,
+}
+
+impl MySql {
+    /// The settings of every session.
+    fn pins(&self) -> Vec<Pin> {
+        // A statement that we gave up does not wait on for a lock.
+        let seconds = self.timeout.as_secs().max(1).to_string();
+        let waits = ["innodb_lock_wait_timeout", "lock_wait_timeout"];
+        let waits = waits.map(|name| Pin { only: "", name, value: seconds.clone() });
+        let pins = PINS.map(|(only, name, value)| Pin { only, name, value: value.to_owned() });
+        pins.into_iter().chain(waits).collect()
+    }
+}
+
+/// A setting of a session.
+struct Pin {
+    /// The beginning of the comment that only MySQL or only MariaDB reads; empty for both.
+    only: &'static str,
+    name: &'static str,
+    /// As SQL.
+    value: String,
+}
+
+impl Pin {
+    fn within(&self, sql: String) -> String {
+        if self.only.is_empty() { sql } else { format!(" /*{} {sql} */", self.only) }
+    }
+
+    /// Sets it, in a SET statement that goes on.
+    fn set(&self) -> String {
+        self.within(format!(", SESSION {} = {}", self.name, self.value))
+    }
+
+    /// Reads it, as [`check_pinned`] takes it, in a SELECT that goes on.
+    fn read(&self) -> String {
+        let Self { name, value, .. } = self;
+        self.within(format!(", '{name}', CAST(@@SESSION.{name} AS CHAR), CAST({value} AS CHAR)"))
+    }
+}
+
+/// Sets one setting, and checks it.
+async fn pin(connection: &mut MySqlConnection, pin: &Pin) -> Result<(), Failure> {
+    let (set, read) = (pin.set(), pin.read());
+    let sql = format!("SET @raindrop_session = CONNECTION_ID(){set}; SELECT ''{read}");
+    let row = connection.run_together(&sql).await?.into_row();
+    Ok(check_pinned(row.get(1..).unwrap_or_default())?)
+}
+
+/// Sets what a relative of the engine knows.
+async fn pin_what_is_known(connection: &mut MySqlConnection, pins: &[Pin]) -> Result<(), Failure> {
+    for setting in pins {
+        match pin(connection, setting).await {
+            Err(Failure::Sql(error)) if is_unknown_setting(&error) => {}
+            pinned => pinned?,
+        }
+    }
+    Ok(())
 }
 
 impl Engine for MySql {
@@ -104,8 +195,11 @@ impl Engine for MySql {
                    epoch = IF(token = VALUES(token), VALUES(epoch), epoch)",
         // Each server has an identity of its own, unless a cluster keeps every write on several
         // servers. One that may lose writes when it crashes is another one after each start; the
-        // difference is the time of its start, since both are read when the statement begins.
-        server: "IF(CAST(@@GLOBAL.read_only AS CHAR) NOT IN ('0', 'OFF'), NULL, CAST(COALESCE( \
+        // difference is the time of its start, since both are read when the statement begins. That
+        // holds until it stops once a setting was changed while it ran: nobody can know which values
+        // it had, and what is set back and forth must not begin an epoch each time.
+        server: "IF(NOT (@raindrop_session <=> CONNECTION_ID()), 'not set up', \
+                 IF(CAST(@@GLOBAL.read_only AS CHAR) NOT IN ('0', 'OFF'), NULL, CAST(COALESCE( \
                  /*!80000 (SELECT CONCAT('group ', named.variable_value) \
                  FROM performance_schema.global_variables AS named \
                  JOIN performance_schema.global_status AS present \
@@ -122,12 +216,16 @@ impl Engine for MySql {
                  AND REPLACE(REPLACE(variable_value, '-', ''), '0', '') <> ''), */ \
                  CONCAT('server ', /*!80000 @@GLOBAL.server_uuid, */ /*M! @@GLOBAL.server_id, */ \
                  IF(@@GLOBAL.innodb_flush_log_at_trx_commit = 1 \
-                 AND (@@GLOBAL.log_bin = 0 OR @@GLOBAL.sync_binlog = 1), '', \
+                 AND (@@GLOBAL.log_bin = 0 OR @@GLOBAL.sync_binlog = 1) AND NOT EXISTS (SELECT 1 \
+                 /*!80000 FROM performance_schema.variables_info WHERE variable_source = 'DYNAMIC' \
+                 AND variable_name IN ('innodb_flush_log_at_trx_commit', 'sync_binlog') */ \
+                 /*M! FROM information_schema.system_variables WHERE global_value_origin = 'SQL' \
+                 AND variable_name IN ('INNODB_FLUSH_LOG_AT_TRX_COMMIT', 'SYNC_BINLOG') */), '', \
                  CONCAT(' started ', UNIX_TIMESTAMP() - \
                  /*!80000 (SELECT variable_value FROM performance_schema.global_status \
                  WHERE variable_name = 'Uptime') */ \
                  /*M! (SELECT variable_value FROM information_schema.global_status \
-                 WHERE variable_name = 'UPTIME') */)))) AS BINARY))",
+                 WHERE variable_name = 'UPTIME') */)))) AS BINARY)))",
         columns: "SELECT column_name FROM information_schema.columns \
                   WHERE table_schema = DATABASE() AND table_name = ?",
         durability: Some(
@@ -193,43 +291,31 @@ impl Engine for MySql {
         let server = (options.get_host(), options.get_port());
         let mut connection =
             guard::connect(MySqlLogin::default(), options, self.protection, server).await?;
-        // Whatever the server's defaults are: a value that does not fit is an error, a statement
-        // is its own transaction and reads what is committed, and a statement that we gave up does
-        // not wait on for a lock. READ COMMITTED would do, but a server that replicates by
-        // statement refuses its writes.
-        let seconds = self.timeout.as_secs().max(1);
+        let pins = self.pins();
         let names = match options.get_collation() {
-            Some(collation) => format!("{CHARSET} COLLATE {collation}"),
-            None => CHARSET.to_owned(),
+            Some(collation) => format!("NAMES {CHARSET} COLLATE {collation}"),
+            None => format!("NAMES {CHARSET}"),
         };
-        let set = format!(
-            "SET NAMES {names}, \
-             SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
-             SESSION innodb_lock_wait_timeout = {seconds}, SESSION lock_wait_timeout = {seconds}, \
-             SESSION autocommit = 1"
-        );
-        // One statement instead of two. MariaDB has deprecated its name of the setting.
-        let isolated = "/*!80000 , SESSION transaction_isolation = 'REPEATABLE-READ' */ \
-                        /*M! , SESSION tx_isolation = 'REPEATABLE-READ' */";
-        match connection.execute(AssertSqlSafe(format!("{set} {isolated}"))).await {
-            Err(error) if is_unknown_setting(&error) => {
-                let isolate = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
-                connection.execute(AssertSqlSafe(format!("{set}; {isolate}"))).await?
-            }
-            done => done?,
-        };
-        let sql = format!(
-            "{READ_ONLY}, IF(@@GLOBAL.log_bin <> 0, CAST(@@SESSION.binlog_format AS CHAR), '')"
-        );
-        let mut row = match connection.run(&sql, &[]).await {
+        let begin = format!("SET {names}, @raindrop_session = CONNECTION_ID()");
+        let (set, read): (String, String) = pins.iter().map(|pin| (pin.set(), pin.read())).unzip();
+        let sql = format!("{begin}, SESSION timestamp = DEFAULT{set}; {READ_ONLY}, {STATE}{read}");
+        let mut row = match connection.run_together(&sql).await {
             Ok(answer) => answer.into_row(),
             Err(error) if is_unknown_setting(&error) => {
+                connection.execute(AssertSqlSafe(begin)).await?;
+                pin_what_is_known(&mut connection, &pins).await?;
                 let reason = Self::read_only(&mut connection).await?;
                 return Ok((connection, reason));
             }
             Err(error) => return Err(error.into()),
         };
-        let binlog_format = row.pop();
+        check_pinned(&row.split_off(row.len().min(STATE_COLUMNS)))?;
+        let (wsrep_on, binlog_format) = (row.pop(), row.pop());
+        if wsrep_on == Some("ON".into()) {
+            // Otherwise a node of a cluster reads what another one has already replaced.
+            let causal = Pin { only: "", name: "wsrep_sync_wait", value: "7".into() };
+            pin(&mut connection, &causal).await?;
+        }
         if self.failover == Failover::Auto && binlog_format == Some("STATEMENT".into()) {
             replicate_rows(&mut connection).await?;
         }
@@ -237,7 +323,7 @@ impl Engine for MySql {
     }
 
     async fn read_only(connection: &mut MySqlConnection) -> Result<Option<String>, sqlx::Error> {
-        match connection.run(READ_ONLY, &[]).await {
+        match connection.run_together(READ_ONLY).await {
             Ok(answer) => Ok(reason(&answer.into_row())),
             Err(error) if is_unknown_setting(&error) => Ok(None),
             Err(error) => Err(error),
@@ -250,13 +336,17 @@ impl Engine for MySql {
         migrator: &Migrator,
         bookkeeping: &str,
     ) -> Result<(), Failure> {
-        // One node after the other, so that they do not all try to create the tables. Only a
-        // courtesy: clusters refuse the function, and without it races are tried again.
+        // One node after the other, so that they do not all try to create the tables: each waits
+        // until it is its turn, or until the caller's time-out. Only a courtesy: clusters refuse the
+        // function, and without it races are tried again.
         let lock = "SELECT GET_LOCK(CONCAT('raindrop ', CRC32(CONCAT(DATABASE(), ' ', ?))), ?)";
         let args = values![bookkeeping, self.timeout.as_secs().max(1)];
-        match connection.run(lock, &args).await {
-            Ok(_) | Err(sqlx::Error::Database(_)) => {}
-            Err(error) => return Err(error.into()),
+        loop {
+            match connection.run(lock, &args).await {
+                Ok(answer) if answer.rows == [[Value::Integer(0)]] => {}
+                Ok(_) | Err(sqlx::Error::Database(_)) => break,
+                Err(error) => return Err(error.into()),
+            }
         }
         schema::apply(connection, migrator, bookkeeping).await
     }
@@ -293,7 +383,8 @@ fn reason(row: &[Value]) -> Option<String> {
 
 /// Whether that is the answer of a relative of the engine without a setting that a query reads.
 fn is_unknown_setting(error: &sqlx::Error) -> bool {
-    matches!(error, sqlx::Error::Database(error) if MySql::class(&**error) == Class::Refused)
+    let is_unknown = |class| matches!(class, Class::Refused | Class::Vanished);
+    matches!(error, sqlx::Error::Database(error) if is_unknown(MySql::class(&**error)))
 }
 
 /// Has replicas copy the rows that our statements write. A replica that runs the statements again

@@ -2,11 +2,15 @@
 //!
 //! `docs/operations.md` lists the settings that keep acknowledged writes. Those that a session can
 //! have are set, so a pooler in between must keep one session for each client
-//! (`pool_mode = session`); the server's are read and warned about.
+//! (`pool_mode = session`), and another one is refused; the server's are read and warned about.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use sqlx::{
+    Connection as _, Executor as _,
     error::DatabaseError,
     migrate::Migrator,
     postgres::{PgConnectOptions, PgConnection, PgQueryResult, PgSslMode},
@@ -18,9 +22,10 @@ use super::{
     },
     guard::{self, Login, Step},
     schema,
+    session::{check_pinned, pooled},
 };
 use crate::store::{
-    Result, StoreError, StoreSettings, TlsMode,
+    Result, StoreSettings, TlsMode,
     hosts::{self, Hosts, resolvable},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
@@ -61,6 +66,24 @@ const READ_ONLY: &str = "CASE WHEN pg_is_in_recovery() THEN 'it is a standby' \
      WHEN current_setting('transaction_read_only') <> 'off' \
      THEN 'default_transaction_read_only is on' END";
 
+/// The settings that change what a statement means, whether it takes place and whether it lasts, as
+/// names with values: those of the server, of its databases and of its roles differ. No other
+/// time-out than ours ends a statement, and a row that a policy hides is an error. `{statement}` and
+/// `{lock}` stand for time-outs. Not every version has every setting.
+const PINS: &str = "(VALUES ('synchronous_commit', CASE current_setting('synchronous_commit') \
+     WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END), \
+     ('client_min_messages', 'warning'), ('default_transaction_deferrable', 'off'), \
+     ('default_transaction_isolation', 'read committed'), ('extra_float_digits', '1'), \
+     ('idle_in_transaction_session_timeout', '0'), ('row_security', 'off'), \
+     ('standard_conforming_strings', 'on'), ('transaction_timeout', '0'), \
+     ('transform_null_equals', 'off'), ('statement_timeout', '{statement}'), \
+     ('lock_timeout', '{lock}')) AS pins (name, wanted)";
+
+/// Whether the server itself has read what the driver sends when it connects. A pooler opens its own
+/// sessions, and sets there what its clients ask for.
+const IS_DIRECT: &str =
+    "EXISTS (SELECT 1 FROM pg_settings WHERE name = 'DateStyle' AND source = 'client')";
+
 /// How to connect to one database.
 pub(in crate::store) struct Postgres {
     hosts: Hosts,
@@ -68,6 +91,82 @@ pub(in crate::store) struct Postgres {
     options: Vec<PgConnectOptions>,
     protection: Protection,
     timeout: Duration,
+    /// Whether the pooler in between keeps one session for each client.
+    keeps_sessions: AtomicBool,
+}
+
+impl Postgres {
+    /// Sets and reads the settings of a session in one round trip, if they are those of this
+    /// connection alone: a pooler would pass them on to others. Returns why the server accepts no
+    /// writes, if it does not; `None` where a pooler is in between.
+    async fn pin(
+        &self,
+        connection: &mut PgConnection,
+        condition: &str,
+    ) -> Result<Option<Option<String>>, Failure> {
+        let statement = self.timeout.as_millis().max(2);
+        // Shorter than the statement's, which would always come first.
+        let lock = (self.timeout.as_millis() / 2).max(1);
+        let pins = PINS.replace("{statement}", &statement.to_string());
+        let pins = pins.replace("{lock}", &lock.to_string());
+        let sql = format!(
+            "SELECT COUNT(set_config(name, wanted, FALSE)), COUNT(set_config('raindrop.session', \
+             CAST(pg_backend_pid() AS TEXT), FALSE)) FROM {pins} JOIN pg_settings USING (name) \
+             WHERE {condition}; \
+             SELECT {READ_ONLY} WHERE {condition}; \
+             SELECT name, setting, wanted FROM {pins} JOIN pg_settings USING (name) \
+             WHERE {condition}"
+        );
+        let rows = connection.run_together(&sql).await?.rows;
+        let [_, read_only, settings @ ..] = &rows[..] else { return Ok(None) };
+        check_pinned(&settings.concat())?;
+        Ok(Some(reason(read_only.clone())))
+    }
+
+    /// Refuses a pooler that gives each transaction, or each statement, another session of the
+    /// server: there a session that is not in use serves others.
+    async fn check_pooler(
+        &self,
+        first: &mut PgConnection,
+        options: &PgConnectOptions,
+        server: (&str, u16),
+    ) -> Result<(), Failure> {
+        let before = backend_of(first).await?;
+        let seen = async {
+            let mut others = vec![backend_of(first).await?];
+            let mut second =
+                guard::connect(PostgresLogin, options, self.protection, server).await?;
+            if backend_of(&mut second).await? == before {
+                return Ok(Some("two sessions ran in one server session".to_owned()));
+            }
+            // Keeps what it has until the end of its transaction, whichever is free first.
+            if let Err(error) = second.execute("BEGIN").await {
+                return Ok(Some(error.to_string()));
+            }
+            others.extend([backend_of(first).await?, backend_of(first).await?]);
+            let _ = second.close().await;
+            let other = others.into_iter().find(|other| *other != before);
+            Ok::<_, Failure>(other.map(|other| {
+                format!("two statements of one session ran in different server sessions ({other})")
+            }))
+        };
+        // With all of its sessions in use by clients that keep theirs, it has none for a second one.
+        let seen = tokio::time::timeout(self.timeout, seen).await.unwrap_or(Ok(None))?;
+        if let Some(seen) = seen {
+            return Err(pooled(format!("{seen}; pg_backend_pid was {before}")).into());
+        }
+        self.keeps_sessions.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The server session that a statement runs in.
+async fn backend_of(connection: &mut PgConnection) -> Result<String, sqlx::Error> {
+    let pid = connection.run_together("SELECT pg_backend_pid()").await?.into_row().pop();
+    Ok(match pid {
+        Some(Value::Text(pid)) => pid,
+        _ => String::new(),
+    })
 }
 
 impl Engine for Postgres {
@@ -94,7 +193,10 @@ impl Engine for Postgres {
         or_raise: ON_CONFLICT_RAISE,
         // A promotion begins another timeline. A server that may lose writes when it crashes is
         // another one after each start.
-        server: "CASE WHEN pg_is_in_recovery() THEN NULL ELSE (SELECT 'system ' || \
+        server: "CASE WHEN current_setting('raindrop.session', TRUE) IS DISTINCT FROM \
+                 CAST(pg_backend_pid() AS TEXT) \
+                 OR current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') \
+                 THEN 'not set up' WHEN pg_is_in_recovery() THEN NULL ELSE (SELECT 'system ' || \
                  CAST(system_identifier AS TEXT) || ' timeline ' || \
                  substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) \
                  FROM pg_control_system()) || CASE current_setting('fsync') WHEN 'on' THEN '' \
@@ -132,7 +234,9 @@ impl Engine for Postgres {
         });
         for options in &mut options {
             let host = resolvable(options.get_host()).to_owned();
-            *options = options.clone().host(&host).ssl_mode(match mode {
+            // PgBouncer knows no such parameter when a client connects.
+            let plain = options.clone().extra_float_digits(None);
+            *options = plain.host(&host).ssl_mode(match mode {
                 TlsMode::Verify => PgSslMode::VerifyFull,
                 TlsMode::Prefer if is_local => PgSslMode::Prefer,
                 TlsMode::Require | TlsMode::Prefer => PgSslMode::Require,
@@ -151,7 +255,8 @@ impl Engine for Postgres {
         };
         let hosts = Hosts::new(options.iter().map(name));
         let protection = Protection { mode, is_local };
-        Ok(Self { hosts, options, protection, timeout: settings.timeout })
+        let (timeout, keeps_sessions) = (settings.timeout, AtomicBool::new(false));
+        Ok(Self { hosts, options, protection, timeout, keeps_sessions })
     }
 
     fn hosts(&self) -> &Hosts {
@@ -167,35 +272,18 @@ impl Engine for Postgres {
         let server = (options.get_host(), options.get_port());
         let mut connection =
             guard::connect(PostgresLogin, options, self.protection, server).await?;
-        // Whatever the server's defaults are: a commit is on disk before it is acknowledged, and
-        // a statement that we gave up does not wait on.
-        let settings = "SELECT set_config('synchronous_commit', \
-             CASE current_setting('synchronous_commit') \
-             WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, FALSE), \
-             set_config('default_transaction_isolation', 'read committed', FALSE), \
-             set_config('client_min_messages', 'warning', FALSE), \
-             set_config('statement_timeout', $1, FALSE), \
-             set_config('lock_timeout', $2, FALSE)";
-        let statement = self.timeout.as_millis().max(2).to_string();
-        // Shorter than the statement's, which would always come first.
-        let lock = (self.timeout.as_millis() / 2).max(1).to_string();
-        connection.run(settings, &values![statement, lock]).await?;
-        let sql = format!("SELECT {READ_ONLY}, current_setting('synchronous_commit')");
-        let mut row = connection.run(&sql, &[]).await?.into_row();
-        match row.pop() {
-            Some(Value::Text(commit)) if commit == "on" || commit == "remote_apply" => {
-                Ok((connection, reason(row)))
-            }
-            other => Err(StoreError::Unusable(format!(
-                "the database cannot be made durable: synchronous_commit should be on but is \
-                 {other:?}"
-            ))
-            .into()),
+        if let Some(reason) = self.pin(&mut connection, IS_DIRECT).await? {
+            return Ok((connection, reason));
         }
+        if !self.keeps_sessions.load(Ordering::Relaxed) {
+            self.check_pooler(&mut connection, options, server).await?;
+        }
+        let reason = self.pin(&mut connection, "TRUE").await?.flatten();
+        Ok((connection, reason))
     }
 
     async fn read_only(connection: &mut PgConnection) -> Result<Option<String>, sqlx::Error> {
-        Ok(reason(connection.run(&format!("SELECT {READ_ONLY}"), &[]).await?.into_row()))
+        Ok(reason(connection.run_together(&format!("SELECT {READ_ONLY}")).await?.into_row()))
     }
 
     async fn migrate(

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::{
     SqlStore,
     engine::{Answer, Engine},
+    session::whole,
     statements::{SEGMENT_COLUMNS, SETTINGS_COLUMNS},
 };
 use crate::{
@@ -74,9 +75,11 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
     }
 
     async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
-        let sql = "SELECT code, settings, token FROM {settings} WHERE namespace = ? ORDER BY code";
-        let rows = self.run(sql, &values![namespace]).await?.rows;
+        let sql = "SELECT code, settings, token, \
+             (SELECT COUNT(*) FROM {settings} WHERE namespace = ?) \
+             FROM {settings} WHERE namespace = ? ORDER BY code";
         let table = format!("{}_settings", self.settings.segment_table);
+        let rows = whole(self.run(sql, &values![namespace, namespace]).await?.rows, &table)?;
         rows.into_iter().map(|row| Reader::new(&table, namespace, row).managed_code()).collect()
     }
 
@@ -111,8 +114,8 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
 
     async fn segments(&self) -> Result<Vec<ListedSegment>> {
         let sql = "{clock}SELECT namespace, code, next_number, step, {updated_ms}, {created_ms}, \
-             epoch FROM {segment} ORDER BY namespace, code";
-        let rows = self.run(sql, &[]).await?.rows;
+             epoch, (SELECT COUNT(*) FROM {segment}) FROM {segment} ORDER BY namespace, code";
+        let rows = whole(self.run(sql, &[]).await?.rows, &self.settings.segment_table)?;
         let listed =
             |row| Reader::new(&self.settings.segment_table, "", row).listed_segment("next_number");
         rows.into_iter().map(listed).collect()

@@ -70,9 +70,50 @@ fn history_of(path: &Path) -> String {
     format!("file {inode} created {created_ms}")
 }
 
+fn unavailable(reason: String) -> StoreError {
+    StoreError::Unavailable(reason.into())
+}
+
 impl Sqlite {
     fn path(&self) -> String {
         self.options.get_filename().display().to_string()
+    }
+
+    /// Explains why the file cannot be opened. SQLite says the same of all reasons, so the system is
+    /// asked; what only the operator can change is permanent.
+    fn cannot_open(&self, error: &dyn DatabaseError, may_create: bool) -> Option<StoreError> {
+        let path = self.path();
+        let (reason, advice) = match primary_code(error) {
+            NOT_A_DATABASE => {
+                return Some(StoreError::Unusable(format!("{path} is not a SQLite database")));
+            }
+            READ_ONLY => (error.message().to_owned(), "the file and its folder must be writable"),
+            CANNOT_OPEN => {
+                let mut file = std::fs::OpenOptions::new();
+                let file = file.read(true).write(true).create(may_create);
+                let error = match file.open(self.options.get_filename()) {
+                    Ok(_) => return Some(unavailable(format!("{path}: {}", error.message()))),
+                    Err(error) => error,
+                };
+                let advice = match error.kind() {
+                    io::ErrorKind::NotFound if path.starts_with('~') => {
+                        "nothing expands the ~: write the whole path"
+                    }
+                    io::ErrorKind::NotFound => "its folder must exist: create or mount it first",
+                    io::ErrorKind::NotADirectory => "a part of the path is a file",
+                    io::ErrorKind::InvalidFilename => "no file can have this name",
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                        "the file and its folder must be writable for this user"
+                    }
+                    _ => return Some(unavailable(format!("{path}: {error}"))),
+                };
+                (error.to_string(), advice)
+            }
+            _ => return None,
+        };
+        let text =
+            format!("{path} cannot be opened: {reason}; {advice}, or choose another store.url");
+        Some(StoreError::Unusable(text))
     }
 }
 
@@ -166,16 +207,12 @@ impl Engine for Sqlite {
             return Err(StoreError::Vanished(format!("{} does not exist", self.path())).into());
         }
         let options = self.options.clone().create_if_missing(may_create);
-        let mut connection = options.connect().await.map_err(|error| match error {
-            sqlx::Error::Database(error) if primary_code(error.as_ref()) == NOT_A_DATABASE => {
-                let path = self.path();
-                Failure::Store(StoreError::Unusable(format!("{path} is not a SQLite database")))
+        let mut connection = options.connect().await.map_err(|error| match &error {
+            sqlx::Error::Database(refusal) => {
+                let found = self.cannot_open(refusal.as_ref(), may_create);
+                found.map_or(Failure::Sql(error), Failure::Store)
             }
-            sqlx::Error::Database(error) if primary_code(error.as_ref()) == CANNOT_OPEN => {
-                let reason = format!("{}: {}", self.path(), error.message());
-                Failure::Store(StoreError::Unavailable(reason.into()))
-            }
-            other => Failure::Sql(other),
+            _ => Failure::Sql(error),
         })?;
         // SQLite answers a setting that it cannot take with the one that stays.
         let sql = "SELECT journal_mode, synchronous FROM pragma_journal_mode, pragma_synchronous";
@@ -225,6 +262,7 @@ impl Engine for Sqlite {
 
 const BUSY: i32 = 5;
 const LOCKED: i32 = 6;
+const READ_ONLY: i32 = 8;
 const INPUT_OUTPUT: i32 = 10;
 const CANNOT_OPEN: i32 = 14;
 const NOT_A_DATABASE: i32 = 26;

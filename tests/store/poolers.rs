@@ -1,0 +1,106 @@
+//! Poolers between Raindrop and PostgreSQL.
+
+use std::time::Duration;
+
+use raindrop::store::{Counts, StoreError};
+use sqlx::{Connection as _, Executor as _, PgConnection, Row as _};
+
+use crate::{
+    backend::{Backend, birth, open, patient, scope, with_rows, write},
+    support::{
+        pgbouncer::{PgBouncer, options},
+        postgres::Postgres,
+        server::Server,
+    },
+};
+
+/// A connection of another application through the pooler.
+async fn another(url: &str) -> PgConnection {
+    PgConnection::connect_with(&options(url)).await.expect("the pooler")
+}
+
+async fn is_refused_and_gets_no_settings(mode: &str, settings: &str) {
+    let server = Server::start(&Postgres).await;
+    let pooler = PgBouncer::start(&server, mode, settings).await;
+    let url = pooler.through(&server.database().await);
+    if mode == "transaction" {
+        // So that there are several sessions to go round.
+        let mut others = Vec::new();
+        for _ in 0..3 {
+            let mut other = another(&url).await;
+            other.execute("BEGIN").await.expect("a session of its own");
+            others.push(other);
+        }
+        for other in &mut others {
+            other.execute("ROLLBACK").await.expect("the end of it");
+        }
+    }
+    let error = open(&patient(&url)).await.prepare().await.expect_err(mode);
+    let said = error.to_string();
+    assert!(error.is_permanent(), "{error:?}");
+    assert!(said.contains("a pooler in transaction mode stands between"), "{said}");
+    assert!(said.contains("pg_backend_pid") && said.contains("session mode"), "{said}");
+    let sql = "SELECT current_setting('statement_timeout') || current_setting('lock_timeout')";
+    for _ in 0..4 {
+        let left = another(&url).await.fetch_one(sqlx::raw_sql(sql)).await.expect("an answer");
+        assert_eq!(left.get::<String, _>(0), "00");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pooler_in_transaction_mode_is_refused_and_gets_no_settings() {
+    is_refused_and_gets_no_settings("transaction", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pooler_in_transaction_mode_that_goes_round_is_refused_and_gets_no_settings() {
+    is_refused_and_gets_no_settings("transaction", "server_round_robin = 1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pooler_in_statement_mode_is_refused_and_gets_no_settings() {
+    is_refused_and_gets_no_settings("statement", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pooler_in_session_mode_is_used() {
+    let server = Server::start(&Postgres).await;
+    let backend = Backend::Postgres(server.database().await);
+    with_rows(&backend, &scope(1, 3)).await;
+    for (worker, sessions) in [(1, ""), (2, "default_pool_size = 1")] {
+        let pooler = PgBouncer::start(&server, "session", sessions).await;
+        let mut settings = patient(pooler.through(&backend.url()));
+        // The second session, by which poolers are told apart, may not be had.
+        settings.timeout = Duration::from_secs(5);
+        settings.max_connections = 1;
+        let store = open(&settings).await;
+        store.prepare().await.expect("tables");
+        let swapped = store.swap(&scope(1, 3), worker, birth(worker), &write(1)).await;
+        assert!(swapped.expect("an answer"));
+        store.survey(&scope(1, 3), Counts::Exact).await.expect("its identity");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statement_in_a_session_that_was_not_set_up_is_refused() {
+    let backend = Backend::postgres().await;
+    let store = with_rows(&backend, &scope(1, 3)).await;
+    store.survey(&scope(1, 3), Counts::Exact).await.expect("its identity");
+    // As after a pooler's change of sessions, what was set is gone.
+    backend
+        .run(
+            "CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             PERFORM set_config('raindrop.session', '', FALSE); RETURN NEW; END $$",
+        )
+        .await;
+    backend
+        .run(
+            "CREATE TRIGGER forget BEFORE UPDATE ON soc_raindrop_worker \
+             FOR EACH ROW EXECUTE FUNCTION forget()",
+        )
+        .await;
+    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    let error = store.survey(&scope(1, 3), Counts::Exact).await.expect_err("another session");
+    let StoreError::Unusable(said) = error else { panic!("{error}") };
+    assert!(said.contains("a statement ran in a server session that was not set up"), "{said}");
+}
