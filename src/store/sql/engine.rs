@@ -228,6 +228,7 @@ pub(in crate::store) trait Session: sqlx::Connection + 'static {
 
     /// Runs statements without arguments in one round trip; returns the rows of all of them, every
     /// value as text.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     fn run_together(
         &mut self,
         sql: &str,
@@ -260,6 +261,7 @@ where
         collect::<D>(self.fetch_many(query), value::<D>).await
     }
 
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     async fn run_together(&mut self, sql: &str) -> Result<Answer, sqlx::Error> {
         let text = |row: &D::Row, column| {
             let text: Option<String> = row.try_get_unchecked(column)?;

@@ -18,6 +18,7 @@ pub(super) fn pooled(seen: impl Display) -> StoreError {
 
 /// Refuses a session unless each setting has the value that it was set to. `settings` has triples:
 /// a name, what was found, and what is wanted.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn check_pinned(settings: &[Value]) -> Result<()> {
     for setting in settings.chunks(3) {
         let [Value::Text(name), found, Value::Text(wanted)] = setting else { continue };
@@ -69,6 +70,7 @@ mod tests {
         assert!(reason.to_string().contains("1 of the 2 rows of table codes"), "{reason}");
     }
 
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     #[test]
     fn setting_that_was_not_set_is_refused_with_its_value() {
         let held = values!["autocommit", "ON", "1", "sql_mode", "ANSI", "ANSI"];
