@@ -9,6 +9,8 @@ FROM ${RUST_IMAGE} AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY migrations migrations
+COPY crates crates
+COPY tests/models tests/models
 COPY src src
 # The builder's caches keep downloads and compiled dependencies between builds. Each platform has its own,
 # because platforms that are built at the same time would overwrite each other's files.

@@ -1,13 +1,10 @@
 # Everything a contributor runs. `make` lists the targets.
 
 CARGO ?= cargo
-# The models are built with other flags: folders of their own keep the rest from being rebuilt.
-LOOM = RUSTFLAGS="--cfg raindrop_loom --cfg raindrop_planted" \
-	CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/loom $(CARGO)
-PLANTED = RUSTFLAGS="--cfg raindrop_planted" \
-	CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/planted $(CARGO)
-# Optimised, with every assertion of a debug build.
-CHECKED = --locked --profile soak --no-default-features --features keeper
+# Optimised, with every assertion of a debug build. The models have bugs planted in the keeper; its own
+# explorer needs the same build.
+MODELS = $(CARGO) test --locked --profile soak -p raindrop-keeper -p raindrop-models
+LOOM = $(CARGO) test --locked --profile soak -p raindrop-core --features loom,planted
 
 # The benchmarks are a package of their own, so that no peer is in the product's tree.
 BENCH = CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/bench/build $(CARGO)
@@ -43,18 +40,16 @@ test: ## every test there is; starts private database servers, installing them i
 
 every-test:
 	$(CARGO) test --locked
-	$(CARGO) build --locked --no-default-features --examples
-	$(CARGO) test --locked --no-default-features --lib --test embed
 	$(MAKE) model-test
 
 model-test: simulation ## issuing under loom, the lease protocol explored, whole nodes simulated
-	$(LOOM) test --locked --release --no-default-features --lib models
-	$(PLANTED) test $(CHECKED) --lib explorer
-	$(PLANTED) test $(CHECKED) --test model
+	$(LOOM) --lib models
+	$(MODELS) --lib explorer
+	$(MODELS) --test model
 
 simulation: ## whole nodes over a faulty store; ONLY=replay SEED=n BUG=name for one seed
-	$(if $(ONLY),SEED=$(SEED) $(if $(BUG),BUG=$(BUG)) )$(PLANTED) test $(CHECKED) \
-		--test simulation -- $(ONLY) $(if $(ONLY),--exact --nocapture)
+	$(if $(ONLY),SEED=$(SEED) $(if $(BUG),BUG=$(BUG)) )$(MODELS) --test simulation -- \
+		$(ONLY) $(if $(ONLY),--exact --nocapture)
 
 mutants: ## cargo-mutants over the lease protocol; docs/mutants.md lists what may survive
 	tests/mutants/run.sh
@@ -86,7 +81,7 @@ image-test: ## builds the container image without a daemon and runs it once; Deb
 
 fuzz: ## the property tests with CASES=n inputs each, from SEED=n; a failing input is kept
 	PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --locked \
-		--lib --test http --test store -- core::encoding core::layout properties:: corpus:: corrupt_rows::
+		--lib --test http --test store -- encoding:: layout:: properties:: corpus:: corrupt_rows::
 
 deny: ## advisories, licences, bans and sources of every dependency; builds cargo-deny if need be
 	tests/deny/run.sh
@@ -94,7 +89,7 @@ deny: ## advisories, licences, bans and sources of every dependency; builds carg
 soak: soak-simulation soak-faults soak-overload soak-models ## the four below, at full volume
 
 soak-simulation: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
-	SEEDS=$(SEEDS) $(PLANTED) test $(CHECKED) --test simulation -- --nocapture
+	SEEDS=$(SEEDS) $(MODELS) --test simulation -- --nocapture
 
 soak-faults: ## every fault ROUNDS=n times on real processes, and OUTAGE=n seconds without the database
 	ROUNDS=$(ROUNDS) OUTAGE=$(OUTAGE) $(CARGO) test --locked --profile soak --test faults -- \
@@ -124,15 +119,15 @@ workflow-lint: ## the GitHub workflows and the shell scripts; installs actionlin
 	tests/workflows/run.sh
 
 fmt: ## formats the code
-	$(CARGO) fmt
+	$(CARGO) fmt --all
 
-lint: ## formatting and clippy, warnings denied, with default and without default features
-	$(CARGO) fmt --check
+lint: ## formatting and clippy, warnings denied: the service, the models, and the store with each engine alone
+	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
-	$(CARGO) clippy --locked --no-default-features --lib --test embed --examples -- -D warnings
-	$(PLANTED) clippy $(CHECKED) --all-targets -- -D warnings
-	for feature in keeper kubernetes mysql postgres redis sqlite; do \
-	  $(CARGO) clippy --locked --no-default-features --features $$feature --lib -- -D warnings || exit 1; \
+	$(CARGO) clippy --locked -p raindrop-keeper -p raindrop-models --all-targets -- -D warnings
+	$(CARGO) clippy --locked -p raindrop-keeper -- -D warnings
+	for engine in kubernetes mysql postgres redis sqlite; do \
+	  $(CARGO) clippy --locked -p raindrop-store --features $$engine -- -D warnings || exit 1; \
 	done
 
 doc: ## the API documentation, warnings denied

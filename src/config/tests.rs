@@ -431,7 +431,8 @@ fn the_examples_of_the_documentation_are_valid() {
         let text = fs::read_to_string(path).expect(page);
         // Blocks of Cargo.toml are about dependencies.
         let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
-        let example: String = blocks.filter(|block| !block.starts_with("raindrop =")).collect();
+        let example: String =
+            blocks.filter(|block| !block.starts_with("raindrop-keeper =")).collect();
         let config = load(&example).expect(page);
         if page == "docs/segments.md" {
             let codes: Vec<&String> = config.segments().flat_map(|of| of.codes.keys()).collect();

@@ -17,7 +17,7 @@ pub(crate) struct RememberingClock {
 impl RememberingClock {
     /// Reads the clock for the first time.
     pub(crate) fn start() -> Self {
-        let system = SystemClock;
+        let system = SystemClock::default();
         Self { recent: Recent::new(system.now_ms()), system }
     }
 }

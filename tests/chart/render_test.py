@@ -109,7 +109,7 @@ class Render(unittest.TestCase):
     def test_the_icon_is_in_the_chart(self):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
         root = CHART.parent.parent
-        repository = tomllib.loads((root / "Cargo.toml").read_text())["package"]["repository"]
+        repository = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]["repository"]
         self.assertEqual(chart["home"], repository)
         self.assertIn("<svg", (root / chart["icon"].removeprefix(f"{repository}/")).read_text())
 

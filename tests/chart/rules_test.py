@@ -55,7 +55,7 @@ class Rules(unittest.TestCase):
 
     def test_every_alert_refers_to_its_row_in_the_documentation(self):
         root = HERE.parent.parent
-        repository = tomllib.loads((root / "Cargo.toml").read_text())["package"]["repository"]
+        repository = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]["repository"]
         anchors = re.findall(r'<a id="(\w+)">', (root / "docs" / "operations.md").read_text())
         self.assertEqual(len(anchors), len(set(anchors)))
         for rule in rules():

@@ -13,7 +13,7 @@ deny=$(cargo_install cargo-deny 0.20.2 "$(keep deny)")
 
 # Those of other platforms, too, which no build here downloads.
 $cargo fetch --quiet --locked || fail "the dependencies cannot be downloaded"
-"$deny" --offline --locked check bans licenses sources
+"$deny" --offline --locked --workspace --all-features check bans licenses sources
 
 if ! timeout 300 "$deny" fetch db; then
   # The date of its last commit, unless that is older.
@@ -29,4 +29,4 @@ if ! timeout 300 "$deny" fetch db; then
   fi
   echo "$0: checking with a copy of the advisories of $dated" >&2
 fi
-exec "$deny" --offline --locked check advisories
+exec "$deny" --offline --locked --workspace --all-features check advisories

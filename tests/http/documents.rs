@@ -55,7 +55,7 @@ fn every_configuration_in_the_documentation_loads() {
         let mut before = String::new();
         for block in blocks(&read(&path)) {
             // A line of Cargo.toml.
-            if block.starts_with("raindrop = {") {
+            if block.starts_with("raindrop-keeper = {") {
                 continue;
             }
             // A block may go on from those above it.

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 kept=$(keep mutants/loom)
 ordering='Ordering::(Acquire|Release|AcqRel|SeqCst)'
 
-[ $# -gt 0 ] || set -- src/core/issue/*.rs src/core/segment/*.rs src/core/sync/*.rs
+[ $# -gt 0 ] || set -- crates/core/src/issue/*.rs crates/core/src/segment/*.rs crates/core/src/sync/*.rs
 
 # Each ordering outside of tests and models: file, line, which one of the line, and a name without
 # the line, so that the list does not rot.
@@ -33,7 +33,7 @@ for file; do
     }' "$file" >>"$kept/all"
 done
 
-sed -n 's/^- `\(src[^`]*«[^`]*\)`.*/\1/p' docs/mutants.md | sort >"$kept/listed"
+sed -n 's/^- `\(crates[^`]*«[^`]*\)`.*/\1/p' docs/mutants.md | sort >"$kept/listed"
 : >"$kept/needless"
 : >"$kept/needed"
 while read -r place; do
@@ -47,7 +47,7 @@ done <"$kept/all"
 copy=$kept/copy
 refresh() {
   mkdir -p "$copy"
-  for part in Cargo.toml Cargo.lock src migrations tests examples README.md docs; do
+  for part in Cargo.toml Cargo.lock src crates migrations tests examples README.md docs; do
     rm -rf "${copy:?}/$part"
     cp -r "$part" "$copy"
   done
@@ -77,10 +77,8 @@ weaken() {
 # they are compiled quickly.
 hold() {
   binary=$(cd "$copy" && CARGO_TARGET_DIR=$kept/build \
-    RUSTFLAGS="--cfg raindrop_loom --cfg raindrop_planted" CARGO_INCREMENTAL=1 \
-    CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=2 \
-    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 $cargo test --quiet --locked --release \
-    --no-default-features --lib --no-run --message-format=json |
+    CARGO_INCREMENTAL=1 $cargo test --quiet --locked --profile soak \
+    -p raindrop-core --features loom,planted --lib --no-run --message-format=json |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
   [ -n "$binary" ] || fail "the models cannot be built"
   (
@@ -91,8 +89,8 @@ hold() {
 
 models_of() {
   case $1 in
-    src/core/segment/*) echo segment::models ;;
-    src/core/issue/*) echo issue::models ;;
+    crates/core/src/segment/*) echo segment::models ;;
+    crates/core/src/issue/*) echo issue::models ;;
     *) echo models ;;
   esac
 }

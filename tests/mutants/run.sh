@@ -2,7 +2,7 @@
 # Mutation testing of what keeps IDs unique: changes the code in one place at a time, as
 # .cargo/mutants.toml says, and demands that the unit tests notice. Every mutant that survives must
 # be listed in docs/mutants.md with the reason. Arguments are patterns of files to take instead of
-# all, such as 'src/core/lease/**'; JOBS=n mutants are tested at a time; FILTER=regex takes the
+# all, such as 'crates/core/src/lease/**'; JOBS=n mutants are tested at a time; FILTER=regex takes the
 # mutants whose names it matches; QUICK=1 leaves out the explorer; BASELINE=skip takes the tests for
 # sound. Finds cargo-mutants on the path, or builds it into the build's folder.
 set -eu
@@ -14,7 +14,7 @@ kept=$(keep mutants)
 mutants=$(cargo_install cargo-mutants 27.1.0 "$kept")
 
 [ $# -gt 0 ] ||
-  set -- 'src/core/lease/**' 'src/core/issue/**' 'src/core/segment/**' 'src/keeper/**'
+  set -- 'crates/core/src/lease/**' 'crates/core/src/issue/**' 'crates/core/src/segment/**' 'crates/keeper/src/**'
 patterns=
 for pattern; do
   patterns="$patterns --file $pattern"
@@ -30,7 +30,7 @@ while [ "$shard" -lt "$jobs" ]; do
   mkdir -p "$kept/$shard"
   # shellcheck disable=SC2086 # lists of words
   CARGO_TARGET_DIR=$kept/$shard/build CARGO_PROFILE_DEV_DEBUG=0 \
-    "$mutants" mutants $patterns ${FILTER:+--re "$FILTER"} --shard "$shard/$jobs" \
+    "$mutants" mutants --package raindrop-core --package raindrop-keeper $patterns ${FILTER:+--re "$FILTER"} --shard "$shard/$jobs" \
     --sharding round-robin --baseline "${BASELINE:-run}" --timeout 120 --colors never --caught --unviable \
     --output "$kept/$shard" >"$kept/$shard/log" 2>&1 &
   processes="$processes $!"
@@ -57,9 +57,11 @@ count() {
 echo "noticed $(count caught), timed out $(count timeout), not compiled $(count unviable)," \
   "survived $(count missed)"
 
+[ "$(count caught)" != 0 ] || fail "no mutant was noticed: were any made?"
+
 # A mutant's name without its line, as often as it survives, so that the list does not rot.
 cat "$kept"/[0-9]*/mutants.out/missed.txt 2>/dev/null | sed 's/:[0-9]*:[0-9]*: /: /' | sort >"$kept/survived"
-sed -n 's/^- `\(src[^`]*\)`.*/\1/p' docs/mutants.md | sort >"$kept/listed"
+sed -n 's/^- `\(crates[^`]*\)`.*/\1/p' docs/mutants.md | sort >"$kept/listed"
 comm -23 "$kept/survived" "$kept/listed" >"$kept/unlisted"
 if [ -s "$kept/unlisted" ]; then
   sed 's/^/survived, and not listed in docs\/mutants.md: /' "$kept/unlisted" >&2

@@ -23,6 +23,6 @@ run() {
 }
 
 # Two seconds, without what has nothing to do with what is changed; then seven more.
-run 40 "$1" --skip tests::explorer --skip tests::crowd --skip core::encoding --skip core::layout \
-  --skip core::preset --skip core::worker_id
+run 40 "$1" --skip tests::explorer --skip tests::crowd --skip encoding:: --skip layout::spec \
+  --skip preset:: --skip worker_id::
 [ -n "${QUICK:-}" ] || run 90 "$1" tests::explorer tests::crowd

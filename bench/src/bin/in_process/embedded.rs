@@ -6,7 +6,7 @@ use std::{
     thread::{sleep, yield_now},
 };
 
-use raindrop::core::{
+use raindrop_core::{
     clock::{CachedClock, Clock, Recent, SystemClock},
     id::Id,
     issue::{Blocks, Claim, CodeHandle, Generator, IssueSettings},

@@ -2,14 +2,14 @@
 
 use std::hint::black_box;
 
-use raindrop::core::{
-    encoding::{write_decimal, write_decimal_range},
-    id::Id,
-    issue::Run,
-};
 use raindrop_bench::{
     machine::version_of,
     rounds::{Figures, Pace, Rounds, one_thread, per_item},
+};
+use raindrop_core::{
+    encoding::{write_decimal, write_decimal_range},
+    id::Id,
+    issue::Run,
 };
 
 use crate::embedded::Embedded;

@@ -2,17 +2,15 @@
 
 use std::{future::Future, sync::Arc};
 
-use raindrop::{
-    core::{
-        clock::{Clock, SystemClock},
-        layout::Layout,
-        segment::SegmentSpec,
-    },
-    keeper::{
-        Issuer, Keeper, KeeperSettings, NoObserver, SegmentHandle, SegmentKeeper, SegmentSettings,
-    },
-    store::MemoryStore,
+use raindrop_core::{
+    clock::{Clock, SystemClock},
+    layout::Layout,
+    segment::SegmentSpec,
 };
+use raindrop_keeper::{
+    Issuer, Keeper, KeeperSettings, NoObserver, SegmentHandle, SegmentKeeper, SegmentSettings,
+};
+use raindrop_store::MemoryStore;
 use tokio::runtime::Builder;
 
 fn store() -> Arc<MemoryStore> {

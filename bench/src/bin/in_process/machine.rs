@@ -5,8 +5,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use raindrop::core::clock::{Clock, Recent, SystemClock};
 use raindrop_bench::rounds::{one_thread, per_item};
+use raindrop_core::clock::{Clock, Recent, SystemClock};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{

@@ -1,4 +1,4 @@
-// IDs as texts, as src/core/encoding writes them. Texts are read by the server.
+// IDs as texts, as crates/core/src/encoding writes them. Texts are read by the server.
 import { t } from './i18n.js';
 
 const DIGITS = '0123456789';

@@ -1,0 +1,327 @@
+//! A lease in memory.
+
+use std::{ops::Range, task::Waker, time::Duration};
+
+use super::{
+    Share,
+    cursor::{Closed, Cursor},
+    rules::{ClaimTime, ClaimTimeError, Plan, Refusal, Rules},
+    table::{Table, TableError},
+    unique::Unique,
+};
+use crate::{
+    layout::{Composer, FieldOutOfRange, Layout},
+    planted::{Bug, planted},
+    sync::{Arc, AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering, PoisonError},
+};
+
+/// A lease in memory: worker, lane and start never change, and the limit only rises. Renewing a
+/// lease raises the limit of its grant; a new lease always makes a new grant.
+#[derive(Debug)]
+pub struct Grant {
+    pub(super) unique: Unique,
+    worker: u64,
+    lane: u64,
+    start: u64,
+    limit: AtomicU64,
+    /// The mark that the store acknowledged; the limit is lower while a state file bounds it.
+    acknowledged: AtomicU64,
+    composer: Composer,
+    table: Table,
+    /// The highest reading of the clock that positions were claimed under.
+    highest_ms: AtomicI64,
+    holding: AtomicBool,
+    rolled_back: AtomicBool,
+    refuse_rollback: AtomicBool,
+    /// The result of sealing, because closed cursors no longer know where they stood.
+    sealed_at: Mutex<Option<u64>>,
+    /// The keeper is woken when claims pass this position.
+    wake_at: AtomicU64,
+    /// How many positions the largest claim needed that the limit refused since
+    /// [`Self::take_refused`] was called last.
+    refused: AtomicU64,
+    waker: Waker,
+}
+
+/// A claim that was granted.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) plan: Plan,
+    pub(crate) time: ClaimTime,
+    /// Whether this claim was the first to see the clock behind.
+    pub(crate) hold_began: bool,
+}
+
+/// Why a claim was denied.
+#[derive(Debug)]
+pub(crate) enum Denied {
+    Time(ClaimTimeError),
+    Limit,
+    /// The sequence is used up as far as a caller may wait, at this reading of the clock.
+    Exhausted {
+        retry_after: Duration,
+        read_ms: i64,
+    },
+    /// The clock went back, and the sequence of the held tick is used up.
+    RolledBack {
+        behind_ms: i64,
+    },
+    TableFull,
+    ShareUsed,
+    /// The cursor was closed or the grant sealed: the caller starts over.
+    Closed,
+}
+
+impl Grant {
+    /// Makes a grant from `start` on, whose limit is `start` too; `waker` wakes the keeper.
+    ///
+    /// # Errors
+    ///
+    /// When the worker id or the lane does not fit the layout.
+    pub fn new(
+        layout: &Layout,
+        worker: u64,
+        lane: u64,
+        start: u64,
+        codes_max: usize,
+        waker: Waker,
+    ) -> Result<Self, FieldOutOfRange> {
+        Ok(Self {
+            unique: Unique::new(),
+            worker,
+            lane,
+            start,
+            limit: AtomicU64::new(start),
+            acknowledged: AtomicU64::new(start),
+            composer: layout.composer(worker, lane)?,
+            table: Table::new(start, codes_max),
+            highest_ms: AtomicI64::new(i64::MIN),
+            holding: AtomicBool::new(false),
+            rolled_back: AtomicBool::new(false),
+            refuse_rollback: AtomicBool::new(false),
+            sealed_at: Mutex::new(None),
+            wake_at: AtomicU64::new(u64::MAX),
+            refused: AtomicU64::new(0),
+            waker,
+        })
+    }
+
+    /// The worker id of the lease.
+    pub const fn worker(&self) -> u64 {
+        self.worker
+    }
+
+    /// The lane of the lease.
+    pub const fn lane(&self) -> u64 {
+        self.lane
+    }
+
+    /// The first position that may be issued.
+    pub const fn start(&self) -> u64 {
+        self.start
+    }
+
+    pub(crate) const fn composer(&self) -> Composer {
+        self.composer
+    }
+
+    /// The position that issuing stays below.
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
+    }
+
+    /// The mark that the store acknowledged: how far the limit may rise without the store.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Acquire)
+    }
+
+    /// The number of codes that have a cursor.
+    pub fn codes(&self) -> usize {
+        self.table.len()
+    }
+
+    /// One past the last claimed position of any code, or the start.
+    pub fn highest_next(&self) -> u64 {
+        // Cursors may have passed the limit, without issuing anything beyond it.
+        self.table.highest_next().min(self.limit())
+    }
+
+    /// Raises the limit, after the store acknowledged the swap that raised the row's mark to it.
+    /// `present` is the first position of the present tick. Once claims pass half of the extension
+    /// beyond it, the keeper is woken.
+    pub fn raise_limit(&self, limit: u64, present: u64) {
+        self.acknowledge(limit);
+        self.raise_local_limit(limit, present);
+    }
+
+    /// Records the mark that the store acknowledged; the limit stays where the state file has it.
+    pub fn acknowledge(&self, mark: u64) {
+        self.acknowledged.fetch_max(mark, Ordering::AcqRel);
+    }
+
+    /// Raises the limit, after the state file has this local mark: never beyond what the store
+    /// acknowledged.
+    pub fn raise_local_limit(&self, local_mark: u64, present: u64) {
+        let limit = local_mark.min(self.acknowledged());
+        let old = self.limit.fetch_max(limit, Ordering::AcqRel);
+        if limit > old {
+            let from = old.max(present);
+            let half = from + limit.saturating_sub(from) / 2;
+            self.wake_at.store(half, Ordering::Release);
+        }
+    }
+
+    /// Returns how many positions the largest claim needed that the limit refused since the last
+    /// call; 0 if it refused none.
+    pub fn take_refused(&self) -> u64 {
+        self.refused.swap(0, Ordering::AcqRel)
+    }
+
+    /// Whether the last claim saw the clock behind by more than `hold`.
+    pub fn is_rolled_back(&self) -> bool {
+        self.rolled_back.load(Ordering::Acquire)
+    }
+
+    /// The highest reading of the clock that positions were claimed under.
+    pub fn highest_ms(&self) -> i64 {
+        self.highest_ms.load(Ordering::Acquire)
+    }
+
+    /// Takes note of a reading of the clock that the process before issued under, so that a clock
+    /// that goes back from there is seen.
+    pub fn note_reading(&self, now_ms: i64) {
+        self.highest_ms.fetch_max(now_ms, Ordering::AcqRel);
+    }
+
+    /// Refuses claims from now on while the clock is behind by more than `hold`.
+    pub fn refuse_rollback(&self) {
+        self.refuse_rollback.store(true, Ordering::Release);
+    }
+
+    /// Closes the grant for good. Returns where the next lease of this lane may begin: one past
+    /// the last claimed position of any code that ever had a cursor, and at least the start. Every
+    /// call returns the same.
+    pub fn seal(&self) -> u64 {
+        let mut sealed_at = self.sealed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        // Cursors may have passed the limit, without issuing anything beyond it.
+        let sealed = *sealed_at.get_or_insert_with(|| self.table.seal().min(self.limit()));
+        if planted(Bug::LoweredToLastClaimed) { sealed.saturating_sub(1) } else { sealed }
+    }
+
+    /// Whether no claim can ever succeed again.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed_at.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Returns the cursor of a code. To make room for a new one, those below the tick of `time` may
+    /// be evicted.
+    pub(crate) fn cursor(
+        &self,
+        code: &str,
+        share: Option<Share<'_>>,
+        time: &ClaimTime,
+    ) -> Result<Arc<Cursor>, Denied> {
+        self.table.cursor(code, share, time.first).map_err(|error| match error {
+            TableError::Full => Denied::TableFull,
+            TableError::ShareUsed => Denied::ShareUsed,
+            TableError::Sealed => Denied::Closed,
+        })
+    }
+
+    /// Reads the clock, and turns the reading into positions.
+    pub(crate) fn claim_time(
+        &self,
+        rules: &Rules,
+        read_clock: impl FnOnce() -> i64,
+    ) -> Result<ClaimTime, Denied> {
+        // Before the clock: a thread that sleeps between the two must not take another thread's
+        // later reading for a clock that went back.
+        let highest_ms = self.highest_ms();
+        let refuse = self.refuse_rollback.load(Ordering::Acquire);
+        let time = rules.claim_time(read_clock(), highest_ms, refuse).map_err(Denied::Time);
+        let rolled_back = match &time {
+            Ok(time) => time.rolled_back_ms.is_some(),
+            Err(denied) => matches!(denied, Denied::Time(ClaimTimeError::RolledBack { .. })),
+        };
+        if rolled_back != self.is_rolled_back() {
+            self.rolled_back.store(rolled_back, Ordering::Release);
+            if rolled_back {
+                self.waker.wake_by_ref();
+            } else {
+                self.refuse_rollback.store(false, Ordering::Release);
+            }
+        }
+        time
+    }
+
+    /// Claims `count` positions from a cursor of this grant.
+    pub(crate) fn claim_from(
+        &self,
+        cursor: &Cursor,
+        time: ClaimTime,
+        count: u64,
+        rules: &Rules,
+    ) -> Result<Granted, Denied> {
+        let claimed = cursor.claim(|next| {
+            let plan = rules.plan(&time, next, count, self.limit())?;
+            Ok((plan, plan.end))
+        });
+        match claimed {
+            Err(Closed) => Err(Denied::Closed),
+            Ok(Ok(plan)) => {
+                self.note(&time, plan.end);
+                Ok(Granted { plan, time, hold_began: self.note_hold(&time) })
+            }
+            Ok(Err(Refusal::Limit { needed })) => {
+                self.refused.fetch_max(needed, Ordering::AcqRel);
+                self.waker.wake_by_ref();
+                Err(Denied::Limit)
+            }
+            Ok(Err(Refusal::Exhausted { retry_after })) => Err(match time.rolled_back_ms {
+                Some(behind_ms) => Denied::RolledBack { behind_ms },
+                None => Denied::Exhausted { retry_after, read_ms: time.now_ms },
+            }),
+        }
+    }
+
+    /// Returns the positions of the tick of `time` that need no further check and leave nothing to
+    /// record: they lie below the limit, which only rises, and below the position at which the
+    /// keeper is woken. Something was claimed at `time` before. The second value is the limit.
+    pub(crate) fn unchecked_positions(&self, time: &ClaimTime) -> (Range<u64>, u64) {
+        let present = time.present();
+        let limit = if planted(Bug::LimitIgnored) { u64::MAX } else { self.limit() };
+        let wake_at = self.wake_at.load(Ordering::Acquire);
+        (present.start..present.end.min(limit).min(wake_at), limit)
+    }
+
+    /// Whether positions that were claimed below the limit may be issued at `time`: if its tick has
+    /// all of them. Takes note of that.
+    pub(crate) fn may_issue(&self, time: &ClaimTime, claimed: &Range<u64>) -> bool {
+        let present = time.present();
+        let may = present.start <= claimed.start && claimed.end <= present.end;
+        if may {
+            self.note(time, claimed.end);
+        }
+        may
+    }
+
+    /// Only readings that positions were claimed under count: a clock that jumped ahead of the
+    /// limit and back again has done no harm.
+    fn note(&self, time: &ClaimTime, end: u64) {
+        if time.now_ms > self.highest_ms.load(Ordering::Relaxed) {
+            self.highest_ms.fetch_max(time.now_ms, Ordering::AcqRel);
+        }
+        if end > self.wake_at.load(Ordering::Relaxed)
+            && self.wake_at.swap(u64::MAX, Ordering::AcqRel) != u64::MAX
+        {
+            self.waker.wake_by_ref();
+        }
+    }
+
+    fn note_hold(&self, time: &ClaimTime) -> bool {
+        if time.held == self.holding.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.holding.swap(time.held, Ordering::AcqRel) != time.held && time.held
+    }
+}

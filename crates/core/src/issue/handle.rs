@@ -1,0 +1,411 @@
+//! Claims on one code without looking up its name.
+
+use std::{fmt, ops::Deref};
+
+use super::{
+    Blocks, Claim, ClaimError, Generator,
+    cursor::Cursor,
+    grant::{Denied, Grant, Granted},
+    rules::ClaimTime,
+};
+use crate::{
+    clock::Recent,
+    id::Id,
+    planted::{Bug, planted},
+    sync::Arc,
+};
+
+/// Hands out IDs of one code. It caches the code's cursor and the positions that the clock and the
+/// lease allow, so that most IDs cost one reading of the clock and one atomic step.
+///
+/// One thread or task uses a handle at a time. Clones draw from the same cursor. While others use the
+/// code, too, a handle takes up to 64 IDs at a time: the IDs of one handle ascend, and those of
+/// several ascend by the layout's tick.
+///
+/// The reading of the clock is nearly free with a clock that keeps a
+/// [recent](crate::clock::Clock::recent) one, such as
+/// [`CachedClock`](crate::clock::CachedClock).
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use raindrop_core::{clock::CachedClock, issue::{Generator, IssueSettings}, preset::Preset};
+///
+/// let layout = Preset::Raindrop.spec().build()?;
+/// let clock = Arc::new(CachedClock::start()?);
+/// let generator = Generator::with_worker(layout, 7, &IssueSettings::default(), clock)?;
+/// let mut order = generator.handle("order")?;
+/// assert!(order.try_next_id()? < order.try_next_id()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct CodeHandle<G> {
+    generator: G,
+    code: Box<str>,
+    /// The clock's recent reading, or [`NO_READING`].
+    recent: Recent,
+    cached: Option<CachedCursor>,
+    window: Window,
+}
+
+/// The cursor of the code, and the grant that it belongs to.
+#[derive(Clone, Debug)]
+struct CachedCursor {
+    grant: Arc<Grant>,
+    cursor: Arc<Cursor>,
+}
+
+/// The most positions that a handle takes at a time while others use the code, too; and the part of
+/// a tick that is, so that little is left over when the tick ends.
+const LONGEST_RUN: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
+const PART_OF_TICK: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
+/// At every so many positions a handle looks whether others use the code, too; a power of two.
+const SAMPLED: u64 = if cfg!(feature = "loom") { 1 } else { 32 };
+/// The reading of a window that cannot be used.
+const NEVER: i64 = i64::MIN;
+/// What stands for the recent reading of a clock that keeps none: no window has it, and every block is
+/// too old for it, so the clock is read.
+const NO_READING: i64 = i64::MAX;
+
+/// Positions of one tick that can be claimed without another look at the limit and the rules, as
+/// long as the clock reads the same. Claiming them still moves the cursor.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    read_ms: i64,
+    first: u64,
+    end: u64,
+    /// The limit that the lease had.
+    limit: u64,
+    /// Where the cursor was last seen; while runs have one position, at the last sample.
+    seen: u64,
+    /// The run: positions that this handle claimed and has not issued yet.
+    next: u64,
+    run_end: u64,
+    /// How many positions the next run has: one, and twice as many whenever others moved the cursor
+    /// meanwhile, so that threads pass its cache line back and forth once in a run; a quarter less
+    /// when they did not.
+    run: u64,
+    longest_run: u64,
+    /// The ID at `first`.
+    first_id: u64,
+    /// The difference between neighbouring IDs.
+    step: u64,
+}
+
+impl<G: Deref<Target = Generator>> CodeHandle<G> {
+    /// Makes a handle for a code of this generator, which may be borrowed or shared.
+    ///
+    /// # Errors
+    ///
+    /// When the code is invalid or not among those that are allowed.
+    pub fn new(generator: G, code: &str) -> Result<Self, ClaimError> {
+        let code = generator.check_code(code)?.into();
+        let recent = generator.clock.recent().unwrap_or_else(|| Recent::new(NO_READING));
+        Ok(Self { generator, code, recent, cached: None, window: Window::UNUSABLE })
+    }
+
+    /// Returns one ID of the present tick, never of a later one.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClaimError`]. When the sequence numbers of the tick are used up, [`Self::claim`] can
+    /// claim ahead and return how long to wait.
+    #[inline]
+    pub fn try_next_id(&mut self) -> Result<Id, ClaimError> {
+        match self.take_plainly() {
+            Ok(id) => Ok(id),
+            Err(claimed) => self.next_id_slowly(claimed),
+        }
+    }
+
+    /// Returns one ID if the window or the run has one.
+    #[inline]
+    #[doc(hidden)]
+    pub fn take_quickly(&mut self) -> Option<Id> {
+        match self.take_plainly() {
+            Ok(id) => Some(id),
+            Err(claimed) => self.take_slowly(claimed),
+        }
+    }
+
+    /// Takes one ID if that needs no look at anything else. Otherwise returns the position that was
+    /// claimed already, if there is one. Calls nothing, so that no registers are saved.
+    #[inline]
+    fn take_plainly(&mut self) -> Result<Id, Option<u64>> {
+        let window = &mut self.window;
+        let Some(cached) = &self.cached else { return Err(None) };
+        if self.recent.ms() != window.read_ms {
+            return Err(None);
+        }
+        if window.next != window.run_end {
+            return Ok(window.take());
+        }
+        if window.run != 1 {
+            return Err(None);
+        }
+        let position = cached.cursor.advance(1);
+        if position < window.end && position & (SAMPLED - 1) != 0 {
+            return Ok(window.id(position));
+        }
+        Err(Some(position))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn next_id_slowly(&mut self, claimed: Option<u64>) -> Result<Id, ClaimError> {
+        if let Some(id) = self.take_slowly(claimed) {
+            return Ok(id);
+        }
+        let mut claim = self.claim_slowly(1, false)?;
+        Ok(claim.ids.next().expect("a claim of one has one ID"))
+    }
+
+    /// Takes one ID of the window or the run, with any clock; `claimed` is a position that was claimed
+    /// and lies beyond the window, or at which others are looked for.
+    #[cold]
+    #[inline(never)]
+    fn take_slowly(&mut self, claimed: Option<u64>) -> Option<Id> {
+        let is_present = claimed.is_some() || self.read_ms() == self.window.read_ms;
+        let cached = self.cached.as_ref().filter(|_| is_present);
+        let id = cached.and_then(|cached| self.window.take_slowly(&cached.cursor, claimed));
+        id.or_else(|| self.take_left_over())
+    }
+
+    /// Returns one ID of the run, if the present tick has all of it.
+    #[cold]
+    fn take_left_over(&mut self) -> Option<Id> {
+        let generator = &*self.generator;
+        let Window { next, run_end, run, limit, .. } = self.window;
+        let left_over = Some(next..run_end).filter(|it| !it.is_empty() && it.end <= limit)?;
+        let cached = self.cached.as_ref()?;
+        let grant = Some(&cached.grant).filter(|grant| generator.is_current(grant))?;
+        let time = grant.claim_time(&generator.rules, || generator.read_clock()).ok()?;
+        if !grant.may_issue(&time, &left_over) {
+            return None;
+        }
+        self.window = Window::new(grant, &time, run);
+        (self.window.seen, self.window.next, self.window.run_end) = (run_end, next, run_end);
+        Some(self.window.take())
+    }
+
+    /// Claims `count` IDs in one atomic step.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClaimError`].
+    pub fn claim(&mut self, count: u32) -> Result<Claim, ClaimError> {
+        self.claim_or_wait(count, true)
+    }
+
+    /// Claims `count` IDs that need no wait.
+    #[doc(hidden)]
+    pub fn claim_at_once(&mut self, count: u32) -> Result<Claim, ClaimError> {
+        self.claim_or_wait(count, false)
+    }
+
+    /// Claims `count` positions of the window, and returns the first.
+    #[inline]
+    fn positions_quickly(&mut self, count: u32) -> Option<(&CachedCursor, u64)> {
+        if self.read_ms() != self.window.read_ms {
+            return None;
+        }
+        let cached = self.cached.as_ref()?;
+        let Window { first, end, seen, next, run_end, .. } = &mut self.window;
+        let position = cached.cursor.take_within(seen, u64::from(count), *first, *end)?;
+        // The IDs of a handle ascend.
+        *next = *run_end;
+        Some((cached, position))
+    }
+
+    /// Claims IDs in blocks of `size` and hands them out one by one; see [`Blocks`].
+    pub const fn into_blocks(self, size: u32) -> Blocks<G> {
+        Blocks::new(self, size)
+    }
+
+    /// Reads the wall clock: its recent reading, if it keeps one.
+    #[inline]
+    pub(super) fn read_ms(&self) -> i64 {
+        match self.recent_ms() {
+            NO_READING => self.generator.clock.now_ms(),
+            recent_ms => recent_ms,
+        }
+    }
+
+    /// Returns the clock's recent reading, or [`NO_READING`].
+    #[inline]
+    pub(super) fn recent_ms(&self) -> i64 {
+        self.recent.ms()
+    }
+
+    fn claim_or_wait(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
+        self.generator.check_count(count)?;
+        match self.positions_quickly(count) {
+            Some((cached, first)) => Ok(Claim::plain(cached.grant.composer(), first, count)),
+            None => self.claim_slowly(count, waits),
+        }
+    }
+
+    #[cold]
+    fn claim_slowly(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
+        let generator = &*self.generator;
+        loop {
+            let known = self.cached.take().filter(|cached| generator.is_current(&cached.grant));
+            let (grant, cursor) = match known {
+                Some(cached) => (cached.grant, Some(cached.cursor)),
+                None => (generator.grant().ok_or(ClaimError::NoLease)?, None),
+            };
+            let known = cursor.clone();
+            if let Some(next) = cursor.as_ref().and_then(|cursor| cursor.next()) {
+                // Of two handles that take turns, one may see none of the sampled positions.
+                self.window.look_for_others(next);
+            }
+            match self.claim_from(&grant, cursor, u64::from(count), waits) {
+                Ok((cursor, granted)) => {
+                    self.window = Window::new(&grant, &granted.time, self.window.run);
+                    self.window.seen = granted.plan.end;
+                    let claim = Claim::new(&grant, granted);
+                    self.cached = Some(CachedCursor { grant, cursor });
+                    return Ok(claim);
+                }
+                Err(denied) => {
+                    if let Err(error) = generator.retry_or_fail(&grant, &denied) {
+                        // What is left over may be issued in the next tick.
+                        self.cached = known.map(|cursor| CachedCursor { grant, cursor });
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Claims from a cursor of this grant, which is looked up unless it is given.
+    fn claim_from(
+        &self,
+        grant: &Grant,
+        cursor: Option<Arc<Cursor>>,
+        count: u64,
+        waits: bool,
+    ) -> Result<(Arc<Cursor>, Granted), Denied> {
+        let generator = &*self.generator;
+        let rules = &generator.rules;
+        let time = grant.claim_time(rules, || generator.read_clock())?;
+        let cursor = cursor.map_or_else(|| grant.cursor(&self.code, None, &time), Ok)?;
+        let time = if waits { time } else { time.at_once() };
+        let granted = grant.claim_from(&cursor, time, count, rules)?;
+        Ok((cursor, granted))
+    }
+}
+
+impl Window {
+    const UNUSABLE: Self = Self {
+        read_ms: NEVER,
+        first: 0,
+        end: 0,
+        limit: 0,
+        seen: 0,
+        next: 0,
+        run_end: 0,
+        run: 1,
+        longest_run: 1,
+        first_id: 0,
+        step: 0,
+    };
+
+    /// The positions of the tick of `time`, under which something was claimed.
+    fn new(grant: &Grant, time: &ClaimTime, run: u64) -> Self {
+        let (positions, limit) = grant.unchecked_positions(time);
+        let composer = grant.composer();
+        Self {
+            read_ms: time.now_ms,
+            first: positions.start,
+            end: positions.end,
+            limit,
+            run,
+            longest_run: (time.positions_per_tick() / PART_OF_TICK).clamp(1, LONGEST_RUN),
+            first_id: composer.compose(positions.start).get(),
+            step: composer.step(),
+            ..Self::UNUSABLE
+        }
+    }
+
+    fn take_slowly(&mut self, cursor: &Cursor, claimed: Option<u64>) -> Option<Id> {
+        match claimed {
+            None if self.next != self.run_end => Some(self.take()),
+            None => self.claim_run(cursor),
+            Some(position) if position >= self.end && !planted(Bug::OverrunIssued) => {
+                self.leave_over(position, position + 1)
+            }
+            Some(position) => {
+                self.look_for_others(position);
+                self.seen = position;
+                Some(self.id(position))
+            }
+        }
+    }
+
+    /// Takes longer runs if others moved the cursor here: alone, a handle sees every sampled position.
+    const fn look_for_others(&mut self, position: u64) {
+        if self.run < self.longest_run && position > self.seen + SAMPLED {
+            self.run += 1;
+        }
+    }
+
+    /// Claims a run, and takes its first position.
+    fn claim_run(&mut self, cursor: &Cursor) -> Option<Id> {
+        let first = cursor.advance(self.run);
+        let is_contended = first != self.seen;
+        self.seen = first + self.run;
+        if first >= self.end {
+            return self.leave_over(first, self.seen);
+        }
+        (self.next, self.run_end) = (first, self.seen.min(self.end));
+        self.run = if is_contended {
+            (2 * self.run).min(self.longest_run)
+        } else {
+            (3 * self.run / 4).max(1)
+        };
+        Some(self.take())
+    }
+
+    /// Keeps positions beyond the window until it is clear whether they can be issued. Nothing more is
+    /// claimed from the window.
+    const fn leave_over(&mut self, first: u64, end: u64) -> Option<Id> {
+        (self.read_ms, self.next, self.run_end) = (NEVER, first, end);
+        None
+    }
+
+    /// Takes the next position of the run, which has one.
+    #[inline]
+    fn take(&mut self) -> Id {
+        let position = self.next;
+        self.next += 1;
+        self.id(position)
+    }
+
+    #[inline]
+    fn id(&self, position: u64) -> Id {
+        Id::from_composed(self.first_id + (position - self.first) * self.step)
+    }
+}
+
+impl<G: Clone> Clone for CodeHandle<G> {
+    fn clone(&self) -> Self {
+        Self {
+            generator: self.generator.clone(),
+            code: self.code.clone(),
+            recent: self.recent.clone(),
+            cached: self.cached.clone(),
+            // Its run is not the clone's.
+            window: Window { next: 0, run_end: 0, ..self.window },
+        }
+    }
+}
+
+impl<G> fmt::Debug for CodeHandle<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CodeHandle").field("code", &self.code).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

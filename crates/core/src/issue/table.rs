@@ -1,0 +1,233 @@
+//! The cursors of a grant by code: a bounded, sharded table.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+use hashbrown::HashTable;
+
+use super::{NewCodes, Share, cursor::Cursor};
+use crate::{
+    planted::{Bug, planted},
+    sync::{
+        Arc, AtomicU64, AtomicUsize, HashState, Mutex, MutexGuard, Ordering, PoisonError, RwLock,
+        RwLockReadGuard, RwLockWriteGuard,
+    },
+};
+
+const SHARDS: usize = if cfg!(feature = "loom") { 2 } else { 64 };
+
+/// The part of the table that one eviction frees, so that many insertions share the cost of its
+/// walk over the table.
+const EVICTED_PART: usize = 16;
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    shards: Box<[RwLock<Shard>]>,
+    hasher: HashState,
+    len: AtomicUsize,
+    max: usize,
+    evicting: Mutex<()>,
+    new_codes: Mutex<NewCodes>,
+    /// No evicted cursor had passed this position; new cursors start here or above.
+    floor: AtomicU64,
+    start: u64,
+    /// No cursor stood below this position at the last eviction. Cursors only rise, so another
+    /// eviction below it would find none either.
+    none_below: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    entries: HashTable<Entry>,
+    sealed: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    code: Box<str>,
+    cursor: Arc<Cursor>,
+}
+
+impl Shard {
+    fn find(&self, hash: u64, code: &str) -> Option<&Arc<Cursor>> {
+        self.entries.find(hash, |entry| *entry.code == *code).map(|entry| &entry.cursor)
+    }
+
+    fn cursors(&self) -> impl Iterator<Item = &Arc<Cursor>> {
+        self.entries.iter().map(|entry| &entry.cursor)
+    }
+}
+
+/// Why a code gets no cursor.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum TableError {
+    /// Every cursor is in use in the present tick.
+    Full,
+    /// The client has had its share of new codes.
+    ShareUsed,
+    /// The grant was sealed.
+    Sealed,
+}
+
+impl Table {
+    /// An empty table whose cursors start at `start` or above.
+    pub(crate) fn new(start: u64, max: usize) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            hasher: HashState::default(),
+            len: AtomicUsize::new(0),
+            max,
+            evicting: Mutex::new(()),
+            new_codes: Mutex::default(),
+            floor: AtomicU64::new(0),
+            start,
+            none_below: AtomicU64::new(0),
+        }
+    }
+
+    /// The number of codes that have a cursor.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Returns the cursor of a code, and makes one if it has none and the share allows it. If the
+    /// table is full, cursors below `evict_below`, which is the first position of the present
+    /// tick, can be evicted.
+    pub(crate) fn cursor(
+        &self,
+        code: &str,
+        share: Option<Share<'_>>,
+        evict_below: u64,
+    ) -> Result<Arc<Cursor>, TableError> {
+        let hash = self.hasher.hash_one(code);
+        let shard = &self.shards[self.shard_of(hash)];
+        if let Some(cursor) = read(shard).find(hash, code) {
+            return Ok(Arc::clone(cursor));
+        }
+        if self.len() >= self.max && evict_below > self.none_below.load(Ordering::Relaxed) {
+            self.evict(evict_below);
+        }
+        let share = share.map(|share| ((share.client)(), share.max));
+        let mut shard = write(shard);
+        if shard.sealed {
+            return Err(TableError::Sealed);
+        }
+        if let Some(cursor) = shard.find(hash, code) {
+            return Ok(Arc::clone(cursor));
+        }
+        if self.len.fetch_add(1, Ordering::Relaxed) >= self.max {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+            return Err(TableError::Full);
+        }
+        if let Some((client, max)) = share
+            && !self.new_codes().count(client, max, evict_below)
+        {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+            return Err(TableError::ShareUsed);
+        }
+        // An earlier cursor of this code was removed under this same lock, after the floor was
+        // raised to it. A reading of the clock must not be used: this thread may have slept since.
+        let first = if planted(Bug::CursorAtClock) {
+            evict_below
+        } else {
+            self.start.max(self.floor.load(Ordering::Acquire))
+        };
+        let cursor = Arc::new(Cursor::new(first));
+        let entry = Entry { code: code.into(), cursor: Arc::clone(&cursor) };
+        let rehash = |entry: &Entry| self.hasher.hash_one(&*entry.code);
+        shard.entries.insert_unique(hash, entry, rehash);
+        self.none_below.store(0, Ordering::Relaxed);
+        Ok(cursor)
+    }
+
+    fn new_codes(&self) -> MutexGuard<'_, NewCodes> {
+        self.new_codes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One past the last claimed position of any code, or the start.
+    pub(crate) fn highest_next(&self) -> u64 {
+        let highest_of =
+            |shard: &RwLock<Shard>| read(shard).cursors().filter_map(|cursor| cursor.next()).max();
+        let highest = self.shards.iter().filter_map(highest_of).max().unwrap_or(0);
+        highest.max(self.start).max(self.floor.load(Ordering::Acquire))
+    }
+
+    /// Closes the table for new cursors and every cursor for claims. Returns one past the last
+    /// claimed position of any code that ever had a cursor, or the start.
+    pub(crate) fn seal(&self) -> u64 {
+        if planted(Bug::LoweredUnsealed) {
+            return self.highest_next();
+        }
+        let below_start = planted(Bug::LoweredBelowStart);
+        let mut highest = if below_start { 0 } else { self.start };
+        for shard in &self.shards {
+            let mut shard = write(shard);
+            shard.sealed = true;
+            let closed = shard.cursors().filter_map(|cursor| cursor.close()).max();
+            highest = highest.max(closed.unwrap_or(0));
+        }
+        // Read last: an eviction that was under way raised it before closing its cursors.
+        highest.max(self.floor.load(Ordering::Acquire))
+    }
+
+    /// Evicts the oldest cursors that stand below `below`, a sixteenth of the table.
+    fn evict(&self, below: u64) {
+        let _one_at_a_time = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.len() < self.max {
+            return;
+        }
+        let mut candidates: Vec<(u64, u64)> = Vec::new();
+        for shard in &self.shards {
+            let shard = read(shard);
+            let candidates_here = shard.entries.iter().filter_map(|Entry { code, cursor }| {
+                let next = cursor.next().filter(|next| *next < below)?;
+                Some((next, rank(code)))
+            });
+            candidates.extend(candidates_here);
+        }
+        let wanted = self.max.div_ceil(EVICTED_PART).min(candidates.len());
+        let Some(last) = wanted.checked_sub(1) else {
+            self.none_below.fetch_max(below, Ordering::Relaxed);
+            return;
+        };
+        let (_, &mut (youngest, last_rank), _) = candidates.select_nth_unstable(last);
+        let mut left = wanted;
+        for shard in &self.shards {
+            let mut shard = write(shard);
+            shard.entries.retain(|Entry { code, cursor }| {
+                let below = if rank(code) <= last_rank { youngest + 1 } else { youngest };
+                let raise_floor = |next| {
+                    if !planted(Bug::EvictionWithoutFloor) {
+                        self.floor.fetch_max(next, Ordering::AcqRel);
+                    }
+                };
+                let evicted = left > 0 && cursor.close_below(below, raise_floor);
+                left -= usize::from(evicted);
+                !evicted
+            });
+        }
+        self.len.fetch_sub(wanted - left, Ordering::Relaxed);
+    }
+
+    /// Chooses the shard by bits of the hash that the shard's own table does not use: that uses the
+    /// lowest and the topmost seven.
+    fn shard_of(&self, hash: u64) -> usize {
+        let shard = (hash >> 20) % self.shards.len() as u64;
+        usize::try_from(shard).expect("an index into a slice")
+    }
+}
+
+/// Orders cursors at one position, the same in every process, so that simulations can be replayed.
+fn rank(code: &str) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(code)
+}
+
+fn read(shard: &RwLock<Shard>) -> RwLockReadGuard<'_, Shard> {
+    shard.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
+    shard.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Which history of a store a lease belongs to.
+//!
+//! A store that fails over, or is restored elsewhere, continues from a *prefix* of what it had
+//! acknowledged: the last writes may be lost. So the record of a namespace tells the server's
+//! *identity*, a random *epoch* and a *barrier*. Whoever finds another identity, or any other
+//! evidence that writes were lost, begins a new epoch, with a barrier beyond everything that a lost
+//! write can have leased. Each row carries the epoch of its last write, and each write of a row
+//! names the epoch of the record in the same statement. A row of another epoch may have lost writes:
+//! its marks count as no lower than the barrier.
+//!
+//! The epoch is random and not the identity, because a fail-back brings an identity back.
+
+use super::{HighWaterMarks, Token};
+use crate::{
+    layout::Layout,
+    planted::{Bug, planted},
+};
+
+/// How many epochs a record remembers, the present one included.
+const REMEMBERED: usize = 8;
+/// How often the clock skew is subtracted from a lease's ttl before it proves anything: the clocks
+/// of both servers and the step of either differ by at most that, and so long may the old server
+/// have gone on.
+const SKEWS_OF_TTL: i64 = 4;
+
+/// What the record of a namespace tells about the history of its store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct History {
+    /// The identity of the server that the present epoch began on; empty until a process that compares
+    /// identities follows the record.
+    pub identity: String,
+    /// Random, one for each fail-over: the present epoch first, then earlier ones. Never empty.
+    pub epochs: Vec<Token>,
+    /// The store's clock when the present epoch began, Unix ms; 0 for the first epoch.
+    pub since_ms: i64,
+    /// No lost write leased beyond this instant, Unix ms; 0 for the first epoch.
+    pub barrier_ms: i64,
+    /// How far beyond the store's clock any node's lease reaches, in ms: its window and twice its
+    /// allowed clock skew.
+    pub reach_ms: i64,
+}
+
+/// How a record fits the server that holds it, and what a process knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryVerdict {
+    /// The server continues the history of the record, as far as its identity is recorded.
+    Continued,
+    /// Another server holds the record: what its predecessor acknowledged last may be lost.
+    OtherServer,
+    /// The store knew an epoch that the record does not know: it went back.
+    WentBack,
+}
+
+/// What a holder knows of the last write that the store acknowledged for its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastWrite {
+    /// The epoch that the write named.
+    pub epoch: Token,
+    /// The store's clock before the write, Unix ms.
+    pub store_ms: i64,
+    /// The time that the write held the row for, in ms.
+    pub ttl_ms: i64,
+}
+
+impl History {
+    /// Returns the history of a namespace in which nothing was issued yet.
+    pub fn first(identity: &str, epoch: Token, reach_ms: i64) -> Self {
+        let (identity, epochs) = (identity.to_owned(), vec![epoch]);
+        Self { identity, epochs, since_ms: 0, barrier_ms: 0, reach_ms }
+    }
+
+    /// Returns the history with what a process adds that continues it: the identity of the server, if
+    /// none is recorded, and its own reach, if that is longer.
+    #[must_use]
+    pub fn continued(&self, server: Option<&str>, reach_ms: i64) -> Self {
+        let recorded = Some(self.identity.as_str()).filter(|identity| !identity.is_empty());
+        let identity = recorded.or(server).unwrap_or_default().to_owned();
+        Self { identity, reach_ms: self.reach_ms.max(reach_ms), ..self.clone() }
+    }
+
+    /// Returns the history with a new epoch, which begins at this time of the store's clock on the
+    /// server of this identity. The reach never falls: a node whose lease goes on in place may have
+    /// a longer one than the node that begins the epoch.
+    #[must_use]
+    pub fn next(&self, identity: &str, fresh: Token, now_ms: i64, reach_ms: i64) -> Self {
+        let fresh = if planted(Bug::EpochIsIdentity) { of_identity(identity) } else { fresh };
+        let before = self.epochs.iter().copied();
+        let epochs = [fresh].into_iter().chain(before).take(REMEMBERED).collect();
+        let reach_ms = self.reach_ms.max(reach_ms);
+        let barrier_ms = self.barrier_ms.max(now_ms.saturating_add(reach_ms));
+        Self { identity: identity.to_owned(), epochs, since_ms: now_ms, barrier_ms, reach_ms }
+    }
+
+    /// Whether the present epoch is another one than the first.
+    pub const fn has_failed_over(&self) -> bool {
+        self.barrier_ms != 0
+    }
+
+    /// The present epoch.
+    pub fn epoch(&self) -> Token {
+        self.epochs[0]
+    }
+
+    /// Returns how many epochs began since a write in `epoch`. A write before the first epoch is as old
+    /// as the namespace; one in an epoch that is not known may be older than all that are.
+    pub fn missed(&self, epoch: Token) -> u64 {
+        let known = self.epochs.iter().position(|known| *known == epoch);
+        let is_whole = self.epochs.len() < REMEMBERED;
+        let first = (epoch == Token::UNUSED && is_whole).then(|| self.epochs.len() - 1);
+        known.or(first).unwrap_or(REMEMBERED) as u64
+    }
+
+    /// Judges the record by the identity of the server that holds it, `None` if identities are not
+    /// compared, and by the last epoch that the process knows.
+    pub fn judge(&self, server: Option<&str>, known: Option<Token>) -> HistoryVerdict {
+        if known.is_some_and(|known| !self.epochs.contains(&known)) {
+            return HistoryVerdict::WentBack;
+        }
+        let is_other = server.is_some_and(|server| server != self.identity);
+        if is_other && !self.identity.is_empty() && !planted(Bug::IdentityIgnored) {
+            return HistoryVerdict::OtherServer;
+        }
+        HistoryVerdict::Continued
+    }
+
+    /// The first position that no lost write can have leased; 0 in the first epoch.
+    pub fn barrier(&self, layout: &Layout) -> u64 {
+        if self.has_failed_over() {
+            layout.first_position(layout.tick_clamped(self.barrier_ms) + 1)
+        } else {
+            0
+        }
+    }
+
+    /// Returns the marks of a row that was last written in `epoch`. In another epoch than the
+    /// present one writes may be lost, so none is below the barrier.
+    pub fn marks(&self, layout: &Layout, epoch: Token, marks: &HighWaterMarks) -> HighWaterMarks {
+        if epoch == self.epoch() || planted(Bug::EpochNotInRows) {
+            marks.clone()
+        } else {
+            marks.at_least(self.barrier(layout))
+        }
+    }
+
+    /// Returns whether the holder of a row of the epoch before this one may go on with it: no other
+    /// process can have taken the row since its last acknowledged write, because the row had not
+    /// expired by the old server's clock when this epoch began.
+    pub fn is_unbroken(&self, last: &LastWrite, max_skew_ms: i64) -> bool {
+        let LastWrite { epoch, store_ms, ttl_ms } = *last;
+        if planted(Bug::RenewedAcrossEpochs) {
+            return true;
+        }
+        let proven_ms = ttl_ms.saturating_sub(max_skew_ms.saturating_mul(SKEWS_OF_TTL));
+        let elapsed_ms = self.since_ms.saturating_sub(store_ms);
+        // Clocks that disagree by more than the skew prove nothing.
+        self.epochs.get(1) == Some(&epoch) && (-max_skew_ms..proven_ms).contains(&elapsed_ms)
+    }
+}
+
+/// The epoch of [`Bug::EpochIsIdentity`].
+fn of_identity(identity: &str) -> Token {
+    Token::from_bits(identity.bytes().fold(1, |bits, byte| (bits << 8) | u128::from(byte)))
+}
+
+/// A text that is not the history of a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a history is `since=<ms> barrier=<ms> reach=<ms> before=<epochs joined by commas>`")]
+pub struct InvalidHistory;
+
+impl History {
+    /// Returns what a record keeps beside identity and present epoch.
+    pub fn text(&self) -> String {
+        let Self { epochs, since_ms, barrier_ms, reach_ms, .. } = self;
+        let before = epochs[1..].iter().map(Token::to_string).collect::<Vec<_>>().join(",");
+        format!("since={since_ms} barrier={barrier_ms} reach={reach_ms} before={before}")
+    }
+
+    /// Reads a history from its parts in a record.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not what [`Self::text`] writes.
+    pub fn from_parts(identity: &str, epoch: Token, text: &str) -> Result<Self, InvalidHistory> {
+        let mut fields = text.split(' ');
+        let mut field = |name: &str| {
+            let value = fields.next()?.strip_prefix(name)?.strip_prefix('=')?;
+            Some(value.to_owned())
+        };
+        let mut read = || {
+            let mut number = |name| field(name)?.parse().ok();
+            let (since_ms, barrier_ms, reach_ms) =
+                (number("since")?, number("barrier")?, number("reach")?);
+            let before = field("before")?;
+            let before = before.split_terminator(',').map(str::parse);
+            let epochs = [Ok(epoch)].into_iter().chain(before).collect::<Result<_, _>>().ok()?;
+            Some(Self { identity: identity.to_owned(), epochs, since_ms, barrier_ms, reach_ms })
+        };
+        let history = read().filter(|history| history.text() == text);
+        history.ok_or(InvalidHistory)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+use super::*;
+use crate::{
+    layout::{LayoutSpec, TimeUnit},
+    lease::HighWaterMarks,
+};
+
+const FIRST: Token = Token::from_bits(1);
+const SECOND: Token = Token::from_bits(2);
+const THIRD: Token = Token::from_bits(3);
+/// A time at which every layout has ticks.
+const NOW_MS: i64 = LayoutSpec::DEFAULT_EPOCH_MS + 1_000_000;
+
+fn first() -> History {
+    History::first("a", FIRST, 320_000)
+}
+
+#[test]
+fn only_the_recorded_server_continues_a_history() {
+    let history = first();
+    assert_eq!(history.judge(Some("a"), None), HistoryVerdict::Continued);
+    assert_eq!(history.judge(Some("b"), None), HistoryVerdict::OtherServer);
+    assert_eq!(history.judge(None, Some(FIRST)), HistoryVerdict::Continued);
+}
+
+#[test]
+fn identity_is_recorded_by_the_first_process_that_compares_it() {
+    let unidentified = History::first("", FIRST, 320_000);
+    for server in [Some("a"), Some("b"), None] {
+        assert_eq!(unidentified.judge(server, None), HistoryVerdict::Continued);
+    }
+    assert_eq!(unidentified.continued(None, 0), unidentified);
+    assert_eq!(unidentified.continued(Some("a"), 0), first());
+    assert_eq!(first().continued(Some("b"), 0), first());
+}
+
+#[test]
+fn longest_reach_is_recorded() {
+    assert_eq!(first().continued(Some("a"), 319_999), first());
+    assert_eq!(first().continued(None, 320_001).reach_ms, 320_001);
+}
+
+#[test]
+fn store_that_lost_a_known_epoch_went_back() {
+    let second = first().next("b", SECOND, NOW_MS, 0);
+    assert_eq!(second.judge(Some("b"), Some(FIRST)), HistoryVerdict::Continued);
+    assert_eq!(first().judge(Some("a"), Some(SECOND)), HistoryVerdict::WentBack);
+    // Another process began an epoch on the server that went back.
+    let fork = first().next("a", THIRD, NOW_MS, 0);
+    assert_eq!(fork.judge(Some("a"), Some(SECOND)), HistoryVerdict::WentBack);
+}
+
+#[test]
+fn barrier_is_beyond_the_longest_reach_and_never_lowered() {
+    let second = first().next("b", SECOND, NOW_MS, 20_000);
+    assert_eq!((second.barrier_ms, second.reach_ms), (NOW_MS + 320_000, 320_000));
+    let third = second.next("c", THIRD, NOW_MS - 5_000, 400_000);
+    assert_eq!((third.barrier_ms, third.reach_ms), (NOW_MS + 395_000, 400_000));
+    assert_eq!(third.epochs, [THIRD, SECOND, FIRST]);
+    assert_eq!(third.next("c", FIRST, 0, 0).barrier_ms, third.barrier_ms);
+}
+
+#[test]
+fn rows_of_another_epoch_begin_at_the_barrier_on_every_lane() {
+    let layout = LayoutSpec::for_unit(TimeUnit::Millisecond).build().expect("valid");
+    let second = first().next("b", SECOND, NOW_MS, 0);
+    let barrier = second.barrier(&layout);
+    assert_eq!(barrier, layout.first_position(layout.tick_clamped(second.barrier_ms) + 1));
+    let marks = HighWaterMarks::all_at(7, 2).with(1, barrier + 9);
+    assert_eq!(second.marks(&layout, SECOND, &marks), marks);
+    assert_eq!(second.marks(&layout, FIRST, &marks), marks.with(0, barrier));
+    assert_eq!(first().marks(&layout, Token::UNUSED, &marks), marks);
+}
+
+#[test]
+fn lease_is_unbroken_while_nobody_can_have_taken_its_row() {
+    let second = first().next("b", SECOND, NOW_MS, 0);
+    let written = |epoch, ms_ago| LastWrite { epoch, store_ms: NOW_MS - ms_ago, ttl_ms: 90_000 };
+    assert!(second.is_unbroken(&written(FIRST, 49_999), 10_000));
+    assert!(!second.is_unbroken(&written(FIRST, 50_000), 10_000));
+    assert!(second.is_unbroken(&written(FIRST, -10_000), 10_000));
+    assert!(!second.is_unbroken(&written(FIRST, -10_001), 10_000));
+    // A fail-over that nobody saw, or one more than the process saw.
+    assert!(!second.is_unbroken(&written(THIRD, 0), 10_000));
+    assert!(!second.next("c", THIRD, NOW_MS, 0).is_unbroken(&written(FIRST, 0), 10_000));
+    // The row may expire as soon as the old server's clock steps.
+    let short = LastWrite { ttl_ms: 40_000, ..written(FIRST, 0) };
+    assert!(!second.is_unbroken(&short, 10_000));
+}
+
+#[test]
+fn histories_are_written_and_read_exactly() {
+    let third = first().next("b", SECOND, NOW_MS, 0).next("c d", THIRD, NOW_MS, 0);
+    for history in [History::first("", FIRST, 0), first(), third] {
+        let read = History::from_parts(&history.identity, history.epoch(), &history.text());
+        assert_eq!(read, Ok(history));
+    }
+    for text in ["", "since=1", "since=1 barrier=2 reach=3", "since=1 barrier=2 reach=3 before=x"] {
+        assert_eq!(History::from_parts("a", FIRST, text), Err(InvalidHistory), "{text:?}");
+    }
+}
+
+#[test]
+fn epochs_since_a_write_are_counted() {
+    let third = first().next("b", SECOND, NOW_MS, 0).next("c", THIRD, NOW_MS, 0);
+    let missed = [THIRD, SECOND, FIRST, Token::UNUSED].map(|epoch| third.missed(epoch));
+    assert_eq!(missed, [0, 1, 2, 2]);
+    assert_eq!((first().missed(Token::UNUSED), first().missed(SECOND)), (0, REMEMBERED as u64));
+    let many =
+        (2..9).fold(first(), |history, bits| history.next("a", Token::from_bits(bits), NOW_MS, 0));
+    assert_eq!((many.missed(FIRST), many.missed(Token::UNUSED)), (7, REMEMBERED as u64));
+}
+
+#[test]
+fn record_remembers_a_bounded_number_of_epochs() {
+    let many =
+        (2..20).fold(first(), |history, bits| history.next("a", Token::from_bits(bits), NOW_MS, 0));
+    assert_eq!(many.epochs.len(), REMEMBERED);
+    assert_eq!(many.epoch(), Token::from_bits(19));
+}

@@ -1,0 +1,169 @@
+//! Moving a namespace to another layout: when it is allowed, and what its record says meanwhile.
+//!
+//! Every ID that old marks allow must be below every ID that the new layout will issue:
+//! [`judge_relayout`] compares [`largest_id_allowed`] with the new layout's smallest ID of now.
+
+use std::{fmt, str::FromStr};
+
+use super::HighWaterMarks;
+use crate::{id::Id, layout::Layout};
+
+/// Returns an upper bound of the IDs that leases below these marks can issue; `None` if they can
+/// issue none.
+///
+/// The bound is the last ID of the tick of the highest position below a mark. So an untouched mark
+/// at the first position of a tick allows everything below that tick, which includes what an
+/// earlier layout issued.
+pub fn largest_id_allowed<'a>(
+    layout: &Layout,
+    marks: impl IntoIterator<Item = &'a HighWaterMarks>,
+) -> Option<Id> {
+    let last = marks.into_iter().flat_map(HighWaterMarks::iter).max()?.checked_sub(1)?;
+    // A mark beyond the end of time allows every ID that there is.
+    Some(layout.largest_id(layout.tick_of(last).min(layout.last_tick())))
+}
+
+/// Whether a namespace may move to another layout now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelayoutVerdict {
+    /// It may: every ID of the new layout from this tick on is above what the old marks allow.
+    Allowed {
+        /// The new layout's present tick.
+        tick: u64,
+        /// Its smallest ID from now on.
+        smallest_new: Id,
+    },
+    /// It may not: the new layout's IDs of now are not above what the old marks allow.
+    TooSmall {
+        /// The new layout's smallest ID of now.
+        smallest_new: Id,
+        /// From when on they are, in Unix ms, if the marks do not rise; `None` if the new layout
+        /// never reaches so far.
+        from_ms: Option<i64>,
+    },
+    /// It may not: the store's clock is before the new layout's epoch or past its end.
+    OutOfRange,
+}
+
+/// Judges whether the new layout's smallest ID of now (Unix ms) is above everything that the old
+/// marks allow.
+pub fn judge_relayout(new: &Layout, now_ms: i64, largest_old: Option<Id>) -> RelayoutVerdict {
+    let Some(tick) = new.tick_in_range(now_ms) else { return RelayoutVerdict::OutOfRange };
+    let smallest_new = new.smallest_id(tick);
+    match largest_old {
+        Some(largest_old) if smallest_new <= largest_old => {
+            let first = new.decompose(largest_old).tick + 1;
+            // IDs whose time wraps do not grow.
+            let is_reached = !new.wraps() && first <= new.last_tick();
+            let from_ms = is_reached.then(|| new.start_of_tick_ms(first));
+            RelayoutVerdict::TooSmall { smallest_new, from_ms }
+        }
+        _ => RelayoutVerdict::Allowed { tick, smallest_new },
+    }
+}
+
+/// What a layout record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// The namespace has the layout with this canonical text.
+    Settled(String),
+    /// The namespace is being moved to another layout, and no node may join.
+    Moving(Relayout),
+}
+
+/// A move from one layout to another that was begun and is not finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relayout {
+    /// Its stage.
+    pub stage: RelayoutStage,
+    /// The canonical text of the old layout.
+    pub from: String,
+    /// The canonical text of the new layout.
+    pub to: String,
+}
+
+/// The stage of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelayoutStage {
+    /// Rows get fresh tokens, which fences their holders; the marks are still the old layout's.
+    Fencing,
+    /// The move is allowed: marks become the first position of this tick of the new layout.
+    Converting {
+        /// The tick.
+        tick: u64,
+    },
+}
+
+/// How the record of a move begins.
+const MOVING: &str = "relayout ";
+
+/// A record that is neither a layout nor a move.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the layout record {0:?} is not what any version of `raindrop workers relayout` writes")]
+pub struct InvalidRelayout(String);
+
+impl InvalidRelayout {
+    /// Names the record that cannot be read.
+    pub fn of(record: &str) -> Self {
+        Self(record.to_owned())
+    }
+}
+
+impl Recorded {
+    /// Returns the layout that nodes use, or used until a move began, as its canonical text.
+    pub fn present(&self) -> &str {
+        match self {
+            Self::Settled(layout) => layout,
+            Self::Moving(relayout) => &relayout.from,
+        }
+    }
+
+    /// Reads the text of a record. The canonical text of a layout is not checked here.
+    ///
+    /// # Errors
+    ///
+    /// When the text begins like a move and cannot be read as one.
+    pub fn read(text: &str) -> Result<Self, InvalidRelayout> {
+        if text.starts_with(MOVING) {
+            text.parse().map(Self::Moving)
+        } else {
+            Ok(Self::Settled(text.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for Relayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stage, from, to } = self;
+        match stage {
+            RelayoutStage::Fencing => write!(f, "{MOVING}stage=fencing")?,
+            RelayoutStage::Converting { tick } => {
+                write!(f, "{MOVING}stage=converting tick={tick}")?;
+            }
+        }
+        write!(f, " from=[{from}] to=[{to}]")
+    }
+}
+
+impl FromStr for Relayout {
+    type Err = InvalidRelayout;
+
+    fn from_str(text: &str) -> Result<Self, InvalidRelayout> {
+        let read = || {
+            let (stage, rest) = text.strip_prefix(MOVING)?.split_once(" from=[")?;
+            let stage = match stage.strip_prefix("stage=converting tick=") {
+                Some(tick) => RelayoutStage::Converting { tick: tick.parse().ok()? },
+                // Any other stage is refused below, because it is written differently.
+                None => RelayoutStage::Fencing,
+            };
+            let (from, to) = rest.strip_suffix(']')?.split_once("] to=[")?;
+            let (from, to) = (from.to_owned(), to.to_owned());
+            Some(Self { stage, from, to })
+        };
+        let relayout = read().filter(|relayout| relayout.to_string() == text);
+        relayout.ok_or_else(|| InvalidRelayout::of(text))
+    }
+}
+
+#[cfg(test)]
+mod tests;

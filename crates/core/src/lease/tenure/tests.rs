@@ -1,0 +1,99 @@
+use super::*;
+use crate::lease::RowExpiry;
+
+fn row(token: u128, mark: u64) -> Row {
+    Row {
+        worker: 7,
+        token: Token::from_bits(token),
+        holder: "same".into(),
+        lane: 0,
+        marks: HighWaterMarks::all_at(mark, 1),
+        free: false,
+        epoch: Token::UNUSED,
+        heartbeat_ms: 1,
+        expires_ms: 0,
+    }
+}
+
+fn write(token: u128, mark: u64) -> RowWrite {
+    RowWrite {
+        token: Token::from_bits(token),
+        epoch: Token::UNUSED,
+        holder: "same".into(),
+        lane: 0,
+        marks: HighWaterMarks::all_at(mark, 1),
+        expiry: RowExpiry::Released,
+    }
+}
+
+#[test]
+fn acknowledged_write_becomes_the_new_base() {
+    let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
+    tenure.sent(write(2, 20), "renew");
+    assert_eq!(tenure.acknowledged().purpose, "renew");
+    assert_eq!(tenure.token(), Token::from_bits(2));
+    assert_eq!(tenure.marks()[0], 20);
+    assert!(!tenure.is_unresolved());
+    assert_eq!(tenure.visible(), None);
+}
+
+#[test]
+fn unchanged_row_keeps_its_writes_unresolved() {
+    let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
+    tenure.sent(write(2, 20), "first");
+    assert_eq!(tenure.resolve(Some(&row(1, 10))), Resolution::Unchanged);
+    assert_eq!((tenure.token(), tenure.is_unresolved()), (Token::from_bits(1), true));
+    assert_eq!(tenure.visible(), None);
+    tenure.sent(write(3, 30), "second");
+    // The first arrived late and refused the second.
+    assert_eq!(tenure.resolve(Some(&row(2, 20))), Resolution::Visible);
+    assert_eq!(tenure.visible().map(|attempt| attempt.purpose), Some("first"));
+    assert_eq!((tenure.token(), tenure.marks()[0]), (Token::from_bits(2), 20));
+    assert!(!tenure.is_unresolved());
+}
+
+#[test]
+fn visible_write_counts_only_after_a_later_acknowledgement() {
+    let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
+    tenure.sent(write(2, 20), "renew");
+    assert_eq!(tenure.resolve(Some(&row(2, 20))), Resolution::Visible);
+    tenure.sent(write(3, 20), "renew");
+    // Its outcome is unknown, and the row shows what was visible before.
+    assert_eq!(tenure.resolve(Some(&row(2, 20))), Resolution::Unchanged);
+    assert!(tenure.visible().is_some());
+    tenure.sent(write(4, 20), "renew");
+    assert_eq!(tenure.acknowledged().write.token, Token::from_bits(4));
+    assert_eq!(tenure.visible(), None);
+}
+
+#[test]
+fn row_that_fell_back_behind_a_visible_write_is_lost() {
+    let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
+    tenure.sent(write(2, 20), "renew");
+    assert_eq!(tenure.resolve(Some(&row(2, 20))), Resolution::Visible);
+    tenure.sent(write(3, 20), "renew");
+    assert_eq!(tenure.resolve(Some(&row(1, 10))), Resolution::Lost);
+}
+
+#[test]
+fn another_token_means_the_row_is_lost_whatever_the_holder_says() {
+    let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
+    tenure.sent(write(2, 20), "renew");
+    assert_eq!(tenure.resolve(Some(&row(9, 10))), Resolution::Lost);
+    assert_eq!(tenure.resolve(None), Resolution::Vanished);
+}
+
+#[test]
+fn row_that_was_created_again_has_vanished() {
+    let fresh = |token| Row { heartbeat_ms: 0, ..row(token, 0) };
+    let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
+    tenure.sent(write(2, 20), "renew");
+    assert_eq!(tenure.resolve(Some(&fresh(5))), Resolution::Vanished);
+    // Beyond every lease: it was added to a namespace that is in use.
+    let added = Row { marks: HighWaterMarks::all_at(50, 1), ..fresh(5) };
+    assert_eq!(tenure.resolve(Some(&added)), Resolution::Lost);
+    // A fresh row that nobody wrote yet is as it was.
+    let mut tenure: Tenure<&str> = Tenure::of(&fresh(6));
+    tenure.sent(write(2, 20), "acquire");
+    assert_eq!(tenure.resolve(Some(&fresh(6))), Resolution::Unchanged);
+}

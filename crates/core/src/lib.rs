@@ -1,0 +1,42 @@
+//! The pure part: layouts, cursors, grants and the decisions of the lease protocol.
+//!
+//! Nothing here sleeps, or reads a socket, a file, a database or a clock, except [`clock`], [`host`]
+//! and [`worker_id::EnvironmentVariable`]. Time, tokens and randomness are parameters, so that
+//! tests, models and simulations control them.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`layout`] | how 63 bits are divided; compose and decompose |
+//! | [`preset`] | layouts by name, ours and those of other systems |
+//! | [`encoding`] | IDs as text, and back |
+//! | [`clock`] | the only place that reads clocks |
+//! | [`host`] | the name and the address of this machine |
+//! | [`worker_id`] | worker ids that are assigned, not leased |
+//! | [`issue`] | how an ID is handed out: cursors, grants and claims |
+//! | [`segment`] | plain numbers from blocks that are reserved ahead |
+//! | [`keeper_api`] | what only keepers need of the others |
+//! | [`lease`] | which row, lane, start and limit to take, and what an unknown outcome means |
+//! | `planted` | bugs that the checkers must find |
+
+pub mod clock;
+pub mod code;
+#[doc(hidden)]
+pub mod duration;
+pub mod encoding;
+#[cfg(all(test, feature = "loom"))]
+mod explore;
+pub mod host;
+pub mod id;
+pub mod instant;
+pub mod issue;
+pub mod keeper_api;
+pub mod layout;
+pub mod lease;
+pub mod namespace;
+#[doc(hidden)]
+pub mod planted;
+pub mod preset;
+pub mod segment;
+mod sync;
+pub mod violation;
+pub mod worker_id;

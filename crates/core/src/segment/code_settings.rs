@@ -1,0 +1,116 @@
+//! The settings of a managed code, as the store keeps them.
+
+use std::fmt;
+
+use super::SegmentSpec;
+use crate::violation::Violations;
+
+/// The settings of a code that operators manage while the service runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeSettings {
+    /// Its settings.
+    pub spec: SegmentSpec,
+    /// Whether no number of it is issued any more. This is permanent.
+    pub is_retired: bool,
+}
+
+/// Why the text of settings cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnreadableSettings {
+    /// A word is not one of this version.
+    #[error("{0:?} is not a setting of this version")]
+    UnknownWord(String),
+    /// A setting is missing.
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    /// The settings contradict each other.
+    #[error("{0}")]
+    Invalid(Violations),
+}
+
+/// The word of a code that is retired.
+const RETIRED: &str = "retired";
+
+impl CodeSettings {
+    /// The length in bytes that no text exceeds.
+    pub const LONGEST: usize = 255;
+
+    /// Reads the text that [`Display`](fmt::Display) writes.
+    ///
+    /// # Errors
+    ///
+    /// See [`UnreadableSettings`]. An unknown word is an error, because a newer version may have
+    /// written it and depend on it.
+    pub fn parse(text: &str) -> Result<Self, UnreadableSettings> {
+        let mut spec = SegmentSpec::default();
+        let mut is_retired = false;
+        let mut missing = spec.fields().map(|(name, _)| name).to_vec();
+        for word in text.split_ascii_whitespace() {
+            if word == RETIRED {
+                is_retired = true;
+                continue;
+            }
+            let unknown = || UnreadableSettings::UnknownWord(word.to_owned());
+            let (name, value) = word.split_once('=').ok_or_else(unknown)?;
+            *spec.field_mut(name).ok_or_else(unknown)? = value.parse().map_err(|_| unknown())?;
+            missing.retain(|missing| *missing != name);
+        }
+        if let Some(name) = missing.first() {
+            return Err(UnreadableSettings::Missing(name));
+        }
+        spec.check().map_err(UnreadableSettings::Invalid)?;
+        Ok(Self { spec, is_retired })
+    }
+}
+
+/// Writes the canonical text, such as `start=1 min_step=1000 …`.
+impl fmt::Display for CodeSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spec.fmt(f)?;
+        if self.is_retired { write!(f, " {RETIRED}") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_survive_their_text() {
+        let largest = SegmentSpec {
+            start: SegmentSpec::LARGEST_NUMBER - SegmentSpec::LARGEST,
+            min_step: SegmentSpec::LARGEST,
+            max_step: SegmentSpec::LARGEST,
+            increment: SegmentSpec::LARGEST,
+            remainder: SegmentSpec::LARGEST - 1,
+            max: SegmentSpec::LARGEST_NUMBER,
+        };
+        for spec in [SegmentSpec::default(), largest] {
+            for is_retired in [false, true] {
+                let settings = CodeSettings { spec, is_retired };
+                let text = settings.to_string();
+                assert!(text.len() <= CodeSettings::LONGEST, "{text}");
+                assert_eq!(CodeSettings::parse(&text), Ok(settings), "{text}");
+            }
+        }
+        let text = CodeSettings { spec: SegmentSpec::default(), is_retired: true }.to_string();
+        assert_eq!(
+            text,
+            "start=1 min_step=1000 max_step=1000000 increment=1 remainder=0 \
+             max=9223372036854775806 retired"
+        );
+    }
+
+    #[test]
+    fn settings_of_a_newer_version_are_not_guessed() {
+        let text = CodeSettings { spec: SegmentSpec::default(), is_retired: false }.to_string();
+        let refused = |text: &str| CodeSettings::parse(text).expect_err("refused").to_string();
+        assert!(refused(&format!("{text} colour=7")).contains("colour=7"));
+        assert!(refused(&format!("{text} paused")).contains("paused"));
+        assert!(refused(&text.replace("min_step=1000 ", "")).contains("min_step is missing"));
+        assert!(refused(&text.replace("=1000 ", "=x ")).contains("min_step=x"));
+        assert!(refused(&text.replace("increment=1", "increment=0")).contains("increment"));
+        assert!(refused("").contains("start is missing"));
+    }
+}

@@ -1,0 +1,116 @@
+//! How many numbers a code skips after a fail-over.
+//!
+//! A store that failed over may have lost the last reservations of a code, so its next number may be
+//! below numbers that were issued. The first reservation in a new [epoch](crate::lease::History)
+//! skips more numbers than the lost ones can have reserved.
+
+use super::SegmentSpec;
+use crate::{
+    lease::{History, Token},
+    planted::{Bug, planted},
+};
+
+/// How many of the largest reservations the default gap covers.
+const RESERVATIONS: u64 = 100;
+
+/// A code as the store has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeRow {
+    /// The number that the next reservation begins with.
+    pub next: u64,
+    /// How many numbers the last reservation took.
+    pub step: u64,
+    /// The epoch of the last reservation; [`Token::UNUSED`] before the first.
+    pub epoch: Token,
+}
+
+impl CodeRow {
+    /// Returns the row of a code that is missing. Its creation may be among the lost writes.
+    pub const fn missing(first: u64) -> Self {
+        Self { next: first, step: 0, epoch: Token::UNUSED }
+    }
+}
+
+/// How many numbers of one code one fail-over can have lost, as its operator says or by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GapRule {
+    /// The gap in numbers of the code, if it is configured.
+    pub configured: Option<u64>,
+    /// The most numbers that one claim takes.
+    pub largest_claim: u64,
+}
+
+impl GapRule {
+    /// Returns how many numbers a reservation skips in the present epoch: a gap for each epoch that
+    /// began since the row was written.
+    pub fn skipped(&self, spec: &SegmentSpec, row: &CodeRow, history: &History) -> u64 {
+        if planted(Bug::GapNotSkipped) {
+            return 0;
+        }
+        self.gap(spec, row).saturating_mul(history.missed(row.epoch))
+    }
+
+    /// Returns the gap of one fail-over, with the numbers between those of the code.
+    fn gap(&self, spec: &SegmentSpec, row: &CodeRow) -> u64 {
+        let largest = spec.max_step.max(spec.min_step).max(self.largest_claim);
+        let default = || largest.saturating_mul(spec.increment).max(row.step);
+        match self.configured {
+            Some(numbers) => numbers.saturating_mul(spec.increment),
+            None => default().saturating_mul(RESERVATIONS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Token = Token::from_bits(1);
+    const SECOND: Token = Token::from_bits(2);
+    const THIRD: Token = Token::from_bits(3);
+    const STRANGE: Token = Token::from_bits(9);
+
+    fn row(step: u64, epoch: Token) -> CodeRow {
+        CodeRow { next: 1, step, epoch }
+    }
+
+    fn spec() -> SegmentSpec {
+        SegmentSpec { min_step: 10, max_step: 1_000, increment: 3, ..SegmentSpec::default() }
+    }
+
+    #[test]
+    fn default_gap_covers_a_hundred_of_the_largest_reservations() {
+        let rule = GapRule { configured: None, largest_claim: 50 };
+        assert_eq!(rule.gap(&spec(), &row(30, FIRST)), 300_000);
+        assert_eq!(rule.gap(&spec(), &row(9_000, FIRST)), 900_000, "larger than allowed now");
+        let claims = GapRule { largest_claim: 2_000, ..rule };
+        assert_eq!(claims.gap(&spec(), &row(30, FIRST)), 600_000);
+        let largest = SegmentSpec {
+            max_step: SegmentSpec::LARGEST,
+            increment: SegmentSpec::LARGEST,
+            ..spec()
+        };
+        assert_eq!(rule.gap(&largest, &row(0, FIRST)), u64::MAX);
+    }
+
+    #[test]
+    fn configured_gap_counts_numbers_of_the_code() {
+        let rule = GapRule { configured: Some(7), largest_claim: 50 };
+        assert_eq!(rule.gap(&spec(), &row(9_000, FIRST)), 21);
+    }
+
+    #[test]
+    fn each_epoch_that_began_since_the_row_was_written_skips_a_gap() {
+        let rule = GapRule { configured: Some(7), largest_claim: 50 };
+        let first = History::first("a", FIRST, 0);
+        let third = first.next("b", SECOND, 1, 0).next("c", THIRD, 2, 0);
+        let skipped = |history, epoch| rule.skipped(&spec(), &row(9_000, epoch), history);
+        assert_eq!(skipped(&first, FIRST), 0);
+        assert_eq!(skipped(&first, Token::UNUSED), 0);
+        assert_eq!(skipped(&third, THIRD), 0);
+        assert_eq!(skipped(&third, SECOND), 21);
+        assert_eq!(skipped(&third, FIRST), 42);
+        assert_eq!(skipped(&third, Token::UNUSED), 42);
+        assert_eq!(skipped(&third, STRANGE), 8 * 21);
+    }
+}

@@ -1,0 +1,252 @@
+//! The settings of a segment code, and the block of a reservation.
+
+use std::fmt;
+
+use crate::{
+    id::Id,
+    lease::Token,
+    violation::{Violation, Violations},
+};
+
+/// The numbers `remainder`, `remainder + increment`, `remainder + 2 · increment`, …
+///
+/// Two independent stores that share a code take increment 2 and the remainders 0 and 1, as in
+/// tinyid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progression {
+    increment: u64,
+    remainder: u64,
+}
+
+impl Progression {
+    /// Every number.
+    pub const ALL: Self = Self { increment: 1, remainder: 0 };
+
+    /// Returns the number at an index.
+    pub const fn number(self, index: u64) -> u64 {
+        index * self.increment + self.remainder
+    }
+
+    /// Returns the index of the first number at or above this one.
+    pub const fn index_at(self, number: u64) -> u64 {
+        number.saturating_sub(self.remainder).div_ceil(self.increment)
+    }
+
+    /// The difference between neighbours.
+    pub const fn increment(self) -> u64 {
+        self.increment
+    }
+
+    /// The remainder of every number when it is divided by the increment.
+    pub const fn remainder(self) -> u64 {
+        self.remainder
+    }
+}
+
+/// The settings of a segment code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentSpec {
+    /// The lower bound of the first number; 1 by default.
+    pub start: u64,
+    /// The smallest step, in numbers; 1000 by default.
+    pub min_step: u64,
+    /// The largest step, in numbers; 1 000 000 by default.
+    pub max_step: u64,
+    /// The difference between neighbours, 1 by default.
+    pub increment: u64,
+    /// The remainder of every number when it is divided by the increment, 0 by default.
+    pub remainder: u64,
+    /// The largest number; [`Self::LARGEST_NUMBER`] by default, 2^53 − 1 for a code that JSON
+    /// numbers carry.
+    pub max: u64,
+}
+
+impl Default for SegmentSpec {
+    fn default() -> Self {
+        Self {
+            start: 1,
+            min_step: 1_000,
+            max_step: 1_000_000,
+            increment: 1,
+            remainder: 0,
+            max: Self::LARGEST_NUMBER,
+        }
+    }
+}
+
+impl SegmentSpec {
+    /// 2^63 − 2, because stores keep one past the last number as a signed 64-bit integer.
+    pub const LARGEST_NUMBER: u64 = Id::MAX.get() - 1;
+    /// The largest step and increment, so that a block is a small part of all numbers.
+    pub const LARGEST: u64 = 1 << 32;
+
+    /// Checks every setting.
+    ///
+    /// # Errors
+    ///
+    /// All violations at once; their keys have no section.
+    pub fn check(&self) -> Result<(), Violations> {
+        let mut violations = Vec::new();
+        let mut check = |fits: bool, key: &str, value: u64, allowed: String| {
+            if !fits {
+                violations.push(Violation::new(key, value, allowed));
+            }
+        };
+        let range = |low: u64, high: u64| format!("{low} to {high}");
+        let in_range = |value: u64| (1..=Self::LARGEST).contains(&value);
+        check(in_range(self.min_step), "min_step", self.min_step, range(1, Self::LARGEST));
+        check(
+            (self.min_step..=Self::LARGEST).contains(&self.max_step),
+            "max_step",
+            self.max_step,
+            format!("{} (min_step) to {}", self.min_step, Self::LARGEST),
+        );
+        check(in_range(self.increment), "increment", self.increment, range(1, Self::LARGEST));
+        check(
+            self.remainder < self.increment,
+            "remainder",
+            self.remainder,
+            format!("below {} (increment)", self.increment),
+        );
+        let largest = Self::LARGEST_NUMBER;
+        check((1..=largest).contains(&self.max), "max", self.max, range(1, largest));
+        check(self.start <= self.max, "start", self.start, range(0, self.max));
+        if violations.is_empty() && self.first() > self.max {
+            let Self { start, increment, remainder, max, .. } = self;
+            let allowed = format!(
+                "such that a number up to {max} (max) leaves {remainder} (remainder) when it is \
+                 divided by {increment} (increment)"
+            );
+            violations.push(Violation::new("start", start, allowed));
+        }
+        if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }
+    }
+
+    /// Every setting under its name in the configuration.
+    pub(super) const fn fields(&self) -> [(&'static str, u64); 6] {
+        [
+            ("start", self.start),
+            ("min_step", self.min_step),
+            ("max_step", self.max_step),
+            ("increment", self.increment),
+            ("remainder", self.remainder),
+            ("max", self.max),
+        ]
+    }
+
+    /// The setting of this name.
+    pub(super) fn field_mut(&mut self, name: &str) -> Option<&mut u64> {
+        Some(match name {
+            "start" => &mut self.start,
+            "min_step" => &mut self.min_step,
+            "max_step" => &mut self.max_step,
+            "increment" => &mut self.increment,
+            "remainder" => &mut self.remainder,
+            "max" => &mut self.max,
+            _ => return None,
+        })
+    }
+
+    /// The numbers of the code.
+    pub const fn progression(&self) -> Progression {
+        Progression { increment: self.increment, remainder: self.remainder }
+    }
+
+    /// The first number of a fresh code.
+    pub const fn first(&self) -> u64 {
+        let progression = self.progression();
+        progression.number(progression.index_at(self.start))
+    }
+}
+
+/// Writes every setting, such as `start=1 min_step=1000 …`.
+impl fmt::Display for SegmentSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, value)) in self.fields().into_iter().enumerate() {
+            let blank = if index == 0 { "" } else { " " };
+            write!(f, "{blank}{name}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of one reservation, `first <= number < end`. Those of the code's progression belong
+/// to the process that reserved them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The first number.
+    pub first: u64,
+    /// One past the last number.
+    pub end: u64,
+    /// The token that the reservation wrote.
+    pub token: Token,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_and_even_numbers_never_meet() {
+        let spec =
+            |remainder| SegmentSpec { increment: 2, remainder, start: 10, ..Default::default() };
+        assert_eq!((spec(0).first(), spec(1).first()), (10, 11));
+        let odd = spec(1).progression();
+        assert_eq!((odd.number(5), odd.index_at(11), odd.index_at(12)), (11, 5, 6));
+        assert_eq!(odd.index_at(0), 0);
+        assert_eq!(Progression::ALL.index_at(7), 7);
+    }
+
+    #[test]
+    fn every_setting_that_cannot_be_used_is_named() {
+        let spec = SegmentSpec {
+            start: 11,
+            min_step: 0,
+            max_step: 1 << 33,
+            increment: 2,
+            remainder: 2,
+            max: 10,
+        };
+        let violations = spec.check().expect_err("five").0;
+        let keys: Vec<&str> = violations.iter().map(|violation| violation.key.as_str()).collect();
+        assert_eq!(keys, ["min_step", "max_step", "remainder", "start"]);
+        assert_eq!(SegmentSpec::default().check(), Ok(()));
+        assert!(SegmentSpec { increment: 0, ..SegmentSpec::default() }.check().is_err());
+    }
+
+    #[test]
+    fn every_bound_is_checked() {
+        let refused = |change: fn(&mut SegmentSpec)| {
+            let mut spec = SegmentSpec::default();
+            change(&mut spec);
+            let violations = spec.check().err().map_or_else(Vec::new, |violations| violations.0);
+            violations.into_iter().map(|violation| violation.key).collect::<Vec<String>>()
+        };
+        let nothing: [&str; 0] = [];
+        assert_eq!(SegmentSpec::LARGEST_NUMBER, (1 << 63) - 2);
+        assert_eq!(SegmentSpec::LARGEST, 4_294_967_296);
+        assert_eq!(refused(|spec| spec.max = SegmentSpec::LARGEST_NUMBER + 1), ["max"]);
+        assert_eq!(refused(|spec| (spec.max, spec.start) = (0, 0)), ["max"]);
+        assert_eq!(refused(|spec| (spec.max, spec.start) = (1, 1)), nothing);
+        assert_eq!(refused(|spec| (spec.max, spec.start) = (1, 2)), ["start"]);
+        let few = SegmentSpec { max: 12, increment: 10, remainder: 1, ..SegmentSpec::default() };
+        assert_eq!(SegmentSpec { start: 11, ..few }.check(), Ok(()));
+        let none = SegmentSpec { start: 12, ..few }.check().expect_err("the next one is 21").0;
+        assert_eq!((none.len(), none[0].key.as_str()), (1, "start"));
+        assert_eq!(refused(|spec| spec.increment = SegmentSpec::LARGEST), nothing);
+        assert_eq!(refused(|spec| spec.increment = SegmentSpec::LARGEST + 1), ["increment"]);
+        assert_eq!(refused(|spec| spec.max_step = SegmentSpec::LARGEST), nothing);
+        assert_eq!(refused(|spec| spec.max_step = 999), ["max_step"]);
+        assert_eq!(refused(|spec| spec.max_step = 1_000), nothing);
+    }
+
+    #[test]
+    fn progression_tells_its_increment_and_remainder() {
+        let spec = SegmentSpec { increment: 7, remainder: 3, ..SegmentSpec::default() };
+        let progression = spec.progression();
+        assert_eq!((progression.increment(), progression.remainder()), (7, 3));
+        assert_eq!((0..3).map(|index| progression.number(index)).collect::<Vec<_>>(), [3, 10, 17]);
+        assert_eq!((progression.index_at(10), progression.index_at(11)), (1, 2));
+        assert_eq!(spec.first(), 3);
+    }
+}

@@ -1,0 +1,337 @@
+//! Searches for a free row, and leases it.
+
+use std::time::Duration;
+
+use raindrop_core::{
+    instant::millis,
+    lease::{
+        Choice, ClockVerdict, HeldLanes, HighWaterMarks, Purpose, Row, Tenure, Token, choose_row,
+        first_due, usable_lane,
+    },
+    planted::{Bug, planted},
+};
+use raindrop_store::{Scope, StoreError};
+use rand::Rng;
+
+use super::{
+    LeaseOperation, LeaseOutcome, StoreOperation, UnavailableReason,
+    held_lease::HeldLease,
+    lease_store::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
+    prepare::create_more,
+    releasing_row::ReleasingRow,
+};
+
+/// How many rows are read at first: enough for the first choices of many nodes.
+const FIRST_ROWS: u32 = 64;
+/// How many rows are read at most to choose among those that were never written.
+const PART: u64 = 4_096;
+/// How often taking a row is tried before the task looks at the rest of its state.
+const TRIES: u32 = 32;
+
+/// A mark may come due in years, after a clock was wrong; no client should wait that long.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
+
+/// How a search for a row ended.
+pub(super) enum SearchOutcome {
+    Leased(Box<HeldLease>),
+    /// No row or lane is usable; worth a retry after this time.
+    NoneFree(Duration),
+    /// The node's clock is ahead by this many ms.
+    ClockAhead(i64),
+    /// The node's clock is before the layout's epoch or past its end.
+    ClockOutOfRange,
+    /// The namespace's record is gone.
+    RecordVanished,
+    /// The namespace's record names another layout.
+    RecordForeign,
+    /// Other nodes were faster each time.
+    Contended,
+}
+
+impl SearchOutcome {
+    /// Returns why no lease was found, if that is worth a report.
+    pub(super) fn reason(&self) -> Option<UnavailableReason> {
+        match self {
+            Self::NoneFree(wait) => {
+                let retry_after_seconds = wait.as_secs() + 1;
+                Some(UnavailableReason::NoFreeWorker { retry_after_seconds })
+            }
+            Self::ClockAhead(ahead_ms) => Some(UnavailableReason::ClockAhead(*ahead_ms)),
+            Self::ClockOutOfRange => Some(UnavailableReason::ClockOutOfRange),
+            Self::RecordVanished | Self::RecordForeign => Some(UnavailableReason::StoreLost),
+            Self::Leased(_) | Self::Contended => None,
+        }
+    }
+}
+
+/// A search for a row. While a write's outcome is unknown, it keeps to that row: if it took
+/// another one, this one could stay leased without a holder.
+#[derive(Default)]
+pub(super) struct Search {
+    chosen: Option<Tenure<WriteIntent>>,
+    /// The token of the row when it was chosen.
+    base: Option<Token>,
+    conflicts: u32,
+}
+
+impl Search {
+    /// Tries to lease a row.
+    pub(super) async fn run(
+        &mut self,
+        leases: &mut LeaseStore,
+    ) -> Result<SearchOutcome, StoreError> {
+        for _ in 0..TRIES {
+            let judged = leases.survey(None).await?;
+            if !leases.is_recorded(&judged) {
+                return Ok(match judged.survey.record {
+                    None => SearchOutcome::RecordVanished,
+                    Some(_) => SearchOutcome::RecordForeign,
+                });
+            }
+            if let ClockVerdict::Ahead(ahead_ms) = judged.verdict {
+                leases.observe(LeaseOperation::Acquire, LeaseOutcome::ClockAhead);
+                return Ok(SearchOutcome::ClockAhead(ahead_ms));
+            }
+            if leases.settings.layout.tick_in_range(leases.state.clock.now_ms()).is_none() {
+                return Ok(SearchOutcome::ClockOutOfRange);
+            }
+            if let Some(held) = self.settle(leases).await? {
+                return Ok(SearchOutcome::Leased(held));
+            }
+            if self.chosen.as_ref().is_some_and(|tenure| !leases.is_made(tenure.worker())) {
+                // The store lost that the row's part was created.
+                self.chosen = None;
+            }
+            if self.chosen.is_none() {
+                match self.choose(leases, judged.now_ms).await? {
+                    Ok(row) => {
+                        (self.chosen, self.base) = (Some(Tenure::of(&row)), Some(row.token));
+                        // Look at the record once more: rows read after the layout changed have
+                        // marks in other units.
+                        if !planted(Bug::RecordNotReread) {
+                            continue;
+                        }
+                    }
+                    Err(not_due) => {
+                        if self.has_more_rows(leases, &judged).await? {
+                            continue;
+                        }
+                        leases.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
+                        return Ok(none_free(leases, &judged, &not_due));
+                    }
+                }
+            }
+            if let Some(held) = self.take(leases, &judged).await? {
+                return Ok(SearchOutcome::Leased(held));
+            }
+        }
+        Ok(SearchOutcome::Contended)
+    }
+
+    /// Creates more rows, if the node's worker ids have some that were not needed so far and they
+    /// could be leased now.
+    async fn has_more_rows(
+        &self,
+        leases: &mut LeaseStore,
+        judged: &JudgedSurvey,
+    ) -> Result<bool, StoreError> {
+        let record = judged.survey.record.clone();
+        let Some(record) = record.filter(|record| leases.may_fill(record)) else {
+            return Ok(false);
+        };
+        // They begin at the barrier, as free rows do.
+        let layout = &leases.settings.layout;
+        let marks = HighWaterMarks::all_at(leases.history.barrier(layout), layout.lanes());
+        let due_ms = judged.now_ms.saturating_add(millis(leases.settings.issue.max_wait));
+        if usable_lane(layout, &marks, due_ms, None).is_none() {
+            return Ok(false);
+        }
+        // Whoever changed the record meanwhile may have created them.
+        Ok(create_more(leases, record).await?.is_some())
+    }
+
+    /// Settles writes whose outcome is unknown.
+    async fn settle(
+        &mut self,
+        leases: &mut LeaseStore,
+    ) -> Result<Option<Box<HeldLease>>, StoreError> {
+        let Some(tenure) = &mut self.chosen else { return Ok(None) };
+        match leases.settle(tenure).await {
+            Ok(Some(intent)) => return Ok(self.won(leases, intent)),
+            // The next swap starts from the same token, which refuses the late one.
+            Ok(None) | Err(LeaseError::Overtaken) => {}
+            Err(LeaseError::Store(error)) => return Err(error),
+            // A search holds no lease, so the state file is not written.
+            Err(
+                LeaseError::ClockAhead(_)
+                | LeaseError::Lost(_)
+                | LeaseError::Vanished
+                | LeaseError::NotKept(_),
+            ) => {
+                self.chosen = None;
+                self.conflicts += 1;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Swaps the row that was chosen, or that an earlier attempt may still change.
+    async fn take(
+        &mut self,
+        leases: &mut LeaseStore,
+        judged: &JudgedSurvey,
+    ) -> Result<Option<Box<HeldLease>>, StoreError> {
+        // A visible write is settled before anything else is written.
+        let chosen = self.chosen.as_mut().filter(|tenure| tenure.visible().is_none());
+        let Some(tenure) = chosen else { return Ok(None) };
+        let now_ms = judged.now_ms;
+        let due_ms = now_ms.saturating_add(millis(leases.settings.issue.max_wait));
+        let layout = &leases.settings.layout;
+        let marks = leases.marks_of(tenure);
+        let lane = usable_lane(layout, &marks, now_ms, None)
+            .or_else(|| usable_lane(layout, &marks, due_ms, None))
+            // The clock went back meanwhile; the row must be settled all the same.
+            .unwrap_or(layout.rollback_initial() as usize);
+        let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
+        match leases.take_lane(tenure, &lanes, lane, judged, operation).await? {
+            Some(intent) => Ok(self.won(leases, intent)),
+            None => self.settle(leases).await,
+        }
+    }
+
+    /// Returns whether no row is chosen.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.chosen.is_none()
+    }
+
+    /// Ends the search. Returns a row that was perhaps taken, or may still be: it must be
+    /// released.
+    pub(super) fn abandon(&mut self) -> Option<ReleasingRow> {
+        let chosen = self.chosen.take()?;
+        let is_written = chosen.is_unresolved() || chosen.visible().is_some();
+        is_written.then(|| ReleasingRow::of_search(chosen))
+    }
+
+    fn won(&mut self, leases: &LeaseStore, intent: WriteIntent) -> Option<Box<HeldLease>> {
+        let tenure = self.chosen.take()?;
+        self.conflicts = 0;
+        let Purpose::Lease(lease) = intent.purpose else { return None };
+        Some(Box::new(HeldLease::new(leases, tenure, lease, Some(&intent), self.base.take())))
+    }
+
+    /// Chooses a row to take; if none comes due soon, returns every free row.
+    async fn choose(
+        &self,
+        leases: &mut LeaseStore,
+        now_ms: i64,
+    ) -> Result<Result<Row, Vec<Row>>, StoreError> {
+        let scope = leases.scope.clone();
+        if leases.settings.prefer_previous {
+            let holder = Some(&*leases.settings.holder);
+            let previous = free_rows(leases, &scope, holder, 1).await?;
+            if let Ok(row) = choose_among(leases, previous, now_ms, 0) {
+                return Ok(Ok(row));
+            }
+        }
+        let few = FIRST_ROWS << self.conflicts.min(16);
+        let rows = free_rows(leases, &scope, None, few).await?;
+        let complete = rows.len() < few as usize;
+        // All rows that were never written are equal.
+        let may_be_fresher = !complete && rows.iter().all(Row::was_never_written);
+        match choose_among(leases, rows, now_ms, self.conflicts) {
+            Ok(row) if !may_be_fresher => Ok(Ok(row)),
+            // The longest unused rows may all have marks ahead while younger ones do not.
+            _ if !complete => {
+                if may_be_fresher && let Some(row) = self.choose_in_part(leases, now_ms).await? {
+                    return Ok(Ok(row));
+                }
+                let rows = free_rows(leases, &scope, None, u32::MAX).await?;
+                Ok(choose_among(leases, rows, now_ms, self.conflicts))
+            }
+            chosen => Ok(chosen),
+        }
+    }
+
+    /// Chooses among the rows of a random part of the worker ids that were never written, so that
+    /// no start reads tens of thousands of rows; `None` if the part has no usable one, or if there
+    /// are too few worker ids to divide.
+    async fn choose_in_part(
+        &self,
+        leases: &mut LeaseStore,
+        now_ms: i64,
+    ) -> Result<Option<Row>, StoreError> {
+        let Scope { min_worker, max_worker, .. } = leases.scope;
+        let parts = leases.scope.workers().div_ceil(PART);
+        if parts == 1 {
+            return Ok(None);
+        }
+        // Evenly, so that no part is so small that many starts meet on its rows.
+        let size = leases.scope.workers().div_ceil(parts);
+        let min_worker = min_worker + leases.random.0.next_u64() % parts * size;
+        let max_worker = max_worker.min(min_worker + size - 1);
+        let part = Scope { min_worker, max_worker, ..leases.scope.clone() };
+        let mut rows = free_rows(leases, &part, None, u32::MAX).await?;
+        rows.retain(Row::was_never_written);
+        Ok(choose_among(leases, rows, now_ms, self.conflicts).ok())
+    }
+}
+
+/// Computes when the first of the free rows comes due, or the first held one expires.
+fn none_free(leases: &LeaseStore, judged: &JudgedSurvey, not_due: &[Row]) -> SearchOutcome {
+    let JudgedSurvey { survey, now_ms, .. } = judged;
+    let expires_in_ms = survey.next_expiry_ms.map(|at| at.saturating_sub(survey.now_ms));
+    let due_in_ms =
+        first_due(&leases.settings.layout, not_due).map(|due_ms| due_ms.saturating_sub(*now_ms));
+    let first = due_in_ms.into_iter().chain(expires_in_ms).min();
+    let wait_ms = first.unwrap_or_else(|| millis(leases.settings.lease.ttl));
+    let wait_ms = wait_ms.clamp(0, millis(LONGEST_RETRY_AFTER));
+    SearchOutcome::NoneFree(Duration::from_millis(wait_ms.unsigned_abs()))
+}
+
+async fn free_rows(
+    leases: &LeaseStore,
+    scope: &Scope,
+    holder: Option<&str>,
+    limit: u32,
+) -> Result<Vec<Row>, StoreError> {
+    let limit = limit.min(u32::try_from(scope.workers()).unwrap_or(u32::MAX));
+    let rows = leases.store.free_rows(scope, holder, limit);
+    let mut rows = leases.call(StoreOperation::Read, rows).await?;
+    rows.retain(|row| leases.is_made(row.worker) && has_our_lanes(leases, row));
+    let (history, layout) = (&leases.history, &leases.settings.layout);
+    for row in &mut rows {
+        row.marks = history.marks(layout, row.epoch, &row.marks);
+    }
+    Ok(rows)
+}
+
+fn has_our_lanes(leases: &LeaseStore, row: &Row) -> bool {
+    let lanes = leases.settings.layout.lanes();
+    let fits = row.marks.lanes() == lanes;
+    if !fits {
+        tracing::error!(
+            namespace = leases.settings.namespace,
+            worker = row.worker,
+            marks = %row.marks,
+            lanes,
+            "row skipped: it has other lanes than the layout"
+        );
+    }
+    fits
+}
+
+/// Chooses one of the rows; returns them all when none comes due soon enough.
+fn choose_among(
+    leases: &mut LeaseStore,
+    mut rows: Vec<Row>,
+    now_ms: i64,
+    conflicts: u32,
+) -> Result<Row, Vec<Row>> {
+    let max_wait_ms = millis(leases.settings.issue.max_wait);
+    let random = leases.random.0.next_u64();
+    let layout = &leases.settings.layout;
+    match choose_row(layout, &rows, now_ms, max_wait_ms, conflicts, random) {
+        Some(Choice { index, .. }) => Ok(rows.swap_remove(index)),
+        None => Err(rows),
+    }
+}

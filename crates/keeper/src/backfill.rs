@@ -1,0 +1,281 @@
+//! IDs for a past time, shared out among all nodes by the table of segments.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use raindrop_core::{
+    code::is_valid_code,
+    id::Id,
+    instant::{format_unix_ms, format_unix_ms_short},
+    issue::ClaimError,
+    lease::{History, Token},
+};
+use raindrop_store::{Counts, Reservation, Reserved, Scope, Store, StoreError};
+
+use super::{
+    KeeperSettings, Observer, StoreOperation,
+    follower::{Access, Follower},
+    history::contended,
+    random::fresh_token,
+    store_call::store_call,
+};
+
+/// How often a reservation is tried while the store names another epoch.
+const TRIES: u32 = 8;
+
+/// Issues IDs for a past time in one namespace.
+///
+/// Each tick has as many as the layout reserves ([`Layout::backfill_per_tick`]) for each code, in
+/// all nodes together and forever. Each tick that is asked for becomes a row in the table of
+/// segments, which is never deleted.
+///
+/// [`Layout::backfill_per_tick`]: raindrop_core::layout::Layout::backfill_per_tick
+#[derive(Debug)]
+pub struct Backfill {
+    settings: KeeperSettings,
+    store: Arc<dyn Store>,
+    observer: Arc<dyn Observer>,
+    prepared: AtomicBool,
+    follower: Follower,
+}
+
+/// Why no IDs were issued for a past time.
+#[derive(Debug, thiserror::Error)]
+pub enum BackfillError {
+    /// The code or count is invalid.
+    #[error(transparent)]
+    Refused(ClaimError),
+    /// The layout reserves no sequence numbers.
+    #[error(
+        "the layout of namespace {namespace} reserves no sequence numbers (layout.min_sequence is 0), so it has no IDs for a past time"
+    )]
+    NotReserved {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The instant is not past, or is before the first one that is open.
+    #[error(
+        "at {}: must be {} or later, and in a past tick (now is {}){}",
+        format_unix_ms(*.at_ms),
+        format_unix_ms_short(*.first_ms),
+        format_unix_ms(*.now_ms),
+        if *.can_be_opened { "; layout.backfill_from opens earlier ticks" } else { "" }
+    )]
+    OutOfRange {
+        /// The instant, in Unix ms.
+        at_ms: i64,
+        /// The first possible instant: that of `layout.backfill_from`, else the first tick after
+        /// the namespace's first start; not before its last move to another layout or restore.
+        first_ms: i64,
+        /// The store's clock.
+        now_ms: i64,
+        /// Whether `layout.backfill_from` can open the instant's tick.
+        can_be_opened: bool,
+    },
+    /// The tick has fewer IDs left.
+    #[error("the tick of {} has {left} of {of} IDs left for code {code:?}", format_unix_ms(*.at_ms))]
+    UsedUp {
+        /// The code.
+        code: String,
+        /// The instant, in Unix ms.
+        at_ms: i64,
+        /// How many are left.
+        left: u64,
+        /// How many there were.
+        of: u64,
+    },
+    /// The namespace has no record, or that of another layout.
+    #[error("the record of namespace {namespace} is gone or names another layout")]
+    RecordChanged {
+        /// The namespace.
+        namespace: String,
+    },
+    /// IDs of past ticks were counted in another table or in another way: they would be issued
+    /// again.
+    #[error(
+        "namespace {namespace}: IDs for a past time were issued with `{recorded}`, and this node has `{ours}`: it would issue them again"
+    )]
+    CountedOtherwise {
+        /// The namespace.
+        namespace: String,
+        /// What this node has.
+        ours: String,
+        /// What is recorded.
+        recorded: String,
+    },
+    /// The store failed. What was reserved is lost.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The first tick that is open, and the one before which `layout.backfill_from` opens none.
+#[derive(Clone, Copy)]
+struct OpenTicks {
+    first: u64,
+    closed_before: u64,
+}
+
+impl Backfill {
+    /// Issues IDs of the namespace and layout of these settings.
+    pub fn new(
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        let KeeperSettings { namespace, layout, lease, .. } = &settings;
+        let follower = Follower::of_layout(namespace, layout, lease.reach_beyond_ms());
+        Self { settings, store, observer, prepared: AtomicBool::new(false), follower }
+    }
+
+    /// Returns the name of the namespace.
+    pub fn namespace(&self) -> &str {
+        &self.settings.namespace
+    }
+
+    /// Issues `count` IDs of this code, ascending, in the tick of `at_ms` (Unix ms): all or none.
+    ///
+    /// # Errors
+    ///
+    /// See [`BackfillError`]. After an error of the store some IDs of the tick may be lost.
+    pub async fn ids(&self, code: &str, count: u32, at_ms: i64) -> Result<Vec<Id>, BackfillError> {
+        let layout = &self.settings.layout;
+        let (namespace, of) = (&self.settings.namespace, layout.backfill_per_tick());
+        let key = self.check(code, count)?;
+        if of == 0 {
+            return Err(BackfillError::NotReserved { namespace: namespace.clone() });
+        }
+        self.prepare().await?;
+        // A move to another layout that begins after this read of the clock relies on every ID for
+        // a past time being older than the move.
+        let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
+        let now_ms = self
+            .call(StoreOperation::Read, self.store.survey(&scope, Counts::Recent))
+            .await?
+            .now_ms;
+        let open = self.open_ticks().await?;
+        let tick = layout.tick_in_range(at_ms);
+        let out_of_range = |open: OpenTicks| BackfillError::OutOfRange {
+            at_ms,
+            first_ms: layout.start_of_tick_ms(open.first),
+            now_ms,
+            can_be_opened: tick.is_some_and(|at| (open.closed_before..open.first).contains(&at)),
+        };
+        let is_past = layout.tick_at(at_ms) < layout.tick_at(now_ms);
+        let tick = tick.filter(|tick| is_past && *tick >= open.first);
+        let tick = tick.ok_or_else(|| out_of_range(open))?;
+        let count = u64::from(count);
+        match self.reserve(&format!("{key}@{tick}"), count).await? {
+            Ok(first) => {
+                // A restored store, or a move to another layout, may have closed the tick since.
+                let open = self.open_ticks().await?;
+                if tick < open.first {
+                    return Err(out_of_range(open));
+                }
+                self.observer.ids_issued(count);
+                let numbers = first..first + count;
+                Ok(numbers.filter_map(|number| layout.backfilled(tick, number)).collect())
+            }
+            Err(next) => {
+                let left = of.saturating_sub(next);
+                Err(BackfillError::UsedUp { code: code.to_owned(), at_ms, left, of })
+            }
+        }
+    }
+
+    /// Checks code and count; returns the name under which the code's IDs are counted.
+    fn check<'a>(&self, code: &'a str, count: u32) -> Result<&'a str, BackfillError> {
+        let issue = &self.settings.issue;
+        let refused = |error| Err(BackfillError::Refused(error));
+        if !is_valid_code(code) {
+            return refused(ClaimError::InvalidCode(code.to_owned()));
+        }
+        if issue.codes_allow.as_ref().is_some_and(|allowed| !allowed.contains(code)) {
+            return refused(ClaimError::UnknownCode(code.to_owned()));
+        }
+        if count == 0 {
+            return refused(ClaimError::InvalidCount { count, largest: u32::MAX });
+        }
+        Ok(if issue.codes_shared { "" } else { code })
+    }
+
+    /// Reads which ticks the namespace's record leaves open.
+    async fn open_ticks(&self) -> Result<OpenTicks, BackfillError> {
+        let KeeperSettings { namespace, layout, backfill_from_ms, .. } = &self.settings;
+        let record = self.call(StoreOperation::Read, self.store.read_record(namespace)).await?;
+        let record = record
+            .filter(|record| record.canonical == layout.canonical())
+            .ok_or_else(|| BackfillError::RecordChanged { namespace: namespace.clone() })?;
+        let configured = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
+        let first = configured.unwrap_or(record.first_tick).max(record.since_tick);
+        Ok(OpenTicks { first, closed_before: record.since_tick })
+    }
+
+    /// Creates the table, once it is certain that IDs are counted as before: in the same table, and
+    /// for each code or for all together. That is recorded beside the namespace's record, under a
+    /// name that no namespace has.
+    async fn prepare(&self) -> Result<(), BackfillError> {
+        if self.prepared.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let KeeperSettings { namespace, issue, .. } = &self.settings;
+        let (shared, table) = (issue.codes_shared, self.store.segment_table());
+        let ours = format!("codes.shared={shared} table={table}");
+        let name = format!("{namespace}@past");
+        let counted = Follower::of_numbers(&name, ours.clone());
+        let recorded = counted.recorded(&self.access()).await?.canonical;
+        if recorded != ours {
+            let namespace = namespace.clone();
+            return Err(BackfillError::CountedOtherwise { namespace, ours, recorded });
+        }
+        self.call(StoreOperation::Prepare, self.store.prepare_segments()).await?;
+        self.prepared.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Returns the first of the numbers that were reserved, or the next one if there are too few.
+    async fn reserve(&self, key: &str, by: u64) -> Result<Result<u64, u64>, BackfillError> {
+        let KeeperSettings { namespace, layout, .. } = &self.settings;
+        let end = layout.backfill_per_tick();
+        // No row is created for more than there ever are.
+        let or_begin_at = (by <= end).then_some(0);
+        let mut history = self.follow(None).await?;
+        let mut row_epoch = history.epoch();
+        for _ in 0..TRIES {
+            let (token, epoch) = (fresh_token(), history.epoch());
+            let reservation =
+                Reservation { by, step: by, end, token, or_begin_at, epoch, row_epoch };
+            let reserved = self.store.reserve(namespace, key, &reservation);
+            match self.call(StoreOperation::Reserve, reserved).await? {
+                Reserved::From(first) => return Ok(Ok(first)),
+                Reserved::NoSuchCode => return Ok(Err(0)),
+                Reserved::OtherEpoch => {
+                    history = self.follow(Some(epoch)).await?;
+                    row_epoch = history.epoch();
+                }
+                Reserved::Refused(row) if row.epoch == row_epoch => return Ok(Err(row.next)),
+                // The tick is as old as the namespace, or closed.
+                Reserved::Refused(row) if history.missed(row.epoch) == 0 => row_epoch = row.epoch,
+                Reserved::Refused(_) => return Ok(Err(end)),
+            }
+        }
+        Err(contended().into())
+    }
+
+    async fn follow(&self, seen: Option<Token>) -> Result<History, StoreError> {
+        self.follower.follow(&self.access(), seen).await
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access { store: &*self.store, observer: &*self.observer, fresh: &fresh_token }
+    }
+
+    async fn call<T>(
+        &self,
+        operation: StoreOperation,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        store_call(&*self.observer, operation, call).await
+    }
+}

@@ -1,0 +1,89 @@
+//! Why a keeper stopped, and why no ID was issued.
+
+use std::time::Duration;
+
+use raindrop_core::{issue::ClaimError, lease::Recorded, violation::Violations};
+use raindrop_store::StoreError;
+
+use super::{KeeperTask, UnavailableReason};
+
+/// Why an [`Issuer`](super::Issuer) issued no ID. Nothing was claimed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IssueError {
+    /// The claim was refused; never [`ClaimError::NoLease`] or [`ClaimError::LimitReached`].
+    #[error(transparent)]
+    Refused(ClaimError),
+    /// No lease has range left, or in segment mode no block is in hand.
+    #[error("nothing left to issue from: {reason}")]
+    NoLease {
+        /// Why.
+        reason: UnavailableReason,
+        /// When to retry.
+        retry_after: Duration,
+    },
+}
+
+/// Why a keeper failed permanently.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeeperError {
+    /// The namespace's layout record does not allow the configured layout.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The settings contradict each other.
+    #[error("{0}")]
+    Settings(Violations),
+    /// The store cannot be used as it is.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The background task ended or panicked, which is a defect. IDs are issued up to the limit.
+    #[error("the {} keeper's task failed: {reason}", .task.name())]
+    TaskFailed {
+        /// Which task.
+        task: KeeperTask,
+        /// How it ended.
+        reason: String,
+    },
+}
+
+/// Why a namespace's layout record does not allow the configured layout.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// The record names another layout.
+    #[error(
+        "namespace {namespace}: the configured layout is `{ours}`, the store's is `{recorded}` (docs/operations.md describes how to move to another one)"
+    )]
+    Conflict {
+        /// The namespace.
+        namespace: String,
+        /// The configured layout, as its canonical text.
+        ours: String,
+        /// The recorded layout.
+        recorded: String,
+    },
+    /// A move to another layout began and is not finished.
+    #[error(
+        "namespace {namespace} is being moved to the layout `{to}`: run `raindrop workers relayout` with that layout to finish it"
+    )]
+    Moving {
+        /// The namespace.
+        namespace: String,
+        /// The layout that it is being moved to.
+        to: String,
+    },
+}
+
+impl LayoutError {
+    /// Checks that a record names our layout.
+    pub(super) fn check(namespace: &str, ours: &str, recorded: &str) -> Result<(), Self> {
+        if recorded == ours {
+            return Ok(());
+        }
+        let namespace = namespace.to_owned();
+        Err(match Recorded::read(recorded) {
+            Ok(Recorded::Moving(relayout)) => Self::Moving { namespace, to: relayout.to },
+            _ => Self::Conflict { namespace, ours: ours.into(), recorded: recorded.into() },
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! Follows the history of the store on behalf of those who reserve segments.
+
+use raindrop_core::{
+    layout::Layout,
+    lease::{History, Token},
+    segment::CodeRow,
+};
+use raindrop_store::{
+    Counts, LayoutRecord, Reservation, Reserved, Scope, Store, StoreError, Survey,
+};
+use tokio::{sync::Mutex, time::Instant};
+
+use super::{
+    Observer, StoreOperation,
+    history::{HistoryContext, KnownHistory, contended},
+    store_call::store_call,
+};
+
+/// How often the record is read again because other nodes changed it.
+const RECORD_TRIES: u32 = 100;
+/// How often a row is read again because the store names another epoch.
+const ROW_TRIES: u32 = 8;
+
+/// Follows the history that the record of one namespace tells.
+#[derive(Debug)]
+pub(super) struct Follower {
+    scope: Scope,
+    canonical: String,
+    layout: Option<Layout>,
+    reach_ms: i64,
+    began: Instant,
+    known: Mutex<KnownHistory>,
+}
+
+/// Whom a follower asks.
+pub(super) struct Access<'a> {
+    pub(super) store: &'a dyn Store,
+    pub(super) observer: &'a dyn Observer,
+    /// Draws a fresh token.
+    pub(super) fresh: &'a (dyn Fn() -> Token + Sync),
+}
+
+impl Follower {
+    /// Follows the record of a namespace that counts, whose text is `canonical`. Reservations have no
+    /// time, so they do not reach beyond the store's clock.
+    pub(super) fn of_numbers(namespace: &str, canonical: String) -> Self {
+        Self::new(namespace, canonical, None, 0)
+    }
+
+    /// Follows the record of a namespace that has a layout. Its leases reach so many ms beyond the
+    /// store's clock.
+    pub(super) fn of_layout(namespace: &str, layout: &Layout, reach_ms: i64) -> Self {
+        Self::new(namespace, layout.canonical(), Some(layout.clone()), reach_ms)
+    }
+
+    fn new(namespace: &str, canonical: String, layout: Option<Layout>, reach_ms: i64) -> Self {
+        // Of the survey only record, identity and clock are of interest.
+        let (namespace, reserved_key) = (namespace.to_owned(), "0/0".to_owned());
+        let scope = Scope { namespace, reserved_key, min_worker: 0, max_worker: 0 };
+        let (began, known) = (Instant::now(), Mutex::default());
+        Self { scope, canonical, layout, reach_ms, began, known }
+    }
+
+    /// Returns the namespace's record. Creates it if there is none, for a namespace that counts.
+    pub(super) async fn recorded(&self, access: &Access<'_>) -> Result<LayoutRecord, StoreError> {
+        let survey = self.survey(access).await?;
+        if let Some(record) = survey.record {
+            return Ok(record);
+        }
+        let identity = survey.identity.unwrap_or_default();
+        let history = History::first(&identity, (access.fresh)(), self.reach_ms);
+        let record = LayoutRecord::new(&self.canonical, (access.fresh)(), 0, history);
+        let created = access.store.create_record(&self.scope.namespace, &record);
+        store_call(access.observer, StoreOperation::Prepare, created).await
+    }
+
+    async fn survey(&self, access: &Access<'_>) -> Result<Survey, StoreError> {
+        let survey = access.store.survey(&self.scope, Counts::Recent);
+        store_call(access.observer, StoreOperation::Read, survey).await
+    }
+
+    /// Returns the epoch that was followed last, if any was.
+    pub(super) async fn epoch(&self) -> Option<Token> {
+        self.known.lock().await.present().map(History::epoch)
+    }
+
+    /// Follows the history, unless that was done since somebody knew the epoch `seen` for the present
+    /// one, or none. Returns the history. The record of another layout is only read.
+    pub(super) async fn follow(
+        &self,
+        access: &Access<'_>,
+        seen: Option<Token>,
+    ) -> Result<History, StoreError> {
+        let mut known = self.known.lock().await;
+        if let Some(present) = known.present().filter(|present| Some(present.epoch()) != seen) {
+            return Ok(present.clone());
+        }
+        let context = HistoryContext {
+            store: access.store,
+            steady: self.began.elapsed(),
+            observer: access.observer,
+            namespace: &self.scope.namespace,
+            layout: self.layout.as_ref(),
+            reach_ms: self.reach_ms,
+        };
+        for _ in 0..RECORD_TRIES {
+            let survey = self.survey(access).await?;
+            let Some(record) = &survey.record else {
+                return Err(StoreError::Vanished("the layout record is gone".to_owned()));
+            };
+            if record.canonical != self.canonical {
+                return Ok(known.read(record).clone());
+            }
+            if known.follow(&context, &survey, record, access.fresh).await? {
+                return Ok(record.history.clone());
+            }
+        }
+        Err(contended())
+    }
+
+    /// Reads the row of a segment code, and the history that the store is in. Changes nothing.
+    pub(super) async fn row(
+        &self,
+        access: &Access<'_>,
+        code: &str,
+    ) -> Result<(Option<CodeRow>, History), StoreError> {
+        let mut history = self.follow(access, None).await?;
+        for _ in 0..ROW_TRIES {
+            // Refused without a write, so that no other node's give-back finds another token.
+            let impossible = Reservation::impossible(history.epoch(), (access.fresh)());
+            let looked = access.store.reserve(&self.scope.namespace, code, &impossible);
+            match store_call(access.observer, StoreOperation::Reserve, looked).await? {
+                Reserved::Refused(row) => return Ok((Some(row), history)),
+                Reserved::From(_) | Reserved::NoSuchCode => return Ok((None, history)),
+                Reserved::OtherEpoch => {
+                    history = self.follow(access, Some(history.epoch())).await?;
+                }
+            }
+        }
+        Err(contended())
+    }
+}

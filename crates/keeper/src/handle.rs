@@ -1,0 +1,146 @@
+//! Issues IDs of one code, without looking up its name.
+
+use std::{sync::Arc, time::Duration};
+
+use raindrop_core::{
+    id::Id,
+    issue::{Blocks, ClaimError, CodeHandle, Generator, Run},
+};
+
+use super::{IssueError, Issuer, Observer};
+
+/// Issues IDs of one code from the keeper's lease: a few nanoseconds each, if the keeper was
+/// given a clock that keeps a [recent](raindrop_core::clock::Clock::recent) reading, such as
+/// [`CachedClock`](raindrop_core::clock::CachedClock).
+///
+/// A handle belongs to one thread or task at a time; others take a clone. Single IDs are reported
+/// to the [`Observer`] from time to time and when the handle is dropped, not one by one.
+#[derive(Clone, Debug)]
+pub struct IssuerHandle {
+    issuer: Issuer,
+    code: Box<str>,
+    handle: CodeHandle<Arc<Generator>>,
+    unreported: Unreported,
+}
+
+/// Issues IDs of one code that are claimed a block at a time; see [`Blocks`].
+#[derive(Debug)]
+pub struct IssuerBlocks {
+    blocks: Blocks<Arc<Generator>>,
+    unreported: Unreported,
+}
+
+/// Counts IDs that the observer was not told of yet: reporting each one would cost as much as the
+/// ID.
+#[derive(Debug)]
+struct Unreported {
+    observer: Arc<dyn Observer>,
+    count: u64,
+}
+
+impl Unreported {
+    fn report(&mut self) {
+        if self.count > 0 {
+            self.observer.ids_issued(std::mem::take(&mut self.count));
+        }
+    }
+}
+
+impl Clone for Unreported {
+    fn clone(&self) -> Self {
+        Self { observer: Arc::clone(&self.observer), count: 0 }
+    }
+}
+
+impl Drop for Unreported {
+    fn drop(&mut self) {
+        self.report();
+    }
+}
+
+impl IssuerHandle {
+    pub(super) fn new(issuer: Issuer, code: &str) -> Result<Self, IssueError> {
+        let generator = Arc::clone(&issuer.state.generator);
+        let handle = CodeHandle::new(generator, code).map_err(IssueError::Refused)?;
+        let unreported = Unreported { observer: Arc::clone(&issuer.state.observer), count: 0 };
+        Ok(Self { issuer, code: code.into(), handle, unreported })
+    }
+
+    /// Issues one ID of the present tick, if that is possible at once. After `None`,
+    /// [`Self::next_ids`] can wait for one or return why there is none.
+    #[inline]
+    pub fn try_next_id(&mut self) -> Option<Id> {
+        let id = match self.handle.take_quickly() {
+            Some(id) => id,
+            None => self.claim_one()?,
+        };
+        self.unreported.count += 1;
+        Some(id)
+    }
+
+    #[cold]
+    fn claim_one(&mut self) -> Option<Id> {
+        self.unreported.report();
+        let mut claim = self.handle.claim_at_once(1).ok()?;
+        self.issuer.report(&claim);
+        claim.ids.next()
+    }
+
+    /// Issues `count` IDs, ascending; waits until the last one's tick has begun, at most
+    /// [`IssueSettings::max_wait`](raindrop_core::issue::IssueSettings::max_wait).
+    ///
+    /// # Errors
+    ///
+    /// See [`IssueError`]; nothing was issued then.
+    ///
+    /// # Cancel safety
+    ///
+    /// IDs that were claimed when the future is dropped are never issued to anybody.
+    pub async fn next_ids(&mut self, count: u32) -> Result<Run, IssueError> {
+        let claim = match self.handle.claim(count) {
+            Ok(claim) => claim,
+            Err(error) => self.issuer.claim_again(None, &self.code, count, error).await?,
+        };
+        self.issuer.report_and_wait(&claim).await;
+        self.unreported.count += u64::from(count);
+        self.unreported.report();
+        Ok(claim.ids)
+    }
+
+    /// Converts this handle to one that claims `size` IDs at a time and issues them one by one.
+    pub fn into_blocks(self, size: u32) -> IssuerBlocks {
+        IssuerBlocks { blocks: self.handle.into_blocks(size), unreported: self.unreported }
+    }
+}
+
+impl IssuerBlocks {
+    /// Issues one ID.
+    ///
+    /// # Errors
+    ///
+    /// When a new block is needed and cannot be claimed at once; see [`ClaimError`].
+    #[inline]
+    pub fn next_id(&mut self) -> Result<Id, ClaimError> {
+        let id = match self.blocks.take_quickly() {
+            Some(id) => id,
+            None => self.take_slowly()?,
+        };
+        self.unreported.count += 1;
+        Ok(id)
+    }
+
+    #[cold]
+    fn take_slowly(&mut self) -> Result<Id, ClaimError> {
+        if let Some(id) = self.blocks.take_by_clock() {
+            return Ok(id);
+        }
+        self.unreported.report();
+        self.blocks.take_after_refill()
+    }
+
+    /// Sets the age at which a block is dropped, in whole milliseconds; see [`Blocks`].
+    #[must_use]
+    pub fn with_max_age(self, max_age: Duration) -> Self {
+        Self { blocks: self.blocks.with_max_age(max_age), unreported: self.unreported }
+    }
+}

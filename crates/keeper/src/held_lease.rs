@@ -1,0 +1,464 @@
+//! Renews a lease, and moves it to another lane.
+
+use std::{sync::Arc, time::Duration};
+
+use raindrop_core::{
+    instant::{format_unix_ms_or_year, millis},
+    keeper_api::Grant,
+    lease::{
+        ClockVerdict, HeldLanes, LastWrite, Lease, LimitRequest, Purpose, Resolution,
+        ResumeRequest, RowExpiry, Tenure, Token, limit_for, usable_lane,
+    },
+    planted::{Bug, planted},
+};
+
+use super::{
+    LeaseOperation, LeaseOutcome,
+    lease_store::{ClockReading, JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
+    own_tokens::OwnTokens,
+    prepare::record_part,
+    state_file::{Entry, KeepingFailed},
+};
+
+/// A row that is ours, and the grant of its present lane.
+pub(super) struct HeldLease {
+    pub(super) tenure: Tenure<WriteIntent>,
+    pub(super) grant: Arc<Grant>,
+    pub(super) lanes: HeldLanes,
+    /// The clocks that were judged for the last write that this process saw acknowledged.
+    renewed: Option<ClockReading>,
+    /// Whether the state file bounds the grant.
+    is_kept: bool,
+    /// Another lane that was leased, until the state file has its lease.
+    moving: Option<Lease>,
+    /// The next lease of the row, which begins at the barrier of a new epoch. Until that comes due,
+    /// the present grant is used up, and not extended.
+    pub(super) waiting: Option<Lease>,
+    /// The last write that the store acknowledged to this process.
+    last_write: Option<LastWrite>,
+    /// The tokens that this process's last writes of the row set.
+    own_tokens: OwnTokens,
+}
+
+impl HeldLease {
+    pub(super) fn new(
+        leases: &LeaseStore,
+        tenure: Tenure<WriteIntent>,
+        lease: Lease,
+        intent: Option<&WriteIntent>,
+        replaced: Option<Token>,
+    ) -> Self {
+        let is_kept = leases.usable_keeping().is_some();
+        let grant = leases.grant(tenure.worker(), lease, is_kept);
+        let lanes = HeldLanes::on(lease.lane);
+        let mut held = Self {
+            tenure,
+            grant,
+            lanes,
+            renewed: None,
+            is_kept,
+            moving: None,
+            waiting: None,
+            last_write: None,
+            own_tokens: OwnTokens::after(replaced),
+        };
+        match intent {
+            Some(intent) => held.note_acknowledged(leases, intent),
+            None => held.own_tokens.add(held.tenure.token()),
+        }
+        held
+    }
+
+    /// Resumes the lease that the state file keeps; `None` if there is none, or it is refused.
+    pub(super) async fn resume(leases: &LeaseStore) -> Option<Self> {
+        let keeping = Arc::clone(leases.keeping.as_ref()?);
+        let (namespace, layout) = (&leases.settings.namespace, &leases.settings.layout);
+        let refused = |reason: &str| {
+            tracing::warn!(namespace, reason, "lease in the state file refused: acquiring another");
+            leases.observe(LeaseOperation::Resume, LeaseOutcome::Refused);
+        };
+        let now_ms = leases.state.clock.now_ms();
+        let issue = &leases.settings.issue;
+        let ahead = [issue.borrow_ahead, issue.max_wait, issue.hold];
+        let check = |entry: &Entry| {
+            entry.lease.check(&ResumeRequest {
+                layout,
+                kept_layout: &entry.layout,
+                min_worker: leases.settings.min_worker,
+                max_worker: leases.settings.max_worker,
+                now_ms,
+                issued_ahead_ms: ahead.map(millis).iter().sum(),
+            })
+        };
+        let kept = match keeping.resumable(check).await {
+            Ok(Some(kept)) => kept,
+            Ok(None) => {
+                leases.observe(LeaseOperation::Resume, LeaseOutcome::NoneFree);
+                return None;
+            }
+            Err(reason) => {
+                refused(&reason);
+                return None;
+            }
+        };
+        let lease =
+            Lease { lane: kept.lane, start: kept.start(layout, now_ms), limit: kept.limit() };
+        let mut held = Self::new(leases, kept.tenure(), lease, None, None);
+        held.grant.note_reading(now_ms);
+        if let Err(LeaseError::NotKept(KeepingFailed(reason))) = held.keep(leases).await {
+            refused(&reason);
+            return None;
+        }
+        let (worker, lane) = (kept.worker, kept.lane);
+        let until_ms = layout.start_of_tick_ms(layout.tick_of(lease.limit.saturating_sub(1)) + 1);
+        let valid_until = format_unix_ms_or_year(until_ms);
+        tracing::info!(namespace, worker, lane, valid_until, "lease resumed from the state file");
+        leases.observe(LeaseOperation::Resume, LeaseOutcome::Done);
+        Some(held)
+    }
+
+    /// Whether the limit is below what the store acknowledged, so that claims wait for the state file
+    /// and not for a renewal.
+    pub(super) fn waits_for_file(&self) -> bool {
+        self.grant.limit() < self.grant.acknowledged()
+    }
+
+    /// Raises the limit. When the task was `woken`, no heartbeat is due: then a write that gains
+    /// nothing is left out, and this returns `false`.
+    pub(super) async fn renew(
+        &mut self,
+        leases: &mut LeaseStore,
+        woken: bool,
+    ) -> Result<bool, LeaseError> {
+        let judged = self.settled(leases).await?;
+        match judged.verdict {
+            ClockVerdict::Ahead(ahead_ms) => {
+                leases.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
+                return Err(LeaseError::ClockAhead(ahead_ms));
+            }
+            ClockVerdict::StoreBehind(behind_ms) => {
+                let namespace = &leases.settings.namespace;
+                tracing::warn!(
+                    namespace,
+                    behind_ms,
+                    "store clock behind: leases follow the node's clock"
+                );
+            }
+            ClockVerdict::Trusted => {}
+        }
+        // A renewal that claims ask for early still belongs to the first lease.
+        let limit = self.next_limit(leases, &judged, leases.has_renewed || !woken);
+        if woken && limit == self.acknowledged() && !self.lanes.has_lowered_mark() {
+            return Ok(false);
+        }
+        let expiry = RowExpiry::After(leases.settings.lease.ttl);
+        let lane = self.lanes.present();
+        let mut write = leases.write(&self.tenure, &self.lanes, lane, limit, expiry);
+        if planted(Bug::RenewalKeepsToken) {
+            write.token = self.tenure.token();
+        }
+        if planted(Bug::MarkAfterIssuing) {
+            self.grant.raise_limit(limit, leases.state.present());
+        }
+        let intent = judged.intent(Purpose::Renew { limit }, LeaseOperation::Renew);
+        if leases.swap(&mut self.tenure, write, intent).await? {
+            self.apply(leases, intent);
+            self.keep(leases).await?;
+            return Ok(true);
+        }
+        self.settle(leases).await?;
+        Err(LeaseError::Overtaken)
+    }
+
+    /// Leases another lane of the row, for a clock that went back; `false` when no other lane's
+    /// mark is past.
+    pub(super) async fn rotate(&mut self, leases: &mut LeaseStore) -> Result<bool, LeaseError> {
+        let left = self.lanes.present();
+        let judged = self.settled(leases).await?;
+        if self.lanes.present() != left {
+            return Ok(true);
+        }
+        if self.waiting.is_some() {
+            // No lane of the row is due before the present one.
+            return Ok(false);
+        }
+        let (layout, marks) = (&leases.settings.layout, self.tenure.marks());
+        let Some(lane) = usable_lane(layout, marks, judged.now_ms, Some(left)) else {
+            leases.observe(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
+            return Ok(false);
+        };
+        let operation = LeaseOperation::Rotate;
+        let taken = leases.take_lane(&mut self.tenure, &self.lanes, lane, &judged, operation);
+        if let Some(intent) = taken.await? {
+            self.apply(leases, intent);
+            self.keep(leases).await?;
+            return Ok(true);
+        }
+        self.settle(leases).await?;
+        // An earlier write of ours was faster: perhaps a rotation, perhaps not.
+        if self.lanes.present() == left { Err(LeaseError::Overtaken) } else { Ok(true) }
+    }
+
+    /// Settles writes whose outcome is unknown, follows the store into a new epoch, and looks at the
+    /// clocks and the record before a write.
+    async fn settled(&mut self, leases: &mut LeaseStore) -> Result<JudgedSurvey, LeaseError> {
+        // A step may have been dropped before the file had the lane that was leased.
+        if self.moving.is_some() && self.tenure.visible().is_none() {
+            self.keep(leases).await?;
+        }
+        let mut judged = self.survey(leases).await?;
+        let is_behind =
+            |held: &Self, leases: &LeaseStore| held.tenure.epoch() != leases.history.epoch();
+        // What reads the row is followed by another survey: rows that are read after the layout
+        // changed have marks in other units.
+        if is_behind(self, leases) {
+            self.enter_epoch(leases).await?;
+            judged = self.survey(leases).await?;
+            if is_behind(self, leases) {
+                self.begin_anew(leases, &judged).await?;
+            }
+        }
+        if self.tenure.is_unresolved() || self.tenure.visible().is_some() {
+            self.settle(leases).await?;
+            judged = self.survey(leases).await?;
+        }
+        if is_behind(self, leases) {
+            // The store failed over just now. A write would be one of the new epoch.
+            return Err(LeaseError::Overtaken);
+        }
+        Ok(judged)
+    }
+
+    /// Reads the row in a new epoch. Its lease goes on if the store cannot have lost another
+    /// process's lease of the row.
+    async fn enter_epoch(&mut self, leases: &mut LeaseStore) -> Result<(), LeaseError> {
+        let present = &leases.history;
+        match leases.resolve(&mut self.tenure).await? {
+            (Resolution::Visible, _) if self.tenure.epoch() == present.epoch() => return Ok(()),
+            (Resolution::Unchanged | Resolution::Visible, _) => {}
+            (Resolution::Lost, Some(row)) if self.own_tokens.contains(row.token) => {
+                self.tenure.went_back(&row);
+            }
+            // Also where it looks as if nobody had ever written it: the store lost that.
+            (Resolution::Lost | Resolution::Vanished, Some(row)) => {
+                return Err(LeaseError::Lost(row.token));
+            }
+            // The new server never had the row.
+            (Resolution::Lost | Resolution::Vanished, None) => {
+                return Err(LeaseError::Lost(Token::UNUSED));
+            }
+        }
+        // What is known of the lane that was left does not hold in another epoch.
+        let lane = self.lanes.present();
+        self.lanes = HeldLanes::on(lane);
+        let max_skew_ms = millis(leases.settings.lease.max_clock_skew);
+        let is_unbroken = self.last_write.zip(present.present());
+        let is_unbroken =
+            is_unbroken.is_some_and(|(last, history)| history.is_unbroken(&last, max_skew_ms));
+        if self.waiting.is_none() && is_unbroken {
+            // An operator may have released the row, and another process leased another lane.
+            let own_mark = self.tenure.marks()[lane];
+            let marks = leases.marks_of(&self.tenure).with(lane, own_mark);
+            self.tenure.continue_in(present.epoch(), marks);
+        } else {
+            self.tenure.forget_before(present.epoch());
+        }
+        Ok(())
+    }
+
+    /// Leases the row anew, from the barrier of the present epoch on. The present grant is used up.
+    async fn begin_anew(
+        &mut self,
+        leases: &mut LeaseStore,
+        judged: &JudgedSurvey,
+    ) -> Result<(), LeaseError> {
+        if let ClockVerdict::Ahead(ahead_ms) = judged.verdict {
+            leases.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
+            return Err(LeaseError::ClockAhead(ahead_ms));
+        }
+        let lane = self.lanes.present();
+        let marks = leases.marks_of(&self.tenure);
+        let reach_ms = leases.reach_ms(true);
+        let layout = &leases.settings.layout;
+        let lease = Lease::from_mark(layout, &marks, lane, judged.now_ms, reach_ms);
+        let expiry = RowExpiry::After(leases.settings.lease.ttl);
+        let write = leases.write(&self.tenure, &HeldLanes::on(lane), lane, lease.limit, expiry);
+        let intent = judged.intent(Purpose::NewEpoch(lease), LeaseOperation::Renew);
+        if leases.swap(&mut self.tenure, write, intent).await? {
+            self.apply(leases, intent);
+            return Ok(());
+        }
+        Err(LeaseError::Overtaken)
+    }
+
+    /// Uses the lease that begins at the barrier, once that comes due. Returns whether it did.
+    pub(super) async fn use_next_lease(&mut self, leases: &LeaseStore) -> Result<bool, LeaseError> {
+        // What is known of the row must have been acknowledged.
+        let is_settled = self.tenure.visible().is_none();
+        let is_due = is_settled && self.due_in(leases).is_some_and(|wait| wait.is_zero());
+        if is_due {
+            self.moving = self.waiting.take();
+            self.keep(leases).await?;
+        }
+        Ok(is_due)
+    }
+
+    /// Returns when the lease that begins at the barrier comes due, if the row has one: soon enough
+    /// for a claim to wait for it.
+    pub(super) fn due_in(&self, leases: &LeaseStore) -> Option<Duration> {
+        let (lease, layout) = (self.waiting.as_ref()?, &leases.settings.layout);
+        let due_ms = layout.start_of_tick_ms(layout.tick_of(lease.start));
+        let now_ms = leases.state.clock.now_ms();
+        let wait_ms =
+            due_ms.saturating_sub(now_ms).saturating_sub(millis(leases.settings.issue.max_wait));
+        Some(Duration::from_millis(wait_ms.max(0).unsigned_abs()))
+    }
+
+    /// Up to where the store acknowledged the lease that renewals extend.
+    fn acknowledged(&self) -> u64 {
+        self.waiting.map_or_else(|| self.grant.acknowledged(), |lease| lease.limit)
+    }
+
+    fn note_acknowledged(&mut self, leases: &LeaseStore, intent: &WriteIntent) {
+        self.renewed = Some(intent.clocks);
+        let (epoch, store_ms) = (self.tenure.epoch(), intent.store_ms);
+        let lease = &leases.settings.lease;
+        // A row that an operator released comes due when all leases have ended, less what a claim may
+        // wait for.
+        let ttl_ms = millis(lease.ttl.min(lease.window / 2));
+        self.last_write = Some(LastWrite { epoch, store_ms, ttl_ms });
+        self.own_tokens.add(self.tenure.token());
+    }
+
+    /// Looks at the clocks and the record.
+    async fn survey(&self, leases: &mut LeaseStore) -> Result<JudgedSurvey, LeaseError> {
+        let judged = leases.survey(self.renewed.as_ref()).await?;
+        if !leases.is_recorded(&judged) {
+            return Err(LeaseError::Vanished);
+        }
+        if leases.is_made(self.tenure.worker()) {
+            return Ok(judged);
+        }
+        // The record told of the row before it was leased: that was lost.
+        if self.tenure.epoch() == leases.history.epoch() {
+            leases.history.went_back = true;
+        }
+        let record = judged.survey.record.filter(|record| leases.may_fill(record));
+        record_part(leases, record.ok_or(LeaseError::Vanished)?, self.tenure.worker()).await?;
+        Err(LeaseError::Overtaken)
+    }
+
+    fn next_limit(&self, leases: &LeaseStore, judged: &JudgedSurvey, whole_window: bool) -> u64 {
+        let reach_ms = leases.reach_ms(whole_window);
+        // The row may have a higher mark, of a write that has no effect in this epoch.
+        let known = self.tenure.marks()[self.lanes.present()];
+        let (old_limit, now_ms) = (self.acknowledged().max(known), judged.now_ms);
+        let request = match self.waiting {
+            // Nothing was issued from it.
+            Some(Lease { start, .. }) => {
+                LimitRequest { old_limit, start, highest_next: start, refused: 0, now_ms, reach_ms }
+            }
+            None => LimitRequest {
+                old_limit,
+                start: self.grant.start(),
+                highest_next: self.grant.highest_next(),
+                refused: self.grant.take_refused(),
+                now_ms,
+                reach_ms,
+            },
+        };
+        limit_for(&leases.settings.layout, &request)
+    }
+
+    /// Settles writes whose outcome is unknown, and applies the one that took effect.
+    async fn settle(&mut self, leases: &mut LeaseStore) -> Result<(), LeaseError> {
+        match leases.settle(&mut self.tenure).await {
+            Ok(Some(intent)) => {
+                self.apply(leases, intent);
+                self.keep(leases).await
+            }
+            Ok(None) => Ok(()),
+            // A write that was acknowledged is gone.
+            Err(LeaseError::Lost(found)) if self.own_tokens.has_replaced(found) => {
+                leases.history.went_back = true;
+                Err(LeaseError::Overtaken)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets the state file have what the store acknowledged, and then claims use it. Without a state
+    /// file this does not wait.
+    pub(super) async fn keep(&mut self, leases: &LeaseStore) -> Result<(), LeaseError> {
+        // The file keeps the lease that is being used up: the row's marks are those of the next one.
+        let keeping = leases.keeping.as_ref().filter(|_| self.is_kept && self.waiting.is_none());
+        let grant = match self.moving {
+            Some(lease) => leases.grant(self.tenure.worker(), lease, self.is_kept),
+            None => Arc::clone(&self.grant),
+        };
+        if let Some(keeping) = keeping {
+            keeping.keep(&self.tenure, &grant).await?;
+        }
+        if let Some(lease) = self.moving.take() {
+            leases.state.generator.replace_grant(Some(Arc::clone(&grant)));
+            let old = std::mem::replace(&mut self.grant, grant);
+            let sealed_mark = old.seal();
+            if lease.lane != self.lanes.present() {
+                self.lanes.moved_to(lease.lane, sealed_mark);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the lease. Returns what is known of its row, its lanes, and where the next lease of the
+    /// present lane may begin.
+    pub(super) fn end(self) -> (Tenure<WriteIntent>, HeldLanes, u64) {
+        let (mut lanes, mut mark) = (self.lanes, self.grant.seal());
+        // Nothing was issued on a lane that the state file does not have yet.
+        if let Some(lease) = self.moving.or(self.waiting) {
+            if lease.lane != lanes.present() {
+                lanes.moved_to(lease.lane, mark);
+            }
+            mark = lease.start;
+        }
+        (self.tenure, lanes, mark)
+    }
+
+    /// Does what an acknowledged write allows; [`Self::keep`] follows.
+    fn apply(&mut self, leases: &LeaseStore, intent: WriteIntent) {
+        self.lanes.confirmed(self.tenure.marks());
+        self.note_acknowledged(leases, &intent);
+        match intent.purpose {
+            Purpose::Renew { limit } => {
+                if planted(Bug::TablePerRenewal) {
+                    let (worker, start) = (self.grant.worker(), self.grant.start());
+                    let lane = self.lanes.present();
+                    let lease = Lease { lane, start, limit };
+                    self.grant = leases.grant(worker, lease, self.is_kept);
+                    leases.state.generator.replace_grant(Some(Arc::clone(&self.grant)));
+                }
+                match &mut self.waiting {
+                    Some(lease) => lease.limit = limit,
+                    None => leases.extend(&self.grant, limit, self.is_kept),
+                }
+            }
+            Purpose::Lease(lease) => self.moving = Some(lease),
+            Purpose::NewEpoch(lease) => {
+                self.lanes = HeldLanes::on(lease.lane);
+                self.waiting = Some(lease);
+            }
+            // A row that is being released is not held.
+            Purpose::Release => {}
+        }
+    }
+
+    /// Returns by how much the clock is behind the highest reading that IDs were issued under, in
+    /// ms, if that is more than `rollback.hold`.
+    pub(super) fn rolled_back_ms(&self, leases: &LeaseStore) -> Option<i64> {
+        if !self.grant.is_rolled_back() {
+            return None;
+        }
+        let behind_ms = self.grant.highest_ms().saturating_sub(leases.state.clock.now_ms());
+        Some(behind_ms).filter(|behind_ms| *behind_ms > millis(leases.settings.issue.hold))
+    }
+}

@@ -1,0 +1,193 @@
+//! Keeps a namespace's record in step with the history of its store; see
+//! [`History`](raindrop_core::lease::History).
+
+use std::{collections::VecDeque, time::Duration};
+
+use raindrop_core::{
+    layout::Layout,
+    lease::{HighWaterMarks, History, HistoryVerdict, Token},
+};
+use raindrop_store::{LayoutRecord, Store, StoreError, Survey};
+
+use super::{Observer, StoreOperation, store_call::store_call};
+
+/// How often the same server may come back within [`RECENT`]: more often than by fail-overs, servers
+/// take turns only if several accept writes.
+const RETURNS: usize = 2;
+/// How many epochs in a row may begin within [`RECENT`] on a server that lost writes and stayed.
+const LOSSES: usize = 4;
+const RECENT: Duration = Duration::from_mins(5);
+/// How many epochs are remembered with their servers.
+const REMEMBERED: usize = 8;
+
+/// What a process knows of the history of its store.
+#[derive(Debug, Default)]
+pub(super) struct KnownHistory {
+    /// As the record told it last.
+    present: Option<History>,
+    /// The epoch of the lease that the state file kept.
+    resumed: Option<Token>,
+    /// Whether a row of ours went back, so that the present epoch must end.
+    pub(super) went_back: bool,
+    /// The servers that the last epochs began on, each with the steady clock.
+    servers: VecDeque<(Duration, String)>,
+}
+
+impl KnownHistory {
+    /// Takes note of the epoch of a lease that the state file kept.
+    pub(super) fn resume(&mut self, epoch: Token) {
+        self.resumed = Some(epoch);
+    }
+
+    /// Returns the history as the record told it last; `None` before it was read.
+    pub(super) const fn present(&self) -> Option<&History> {
+        self.present.as_ref()
+    }
+
+    fn known(&self) -> Option<Token> {
+        self.present().map(History::epoch).or(self.resumed)
+    }
+
+    /// Returns the present epoch; [`Token::UNUSED`] while none is known, which no record has: the store
+    /// refuses a write that names it.
+    pub(super) fn epoch(&self) -> Token {
+        self.known().unwrap_or(Token::UNUSED)
+    }
+
+    /// Returns whether the present epoch is known to be another one than the first.
+    pub(super) fn has_failed_over(&self) -> bool {
+        self.present().is_some_and(History::has_failed_over)
+    }
+
+    /// Returns the first position that no lost write can have leased; 0 while no fail-over is known.
+    pub(super) fn barrier(&self, layout: &Layout) -> u64 {
+        self.present().map_or(0, |history| history.barrier(layout))
+    }
+
+    /// Returns the marks of a row that was last written in `epoch`, as far as the history is known.
+    pub(super) fn marks(
+        &self,
+        layout: &Layout,
+        epoch: Token,
+        marks: &HighWaterMarks,
+    ) -> HighWaterMarks {
+        let history = self.present();
+        history.map_or_else(|| marks.clone(), |history| history.marks(layout, epoch, marks))
+    }
+
+    /// Takes note of a record that is only read.
+    pub(super) fn read(&mut self, record: &LayoutRecord) -> &History {
+        self.present.insert(record.history.clone())
+    }
+
+    /// Takes note of the history that a record tells, and begins a new epoch if the store does not
+    /// continue it. Returns `false` if the record was to be changed: then it must be read again.
+    pub(super) async fn follow(
+        &mut self,
+        context: &HistoryContext<'_>,
+        survey: &Survey,
+        record: &LayoutRecord,
+        mut fresh: impl FnMut() -> Token,
+    ) -> Result<bool, StoreError> {
+        let (recorded, reach_ms) = (&record.history, context.reach_ms);
+        let server = survey.identity.as_deref();
+        let mut verdict = recorded.judge(server, self.known());
+        if self.went_back && self.known() == Some(recorded.epoch()) {
+            verdict = HistoryVerdict::WentBack;
+        }
+        let mut since_tick = record.since_tick;
+        let history = match verdict {
+            HistoryVerdict::Continued => recorded.continued(server, reach_ms),
+            HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
+                let server = server.unwrap_or(&recorded.identity);
+                self.check_servers(server, recorded, context.steady)?;
+                let next = recorded.next(server, fresh(), survey.now_ms, reach_ms);
+                if let Some(layout) = context.layout.filter(|it| it.backfill_per_tick() > 0) {
+                    // Which IDs for a past time the lost writes reserved is unknown.
+                    since_tick = since_tick.max(layout.tick_of(next.barrier(layout)));
+                }
+                next
+            }
+        };
+        if history == *recorded {
+            self.note(recorded, context.steady);
+            return Ok(true);
+        }
+        let changed = LayoutRecord { token: fresh(), since_tick, history, ..record.clone() };
+        let swap = context.store.swap_record(context.namespace, record.token, &changed);
+        let swapped = store_call(context.observer, StoreOperation::Swap, swap).await?;
+        if !swapped {
+            return Ok(false);
+        }
+        self.note(&changed.history, context.steady);
+        if verdict != HistoryVerdict::Continued {
+            let (namespace, before) = (context.namespace, &recorded.identity);
+            let server = &changed.history.identity;
+            tracing::warn!(namespace, before, server, "store failed over: a new epoch begins");
+            context.observer.epoch_changed();
+        }
+        Ok(false)
+    }
+
+    fn note(&mut self, recorded: &History, steady: Duration) {
+        if self.known() != Some(recorded.epoch()) {
+            self.servers.push_back((steady, recorded.identity.clone()));
+            if self.servers.len() > REMEMBERED {
+                self.servers.pop_front();
+            }
+            self.went_back = false;
+        }
+        self.present = Some(recorded.clone());
+    }
+
+    /// Refuses an epoch when servers take turns, or one loses writes again and again.
+    fn check_servers(
+        &self,
+        server: &str,
+        recorded: &History,
+        steady: Duration,
+    ) -> Result<(), StoreError> {
+        let since = steady.saturating_sub(RECENT);
+        let recent = self.servers.iter().filter(|(at, _)| *at >= since);
+        let mut recent: Vec<&str> = recent.map(|(_, server)| server.as_str()).collect();
+        let losses = recent.iter().rev().take_while(|before| **before == server).count();
+        recent.dedup();
+        let returns = recent.iter().filter(|before| **before == server).count();
+        let other = &recorded.identity;
+        if server == other && losses > LOSSES {
+            let reason = format!(
+                "the server {server:?} keeps losing acknowledged writes: let it write to disk before \
+                 it answers, and let no replica answer reads"
+            );
+            return Err(StoreError::Refused(reason.into()));
+        }
+        if server != other && returns >= RETURNS {
+            let reason = format!(
+                "several servers accept writes in turn ({server:?} and {other:?}), so which one has \
+                 the last writes is unknown: name only one of them in store.url, or set \
+                 store.failover = \"lossless\" if they are one cluster that loses no write"
+            );
+            return Err(StoreError::Refused(reason.into()));
+        }
+        Ok(())
+    }
+}
+
+/// The error when other processes change the record each time before it is followed.
+pub(super) fn contended() -> StoreError {
+    StoreError::Refused("other nodes keep changing the layout record".into())
+}
+
+/// What following a history needs.
+pub(super) struct HistoryContext<'a> {
+    pub(super) store: &'a dyn Store,
+    /// The steady clock.
+    pub(super) steady: Duration,
+    pub(super) observer: &'a dyn Observer,
+    pub(super) namespace: &'a str,
+    /// The layout, unless IDs are plain numbers.
+    pub(super) layout: Option<&'a Layout>,
+    /// How far beyond the store's clock a lease of this process reaches, and what two clocks may
+    /// add, in ms.
+    pub(super) reach_ms: i64,
+}

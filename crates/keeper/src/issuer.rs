@@ -1,0 +1,232 @@
+//! Issues IDs from the keeper's lease.
+
+use std::{sync::Arc, time::Duration};
+
+use raindrop_core::{
+    id::Id,
+    issue::{Claim, ClaimError, Run},
+    keeper_api::Grant,
+    layout::Layout,
+};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{
+    Exhaustion, IssueError, IssuerHandle, LeaseView, RollbackAction, Status, UnavailableReason,
+    keeper_state::KeeperState,
+};
+
+/// When to retry while no better time is known.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Issues IDs of one namespace; cheap to clone.
+///
+/// Issuing continues without the store for as long as the lease reaches ahead.
+#[derive(Clone, Debug)]
+pub struct Issuer {
+    pub(super) state: Arc<KeeperState>,
+}
+
+impl Issuer {
+    /// Issues one ID of this code.
+    ///
+    /// # Errors
+    ///
+    /// See [`IssueError`]; nothing was issued then.
+    ///
+    /// # Cancel safety
+    ///
+    /// An ID that was claimed when the future is dropped is never issued to anybody.
+    pub async fn next_id(&self, code: &str) -> Result<Id, IssueError> {
+        let mut ids = self.next_ids(code, 1).await?;
+        Ok(ids.next().expect("a claim of one has one ID"))
+    }
+
+    /// Issues `count` IDs of this code, ascending; waits until the last one's tick has begun, at
+    /// most [`IssueSettings::max_wait`](raindrop_core::issue::IssueSettings::max_wait).
+    ///
+    /// # Errors
+    ///
+    /// See [`IssueError`]; nothing was issued then.
+    pub async fn next_ids(&self, code: &str, count: u32) -> Result<Run, IssueError> {
+        self.next_ids_for(None, code, count).await
+    }
+
+    /// Issues IDs for a client, which has a share of the new codes of a tick
+    /// ([`IssueSettings::codes_max_per_client`](raindrop_core::issue::IssueSettings::codes_max_per_client)).
+    /// The function identifies the client; it is called only if the code is new.
+    ///
+    /// # Errors
+    ///
+    /// See [`IssueError`]; nothing was issued then.
+    pub async fn next_ids_for(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        code: &str,
+        count: u32,
+    ) -> Result<Run, IssueError> {
+        let claim = match self.state.generator.claim_for(client, code, count) {
+            Ok(claim) => claim,
+            // Boxed, so that the future of a claim that succeeds at once stays small.
+            Err(error) => Box::pin(self.claim_again(client, code, count, error)).await?,
+        };
+        self.report_and_wait(&claim).await;
+        self.state.observer.ids_issued(u64::from(count));
+        Ok(claim.ids)
+    }
+
+    /// Returns a handle that issues IDs of one code without looking up its name.
+    ///
+    /// # Errors
+    ///
+    /// When the code is no valid name, or not among those that are served.
+    pub fn handle(&self, code: &str) -> Result<IssuerHandle, IssueError> {
+        IssuerHandle::new(self.clone(), code)
+    }
+
+    /// Reports to the observer if a claim borrowed, waits or was the first of a held rollback.
+    pub(super) fn report(&self, claim: &Claim) {
+        let observer = &self.state.observer;
+        if claim.hold_began {
+            observer.clock_rolled_back(RollbackAction::Held);
+        }
+        if claim.borrowed {
+            observer.exhausted(Exhaustion::Borrowed);
+        }
+        if !claim.wait.is_zero() {
+            observer.exhausted(Exhaustion::Waited);
+        }
+    }
+
+    /// Reports a claim, and waits until its last tick has begun.
+    pub(super) async fn report_and_wait(&self, claim: &Claim) {
+        self.report(claim);
+        if !claim.wait.is_zero() {
+            sleep(claim.wait).await;
+        }
+    }
+
+    /// Retries a refused claim whenever the lease changes, for at most `max_wait`.
+    #[cold]
+    pub(super) async fn claim_again(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        code: &str,
+        count: u32,
+        mut error: ClaimError,
+    ) -> Result<Claim, IssueError> {
+        let deadline = Instant::now() + self.state.generator.settings().max_wait;
+        // Subscribed before the claim is retried, so that no change is missed.
+        let mut changes = self.state.report.subscribe();
+        loop {
+            let grant = self.state.generator.grant();
+            let waits_for_file = grant.is_some_and(|grant| grant.limit() < grant.acknowledged());
+            let reason = changes.borrow_and_update().reason.clone();
+            if !can_succeed_later(&error, reason.as_ref(), waits_for_file) {
+                return Err(self.explain(error));
+            }
+            match self.state.generator.claim_for(client, code, count) {
+                Ok(claim) => return Ok(claim),
+                Err(again) => error = again,
+            }
+            if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
+                return Err(self.explain(error));
+            }
+        }
+    }
+
+    fn explain(&self, error: ClaimError) -> IssueError {
+        if matches!(error, ClaimError::SequenceExhausted { .. }) {
+            self.state.observer.exhausted(Exhaustion::Refused);
+        }
+        let default = match error {
+            ClaimError::LimitReached => UnavailableReason::LimitReached,
+            ClaimError::NoLease => UnavailableReason::Starting,
+            refused => return IssueError::Refused(refused),
+        };
+        let reason = self.state.report.borrow().reason.clone().unwrap_or(default);
+        let retry_after = match reason {
+            UnavailableReason::NoFreeWorker { retry_after_seconds } => {
+                Duration::from_secs(retry_after_seconds)
+            }
+            UnavailableReason::FailedOver { due_ms } => {
+                let wait_ms = due_ms.saturating_sub(self.state.clock.now_ms()).max(0);
+                Duration::from_millis(wait_ms.unsigned_abs())
+            }
+            _ => RETRY_AFTER,
+        };
+        IssueError::NoLease { reason, retry_after }
+    }
+
+    /// Returns the layout of the namespace.
+    pub fn layout(&self) -> &Layout {
+        self.state.layout()
+    }
+
+    /// Returns the name of the namespace.
+    pub fn namespace(&self) -> &str {
+        &self.state.namespace
+    }
+
+    /// Returns a snapshot of the namespace.
+    pub fn status(&self) -> Status {
+        let report = self.state.report.borrow().clone();
+        let layout = self.layout();
+        let grant = self.state.generator.grant();
+        let is_in_range = layout.tick_in_range(self.state.clock.now_ms()).is_some();
+        Status {
+            lease: grant.as_ref().map(|grant| self.view(grant)),
+            reason: match report.reason {
+                None if !is_in_range => Some(UnavailableReason::ClockOutOfRange),
+                reason => reason,
+            },
+            codes: grant.map_or(0, |grant| grant.codes()),
+            ..report
+        }
+    }
+
+    fn view(&self, grant: &Grant) -> LeaseView {
+        let (layout, limit) = (self.layout(), grant.limit());
+        // Without the store the limit rises up to here.
+        let last_tick = layout.tick_of(grant.acknowledged().saturating_sub(1));
+        let next = self.state.present().max(grant.highest_next());
+        LeaseView {
+            worker: grant.worker(),
+            lane: grant.lane(),
+            valid_until_ms: layout.start_of_tick_ms(last_tick + 1),
+            has_range: !grant.is_sealed() && next < limit,
+        }
+    }
+
+    /// Waits until IDs can be issued, or the keeper is shutting down.
+    pub async fn leased(&self) -> Status {
+        let mut changes = self.state.report.subscribe();
+        loop {
+            changes.borrow_and_update();
+            let status = self.status();
+            if status.is_issuing() || status.reason == Some(UnavailableReason::ShuttingDown) {
+                return status;
+            }
+            if changes.changed().await.is_err() {
+                return self.status();
+            }
+        }
+    }
+}
+
+/// Returns whether the keeper may still make a refused claim succeed. `waits_for_file` says that the
+/// limit rises when the state file is written, whatever the store does.
+fn can_succeed_later(
+    error: &ClaimError,
+    reason: Option<&UnavailableReason>,
+    waits_for_file: bool,
+) -> bool {
+    match error {
+        ClaimError::LimitReached => match reason {
+            Some(UnavailableReason::ShuttingDown) => false,
+            Some(UnavailableReason::StoreLost) => waits_for_file,
+            _ => true,
+        },
+        ClaimError::NoLease => matches!(reason, None | Some(UnavailableReason::Starting)),
+        _ => false,
+    }
+}

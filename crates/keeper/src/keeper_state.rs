@@ -1,0 +1,72 @@
+//! The state that a namespace's task shares with its issuers.
+
+use std::{
+    sync::Arc,
+    task::{Wake, Waker},
+};
+
+use raindrop_core::{clock::Clock, issue::Generator, layout::Layout};
+use tokio::sync::{Notify, watch};
+
+use super::{Observer, Status, UnavailableReason};
+
+/// Shared by the task and every [`Issuer`](super::Issuer) of a namespace.
+#[derive(Debug)]
+pub(super) struct KeeperState {
+    pub(super) namespace: String,
+    pub(super) generator: Arc<Generator>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) observer: Arc<dyn Observer>,
+    /// The keeper's latest findings, without `lease` and `codes`, which an issuer looks up. Notified
+    /// of every change that may let a refused claim succeed.
+    pub(super) report: watch::Sender<Status>,
+}
+
+impl KeeperState {
+    pub(super) fn layout(&self) -> &Layout {
+        self.generator.layout()
+    }
+
+    /// Returns the first position of the present tick.
+    pub(super) fn present(&self) -> u64 {
+        let layout = self.layout();
+        layout.first_position(layout.tick_clamped(self.clock.now_ms()))
+    }
+
+    /// Sets why no ID can be issued; notifies waiting claims if that is a change. A shutdown is
+    /// final.
+    pub(super) fn set_reason(&self, reason: Option<UnavailableReason>) {
+        self.report.send_if_modified(|report| {
+            let is_change =
+                report.reason != reason && report.reason != Some(UnavailableReason::ShuttingDown);
+            if is_change {
+                report.reason = reason;
+            }
+            is_change
+        });
+    }
+
+    /// Notifies waiting claims that the grant or its limit changed, and clears the reason.
+    pub(super) fn announce_range(&self) {
+        self.set_reason(None);
+        self.announce();
+    }
+
+    /// Notifies waiting claims that the limit rose.
+    pub(super) fn announce(&self) {
+        self.report.send_modify(|_| ());
+    }
+}
+
+/// Wakes the keeper's task from inside a claim, which knows of no runtime.
+struct NotifyWaker(Vec<Arc<Notify>>);
+
+impl Wake for NotifyWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.iter().for_each(|notify| notify.notify_one());
+    }
+}
+
+pub(super) fn waker<'a>(notified: impl IntoIterator<Item = &'a Arc<Notify>>) -> Waker {
+    Waker::from(Arc::new(NotifyWaker(notified.into_iter().cloned().collect())))
+}

@@ -1,0 +1,425 @@
+//! The store as the keeper uses it: judges clocks, and builds, sends and settles writes of rows.
+
+use std::{sync::Arc, time::Duration};
+
+use raindrop_core::{
+    instant::millis,
+    keeper_api::Grant,
+    lease::{
+        ClockCheck, ClockVerdict, HeldLanes, HighWaterMarks, Lease, Purpose, Resolution, Row,
+        RowExpiry, RowWrite, StoreReading, Tenure, Token, judge_clock, next_token,
+    },
+    planted::{Bug, planted},
+};
+use raindrop_store::{Counts, LayoutRecord, MadeRows, Scope, Store, StoreError, Survey};
+use tokio::sync::Notify;
+
+use super::{
+    KeeperSettings, LeaseOperation, LeaseOutcome, StoreFailure, StoreOperation, UnavailableReason,
+    history::{KnownHistory, contended},
+    keeper_state::{KeeperState, waker},
+    random::Random,
+    state_file::{Keeping, KeepingFailed},
+    store_call::store_call,
+};
+
+/// The reach of a process's first lease, so that a crash loop burns seconds, not the whole window.
+const FIRST_REACH: Duration = Duration::from_secs(10);
+/// How often the record is read again because other nodes changed it.
+const TRIES: u32 = 10;
+
+pub(super) struct LeaseStore {
+    pub(super) settings: KeeperSettings,
+    pub(super) scope: Scope,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) state: Arc<KeeperState>,
+    /// Notified by claims that need a renewal.
+    pub(super) wake_up: Arc<Notify>,
+    /// The canonical text of our layout.
+    pub(super) canonical: String,
+    pub(super) random: Random,
+    /// Keeps leases in the state file, if there is one.
+    pub(super) keeping: Option<Arc<Keeping>>,
+    /// Whether this process ever renewed a lease.
+    pub(super) has_renewed: bool,
+    /// The history of the store, as the last survey found it.
+    pub(super) history: KnownHistory,
+    /// Which rows were created, as the last survey found it.
+    made: Option<MadeRows>,
+}
+
+/// What is remembered of a write until its outcome is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteIntent {
+    pub(super) purpose: Purpose,
+    pub(super) operation: LeaseOperation,
+    /// The clocks when they were judged for this write. If they were read when its outcome becomes
+    /// known, a jump in between would go unnoticed.
+    pub(super) clocks: ClockReading,
+    /// The store's clock then, in Unix ms.
+    pub(super) store_ms: i64,
+}
+
+/// The node's clocks at one instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClockReading {
+    wall_ms: i64,
+    steady: Duration,
+}
+
+/// The state of the scope, and whether the node's clock is trusted.
+pub(super) struct JudgedSurvey {
+    pub(super) survey: Survey,
+    pub(super) verdict: ClockVerdict,
+    /// The instant that limits are computed from.
+    pub(super) now_ms: i64,
+    /// The clocks that were judged.
+    pub(super) clocks: ClockReading,
+}
+
+impl JudgedSurvey {
+    /// Returns what is remembered of a write that follows the survey.
+    pub(super) const fn intent(&self, purpose: Purpose, operation: LeaseOperation) -> WriteIntent {
+        let (clocks, store_ms) = (self.clocks, self.survey.now_ms);
+        WriteIntent { purpose, operation, clocks, store_ms }
+    }
+}
+
+/// Why a write of a held or chosen row was not made, or came to nothing.
+pub(super) enum LeaseError {
+    /// An earlier write of ours took effect instead; worth a retry.
+    Overtaken,
+    /// The node's clock is ahead by this many ms.
+    ClockAhead(i64),
+    /// Another process wrote the row, or the store lost what it had shown: the row has this token.
+    Lost(Token),
+    /// The row or the namespace's record is gone, or the row was created again.
+    Vanished,
+    /// The store failed: a write that was sent may have taken effect, or still may.
+    Store(StoreError),
+    /// The state file failed: the lease ends at the local mark that it has.
+    NotKept(KeepingFailed),
+}
+
+impl From<KeepingFailed> for LeaseError {
+    fn from(failure: KeepingFailed) -> Self {
+        Self::NotKept(failure)
+    }
+}
+
+impl From<StoreError> for LeaseError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl LeaseStore {
+    pub(super) fn new(
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        state: Arc<KeeperState>,
+        random: Random,
+    ) -> Self {
+        let KeeperSettings { namespace, layout, min_worker, max_worker, .. } = &settings;
+        let scope = Scope::new(namespace, layout, *min_worker, *max_worker);
+        let canonical = layout.canonical();
+        let wake_up = Arc::default();
+        let keeping = settings.state_file.clone().map(|file| {
+            let (state, wake_up) = (Arc::clone(&state), Arc::clone(&wake_up));
+            Arc::new(Keeping::new(file, state, scope.reserved_key.clone(), wake_up))
+        });
+        Self {
+            canonical,
+            settings,
+            scope,
+            store,
+            state,
+            wake_up,
+            random,
+            keeping,
+            has_renewed: false,
+            history: KnownHistory::default(),
+            made: None,
+        }
+    }
+
+    /// The state file, while new leases are kept in it.
+    pub(super) fn usable_keeping(&self) -> Option<&Arc<Keeping>> {
+        self.keeping.as_ref().filter(|keeping| !keeping.has_failed())
+    }
+
+    pub(super) fn read_clocks(&self) -> ClockReading {
+        let clock = &self.state.clock;
+        ClockReading { wall_ms: clock.now_ms(), steady: clock.steady() }
+    }
+
+    /// Awaits a call of the store, bounded and timed.
+    pub(super) async fn call<T>(
+        &self,
+        operation: StoreOperation,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        store_call(&*self.state.observer, operation, call).await
+    }
+
+    /// Reads the state of the scope, and judges the node's clock by the store's and, while a lease
+    /// is held, by the steady clock since its last write. Follows the history of the store.
+    pub(super) async fn survey(
+        &mut self,
+        renewed: Option<&ClockReading>,
+    ) -> Result<JudgedSurvey, StoreError> {
+        for _ in 0..TRIES {
+            let judged = self.look(renewed).await?;
+            if self.is_followed(&judged).await? {
+                return Ok(judged);
+            }
+        }
+        Err(contended())
+    }
+
+    async fn look(&mut self, renewed: Option<&ClockReading>) -> Result<JudgedSurvey, StoreError> {
+        let sent = self.read_clocks();
+        let survey =
+            self.call(StoreOperation::Read, self.store.survey(&self.scope, Counts::Recent)).await?;
+        let clocks = self.read_clocks();
+        let store_ms = survey.now_ms;
+        // By the present wall clock: if it stepped during the call, its old reading is worthless.
+        let took_ms = millis(clocks.steady.saturating_sub(sent.steady));
+        let sent_ms = clocks.wall_ms.saturating_sub(took_ms);
+        let reading = StoreReading { sent_ms, store_ms, received_ms: clocks.wall_ms };
+        let is_local = self.store.clock_is_local();
+        let max_skew = self.settings.lease.max_clock_skew;
+        let verdict = judge_clock(&ClockCheck {
+            store: (!is_local).then_some(reading),
+            ahead_since_renewal_ms: renewed.map(|renewed| {
+                let elapsed_ms = millis(clocks.steady.saturating_sub(renewed.steady));
+                clocks.wall_ms.saturating_sub(renewed.wall_ms).saturating_sub(elapsed_ms)
+            }),
+            max_skew,
+        });
+        let record = survey.record.as_ref();
+        self.made = record.and_then(|record| record.made_rows(&self.scope.reserved_key));
+        let range = self.scope.min_worker..=self.scope.max_worker;
+        // Nobody has the worker ids whose rows are created when they are needed.
+        let unmade = self.made.map_or(0, |made| self.scope.workers() - made.count(&range));
+        self.state.report.send_if_modified(|report| {
+            report.clock_ahead_ms = if is_local { 0 } else { reading.node_ahead_ms() };
+            // Some of those rows may be there already.
+            let unheld = self.scope.workers().saturating_sub(survey.held);
+            let free = unheld.min(survey.free + unmade);
+            (report.workers_held, report.workers_free) = (survey.held, free);
+            false
+        });
+        // A store whose clock is known to be wrong does not bound the reach of a lease.
+        let is_bound = !is_local && !matches!(verdict, ClockVerdict::StoreBehind(_));
+        let bound_ms = store_ms.saturating_add(millis(max_skew));
+        let now_ms = if is_bound { clocks.wall_ms.min(bound_ms) } else { clocks.wall_ms };
+        Ok(JudgedSurvey { survey, verdict, now_ms, clocks })
+    }
+
+    /// Returns whether the last survey saw every row of the scope, and a record that tells of them.
+    fn has_all_rows(&self) -> bool {
+        let report = self.state.report.borrow();
+        self.made.is_some() && report.workers_held + report.workers_free >= self.scope.workers()
+    }
+
+    /// Returns whether rows may be missing that a process which `has_held` a lease may create: after
+    /// a fail-over the store may have lost them.
+    pub(super) fn may_create_rows(&self, has_held: bool) -> bool {
+        (!has_held || self.history.has_failed_over()) && !self.has_all_rows()
+    }
+
+    /// Whether a process that held a lease may add rows to a record. One that tells of none was created
+    /// again, unless a fail-over lost what it told.
+    pub(super) fn may_fill(&self, record: &LayoutRecord) -> bool {
+        record.made_rows(&self.scope.reserved_key).is_some() || record.history.has_failed_over()
+    }
+
+    /// Whether a row was created as the record tells. Another one is not to be leased: should it be
+    /// lost, it would be created again with no marks.
+    pub(super) fn is_made(&self, worker: u64) -> bool {
+        self.made.is_some_and(|made| made.contains(worker)) || planted(Bug::UnrecordedRowTaken)
+    }
+
+    /// Returns whether the namespace's record is there and names our layout. Otherwise the present
+    /// rows are not ours to take.
+    pub(super) fn is_recorded(&self, judged: &JudgedSurvey) -> bool {
+        judged.survey.record.as_ref().is_some_and(|record| record.canonical == self.canonical)
+    }
+
+    /// Returns how far a lease reaches: little until this process renewed one.
+    pub(super) fn reach_ms(&self, whole_window: bool) -> i64 {
+        let window = self.settings.lease.window;
+        millis(if whole_window { window } else { window.min(FIRST_REACH) })
+    }
+
+    /// Sends the write of a new lease on a lane, from the mark that the tenure knows. Returns what
+    /// was acknowledged; `None` when the row's token had changed.
+    pub(super) async fn take_lane(
+        &mut self,
+        tenure: &mut Tenure<WriteIntent>,
+        lanes: &HeldLanes,
+        lane: usize,
+        judged: &JudgedSurvey,
+        operation: LeaseOperation,
+    ) -> Result<Option<WriteIntent>, StoreError> {
+        let reach_ms = self.reach_ms(self.has_renewed);
+        let marks = self.marks_of(tenure);
+        let lease = Lease::from_mark(&self.settings.layout, &marks, lane, judged.now_ms, reach_ms);
+        let expiry = RowExpiry::After(self.settings.lease.ttl);
+        let write = self.write(tenure, lanes, lane, lease.limit, expiry);
+        let intent = judged.intent(Purpose::Lease(lease), operation);
+        Ok(self.swap(tenure, write, intent).await?.then_some(intent))
+    }
+
+    /// Returns the marks of a row in the present epoch.
+    pub(super) fn marks_of(&self, tenure: &Tenure<WriteIntent>) -> HighWaterMarks {
+        let layout = &self.settings.layout;
+        self.history.marks(layout, tenure.epoch(), tenure.marks())
+    }
+
+    /// Builds a write of a row under a fresh token and the present epoch, with the mark of `lane` at
+    /// `mark`.
+    pub(super) fn write(
+        &mut self,
+        tenure: &Tenure<WriteIntent>,
+        lanes: &HeldLanes,
+        lane: usize,
+        mark: u64,
+        expiry: RowExpiry,
+    ) -> RowWrite {
+        let token = self.next_token(tenure);
+        let (layout, history) = (&self.settings.layout, &self.history);
+        let mut marks = lanes.marks_with(tenure.marks(), lane, mark);
+        if !planted(Bug::OtherLanesNotRaised) {
+            marks = history.marks(layout, tenure.epoch(), &marks);
+        }
+        RowWrite {
+            token,
+            epoch: history.epoch(),
+            holder: self.settings.holder.clone(),
+            lane,
+            marks,
+            expiry,
+        }
+    }
+
+    fn next_token(&mut self, tenure: &Tenure<WriteIntent>) -> Token {
+        next_token(tenure.token(), || self.random.fresh_token())
+    }
+
+    /// Sends a write, and returns whether it was acknowledged; `false` when the row's token had
+    /// changed. It is noted before it is sent, so that this future may be dropped.
+    pub(super) async fn swap(
+        &self,
+        tenure: &mut Tenure<WriteIntent>,
+        write: RowWrite,
+        intent: WriteIntent,
+    ) -> Result<bool, StoreError> {
+        let (worker, expected) = (tenure.worker(), tenure.token());
+        let ends_kept = |keeping: &Arc<Keeping>| keeping.has_lease_ended_by(worker, &write.marks);
+        debug_assert!(
+            !self.keeping.as_ref().is_some_and(ends_kept),
+            "the file keeps what this ends"
+        );
+        tenure.sent(write.clone(), intent);
+        let swap = self.store.swap(&self.scope, worker, expected, &write);
+        let swapped = self.call(StoreOperation::Swap, swap).await;
+        if let Ok(true) = swapped {
+            tenure.acknowledged();
+        }
+        self.observe(
+            intent.operation,
+            match swapped {
+                Ok(true) => LeaseOutcome::Done,
+                Ok(false) => LeaseOutcome::Refused,
+                Err(_) => LeaseOutcome::Unknown,
+            },
+        );
+        swapped
+    }
+
+    /// Reads the row to learn the outcome of writes that were not acknowledged; returns it, too.
+    pub(super) async fn resolve(
+        &self,
+        tenure: &mut Tenure<WriteIntent>,
+    ) -> Result<(Resolution, Option<Row>), StoreError> {
+        let row = self.store.row(&self.scope, tenure.worker());
+        let row = self.call(StoreOperation::Read, row).await?;
+        Ok((tenure.resolve(row.as_ref()), row))
+    }
+
+    /// Settles writes whose outcome is unknown. Returns the one that took effect; `None` when none
+    /// did: one may still arrive, which the next write refuses.
+    ///
+    /// A write that is visible need not be durable: it is repeated under a fresh token, and counts
+    /// once that is acknowledged.
+    pub(super) async fn settle(
+        &mut self,
+        tenure: &mut Tenure<WriteIntent>,
+    ) -> Result<Option<WriteIntent>, LeaseError> {
+        if tenure.is_unresolved() {
+            match self.resolve(tenure).await? {
+                (Resolution::Unchanged | Resolution::Visible, _) => {}
+                (Resolution::Lost, Some(row)) => return Err(LeaseError::Lost(row.token)),
+                (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),
+            }
+        }
+        #[cfg(feature = "planted")]
+        if planted(Bug::VisibleIsDurable)
+            && let Some(believed) = tenure.take_visible()
+        {
+            return Ok(Some(believed.purpose));
+        }
+        let present = self.history.epoch();
+        let Some(visible) = tenure.visible() else { return Ok(None) };
+        if visible.write.epoch != present {
+            // What it was for is decided anew.
+            tenure.forget_before(present);
+            return Ok(None);
+        }
+        let (write, intent) = (visible.write.clone(), visible.purpose);
+        let write = RowWrite { token: self.next_token(tenure), ..write };
+        if self.swap(tenure, write, intent).await? {
+            Ok(Some(intent))
+        } else {
+            Err(LeaseError::Overtaken)
+        }
+    }
+
+    /// Creates the grant of a lease that the store acknowledged. If it is kept in the state file,
+    /// nothing can be issued before the file has it.
+    pub(super) fn grant(&self, worker: u64, lease: Lease, is_kept: bool) -> Arc<Grant> {
+        let Lease { lane, start, limit } = lease;
+        let layout = self.state.layout();
+        let codes_max = self.settings.issue.codes_max;
+        let keeping = self.keeping.as_ref().filter(|_| is_kept);
+        let waker =
+            waker(keeping.map(|keeping| &keeping.near_limit).into_iter().chain([&self.wake_up]));
+        let grant = Grant::new(layout, worker, lane as u64, start, codes_max, waker)
+            .expect("rows of the scope fit the layout");
+        self.extend(&grant, limit, is_kept);
+        Arc::new(grant)
+    }
+
+    /// Extends a grant to the mark that the store acknowledged; one that is kept in the state file,
+    /// only as soon as the file has a local mark beyond its limit.
+    pub(super) fn extend(&self, grant: &Grant, limit: u64, is_kept: bool) {
+        if is_kept {
+            grant.acknowledge(limit);
+        } else {
+            grant.raise_limit(limit, self.state.present());
+        }
+    }
+
+    pub(super) fn observe(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
+        self.state.observer.lease_operation(operation, outcome);
+    }
+
+    /// Reports that the store fails; the caller retries later.
+    pub(super) fn store_failed(&self, error: &StoreError) {
+        let failure = StoreFailure::from(error);
+        tracing::warn!(namespace = self.settings.namespace, error = %failure, "store failed");
+        self.state.set_reason(Some(UnavailableReason::StoreUnavailable(failure)));
+    }
+}

@@ -1,0 +1,329 @@
+//! Operators release rows, raise every mark, and move a namespace to another layout.
+//!
+//! They follow the same rules as nodes: each write of a row is one compare-and-swap with a fresh
+//! random token, and no mark is lowered. So a lease that is held when its row is written ends at
+//! its limit, and the next one begins above it.
+
+mod error;
+mod preview;
+mod raise;
+mod relayout;
+mod release;
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use raindrop_core::{
+    clock::Clock,
+    instant::millis,
+    layout::Layout,
+    lease::{
+        HighWaterMarks, Recorded, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure,
+        Token, marks_beyond,
+    },
+    planted::{Bug, planted},
+};
+use raindrop_store::{Counts, LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError};
+use rand::Rng;
+use tokio::time::sleep;
+
+pub use self::{
+    error::OperatorError,
+    preview::{RaisePreview, RelayoutPreview},
+    raise::RaisedMarks,
+    relayout::{FinishedMove, RelayoutOutcome},
+    release::WorkerRelease,
+};
+use super::{
+    KeeperSettings, LayoutError, NoObserver,
+    history::{HistoryContext, KnownHistory},
+    prepare::{DECISION_VALID_FOR, initial_seed},
+    random::{Random, system_random},
+};
+
+/// How often a write is tried while its outcome is unknown.
+const TRIES: u32 = 5;
+/// The pause after the first of them; doubled each time.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often all rows are read again because other processes wrote some meanwhile.
+const ROUNDS: u32 = 20;
+
+/// Writes rows and records of one namespace on behalf of a person.
+#[derive(Debug)]
+pub struct Operator {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    settings: KeeperSettings,
+    random: Random,
+    history: KnownHistory,
+}
+
+/// How a write of a row ended.
+enum WriteOutcome {
+    Acknowledged,
+    /// Another process wrote the row; as it is now, if it is still there.
+    Changed(Option<Row>),
+}
+
+impl Operator {
+    /// Returns an operator of the namespace and layout of these settings.
+    pub fn new(settings: KeeperSettings, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self::with_random(settings, store, clock, system_random())
+    }
+
+    /// Returns an operator like [`Self::new`], with the source of tokens passed in: for tests and
+    /// simulations. All others must use the operating system's randomness, because tokens must
+    /// never repeat.
+    pub fn with_random(
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        random: Box<dyn Rng + Send + Sync>,
+    ) -> Self {
+        let history = KnownHistory::default();
+        Self { store, clock, settings, random: Random(random), history }
+    }
+
+    /// Returns the scope of all workers of a layout under one of its reserved keys.
+    fn scope(&self, layout: &Layout, reserved_key: &str) -> Scope {
+        let all = Scope::new(&self.settings.namespace, layout, 0, layout.largest_worker());
+        Scope { reserved_key: reserved_key.to_owned(), ..all }
+    }
+
+    /// Reads every row of the namespace that a node of this layout may use, under any reserved
+    /// value. The others belong to earlier layouts and are not in use.
+    async fn rows_of(&self, layout: &Layout) -> Result<Vec<ListedRow>, OperatorError> {
+        let keys = layout.reserved_keys();
+        let mut rows = self.store.list().await?;
+        for ListedRow { row, .. } in &mut rows {
+            row.marks = self.history.marks(layout, row.epoch, &row.marks);
+        }
+        rows.retain(|listed| {
+            listed.namespace == self.settings.namespace
+                && keys.contains(&listed.reserved_key)
+                && listed.row.worker <= layout.largest_worker()
+        });
+        Ok(rows)
+    }
+
+    /// Adds the missing rows of a layout, for every value of its reserved bits: a node that added
+    /// them later would not know what was decided now.
+    /// `false` when the record changed, or the store's clock is past `until_ms`.
+    async fn add_missing_rows(
+        &mut self,
+        layout: &Layout,
+        marks: &HighWaterMarks,
+        record: Token,
+        until_ms: i64,
+    ) -> Result<bool, StoreError> {
+        for key in layout.reserved_keys() {
+            let scope = self.scope(layout, &key);
+            let seed = initial_seed(|| self.random.fresh_token());
+            let new = NewRows { marks: marks.clone(), seed, record, until_ms };
+            if !self.store.create_rows(&scope, &new).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Follows the store into a new epoch if it failed over since a node used it, so that writes of
+    /// rows can name the epoch. Returns the record, and the store's clock.
+    async fn follow_history(&mut self) -> Result<(LayoutRecord, i64), OperatorError> {
+        let namespace = self.settings.namespace.clone();
+        let scope = self.scope(&self.settings.layout, &self.settings.layout.reserved_key());
+        for _ in 0..ROUNDS {
+            let survey = self.store.survey(&scope, Counts::Recent).await?;
+            let Some(record) = &survey.record else {
+                return Err(OperatorError::NoRecord { namespace });
+            };
+            let layout = Layout::from_canonical(Recorded::read(&record.canonical)?.present())?;
+            let context = HistoryContext {
+                store: &*self.store,
+                steady: self.clock.steady(),
+                observer: &NoObserver,
+                namespace: &namespace,
+                layout: Some(&layout),
+                reach_ms: self.settings.lease.reach_beyond_ms(),
+            };
+            let fresh = || self.random.fresh_token();
+            if self.history.follow(&context, &survey, record, fresh).await? {
+                return Ok((record.clone(), survey.now_ms));
+            }
+        }
+        Err(OperatorError::Contended)
+    }
+
+    /// Reads the store's clock, which the next writes follow. This machine's clock must agree,
+    /// unless they are the same.
+    async fn store_now_ms(&self) -> Result<i64, OperatorError> {
+        let layout = &self.settings.layout;
+        let sent_ms = self.clock.now_ms();
+        let survey =
+            self.store.survey(&self.scope(layout, &layout.reserved_key()), Counts::Recent).await?;
+        let (store_ms, received_ms) = (survey.now_ms, self.clock.now_ms());
+        let ahead_ms = StoreReading { sent_ms, store_ms, received_ms }.node_ahead_ms();
+        let most = self.settings.lease.max_clock_skew;
+        if !self.store.clock_is_local() && ahead_ms.saturating_abs() > millis(most) {
+            return Err(OperatorError::ClocksDisagree { ahead_ms, most });
+        }
+        Ok(store_ms)
+    }
+
+    /// Returns marks beyond everything that could be leased at this instant.
+    fn marks_beyond(&self, layout: &Layout, at_ms: i64, window: Duration) -> HighWaterMarks {
+        let skew_ms = millis(self.settings.lease.max_clock_skew);
+        marks_beyond(layout, at_ms, millis(window), skew_ms)
+    }
+
+    /// Writes a row as it was read, with a fresh token and these marks.
+    ///
+    /// An unknown outcome is settled as by a node: by the tokens of our own attempts. A visible
+    /// write is repeated until one is acknowledged.
+    async fn write(
+        &mut self,
+        scope: &Scope,
+        row: &Row,
+        lane: usize,
+        (marks, expiry): (&HighWaterMarks, RowExpiry),
+    ) -> Result<WriteOutcome, StoreError> {
+        let mut tenure: Tenure<()> = Tenure::of(row);
+        let keeps_token = planted(Bug::RaiseKeepsToken) && *marks != row.marks;
+        let mut failure = None;
+        for attempt in 0..TRIES {
+            let write = RowWrite {
+                token: if keeps_token { row.token } else { self.random.fresh_token() },
+                epoch: self.history.epoch(),
+                // So that a node which prefers its former row finds it.
+                holder: row.holder.clone(),
+                lane,
+                marks: marks.clone(),
+                expiry,
+            };
+            tenure.sent(write.clone(), ());
+            let swapped = self.store.swap(scope, row.worker, tenure.token(), &write).await;
+            if pause_unless_answered(swapped, attempt, &mut failure).await {
+                return Ok(WriteOutcome::Acknowledged);
+            }
+            match self.store.row(scope, row.worker).await {
+                Ok(found) => match tenure.resolve(found.as_ref()) {
+                    // It may still arrive: the next one starts from the same token.
+                    Resolution::Unchanged | Resolution::Visible => {}
+                    Resolution::Lost | Resolution::Vanished => {
+                        return Ok(WriteOutcome::Changed(found));
+                    }
+                },
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.unwrap_or_else(|| StoreError::Refused("the row is never swapped".into())))
+    }
+
+    /// Replaces the record as it was read by what `change` makes of it; returns the new record.
+    /// Another token than its own means that another operator is at work.
+    async fn write_record(
+        &mut self,
+        before: &LayoutRecord,
+        change: impl Fn(&mut LayoutRecord),
+    ) -> Result<LayoutRecord, OperatorError> {
+        let mut record = before.clone();
+        change(&mut record);
+        let mut expected = before.token;
+        let mut sent: Vec<Token> = Vec::new();
+        let mut failure = None;
+        for attempt in 0..TRIES {
+            record.token = self.random.fresh_token();
+            sent.push(record.token);
+            let namespace = &self.settings.namespace;
+            let swapped = self.store.swap_record(namespace, expected, &record).await;
+            if pause_unless_answered(swapped, attempt, &mut failure).await {
+                return Ok(record);
+            }
+            match self.store.read_record(namespace).await {
+                // It may still arrive; whichever comes first refuses the other.
+                Ok(Some(found)) if found.token == expected => {}
+                // Visible, and durable once the next one is acknowledged.
+                Ok(Some(found)) if sent.contains(&found.token) => expected = found.token,
+                Ok(found) => return Err(self.record_changed(found)),
+                Err(error) => failure = Some(error),
+            }
+        }
+        let never = || StoreError::Refused("the layout record is never swapped".into());
+        Err(failure.unwrap_or_else(never).into())
+    }
+
+    /// Rewrites every row of a layout, with the marks and the expiry that `change` returns for it,
+    /// until each was written once without another process writing it in between. Returns the rows
+    /// afterwards. With `text`, the record must still say it after each reading of the rows.
+    async fn rewrite_rows(
+        &mut self,
+        layout: &Layout,
+        text: Option<&str>,
+        change: impl Fn(&ListedRow) -> Result<(HighWaterMarks, RowExpiry), OperatorError>,
+    ) -> Result<Vec<ListedRow>, OperatorError> {
+        let mut written = HashSet::new();
+        for _ in 0..ROUNDS {
+            let rows = self.rows_of(layout).await?;
+            if let Some(text) = text {
+                self.still_recorded(text).await?;
+            }
+            let mut all_written = true;
+            for listed in &rows {
+                let (key, row) = (&listed.reserved_key, &listed.row);
+                let (marks, expiry) = change(listed)?;
+                if written.contains(&(key.clone(), row.worker)) {
+                    continue;
+                }
+                all_written = false;
+                let scope = self.scope(layout, key);
+                let outcome = self.write(&scope, row, row.lane, (&marks, expiry)).await?;
+                if let WriteOutcome::Acknowledged = outcome {
+                    written.insert((key.clone(), row.worker));
+                }
+            }
+            if all_written {
+                return Ok(rows);
+            }
+        }
+        Err(OperatorError::Contended)
+    }
+
+    /// Reads the record, which must still say this text. What was read before was read before any
+    /// node could act on another text.
+    async fn still_recorded(&self, text: &str) -> Result<LayoutRecord, OperatorError> {
+        match self.store.read_record(&self.settings.namespace).await? {
+            Some(record) if record.canonical == text => Ok(record),
+            found => Err(self.record_changed(found)),
+        }
+    }
+
+    fn record_changed(&self, found: Option<LayoutRecord>) -> OperatorError {
+        let namespace = self.settings.namespace.clone();
+        OperatorError::RecordChanged { namespace, found: found.map(|record| record.canonical) }
+    }
+}
+
+/// Returns whether a swap was acknowledged. After an error, keeps it and backs off.
+async fn pause_unless_answered(
+    swapped: Result<bool, StoreError>,
+    attempt: u32,
+    failure: &mut Option<StoreError>,
+) -> bool {
+    match swapped {
+        Ok(acknowledged) => acknowledged,
+        Err(error) => {
+            *failure = Some(error);
+            sleep(PAUSE * 2_u32.pow(attempt)).await;
+            false
+        }
+    }
+}
+
+/// Refuses a row that has other lanes than the layout.
+fn check_lanes(layout: &Layout, listed: &ListedRow) -> Result<(), OperatorError> {
+    let (found, expected) = (listed.row.marks.lanes(), layout.lanes());
+    if found == expected {
+        return Ok(());
+    }
+    let (worker, reserved_key) = (listed.row.worker, listed.reserved_key.clone());
+    Err(OperatorError::OtherLanes { worker, reserved_key, found, expected })
+}

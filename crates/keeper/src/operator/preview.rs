@@ -1,0 +1,123 @@
+//! Reads what an operation would do, without writing anything.
+
+use std::time::Duration;
+
+use raindrop_core::{
+    id::Id,
+    layout::Layout,
+    lease::{Recorded, Relayout, RelayoutStage, first_due},
+};
+use raindrop_store::ListedRow;
+
+use super::{LayoutError, Operator, OperatorError};
+
+/// What [`Operator::raise`] would do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RaisePreview {
+    /// How many rows it would write or add.
+    pub rows: usize,
+    /// How many of them are held.
+    pub held: usize,
+    /// When the first mark would come due, in Unix ms of the store's clock: no new lease begins
+    /// before.
+    pub due_ms: i64,
+}
+
+/// What [`Operator::relayout`] would do now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RelayoutPreview {
+    /// Nothing: the namespace has the configured layout.
+    NothingToDo,
+    /// Move the namespace to the configured layout.
+    Move {
+        /// The old layout, as its canonical text.
+        from: String,
+        /// How many rows it would write or add.
+        rows: usize,
+        /// How many of the old layout's are held.
+        held: usize,
+        /// The largest ID that the old marks allow; `None` when they allow none.
+        largest_old: Option<Id>,
+        /// The smallest ID of the new layout.
+        smallest_new: Id,
+    },
+    /// Finish an interrupted move, whose marks were judged already.
+    Finish {
+        /// The old layout, as its canonical text.
+        from: String,
+        /// How many rows it would write or add.
+        rows: usize,
+    },
+    /// Undo an interrupted move away from the configured layout.
+    Revert {
+        /// The layout that it would have moved to.
+        to: String,
+    },
+}
+
+impl Operator {
+    /// Reads what [`Self::raise`] would do.
+    ///
+    /// # Errors
+    ///
+    /// What [`Self::raise`] would fail with before it writes anything.
+    pub async fn preview_raise(&self, window: Duration) -> Result<RaisePreview, OperatorError> {
+        let layout = &self.settings.layout;
+        self.record_to_raise().await?;
+        let now_ms = self.store_now_ms().await?;
+        let beyond = self.marks_beyond(layout, now_ms, window)[0];
+        let mut rows: Vec<_> =
+            self.rows_of(layout).await?.into_iter().map(|listed| listed.row).collect();
+        let held = rows.iter().filter(|row| !row.free).count();
+        for row in &mut rows {
+            row.marks = row.marks.at_least(beyond);
+        }
+        let all = row_count(layout);
+        let raised_ms = first_due(layout, &rows).filter(|_| rows.len() >= all);
+        // Rows that are missing would begin there.
+        let due_ms = raised_ms.unwrap_or_else(|| layout.start_of_tick_ms(layout.tick_of(beyond)));
+        Ok(RaisePreview { rows: all.max(rows.len()), held, due_ms })
+    }
+
+    /// Reads what [`Self::relayout`] would do.
+    ///
+    /// # Errors
+    ///
+    /// What [`Self::relayout`] would fail with before it writes anything.
+    pub async fn preview_relayout(&self) -> Result<RelayoutPreview, OperatorError> {
+        let namespace = self.settings.namespace.clone();
+        let to = self.settings.layout.canonical();
+        let record = self.store.read_record(&namespace).await?;
+        let Some(record) = record else { return Err(OperatorError::NoRecord { namespace }) };
+        let rows = row_count(&self.settings.layout);
+        let from = match Recorded::read(&record.canonical)? {
+            Recorded::Settled(from) if from == to => return Ok(RelayoutPreview::NothingToDo),
+            Recorded::Moving(Relayout { stage: RelayoutStage::Fencing, from, to: other })
+                if from == to =>
+            {
+                return Ok(RelayoutPreview::Revert { to: other });
+            }
+            Recorded::Settled(from)
+            | Recorded::Moving(Relayout { stage: RelayoutStage::Fencing, from, .. }) => from,
+            Recorded::Moving(Relayout { to: other, .. }) if other != to => {
+                return Err(LayoutError::Moving { namespace, to: other }.into());
+            }
+            Recorded::Moving(Relayout { from, .. }) => {
+                return Ok(RelayoutPreview::Finish { from, rows });
+            }
+        };
+        let old = Layout::from_canonical(&from)?;
+        let old_rows = self.rows_of(&old).await?;
+        let is_held = |listed: &&ListedRow| !listed.row.free;
+        let held = old_rows.iter().filter(is_held).count();
+        let (largest_old, _, smallest_new) = self.judge(&old, &record, &old_rows).await?;
+        let rows = rows.max(old_rows.len());
+        Ok(RelayoutPreview::Move { from, rows, held, largest_old, smallest_new })
+    }
+}
+
+/// Returns how many rows a complete namespace of this layout has.
+fn row_count(layout: &Layout) -> usize {
+    let workers = usize::try_from(layout.largest_worker()).unwrap_or(usize::MAX);
+    layout.reserved_keys().len().saturating_mul(workers.saturating_add(1))
+}

@@ -1,0 +1,92 @@
+//! Frees a row before it expires.
+
+use raindrop_core::{
+    layout::Layout,
+    lease::{HighWaterMarks, History, Recorded, Row, RowExpiry},
+    planted::{Bug, planted},
+};
+
+use super::{LayoutError, Operator, OperatorError, WriteOutcome};
+
+/// The outcome of releasing a worker id, with its row as it was before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkerRelease {
+    /// The row was held, and is free now.
+    Released(Row),
+    /// The row was free already, and was not written.
+    AlreadyFree(Row),
+}
+
+impl Operator {
+    /// Checks that the layout has this worker id.
+    ///
+    /// # Errors
+    ///
+    /// [`OperatorError::WorkerOutOfRange`] if it does not.
+    pub fn check_worker(&self, worker: u64) -> Result<(), OperatorError> {
+        let largest = self.settings.layout.largest_worker();
+        if worker > largest {
+            return Err(OperatorError::WorkerOutOfRange { worker, largest });
+        }
+        Ok(())
+    }
+
+    /// Frees the row of a worker id, whoever holds it. Raises the mark of the lane in use beyond
+    /// everything that its holder could lease: the other lanes can be used at once.
+    ///
+    /// Safe at any time: a holder that still runs uses up its range, which ends below that mark, and
+    /// then finds its row lost.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such row, while the namespace is moved to another layout, when another process writes it at the same moment, or when the
+    /// store fails. Then the row may or may not be free, and the operation can be repeated.
+    pub async fn release(&mut self, worker: u64) -> Result<WorkerRelease, OperatorError> {
+        self.check_worker(worker)?;
+        let layout = self.settings.layout.clone();
+        let (record, now_ms) = self.follow_history().await?;
+        let scope = self.scope(&layout, &layout.reserved_key());
+        let row = self.store.row(&scope, worker).await?;
+        let row = row.ok_or(OperatorError::NoRow { worker })?;
+        if row.free {
+            return Ok(WorkerRelease::AlreadyFree(row));
+        }
+        let marks = self.marks_of_released(&row, &record.history, now_ms).await?;
+        match self.write(&scope, &row, row.lane, (&marks, RowExpiry::Released)).await? {
+            WriteOutcome::Acknowledged => Ok(WorkerRelease::Released(row)),
+            WriteOutcome::Changed(Some(now)) => {
+                Err(OperatorError::RowChanged { now: Box::new(now) })
+            }
+            WriteOutcome::Changed(None) => Err(OperatorError::NoRow { worker }),
+        }
+    }
+
+    /// Returns the marks of a row that is taken from its holder. If the store fails over, and loses
+    /// this write and the next lease of the row, the holder may go on with its own: so the next one
+    /// must not begin where that ends.
+    async fn marks_of_released(
+        &self,
+        row: &Row,
+        history: &History,
+        now_ms: i64,
+    ) -> Result<HighWaterMarks, OperatorError> {
+        let namespace = self.settings.namespace.clone();
+        // Read after the row: if no move began, its marks are in units of this layout.
+        let Some(record) = self.store.read_record(&namespace).await? else {
+            return Err(OperatorError::NoRecord { namespace });
+        };
+        let text = match Recorded::read(&record.canonical)? {
+            Recorded::Settled(text) => text,
+            // A row that the move fenced must not come free before all leases have ended.
+            Recorded::Moving(to) => return Err(LayoutError::Moving { namespace, to: to.to }.into()),
+        };
+        let layout = Layout::from_canonical(&text)?;
+        if row.marks.lanes() != layout.lanes() || planted(Bug::ReleaseKeepsMark) {
+            return Ok(row.marks.clone());
+        }
+        let beyond_ms = now_ms.saturating_add(history.reach_ms);
+        let beyond = layout.first_position(layout.tick_clamped(beyond_ms) + 1);
+        let marks = history.marks(&layout, row.epoch, &row.marks);
+        Ok(marks.with(row.lane, marks[row.lane].max(beyond)))
+    }
+}

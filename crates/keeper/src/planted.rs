@@ -1,0 +1,58 @@
+//! What the keeper does under planted bugs only.
+
+use std::sync::Arc;
+
+use raindrop_core::{
+    lease::{Lease, Purpose},
+    planted::{Bug, planted},
+};
+
+use super::{
+    LeaseOperation,
+    held_lease::HeldLease,
+    lease_store::{LeaseStore, WriteIntent},
+    releasing_row::ReleasingRow,
+    task::Task,
+};
+
+impl Task {
+    /// Uses a lease again whose lowering write has no answer.
+    pub(super) fn revive_lease(&mut self) {
+        let forgets = planted(Bug::LostReplyIsFailure);
+        if !forgets && !planted(Bug::GoesOnAfterLowering) {
+            return;
+        }
+        let Some(row) = self.releasing.last_mut() else { return };
+        let held = row.revive(&self.leases, forgets);
+        self.leases.state.generator.replace_grant(Some(Arc::clone(&held.grant)));
+        self.held = Some(held);
+    }
+}
+
+impl ReleasingRow {
+    /// Uses a lane that was leased too late, and seals its grant.
+    pub(super) fn touch_generator(&self, leases: &LeaseStore) {
+        let visible = self.tenure.visible().map(|attempt| attempt.purpose.purpose);
+        if let Some(Purpose::Lease(lease)) = visible
+            && planted(Bug::LeavingTouchesGenerator)
+        {
+            let grant = leases.grant(self.tenure.worker(), lease, false);
+            grant.seal();
+            leases.state.generator.replace_grant(Some(grant));
+        }
+    }
+
+    /// Continues above the sealed mark, up to the former limit.
+    fn revive(&self, leases: &LeaseStore, forgets: bool) -> HeldLease {
+        let (lane, start, limit) = (self.lanes.present(), self.mark, self.limit);
+        let mut tenure = self.tenure.clone();
+        if forgets {
+            tenure.discard_unresolved();
+        }
+        let lease = Lease { lane, start, limit };
+        let (purpose, operation) = (Purpose::Lease(lease), LeaseOperation::Release);
+        let clocks = leases.read_clocks();
+        let intent = WriteIntent { purpose, operation, clocks, store_ms: 0 };
+        HeldLease::new(leases, tenure, lease, Some(&intent), None)
+    }
+}

@@ -1,0 +1,183 @@
+//! Creates tables, layout record and rows where they are missing, and more rows when they are needed.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use raindrop_core::{
+    instant::millis,
+    lease::{HighWaterMarks, History, Token, marks_beyond},
+    planted::{Bug, planted},
+};
+use raindrop_store::{Counts, LayoutRecord, MadeRows, NewRows, Scope, StoreError};
+
+use super::{
+    KeeperError, LayoutError, StoreOperation, history::contended, lease_store::LeaseStore,
+};
+
+/// How often a start is retried because others changed the record.
+const TRIES: u32 = 100;
+/// How long a decision about missing rows holds, by the store's clock.
+pub(super) const DECISION_VALID_FOR: Duration = Duration::from_secs(10);
+
+/// Creates tables, layout record and rows where they are missing. A process that `has_held` a lease
+/// knows that the namespace is in use: it creates no record.
+pub(super) async fn prepare(leases: &mut LeaseStore, has_held: bool) -> Result<(), KeeperError> {
+    let (store, namespace) = (leases.store.clone(), leases.scope.namespace.clone());
+    for warning in leases.call(StoreOperation::Prepare, store.prepare()).await? {
+        tracing::warn!(namespace, warning, "store may lose acknowledged writes");
+    }
+    for _ in 0..TRIES {
+        if create_missing(leases, has_held).await? {
+            return Ok(());
+        }
+    }
+    Err(contended().into())
+}
+
+/// Creates the record and the rows, and marks the rows as complete; `false` when others changed
+/// the record meanwhile.
+async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool, KeeperError> {
+    let (store, scope) = (leases.store.clone(), leases.scope.clone());
+    let layout = leases.settings.layout.clone();
+    let lease = leases.settings.lease;
+    let (window_ms, skew_ms) = (millis(lease.window), millis(lease.max_clock_skew));
+    // All workers of the layout, not only those of this node's range: a range that comes into use
+    // later must not look like rows that were lost.
+    let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
+    let before = leases.call(StoreOperation::Read, store.survey(&all, Counts::Exact)).await?;
+    let vanished = |what: &str| KeeperError::Store(StoreError::Vanished(what.to_owned()));
+    if before.record.is_none() && has_held {
+        return Err(vanished("the layout record is gone"));
+    }
+    if before.record.is_none() && before.held + before.free > 0 {
+        return Err(KeeperError::Store(StoreError::Unusable(format!(
+            "namespace {} has worker rows but no layout record, which says what their marks mean: \
+             stop the nodes, restore the record and run raindrop workers raise, or delete the rows",
+            scope.namespace
+        ))));
+    }
+    let Some(record) = before.record.clone() else {
+        let (token, epoch) = (leases.random.fresh_token(), leases.random.fresh_token());
+        let first_tick = layout.tick_clamped(before.now_ms.saturating_add(skew_ms)) + 1;
+        let identity = before.identity.as_deref().unwrap_or_default();
+        let history = History::first(identity, epoch, lease.reach_beyond_ms());
+        let record = LayoutRecord::new(&leases.canonical, token, first_tick, history);
+        let created = store.create_record(&scope.namespace, &record);
+        leases.call(StoreOperation::Prepare, created).await?;
+        // Read together with the identity of the server and its clock.
+        return Ok(false);
+    };
+    LayoutError::check(&scope.namespace, &leases.canonical, &record.canonical)?;
+    if !leases.follow_history(&before, &record, before.now_ms).await? {
+        return Ok(false);
+    }
+    let made = record.made_rows(&scope.reserved_key);
+    if has_held && !leases.may_fill(&record) {
+        return Err(vanished("the layout record was created again"));
+    }
+    // Beside parts there may be rows that the record does not tell yet.
+    let is_whole = made == Some(MadeRows::All) && before.held + before.free == all.workers();
+    for range in made.filter(|_| !is_whole).iter().flat_map(|made| made.ranges(all.workers())) {
+        // The rows and the clock as they are after the record was read.
+        let part = part_of(&scope, &range);
+        let survey = leases.call(StoreOperation::Read, store.survey(&part, Counts::Exact)).await?;
+        if survey.held + survey.free == part.workers() {
+            continue;
+        }
+        let until_ms = survey.now_ms.saturating_add(millis(DECISION_VALID_FOR));
+        // A row that is missing now may have been there, and in use.
+        let marks = marks_beyond(&layout, until_ms, window_ms, skew_ms);
+        if !create_rows(leases, &part, marks, record.token, until_ms).await? {
+            return Ok(false);
+        }
+    }
+    let range = scope.min_worker..=scope.max_worker;
+    if made.is_some_and(|made| made.count(&range) > 0) {
+        return Ok(true);
+    }
+    Ok(create_more(leases, record).await?.unwrap_or(true))
+}
+
+/// Creates the rows of the next part of the node's worker ids, and records them. `None` if there are
+/// none to create, `false` when others changed the record meanwhile.
+///
+/// No row of such a part was ever leased: a row is leased only once the record names its part. So
+/// they begin with no marks. After a fail-over the barrier raises those, since such a row carries no
+/// epoch.
+pub(super) async fn create_more(
+    leases: &mut LeaseStore,
+    mut record: LayoutRecord,
+) -> Result<Option<bool>, StoreError> {
+    let (scope, lanes) = (leases.scope.clone(), leases.settings.layout.lanes());
+    let range = scope.min_worker..=scope.max_worker;
+    let Some((part, made)) = next_part(leases, &record, &range) else { return Ok(None) };
+    // The clock as it is after the record was read.
+    let survey = leases.store.survey(&scope, Counts::Recent);
+    let now_ms = leases.call(StoreOperation::Read, survey).await?.now_ms;
+    let until_ms = now_ms.saturating_add(millis(DECISION_VALID_FOR));
+    let marks = HighWaterMarks::all_at(0, lanes);
+    if !create_rows(leases, &part_of(&scope, &part), marks, record.token, until_ms).await? {
+        return Ok(Some(false));
+    }
+    record.set_made_rows(&scope.reserved_key, made);
+    swap_record(leases, record).await.map(Some)
+}
+
+/// Records that the part of a worker was created, after the store lost that. Rows of the part may have
+/// been lost, too, so none is created with no marks from now on.
+pub(super) async fn record_part(
+    leases: &mut LeaseStore,
+    mut record: LayoutRecord,
+    worker: u64,
+) -> Result<(), StoreError> {
+    if let Some((_, made)) = next_part(leases, &record, &(worker..=worker)) {
+        record.set_made_rows(&leases.scope.reserved_key, made);
+        swap_record(leases, record).await?;
+    }
+    Ok(())
+}
+
+/// Returns the first part of a range that the record does not tell of, and which rows were created
+/// once that is.
+fn next_part(
+    leases: &LeaseStore,
+    record: &LayoutRecord,
+    range: &RangeInclusive<u64>,
+) -> Option<(RangeInclusive<u64>, MadeRows)> {
+    let workers = leases.settings.layout.largest_worker() + 1;
+    let made = record.made_rows(&leases.scope.reserved_key);
+    let made = made.unwrap_or_else(|| MadeRows::none(workers, leases.settings.rows_at_once));
+    made.next(range, workers)
+}
+
+fn part_of(scope: &Scope, workers: &RangeInclusive<u64>) -> Scope {
+    Scope { min_worker: *workers.start(), max_worker: *workers.end(), ..scope.clone() }
+}
+
+/// Creates the missing rows of a scope; `false` when the decision no longer holds.
+async fn create_rows(
+    leases: &mut LeaseStore,
+    scope: &Scope,
+    marks: HighWaterMarks,
+    record: Token,
+    until_ms: i64,
+) -> Result<bool, StoreError> {
+    let seed = initial_seed(|| leases.random.fresh_token());
+    let new = NewRows { marks, seed, record, until_ms };
+    leases.call(StoreOperation::Prepare, leases.store.create_rows(scope, &new)).await
+}
+
+/// Writes the record under a fresh token; `false` when others changed it meanwhile.
+async fn swap_record(
+    leases: &mut LeaseStore,
+    mut record: LayoutRecord,
+) -> Result<bool, StoreError> {
+    let token = record.token;
+    record.token = leases.random.fresh_token();
+    let swap = leases.store.swap_record(&leases.scope.namespace, token, &record);
+    leases.call(StoreOperation::Prepare, swap).await
+}
+
+/// Draws the random seed of the tokens of new rows.
+pub(super) fn initial_seed(fresh: impl FnOnce() -> Token) -> Token {
+    if planted(Bug::TokenOfBirth) { Token::UNUSED } else { fresh() }
+}

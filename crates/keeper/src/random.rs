@@ -1,0 +1,48 @@
+//! Randomness: tokens, and pauses that keep nodes out of step.
+
+use std::{fmt, time::Duration};
+
+use rand::{Rng, RngExt, rand_core::UnwrapErr, rngs::SysRng};
+
+use raindrop_core::lease::Token;
+
+pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause while the store fails or no row is free.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A source of randomness: the operating system, or a seed in tests.
+pub(super) struct Random(pub(super) Box<dyn Rng + Send + Sync>);
+
+impl fmt::Debug for Random {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Random").finish_non_exhaustive()
+    }
+}
+
+pub(super) fn system_random() -> Box<dyn Rng + Send + Sync> {
+    Box::new(UnwrapErr(SysRng))
+}
+
+/// Draws a fresh token from the operating system.
+pub(super) fn fresh_token() -> Token {
+    Random(system_random()).fresh_token()
+}
+
+impl Random {
+    pub(super) fn fresh_token(&mut self) -> Token {
+        Token::from_bits(self.0.random())
+    }
+
+    /// Returns a random part of a duration, at least half of it, so that nodes do not move in
+    /// step.
+    pub(super) fn jittered(&mut self, duration: Duration) -> Duration {
+        duration.mul_f64(self.0.random_range(0.5..=1.0))
+    }
+
+    /// Counts one more consecutive error, and returns how long to back off.
+    pub(super) fn back_off(&mut self, failures: &mut u32) -> Duration {
+        let doubled = SHORTEST_PAUSE * 2_u32.pow((*failures).min(6));
+        *failures += 1;
+        self.jittered(doubled.min(LONGEST_PAUSE))
+    }
+}

@@ -1,0 +1,130 @@
+//! Releases a row.
+
+use raindrop_core::lease::{HeldLanes, Purpose, Resolution, RowExpiry, Tenure};
+use raindrop_store::StoreError;
+
+use super::{
+    LeaseOperation,
+    held_lease::HeldLease,
+    lease_store::{LeaseStore, WriteIntent},
+    state_file::KeepingFailed,
+};
+
+/// A row that is being released. It has no grant: whatever it learns of its writes, nothing is
+/// issued on it any more.
+pub(super) struct ReleasingRow {
+    pub(super) tenure: Tenure<WriteIntent>,
+    pub(super) lanes: HeldLanes,
+    /// Where the next lease of the present lane may begin.
+    pub(super) mark: u64,
+    /// Whether a lane of it was leased, whose mark may be lowered.
+    was_held: bool,
+    released: bool,
+    /// Whether the last write was refused.
+    refused: bool,
+    /// Where the sealed lease ended.
+    #[cfg(feature = "planted")]
+    pub(super) limit: u64,
+}
+
+impl ReleasingRow {
+    /// Begins with a lease that was held. Its grant is sealed, and dead whatever the store
+    /// answers.
+    pub(super) fn of_lease(held: HeldLease) -> Self {
+        #[cfg(feature = "planted")]
+        let limit = held.grant.limit();
+        let (tenure, lanes, mark) = held.end();
+        Self {
+            #[cfg(feature = "planted")]
+            limit,
+            ..Self::new(tenure, lanes, mark, true)
+        }
+    }
+
+    /// Begins with a row that an acquire of ours may have taken, or may still take.
+    pub(super) fn of_search(tenure: Tenure<WriteIntent>) -> Self {
+        // Whatever the lane: its mark stays as it is.
+        let mark = tenure.marks()[0];
+        Self::new(tenure, HeldLanes::on(0), mark, false)
+    }
+
+    fn new(tenure: Tenure<WriteIntent>, lanes: HeldLanes, mark: u64, was_held: bool) -> Self {
+        let mut row = Self {
+            tenure,
+            lanes,
+            mark,
+            was_held,
+            released: false,
+            refused: false,
+            #[cfg(feature = "planted")]
+            limit: mark,
+        };
+        row.adopt_visible();
+        row
+    }
+
+    pub(super) const fn worker(&self) -> u64 {
+        self.tenure.worker()
+    }
+
+    /// Writes the row free, with true marks. Returns whether it is done: the row is free, or known
+    /// to be no longer ours.
+    pub(super) async fn release(&mut self, leases: &mut LeaseStore) -> Result<bool, StoreError> {
+        if self.tenure.is_unresolved() {
+            match leases.resolve(&mut self.tenure).await? {
+                // Its epoch has ended: no lease begins at the mark that it would get.
+                (Resolution::Unchanged, _) if self.refused => return Ok(true),
+                (Resolution::Unchanged, _) => {}
+                (Resolution::Visible, _) => {
+                    self.adopt_visible();
+                    #[cfg(feature = "planted")]
+                    self.touch_generator(leases);
+                }
+                (Resolution::Lost | Resolution::Vanished, _) => return Ok(true),
+            }
+        }
+        if self.released {
+            return Ok(true);
+        }
+        let (lane, expiry) = (self.lanes.present(), RowExpiry::Released);
+        let write = leases.write(&self.tenure, &self.lanes, lane, self.mark, expiry);
+        if let Some(keeping) = &leases.keeping {
+            // Whoever resumed the lease that this write ends would issue beside the next holder.
+            let removed = keeping.before_write(self.worker(), &write.marks).await;
+            if let Err(KeepingFailed(reason)) = removed {
+                let worker = self.worker();
+                tracing::warn!(worker, %reason, "row not released: the state file keeps its lease");
+                return Ok(true);
+            }
+        }
+        let (purpose, operation) = (Purpose::Release, LeaseOperation::Release);
+        let intent = WriteIntent { purpose, operation, clocks: leases.read_clocks(), store_ms: 0 };
+        let swapped = leases.swap(&mut self.tenure, write, intent).await?;
+        self.refused = !swapped;
+        Ok(swapped)
+    }
+
+    /// Takes note of a write that the row was seen with.
+    fn adopt_visible(&mut self) {
+        let Some(visible) = self.tenure.visible() else { return };
+        self.lanes.confirmed(&visible.write.marks);
+        match visible.purpose.purpose {
+            // Nothing was issued on the lane that it took.
+            Purpose::Lease(lease) => {
+                if !self.was_held {
+                    self.lanes = HeldLanes::on(lease.lane);
+                } else if lease.lane != self.lanes.present() {
+                    // Its repetition may be seen, too.
+                    self.lanes.moved_to(lease.lane, self.mark);
+                }
+                self.mark = lease.start;
+            }
+            Purpose::NewEpoch(lease) => {
+                (self.lanes, self.mark) = (HeldLanes::on(lease.lane), lease.start);
+            }
+            Purpose::Renew { .. } => {}
+            // Nothing depends on it: if the store loses it, the row expires after its ttl.
+            Purpose::Release => self.released = true,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! One code of a segment namespace.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Wake, Waker},
+};
+
+use raindrop_core::{
+    issue::ClaimError,
+    keeper_api::SegmentCursor,
+    lease::Token,
+    segment::{CodeSettings, Progression, SegmentSpec},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+use super::namespace::Namespace;
+use crate::UnavailableReason;
+
+/// Sends codes that need a block to the task.
+pub(super) type RefillQueue = mpsc::UnboundedSender<Arc<Code>>;
+
+/// One code: its cursor, and what the task knows of its demand.
+#[derive(Debug)]
+pub(super) struct Code {
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) name: String,
+    /// The numbers that it issues; fixed.
+    pub(super) progression: Progression,
+    current: Mutex<Current>,
+    pub(super) cursor: SegmentCursor,
+    /// Why no further block comes. Also notified of every block that is added.
+    pub(super) reason: watch::Sender<Option<UnavailableReason>>,
+    demand: Mutex<Demand>,
+    queued: Arc<AtomicBool>,
+    /// How many numbers were reported to the observer.
+    reported: AtomicU64,
+}
+
+/// What operators may change while the code is in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Current {
+    pub(super) spec: SegmentSpec,
+    pub(super) origin: Origin,
+}
+
+/// Where the settings of a code come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The configuration.
+    Configured,
+    /// The store, where operators keep them.
+    Managed,
+    /// The defaults: a client asked for the code first, and its first reservation creates it.
+    OnDemand { client: Option<u64> },
+}
+
+/// What the task knows of the code's demand and of the store.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Demand {
+    /// The code's next number in the store, as last seen.
+    pub(super) next: u64,
+    /// The step of the last reservation; 0 before the first.
+    pub(super) step: u64,
+    /// When that was.
+    pub(super) since: Option<Instant>,
+    /// How many numbers were in hand just after it.
+    pub(super) had: u64,
+    /// One past the last number of the last block; 0 before the first.
+    pub(super) held: u64,
+    /// The epoch that the last block was reserved in.
+    pub(super) epoch: Option<Token>,
+    /// How many numbers a waiting claim lacks.
+    pub(super) missing: u64,
+    /// When the store was last seen without the code.
+    pub(super) vanished: Option<Instant>,
+}
+
+impl Code {
+    pub(super) fn new(
+        namespace: Arc<Namespace>,
+        name: &str,
+        current: Current,
+        queue: RefillQueue,
+    ) -> Arc<Self> {
+        let spec = current.spec;
+        let queued = Arc::new(AtomicBool::new(false));
+        Arc::new_cyclic(|code| {
+            let waker = RefillWaker { code: code.clone(), queued: Arc::clone(&queued), queue };
+            Self {
+                namespace,
+                name: name.to_owned(),
+                progression: spec.progression(),
+                current: Mutex::new(current),
+                cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(waker))),
+                reason: watch::Sender::new(None),
+                demand: Mutex::new(Demand { next: spec.first(), ..Demand::default() }),
+                queued,
+                reported: AtomicU64::new(0),
+            }
+        })
+    }
+
+    pub(super) fn demand(&self) -> MutexGuard<'_, Demand> {
+        self.demand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns its present settings.
+    pub(super) fn current(&self) -> Current {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns its present specification.
+    pub(super) fn spec(&self) -> SegmentSpec {
+        self.current().spec
+    }
+
+    /// Takes over the settings that operators keep in the store, which have the same progression.
+    /// Returns whether they differ.
+    pub(super) fn manage(&self, CodeSettings { spec, is_retired }: CodeSettings) -> bool {
+        let fresh = Current { spec, origin: Origin::Managed };
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *current, fresh);
+        drop(current);
+        if is_retired {
+            return self.retire();
+        }
+        if before.spec == spec && before.origin == Origin::Managed {
+            return false;
+        }
+        // There may be numbers again.
+        if self.is_used_up() || self.was_not_created() {
+            self.set_reason(None);
+            self.cursor.wake();
+        }
+        true
+    }
+
+    /// Issues nothing from now on. Returns `false` if it did not before either.
+    fn retire(&self) -> bool {
+        if self.is_retired() {
+            return false;
+        }
+        // First, so that a claim that finds the cursor sealed knows why.
+        let retired = ClaimError::RetiredCode(self.name.clone());
+        self.set_reason(Some(UnavailableReason::CodeRefused(retired)));
+        self.report_issued();
+        // Nobody gets the rest.
+        self.cursor.seal();
+        true
+    }
+
+    /// Reports the numbers issued since the last call: reporting each claim would cost as much as
+    /// the claim.
+    pub(super) fn report_issued(&self) {
+        let issued = self.cursor.handed_out();
+        let before = self.reported.fetch_max(issued, Ordering::Relaxed);
+        if issued > before {
+            self.namespace.observer.ids_issued(issued - before);
+        }
+    }
+
+    /// Returns the share of numbers that no node has reserved yet, from 1 down to 0.
+    #[expect(clippy::cast_precision_loss, reason = "a share needs no exact digits")]
+    pub(super) fn unreserved(&self) -> f64 {
+        let spec = self.spec();
+        let (first, end) = (spec.first(), spec.max + 1);
+        let left = end.saturating_sub(self.demand().next);
+        (left as f64 / end.saturating_sub(first).max(1) as f64).min(1.0)
+    }
+
+    /// Returns whether a block was ever reserved.
+    pub(super) fn had_block(&self) -> bool {
+        self.demand().since.is_some()
+    }
+
+    /// Returns whether no numbers are left, which is permanent.
+    pub(super) fn is_used_up(&self) -> bool {
+        matches!(
+            *self.reason.borrow(),
+            Some(UnavailableReason::NumbersUsedUp | UnavailableReason::NumbersSkipped)
+        )
+    }
+
+    /// Returns whether the store failed over since the last block was reserved, so that its numbers
+    /// may be lost.
+    pub(super) async fn has_failed_over(&self) -> bool {
+        let before = self.demand().epoch;
+        before.is_some() && before != self.namespace.epoch().await
+    }
+
+    /// Returns whether no number is issued any more, by an operator's decision.
+    pub(super) fn is_retired(&self) -> bool {
+        is_retirement(self.reason.borrow().as_ref())
+    }
+
+    fn was_not_created(&self) -> bool {
+        matches!(*self.reason.borrow(), Some(UnavailableReason::CodeRefused(_)))
+    }
+
+    /// Lets the code be queued again. Wake-ups until now were dropped, so the caller looks at the
+    /// demand afterwards.
+    pub(super) fn leave_queue(&self) {
+        self.queued.store(false, Ordering::SeqCst);
+    }
+
+    /// Sets why no further block comes, and notifies waiting claims. A shutdown is final, and so is
+    /// a retirement until then.
+    pub(super) fn set_reason(&self, reason: Option<UnavailableReason>) {
+        let shut_down = Some(UnavailableReason::ShuttingDown);
+        self.reason.send_modify(|present| {
+            let is_final = *present == shut_down || is_retirement(present.as_ref());
+            if !is_final || reason == shut_down {
+                *present = reason;
+            }
+        });
+    }
+}
+
+const fn is_retirement(reason: Option<&UnavailableReason>) -> bool {
+    matches!(reason, Some(UnavailableReason::CodeRefused(ClaimError::RetiredCode(_))))
+}
+
+/// Queues a code from inside a claim, which knows of no runtime.
+struct RefillWaker {
+    code: Weak<Code>,
+    queued: Arc<AtomicBool>,
+    queue: RefillQueue,
+}
+
+impl Wake for RefillWaker {
+    fn wake(self: Arc<Self>) {
+        if !self.queued.swap(true, Ordering::SeqCst)
+            && let Some(code) = self.code.upgrade()
+        {
+            // Without a task no block comes, and claims report that.
+            let _ = self.queue.send(code);
+        }
+    }
+}

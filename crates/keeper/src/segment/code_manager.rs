@@ -1,0 +1,289 @@
+//! Manages the codes of a segment namespace on behalf of a person.
+//!
+//! Nothing here lowers a next number, and a row of next numbers is created only for a code that has
+//! neither settings nor such a row. So numbers that were issued once are never issued again,
+//! whatever is repeated, cut short or done by several people at once.
+
+use std::sync::Arc;
+
+use raindrop_core::{
+    code::is_valid_code,
+    lease::{History, Token},
+    segment::{CodeRow, CodeSettings, SegmentSpec},
+    violation::{Violation, Violations},
+};
+use raindrop_store::{ListedSegment, ManagedCode, NewSegment, Store, StoreError};
+
+use super::{CodeKind, CodeView, ManageError, SegmentSettings, record_of};
+use crate::{
+    KeeperError, LayoutError, NoObserver,
+    follower::{Access, Follower},
+    random::fresh_token,
+};
+
+/// How often a write is tried while others change the same code.
+pub(super) const TRIES: u32 = 8;
+
+/// One past the last number of a store, where nothing is left to reserve.
+pub(super) const END: u64 = SegmentSpec::LARGEST_NUMBER + 1;
+
+/// Manages the codes of a segment namespace.
+#[derive(Debug)]
+pub struct CodeManager {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) settings: SegmentSettings,
+    follower: Follower,
+}
+
+impl CodeManager {
+    /// Returns the manager of a namespace.
+    pub fn new(store: Arc<dyn Store>, settings: SegmentSettings) -> Self {
+        let follower = Follower::of_numbers(&settings.namespace, record_of(&*store));
+        Self { store, settings, follower }
+    }
+
+    /// Creates or checks the tables of the store and the namespace's record, and checks that nodes
+    /// count in this namespace.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails or cannot be used, or when the namespace has a layout.
+    pub async fn prepare(&self) -> Result<(), KeeperError> {
+        self.store.prepare().await?;
+        let recorded = self.follower.recorded(&self.access()).await?.canonical;
+        LayoutError::check(self.namespace(), &record_of(&*self.store), &recorded)?;
+        Ok(self.store.prepare_segments().await?)
+    }
+
+    /// Lists the codes of the namespace, by name.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn list(&self) -> Result<Vec<CodeView>, StoreError> {
+        self.views(self.store.segments().await?).await
+    }
+
+    /// Returns the codes of the namespace among those that the store listed.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn views(&self, mut listed: Vec<ListedSegment>) -> Result<Vec<CodeView>, StoreError> {
+        // What was issued for past ticks is kept in the same table, as `code@tick`.
+        listed.retain(|it| it.namespace == self.namespace() && is_valid_code(&it.code));
+        if listed.is_empty() {
+            // The store may be without tables, which a list must not create.
+            return Ok(Vec::new());
+        }
+        let managed = self.store.managed_codes(self.namespace()).await?;
+        let settings_of = |code: &str| {
+            let at = managed.binary_search_by(|managed| managed.code.as_str().cmp(code)).ok()?;
+            CodeSettings::parse(&managed[at].settings).ok()
+        };
+        let view = |listed: ListedSegment| {
+            let (kind, spec) =
+                match (self.settings.codes.get(&listed.code), settings_of(&listed.code)) {
+                    (Some(spec), _) => (CodeKind::Configured, Some(*spec)),
+                    (None, Some(CodeSettings { spec, is_retired: true })) => {
+                        (CodeKind::Retired, Some(spec))
+                    }
+                    (None, Some(CodeSettings { spec, is_retired: false })) => {
+                        (CodeKind::Managed, Some(spec))
+                    }
+                    (None, None) => match self.settings.auto_create {
+                        Some(spec) => (CodeKind::Automatic, Some(spec)),
+                        None => (CodeKind::Unserved, None),
+                    },
+                };
+            CodeView { listed, kind, spec }
+        };
+        Ok(listed.into_iter().map(view).collect())
+    }
+
+    /// Creates a code or replaces its settings. Returns whether it was not managed before. Its
+    /// numbers begin at `start`, or where they stand already.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`]. With `is_new` a code that is managed already is refused.
+    pub async fn put(
+        &self,
+        code: &str,
+        spec: SegmentSpec,
+        is_new: bool,
+    ) -> Result<bool, ManageError> {
+        self.check(code)?;
+        spec.check().map_err(ManageError::Invalid)?;
+        for _ in 0..TRIES {
+            let present = self.managed(code).await?;
+            match &present {
+                Some(_) if is_new => return Err(ManageError::Exists(code.to_owned())),
+                Some((_, settings)) => check_change(code, settings, &spec)?,
+                None => {
+                    let max = self.settings.codes_max;
+                    if self.store.managed_codes(self.namespace()).await?.len() >= max {
+                        return Err(ManageError::TooMany(max));
+                    }
+                    let new = NewSegment { code: code.to_owned(), first: spec.first() };
+                    self.store.create_segments(self.namespace(), &[new]).await?;
+                }
+            }
+            if self.write(code, present.map(|(token, _)| token), spec).await? {
+                return Ok(present.is_none());
+            }
+        }
+        Err(ManageError::Contended(code.to_owned()))
+    }
+
+    /// Changes some settings of a code. One that was created on demand becomes managed.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`].
+    pub async fn patch(
+        &self,
+        code: &str,
+        change: impl Fn(&mut SegmentSpec),
+    ) -> Result<(), ManageError> {
+        self.check(code)?;
+        for _ in 0..TRIES {
+            let (expected, settings) = match (self.managed(code).await?, self.settings.auto_create)
+            {
+                (Some((token, settings)), _) => (Some(token), settings),
+                // It was created on demand.
+                (None, Some(spec)) if self.next(code).await?.is_some() => {
+                    (None, CodeSettings { spec, is_retired: false })
+                }
+                (None, _) => return Err(ManageError::NotManaged(code.to_owned())),
+            };
+            let mut spec = settings.spec;
+            change(&mut spec);
+            spec.check().map_err(ManageError::Invalid)?;
+            check_change(code, &settings, &spec)?;
+            if self.write(code, expected, spec).await? {
+                return Ok(());
+            }
+        }
+        Err(ManageError::Contended(code.to_owned()))
+    }
+
+    /// Retires a code for good: no number of it is reserved again. A node that has
+    /// numbers in hand issues nothing more once it has read the settings.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`].
+    pub async fn retire(&self, code: &str) -> Result<(), ManageError> {
+        self.check(code)?;
+        for _ in 0..TRIES {
+            let present = self.managed(code).await?;
+            let (expected, settings) = match present {
+                Some((token, settings)) => (Some(token), settings),
+                None if self.next(code).await?.is_none() => {
+                    return Err(ManageError::NotManaged(code.to_owned()));
+                }
+                None => {
+                    let spec = self.settings.auto_create.unwrap_or_default();
+                    (None, CodeSettings { spec, is_retired: false })
+                }
+            };
+            // An attempt that was cut short is finished.
+            let is_written = settings.is_retired
+                || self.swap(code, expected, CodeSettings { is_retired: true, ..settings }).await?;
+            if is_written {
+                self.raise_to(code, END).await?;
+                return Ok(());
+            }
+        }
+        Err(ManageError::Contended(code.to_owned()))
+    }
+
+    pub(super) fn namespace(&self) -> &str {
+        &self.settings.namespace
+    }
+
+    fn check(&self, code: &str) -> Result<(), ManageError> {
+        if !is_valid_code(code) {
+            return Err(ManageError::InvalidCode(code.to_owned()));
+        }
+        if self.settings.codes.contains_key(code) {
+            return Err(ManageError::Configured(code.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Returns the settings of a code with their token, if it is managed.
+    pub(super) async fn managed(
+        &self,
+        code: &str,
+    ) -> Result<Option<(Token, CodeSettings)>, ManageError> {
+        let managed = self.store.managed_codes(self.namespace()).await?;
+        let Some(ManagedCode { settings, token, .. }) =
+            managed.into_iter().find(|managed| managed.code == code)
+        else {
+            return Ok(None);
+        };
+        let unreadable = |reason| ManageError::Unreadable { code: code.to_owned(), reason };
+        Ok(Some((token, CodeSettings::parse(&settings).map_err(unreadable)?)))
+    }
+
+    /// Returns the next number of a code, if the store has it. Nothing is written.
+    async fn next(&self, code: &str) -> Result<Option<u64>, StoreError> {
+        Ok(self.row(code).await?.0.map(|row| row.next))
+    }
+
+    /// Returns the row of a code, if the store has it, and the history that the store is in.
+    pub(super) async fn row(&self, code: &str) -> Result<(Option<CodeRow>, History), StoreError> {
+        self.follower.row(&self.access(), code).await
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access { store: &*self.store, observer: &NoObserver, fresh: &fresh_token }
+    }
+
+    /// Writes settings that fit the next number, which is raised to `start` if it is below.
+    async fn write(
+        &self,
+        code: &str,
+        expected: Option<Token>,
+        spec: SegmentSpec,
+    ) -> Result<bool, ManageError> {
+        let next = self.next(code).await?;
+        let next = next.ok_or_else(|| ManageError::Vanished(code.to_owned()))?;
+        if next > spec.max + 1 {
+            let least = next - 1;
+            let violation = Violation::new(
+                "max",
+                spec.max,
+                format!("at least {least}, since the next number is {next}"),
+            );
+            return Err(ManageError::Invalid(Violations(vec![violation])));
+        }
+        self.raise_to(code, spec.first()).await?;
+        self.swap(code, expected, CodeSettings { spec, is_retired: false }).await
+    }
+
+    async fn swap(
+        &self,
+        code: &str,
+        expected: Option<Token>,
+        settings: CodeSettings,
+    ) -> Result<bool, ManageError> {
+        let (code, settings) = (code.to_owned(), settings.to_string());
+        let written = ManagedCode { code, settings, token: fresh_token() };
+        Ok(self.store.write_managed_code(self.namespace(), expected, &written).await?)
+    }
+}
+
+fn check_change(code: &str, present: &CodeSettings, spec: &SegmentSpec) -> Result<(), ManageError> {
+    if present.is_retired {
+        return Err(ManageError::Retired(code.to_owned()));
+    }
+    let SegmentSpec { increment, remainder, .. } = present.spec;
+    if present.spec.progression() != spec.progression() {
+        let code = code.to_owned();
+        return Err(ManageError::FixedProgression { code, increment, remainder });
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! The codes of a namespace, by name.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use raindrop_core::{issue::ClaimError, segment::SegmentSpec};
+use tokio::time::Instant;
+
+use super::{
+    code::{Code, Current, Origin, RefillQueue},
+    handle::RETRY_AFTER,
+    namespace::Namespace,
+    settings::RETRY_LATE,
+};
+use crate::{IssueError, StoreFailure, UnavailableReason};
+
+/// The codes of a namespace.
+#[derive(Debug)]
+pub(super) struct CodeTable {
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) codes: RwLock<HashMap<String, Arc<Code>>>,
+    sealed: AtomicBool,
+    pub(super) queue: RefillQueue,
+    /// When the managed codes were last read for a claim, and whether that failed.
+    pub(super) managed_read: tokio::sync::Mutex<Option<(Instant, Result<(), StoreFailure>)>>,
+}
+
+/// A snapshot of a segment namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SegmentStatus {
+    /// Whether every code has numbers, or gets them on demand. Codes that are used up do not
+    /// count, since no other node has numbers for them either; nor do codes that are created on
+    /// demand and were not used yet.
+    pub issuing: bool,
+    /// Why the namespace is, or soon will be, unable to issue.
+    pub reason: Option<UnavailableReason>,
+    /// How many codes there are.
+    pub codes: usize,
+    /// How many numbers are in hand, in all codes.
+    pub remaining: u64,
+    /// The share of numbers that no node has reserved yet, from 1 down to 0, as last seen: the
+    /// smallest of any code.
+    pub unreserved: f64,
+}
+
+impl CodeTable {
+    pub(super) fn new(namespace: Namespace, queue: RefillQueue) -> Self {
+        let namespace = Arc::new(namespace);
+        let code = |(name, spec): (&String, &SegmentSpec)| {
+            let current = Current { spec: *spec, origin: Origin::Configured };
+            (name.clone(), Code::new(Arc::clone(&namespace), name, current, queue.clone()))
+        };
+        let codes = RwLock::new(namespace.settings.codes.iter().map(code).collect());
+        let managed_read = tokio::sync::Mutex::default();
+        Self { namespace, codes, sealed: AtomicBool::new(false), queue, managed_read }
+    }
+
+    /// Returns the code of this name, if there is one.
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Code>> {
+        let codes = self.codes.read().unwrap_or_else(PoisonError::into_inner);
+        codes.get(name).map(Arc::clone)
+    }
+
+    /// Returns the code of this name, created if that is allowed. Only then the client is
+    /// identified.
+    pub(super) fn get_or_create(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        name: &str,
+    ) -> Result<Arc<Code>, IssueError> {
+        self.get(name).map_or_else(|| self.create(client, name), Ok)
+    }
+
+    #[cold]
+    fn create(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        name: &str,
+    ) -> Result<Arc<Code>, IssueError> {
+        let Some(spec) = self.namespace.settings.auto_create else {
+            return Err(IssueError::Refused(ClaimError::UnknownCode(name.to_owned())));
+        };
+        let mut codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = codes.get(name) {
+            return Ok(Arc::clone(code));
+        }
+        if self.is_sealed() {
+            let reason = UnavailableReason::ShuttingDown;
+            return Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER });
+        }
+        let max = self.namespace.settings.codes_max;
+        for refused in self.namespace.creations.take_refused() {
+            codes.remove(&refused);
+        }
+        if codes.len() >= max {
+            let refused = ClaimError::TooManyCodes { max, retry_after: RETRY_LATE };
+            return Err(IssueError::Refused(refused));
+        }
+        let (namespace, queue) = (Arc::clone(&self.namespace), self.queue.clone());
+        let origin = Origin::OnDemand { client: client.map(|client| client()) };
+        let code = Code::new(namespace, name, Current { spec, origin }, queue);
+        codes.insert(name.to_owned(), Arc::clone(&code));
+        Ok(code)
+    }
+
+    /// Forgets the codes that were not created, so that they can be asked for again.
+    #[cold]
+    pub(super) fn forget_refused(&self) {
+        let mut codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
+        for refused in self.namespace.creations.take_refused() {
+            codes.remove(&refused);
+        }
+    }
+
+    /// Returns every code, by name.
+    pub(super) fn all(&self) -> Vec<Arc<Code>> {
+        sorted(&self.codes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn is_sealed(&self) -> bool {
+        self.sealed.load(Ordering::SeqCst)
+    }
+
+    /// Creates no more codes from now on; returns those that there are.
+    pub(super) fn seal(&self) -> Vec<Arc<Code>> {
+        // Under the lock, so that no code is created unseen.
+        let codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
+        self.sealed.store(true, Ordering::SeqCst);
+        sorted(&codes)
+    }
+
+    pub(super) fn status(&self) -> SegmentStatus {
+        let report = self.namespace.shared.report.borrow().clone();
+        let mut codes = self.all();
+        codes.iter().for_each(|code| code.report_issued());
+        codes.retain(|code| !code.is_retired());
+        let lefts: Vec<u64> = codes.iter().map(|code| code.cursor.left()).collect();
+        let of_code = codes
+            .iter()
+            .zip(&lefts)
+            .find_map(|(code, left)| code.reason.borrow().clone().filter(|_| *left == 0));
+        let counts = |code: &Code| {
+            // Clients must not make a node unready by asking for new codes.
+            let is_meant = code.current().origin == Origin::Configured || code.had_block();
+            is_meant && !code.is_used_up()
+        };
+        let is_empty = codes.iter().zip(&lefts).any(|(code, left)| *left == 0 && counts(code));
+        let reason = match (self.is_sealed(), report.prepared, report.failing) {
+            (true, ..) => Some(UnavailableReason::ShuttingDown),
+            (_, _, Some(failing)) => Some(UnavailableReason::StoreUnavailable(failing.error)),
+            (_, false, None) => Some(UnavailableReason::Starting),
+            (_, true, None) => of_code,
+        };
+        let is_served = report.prepared && !(is_empty && reason.is_some());
+        SegmentStatus {
+            issuing: is_served && reason != Some(UnavailableReason::ShuttingDown),
+            reason,
+            codes: codes.len(),
+            remaining: lefts.iter().sum(),
+            unreserved: codes.iter().map(|code| code.unreserved()).fold(1.0, f64::min),
+        }
+    }
+}
+
+fn sorted(codes: &HashMap<String, Arc<Code>>) -> Vec<Arc<Code>> {
+    let mut codes: Vec<_> = codes.values().cloned().collect();
+    codes.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    codes
+}

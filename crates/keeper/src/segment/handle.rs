@@ -1,0 +1,104 @@
+//! Issues numbers of one code.
+
+use std::{sync::Arc, time::Duration};
+
+use raindrop_core::{id::Id, issue::ClaimError, keeper_api::Denied, segment::Numbers};
+use tokio::time::{Instant, timeout_at};
+
+use super::{code::Code, settings::RETRY_LATE};
+use crate::{IssueError, StoreFailure, UnavailableReason};
+
+/// When to retry while no better time is known.
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Issues numbers of one code; cheap to clone. A handle belongs to one thread or task at a time;
+/// others take a clone, which draws from the same blocks.
+#[derive(Clone, Debug)]
+pub struct SegmentHandle {
+    code: Arc<Code>,
+    /// Where the code's cursor was last seen.
+    seen: u64,
+}
+
+impl SegmentHandle {
+    pub(super) const fn new(code: Arc<Code>) -> Self {
+        Self { code, seen: 0 }
+    }
+
+    /// Issues one number, if a block is in hand: takes a few nanoseconds, and never waits. After
+    /// `None`, [`Self::next_ids`] can wait for one or return why there is none.
+    #[inline]
+    pub fn try_next_id(&mut self) -> Option<Id> {
+        self.code.cursor.claim_one(&mut self.seen)
+    }
+
+    /// Issues `count` numbers, ascending. Waits only while no block is in hand, at most
+    /// [`SegmentSettings::max_wait`](super::SegmentSettings::max_wait).
+    ///
+    /// # Errors
+    ///
+    /// See [`IssueError`]; nothing was issued then. After [`ClaimError::TooManyCodes`] another
+    /// handle is needed to try again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Numbers that were claimed when the future is dropped are never issued to anybody.
+    pub async fn next_ids(&self, count: u32) -> Result<Numbers, IssueError> {
+        self.code.claim(count).await
+    }
+}
+
+impl Code {
+    /// See [`SegmentHandle::next_ids`].
+    pub(super) async fn claim(&self, count: u32) -> Result<Numbers, IssueError> {
+        if count == 0 {
+            let none = ClaimError::InvalidCount { count, largest: u32::MAX };
+            return Err(IssueError::Refused(none));
+        }
+        match self.cursor.claim(u64::from(count)) {
+            Ok(numbers) => Ok(numbers),
+            Err(_) => Box::pin(self.claim_or_wait(u64::from(count))).await,
+        }
+    }
+
+    #[cold]
+    async fn claim_or_wait(&self, count: u64) -> Result<Numbers, IssueError> {
+        let max_wait = self.namespace.settings.max_wait;
+        let deadline = Instant::now() + max_wait;
+        let failing_for = |duration| self.namespace.shared.failing_for(duration);
+        // Subscribed before the claim is retried, so that no block is missed.
+        let mut changes = self.reason.subscribe();
+        loop {
+            let reason = changes.borrow_and_update().clone();
+            let reason = match self.cursor.claim(count) {
+                Ok(numbers) => return Ok(numbers),
+                Err(Denied::Sealed) => Some(match reason {
+                    Some(refused @ UnavailableReason::CodeRefused(_)) => refused,
+                    _ => UnavailableReason::ShuttingDown,
+                }),
+                // Once other claims waited in vain, further ones fail at once.
+                Err(Denied::Short { .. }) => reason.or_else(|| failing_for(max_wait)),
+            };
+            if let Some(reason) = reason {
+                return Err(issue_error(reason));
+            }
+            if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
+                let late = || {
+                    let kind = "no block came in time";
+                    UnavailableReason::StoreUnavailable(StoreFailure::of_kind(kind))
+                };
+                return Err(issue_error(failing_for(Duration::ZERO).unwrap_or_else(late)));
+            }
+        }
+    }
+}
+
+fn issue_error(reason: UnavailableReason) -> IssueError {
+    match reason {
+        UnavailableReason::CodeRefused(refused) => IssueError::Refused(refused),
+        UnavailableReason::NumbersUsedUp | UnavailableReason::NumbersSkipped => {
+            IssueError::Refused(ClaimError::SequenceExhausted { retry_after: RETRY_LATE })
+        }
+        reason => IssueError::NoLease { reason, retry_after: RETRY_AFTER },
+    }
+}

@@ -1,0 +1,141 @@
+//! Issues numbers from the blocks in hand.
+
+use std::sync::Arc;
+
+use raindrop_core::{code::is_valid_code, id::Id, issue::ClaimError, segment::Numbers};
+
+use super::{SegmentHandle, SegmentStatus, code::Code, code_table::CodeTable};
+use crate::IssueError;
+
+/// Issues numbers of one segment namespace; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SegmentIssuer(pub(super) Arc<CodeTable>);
+
+impl SegmentIssuer {
+    /// Issues one number of this code.
+    ///
+    /// # Errors
+    ///
+    /// See [`IssueError`]; nothing was issued then.
+    pub async fn next_id(&self, code: &str) -> Result<Id, IssueError> {
+        let mut numbers = self.next_ids(code, 1).await?;
+        Ok(numbers.next().expect("a claim of one has one number"))
+    }
+
+    /// Issues `count` numbers of this code, ascending. Waits only while no block is in hand, at
+    /// most [`SegmentSettings::max_wait`](super::SegmentSettings::max_wait).
+    ///
+    /// # Errors
+    ///
+    /// See [`IssueError`]; nothing was issued then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Numbers that were claimed when the future is dropped are never issued to anybody.
+    pub async fn next_ids(&self, code: &str, count: u32) -> Result<Numbers, IssueError> {
+        self.next_ids_for(None, code, count).await
+    }
+
+    /// Issues numbers for a client, who may create a share of the codes
+    /// ([`SegmentSettings::codes_max_per_client`](super::SegmentSettings::codes_max_per_client)).
+    /// The function identifies the client; it is called only if this node does not know the code.
+    ///
+    /// # Errors
+    ///
+    /// See [`IssueError`]; nothing was issued then.
+    pub async fn next_ids_for(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        code: &str,
+        count: u32,
+    ) -> Result<Numbers, IssueError> {
+        if self.0.get(code).is_none() && is_valid_code(code) {
+            // An operator may have created it since this node last looked.
+            Box::pin(self.0.refresh_for_claim()).await?;
+        }
+        let issued = self.code(client, code)?.claim(count).await;
+        if let Err(IssueError::Refused(
+            ClaimError::TooManyCodes { .. } | ClaimError::ClientShareUsed { .. },
+        )) = issued
+        {
+            self.0.forget_refused();
+        }
+        issued
+    }
+
+    /// Returns a handle that issues numbers of one code without looking up its name.
+    ///
+    /// # Errors
+    ///
+    /// When this node knows no such code and none may be created. [`Self::next_ids`] also finds
+    /// codes that operators have just created.
+    pub fn handle(&self, code: &str) -> Result<SegmentHandle, IssueError> {
+        Ok(SegmentHandle::new(self.code(None, code)?))
+    }
+
+    /// Returns a number that the last of `count` further numbers of this code will not be below,
+    /// as far as this node knows; `None` when the code was never used here.
+    pub fn last_at_least(&self, code: &str, count: u32) -> Option<Id> {
+        let code = self.0.get(code)?;
+        let last = code.cursor.last_of_next(u64::from(count)).unwrap_or(0);
+        Id::new(last.max(code.spec().first()))
+    }
+
+    fn code(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        name: &str,
+    ) -> Result<Arc<Code>, IssueError> {
+        if !is_valid_code(name) {
+            return Err(IssueError::Refused(ClaimError::InvalidCode(name.to_owned())));
+        }
+        self.0.get_or_create(client, name)
+    }
+
+    /// Returns the name of the namespace.
+    pub fn namespace(&self) -> &str {
+        self.0.namespace.name()
+    }
+
+    /// Returns the settings of the namespace.
+    pub fn settings(&self) -> &super::SegmentSettings {
+        &self.0.namespace.settings
+    }
+
+    /// Reads the settings of the managed codes now, rather than at the next poll.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn refresh(&self) -> Result<(), raindrop_store::StoreError> {
+        self.0.refresh().await
+    }
+
+    /// Returns the names of its configured codes.
+    pub fn codes(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.namespace.settings.codes.keys().map(String::as_str)
+    }
+
+    /// Returns whether further codes are created on demand.
+    pub fn makes_codes(&self) -> bool {
+        self.0.namespace.settings.auto_create.is_some()
+    }
+
+    /// Takes over settings of managed codes, as if they had been read from the store.
+    #[cfg(test)]
+    pub(crate) fn apply(&self, managed: &[raindrop_store::ManagedCode]) {
+        self.0.apply(managed);
+    }
+
+    /// Returns a snapshot of the namespace.
+    pub fn status(&self) -> SegmentStatus {
+        self.0.status()
+    }
+
+    /// Waits until tables and codes were created.
+    pub async fn prepared(&self) {
+        let mut reports = self.0.namespace.shared.report.subscribe();
+        // The sender lives as long as this issuer.
+        let _ = reports.wait_for(|report| report.prepared).await;
+    }
+}

@@ -1,0 +1,125 @@
+//! Follows the codes that operators manage in the store while nodes run.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use raindrop_core::segment::CodeSettings;
+use raindrop_store::{ManagedCode, StoreError};
+use tokio::time::{Instant, timeout};
+
+use super::{
+    code::{Code, Current, Origin},
+    code_table::CodeTable,
+    handle::RETRY_AFTER,
+};
+use crate::{IssueError, StoreFailure, StoreOperation, UnavailableReason};
+
+/// How often each node reads the managed codes.
+pub(super) const POLL_EVERY: Duration = Duration::from_secs(30);
+
+/// Claims for unknown codes make a node read them at most this often.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+impl CodeTable {
+    /// Reads the managed codes and takes over their settings.
+    pub(super) async fn refresh(&self) -> Result<(), StoreError> {
+        let namespace = &self.namespace;
+        let managed = namespace.shared.store.managed_codes(namespace.name());
+        let managed = namespace.call(StoreOperation::Read, managed).await?;
+        self.apply(&managed);
+        Ok(())
+    }
+
+    /// Reads the managed codes for a claim of a code that this node does not know, unless that was
+    /// done just now.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read, so that nobody knows whether the code exists.
+    #[cold]
+    pub(super) async fn refresh_for_claim(&self) -> Result<(), IssueError> {
+        let namespace = &self.namespace;
+        let read = async {
+            let mut reports = namespace.shared.report.subscribe();
+            // The sender lives as long as this namespace.
+            let _ = reports.wait_for(|report| report.prepared).await;
+            // Claims that come meanwhile wait for this read instead of starting one each.
+            let mut last_read = self.managed_read.lock().await;
+            if let Some((at, read)) = &*last_read
+                && at.elapsed() < READ_AGAIN
+            {
+                return read.clone();
+            }
+            let read = self.refresh().await.map_err(|error| StoreFailure::from(&error));
+            *last_read = Some((Instant::now(), read.clone()));
+            read
+        };
+        let late = || match namespace.shared.report.borrow().prepared {
+            true => UnavailableReason::StoreUnavailable(StoreFailure::of_kind("no answer in time")),
+            false => UnavailableReason::Starting,
+        };
+        let reason = match timeout(namespace.settings.max_wait, read).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(failure)) => UnavailableReason::StoreUnavailable(failure),
+            Err(_) => namespace.shared.failing_for(Duration::ZERO).unwrap_or_else(late),
+        };
+        Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER })
+    }
+
+    pub(super) fn apply(&self, managed: &[ManagedCode]) {
+        let namespace = self.namespace.name();
+        let mut codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
+        if self.is_sealed() {
+            return;
+        }
+        for ManagedCode { code, settings: text, .. } in managed {
+            if self.namespace.settings.codes.contains_key(code) {
+                tracing::warn!(
+                    namespace,
+                    code,
+                    "code is managed in the store and configured here: the configuration is used"
+                );
+                continue;
+            }
+            match CodeSettings::parse(text) {
+                Ok(settings) => self.apply_one(&mut codes, code, settings),
+                Err(error) => tracing::error!(
+                    namespace,
+                    code,
+                    %error,
+                    "settings of a managed code cannot be read: what was known before is used"
+                ),
+            }
+        }
+    }
+
+    fn apply_one(
+        &self,
+        codes: &mut HashMap<String, Arc<Code>>,
+        name: &str,
+        settings: CodeSettings,
+    ) {
+        let namespace = self.namespace.name();
+        let known = codes.get(name);
+        if let Some(code) = known
+            && code.progression == settings.spec.progression()
+        {
+            if code.manage(settings) {
+                tracing::info!(namespace, code = name, %settings, "code settings changed");
+            }
+            return;
+        }
+        let current = Current { spec: settings.spec, origin: Origin::Managed };
+        let fresh = Code::new(Arc::clone(&self.namespace), name, current, self.queue.clone());
+        fresh.manage(settings);
+        if let Some(replaced) = codes.insert(name.to_owned(), fresh) {
+            // Clients asked for it before it was created with another increment.
+            replaced.set_reason(Some(UnavailableReason::Starting));
+            replaced.cursor.seal();
+        }
+        tracing::debug!(namespace, code = name, %settings, "code is known");
+    }
+}

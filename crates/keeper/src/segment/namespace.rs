@@ -1,0 +1,170 @@
+//! What all codes of a namespace, and all segment namespaces of a store, have in common.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use raindrop_core::{
+    issue::ClaimError,
+    lease::{History, Token},
+    segment::CodeRow,
+};
+use raindrop_store::{LayoutRecord, Store, StoreError};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit, watch},
+    time::Instant,
+};
+
+use super::{
+    SegmentSettings,
+    creations::{Creation, Creations},
+    record_of,
+};
+use crate::{
+    Observer, StoreFailure, StoreOperation, UnavailableReason,
+    follower::{Access, Follower},
+    random::Random,
+    store_call::store_call,
+};
+
+/// The connections of a node. Further calls wait here rather than for a connection, where they
+/// would time out.
+const CONNECTIONS: usize = 2;
+
+/// One namespace, without its codes.
+#[derive(Debug)]
+pub(super) struct Namespace {
+    pub(super) settings: SegmentSettings,
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) shared: Arc<SharedStore>,
+    pub(super) creations: Creations,
+    follower: Follower,
+}
+
+/// The store of every segment namespace, and the latest findings about it.
+#[derive(Debug)]
+pub(super) struct SharedStore {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) report: watch::Sender<Report>,
+    random: Mutex<Random>,
+    connections: Semaphore,
+}
+
+/// The task's latest findings about the store.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    /// Whether tables and codes were created.
+    pub(super) prepared: bool,
+    pub(super) failing: Option<Failing>,
+}
+
+/// How the store fails, and since when.
+#[derive(Clone, Debug)]
+pub(super) struct Failing {
+    pub(super) error: StoreFailure,
+    since: Instant,
+}
+
+impl Namespace {
+    pub(super) fn new(
+        settings: SegmentSettings,
+        observer: Arc<dyn Observer>,
+        shared: Arc<SharedStore>,
+    ) -> Self {
+        let follower = Follower::of_numbers(&settings.namespace, record_of(&*shared.store));
+        Self { settings, observer, shared, creations: Creations::default(), follower }
+    }
+
+    /// Returns the namespace's record, which is created if there is none.
+    pub(super) async fn recorded(&self) -> Result<LayoutRecord, StoreError> {
+        let fresh = || self.shared.random().fresh_token();
+        let _connection = self.shared.connection().await;
+        self.follower.recorded(&self.access(&fresh)).await
+    }
+
+    /// Returns the epoch of the store that was followed last, if any was.
+    pub(super) async fn epoch(&self) -> Option<Token> {
+        self.follower.epoch().await
+    }
+
+    /// Follows the history of the store, unless that was done since its epoch was `seen`, or none was.
+    pub(super) async fn follow(&self, seen: Option<Token>) -> Result<History, StoreError> {
+        let fresh = || self.shared.random().fresh_token();
+        let _connection = self.shared.connection().await;
+        self.follower.follow(&self.access(&fresh), seen).await
+    }
+
+    /// Reads the row of a code, which nothing changes.
+    pub(super) async fn look_at(&self, code: &str) -> Result<Option<CodeRow>, StoreError> {
+        let fresh = || self.shared.random().fresh_token();
+        let _connection = self.shared.connection().await;
+        Ok(self.follower.row(&self.access(&fresh), code).await?.0)
+    }
+
+    fn access<'a>(&'a self, fresh: &'a (dyn Fn() -> Token + Sync)) -> Access<'a> {
+        Access { store: &*self.shared.store, observer: &*self.observer, fresh }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.settings.namespace
+    }
+
+    /// Lets a client create a code, or returns why it may not; counts the codes in the store if that
+    /// was not done lately.
+    pub(super) async fn begin_creation(
+        &self,
+        client: Option<u64>,
+    ) -> Result<Result<Creation<'_>, ClaimError>, StoreError> {
+        let began = Instant::now();
+        if self.creations.must_count(began) {
+            let stored = self.shared.store.count_segments(self.name());
+            self.creations.counted(self.call(StoreOperation::Read, stored).await?, began);
+        }
+        Ok(self.creations.begin(client, &self.settings))
+    }
+
+    /// Awaits a call of the store, once a connection is free.
+    pub(super) async fn call<T>(
+        &self,
+        operation: StoreOperation,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let _connection = self.shared.connection().await;
+        store_call(&*self.observer, operation, call).await
+    }
+}
+
+impl SharedStore {
+    pub(super) fn new(store: Arc<dyn Store>, random: Random) -> Self {
+        Self {
+            store,
+            report: watch::Sender::new(Report::default()),
+            random: Mutex::new(random),
+            connections: Semaphore::new(CONNECTIONS),
+        }
+    }
+
+    /// Waits until a connection is free; the semaphore is never closed.
+    async fn connection(&self) -> Option<SemaphorePermit<'_>> {
+        self.connections.acquire().await.ok()
+    }
+
+    pub(super) fn random(&self) -> MutexGuard<'_, Random> {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how the store fails, if it has for at least this long.
+    pub(super) fn failing_for(&self, duration: Duration) -> Option<UnavailableReason> {
+        let failing = self.report.borrow().failing.clone();
+        let failing = failing.filter(|failing| failing.since.elapsed() >= duration)?;
+        Some(UnavailableReason::StoreUnavailable(failing.error))
+    }
+
+    pub(super) fn report_failing(&self, error: StoreFailure) {
+        self.report.send_modify(|report| {
+            let since = report.failing.take().map_or_else(Instant::now, |failing| failing.since);
+            report.failing = Some(Failing { error, since });
+        });
+    }
+}

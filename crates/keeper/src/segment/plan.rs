@@ -1,0 +1,124 @@
+//! A reservation that is adapted to what the store answers.
+
+use raindrop_core::{
+    lease::{History, Token},
+    segment::{Block, CodeRow, GapRule, SegmentSpec},
+};
+use raindrop_store::Reservation;
+
+use crate::UnavailableReason;
+
+/// A reservation that is being tried.
+#[derive(Debug)]
+pub(super) struct Plan {
+    spec: SegmentSpec,
+    rule: GapRule,
+    /// The history that it is made in.
+    pub(super) history: History,
+    /// How many numbers it takes.
+    pub(super) by: u64,
+    /// How many it skips before those.
+    skip: u64,
+    /// The epoch that the row is thought to have.
+    row_epoch: Token,
+    may_create: bool,
+    /// Whether the row is thought to be missing, so that the reservation creates it.
+    creates: bool,
+    /// The epoch and the end of the last block that this process has.
+    pub(super) held: Option<(Token, u64)>,
+}
+
+impl Plan {
+    pub(super) fn new(
+        spec: SegmentSpec,
+        rule: GapRule,
+        history: History,
+        by: u64,
+        may_create: bool,
+    ) -> Self {
+        let row_epoch = history.epoch();
+        let (skip, creates, held) = (0, false, None);
+        let mut plan = Self { spec, rule, history, by, skip, row_epoch, may_create, creates, held };
+        plan.creates = plan.creates_at_once();
+        plan
+    }
+
+    /// Returns the reservation, under a fresh token.
+    pub(super) fn reservation(&self, token: Token) -> Reservation {
+        Reservation {
+            by: self.skip.saturating_add(self.by),
+            step: self.by,
+            end: self.end(),
+            token,
+            or_begin_at: self.creates.then(|| self.spec.first()),
+            epoch: self.history.epoch(),
+            row_epoch: self.row_epoch,
+        }
+    }
+
+    /// Returns the block of the reservation that began with this number.
+    pub(super) const fn block(&self, first: u64, token: Token) -> Block {
+        let first = first + self.skip;
+        Block { first, end: first + self.by, token }
+    }
+
+    /// Whether a block is beyond those of earlier epochs. One below a block of the same epoch shows
+    /// that the store went back without a fail-over.
+    pub(super) fn is_free(&self, block: &Block) -> bool {
+        self.held_before().is_none_or(|held| block.first >= held)
+    }
+
+    /// Adapts the reservation to the row that refused it. Returns whether any number is left.
+    pub(super) fn adapt(&mut self, row: &CodeRow) -> bool {
+        let lost = self.held_before().unwrap_or(0).saturating_sub(row.next);
+        let skip = self.rule.skipped(&self.spec, row, &self.history).max(lost);
+        let room = self.end().saturating_sub(row.next).saturating_sub(skip);
+        // It was refused as it is: near the end the last block is what is left.
+        let is_same = (self.row_epoch, self.skip) == (row.epoch, skip);
+        let most = if is_same { self.by.saturating_sub(1).max(1) } else { self.by };
+        (self.row_epoch, self.skip, self.by) = (row.epoch, skip, most.min(room));
+        room > 0
+    }
+
+    /// Creates the code, whose row is missing, if that is allowed. An earlier row may be lost.
+    pub(super) fn create(&mut self) -> bool {
+        let creates = self.may_create && !self.creates;
+        if creates {
+            self.creates = true;
+            self.adapt(&CodeRow::missing(self.spec.first()));
+        }
+        creates
+    }
+
+    /// Begins anew in another epoch.
+    pub(super) fn enter(&mut self, history: History) {
+        (self.row_epoch, self.skip) = (history.epoch(), 0);
+        self.history = history;
+        self.creates = self.creates_at_once();
+    }
+
+    /// Returns why no number is left.
+    pub(super) const fn used_up(&self) -> UnavailableReason {
+        match self.skip {
+            0 => UnavailableReason::NumbersUsedUp,
+            _ => UnavailableReason::NumbersSkipped,
+        }
+    }
+
+    /// Whether a missing row is created without looking for it first: nothing is skipped.
+    fn creates_at_once(&self) -> bool {
+        let missing = CodeRow::missing(self.spec.first());
+        self.may_create && self.rule.skipped(&self.spec, &missing, &self.history) == 0
+    }
+
+    /// The end of the last block, if it is of an earlier epoch.
+    fn held_before(&self) -> Option<u64> {
+        let (epoch, end) = self.held?;
+        (epoch != self.history.epoch()).then_some(end)
+    }
+
+    /// One past the largest number, where the next one of the progression would begin.
+    const fn end(&self) -> u64 {
+        self.spec.max + 1
+    }
+}

@@ -1,0 +1,213 @@
+//! Raises the next number of a code, for a store that went back in time.
+//!
+//! A raise is a reservation whose numbers nobody uses, so it is safe at any time: it only leaves a
+//! gap.
+
+use raindrop_core::{
+    lease::History,
+    segment::{CodeRow, SegmentSpec},
+};
+use raindrop_store::{Reservation, Reserved, StoreError};
+
+use super::{
+    ManageError,
+    code_manager::{CodeManager, END, TRIES},
+};
+use crate::random::fresh_token;
+
+/// Why a code was not raised.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RaiseError {
+    /// The next number would be beyond the largest.
+    #[error("code {code:?}: the next number is {next} and cannot be raised by {by}")]
+    TooLarge {
+        /// The code.
+        code: String,
+        /// Its next number.
+        next: u64,
+        /// By how much it was to be raised.
+        by: u64,
+    },
+    /// The store has no such code.
+    #[error("code {0:?} is not in the store")]
+    NoSuchCode(String),
+    /// The store fails; the code may have been raised.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl CodeManager {
+    /// Raises the next number of a code to this one, unless it is above already. Returns the next
+    /// number, below which no number is reserved from then on: nodes can no longer give back blocks
+    /// that they reserved before. Skipped numbers are only a gap. After a fail-over the next number
+    /// rises beyond what may be lost.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`].
+    pub async fn raise_to(&self, code: &str, to: u64) -> Result<u64, ManageError> {
+        for _ in 0..TRIES {
+            let (row, history) = self.row(code).await?;
+            let row = row.ok_or_else(|| RaiseError::NoSuchCode(code.to_owned()))?;
+            // Written even if it is high enough: the fresh token refuses what a node gives back.
+            let to = to.max(self.beyond_lost(code, &row, &history).await?);
+            // Refused when others reserved meanwhile.
+            if self.raise(code, &row, &history, to, to).await? == Reserved::From(row.next) {
+                return Ok(to);
+            }
+        }
+        Err(ManageError::Contended(code.to_owned()))
+    }
+
+    /// Raises the next number of a code by this many, and returns it. After a fail-over it rises at
+    /// least beyond what may be lost.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`].
+    pub async fn raise_by(&self, code: &str, by: u64) -> Result<u64, ManageError> {
+        for _ in 0..TRIES {
+            let (row, history) = self.row(code).await?;
+            let row = row.ok_or_else(|| RaiseError::NoSuchCode(code.to_owned()))?;
+            let next = row.next;
+            let to = next.checked_add(by).filter(|to| *to <= END);
+            let to = to.ok_or_else(|| RaiseError::TooLarge { code: code.to_owned(), next, by })?;
+            let to = to.max(self.beyond_lost(code, &row, &history).await?);
+            if let Reserved::From(first) = self.raise(code, &row, &history, to, END).await? {
+                return Ok(first + (to - next));
+            }
+        }
+        Err(ManageError::Contended(code.to_owned()))
+    }
+
+    /// Reserves from the row as it was read up to a number; not beyond `end` if others reserved since.
+    async fn raise(
+        &self,
+        code: &str,
+        row: &CodeRow,
+        history: &History,
+        to: u64,
+        end: u64,
+    ) -> Result<Reserved, StoreError> {
+        let reservation = Reservation {
+            by: to - row.next,
+            // What nobody uses does not count as a step.
+            step: row.step,
+            end,
+            token: fresh_token(),
+            or_begin_at: None,
+            epoch: history.epoch(),
+            row_epoch: row.epoch,
+        };
+        self.store.reserve(self.namespace(), code, &reservation).await
+    }
+
+    /// Returns the first number that no lost reservation has, at least the next one and at most
+    /// [`END`].
+    async fn beyond_lost(
+        &self,
+        code: &str,
+        row: &CodeRow,
+        history: &History,
+    ) -> Result<u64, ManageError> {
+        if history.missed(row.epoch) == 0 {
+            return Ok(row.next);
+        }
+        let spec = self.spec_of(code).await?;
+        let skipped = self.settings.gap_rule().skipped(&spec, row, history);
+        Ok(row.next.saturating_add(skipped).min(END))
+    }
+
+    /// Returns the settings of a code; the defaults where nobody knows it.
+    async fn spec_of(&self, code: &str) -> Result<SegmentSpec, ManageError> {
+        if let Some(spec) = self.settings.codes.get(code) {
+            return Ok(*spec);
+        }
+        match self.managed(code).await {
+            Ok(Some((_, settings))) => Ok(settings.spec),
+            Ok(None) | Err(ManageError::Unreadable { .. }) => Ok(self.settings.defaults),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::SegmentSettings;
+    use raindrop_core::{clock::ManualClock, lease::Token};
+    use raindrop_store::{MemoryStore, NewSegment, SegmentStore, Store, UnusedNumbers};
+
+    /// A store with a code that begins at 7, and its manager.
+    async fn with_order() -> (Arc<MemoryStore>, CodeManager) {
+        let store = Arc::new(MemoryStore::new(Arc::new(ManualClock::new(0))));
+        let manager = CodeManager::new(store.clone(), SegmentSettings::new("numbers"));
+        manager.prepare().await.expect("prepared");
+        let new = [NewSegment { code: "order".into(), first: 7 }];
+        store.create_segments("numbers", &new).await.expect("made");
+        (store, manager)
+    }
+
+    #[tokio::test]
+    async fn code_is_never_raised_beyond_the_largest_number() {
+        let (_store, manager) = with_order().await;
+        let raise = async |code, by| match manager.raise_by(code, by).await {
+            Err(ManageError::Raise(error)) => Err(error),
+            raised => Ok(raised.expect("up")),
+        };
+        assert_eq!(raise("order", 1_000).await.expect("raised"), 1_007);
+        let error = raise("order", SegmentSpec::LARGEST_NUMBER).await.expect_err("too large");
+        assert!(matches!(error, RaiseError::TooLarge { next: 1_007, .. }), "{error}");
+        // One past the largest number is the next one where all were handed out.
+        assert_eq!(raise("order", END - 1_007).await.expect("raised"), END);
+        let error = raise("order", 1).await.expect_err("too large");
+        assert!(matches!(error, RaiseError::TooLarge { .. }), "{error}");
+        let error = raise("other", 1).await.expect_err("not there");
+        assert!(matches!(error, RaiseError::NoSuchCode(_)), "{error}");
+    }
+
+    #[tokio::test]
+    async fn nothing_can_be_given_back_below_a_raise() {
+        let (store, manager) = with_order().await;
+        let reserved = Token::from_bits(1);
+        let record = store.read_record("numbers").await.expect("up").expect("the record");
+        let epoch = record.history.epoch();
+        let reservation = Reservation {
+            by: 1_000,
+            step: 1_000,
+            end: END,
+            token: reserved,
+            or_begin_at: None,
+            epoch,
+            row_epoch: Token::UNUSED,
+        };
+        let first = store.reserve("numbers", "order", &reservation).await.expect("up");
+        assert_eq!(first, Reserved::From(7));
+        assert_eq!(manager.raise_to("order", 500).await.expect("raised"), 1_007);
+        let unused = UnusedNumbers { from: 8, reserved, epoch, token: Token::from_bits(2) };
+        assert!(!store.give_back("numbers", "order", &unused).await.expect("up"));
+        assert_eq!(manager.raise_to("order", 0).await.expect("raised"), 1_007);
+    }
+
+    #[tokio::test]
+    async fn raise_after_a_fail_over_is_beyond_what_may_be_lost() {
+        let (store, manager) = with_order().await;
+        manager.raise_to("order", 100).await.expect("raised");
+        store.fail_over("b", store.snapshot());
+        // A hundred blocks of a million each.
+        let next = manager.raise_by("order", 5).await.expect("raised");
+        assert_eq!(next, 100 + 100_000_000);
+        let listed = store.segments().await.expect("up").pop().expect("the code");
+        let record = store.read_record("numbers").await.expect("up").expect("the record");
+        assert_eq!((listed.next, listed.step), (next, 0));
+        assert_eq!(listed.epoch, record.history.epoch());
+        assert_ne!(listed.epoch, Token::UNUSED);
+        assert_eq!(manager.raise_by("order", 5).await.expect("raised"), next + 5);
+        // A raise beyond the gap needs none.
+        store.fail_over("c", store.snapshot());
+        assert_eq!(manager.raise_to("order", END).await.expect("raised"), END);
+    }
+}

@@ -1,0 +1,191 @@
+//! Reserves the next block of a code.
+
+use raindrop_core::{
+    lease::Token,
+    segment::{Block, CodeRow, StepRule},
+};
+use raindrop_store::{Reservation, Reserved, StoreError};
+use tokio::time::Instant;
+
+use super::{
+    code::{Code, Current, Demand, Origin},
+    plan::Plan,
+};
+use crate::{RefillOutcome, StoreOperation, UnavailableReason, random::LONGEST_PAUSE};
+
+/// How often a reservation near the end is tried while other nodes reserve too.
+const TRIES: u32 = 8;
+
+/// Reserves a block if the code needs one.
+pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
+    let missing = {
+        let mut demand = code.demand();
+        demand.missing = demand.missing.max(code.cursor.take_missing());
+        demand.missing
+    };
+    // Otherwise each claim would call the store in vain. What the store lost may come back.
+    let reason = code.reason.borrow().clone();
+    match reason {
+        Some(
+            UnavailableReason::NumbersUsedUp
+            | UnavailableReason::NumbersSkipped
+            | UnavailableReason::CodeRefused(_),
+        ) => {
+            return Ok(());
+        }
+        Some(UnavailableReason::StoreLost) if !is_back(code).await? => return Ok(()),
+        _ => {}
+    }
+    let left = code.cursor.left();
+    if missing == 0 && left > code.demand().step {
+        return Ok(());
+    }
+    let outcome = reserve(code, left).await;
+    code.namespace.observer.segment_refilled(match &outcome {
+        Ok(Some(_)) => RefillOutcome::Done,
+        Ok(None) => RefillOutcome::Refused,
+        Err(_) => RefillOutcome::Failed,
+    });
+    let Some(ReservedBlock { block, step, epoch }) = outcome? else { return Ok(()) };
+    match code.cursor.add(&block, step) {
+        Ok(()) => {
+            let had = code.cursor.left();
+            let (since, held, epoch) = (Some(Instant::now()), block.end, Some(epoch));
+            let mut demand = code.demand();
+            *demand =
+                Demand { step, since, had, held, epoch, missing: 0, vanished: None, ..*demand };
+            drop(demand);
+            code.set_reason(None);
+        }
+        Err(error) => {
+            let namespace = code.namespace.name();
+            tracing::error!(namespace, code = code.name, %error, "block refused");
+            code.set_reason(Some(UnavailableReason::StoreLost));
+        }
+    }
+    Ok(())
+}
+
+/// A block that the store reserved.
+struct ReservedBlock {
+    block: Block,
+    /// The step that it was reserved with.
+    step: u64,
+    /// The epoch that it was reserved in.
+    epoch: Token,
+}
+
+/// Reserves the next block; `None` when there is none.
+async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreError> {
+    let demand = *code.demand();
+    let namespace = &code.namespace;
+    let Current { spec, origin } = code.current();
+    let step = next_step(code, &demand, left);
+    let by = step.max(demand.missing).saturating_mul(spec.increment);
+    // A code is created on demand by its first reservation, and never again.
+    let mut creation = match origin {
+        Origin::OnDemand { client } if demand.since.is_none() => {
+            namespace.begin_creation(client).await?.map(Some)
+        }
+        _ => Ok(None),
+    };
+    let may_create = matches!(creation, Ok(Some(_)));
+    let rule = namespace.settings.gap_rule();
+    let mut plan = Plan::new(spec, rule, namespace.follow(None).await?, by, may_create);
+    plan.held = demand.epoch.map(|epoch| (epoch, demand.held));
+    for _ in 0..TRIES {
+        let token = namespace.shared.random().fresh_token();
+        let fits = match call_reserve(code, &plan.reservation(token)).await? {
+            Reserved::From(first) => {
+                if let Ok(Some(creation)) = &mut creation
+                    && first == spec.first()
+                {
+                    creation.done();
+                }
+                let block = plan.block(first, token);
+                code.demand().next = block.end;
+                if plan.is_free(&block) {
+                    let epoch = plan.history.epoch();
+                    return Ok(Some(ReservedBlock { block, step, epoch }));
+                }
+                let (namespace, first) = (namespace.name(), block.first);
+                tracing::error!(
+                    namespace,
+                    code = code.name,
+                    first,
+                    held = demand.held,
+                    "a fail-over lost more numbers than segment.failover_gap skips"
+                );
+                let row = CodeRow { next: block.end, step: plan.by, epoch: plan.history.epoch() };
+                plan.adapt(&row)
+            }
+            Reserved::Refused(row) => {
+                code.demand().next = row.next;
+                plan.adapt(&row)
+            }
+            Reserved::NoSuchCode if plan.create() => true,
+            Reserved::NoSuchCode if let Err(refused) = &creation => {
+                namespace.creations.refuse(&code.name);
+                code.set_reason(Some(UnavailableReason::CodeRefused(refused.clone())));
+                return Ok(None);
+            }
+            Reserved::NoSuchCode => {
+                let namespace = namespace.name();
+                tracing::error!(namespace, code = code.name, "code vanished from the store");
+                code.demand().vanished = Some(Instant::now());
+                code.set_reason(Some(UnavailableReason::StoreLost));
+                return Ok(None);
+            }
+            Reserved::OtherEpoch => {
+                plan.enter(namespace.follow(Some(plan.history.epoch())).await?);
+                true
+            }
+        };
+        if !fits {
+            code.set_reason(Some(plan.used_up()));
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+/// Returns whether a code that vanished is back, with its next number not below what was seen
+/// before. The store is asked now and then, and nothing is reserved. A code that went back is not
+/// waited for, because which numbers other processes had is unknown, unless a fail-over tells how
+/// many they can be.
+async fn is_back(code: &Code) -> Result<bool, StoreError> {
+    let vanished = code.demand().vanished;
+    if vanished.is_none() && code.has_failed_over().await {
+        return Ok(true);
+    }
+    if vanished.is_none_or(|looked| looked.elapsed() < LONGEST_PAUSE) {
+        return Ok(false);
+    }
+    let next = code.namespace.look_at(&code.name).await?.map(|row| row.next);
+    let has_failed_over = code.has_failed_over().await;
+    let is_back = next.is_some_and(|next| has_failed_over || next >= code.demand().next);
+    code.demand().vanished = (next.is_none() || is_back).then(Instant::now);
+    Ok(is_back)
+}
+
+async fn call_reserve(code: &Code, reservation: &Reservation) -> Result<Reserved, StoreError> {
+    let namespace = &code.namespace;
+    let reserved = namespace.shared.store.reserve(namespace.name(), &code.name, reservation);
+    namespace.call(StoreOperation::Reserve, reserved).await
+}
+
+fn next_step(code: &Code, demand: &Demand, left: u64) -> u64 {
+    let spec = code.spec();
+    let rule = StepRule {
+        min: spec.min_step,
+        max: spec.max_step,
+        target: code.namespace.settings.target_duration,
+    };
+    match demand.since {
+        None => rule.min,
+        Some(since) => rule.next(demand.step, demand.had.saturating_sub(left), since.elapsed()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

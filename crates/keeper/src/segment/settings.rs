@@ -1,0 +1,66 @@
+//! Settings of a segment namespace.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use raindrop_core::segment::{GapRule, SegmentSpec};
+
+/// When to retry what is refused permanently.
+pub(super) const RETRY_LATE: Duration = Duration::from_hours(1);
+
+/// The settings of a segment namespace.
+#[derive(Clone, Debug)]
+pub struct SegmentSettings {
+    /// Its name.
+    pub namespace: String,
+    /// Its codes.
+    pub codes: BTreeMap<String, SegmentSpec>,
+    /// What a managed code is unless it says otherwise.
+    pub defaults: SegmentSpec,
+    /// The specification of codes that are created on demand; `None` refuses unknown codes.
+    pub auto_create: Option<SegmentSpec>,
+    /// How many codes the store may hold until no more are created on demand; 100 000 by default.
+    pub codes_max: usize,
+    /// How many codes a client may create in a day on this node; 10 000 by default. Applies only
+    /// to claims that name their client, as those of the HTTP service do.
+    pub codes_max_per_client: usize,
+    /// How many numbers of one code the store may lose in a fail-over at most: so many are skipped. By
+    /// default a hundred of the largest reservations, or of [`Self::largest_claim`].
+    pub failover_gap: Option<u64>,
+    /// The most numbers that a claim on any node takes; 10 000 by default. Only the default of
+    /// [`Self::failover_gap`] depends on it.
+    pub largest_claim: u64,
+    /// How long a block should last; 60 s by default.
+    pub target_duration: Duration,
+    /// The longest that a claim waits for a block; 1 s by default.
+    pub max_wait: Duration,
+}
+
+impl SegmentSettings {
+    /// Returns the defaults, without a code.
+    pub fn new(namespace: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            codes: BTreeMap::new(),
+            defaults: SegmentSpec::default(),
+            auto_create: None,
+            codes_max: 100_000,
+            codes_max_per_client: 10_000,
+            failover_gap: None,
+            largest_claim: 10_000,
+            target_duration: Duration::from_secs(60),
+            max_wait: Duration::from_secs(1),
+        }
+    }
+
+    /// Returns how many numbers a fail-over skips.
+    pub(super) const fn gap_rule(&self) -> GapRule {
+        GapRule { configured: self.failover_gap, largest_claim: self.largest_claim }
+    }
+
+    /// Adds a code.
+    #[must_use]
+    pub fn with_code(mut self, name: impl Into<String>, spec: SegmentSpec) -> Self {
+        self.codes.insert(name.into(), spec);
+        self
+    }
+}

@@ -1,0 +1,275 @@
+//! The task's loop: prepares the store, then reserves blocks for the codes that need one, until it
+//! is stopped.
+
+use std::sync::Arc;
+
+use raindrop_core::{keeper_api::GiveBack, lease::Token};
+use raindrop_store::{NewSegment, StoreError, UnusedNumbers, with_sources};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval_at, sleep, timeout_at},
+};
+
+use super::{
+    code::Code,
+    code_table::CodeTable,
+    managed::POLL_EVERY,
+    namespace::{Namespace, SharedStore},
+    record_of,
+    refill::refill,
+};
+use crate::{
+    KeeperError, KeeperTask, LayoutError, StoreFailure, StoreOperation, UnavailableReason,
+    panics::catch_panic, random::LONGEST_PAUSE,
+};
+
+/// How many codes are served at a time, including those that wait for a store that fails.
+const SERVED_AT_A_TIME: usize = 64;
+
+pub(super) struct Task {
+    namespaces: Vec<Arc<CodeTable>>,
+    shared: Arc<SharedStore>,
+    queue: mpsc::UnboundedReceiver<Arc<Code>>,
+    refills: JoinSet<()>,
+    /// The reads of the managed codes that are under way.
+    polls: JoinSet<()>,
+}
+
+/// How giving numbers back ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenBack {
+    /// How many numbers were returned to the store.
+    pub returned: u64,
+    /// How many are lost: another node reserved since, or the store failed.
+    pub lost: u64,
+}
+
+impl Task {
+    pub(super) fn new(
+        namespaces: Vec<Arc<CodeTable>>,
+        shared: Arc<SharedStore>,
+        queue: mpsc::UnboundedReceiver<Arc<Code>>,
+    ) -> Self {
+        Self { namespaces, shared, queue, refills: JoinSet::new(), polls: JoinSet::new() }
+    }
+
+    /// Runs until `stop` brings the deadline of the release, or its sender is gone.
+    pub(super) async fn run(
+        mut self,
+        mut stop: oneshot::Receiver<Instant>,
+        failed: oneshot::Sender<Vec<KeeperError>>,
+    ) -> GivenBack {
+        let prepared = tokio::select! {
+            biased;
+            deadline = &mut stop => return self.stop(deadline.ok()).await,
+            prepared = self.prepare() => prepared,
+        };
+        if let Err(errors) = prepared {
+            // The receiver may be gone.
+            let _ = failed.send(errors);
+            return self.stop(stop.await.ok()).await;
+        }
+        // Every code gets its first block before it is asked for.
+        for code in self.namespaces.iter().flat_map(|codes| codes.all()) {
+            code.cursor.wake();
+        }
+        let mut poll_times = interval_at(Instant::now() + POLL_EVERY, POLL_EVERY);
+        poll_times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                deadline = &mut stop => return self.stop(deadline.ok()).await,
+                Some(_) = self.polls.join_next() => {}
+                _ = poll_times.tick(), if self.polls.is_empty() => {
+                    for codes in &self.namespaces {
+                        self.polls.spawn(poll(Arc::clone(codes)));
+                    }
+                }
+                Some(_) = self.refills.join_next() => {}
+                Some(code) = self.queue.recv(), if self.refills.len() < SERVED_AT_A_TIME => {
+                    self.refills.spawn(serve(code));
+                }
+            }
+        }
+    }
+
+    /// Creates tables, records and codes, however often the store fails.
+    async fn prepare(&self) -> Result<(), Vec<KeeperError>> {
+        let mut conflicts = Vec::new();
+        for codes in &self.namespaces {
+            let mut failures = 0;
+            loop {
+                match prepare_namespace(codes).await {
+                    Ok(()) => break,
+                    Err(KeeperError::Store(error)) if !error.is_permanent() => {
+                        store_failed(&codes.namespace, &error);
+                        let pause = self.shared.random().back_off(&mut failures);
+                        sleep(pause).await;
+                    }
+                    // Other namespaces may conflict, too; all are reported together.
+                    Err(conflict @ KeeperError::Layout(_)) => {
+                        conflicts.push(conflict);
+                        break;
+                    }
+                    Err(permanent) => return Err(vec![permanent]),
+                }
+            }
+        }
+        if !conflicts.is_empty() {
+            return Err(conflicts);
+        }
+        self.shared.report.send_modify(|report| (report.prepared, report.failing) = (true, None));
+        Ok(())
+    }
+
+    /// Seals every code; within the deadline, if there is one, gives unused numbers back.
+    async fn stop(mut self, deadline: Option<Instant>) -> GivenBack {
+        let mut given_back = GivenBack::default();
+        let Some(deadline) = deadline else { return given_back };
+        self.queue.close();
+        // A reservation that is aborted loses its numbers.
+        let ended = async { while self.refills.join_next().await.is_some() {} };
+        let half = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
+        let _ = timeout_at(half, ended).await;
+        self.refills.abort_all();
+
+        let mut returning = JoinSet::new();
+        for code in self.namespaces.iter().flat_map(|codes| codes.seal()) {
+            let (unused, lost) = code.cursor.seal();
+            code.set_reason(Some(UnavailableReason::ShuttingDown));
+            given_back.lost += lost;
+            let Some(unused) = unused else { continue };
+            if returning.len() >= SERVED_AT_A_TIME {
+                note_returned(&mut given_back, &mut returning).await;
+            }
+            returning.spawn(async move {
+                let returned = timeout_at(deadline, give_back(&code, unused)).await;
+                (unused.count, returned.unwrap_or(false))
+            });
+        }
+        while !returning.is_empty() {
+            note_returned(&mut given_back, &mut returning).await;
+        }
+        given_back
+    }
+}
+
+/// Waits for one give-back, and counts its numbers.
+async fn note_returned(given_back: &mut GivenBack, returning: &mut JoinSet<(u64, bool)>) {
+    match returning.join_next().await {
+        Some(Ok((count, true))) => given_back.returned += count,
+        Some(Ok((count, false))) => given_back.lost += count,
+        // How many numbers a panic lost is unknown; the panic itself was logged.
+        Some(Err(_)) | None => {}
+    }
+}
+
+/// Returns whether the store has the numbers again.
+async fn give_back(code: &Code, unused: GiveBack) -> bool {
+    let GiveBack { from, token: reserved, .. } = unused;
+    let (namespace, shared) = (&code.namespace, &code.namespace.shared);
+    // In another epoch, what others reserved after it may be lost.
+    let epoch = code.demand().epoch.unwrap_or(Token::UNUSED);
+    let token = shared.random().fresh_token();
+    let unused = UnusedNumbers { from, reserved, epoch, token };
+    let returned = shared.store.give_back(namespace.name(), &code.name, &unused);
+    let returned = namespace.call(StoreOperation::Reserve, returned).await;
+    if let Err(error) = &returned {
+        let (namespace, error) = (namespace.name(), with_sources(error));
+        tracing::warn!(namespace, code = code.name, error, "give-back failed: numbers lost");
+    }
+    returned.unwrap_or(false)
+}
+
+/// Reserves for a code until it has what it needs, however often the store fails. A panic counts
+/// as a failure: what was reserved before it is lost, never issued twice.
+async fn serve(code: Arc<Code>) {
+    let (namespace, shared) = (&code.namespace, &code.namespace.shared);
+    let mut failures = 0;
+    loop {
+        match catch_panic(refill(&code)).await {
+            Ok(Ok(())) => {
+                shared.report.send_if_modified(|report| report.failing.take().is_some());
+                break;
+            }
+            Ok(Err(error)) => store_failed(namespace, &error),
+            Err(panic) => {
+                namespace.observer.step_panicked(KeeperTask::Refill);
+                tracing::error!(
+                    namespace = namespace.name(),
+                    code = code.name,
+                    panic,
+                    "refill panicked"
+                );
+                shared.report_failing(StoreFailure::internal(format!("internal error: {panic}")));
+            }
+        }
+        let pause = shared.random().back_off(&mut failures);
+        sleep(pause).await;
+    }
+    let is_lost = *code.reason.borrow() == Some(UnavailableReason::StoreLost);
+    if is_lost && code.demand().vanished.is_some() {
+        // A node that is not ready gets no requests, so no claim asks again.
+        sleep(LONGEST_PAUSE).await;
+        code.leave_queue();
+        code.cursor.wake();
+        return;
+    }
+    code.leave_queue();
+    // Claims that asked while the block was on its way were not queued.
+    if code.reason.borrow().is_none() && code.cursor.needs_more() {
+        code.cursor.wake();
+    }
+}
+
+/// Follows the history of the store, and reads the managed codes of a namespace. A failure is no more
+/// than a delay: what was known before is used until the next time.
+async fn poll(codes: Arc<CodeTable>) {
+    let (namespace, shared) = (&codes.namespace, &codes.namespace.shared);
+    let follow_and_refresh = async {
+        namespace.follow(namespace.epoch().await).await?;
+        codes.refresh().await
+    };
+    match catch_panic(follow_and_refresh).await {
+        Ok(Ok(())) => {
+            shared.report.send_if_modified(|report| report.failing.take().is_some());
+        }
+        Ok(Err(error)) => store_failed(namespace, &error),
+        Err(panic) => {
+            namespace.observer.step_panicked(KeeperTask::Segments);
+            tracing::error!(namespace = namespace.name(), panic, "poll of managed codes panicked");
+        }
+    }
+}
+
+fn store_failed(namespace: &Namespace, error: &StoreError) {
+    let failure = StoreFailure::from(error);
+    tracing::warn!(namespace = namespace.name(), error = %failure, "store failed");
+    namespace.shared.report_failing(failure);
+}
+
+async fn prepare_namespace(codes: &CodeTable) -> Result<(), KeeperError> {
+    let namespace = &*codes.namespace;
+    let Namespace { settings, shared, .. } = namespace;
+    let store = &shared.store;
+    for warning in namespace.call(StoreOperation::Prepare, store.prepare()).await? {
+        tracing::warn!(
+            namespace = settings.namespace,
+            warning,
+            "store may lose acknowledged writes"
+        );
+    }
+    let recorded = namespace.recorded().await?.canonical;
+    LayoutError::check(&settings.namespace, &record_of(&**store), &recorded)?;
+    namespace.follow(None).await?;
+    namespace.call(StoreOperation::Prepare, store.prepare_segments()).await?;
+    let new = settings
+        .codes
+        .iter()
+        .map(|(code, spec)| NewSegment { code: code.clone(), first: spec.first() });
+    let new: Vec<NewSegment> = new.collect();
+    let created = store.create_segments(&settings.namespace, &new);
+    namespace.call(StoreOperation::Prepare, created).await?;
+    Ok(codes.refresh().await?)
+}

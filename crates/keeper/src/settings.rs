@@ -1,0 +1,229 @@
+//! Settings of a keeper.
+
+use std::{fmt::Debug, time::Duration};
+
+use raindrop_core::{
+    instant::{format_unix_ms_or_year, format_unix_ms_short, millis},
+    issue::IssueSettings,
+    layout::Layout,
+    namespace::DEFAULT_NAMESPACE,
+    violation::{Violation, Violations},
+};
+
+use super::StateFile;
+
+/// The longest permitted time of a lease.
+const LONGEST: Duration = Duration::from_hours(24);
+
+/// The times of a lease; the defaults are the service's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTimes {
+    /// How far ahead a renewed lease reaches: how long IDs are issued without the store; 5 min.
+    pub window: Duration,
+    /// After which time the row of a crashed node expires, by the store's clock; 90 s.
+    pub ttl: Duration,
+    /// How often the lease is renewed; 30 s.
+    pub renew: Duration,
+    /// How far the node's clock may be ahead of the store's; 10 s.
+    pub max_clock_skew: Duration,
+}
+
+impl Default for LeaseTimes {
+    fn default() -> Self {
+        Self {
+            window: Duration::from_mins(5),
+            ttl: Duration::from_secs(90),
+            renew: Duration::from_secs(30),
+            max_clock_skew: Duration::from_secs(10),
+        }
+    }
+}
+
+impl LeaseTimes {
+    /// Returns how far beyond the store's clock a lease reaches, in ms: the window, the skew by which
+    /// the node's clock may be ahead, and as much for the clock of a server that takes over.
+    pub(super) fn reach_beyond_ms(&self) -> i64 {
+        millis(self.window).saturating_add(millis(self.max_clock_skew).saturating_mul(2))
+    }
+}
+
+/// What a keeper leases, and how its generator issues.
+#[derive(Clone, Debug)]
+pub struct KeeperSettings {
+    /// The namespace, `default` unless there are several.
+    pub namespace: String,
+    /// How the namespace's IDs are divided.
+    pub layout: Layout,
+    /// The smallest worker id that this node may lease.
+    pub min_worker: u64,
+    /// The largest worker id that this node may lease.
+    pub max_worker: u64,
+    /// How many rows are created at a time. Where the layout has more worker ids, further rows are
+    /// created once no row is free. At most 64 times as many are; a namespace keeps what its first
+    /// node had.
+    pub rows_at_once: u64,
+    /// Whether the row that this holder had last is preferred if it is free.
+    pub prefer_previous: bool,
+    /// The label of this process in the store.
+    pub holder: String,
+    /// How IDs are issued.
+    pub issue: IssueSettings,
+    /// The times of the lease.
+    pub lease: LeaseTimes,
+    /// The instant, in Unix ms, from which IDs for a past time are issued, even if the namespace
+    /// began later; `None` for its first start. IDs repeat if another system used this layout's
+    /// sequence numbers below `min_sequence` since then.
+    pub backfill_from_ms: Option<i64>,
+    /// The file that keeps the lease for the next process, so that it can be resumed while the store
+    /// is away; `None` by default. One file serves every namespace of a process.
+    pub state_file: Option<StateFile>,
+}
+
+impl KeeperSettings {
+    /// Returns the defaults for a layout: namespace `default`, worker ids from 1 to the largest.
+    pub fn new(layout: Layout, holder: impl Into<String>) -> Self {
+        Self {
+            namespace: DEFAULT_NAMESPACE.into(),
+            min_worker: 1,
+            max_worker: layout.largest_worker(),
+            layout,
+            rows_at_once: 1024,
+            prefer_previous: false,
+            holder: holder.into(),
+            issue: IssueSettings::default(),
+            lease: LeaseTimes::default(),
+            backfill_from_ms: None,
+            state_file: None,
+        }
+    }
+
+    /// Checks that leases can be renewed in time and that worker ids fit the layout.
+    ///
+    /// # Errors
+    ///
+    /// Every violation, with its configuration key.
+    pub fn check(&self) -> Result<(), Violations> {
+        let mut found = Vec::new();
+        let mut require = |holds: bool, key: &str, value: &dyn Debug, allowed: String| {
+            if !holds {
+                found.push(Violation::new(key, format!("{value:?}"), allowed));
+            }
+        };
+        let LeaseTimes { window, ttl, renew, max_clock_skew } = self.lease;
+        let issue = &self.issue;
+        let (smallest, largest) = (self.layout.smallest_worker(), self.layout.largest_worker());
+        let (min, max) = (self.min_worker, self.max_worker);
+        require(max <= largest, "worker.max_id", &max, format!("0 to {largest}"));
+        let allowed = format!("{smallest} to worker.max_id {max}");
+        require((smallest..=max).contains(&min), "worker.min_id", &min, allowed);
+        require(!renew.is_zero(), "lease.renew", &renew, "above 0".into());
+        for (key, value) in [
+            ("lease.window", window),
+            ("lease.ttl", ttl),
+            ("lease.renew", renew),
+            ("lease.max_clock_skew", max_clock_skew),
+        ] {
+            require(value <= LONGEST, key, &value, format!("at most {LONGEST:?}"));
+        }
+        // One renewal may fail before the row or the range is lost.
+        for (key, value) in [("lease.ttl", ttl), ("lease.window", window)] {
+            let allowed = format!("more than twice lease.renew ({renew:?})");
+            require(value > renew.saturating_mul(2), key, &value, allowed);
+        }
+        let half = format!("at most half of lease.window ({window:?})");
+        for (key, value) in [
+            ("issue.max_wait", issue.max_wait),
+            ("issue.borrow_ahead", issue.borrow_ahead),
+            ("rollback.hold", issue.hold),
+        ] {
+            require(value <= window / 2, key, &value, half.clone());
+        }
+        // A claim that is held may reach ahead by both.
+        if issue.borrow_ahead <= window / 2 && issue.hold <= window / 2 {
+            let ahead = issue.borrow_ahead.saturating_add(issue.hold);
+            let allowed = format!("with issue.borrow_ahead {half}");
+            require(ahead <= window / 2, "rollback.hold", &issue.hold, allowed);
+        }
+        // HighWaterMarks stay so far below a round of the timestamp that equal IDs lie three quarters of a
+        // round apart, even after a clock that jumped ahead by a whole window.
+        if let Some(wrap_ms) = self.layout.wrap_ms() {
+            let quarter = Duration::from_millis(wrap_ms.unsigned_abs() / 4);
+            let reach = [window, max_clock_skew, issue.borrow_ahead, issue.max_wait, issue.hold]
+                .into_iter()
+                .fold(Duration::ZERO, Duration::saturating_add);
+            let allowed = format!(
+                "so short that with lease.max_clock_skew, issue.borrow_ahead, issue.max_wait and \
+                 rollback.hold it is at most {quarter:?}, a quarter of the time after which the \
+                 timestamp wraps (now {reach:?})"
+            );
+            require(reach <= quarter, "lease.window", &window, allowed);
+        }
+        require(issue.codes_max > 0, "codes.max", &issue.codes_max, "above 0".into());
+        let check_backfill = |from_ms| Self::check_backfill_from(&self.layout, from_ms);
+        found.extend(self.backfill_from_ms.and_then(check_backfill));
+        if found.is_empty() { Ok(()) } else { Err(Violations(found)) }
+    }
+
+    /// Returns why the ticks of this layout cannot be opened from an instant on, in Unix ms.
+    pub(crate) fn check_backfill_from(layout: &Layout, from_ms: i64) -> Option<Violation> {
+        let allowed = if layout.backfill_per_tick() == 0 {
+            "left out where layout.min_sequence is 0: no IDs are reserved for a past time"
+                .to_owned()
+        } else if layout.tick_in_range(from_ms).is_none() {
+            let (first, end) = (layout.epoch_ms(), layout.valid_until_ms());
+            let [first, end] = [first, end].map(format_unix_ms_or_year);
+            format!("from {first}, where the layout begins, to before {end}, where it ends")
+        } else {
+            return None;
+        };
+        Some(Violation::new("layout.backfill_from", format_unix_ms_short(from_ms), allowed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raindrop_core::preset::Preset;
+
+    #[test]
+    fn wrapping_timestamp_bounds_the_window_and_forbids_worker_0() {
+        let layout = Preset::WestidQr.spec().build().expect("valid");
+        let mut settings = KeeperSettings::new(layout, "test");
+        assert_eq!(settings.check(), Ok(()), "the defaults fit");
+        // 2^21 ms / 4 = 524.288 s, of which the other defaults take 12 s.
+        settings.lease.window = Duration::from_millis(512_288);
+        assert_eq!(settings.check(), Ok(()));
+        settings.lease.window = Duration::from_millis(512_289);
+        settings.min_worker = 0;
+        // A time that wraps has no past.
+        settings.backfill_from_ms = Some(settings.layout.epoch_ms());
+        assert_eq!(
+            settings.check().expect_err("three violations").to_string(),
+            "worker.min_id = 0: must be 1 to worker.max_id 31; lease.window = 512.289s: must be \
+             so short that with lease.max_clock_skew, issue.borrow_ahead, issue.max_wait and \
+             rollback.hold it is at most 524.288s, a quarter of the time after which the \
+             timestamp wraps (now 524.289s); layout.backfill_from = 2017-03-24T09:04:43.706Z: must \
+             be left out where layout.min_sequence is 0: no IDs are reserved for a past time"
+        );
+    }
+
+    #[test]
+    fn backfill_from_must_be_inside_the_layout() {
+        let layout = Preset::Yitter.layout();
+        let mut settings = KeeperSettings::new(layout.clone(), "test");
+        let (first_ms, end_ms) = (layout.epoch_ms(), layout.valid_until_ms());
+        for from_ms in [first_ms, end_ms - 1] {
+            settings.backfill_from_ms = Some(from_ms);
+            assert_eq!(settings.check(), Ok(()));
+        }
+        for from_ms in [first_ms - 1, end_ms] {
+            settings.backfill_from_ms = Some(from_ms);
+            let error = settings.check().expect_err("outside").to_string();
+            assert!(
+                error.starts_with("layout.backfill_from = ")
+                    && error.contains(": must be from 2020-02-19T18:20:02Z, where"),
+                "{error}"
+            );
+        }
+    }
+}

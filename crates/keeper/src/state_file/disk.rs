@@ -1,0 +1,98 @@
+//! Where a state file's bytes are kept.
+
+use std::{fmt::Debug, io};
+
+use async_trait::async_trait;
+
+/// A place for the bytes of a state file.
+#[async_trait]
+pub(super) trait Disk: Debug + Send + Sync {
+    /// Writes bytes at an offset, and returns when they are durable.
+    ///
+    /// # Errors
+    ///
+    /// When they may not be: then any part of them may be there.
+    async fn write(&self, offset: u64, bytes: Vec<u8>) -> io::Result<()>;
+}
+
+#[cfg(unix)]
+pub(super) use unix::open;
+
+#[cfg(unix)]
+mod unix {
+    use std::{
+        fs::{File, Metadata, OpenOptions},
+        io::{self, Read as _},
+        os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+        path::Path,
+        sync::Arc,
+    };
+
+    use async_trait::async_trait;
+    use rustix::fs::{FlockOperation, flock};
+    use tokio::task::spawn_blocking;
+
+    use super::Disk;
+    use crate::state_file::{StateFileError, format};
+
+    /// A file that is locked until this is dropped.
+    #[derive(Debug)]
+    struct LockedFile(Arc<File>);
+
+    #[async_trait]
+    impl Disk for LockedFile {
+        async fn write(&self, offset: u64, bytes: Vec<u8>) -> io::Result<()> {
+            let file = Arc::clone(&self.0);
+            let write = move || {
+                file.write_all_at(&bytes, offset)?;
+                file.sync_data()
+            };
+            spawn_blocking(write).await.map_err(io::Error::other)?
+        }
+    }
+
+    /// Opens and locks a file, and creates it if it is missing.
+    pub(in crate::state_file) fn open(
+        path: &Path,
+    ) -> Result<(Box<dyn Disk>, format::Found, Metadata), StateFileError> {
+        let failed = |source| StateFileError::Unusable { path: path.to_owned(), source };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(path).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(StateFileError::InUse { path: path.to_owned() });
+            }
+            Err(error) => return Err(failed(error.into())),
+        }
+        let metadata = file.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(failed(io::Error::other("it is not a regular file")));
+        }
+        let empty = format::empty_file();
+        let mut bytes = Vec::new();
+        file.by_ref().take(empty.len() as u64).read_to_end(&mut bytes).map_err(failed)?;
+        let found = format::decode(&bytes);
+        match found {
+            format::Found::Foreign => {
+                return Err(StateFileError::Foreign { path: path.to_owned() });
+            }
+            // Written whole, so that the disk need not have room for it later, and that nothing of
+            // another format is left.
+            format::Found::Nothing | format::Found::Unreadable(_) => {
+                file.write_all_at(&empty, 0).map_err(failed)?;
+                file.sync_all().map_err(failed)?;
+                sync_folder(path).map_err(failed)?;
+            }
+            format::Found::Content { .. } => {}
+        }
+        Ok((Box::new(LockedFile(Arc::new(file))), found, metadata))
+    }
+
+    /// Makes the name of a new file durable.
+    fn sync_folder(path: &Path) -> io::Result<()> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}

@@ -1,0 +1,184 @@
+//! The bytes of a state file.
+//!
+//! A first line names the format. Two slots follow at fixed places, each with the whole content: a
+//! line with its number, length and checksum, and then a few lines of text. The slots are written one
+//! after the other, so that whichever of them can be read is safe to go by.
+
+use std::{collections::BTreeMap, str};
+
+use raindrop_core::lease::KeptLease;
+
+/// The first line; another number is another format.
+const MAGIC: &str = "raindrop state file 1\n";
+/// What the first line of every format begins with.
+const MAGIC_OF_ANY: &str = "raindrop state file ";
+/// Where the first slot begins.
+pub(super) const FIRST_SLOT: usize = 4096;
+/// The room of a slot: some 150 namespaces.
+const SLOT: usize = 1 << 16;
+/// The bytes of a slot's first line.
+const SLOT_LINE: usize = "slot 0123456789abcdef 01234567 0123456789abcdef\n".len();
+
+/// What the lines of a place begin with.
+const FACT: &str = "place.";
+
+/// The machine, file and store that leases were kept on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Each with what differs if it is another one.
+    pub(super) facts: BTreeMap<String, String>,
+}
+
+/// What a file keeps of one namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The canonical text of the layout.
+    pub(crate) layout: String,
+    /// The reserved bits' width and value, which rows are keyed by.
+    pub(crate) reserved_key: String,
+    pub(crate) lease: KeptLease,
+}
+
+/// The whole of a slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Content {
+    pub(super) place: Place,
+    pub(super) entries: BTreeMap<String, Entry>,
+}
+
+/// What a file was found to hold.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing yet.
+    Nothing,
+    /// Something that is not ours: it must not be overwritten.
+    Foreign,
+    /// Ours, and not to be read, for this reason.
+    Unreadable(&'static str),
+    Content {
+        number: u64,
+        content: Content,
+    },
+}
+
+/// Returns the bytes of a file that keeps nothing, with room for both slots.
+pub(super) fn empty_file() -> Vec<u8> {
+    let mut bytes = vec![0; FIRST_SLOT + 2 * SLOT];
+    bytes[..MAGIC.len()].copy_from_slice(MAGIC.as_bytes());
+    bytes
+}
+
+/// Returns where the slot for this number begins, and where the other does.
+pub(super) const fn slots_for(number: u64) -> [u64; 2] {
+    let (first, second) = (FIRST_SLOT as u64, (FIRST_SLOT + SLOT) as u64);
+    if number.is_multiple_of(2) { [first, second] } else { [second, first] }
+}
+
+/// Returns the bytes of a slot; `None` when it has no room for them.
+pub(super) fn encode(number: u64, content: &Content) -> Option<Vec<u8>> {
+    let mut text = String::new();
+    let mut line = |key: &str, value: &str| {
+        // No value may look like another line.
+        let value = value.replace(char::is_control, " ");
+        text.extend([key, " ", &value, "\n"]);
+    };
+    for (name, value) in &content.place.facts {
+        line(&format!("{FACT}{name}"), value);
+    }
+    for (namespace, Entry { layout, reserved_key, lease }) in &content.entries {
+        line("namespace", namespace);
+        line("layout", layout);
+        line("reserved", reserved_key);
+        line("worker", &lease.worker.to_string());
+        line("lane", &lease.lane.to_string());
+        line("token", &lease.token.to_string());
+        line("epoch", &lease.epoch.to_string());
+        line("marks", &lease.marks.to_string());
+        line("local", &lease.local_mark.to_string());
+    }
+    let sum = checksum(number, text.as_bytes());
+    let slot = format!("slot {number:016x} {:08x} {sum:016x}\n{text}", text.len());
+    (slot.len() <= SLOT).then(|| slot.into_bytes())
+}
+
+/// Reads a file.
+pub(super) fn decode(bytes: &[u8]) -> Found {
+    if !bytes.starts_with(MAGIC.as_bytes()) {
+        let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        // A file that was being made is empty, or its first line is cut short.
+        return if MAGIC.as_bytes().starts_with(&bytes[..length]) {
+            Found::Nothing
+        } else if bytes.starts_with(MAGIC_OF_ANY.as_bytes()) {
+            Found::Unreadable("another version of Raindrop wrote it")
+        } else {
+            Found::Foreign
+        };
+    }
+    let rest = bytes.get(FIRST_SLOT..).unwrap_or_default();
+    let slots = rest.split_at_checked(SLOT).unwrap_or((rest, &[]));
+    let slots = [slots.0, slots.1];
+    match slots.into_iter().filter_map(decode_slot).max_by_key(|(number, _)| *number) {
+        Some((number, content)) => Found::Content { number, content },
+        // The first write was cut short.
+        None if slots.iter().any(|slot| slot.iter().all(|byte| *byte == 0)) => Found::Nothing,
+        None => Found::Unreadable("neither copy in it is whole"),
+    }
+}
+
+fn decode_slot(bytes: &[u8]) -> Option<(u64, Content)> {
+    let line = str::from_utf8(bytes.get(..SLOT_LINE)?).ok()?;
+    let mut fields = line.strip_suffix('\n')?.split(' ');
+    if fields.next()? != "slot" {
+        return None;
+    }
+    let mut hex = || u64::from_str_radix(fields.next()?, 16).ok();
+    let (number, length, sum) = (hex()?, usize::try_from(hex()?).ok()?, hex()?);
+    let text = bytes.get(SLOT_LINE..SLOT_LINE.checked_add(length)?)?;
+    if checksum(number, text) != sum {
+        return None;
+    }
+    Some((number, decode_content(str::from_utf8(text).ok()?)?))
+}
+
+fn decode_content(text: &str) -> Option<Content> {
+    let mut content = Content::default();
+    let mut lines = text.lines().map(|line| line.split_once(' ')).peekable();
+    let is_fact = |line: &Option<(&str, &str)>| line.is_some_and(|(key, _)| key.starts_with(FACT));
+    while let Some((key, value)) = lines.next_if(is_fact).flatten() {
+        let name = key.strip_prefix(FACT)?;
+        content.place.facts.insert(name.to_owned(), value.to_owned());
+    }
+    while let Some(line) = lines.next() {
+        let ("namespace", namespace) = line? else { return None };
+        let mut value = |wanted: &str| match lines.next()?? {
+            (key, value) if key == wanted => Some(value),
+            _ => None,
+        };
+        let (layout, reserved_key) = (value("layout")?.to_owned(), value("reserved")?.to_owned());
+        let lease = KeptLease {
+            worker: value("worker")?.parse().ok()?,
+            lane: value("lane")?.parse().ok()?,
+            token: value("token")?.parse().ok()?,
+            epoch: value("epoch")?.parse().ok()?,
+            marks: value("marks")?.parse().ok()?,
+            local_mark: value("local")?.parse().ok()?,
+        };
+        if lease.lane >= lease.marks.lanes() {
+            return None;
+        }
+        let entry = Entry { layout, reserved_key, lease };
+        content.entries.insert(namespace.to_owned(), entry);
+    }
+    Some(content)
+}
+
+/// FNV-1a, 64 bits: tells a slot that was written in part.
+fn checksum(number: u64, text: &[u8]) -> u64 {
+    let bytes = number.to_be_bytes().into_iter().chain(text.iter().copied());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests;

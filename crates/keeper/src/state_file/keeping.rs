@@ -1,0 +1,292 @@
+//! Keeps the lease of one namespace in the state file, and raises the limit of its grant to what the
+//! file has.
+
+use std::{
+    convert::Infallible,
+    future::pending,
+    sync::{
+        Arc, Mutex as StdMutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use raindrop_core::{
+    instant::millis,
+    keeper_api::Grant,
+    lease::{HighWaterMarks, KeptLease, LimitRequest, ResumeRefusal, Tenure, next_local_mark},
+    planted::{Bug, planted},
+};
+use tokio::{
+    sync::{Mutex, Notify},
+    time::{Instant, sleep, timeout},
+};
+
+use super::{Entry, StateFile, error::Refused};
+use crate::keeper_state::KeeperState;
+
+/// How often the local mark is looked at, besides when claims need it.
+const EVERY: Duration = Duration::from_millis(500);
+/// Between two looks that claims ask for.
+const BETWEEN: Duration = Duration::from_millis(5);
+/// A disk that takes longer than this has failed.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The file failed: nothing more is kept in it until the process is started anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeepingFailed(pub(crate) Arc<str>);
+
+/// Keeps the lease of one namespace.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    file: StateFile,
+    state: Arc<KeeperState>,
+    /// The canonical text of the layout, and the reserved bits that rows are keyed by.
+    layout: String,
+    reserved_key: String,
+    /// Locked while the file is written, so that one change follows the other.
+    kept: Mutex<Kept>,
+    has_failed: AtomicBool,
+    /// The failure, until it is reported.
+    failure: StdMutex<Option<KeepingFailed>>,
+    /// Notified by claims that the limit refused, or that come near it.
+    pub(crate) near_limit: Arc<Notify>,
+    /// Notified when the file fails.
+    pub(crate) wake_up: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The lease in the file, and the grant that it bounds.
+    present: Option<(KeptLease, Arc<Grant>)>,
+    /// Every lease that a crash may leave in the file, with the number of its change.
+    possible: Vec<(u64, KeptLease)>,
+    /// How long the last write took.
+    took: Duration,
+}
+
+impl Kept {
+    fn may_have_lease_ended_by(&self, worker: u64, marks: &HighWaterMarks) -> bool {
+        self.possible.iter().any(|(_, lease)| lease.is_ended_by(worker, marks))
+    }
+}
+
+impl Keeping {
+    pub(crate) fn new(
+        file: StateFile,
+        state: Arc<KeeperState>,
+        reserved_key: String,
+        wake_up: Arc<Notify>,
+    ) -> Self {
+        let layout = state.layout().canonical();
+        Self {
+            file,
+            state,
+            layout,
+            reserved_key,
+            kept: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            failure: StdMutex::default(),
+            near_limit: Arc::default(),
+            wake_up,
+        }
+    }
+
+    /// Whether the file can no longer be used.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Returns the failure once.
+    pub(crate) fn take_failure(&self) -> Option<KeepingFailed> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Takes the lease that the file kept when the process was started, if it can be resumed.
+    /// `Ok(None)` is nothing. One that is refused leaves the file, so that it never comes back.
+    pub(crate) async fn resumable(
+        &self,
+        check: impl FnOnce(&Entry) -> Result<(), ResumeRefusal>,
+    ) -> Result<Option<KeptLease>, String> {
+        let found = self.file.found(&self.state.namespace).map_err(|Refused(reason)| reason);
+        let found = found.map(|entry| entry.filter(|it| it.reserved_key == self.reserved_key));
+        let checked = found.and_then(|found| match found {
+            Some(entry) => match check(&entry) {
+                Ok(()) => Ok(Some(entry.lease)),
+                Err(refusal) => Err(refusal.to_string()),
+            },
+            None => Ok(None),
+        });
+        let mut kept = self.kept.lock().await;
+        match &checked {
+            Ok(lease) => kept.possible.extend(lease.clone().map(|lease| (0, lease))),
+            // A failure is reported by the next step.
+            Err(_) => drop(self.write(&mut kept, None).await),
+        }
+        checked
+    }
+
+    /// Keeps a lease as the store acknowledged it last, and raises the limit of its grant. It takes
+    /// the place of the lease before, whose grant ends where its limit is.
+    pub(crate) async fn keep<T>(
+        &self,
+        tenure: &Tenure<T>,
+        grant: &Arc<Grant>,
+    ) -> Result<(), KeepingFailed> {
+        debug_assert!(tenure.visible().is_none(), "what is kept was acknowledged");
+        let mut kept = self.kept.lock().await;
+        let lane = usize::try_from(grant.lane()).expect("a lane is below 8");
+        let lease = KeptLease {
+            worker: tenure.worker(),
+            lane,
+            token: tenure.token(),
+            epoch: tenure.epoch(),
+            marks: tenure.marks().clone(),
+            local_mark: match &kept.present {
+                Some((lease, of)) if Arc::ptr_eq(of, grant) => lease.local_mark,
+                _ => grant.limit(),
+            },
+        };
+        let local_mark = self.next_local_mark(&lease, grant, kept.took).unwrap_or(lease.local_mark);
+        self.keep_present(&mut kept, KeptLease { local_mark, ..lease }, grant).await
+    }
+
+    /// Raises the local mark if it is time to.
+    pub(crate) async fn raise_local_mark(&self) -> Result<(), KeepingFailed> {
+        let mut kept = self.kept.lock().await;
+        let Some((lease, grant)) = kept.present.clone() else { return Ok(()) };
+        if self.has_failed() || grant.is_sealed() {
+            return Ok(());
+        }
+        let Some(local_mark) = self.next_local_mark(&lease, &grant, kept.took) else {
+            return Ok(());
+        };
+        if planted(Bug::LocalMarkAfterIssuing) {
+            grant.raise_local_limit(local_mark, self.state.present());
+        }
+        self.keep_present(&mut kept, KeptLease { local_mark, ..lease }, &grant).await?;
+        self.state.announce();
+        Ok(())
+    }
+
+    /// Keeps where a sealed grant ended, so that whoever resumes the lease leaves nothing out.
+    /// Returns whether its lease is in the file.
+    pub(crate) async fn keep_sealed(&self) -> Result<bool, KeepingFailed> {
+        let mut kept = self.kept.lock().await;
+        let Some((lease, grant)) = kept.present.clone() else { return Ok(false) };
+        let local_mark = grant.seal();
+        if local_mark >= lease.limit() {
+            return Ok(false);
+        }
+        self.keep_present(&mut kept, KeptLease { local_mark, ..lease }, &grant).await?;
+        Ok(true)
+    }
+
+    /// Removes the lease that a write of a row would end, before that write is sent.
+    pub(crate) async fn before_write(
+        &self,
+        worker: u64,
+        marks: &HighWaterMarks,
+    ) -> Result<(), KeepingFailed> {
+        let mut kept = self.kept.lock().await;
+        if !kept.may_have_lease_ended_by(worker, marks) {
+            return Ok(());
+        }
+        kept.present = None;
+        self.write(&mut kept, None).await
+    }
+
+    /// Removes the lease.
+    pub(crate) async fn forget(&self) -> Result<(), KeepingFailed> {
+        let mut kept = self.kept.lock().await;
+        if kept.possible.is_empty() {
+            return Ok(());
+        }
+        kept.present = None;
+        self.write(&mut kept, None).await
+    }
+
+    /// Whether a crash may leave a lease in the file that a write of a row would end; for assertions
+    /// only, since the answer is `false` while the file is written.
+    pub(crate) fn has_lease_ended_by(&self, worker: u64, marks: &HighWaterMarks) -> bool {
+        let kept = self.kept.try_lock();
+        kept.is_ok_and(|kept| kept.may_have_lease_ended_by(worker, marks))
+    }
+
+    /// Raises the local mark again and again; resolves never.
+    pub(crate) async fn run(&self) -> Infallible {
+        loop {
+            // The keeper reports the failure.
+            if self.raise_local_mark().await.is_err() || self.has_failed() {
+                return pending().await;
+            }
+            sleep(BETWEEN).await;
+            tokio::select! {
+                () = sleep(EVERY) => {}
+                () = self.near_limit.notified() => {}
+            }
+        }
+    }
+
+    fn next_local_mark(&self, lease: &KeptLease, grant: &Grant, took: Duration) -> Option<u64> {
+        let layout = self.state.layout();
+        // Beyond the limit of the lease, a refused claim is the keeper's to mend.
+        let is_short = lease.local_mark < lease.limit();
+        let request = LimitRequest {
+            old_limit: lease.local_mark,
+            start: grant.start(),
+            highest_next: grant.highest_next(),
+            refused: if is_short { grant.take_refused() } else { 0 },
+            now_ms: self.state.clock.now_ms(),
+            // One write may begin when the one before has not ended.
+            reach_ms: millis(took * 2),
+        };
+        next_local_mark(layout, &request, lease.limit())
+    }
+
+    async fn keep_present(
+        &self,
+        kept: &mut Kept,
+        lease: KeptLease,
+        grant: &Arc<Grant>,
+    ) -> Result<(), KeepingFailed> {
+        let local_mark = lease.local_mark;
+        self.write(kept, Some(&lease)).await?;
+        grant.raise_local_limit(local_mark, self.state.present());
+        kept.present = Some((lease, Arc::clone(grant)));
+        Ok(())
+    }
+
+    /// Writes what the file keeps of this namespace, and returns when that is durable.
+    async fn write(&self, kept: &mut Kept, lease: Option<&KeptLease>) -> Result<(), KeepingFailed> {
+        if self.has_failed() {
+            return Err(KeepingFailed("it failed before".into()));
+        }
+        let entry = lease.map(|lease| Entry {
+            layout: self.layout.clone(),
+            reserved_key: self.reserved_key.clone(),
+            lease: lease.clone(),
+        });
+        let began = Instant::now();
+        let change = self.file.set(&self.state.namespace, entry);
+        kept.possible.extend(lease.map(|lease| (change, lease.clone())));
+        let durable = timeout(DEADLINE, self.file.durable(change)).await;
+        let durable =
+            durable.unwrap_or_else(|_| Err(format!("no write within {DEADLINE:?}").into()));
+        match durable {
+            Ok(()) => {
+                kept.took = began.elapsed();
+                kept.possible.retain(|(of, _)| *of >= change);
+                Ok(())
+            }
+            Err(reason) => {
+                let failure = KeepingFailed(reason);
+                self.has_failed.store(true, Ordering::Release);
+                let mut untold = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                *untold = Some(failure.clone());
+                self.wake_up.notify_one();
+                Err(failure)
+            }
+        }
+    }
+}

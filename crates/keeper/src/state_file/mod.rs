@@ -1,0 +1,210 @@
+//! The state file: what a process keeps of its leases outside the store, so that the next process
+//! on the same file can resume them while the store is away.
+//!
+//! One task writes the file, for every namespace of the process. Both slots have the whole content,
+//! and a write is durable once both have it: so either slot alone is safe to go by, whichever of
+//! them a crash or a bad sector leaves unreadable.
+
+mod disk;
+mod error;
+mod format;
+mod keeping;
+#[cfg(any(test, feature = "planted"))]
+mod memory_disk;
+mod place;
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::watch;
+
+use self::disk::Disk;
+pub use self::error::StateFileError;
+#[cfg(any(test, feature = "planted"))]
+pub use self::memory_disk::MemoryDisk;
+use self::{
+    error::Refused,
+    format::{Content, Found, Place},
+};
+pub(super) use self::{
+    format::Entry,
+    keeping::{Keeping, KeepingFailed},
+};
+
+/// The unit of writes.
+const PAGE: usize = 4096;
+
+/// A state file of this process, locked until the last clone is dropped; cheap to clone.
+///
+/// It keeps the leases of every namespace whose [`KeeperSettings`](super::KeeperSettings) name it.
+#[derive(Clone, Debug)]
+pub struct StateFile(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    wanted: Arc<Mutex<Wanted>>,
+    /// The number of the last change; the writer ends when it is gone.
+    changes: watch::Sender<u64>,
+    progress: watch::Receiver<Progress>,
+    /// What was found at the start, until the keeper of its namespace asks.
+    found: Mutex<Result<BTreeMap<String, Entry>, Refused>>,
+}
+
+/// What the file should keep.
+#[derive(Debug, Default)]
+struct Wanted {
+    content: Content,
+    change: u64,
+}
+
+/// How far the writer has come.
+#[derive(Clone, Debug, Default)]
+struct Progress {
+    durable: u64,
+    failed: Option<Arc<str>>,
+}
+
+impl StateFile {
+    /// Opens and locks a state file, and creates it if it is missing. `store` names the store,
+    /// without secrets: leases are resumed with the same one only.
+    ///
+    /// # Errors
+    ///
+    /// When another process uses the file, when it is not a state file, or when it cannot be read
+    /// and written.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    #[cfg(unix)]
+    pub fn open(path: &Path, store: &str) -> Result<Self, StateFileError> {
+        let (disk, found, metadata) = disk::open(path)?;
+        Ok(Self::start(disk, found, Place::here(&metadata, store)))
+    }
+
+    /// State files need locks that end with their process.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    #[cfg(not(unix))]
+    pub fn open(path: &Path, _store: &str) -> Result<Self, StateFileError> {
+        let source = std::io::ErrorKind::Unsupported.into();
+        Err(StateFileError::Unusable { path: path.to_owned(), source })
+    }
+
+    /// Opens a disk of a test, which holds these bytes.
+    #[cfg(any(test, feature = "planted"))]
+    fn on_disk(disk: Box<dyn Disk>, bytes: &[u8], boot: &str) -> Self {
+        let mut place = Place::default();
+        place.facts.insert(place::BOOT.to_owned(), boot.to_owned());
+        // The first line is written when a file is created, which no test cuts short.
+        let bytes = [
+            &format::empty_file()[..format::FIRST_SLOT],
+            bytes.get(format::FIRST_SLOT..).unwrap_or_default(),
+        ];
+        Self::start(disk, format::decode(&bytes.concat()), place)
+    }
+
+    fn start(disk: Box<dyn Disk>, found: Found, place: Place) -> Self {
+        let (number, found) = match found {
+            Found::Nothing => (0, Ok(BTreeMap::new())),
+            Found::Foreign => (0, Err(Refused("it is not a state file".to_owned()))),
+            Found::Unreadable(reason) => (0, Err(Refused(reason.to_owned()))),
+            Found::Content { number, content } => match place.difference(&content.place) {
+                None => (number, Ok(content.entries)),
+                Some(difference) => (number, Err(Refused(difference))),
+            },
+        };
+        let entries = found.as_ref().ok().cloned().unwrap_or_default();
+        let content = Content { place, entries };
+        let wanted = Arc::new(Mutex::new(Wanted { content, change: 0 }));
+        let (changes, changed) = watch::channel(0);
+        let (told, progress) = watch::channel(Progress::default());
+        let writer = Writer { disk, wanted: Arc::clone(&wanted), number, told };
+        tokio::spawn(writer.run(changed));
+        let found = Mutex::new(found);
+        Self(Arc::new(Inner { wanted, changes, progress, found }))
+    }
+
+    /// Takes what was found for a namespace when the file was opened.
+    fn found(&self, namespace: &str) -> Result<Option<Entry>, Refused> {
+        let mut found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *found {
+            Ok(entries) => Ok(entries.remove(namespace)),
+            Err(refused) => Err(refused.clone()),
+        }
+    }
+
+    /// Sets what the file should keep of a namespace. Returns the number of this change.
+    fn set(&self, namespace: &str, entry: Option<Entry>) -> u64 {
+        let mut wanted = lock(&self.0.wanted);
+        match entry {
+            Some(entry) => drop(wanted.content.entries.insert(namespace.to_owned(), entry)),
+            None => drop(wanted.content.entries.remove(namespace)),
+        }
+        wanted.change += 1;
+        self.0.changes.send_replace(wanted.change);
+        wanted.change
+    }
+
+    /// Waits until a change is durable.
+    async fn durable(&self, change: u64) -> Result<(), Arc<str>> {
+        let mut progress = self.0.progress.clone();
+        let reached = |it: &Progress| it.durable >= change || it.failed.is_some();
+        match progress.wait_for(reached).await.as_deref() {
+            Ok(Progress { failed: None, .. }) => Ok(()),
+            Ok(Progress { failed: Some(reason), .. }) => Err(Arc::clone(reason)),
+            Err(_) => Err("its writer ended".into()),
+        }
+    }
+}
+
+/// Writes the file.
+struct Writer {
+    disk: Box<dyn Disk>,
+    wanted: Arc<Mutex<Wanted>>,
+    /// That of the last content in both slots.
+    number: u64,
+    told: watch::Sender<Progress>,
+}
+
+impl Writer {
+    async fn run(mut self, mut changed: watch::Receiver<u64>) {
+        while changed.changed().await.is_ok() {
+            let (change, bytes) = {
+                let wanted = lock(&self.wanted);
+                (wanted.change, format::encode(self.number + 1, &wanted.content))
+            };
+            // After a failed write nobody knows what is on the disk: no later one is trusted.
+            if let Err(error) = self.write(bytes).await {
+                let failed = Some(error.to_string().into());
+                self.told.send_modify(|told| told.failed = failed);
+                return;
+            }
+            self.number += 1;
+            self.told.send_modify(|told| told.durable = change);
+        }
+    }
+
+    async fn write(&self, bytes: Option<Vec<u8>>) -> std::io::Result<()> {
+        let mut bytes =
+            bytes.ok_or_else(|| std::io::Error::other("it keeps too many namespaces"))?;
+        // Whole pages, so that nothing of a longer content is left for a reader to wonder about.
+        bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
+        for slot in format::slots_for(self.number + 1) {
+            self.disk.write(slot, bytes.clone()).await?;
+        }
+        Ok(())
+    }
+}
+
+fn lock(wanted: &Mutex<Wanted>) -> MutexGuard<'_, Wanted> {
+    wanted.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(all(test, unix))]
+mod tests;

@@ -1,0 +1,104 @@
+//! Releases rows: those that were left, and everything when the task is stopped.
+
+use raindrop_store::with_sources;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::{
+    Released, UnavailableReason, random::SHORTEST_PAUSE, releasing_row::ReleasingRow, task::Task,
+};
+
+/// How often a store must fail to answer until it counts as away.
+const STORE_TRIES: u32 = 3;
+
+impl Task {
+    /// Tries once to release the rows that were left; those that remain held expire.
+    pub(super) async fn release_left_rows(&mut self) {
+        while let Some(row) = self.releasing.last_mut() {
+            let mut released = row.release(&mut self.leases).await;
+            if let Ok(false) = released {
+                // An earlier write of ours was faster; the next one follows from it.
+                released = row.release(&mut self.leases).await;
+            }
+            if let Err(error) = released {
+                let (worker, error) = (row.worker(), with_sources(&error));
+                tracing::warn!(worker, error, "release failed: the row expires after its ttl");
+                #[cfg(feature = "planted")]
+                self.revive_lease();
+            }
+            self.releasing.pop();
+        }
+    }
+
+    /// Releases everything until the deadline; without one, leaves it to the ttl.
+    pub(super) async fn stop(mut self, deadline: Option<Instant>) -> Released {
+        let Some(deadline) = deadline else { return Released::GaveUp };
+        let state = &self.leases.state;
+        state.report.send_modify(|report| report.reason = Some(UnavailableReason::ShuttingDown));
+        if let Some(grant) = state.generator.grant() {
+            grant.seal();
+        }
+        match timeout_at(deadline, self.keep_for_next(deadline)).await {
+            Ok(true) => return Released::Kept,
+            Ok(false) => {}
+            // The disk hangs.
+            Err(_) => return Released::GaveUp,
+        }
+        if self.held.is_none()
+            && self.arriving.is_none()
+            && self.releasing.is_empty()
+            && self.search.is_idle()
+        {
+            return Released::NothingHeld;
+        }
+        if timeout_at(deadline, self.release_all()).await.is_ok() {
+            return Released::Done;
+        }
+        tracing::warn!("release timed out: the row expires after its ttl");
+        Released::GaveUp
+    }
+
+    /// Leaves the lease in the state file, up to where IDs were issued, if the store does not answer:
+    /// it cannot be released, and the next process can resume it. Returns whether it did.
+    async fn keep_for_next(&mut self, deadline: Instant) -> bool {
+        let Some(keeping) = self.leases.usable_keeping().cloned() else { return false };
+        let patience = deadline.saturating_duration_since(Instant::now()) / 2;
+        let answers = async {
+            for _ in 0..STORE_TRIES {
+                if self.leases.survey(None).await.is_ok() {
+                    return true;
+                }
+                sleep(SHORTEST_PAUSE).await;
+            }
+            false
+        };
+        if timeout(patience, answers).await == Ok(true) {
+            return false;
+        }
+        keeping.keep_sealed().await.unwrap_or(false)
+    }
+
+    async fn release_all(&mut self) {
+        self.releasing.extend(self.held.take().map(ReleasingRow::of_lease));
+        self.releasing.extend(self.arriving.take().map(ReleasingRow::of_lease));
+        self.releasing.extend(self.search.abandon());
+        let mut failures = 0;
+        while let Some(row) = self.releasing.last_mut() {
+            match row.release(&mut self.leases).await {
+                Ok(true) => drop(self.releasing.pop()),
+                Ok(false) => {}
+                Err(error) => {
+                    let error = with_sources(&error);
+                    let pause = SHORTEST_PAUSE * 2_u32.pow(failures.min(3));
+                    let retry_in = self.leases.random.jittered(pause);
+                    tracing::warn!(error, ?retry_in, "release failed");
+                    failures += 1;
+                    sleep(retry_in).await;
+                }
+            }
+        }
+        if let Some(keeping) = self.leases.usable_keeping() {
+            // Of no use to the next process. It would only find that the row was released.
+            let _ = keeping.forget().await;
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! The keeper's loop: one step after the other, until it is stopped.
+//!
+//! A step may be dropped at any await: a write is noted before it is sent, and what the store
+//! acknowledged is applied without another await in between.
+
+use std::{convert::Infallible, future::pending, pin::pin, sync::Arc, time::Duration};
+
+use raindrop_core::issue::RollbackPolicy;
+use raindrop_store::StoreError;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    KeeperError, KeeperTask, LeaseOperation, LeaseOutcome, Released, RollbackAction,
+    UnavailableReason,
+    acquire::{Search, SearchOutcome},
+    held_lease::HeldLease,
+    lease_store::{LeaseError, LeaseStore},
+    panics::catch_panic,
+    prepare::prepare,
+    random::{LONGEST_PAUSE, SHORTEST_PAUSE},
+    releasing_row::ReleasingRow,
+    state_file::{Keeping, KeepingFailed},
+};
+
+/// From a new lease to its first renewal.
+const FIRST_RENEWAL: Duration = Duration::from_secs(3);
+/// Between renewals that claims ask for.
+const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
+/// From a renewal that had nothing to gain to the next one that claims may ask for.
+const BETWEEN_USELESS: Duration = Duration::from_millis(200);
+/// How often in a row a write of ours may be overtaken before the store counts as failing.
+const MOST_OVERTAKEN: u32 = 20;
+/// Between looks at a clock that cannot be used.
+const CLOCK_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) struct Task {
+    pub(super) leases: LeaseStore,
+    prepared: bool,
+    pub(super) search: Search,
+    pub(super) held: Option<HeldLease>,
+    /// A lease that was acquired and is not in the state file yet.
+    pub(super) arriving: Option<HeldLease>,
+    /// Whether the state file was asked for a lease.
+    has_looked_for_kept: bool,
+    /// Rows that are still to be released.
+    pub(super) releasing: Vec<ReleasingRow>,
+    /// Whether this process ever held a lease. What it read before that need not have been
+    /// durable, so it may have to be created again, as after a restart. Once an acquire was
+    /// acknowledged everything is durable, and what is missing has vanished.
+    has_held: bool,
+    /// Whether it saw rows that others hold: a record that is missing then has vanished.
+    in_use: bool,
+    next_renewal: Instant,
+    /// Since when renewals are refused because the wall clock is ahead, on the steady clock.
+    clock_ahead_since: Option<Duration>,
+    /// Whether the present rollback was reported as refused.
+    rollback_refused: bool,
+    failures: u32,
+    /// How often in a row an earlier write of ours took effect instead of the present one.
+    overtaken: u32,
+}
+
+/// When the next step is due, and from when on a claim may ask for it earlier.
+pub(super) struct Pause {
+    until: Instant,
+    wakeable_from: Instant,
+}
+
+impl Pause {
+    fn fixed(pause: Duration) -> Self {
+        let until = Instant::now() + pause;
+        Self { until, wakeable_from: until }
+    }
+}
+
+/// Raises the local mark of the lease in the state file, whatever a step waits for.
+async fn keep_local_mark(keeping: Option<Arc<Keeping>>) -> Infallible {
+    match keeping {
+        Some(keeping) => keeping.run().await,
+        None => pending().await,
+    }
+}
+
+impl Task {
+    pub(super) fn new(leases: LeaseStore) -> Self {
+        Self {
+            leases,
+            prepared: false,
+            search: Search::default(),
+            held: None,
+            arriving: None,
+            has_looked_for_kept: false,
+            releasing: Vec::new(),
+            has_held: false,
+            in_use: false,
+            next_renewal: Instant::now(),
+            clock_ahead_since: None,
+            rollback_refused: false,
+            failures: 0,
+            overtaken: 0,
+        }
+    }
+
+    /// Runs until `stop` brings the deadline of the release, or its sender is gone.
+    pub(super) async fn run(
+        mut self,
+        mut stop: oneshot::Receiver<Instant>,
+        failed: oneshot::Sender<KeeperError>,
+    ) -> Released {
+        let deadline = self.run_until(&mut stop, failed).await;
+        self.stop(deadline).await
+    }
+
+    /// Takes one step after the other until it is to stop. Returns the deadline of the release.
+    ///
+    /// What raises the local mark ends here, so that the release need not wait for a write of it.
+    async fn run_until(
+        &mut self,
+        stop: &mut oneshot::Receiver<Instant>,
+        failed: oneshot::Sender<KeeperError>,
+    ) -> Option<Instant> {
+        let wake_up = Arc::clone(&self.leases.wake_up);
+        let mut keeping = pin!(keep_local_mark(self.leases.keeping.clone()));
+        loop {
+            let step = tokio::select! {
+                biased;
+                deadline = &mut *stop => return deadline.ok(),
+                never = &mut keeping => match never {},
+                step = catch_panic(self.step()) => step,
+            };
+            let pause = match step {
+                Ok(Ok(pause)) => pause,
+                Err(panic) => self.start_over(&panic),
+                Ok(Err(error)) => {
+                    // The receiver may be gone.
+                    let _ = failed.send(error);
+                    return stop.await.ok();
+                }
+            };
+            tokio::select! {
+                biased;
+                deadline = &mut *stop => return deadline.ok(),
+                never = &mut keeping => match never {},
+                () = sleep_until(pause.until) => {}
+                () = async {
+                    sleep_until(pause.wakeable_from).await;
+                    wake_up.notified().await;
+                } => {}
+            }
+        }
+    }
+
+    pub(super) async fn step(&mut self) -> Result<Pause, KeeperError> {
+        if !self.has_looked_for_kept {
+            self.leases.settings.check().map_err(KeeperError::Settings)?;
+            self.has_looked_for_kept = true;
+            self.resume().await;
+        }
+        if let Some(failure) = self.leases.keeping.as_ref().and_then(|it| it.take_failure()) {
+            return Ok(self.ended(Err(LeaseError::NotKept(failure))));
+        }
+        if !self.prepared {
+            match prepare(&mut self.leases, self.has_held).await {
+                Ok(()) => self.prepared = true,
+                Err(KeeperError::Store(error @ StoreError::Vanished(_))) if self.has_held => {
+                    return Ok(self.ended(Err(LeaseError::Store(error))));
+                }
+                Err(KeeperError::Store(error)) if !error.is_permanent() => {
+                    return Ok(self.store_failed(&error));
+                }
+                Err(permanent) => return Err(permanent),
+            }
+        }
+        self.release_left_rows().await;
+        let ended = self.advance().await;
+        if !matches!(ended, Err(LeaseError::Store(_) | LeaseError::Overtaken)) {
+            self.failures = 0;
+        }
+        Ok(self.ended(ended))
+    }
+
+    fn ended(&mut self, ended: Result<Pause, LeaseError>) -> Pause {
+        if !matches!(ended, Err(LeaseError::Overtaken)) {
+            self.overtaken = 0;
+        }
+        let pause = match ended {
+            Ok(pause) => pause,
+            Err(LeaseError::Overtaken) => self.overtaken(),
+            Err(LeaseError::ClockAhead(ahead_ms)) => self.clock_ahead(ahead_ms),
+            Err(LeaseError::Lost(_)) => self.lost(),
+            Err(LeaseError::Vanished) => self.vanished(),
+            Err(LeaseError::Store(StoreError::Vanished(what))) => {
+                tracing::error!(what, "store data vanished");
+                self.vanished()
+            }
+            Err(LeaseError::Store(error)) => self.store_failed(&error),
+            Err(LeaseError::NotKept(failure)) => self.not_kept(&failure),
+        };
+        self.check_grant();
+        pause
+    }
+
+    /// Tries again at once, unless the store answers what cannot be.
+    fn overtaken(&mut self) -> Pause {
+        self.overtaken += 1;
+        if self.overtaken <= MOST_OVERTAKEN {
+            return Pause::fixed(BETWEEN_WOKEN);
+        }
+        let reason = "reads contradict acknowledged writes: let no replica answer reads";
+        self.store_failed(&StoreError::Refused(reason.into()))
+    }
+
+    fn store_failed(&mut self, error: &StoreError) -> Pause {
+        self.leases.store_failed(error);
+        self.back_off()
+    }
+
+    fn back_off(&mut self) -> Pause {
+        Pause::fixed(self.leases.random.back_off(&mut self.failures))
+    }
+
+    /// Asserts that the generator issues from the lease that is held: otherwise the keeper would
+    /// renew one that nobody uses.
+    fn check_grant(&self) {
+        let Some(held) = &self.held else { return };
+        let used = self.leases.state.generator.grant();
+        assert!(
+            used.is_some_and(|grant| Arc::ptr_eq(&grant, &held.grant)),
+            "the generator's grant is not that of the held lease"
+        );
+    }
+
+    /// Starts over after a panic. As after a crash, nothing is known of the rows: another one is
+    /// leased, and the former ones expire. The grant in use ends at its limit.
+    fn start_over(&mut self, panic: &str) -> Pause {
+        let namespace = &self.leases.settings.namespace;
+        tracing::error!(namespace, panic, "keeper panicked: it starts over");
+        self.leases.state.observer.step_panicked(KeeperTask::Lease);
+        (self.held, self.arriving, self.search) = (None, None, Search::default());
+        self.releasing.clear();
+        self.report(UnavailableReason::Starting);
+        self.back_off()
+    }
+
+    /// Renews or moves the lease; without one, searches for a row.
+    async fn advance(&mut self) -> Result<Pause, LeaseError> {
+        let Some(held) = &mut self.held else { return self.acquire().await };
+        if held.use_next_lease(&self.leases).await? {
+            self.leases.state.announce_range();
+        }
+        if let Some(behind_ms) = held.rolled_back_ms(&self.leases) {
+            if let Some(pause) = self.move_away(behind_ms).await? {
+                return Ok(pause);
+            }
+        } else {
+            self.rollback_refused = false;
+            // A search that a rollback began is no longer needed.
+            self.releasing.extend(self.search.abandon());
+        }
+        self.renew().await
+    }
+
+    /// Searches for a free row.
+    async fn acquire(&mut self) -> Result<Pause, LeaseError> {
+        let outcome = self.search.run(&mut self.leases).await?;
+        if let Some(reason) = outcome.reason() {
+            let barrier = self.leases.barrier_ahead();
+            let is_behind = matches!(outcome, SearchOutcome::NoneFree(_));
+            self.report(barrier.filter(|_| is_behind).unwrap_or(reason));
+        }
+        Ok(match outcome {
+            SearchOutcome::Leased(held) => {
+                self.install(*held).await?;
+                self.until_renewal(Duration::ZERO)
+            }
+            SearchOutcome::NoneFree(wait) => {
+                self.in_use |= self.leases.state.report.borrow().workers_held > 0;
+                self.prepared = !self.leases.may_create_rows(self.has_held);
+                self.jittered_pause(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
+            }
+            SearchOutcome::ClockAhead(_) | SearchOutcome::ClockOutOfRange => {
+                Pause::fixed(CLOCK_PAUSE)
+            }
+            SearchOutcome::RecordVanished => {
+                self.prepared = self.has_held || self.in_use;
+                Pause::fixed(LONGEST_PAUSE)
+            }
+            // It may be a move that is taken back.
+            SearchOutcome::RecordForeign => Pause::fixed(LONGEST_PAUSE),
+            SearchOutcome::Contended => self.jittered_pause(SHORTEST_PAUSE),
+        })
+    }
+
+    fn jittered_pause(&mut self, pause: Duration) -> Pause {
+        Pause::fixed(self.leases.random.jittered(pause))
+    }
+
+    /// Lets claims use a new lease, and closes the one before.
+    async fn install(&mut self, held: HeldLease) -> Result<(), LeaseError> {
+        self.arriving.insert(held).keep(&self.leases).await?;
+        let Some(held) = self.arriving.take() else { return Ok(()) };
+        let (worker, lane) = (held.grant.worker(), held.grant.lane());
+        let namespace = &self.leases.state.namespace;
+        tracing::info!(namespace, worker, lane, "lease acquired");
+        self.use_lease(held);
+        self.leases.state.report.send_if_modified(|report| {
+            // The survey saw the rows as they were before the swap.
+            report.workers_held += 1;
+            report.workers_free = report.workers_free.saturating_sub(1);
+            false
+        });
+        self.leases.state.announce_range();
+        Ok(())
+    }
+
+    fn use_lease(&mut self, held: HeldLease) {
+        let state = &self.leases.state;
+        let old = state.generator.replace_grant(Some(Arc::clone(&held.grant)));
+        if let Some(old) = old {
+            old.seal();
+        }
+        let renew = self.leases.settings.lease.renew;
+        self.next_renewal = Instant::now() + renew.min(FIRST_RENEWAL);
+        self.releasing.extend(self.held.replace(held).map(ReleasingRow::of_lease));
+        self.has_held = true;
+        self.clock_ahead_since = None;
+        self.rollback_refused = false;
+    }
+
+    /// Resumes the lease that the state file keeps, whether the store answers or not.
+    async fn resume(&mut self) {
+        let Some(held) = HeldLease::resume(&self.leases).await else { return };
+        self.leases.history.resume(held.tenure.epoch());
+        self.use_lease(held);
+        // The row may be about to expire.
+        self.next_renewal = Instant::now();
+        self.leases.state.announce_range();
+    }
+
+    fn until_renewal(&self, wakeable_after: Duration) -> Pause {
+        Pause { until: self.next_renewal, wakeable_from: Instant::now() + wakeable_after }
+    }
+
+    /// Renews the lease.
+    async fn renew(&mut self) -> Result<Pause, LeaseError> {
+        let held = self.held.as_mut().expect("a lease is held");
+        let woken = Instant::now() < self.next_renewal;
+        if woken && !self.rollback_refused && held.waits_for_file() {
+            return Ok(self.until_renewal(BETWEEN_WOKEN));
+        }
+        let renewed = held.renew(&mut self.leases, woken).await;
+        if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
+            self.clock_ahead_since = None;
+        }
+        let renewed = renewed?;
+        if renewed && !woken {
+            self.leases.has_renewed = true;
+            self.next_renewal = Instant::now() + self.leases.settings.lease.renew;
+        }
+        if self.rollback_refused {
+            if renewed {
+                self.report(UnavailableReason::ClockWentBack);
+            }
+            // Another lane may come due meanwhile.
+            return Ok(Pause::fixed(CLOCK_PAUSE));
+        }
+        let due_in = self.held.as_ref().and_then(|held| held.due_in(&self.leases));
+        if let Some(due_in) = due_in {
+            // The lease in use ends before the next one begins.
+            if let Some(barrier) = self.leases.barrier_ahead() {
+                self.report(barrier);
+            }
+            let pause = self.until_renewal(BETWEEN_USELESS);
+            return Ok(Pause { until: pause.until.min(Instant::now() + due_in), ..pause });
+        }
+        if renewed {
+            self.leases.state.announce_range();
+            return Ok(self.until_renewal(BETWEEN_WOKEN));
+        }
+        self.leases.state.set_reason(None);
+        Ok(self.until_renewal(BETWEEN_USELESS))
+    }
+
+    /// Follows the rollback policy; `None` when the present lease is kept.
+    async fn move_away(&mut self, behind_ms: i64) -> Result<Option<Pause>, LeaseError> {
+        let policy = self.leases.settings.issue.rollback;
+        let held = self.held.as_mut().expect("a lease is held");
+        if policy == RollbackPolicy::Rotate && held.rotate(&mut self.leases).await? {
+            let (worker, lane) = (held.grant.worker(), held.grant.lane());
+            tracing::warn!(worker, lane, behind_ms, "lane rotated: the clock went back");
+            self.moved(RollbackAction::Rotated);
+            return Ok(Some(self.until_renewal(Duration::ZERO)));
+        }
+        if policy != RollbackPolicy::Wait
+            && let SearchOutcome::Leased(held) = self.search.run(&mut self.leases).await?
+        {
+            self.install(*held).await?;
+            tracing::warn!(behind_ms, "worker swapped: the clock went back");
+            self.moved(RollbackAction::Swapped);
+            return Ok(Some(Pause::fixed(Duration::ZERO)));
+        }
+        if let Some(held) = &self.held {
+            held.grant.refuse_rollback();
+        }
+        if !std::mem::replace(&mut self.rollback_refused, true) {
+            self.leases.state.observer.clock_rolled_back(RollbackAction::Refused);
+        }
+        self.report(UnavailableReason::ClockWentBack);
+        Ok(None)
+    }
+
+    fn moved(&mut self, action: RollbackAction) {
+        self.leases.state.observer.clock_rolled_back(action);
+        self.rollback_refused = false;
+        self.leases.state.announce_range();
+        // So that the lane that was left soon has its true mark in the store, for the next
+        // rollback.
+        let soon = Instant::now() + CLOCK_PAUSE.min(self.leases.settings.lease.renew);
+        self.next_renewal = self.next_renewal.min(soon);
+    }
+
+    /// Waits for a clock that is ahead, and drops the lease after a whole window of that.
+    fn clock_ahead(&mut self, ahead_ms: i64) -> Pause {
+        let steady = self.leases.state.clock.steady();
+        let since = *self.clock_ahead_since.get_or_insert(steady);
+        self.report(UnavailableReason::ClockAhead(ahead_ms));
+        if steady.saturating_sub(since) >= self.leases.settings.lease.window {
+            tracing::warn!(ahead_ms, "lease dropped: the clock stayed ahead for a whole window");
+            self.clock_ahead_since = None;
+            self.releasing.extend(self.held.take().map(ReleasingRow::of_lease));
+            return Pause::fixed(Duration::ZERO);
+        }
+        Pause::fixed(CLOCK_PAUSE)
+    }
+
+    /// Drops a lease whose row another process took: its range is used up while another row is
+    /// sought.
+    fn lost(&mut self) -> Pause {
+        if let Some(held) = self.held.take() {
+            let worker = held.tenure.worker();
+            tracing::warn!(worker, "lease lost: another process took the row");
+        }
+        Pause::fixed(Duration::ZERO)
+    }
+
+    /// Drops a lease that the state file can no longer keep. Its range ends at the local mark that the
+    /// file has, and its row is not released: whatever the next process finds in the file, nobody
+    /// else issues there. The next lease is not kept.
+    fn not_kept(&mut self, failure: &KeepingFailed) -> Pause {
+        // The first failure says more than those that follow from it.
+        let first = self.leases.keeping.as_ref().and_then(|keeping| keeping.take_failure());
+        let reason = &first.as_ref().unwrap_or(failure).0;
+        let namespace = &self.leases.settings.namespace;
+        tracing::error!(namespace, %reason, "state file failed: leases are not kept until a restart");
+        self.leases.observe(LeaseOperation::Keep, LeaseOutcome::Unknown);
+        (self.held, self.arriving) = (None, None);
+        self.report(UnavailableReason::NotKept(Arc::clone(reason)));
+        Pause::fixed(Duration::ZERO)
+    }
+
+    /// Reports that our row or record is gone. It is looked for again and again, and never
+    /// created: once it is back under our token the lease continues; under another token the row is
+    /// lost.
+    fn vanished(&mut self) -> Pause {
+        self.report(UnavailableReason::StoreLost);
+        Pause::fixed(LONGEST_PAUSE)
+    }
+
+    fn report(&self, reason: UnavailableReason) {
+        let state = &self.leases.state;
+        if state.report.borrow().reason.as_ref() != Some(&reason) {
+            tracing::warn!(namespace = state.namespace, %reason, "lease at risk");
+        }
+        state.set_reason(Some(reason));
+    }
+}

@@ -1,0 +1,307 @@
+//! IDs for a past time, over a memory store.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use raindrop_core::{
+    clock::ManualClock,
+    id::Id,
+    issue::ClaimError,
+    layout::{LayoutSpec, TimeUnit},
+    preset::Preset,
+};
+use raindrop_store::{MemoryStore, Store};
+use rand::{SeedableRng, rngs::StdRng};
+
+use super::{
+    faulty_store::{Fault, FaultyStore},
+    world::{NOW, World, second},
+};
+use crate::{
+    Backfill, BackfillError, Keeper, KeeperSettings, NoObserver, Operator, RelayoutOutcome,
+};
+
+fn yitter() -> World {
+    World::new(Preset::Yitter.spec())
+}
+
+/// Settings that open every past tick.
+fn opened(world: &World) -> KeeperSettings {
+    let settings = world.settings();
+    KeeperSettings { backfill_from_ms: Some(settings.layout.epoch_ms()), ..settings }
+}
+
+fn backfill(world: &World, settings: KeeperSettings) -> Backfill {
+    Backfill::new(settings, world.store.clone(), Arc::new(NoObserver))
+}
+
+/// The numbers that two nodes and one after a restart get of one millisecond.
+#[tokio::test(start_paused = true)]
+async fn ids_of_a_past_tick_are_shared_among_all_nodes() {
+    let world = yitter();
+    let node = world.node().await;
+    let (one, two) = (backfill(&world, opened(&world)), backfill(&world, opened(&world)));
+    let at_ms = NOW - 86_400_000;
+    let mut ids: Vec<Id> = one.ids("order", 2, at_ms).await.expect("two of five");
+    ids.extend(two.ids("order", 2, at_ms).await.expect("four of five"));
+    let restarted = backfill(&world, opened(&world));
+    let error = restarted.ids("order", 2, at_ms).await.expect_err("one is left");
+    assert!(matches!(error, BackfillError::UsedUp { left: 1, of: 5, .. }), "{error}");
+    ids.extend(restarted.ids("order", 1, at_ms).await.expect("the fifth"));
+    let error = one.ids("order", 1, at_ms).await.expect_err("none is left");
+    assert!(matches!(error, BackfillError::UsedUp { left: 0, .. }), "{error}");
+
+    let layout = world.settings().layout;
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 5);
+    for id in &ids {
+        assert_eq!(layout.start_of_tick_ms(layout.decompose(*id).tick), at_ms);
+        assert!(layout.decompose(*id).sequence < layout.min_sequence());
+    }
+    // Another tick and another code have their own.
+    one.ids("order", 5, at_ms + 1).await.expect("five");
+    one.ids("user", 5, at_ms).await.expect("five");
+    world.issue(&node, "order", 100).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_past_ticks_inside_the_layout_have_backfill_ids() {
+    let world = yitter();
+    let _node = world.node().await;
+    let backfill = backfill(&world, opened(&world));
+    let epoch_ms = world.settings().layout.epoch_ms();
+    for at_ms in [NOW, NOW + 1, epoch_ms - 1, i64::MIN, i64::MAX] {
+        let error = backfill.ids("order", 1, at_ms).await.expect_err("not past");
+        assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
+        assert!(!error.to_string().contains("layout.backfill_from"), "{error}");
+    }
+    for at_ms in [NOW - 1, epoch_ms] {
+        backfill.ids("order", 1, at_ms).await.expect("past");
+    }
+    let error = backfill.ids("order", 6, NOW - 2).await.expect_err("five");
+    assert!(matches!(error, BackfillError::UsedUp { left: 5, of: 5, .. }), "{error}");
+    let error = backfill.ids("a b", 1, NOW - 2).await.expect_err("no code");
+    assert!(matches!(error, BackfillError::Refused(ClaimError::InvalidCode(_))), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn layout_without_reserved_sequence_has_no_backfill_ids() {
+    let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let _node = world.node().await;
+    let error = backfill(&world, opened(&world)).ids("order", 1, NOW - 1).await;
+    assert!(matches!(error, Err(BackfillError::NotReserved { .. })));
+}
+
+/// Each code's own share and the one of all codes are the same IDs.
+#[tokio::test(start_paused = true)]
+async fn backfill_counted_differently_is_refused() {
+    let world = yitter();
+    let _node = world.node().await;
+    backfill(&world, opened(&world)).ids("order", 2, NOW - 1).await.expect("two");
+    let mut shared = opened(&world);
+    shared.issue.codes_shared = true;
+    let error = backfill(&world, shared).ids("order", 1, NOW - 1).await.expect_err("other");
+    assert!(matches!(error, BackfillError::CountedOtherwise { .. }), "{error}");
+    for part in ["codes.shared=false", "codes.shared=true", "table=memory"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    backfill(&world, opened(&world)).ids("order", 3, NOW - 1).await.expect("three");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_reply_of_a_backfill_loses_ids_and_repeats_none() {
+    let world = yitter();
+    let _node = world.node().await;
+    let backfill = backfill(&world, opened(&world));
+    let at_ms = NOW - 1;
+    let first = backfill.ids("order", 1, at_ms).await.expect("one");
+    world.store.fail_next(Fault::LostReply);
+    let error = backfill.ids("order", 1, at_ms).await.expect_err("lost");
+    assert!(matches!(error, BackfillError::Store(_)), "{error}");
+    let rest = backfill.ids("order", 3, at_ms).await.expect("three");
+    assert!(!rest.contains(&first[0]));
+    assert!(backfill.ids("order", 1, at_ms).await.is_err());
+}
+
+/// Another system may have issued equal IDs until the namespace began.
+#[tokio::test(start_paused = true)]
+async fn ticks_before_the_first_start_need_backfill_from() {
+    let world = yitter();
+    let _node = world.node().await;
+    let closed = backfill(&world, world.settings());
+    for at_ms in [NOW - 86_400_000, NOW - 1, NOW, NOW + 10_000] {
+        world.store_clock.set(NOW + 20_000);
+        let error = closed.ids("order", 1, at_ms).await.expect_err("before the first start");
+        assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
+        assert!(error.to_string().contains("layout.backfill_from"), "{error}");
+    }
+    // The skew is allowed for.
+    closed.ids("order", 5, NOW + 10_001).await.expect("five");
+    let from_ms = NOW - 3_600_000;
+    let open = KeeperSettings { backfill_from_ms: Some(from_ms), ..world.settings() };
+    let open = backfill(&world, open);
+    open.ids("order", 5, from_ms).await.expect("five");
+    let error = open.ids("order", 5, from_ms - 1).await.expect_err("not opened");
+    assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
+}
+
+/// The old layout's IDs of the same instants may be equal, so they are closed.
+#[tokio::test(start_paused = true)]
+async fn relayout_closes_earlier_ticks() {
+    let world = yitter();
+    let node = world.node().await;
+    backfill(&world, opened(&world)).ids("order", 5, NOW - 1).await.expect("five");
+    node.stop().await;
+    world.pass(Duration::from_secs(20)).await;
+    let spec = LayoutSpec {
+        min_sequence: 10,
+        timestamp_bits: Some(48),
+        sequence_bits: Some(9),
+        ..Preset::Yitter.spec()
+    };
+    let wider = KeeperSettings::new(spec.build().expect("valid"), "the same for all");
+    let mut operator = Operator::with_random(
+        wider.clone(),
+        world.store.clone(),
+        world.store_clock.clone(),
+        Box::new(StdRng::seed_from_u64(7)),
+    );
+    let moved = operator.relayout().await.expect("allowed");
+    assert!(matches!(moved, RelayoutOutcome::Moved(_)), "{moved:?}");
+    let old = backfill(&world, opened(&world)).ids("order", 1, NOW).await;
+    assert!(matches!(old, Err(BackfillError::RecordChanged { .. })));
+    let new = backfill(&world, wider);
+    let before = new.ids("order", 1, NOW).await.expect_err("before the move");
+    assert!(matches!(before, BackfillError::OutOfRange { .. }), "{before}");
+    assert!(!before.to_string().contains("layout.backfill_from"), "{before}");
+    let since_ms = NOW + 20_000;
+    world.pass(Duration::from_secs(1)).await;
+    new.ids("order", 10, since_ms).await.expect("ten");
+}
+
+#[tokio::test(start_paused = true)]
+async fn raise_after_a_restore_closes_earlier_ticks() {
+    let world = yitter();
+    let node = world.node().await;
+    node.stop().await;
+    let mut operator = Operator::with_random(
+        world.settings(),
+        world.store.clone(),
+        world.store_clock.clone(),
+        Box::new(StdRng::seed_from_u64(7)),
+    );
+    operator.raise(Duration::from_secs(300)).await.expect("raised");
+    let backfill = backfill(&world, opened(&world));
+    world.pass(Duration::from_secs(1)).await;
+    let before = backfill.ids("order", 1, NOW).await.expect_err("before the backup");
+    assert!(matches!(before, BackfillError::OutOfRange { .. }), "{before}");
+    assert!(!before.to_string().contains("layout.backfill_from"), "{before}");
+    world.pass(Duration::from_secs(400)).await;
+    backfill.ids("order", 5, NOW + 390_000).await.expect("five");
+    assert_eq!(
+        world.store.read_record("default").await.expect("up").map(|r| r.complete.len()),
+        Some(1)
+    );
+}
+
+/// Ticks of the old layout mean nothing in the new one.
+#[tokio::test(start_paused = true)]
+async fn relayout_to_a_coarser_unit_opens_later_ticks() {
+    let fine = LayoutSpec { min_sequence: 5, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
+    let world = World::new(fine);
+    drop(world.node().await);
+    world.pass(second(400)).await;
+    let coarse = LayoutSpec { min_sequence: 5, ..LayoutSpec::for_unit(TimeUnit::Second) };
+    let mut settings = world.settings();
+    settings.layout = coarse.build().expect("valid");
+    let moved = world.operator(settings.clone()).relayout().await;
+    assert!(matches!(moved, Ok(RelayoutOutcome::Moved(_))), "{moved:?}");
+    world.pass(second(60)).await;
+    backfill(&world, settings)
+        .ids("order", 1, NOW + 430_000)
+        .await
+        .expect("after the move, and past");
+}
+
+/// A request for a past time that slept through a restore and its `raise`.
+#[tokio::test(start_paused = true)]
+async fn tick_closed_during_a_backfill_issues_nothing() {
+    let clock = Arc::new(ManualClock::new(NOW));
+    let memory = MemoryStore::with_own_clock(clock.clone());
+    // Every answer takes a second.
+    let store = Arc::new(FaultyStore::new(memory).with_latency(second(1)));
+    let layout = Preset::Yitter.spec().build().expect("valid");
+    let mut settings = KeeperSettings::new(layout, "the same for all");
+    settings.backfill_from_ms = Some(settings.layout.epoch_ms());
+    let random = |seed| Box::new(StdRng::seed_from_u64(seed));
+    let (_keeper, issuer) = Keeper::start_with(
+        settings.clone(),
+        store.clone(),
+        clock.clone(),
+        Arc::new(NoObserver),
+        random(1),
+    );
+    issuer.leased().await;
+    let backfill = || Backfill::new(settings.clone(), store.clone(), Arc::new(NoObserver));
+    let at_ms = NOW - 86_400_000;
+    let sleeper = backfill();
+    sleeper.ids("order", 1, at_ms - 1).await.expect("it is prepared");
+    let backup = store.backup();
+    let before = backfill().ids("order", 5, at_ms).await.expect("five before the restore");
+    let live = store.backup();
+    store.put_back(backup);
+    let mut operator =
+        Operator::with_random(settings.clone(), store.clone(), clock.clone(), random(2));
+    // As slow as the store is, a machine's clock is within the skew of the store's.
+    operator.raise(second(300)).await.expect("raised");
+    let raised = store.backup();
+    store.put_back(live);
+    let asked = tokio::spawn(async move { sleeper.ids("order", 5, at_ms).await });
+    // It has looked at clock and record, and sleeps until the store was restored and raised.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    store.put_back(raised);
+    let after = asked.await.expect("no panic");
+    assert!(after.map_or(true, |ids| ids.iter().all(|id| !before.contains(id))), "issued twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn codes_that_are_not_allowed_have_no_past() {
+    let world = yitter();
+    let _node = world.node().await;
+    let mut settings = opened(&world);
+    settings.issue.codes_allow = Some(["order".to_owned()].into());
+    let backfill = backfill(&world, settings);
+    assert_eq!(backfill.namespace(), "default");
+    backfill.ids("order", 1, NOW - 1).await.expect("allowed");
+    let error = backfill.ids("user", 1, NOW - 1).await.expect_err("not allowed");
+    assert!(matches!(error, BackfillError::Refused(ClaimError::UnknownCode(_))), "{error}");
+}
+
+/// Which of their IDs the lost writes reserved is unknown.
+#[tokio::test(start_paused = true)]
+async fn ticks_before_a_fail_over_are_closed() {
+    let world = yitter();
+    let node = world.node().await;
+    let at_ms = NOW - 86_400_000;
+    let (one, two) = (backfill(&world, opened(&world)), backfill(&world, opened(&world)));
+    two.ids("user", 1, at_ms).await.expect("one");
+    let held = world.store.snapshot();
+    one.ids("order", 2, at_ms).await.expect("two of five");
+    world.store.fail_over("b", held);
+    // Nobody has noticed yet; the first of them begins the epoch.
+    for backfill in [&two, &one, &self::backfill(&world, opened(&world))] {
+        for code in ["order", "user", "new"] {
+            let error = backfill.ids(code, 1, at_ms).await.expect_err("closed");
+            let BackfillError::OutOfRange { can_be_opened: false, .. } = error else {
+                panic!("{error}")
+            };
+        }
+    }
+    let record = world.store.read_record("default").await.expect("up").expect("the record");
+    assert_eq!((record.history.identity.as_str(), record.history.epochs.len()), ("b", 2));
+    // The barrier is five minutes and two skews ahead.
+    world.pass(second(400)).await;
+    let open_ms = world.now_ms() - 10_000;
+    two.ids("order", 5, open_ms).await.expect("five");
+    let error = one.ids("order", 1, open_ms).await.expect_err("none is left");
+    assert!(matches!(error, BackfillError::UsedUp { left: 0, .. }), "{error}");
+    world.issue(&node, "order", 100).await;
+}

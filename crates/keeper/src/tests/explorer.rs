@@ -1,0 +1,483 @@
+//! The keeper's task itself, driven through every schedule of a few mishaps.
+//!
+//! A run is a number of steps. Before each step something may happen to the node, its clock or
+//! its row, and each swap may fail in several ways: every such point is a choice, of which the
+//! first is that all goes well. All runs with at most so many other choices are explored, each
+//! from the start, by the code that the service runs.
+
+use std::{
+    collections::HashSet,
+    fmt::Debug,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use raindrop_core::{
+    clock::{Clock, ManualClock},
+    id::Id,
+    issue::RollbackPolicy,
+    keeper_api::Grant,
+    layout::{LayoutSpec, TimeUnit},
+};
+use raindrop_store::{MemoryStore, Store};
+use rand::{SeedableRng, rngs::StdRng};
+use tokio::runtime::{Builder, Runtime};
+
+use super::{
+    faulty_store::{Fault, FaultyStore},
+    world::NOW,
+};
+use crate::{
+    Issuer, KeeperSettings, LeaseTimes, NoObserver, Operator, panics::catch_panic,
+    state_file::MemoryDisk, task::Task, task_and_issuer,
+};
+
+/// A point where something else than usual may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Nothing,
+    /// The node's clock goes back, further than is held and for longer than a run.
+    ClockBack,
+    /// It jumps ahead, further than is tolerated.
+    ClockAhead,
+    ClockRight,
+    /// Writes that were kept back arrive.
+    Deliver,
+    /// The store crashes, and loses what it had not acknowledged.
+    Crash,
+    /// An operator releases the node's row.
+    Release,
+    /// Another node takes a row, or renews it.
+    Rival,
+    /// The record says something else, or what it said before.
+    Record,
+    /// The node is killed, and started again on its state file.
+    Kill,
+    /// Its disk fails from now on.
+    DiskFails,
+}
+
+/// What can happen in a world.
+#[derive(Clone, Debug)]
+struct Choices {
+    name: &'static str,
+    events: &'static [Event],
+    swaps: &'static [Option<Fault>],
+    rollback: RollbackPolicy,
+    /// One lane, or two.
+    rollback_bits: u32,
+    /// Whether the node has a state file.
+    keeps_leases: bool,
+    steps: usize,
+    mishaps: usize,
+}
+
+const ROTATIONS: Choices = Choices {
+    name: "rotations",
+    events: &[
+        Event::Nothing,
+        Event::ClockBack,
+        Event::ClockAhead,
+        Event::ClockRight,
+        Event::Deliver,
+    ],
+    swaps: &[None, Some(Fault::LostReply), Some(Fault::Late)],
+    rollback: RollbackPolicy::Rotate,
+    rollback_bits: 1,
+    keeps_leases: false,
+    steps: 9,
+    mishaps: 4,
+};
+
+const WORKERS: Choices =
+    Choices { name: "changes of worker", rollback_bits: 0, steps: 8, mishaps: 3, ..ROTATIONS };
+
+const STORE: Choices = Choices {
+    name: "a store that crashes, operators and a rival",
+    events: &[
+        Event::Nothing,
+        Event::Deliver,
+        Event::Crash,
+        Event::Release,
+        Event::Rival,
+        Event::Record,
+        Event::ClockBack,
+    ],
+    swaps: &[None, Some(Fault::LostReply), Some(Fault::Late), Some(Fault::NeverArrives)],
+    rollback: RollbackPolicy::Swap,
+    rollback_bits: 1,
+    keeps_leases: false,
+    steps: 6,
+    mishaps: 3,
+};
+
+const KEPT: Choices = Choices {
+    name: "a state file",
+    events: &[
+        Event::Nothing,
+        Event::Kill,
+        Event::Deliver,
+        Event::Crash,
+        Event::Release,
+        Event::Rival,
+        Event::ClockBack,
+        Event::DiskFails,
+    ],
+    swaps: &[None, Some(Fault::LostReply), Some(Fault::Late)],
+    keeps_leases: true,
+    ..STORE
+};
+
+const KEPT_ROTATIONS: Choices = Choices {
+    name: "rotations with a state file",
+    events: &[Event::Nothing, Event::Kill, Event::ClockBack, Event::ClockRight, Event::Deliver],
+    keeps_leases: true,
+    steps: 8,
+    mishaps: 3,
+    ..ROTATIONS
+};
+
+/// The choices of one run: those that are given, and then the first ones.
+#[derive(Debug, Default)]
+struct Script {
+    given: Vec<usize>,
+    /// How many there were to choose from, at each point that was reached.
+    widths: Vec<usize>,
+    told: Vec<String>,
+}
+
+impl Script {
+    fn choose<T: Copy + Debug>(&mut self, among: &[T]) -> T {
+        let chosen = self.given.get(self.widths.len()).copied().unwrap_or(0);
+        self.widths.push(among.len());
+        if chosen > 0 {
+            self.told.push(format!("{}: {:?}", self.widths.len(), among[chosen]));
+        }
+        among[chosen]
+    }
+
+    /// The next run's choices, in depth-first order; none after the last run.
+    fn next(&self, mishaps: usize) -> Option<Vec<usize>> {
+        let mut given = self.given.clone();
+        given.resize(self.widths.len(), 0);
+        while let Some(last) = given.pop() {
+            let others = given.iter().filter(|chosen| **chosen > 0).count();
+            if last + 1 < self.widths[given.len()] && others < mishaps {
+                given.push(last + 1);
+                return Some(given);
+            }
+        }
+        None
+    }
+}
+
+/// One node, and perhaps a rival, over a faulty store.
+struct Scene {
+    store: Arc<FaultyStore>,
+    store_clock: Arc<ManualClock>,
+    clock: Arc<ManualClock>,
+    settings: KeeperSettings,
+    disk: MemoryDisk,
+    task: Task,
+    issuer: Issuer,
+    rival: Option<(Task, Issuer)>,
+    script: Arc<Mutex<Script>>,
+    grants: Vec<Arc<Grant>>,
+    issued: HashSet<Id>,
+    recorded: String,
+}
+
+/// Longer than a renewal, and shorter than the ttl.
+const STEP: Duration = Duration::from_secs(31);
+
+impl Scene {
+    fn new(choices: &Choices, given: Vec<usize>) -> Self {
+        let store_clock = Arc::new(ManualClock::new(NOW));
+        let memory = MemoryStore::with_own_clock(store_clock.clone());
+        let store = Arc::new(FaultyStore::new(memory));
+        let rollback_bits = choices.rollback_bits;
+        let unit = LayoutSpec::for_unit(TimeUnit::Millisecond);
+        let spec = LayoutSpec { worker_bits: 3, rollback_bits, ..unit };
+        let layout = spec.build().expect("valid");
+        let mut settings = KeeperSettings::new(layout, "the same for all");
+        settings.max_worker = 2;
+        settings.issue.rollback = choices.rollback;
+        settings.lease = LeaseTimes { window: Duration::from_secs(61), ..LeaseTimes::default() };
+        let clock = Arc::new(ManualClock::new(NOW));
+        let script = Arc::new(Mutex::new(Script { given, ..Script::default() }));
+        let disk = MemoryDisk::default();
+        settings.state_file = choices.keeps_leases.then(|| disk.open());
+        let (task, issuer) = Self::node(&store, &settings, &clock, 1);
+        let recorded = settings.layout.canonical();
+        let (rival, grants, issued) = (None, Vec::new(), HashSet::new());
+        Self {
+            store,
+            store_clock,
+            clock,
+            settings,
+            disk,
+            task,
+            issuer,
+            rival,
+            script,
+            grants,
+            issued,
+            recorded,
+        }
+    }
+
+    fn node(
+        store: &Arc<FaultyStore>,
+        settings: &KeeperSettings,
+        clock: &Arc<ManualClock>,
+        seed: u64,
+    ) -> (Task, Issuer) {
+        let random = Box::new(StdRng::seed_from_u64(seed));
+        task_and_issuer(
+            settings.clone(),
+            store.clone(),
+            clock.clone(),
+            Arc::new(NoObserver),
+            random,
+        )
+    }
+
+    /// Decides the swaps of the node, and no others.
+    fn decide(&self, swaps: &'static [Option<Fault>]) {
+        let script = Arc::clone(&self.script);
+        self.store.decide(Some(Box::new(move |_| script.lock().expect("one").choose(swaps))));
+    }
+
+    async fn run(&mut self, choices: &Choices) -> Result<(), String> {
+        for _ in 0..choices.steps {
+            let event = self.script.lock().expect("one").choose(choices.events);
+            self.happen(event).await;
+            self.decide(choices.swaps);
+            let stepped = catch_panic(self.task.step()).await?;
+            if let Some(keeping) = &self.task.leases.keeping {
+                // The next step is told of a failure.
+                let _ = keeping.raise_local_mark().await;
+            }
+            self.store.decide(None);
+            if let Err(error) = stepped {
+                // Before its first lease it ends where the record says another layout.
+                let is_fresh = self.grants.is_empty();
+                return if is_fresh { Ok(()) } else { Err(error.to_string()) };
+            }
+            self.check()?;
+            self.issue()?;
+            tokio::time::advance(STEP).await;
+            self.clock.advance(STEP);
+            self.store_clock.advance(STEP);
+        }
+        self.recover().await
+    }
+
+    async fn happen(&mut self, event: Event) {
+        match event {
+            Event::Nothing => {}
+            Event::ClockBack => self.clock.step(-300_000),
+            Event::ClockAhead => self.clock.step(600_000),
+            Event::ClockRight => self.clock.set(self.store_clock.now_ms()),
+            Event::Deliver => drop(self.store.deliver().await),
+            Event::Crash => self.store.crash(),
+            Event::Release => {
+                let Some(worker) = self.task.held.as_ref().map(|held| held.grant.worker()) else {
+                    return;
+                };
+                let (settings, random) = (self.settings.clone(), StdRng::seed_from_u64(7));
+                let clock = self.store_clock.clone();
+                let mut operator =
+                    Operator::with_random(settings, self.store.clone(), clock, Box::new(random));
+                // The record may say something else.
+                let _ = operator.release(worker).await;
+            }
+            Event::Rival => {
+                let settings = KeeperSettings { state_file: None, ..self.settings.clone() };
+                let node = || Self::node(&self.store, &settings, &self.store_clock, 2);
+                let (rival, _) = self.rival.get_or_insert_with(node);
+                // It may have to give up, for a record that says something else.
+                let _ = rival.step().await;
+            }
+            Event::Kill => {
+                self.settings.state_file = Some(self.disk.open());
+                let seed = 10 + self.script.lock().expect("one").widths.len() as u64;
+                (self.task, self.issuer) =
+                    Self::node(&self.store, &self.settings, &self.clock, seed);
+                self.grants.clear();
+            }
+            Event::DiskFails => self.disk.set_failing(true),
+            Event::Record => {
+                let record = self.store.read_record("default").await.expect("memory");
+                let Some(mut record) = record else { return };
+                let (before, is_ours) = (record.token, record.canonical == self.recorded);
+                record.canonical = if is_ours { "other".into() } else { self.recorded.clone() };
+                record.token = raindrop_core::lease::Token::from_bits(before.bits() ^ 1);
+                let swapped = self.store.swap_record("default", before, &record).await;
+                assert!(swapped.expect("memory"));
+            }
+        }
+    }
+
+    /// What must hold after each step.
+    fn check(&mut self) -> Result<(), String> {
+        let used = self.task.leases.state.generator.grant();
+        if let Some(held) = &self.task.held {
+            if !used.as_ref().is_some_and(|used| Arc::ptr_eq(used, &held.grant)) {
+                return Err("the generator's grant is not the held one".into());
+            }
+            if held.grant.is_sealed() {
+                return Err("the held grant is sealed".into());
+            }
+        }
+        if let Some(used) = used
+            && !self.grants.iter().any(|grant| Arc::ptr_eq(grant, &used))
+        {
+            self.grants.push(used);
+        }
+        // A grant ends where an acknowledged write of its own says, and is dead before its mark is
+        // lowered.
+        for grant in &self.grants {
+            let (worker, lane) = (grant.worker(), usize::try_from(grant.lane()).expect("few"));
+            let acknowledged = self.store.acknowledged.lock().expect("one");
+            let of_worker = acknowledged.iter().filter(|(written, _)| *written == worker);
+            let mut marks = of_worker.map(|(_, write)| write.marks[lane]);
+            let highest = marks.clone().max().unwrap_or(0);
+            if !grant.is_sealed() && grant.limit() > highest {
+                return Err(format!("limit {} above the mark {highest}", grant.limit()));
+            }
+            let last = marks.next_back().unwrap_or(0);
+            if last < grant.limit() && last < highest && !grant.is_sealed() {
+                return Err(format!("mark lowered to {last} under a grant in use"));
+            }
+        }
+        Ok(())
+    }
+
+    fn issue(&mut self) -> Result<(), String> {
+        let nodes = std::iter::once(&self.issuer).chain(self.rival.iter().map(|(_, node)| node));
+        for issuer in nodes {
+            let claim = issuer.state.generator.claim("order", 3);
+            for id in claim.into_iter().flat_map(|claim| claim.ids) {
+                if !self.issued.insert(id) {
+                    return Err(format!("{id} was issued twice"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Once all is right again, the node issues, and gives its row back when it is stopped.
+    async fn recover(&mut self) -> Result<(), String> {
+        self.store.deliver().await;
+        let record = self.store.read_record("default").await.expect("memory");
+        if record.is_some_and(|record| record.canonical != self.recorded) {
+            self.happen(Event::Record).await;
+        }
+        self.happen(Event::ClockRight).await;
+        for _ in 0..12 {
+            catch_panic(self.task.step()).await?.map_err(|error| error.to_string())?;
+            if let Some(keeping) = &self.task.leases.keeping {
+                let _ = keeping.raise_local_mark().await;
+            }
+            let before = self.issued.len();
+            self.issue()?;
+            let is_held = self.task.held.is_some();
+            if is_held && self.issued.len() > before {
+                return Ok(());
+            }
+            tokio::time::advance(STEP).await;
+            self.clock.advance(STEP);
+            self.store_clock.advance(STEP);
+        }
+        Err(format!("it never issues again: {:?}", self.issuer.status()))
+    }
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime")
+}
+
+/// Explores every run; how many there are, or the first that fails.
+fn explore(choices: &Choices) -> Result<usize, String> {
+    let runtime = runtime();
+    let _entered = runtime.enter();
+    let (mut given, mut runs) = (Vec::new(), 0);
+    loop {
+        let mut scene = Scene::new(choices, given);
+        let ended = runtime.block_on(scene.run(choices));
+        runs += 1;
+        let script = scene.script.lock().expect("one");
+        if let Err(failure) = ended {
+            return Err(format!("{failure}, in run {runs}: {}", script.told.join(", ")));
+        }
+        match script.next(choices.mishaps) {
+            Some(next) => given = next,
+            None => return Ok(runs),
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
+fn all_hold(choices: &Choices) {
+    // The checkers' build is optimised; another one explores one mishap less.
+    let mishaps = choices.mishaps - usize::from(cfg!(not(feature = "planted")));
+    let choices = Choices { mishaps, ..choices.clone() };
+    match explore(&choices) {
+        Ok(runs) => println!("{}: {runs} runs with at most {mishaps} mishaps", choices.name),
+        Err(failure) => panic!("{}: {failure}", choices.name),
+    }
+}
+
+#[test]
+fn every_schedule_of_rotations_holds() {
+    all_hold(&ROTATIONS);
+}
+
+#[test]
+fn every_schedule_of_changes_of_worker_holds() {
+    all_hold(&WORKERS);
+}
+
+#[test]
+fn every_schedule_of_a_failing_store_holds() {
+    all_hold(&STORE);
+}
+
+#[test]
+fn every_schedule_with_a_state_file_holds() {
+    all_hold(&KEPT);
+    all_hold(&KEPT_ROTATIONS);
+}
+
+#[cfg(feature = "planted")]
+mod planted {
+    use super::*;
+    use raindrop_core::planted::{Bug, plant};
+
+    #[expect(clippy::print_stdout, reason = "the way to a bug is shown on demand")]
+    fn finds(bug: Bug, choices: &Choices) {
+        plant(Some(bug));
+        let found = explore(choices);
+        plant(None);
+        println!("{bug:?}: {}", found.expect_err("the planted bug was not found"));
+    }
+
+    #[test]
+    fn visible_write_taken_for_durable_is_found() {
+        finds(Bug::VisibleIsDurable, &STORE);
+        finds(Bug::VisibleIsDurable, &ROTATIONS);
+    }
+
+    #[test]
+    fn releasing_row_that_touches_the_generator_is_found() {
+        finds(Bug::LeavingTouchesGenerator, &WORKERS);
+    }
+
+    #[test]
+    fn broken_rules_of_leases_are_found() {
+        for bug in [Bug::MarkAfterIssuing, Bug::TablePerRenewal] {
+            finds(bug, &STORE);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! A store that fails over to a server without its last writes.
+
+use std::time::Duration;
+
+use raindrop_core::{
+    layout::{LayoutSpec, TimeUnit},
+    lease::Token,
+};
+use raindrop_store::{LayoutRecord, Store as _};
+
+use super::{
+    faulty_store::Fault,
+    world::{Node, World, second, world},
+};
+use crate::{
+    IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RelayoutOutcome, UnavailableReason,
+};
+
+/// Everything that leases can reach beyond the store's clock: the window and two skews.
+const REACH: Duration = Duration::from_secs(5 * 60 + 20);
+
+impl World {
+    /// Fails over to a server that lost everything after `held`.
+    fn fail_over(&self, identity: &str, held: raindrop_store::Snapshot) {
+        self.store.fail_over(identity, held);
+    }
+
+    /// Lets time pass, and issues every second on a node; returns the longest time without an ID.
+    async fn issue_for(&self, node: &Node, duration: Duration) -> Duration {
+        let (mut gap, mut longest) = (Duration::ZERO, Duration::ZERO);
+        for _ in 0..duration.as_secs() {
+            self.pass(second(1)).await;
+            match node.issuer.next_ids("order", 3).await {
+                Ok(ids) => {
+                    self.check("order", ids.collect());
+                    gap = Duration::ZERO;
+                }
+                Err(_) => gap += second(1),
+            }
+            longest = longest.max(gap);
+        }
+        longest
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn holder_goes_on_when_nobody_can_have_taken_its_row() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(60)).await;
+    let (worker, held) = (node.worker(), world.store.snapshot());
+    world.until_swap().await;
+    // The renewal is lost.
+    world.fail_over("b", held);
+    assert_eq!(world.issue_for(&node, second(600)).await, Duration::ZERO);
+    assert_eq!((node.worker(), node.status().reason), (worker, None));
+    assert_eq!(node.events.epochs(), 1);
+    assert_eq!(world.row(worker).await.epoch, world.epoch().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_lease_of_another_process_is_not_issued_from_again() {
+    // One lane, so that the next lease begins at the mark.
+    let world =
+        World::new(LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Millisecond) });
+    let held = {
+        let first = world.start(world.only(3));
+        first.issuer.leased().await;
+        world.issue(&first, "order", 10).await;
+        first.stop().await;
+        world.store.snapshot()
+    };
+    let lost = world.start(world.only(3));
+    lost.issuer.leased().await;
+    world.issue_for(&lost, second(5)).await;
+    world.fail_over("b", held);
+    // The holder is paused; its successor is told when to come again.
+    let next = world.start(world.only(3));
+    world.pass(second(2)).await;
+    let Some(UnavailableReason::FailedOver { due_ms }) = next.status().reason else {
+        panic!("{:?}", next.status().reason)
+    };
+    let expected_ms = world.now_ms() + i64::try_from(REACH.as_millis()).expect("small");
+    assert!((expected_ms - 3_000..=expected_ms).contains(&due_ms), "{}", due_ms - expected_ms);
+    let IssueError::NoLease { retry_after, .. } =
+        next.issuer.next_id("order").await.expect_err("not due")
+    else {
+        panic!("refused for another reason")
+    };
+    assert!((second(316)..=REACH).contains(&retry_after), "{retry_after:?}");
+    world.issue_for(&lost, second(310)).await;
+    world.pass(second(15)).await;
+    world.issue(&next, "order", 100).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_rows_are_created_while_none_could_be_leased() {
+    let world = world();
+    let settings = || KeeperSettings { rows_at_once: 2, ..world.settings() };
+    world.start(settings()).issuer.leased().await;
+    let rows = world.store.list().await.expect("up").len();
+    let held = world.store.snapshot();
+    world.fail_over("b", held);
+    // The new server still has the lease of the first one, and every row begins at the barrier.
+    let next = world.start(settings());
+    world.pass(second(60)).await;
+    assert!(next.status().lease.is_none());
+    assert_eq!(world.store.list().await.expect("up").len(), rows);
+    world.pass(REACH).await;
+    world.issue(&next, "order", 10).await;
+}
+
+/// The record was written after the rows, and the fail-over came between.
+#[tokio::test(start_paused = true)]
+async fn rows_whose_record_was_lost_are_recorded_again() {
+    let world = world();
+    world.node().await.stop().await;
+    let recorded = world.store.read_record("default").await.expect("up").expect("there");
+    let token = Token::from_bits(1);
+    let unrecorded = LayoutRecord { token, complete: Vec::new(), ..recorded.clone() };
+    let swapped = world.store.swap_record("default", recorded.token, &unrecorded).await;
+    assert!(swapped.expect("up"));
+    let held = world.store.snapshot();
+    assert!(world.store.swap_record("default", token, &recorded).await.expect("up"));
+    let nodes = [world.node().await, world.node().await];
+    world.fail_over("b", held);
+    world.pass(REACH + second(120)).await;
+    for node in &nodes {
+        world.issue(node, "order", 10).await;
+    }
+    let record = world.store.read_record("default").await.expect("up").expect("there");
+    assert_eq!(record.complete, recorded.complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn holder_of_a_row_that_may_have_been_taken_begins_anew_at_the_barrier() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(60)).await;
+    let (worker, held) = (node.worker(), world.store.snapshot());
+    // Longer than a ttl without the margin for the clocks.
+    world.store.set_down(true);
+    assert_eq!(world.issue_for(&node, second(70)).await, Duration::ZERO);
+    world.fail_over("b", held);
+    world.store.set_down(false);
+    // The outage, the time since the last renewal before it, and twice the skew.
+    let gap = world.issue_for(&node, second(600)).await;
+    assert!((second(80)..=second(130)).contains(&gap), "{gap:?}");
+    assert_eq!((node.worker(), node.status().reason), (worker, None));
+    assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fail_back_is_another_epoch() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(40)).await;
+    world.fail_over("b", world.store.snapshot());
+    world.issue_for(&node, second(40)).await;
+    let between = world.epoch().await;
+    world.fail_over("memory", world.store.snapshot());
+    assert_eq!(world.issue_for(&node, second(400)).await, Duration::ZERO);
+    assert_ne!(world.epoch().await, between);
+    assert_eq!(node.events.epochs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_that_was_prepared_before_a_fail_over_is_refused_after_the_fail_back() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(40)).await;
+    world.store.fail_next(Fault::Late);
+    world.until_swap().await;
+    world.fail_over("b", world.store.snapshot());
+    world.issue_for(&node, second(40)).await;
+    world.fail_over("memory", world.store.snapshot());
+    assert_eq!(world.store.deliver().await, 0);
+    world.issue_for(&node, second(400)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_went_back_under_its_identity_is_noticed_by_a_holder() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(10)).await;
+    let held = world.store.snapshot();
+    world.until_swap().await;
+    world.fail_over("memory", held);
+    world.until_swap().await;
+    world.pass(second(2)).await;
+    assert_eq!(node.events.epochs(), 1);
+    assert_eq!(world.issue_for(&node, second(400)).await, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_take_turns_are_an_error() {
+    let world = world();
+    let node = world.node().await;
+    let mut reasons = Vec::new();
+    for _ in 0..3 {
+        for identity in ["b", "memory"] {
+            world.fail_over(identity, world.store.snapshot());
+            world.pass(second(31)).await;
+            reasons.extend(node.status().reason.map(|reason| reason.to_string()));
+        }
+    }
+    assert!(node.events.epochs() <= 4, "{} epochs", node.events.epochs());
+    let named = |reason: &String| reason.contains("store.failover = \"lossless\"");
+    assert!(reasons.iter().any(named), "{reasons:?}");
+    world.fail_over("b", world.store.snapshot());
+    world.pass(second(700)).await;
+    assert_eq!(node.status().reason, None, "they no longer take turns");
+    world.issue(&node, "order", 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_that_keeps_losing_writes_is_an_error() {
+    let world = world();
+    let node = world.node().await;
+    let mut reasons = Vec::new();
+    for _ in 0..6 {
+        let held = world.store.snapshot();
+        world.until_swap().await;
+        world.fail_over("memory", held);
+        world.pass(second(31)).await;
+        reasons.extend(node.status().reason.map(|reason| reason.to_string()));
+    }
+    let named = |reason: &String| reason.contains("keeps losing acknowledged writes");
+    assert!(reasons.iter().any(named), "{reasons:?}");
+}
+
+/// The fail-over loses the move and the lease that another process began after it.
+#[tokio::test(start_paused = true)]
+async fn row_that_a_reverted_move_fenced_is_not_leased_while_its_holder_may_go_on() {
+    let spec = LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
+    let world = World::new(spec.clone());
+    let mut settings = world.only(3);
+    settings.issue.max_wait = second(10);
+    let holder = world.start(settings.clone());
+    holder.issuer.leased().await;
+    world.issue(&holder, "order", 10).await;
+    let held = world.store.snapshot();
+    let earlier = LayoutSpec { epoch_ms: spec.epoch_ms - 86_400_000, ..spec };
+    let layout = earlier.build().expect("valid");
+    let mut operator = world.operator(KeeperSettings { layout, ..world.settings() });
+    // Lists: judging, fencing, fenced.
+    let _go_on = world.store.pause_list(2);
+    let cut_short = tokio::time::timeout(Duration::ZERO, operator.relayout()).await;
+    assert!(cut_short.is_err(), "it waits");
+    let reverted = world.operator(world.settings()).relayout().await.expect("up");
+    assert!(matches!(reverted, RelayoutOutcome::Reverted { .. }));
+    let other = world.start(settings);
+    world.pass(second(1)).await;
+    world.store.set_down(true);
+    world.pass(second(11)).await;
+    world.fail_over("b", held);
+    world.store.set_down(false);
+    for _ in 0..20 {
+        world.pass(second(1)).await;
+        for node in [&other, &holder].into_iter().filter(|node| node.status().lease.is_some()) {
+            if let Ok(ids) = node.issuer.next_ids("order", 3).await {
+                world.check("order", ids.collect());
+            }
+        }
+    }
+    assert_eq!(other.status().lease, None);
+    world.issue(&holder, "order", 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_that_the_new_server_never_had_is_created_again() {
+    let world = world();
+    let node = world.start(world.only(3));
+    node.issuer.leased().await;
+    world.issue_for(&node, second(60)).await;
+    world.fail_over("b", world.store.snapshot());
+    world.store.lose_row(&world.scope(), 3);
+    let gap = world.issue_for(&node, second(900)).await;
+    assert!(gap < second(60), "{gap:?}");
+    assert_eq!((node.worker(), node.status().reason), (3, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_whose_reads_contradict_its_swaps_is_reported() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(20)).await;
+    world.store.decide(Some(Box::new(|_| Some(Fault::Refused))));
+    world.pass(second(30)).await;
+    let reason = node.status().reason.map(|reason| reason.to_string()).unwrap_or_default();
+    assert!(reason.contains("reads contradict"), "{reason}");
+    world.store.decide(None);
+    world.pass(second(30)).await;
+    assert_eq!(node.status().reason, None);
+    world.issue(&node, "order", 10).await;
+}

@@ -1,0 +1,350 @@
+//! A memory store whose answers can be made to fail.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use raindrop_core::{
+    clock::ManualClock,
+    lease::{Row, RowWrite},
+};
+use raindrop_store::{Call, Intercept, MemoryStore, Reply, Scope, Snapshot, StoreError, Survey};
+
+/// The fate of the next swap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is not applied, and the caller does not learn that.
+    NeverArrives,
+    /// It is applied, and the caller does not learn that.
+    LostReply,
+    /// It is kept back until [`FaultyStore::deliver`], and the caller does not learn that.
+    Late,
+    /// What was kept back arrives just before it.
+    AfterLate,
+    /// It is refused, although it starts from the row's token.
+    Refused,
+}
+
+/// Decides the fate of each swap.
+type Decide = Box<dyn FnMut(&RowWrite) -> Option<Fault> + Send>;
+
+pub(super) struct FaultyStore {
+    inner: MemoryStore,
+    faults: Mutex<Vec<Fault>>,
+    decide: Mutex<Option<Decide>>,
+    /// The worker ids and writes of the swaps that were acknowledged, while a decision is set.
+    pub(super) acknowledged: Mutex<Vec<(u64, RowWrite)>>,
+    late: Mutex<Vec<Call>>,
+    record_faults: Mutex<Vec<Fault>>,
+    late_records: Mutex<Vec<Call>>,
+    /// What a crash falls back to, while something is visible that was not acknowledged.
+    durable: Mutex<Option<Snapshot>>,
+    down: AtomicBool,
+    unusable: AtomicBool,
+    wiped: AtomicBool,
+    /// The next look at the free rows is the last thing before they and the record are wiped.
+    wipes_after_rows: AtomicBool,
+    /// The list that waits, counted from 0, and until when.
+    paused_list: Mutex<Option<(u32, Arc<Notify>)>>,
+    latency: Duration,
+    steps: Mutex<Vec<(Arc<ManualClock>, i64)>>,
+    pub(super) swaps: AtomicU64,
+    /// Calls while the store was down.
+    pub(super) unanswered: AtomicU64,
+}
+
+impl fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyStore").finish_non_exhaustive()
+    }
+}
+
+impl FaultyStore {
+    pub(super) fn new(inner: MemoryStore) -> Self {
+        Self {
+            inner,
+            faults: Mutex::default(),
+            decide: Mutex::default(),
+            acknowledged: Mutex::default(),
+            late: Mutex::default(),
+            record_faults: Mutex::default(),
+            late_records: Mutex::default(),
+            durable: Mutex::default(),
+            down: AtomicBool::new(false),
+            unusable: AtomicBool::new(false),
+            wiped: AtomicBool::new(false),
+            wipes_after_rows: AtomicBool::new(false),
+            paused_list: Mutex::default(),
+            latency: Duration::ZERO,
+            steps: Mutex::default(),
+            swaps: AtomicU64::new(0),
+            unanswered: AtomicU64::new(0),
+        }
+    }
+
+    /// Every answer takes this long.
+    pub(super) fn with_latency(self, latency: Duration) -> Self {
+        Self { latency, ..self }
+    }
+
+    /// While a coming survey is answered, this clock steps by so many ms; the last one first.
+    pub(super) fn step_during_survey(&self, clock: &Arc<ManualClock>, by_ms: i64) {
+        self.steps.lock().expect("unpoisoned").push((clock.clone(), by_ms));
+    }
+
+    /// The coming swaps meet these faults, the last one first.
+    pub(super) fn fail_next(&self, fault: Fault) {
+        self.faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// The coming writes of records meet these faults, the last one first.
+    pub(super) fn fail_next_record(&self, fault: Fault) {
+        self.record_faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// Holds the coming writes back in the store's memory: visible, and never acknowledged.
+    pub(super) fn hang_the_log(&self) {
+        (0..100).for_each(|_| self.fail_next(Fault::LostReply));
+    }
+
+    /// Lets each coming swap be decided on, or no longer.
+    pub(super) fn decide(&self, decide: Option<Decide>) {
+        *self.decide.lock().expect("unpoisoned") = decide;
+    }
+
+    /// No coming swap meets a fault.
+    pub(super) fn forgive(&self) {
+        self.faults.lock().expect("unpoisoned").clear();
+    }
+
+    pub(super) fn backup(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+
+    pub(super) fn put_back(&self, backup: Snapshot) {
+        self.inner.restore(backup);
+    }
+
+    pub(super) fn lose_record(&self, namespace: &str) {
+        self.inner.lose_record(namespace);
+    }
+
+    pub(super) fn lose_row(&self, scope: &Scope, worker: u64) {
+        self.inner.lose_row(scope, worker);
+    }
+
+    /// The list after `skip` others waits until it is notified.
+    pub(super) fn pause_list(&self, skip: u32) -> Arc<Notify> {
+        let go_on = Arc::new(Notify::new());
+        *self.paused_list.lock().expect("unpoisoned") = Some((skip, Arc::clone(&go_on)));
+        go_on
+    }
+
+    fn waits_for(&self) -> Option<Arc<Notify>> {
+        let mut paused = self.paused_list.lock().expect("unpoisoned");
+        let (skip, go_on) = paused.take()?;
+        if skip == 0 {
+            return Some(go_on);
+        }
+        *paused = Some((skip - 1, go_on));
+        None
+    }
+
+    pub(super) fn set_down(&self, down: bool) {
+        self.down.store(down, Ordering::SeqCst);
+    }
+
+    /// Every call fails, however often it is repeated.
+    pub(super) fn set_unusable(&self) {
+        self.unusable.store(true, Ordering::SeqCst);
+    }
+
+    /// Rows and records seem to be gone, or are back.
+    pub(super) fn wipe(&self, wiped: bool) {
+        self.wiped.store(wiped, Ordering::SeqCst);
+    }
+
+    /// Rows and records seem to be gone as soon as the free rows were read.
+    pub(super) fn wipe_after_rows(&self) {
+        self.wipes_after_rows.store(true, Ordering::SeqCst);
+    }
+
+    /// Crashes: what was visible and not acknowledged is lost.
+    pub(super) fn crash(&self) {
+        if let Some(durable) = self.durable.lock().expect("unpoisoned").take() {
+            self.inner.restore(durable);
+        }
+    }
+
+    /// What the store holds now.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+
+    /// Becomes a server of this identity, which has what the store held then.
+    pub(super) fn fail_over(&self, identity: &str, held: Snapshot) {
+        self.inner.fail_over(identity, held);
+    }
+
+    /// Applies a write that others can see and that is never acknowledged.
+    async fn visible(&self, write: &Call) -> bool {
+        let before = self.inner.snapshot();
+        self.durable.lock().expect("unpoisoned").get_or_insert(before);
+        write.takes_place(&self.inner).await.expect("memory does not fail")
+    }
+
+    /// A write that is durable, and with it everything before it.
+    async fn acknowledged(&self, swap: &Call) -> Result<Reply, StoreError> {
+        let took_place = swap.takes_place(&self.inner).await?;
+        if took_place {
+            *self.durable.lock().expect("unpoisoned") = None;
+            if self.decide.lock().expect("unpoisoned").is_some()
+                && let Call::Swap(_, worker, _, write) = swap
+            {
+                self.acknowledged.lock().expect("unpoisoned").push((*worker, write.clone()));
+            }
+        }
+        Ok(Box::new(took_place))
+    }
+
+    /// Segment codes are gone.
+    pub(super) fn lose_segments(&self) {
+        self.inner.lose_segments();
+    }
+
+    /// Applies the writes that were kept back; how many took place.
+    pub(super) async fn deliver(&self) -> usize {
+        let late = std::mem::take(&mut *self.late.lock().expect("unpoisoned"));
+        let mut took_place = 0;
+        for write in late {
+            took_place += usize::from(self.visible(&write).await);
+        }
+        took_place
+    }
+
+    /// Applies the writes of records that were kept back; how many took place.
+    pub(super) async fn deliver_records(&self) -> usize {
+        let late = std::mem::take(&mut *self.late_records.lock().expect("unpoisoned"));
+        let mut took_place = 0;
+        for write in late {
+            let swapped = write.takes_place(&self.inner).await;
+            took_place += usize::from(swapped.expect("memory does not fail"));
+        }
+        took_place
+    }
+
+    fn next_fault(&self) -> Option<Fault> {
+        self.faults.lock().expect("unpoisoned").pop()
+    }
+
+    fn keep_back(&self, write: Call) {
+        self.late.lock().expect("unpoisoned").push(write);
+    }
+
+    async fn swap(&self, swap: Call, write: &RowWrite) -> Result<Reply, StoreError> {
+        self.swaps.fetch_add(1, Ordering::SeqCst);
+        let decided = self.decide.lock().expect("unpoisoned").as_mut().map(|decide| decide(write));
+        match decided.unwrap_or_else(|| self.next_fault()) {
+            None => return self.acknowledged(&swap).await,
+            Some(Fault::AfterLate) => {
+                self.deliver().await;
+                return self.acknowledged(&swap).await;
+            }
+            Some(Fault::Refused) => return Ok(Box::new(false)),
+            Some(Fault::NeverArrives) => {}
+            Some(Fault::LostReply) => drop(self.visible(&swap).await),
+            Some(Fault::Late) => self.keep_back(swap),
+        }
+        Err(unavailable())
+    }
+
+    async fn swap_record(&self, swap: Call) -> Result<Reply, StoreError> {
+        let fault = self.record_faults.lock().expect("unpoisoned").pop();
+        match fault {
+            None => return swap.run(&self.inner).await,
+            Some(Fault::AfterLate) => {
+                self.deliver_records().await;
+                return swap.run(&self.inner).await;
+            }
+            Some(Fault::Refused) => return Ok(Box::new(false)),
+            Some(Fault::NeverArrives) => {}
+            Some(Fault::LostReply) => drop(swap.run(&self.inner).await?),
+            Some(Fault::Late) => self.late_records.lock().expect("unpoisoned").push(swap),
+        }
+        Err(unavailable())
+    }
+}
+
+fn unavailable() -> StoreError {
+    StoreError::Unavailable("planned by the test".into())
+}
+
+#[async_trait]
+impl Intercept for FaultyStore {
+    fn memory(&self) -> &MemoryStore {
+        &self.inner
+    }
+
+    async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
+        if let Call::List = call
+            && let Some(go_on) = self.waits_for()
+        {
+            go_on.notified().await;
+        }
+        if !self.latency.is_zero() {
+            tokio::time::sleep(self.latency).await;
+        }
+        if self.unusable.load(Ordering::SeqCst) {
+            return Err(StoreError::Unusable("planned by the test".to_owned()));
+        }
+        if self.down.load(Ordering::SeqCst) {
+            self.unanswered.fetch_add(1, Ordering::SeqCst);
+            return Err(unavailable());
+        }
+        match &call {
+            Call::Swap(_, _, _, write) => {
+                let write = write.clone();
+                return self.swap(call, &write).await;
+            }
+            Call::SwapRecord(..) => return self.swap_record(call).await,
+            Call::Reserve(..) => {
+                let fault = self.next_fault();
+                if fault != Some(Fault::NeverArrives) {
+                    let reserved = call.run(&self.inner).await?;
+                    if fault.is_none() {
+                        return Ok(reserved);
+                    }
+                }
+                return Err(unavailable());
+            }
+            Call::GiveBack(..) if self.next_fault().is_some() => {
+                self.keep_back(call);
+                return Err(unavailable());
+            }
+            Call::FreeRows(..) if self.wipes_after_rows.swap(false, Ordering::SeqCst) => {
+                self.wipe(true);
+            }
+            _ => {}
+        }
+        let mut reply = call.run(&self.inner).await?;
+        let wiped = self.wiped.load(Ordering::SeqCst);
+        if let Some(survey) = reply.downcast_mut::<Survey>() {
+            if let Some((clock, by_ms)) = self.steps.lock().expect("unpoisoned").pop() {
+                clock.step(by_ms);
+            }
+            survey.record.take_if(|_| wiped);
+        }
+        if let Some(row) = reply.downcast_mut::<Option<Row>>() {
+            row.take_if(|_| wiped);
+        }
+        Ok(reply)
+    }
+}

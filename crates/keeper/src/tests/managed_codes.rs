@@ -1,0 +1,399 @@
+//! Codes that operators manage while nodes run, over a memory store, under paused time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use raindrop_core::{
+    clock::ManualClock,
+    issue::ClaimError,
+    segment::{CodeSettings, SegmentSpec},
+};
+use raindrop_store::{Call, Intercept, ManagedCode, MemoryStore, Reply, SegmentStore, StoreError};
+use tokio::{task::JoinSet, time::sleep};
+
+use super::segments::{LONG, World, orders, spec};
+use crate::{CodeKind, CodeManager, IssueError, ManageError, SegmentSettings, UnavailableReason};
+
+/// Longer than a poll interval.
+const POLLED: Duration = Duration::from_secs(31);
+
+/// A namespace without a code.
+fn empty() -> SegmentSettings {
+    SegmentSettings::new("numbers")
+}
+
+fn on_demand() -> SegmentSettings {
+    SegmentSettings { auto_create: Some(spec()), ..empty() }
+}
+
+impl World {
+    fn manager(&self, settings: SegmentSettings) -> CodeManager {
+        CodeManager::new(self.store.clone(), settings)
+    }
+}
+
+fn refused(error: &IssueError) -> Option<&ClaimError> {
+    match error {
+        IssueError::Refused(refused) => Some(refused),
+        IssueError::NoLease { .. } => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_created_code_is_issued_by_every_node_at_once() {
+    let world = World::new();
+    let nodes = [world.node(empty()).await, world.node(empty()).await];
+    let manager = world.manager(empty());
+    let from_100 = SegmentSpec { start: 100, ..spec() };
+    assert!(manager.put("order", from_100, true).await.expect("created"));
+    assert_eq!(world.issue(&nodes[0], "order", 3).await, [100, 101, 102]);
+    assert!(world.issue(&nodes[1], "order", 3).await[0] >= 110);
+    assert!(!manager.put("order", from_100, false).await.expect("repeated"));
+    let exists = manager.put("order", from_100, true).await.expect_err("exists");
+    assert!(matches!(exists, ManageError::Exists(_)), "{exists}");
+    // A node that starts later knows it from the start.
+    let late = world.node(empty()).await;
+    assert_eq!(late.issuer.status().codes, 1);
+    assert!(world.issue(&late, "order", 1).await[0] >= 120);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_claims_of_unknown_codes_ask_the_store_once_a_second() {
+    let world = World::new();
+    let node = world.node(empty()).await;
+    let before = node.questions();
+    for _ in 0..100 {
+        let error = node.issuer.next_id("other").await.expect_err("unknown");
+        assert_eq!(refused(&error), Some(&ClaimError::UnknownCode("other".into())));
+    }
+    assert_eq!(node.questions() - before, 1);
+    sleep(Duration::from_secs(1)).await;
+    node.issuer.next_id("other").await.expect_err("unknown");
+    assert_eq!(node.questions() - before, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_code_may_exist_while_the_store_is_away() {
+    let world = World::new();
+    let node = world.node(empty()).await;
+    world.store.set_down(true);
+    for _ in 0..3 {
+        let error = node.issuer.next_id("order").await.expect_err("nobody knows");
+        let IssueError::NoLease { reason, .. } = error else { panic!("{error}") };
+        assert!(matches!(reason, UnavailableReason::StoreUnavailable(_)), "{reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changed_settings_reach_nodes_within_a_poll_interval() {
+    let world = World::new();
+    let node = world.node(empty()).await;
+    let manager = world.manager(empty());
+    let small = SegmentSpec { max: 25, ..spec() };
+    manager.put("order", small, true).await.expect("created");
+    world.issue(&node, "order", 25).await;
+    let error = node.issuer.next_id("order").await.expect_err("used up");
+    assert!(matches!(refused(&error), Some(ClaimError::SequenceExhausted { .. })), "{error}");
+    manager.patch("order", |spec| spec.max = 1_000).await.expect("widened");
+    sleep(POLLED).await;
+    assert_eq!(world.issue(&node, "order", 2).await, [26, 27]);
+    // Blocks are as large as the settings say now.
+    manager.patch("order", |spec| (spec.min_step, spec.max_step) = (100, 100)).await.expect("set");
+    sleep(POLLED).await;
+    let next = world.next("order").await;
+    world.issue_all_in_hand(&node).await;
+    world.issue(&node, "order", 1).await;
+    assert_eq!(world.next("order").await, next + 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retired_code_issues_nothing_on_any_node() {
+    let world = World::new();
+    let nodes = [world.node(on_demand()).await, world.node(on_demand()).await];
+    world.issue(&nodes[0], "order", 3).await;
+    let manager = world.manager(on_demand());
+    manager.retire("order").await.expect("retired");
+    manager.retire("order").await.expect("it may be repeated");
+    // This node has nothing in hand, and the store has nothing left, whatever the node knows.
+    nodes[1].issuer.next_id("order").await.expect_err("nothing left");
+    sleep(POLLED).await;
+    for node in &nodes {
+        let error = node.issuer.next_id("order").await.expect_err("retired");
+        assert_eq!(refused(&error), Some(&ClaimError::RetiredCode("order".into())), "{error}");
+        let status = node.issuer.status();
+        assert!(status.issuing && status.reason.is_none(), "it is no trouble: {status:?}");
+    }
+    for error in [
+        manager.put("order", spec(), false).await.expect_err("for good"),
+        manager.patch("order", |spec| spec.max = 5).await.expect_err("for good"),
+    ] {
+        assert!(matches!(error, ManageError::Retired(_)), "{error}");
+    }
+    // A clean stop gives nothing back, and a node that starts later knows.
+    let [first, second] = nodes;
+    assert_eq!(first.keeper.release(LONG).await.returned, 0);
+    drop(second);
+    assert_eq!(world.next("order").await, SegmentSpec::LARGEST_NUMBER + 1);
+    let late = world.node(on_demand()).await;
+    let error = late.issuer.next_id("order").await.expect_err("retired");
+    assert_eq!(refused(&error), Some(&ClaimError::RetiredCode("order".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retirement_wins_over_a_block_that_is_on_its_way() {
+    let world = World::with_latency(Duration::from_secs(1));
+    let node = world.node(on_demand()).await;
+    let claim = tokio::spawn({
+        let issuer = node.issuer.clone();
+        async move { issuer.next_id("order").await }
+    });
+    sleep(Duration::from_millis(2_500)).await;
+    let text = CodeSettings { spec: spec(), is_retired: true }.to_string();
+    node.issuer.apply(&[managed("order", &text)]);
+    claim.await.expect("no panic").expect_err("nothing was in hand");
+    sleep(LONG).await;
+    let error = node.issuer.next_id("order").await.expect_err("retired");
+    assert_eq!(refused(&error), Some(&ClaimError::RetiredCode("order".into())), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_automatic_code_that_becomes_managed_goes_on_where_it_stands() {
+    let world = World::new();
+    let node = world.node(on_demand()).await;
+    world.issue(&node, "order", 3).await;
+    let manager = world.manager(on_demand());
+    let missing = manager.patch("other", |_| ()).await.expect_err("nobody asked for it");
+    assert!(matches!(missing, ManageError::NotManaged(_)), "{missing}");
+    manager.patch("order", |spec| spec.max_step += 1).await.expect("managed now");
+    let managed = world.store.managed_codes("numbers").await.expect("up");
+    assert!(managed[0].settings.contains("max_step=1001 "), "{managed:?}");
+    assert!(!manager.put("order", spec(), false).await.expect("managed already"));
+    sleep(POLLED).await;
+    assert_eq!(world.issue(&node, "order", 10).await, (4..14).collect::<Vec<_>>());
+    // A later start leaves a gap, and never goes back.
+    let from_500 = SegmentSpec { start: 500, ..spec() };
+    assert!(!manager.put("order", from_500, false).await.expect("raised"));
+    world.issue_all_in_hand(&node).await;
+    assert_eq!(world.issue(&node, "order", 1).await, [500]);
+    let next = world.next("order").await;
+    manager.put("order", spec(), false).await.expect("an earlier start changes nothing");
+    assert_eq!(world.next("order").await, next);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_increment_that_nodes_do_not_have_replaces_their_blocks() {
+    let world = World::new();
+    let node = world.node(on_demand()).await;
+    world.issue(&node, "order", 3).await;
+    let manager = world.manager(on_demand());
+    let odd = SegmentSpec { increment: 2, remainder: 1, ..spec() };
+    manager.put("order", odd, true).await.expect("nobody managed it");
+    sleep(POLLED).await;
+    let numbers = world.issue(&node, "order", 3).await;
+    assert_eq!(numbers, [numbers[0], numbers[0] + 2, numbers[0] + 4]);
+    assert!(numbers[0] > 10 && numbers[0] % 2 == 1, "{numbers:?}");
+    for error in [
+        manager.put("order", spec(), false).await.expect_err("fixed"),
+        manager.patch("order", |spec| spec.remainder = 0).await.expect_err("fixed"),
+    ] {
+        assert!(matches!(error, ManageError::FixedProgression { .. }), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_changed_is_refused_and_nothing_is_written() {
+    let world = World::new();
+    let node = world.node(orders()).await;
+    world.issue(&node, "order", 3).await;
+    let store = &world.store;
+    let manager = world.manager(SegmentSettings { codes_max: 1, ..orders() });
+    let configured = manager.put("order", spec(), false).await.expect_err("configured");
+    assert!(matches!(configured, ManageError::Configured(_)), "{configured}");
+    let configured = manager.retire("order").await.expect_err("configured");
+    assert!(matches!(configured, ManageError::Configured(_)), "{configured}");
+    let invalid = manager.put("a b", spec(), false).await.expect_err("no code");
+    assert!(matches!(invalid, ManageError::InvalidCode(_)), "{invalid}");
+    let bad = SegmentSpec { min_step: 0, increment: 2, remainder: 2, ..spec() };
+    let text = manager.put("user", bad, false).await.expect_err("bad").to_string();
+    assert!(text.contains("min_step") && text.contains("remainder"), "{text}");
+    for missing in [
+        manager.patch("user", |_| ()).await.expect_err("not managed"),
+        manager.retire("user").await.expect_err("not there"),
+    ] {
+        assert!(matches!(missing, ManageError::NotManaged(_)), "{missing}");
+    }
+    assert!(store.managed_codes("numbers").await.expect("up").is_empty());
+    assert_eq!(store.segments().await.expect("up").len(), 1);
+
+    manager.put("user", SegmentSpec { start: 50, ..spec() }, true).await.expect("created");
+    let many = manager.put("third", spec(), true).await.expect_err("codes.max");
+    assert!(matches!(many, ManageError::TooMany(1)), "{many}");
+    let low = manager.patch("user", |spec| spec.max = 48).await.expect_err("start is above");
+    assert!(matches!(low, ManageError::Invalid(_)), "{low}");
+    manager.raise_to("user", 1_000).await.expect("raised");
+    let low = manager.patch("user", |spec| spec.max = 998).await.expect_err("next is above");
+    assert!(low.to_string().contains("at least 999"), "{low}");
+    manager.patch("user", |spec| spec.max = 999).await.expect("all are issued");
+    assert_eq!(manager.raise_to("user", 5).await.expect("nothing to do"), 1_000);
+    let listed = manager.list().await.expect("up");
+    let seen: Vec<_> = listed.iter().map(|it| (&*it.listed.code, it.kind, it.left())).collect();
+    let left = Some(SegmentSpec::LARGEST_NUMBER + 1 - listed[0].listed.next);
+    assert_eq!(seen, [("order", CodeKind::Configured, left), ("user", CodeKind::Managed, Some(0))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_code_whose_next_number_vanished_does_not_begin_again() {
+    let world = World::new();
+    let node = world.node(empty()).await;
+    let manager = world.manager(empty());
+    manager.put("order", spec(), true).await.expect("created");
+    world.issue(&node, "order", 3).await;
+    world.store.lose_segments();
+    let vanished = manager.put("order", spec(), false).await.expect_err("vanished");
+    assert!(matches!(vanished, ManageError::Vanished(_)), "{vanished}");
+    let late = world.node(empty()).await;
+    let error = late.issuer.next_id("order").await.expect_err("vanished");
+    let lost = matches!(error, IssueError::NoLease { reason: UnavailableReason::StoreLost, .. });
+    assert!(lost, "{error}");
+    assert!(world.store.segments().await.expect("up").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_cannot_be_read_change_nothing() {
+    let world = World::new();
+    let node = world.node(empty()).await;
+    let (store, manager) = (&world.store, world.manager(empty()));
+    manager.put("order", spec(), true).await.expect("created");
+    world.issue(&node, "order", 3).await;
+    let managed_now = store.managed_codes("numbers").await.expect("up").remove(0);
+    let newer = managed("order", &format!("{} colour=7", managed_now.settings));
+    assert!(
+        store.write_managed_code("numbers", Some(managed_now.token), &newer).await.expect("up")
+    );
+    sleep(POLLED).await;
+    assert_eq!(world.issue(&node, "order", 2).await, [4, 5]);
+    let unreadable = manager.patch("order", |_| ()).await.expect_err("newer");
+    assert!(matches!(unreadable, ManageError::Unreadable { .. }), "{unreadable}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_configuration_wins_over_the_store() {
+    let world = World::new();
+    let manager = world.manager(empty());
+    manager.prepare().await.expect("prepared");
+    manager.put("order", SegmentSpec { min_step: 77, ..spec() }, true).await.expect("created");
+    manager.retire("order").await.expect("retired");
+    let node = world.node(orders()).await;
+    let error = node.issuer.next_id("order").await.expect_err("nothing left");
+    assert!(matches!(refused(&error), Some(ClaimError::SequenceExhausted { .. })), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn operators_who_change_a_code_at_once_lose_no_change_and_no_number() {
+    let world = Arc::new(World::new());
+    let node = world.node(on_demand()).await;
+    world.issue(&node, "order", 1).await;
+    let mut tasks = JoinSet::new();
+    for writer in 0..6_u64 {
+        let world = Arc::clone(&world);
+        tasks.spawn(async move {
+            let manager = world.manager(on_demand());
+            manager.put("order", spec(), false).await.expect("put");
+            manager.raise_to("order", 1_000 * (writer + 1)).await.expect("raised");
+            let change = |spec: &mut SegmentSpec| spec.max_step += 1;
+            manager.patch("order", change).await.expect("patched");
+        });
+    }
+    for _ in 0..200 {
+        world.issue(&node, "order", 7).await;
+        tokio::task::yield_now().await;
+    }
+    tasks.join_all().await;
+    world.issue_all_in_hand(&node).await;
+    assert!(world.issue(&node, "order", 1).await[0] >= 6_000);
+}
+
+fn managed(code: &str, settings: &str) -> ManagedCode {
+    let token = raindrop_core::lease::Token::UNUSED;
+    ManagedCode { code: code.into(), settings: settings.into(), token }
+}
+
+/// A store of which one call fails, before or after it took place.
+#[derive(Debug)]
+struct CutShort {
+    memory: MemoryStore,
+    calls: AtomicUsize,
+    fails_at: usize,
+    takes_place: bool,
+}
+
+#[async_trait]
+impl Intercept for CutShort {
+    fn memory(&self) -> &MemoryStore {
+        &self.memory
+    }
+
+    async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
+        let fails = self.calls.fetch_add(1, Ordering::SeqCst) == self.fails_at;
+        if fails && !self.takes_place {
+            return Err(StoreError::Unavailable("planned by the test".into()));
+        }
+        let reply = call.run(&self.memory).await?;
+        if fails {
+            return Err(StoreError::Unavailable("planned by the test".into()));
+        }
+        Ok(reply)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_that_are_cut_short_anywhere_can_be_repeated() {
+    let from_100 = SegmentSpec { start: 100, ..spec() };
+    for takes_place in [false, true] {
+        let mut cuts = 0;
+        for fails_at in 0.. {
+            let memory = MemoryStore::new(Arc::new(ManualClock::new(0)));
+            let calls = AtomicUsize::new(0);
+            let store = Arc::new(CutShort { memory, calls, fails_at, takes_place });
+            let manager = CodeManager::new(store.clone(), on_demand());
+            while manager.prepare().await.is_err() {
+                cuts += 1;
+            }
+            let mut highest = 0;
+            // Each is repeated once if it was cut short, and no next number ever falls.
+            for step in 0..3 {
+                for attempt in 0..2 {
+                    let done = match step {
+                        0 => manager.put("order", from_100, false).await.map(drop),
+                        1 => manager.patch("order", |spec| spec.max_step = 500).await,
+                        _ => manager.retire("order").await,
+                    };
+                    let listed = store.memory.segments().await.expect("up");
+                    let next = listed.first().map_or(0, |listed| listed.next);
+                    assert!(next >= highest, "{next} after {highest}");
+                    highest = next;
+                    match done {
+                        Ok(()) => break,
+                        Err(ManageError::Store(_)) if attempt == 0 => cuts += 1,
+                        Err(error) => panic!("step {step}, call {fails_at}: {error}"),
+                    }
+                }
+                let text = &store.memory.managed_codes("numbers").await.expect("up")[0].settings;
+                let settings = CodeSettings::parse(text).expect("readable");
+                assert_eq!(settings.is_retired, step == 2);
+                assert_eq!(settings.spec.max_step == 500, step > 0);
+            }
+            assert_eq!(highest, SegmentSpec::LARGEST_NUMBER + 1);
+            if fails_at > store.calls.load(Ordering::SeqCst) {
+                break;
+            }
+        }
+        assert!(cuts > 10, "{cuts}");
+    }
+}

@@ -1,0 +1,107 @@
+use std::{sync::atomic::Ordering, time::Duration};
+
+use raindrop_core::layout::{LayoutSpec, TimeUnit};
+
+use super::world::{Node, World};
+use crate::{LeaseOperation, LeaseOutcome, UnavailableReason};
+
+const OUTAGE: Duration = Duration::from_mins(4);
+const STEP: Duration = Duration::from_millis(50);
+
+fn renewals(node: &Node) -> usize {
+    node.events.count(LeaseOperation::Renew, LeaseOutcome::Done)
+}
+
+async fn until_renewed(world: &World, node: &Node) {
+    let before = renewals(node);
+    while renewals(node) == before {
+        world.pass(STEP).await;
+    }
+}
+
+/// With the default settings, and from the worst moment on: just before a renewal is due.
+#[tokio::test(start_paused = true)]
+async fn four_minute_outage_refuses_no_claim() {
+    let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let node = world.node().await;
+    // Early in the life of a process, and later.
+    for renewals_before in [1, 2, 3, 10] {
+        while renewals(&node) < renewals_before {
+            until_renewed(&world, &node).await;
+        }
+        // A claim may have asked for another one meanwhile.
+        world.pass(STEP).await;
+        let renewed = renewals(&node);
+        world.pass(world.settings().lease.renew - 3 * STEP).await;
+        assert_eq!(renewals(&node), renewed, "the next renewal is about to come");
+        world.store.set_down(true);
+        let mut left = OUTAGE;
+        while !left.is_zero() {
+            world.pass(STEP).await;
+            left -= STEP;
+            // Panics when the claim is refused.
+            world.issue(&node, "order", 20).await;
+        }
+        assert_eq!(renewals(&node), renewed);
+        assert!(matches!(node.status().reason, Some(UnavailableReason::StoreUnavailable { .. })));
+        world.store.set_down(false);
+        until_renewed(&world, &node).await;
+        world.pass(STEP).await;
+        assert_eq!(node.status().reason, None);
+    }
+}
+
+/// What four minutes leave of the window: the test above would notice a lease that is shorter.
+#[tokio::test(start_paused = true)]
+async fn five_minute_outage_uses_up_the_lease() {
+    let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let node = world.node().await;
+    until_renewed(&world, &node).await;
+    world.store.set_down(true);
+    world.pass(Duration::from_secs(299)).await;
+    world.issue(&node, "order", 20).await;
+    world.pass(Duration::from_secs(2)).await;
+    node.issuer.next_ids("order", 20).await.expect_err("the lease is used up");
+    world.store.set_down(false);
+    // The longest pause between tries.
+    world.pass(Duration::from_secs(6)).await;
+    world.issue(&node, "order", 20).await;
+}
+
+/// From 100 ms to 5 s, and from the beginning again once the store has answered.
+#[tokio::test(start_paused = true)]
+async fn retries_back_off_in_each_outage() {
+    let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let node = world.node().await;
+    let calls = || world.store.unanswered.load(Ordering::SeqCst);
+    for _ in 0..2 {
+        until_renewed(&world, &node).await;
+        let before = calls();
+        world.store.set_down(true);
+        while calls() == before {
+            world.pass(STEP).await;
+        }
+        world.pass(Duration::from_secs(2)).await;
+        let at_first = calls() - before;
+        world.pass(Duration::from_secs(60)).await;
+        let later = calls() - before - at_first;
+        assert!((3..=8).contains(&at_first), "{at_first} calls in the first two seconds");
+        assert!((11..=25).contains(&later), "{later} calls in the minute after them");
+        world.store.set_down(false);
+    }
+}
+
+/// A claim that needs more than the first lease has asks for a renewal, which is no scheduled one.
+#[tokio::test(start_paused = true)]
+async fn renewal_for_a_claim_does_not_postpone_the_scheduled_one() {
+    let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let node = world.node().await;
+    world.pass(Duration::from_secs(1)).await;
+    node.clock.step(6_000);
+    world.issue(&node, "order", 1).await;
+    world.pass(STEP * 2).await;
+    assert_eq!(renewals(&node), 1, "the claim was past half of the lease");
+    node.clock.step(-6_000);
+    world.pass(Duration::from_secs(3)).await;
+    assert!(node.reach_ms() > 290_000, "{}", node.reach_ms());
+}

@@ -1,0 +1,90 @@
+//! Panics in segment mode, planted through the observer, under paused time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use raindrop_core::{clock::ManualClock, segment::SegmentSpec};
+use raindrop_store::MemoryStore;
+use tokio::time::timeout;
+
+use super::world::NOW;
+use crate::{
+    KeeperError, KeeperTask, Observer, RefillOutcome, SegmentIssuer, SegmentKeeper,
+    SegmentSettings, StoreOperation,
+};
+
+/// Panics once where the test wants it, and counts the steps that panicked.
+#[derive(Debug, Default)]
+struct Planted {
+    in_prepare: AtomicBool,
+    in_refill: AtomicBool,
+    refills_panicked: AtomicU64,
+}
+
+fn panic_once(planted: &AtomicBool) {
+    assert!(!planted.swap(false, Ordering::SeqCst), "planted by a test");
+}
+
+impl Observer for Planted {
+    fn segment_refilled(&self, _: RefillOutcome) {
+        panic_once(&self.in_refill);
+    }
+
+    fn store_operation(&self, operation: StoreOperation, _: Duration) {
+        if operation == StoreOperation::Prepare {
+            panic_once(&self.in_prepare);
+        }
+    }
+
+    fn step_panicked(&self, task: KeeperTask) {
+        assert_eq!(task, KeeperTask::Refill);
+        self.refills_panicked.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn start(planted: &Arc<Planted>) -> (SegmentKeeper, SegmentIssuer) {
+    let spec = SegmentSpec { min_step: 10, max_step: 10, ..SegmentSpec::default() };
+    let settings = SegmentSettings::new("numbers").with_code("order", spec);
+    let store = MemoryStore::new(Arc::new(ManualClock::new(NOW)));
+    let (keeper, mut issuers) =
+        SegmentKeeper::start(vec![(settings, Arc::clone(planted) as _)], Arc::new(store));
+    (keeper, issuers.pop().expect("one namespace has one issuer"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn panicked_refill_is_reported_and_retried() {
+    let planted = Arc::new(Planted::default());
+    let (keeper, issuer) = start(&planted);
+    issuer.prepared().await;
+    let mut last = 0;
+    for round in 1..=3 {
+        // Whether the block after this one or a later one meets the panic.
+        planted.in_refill.store(true, Ordering::SeqCst);
+        for _ in 0..50 {
+            let number = issuer.next_id("order").await.expect("issued").get();
+            assert!(number > last, "{number} after {last}");
+            last = number;
+        }
+        assert_eq!(planted.refills_panicked.load(Ordering::SeqCst), round);
+    }
+    assert!(last > 150, "the blocks that were reserved before the panics are lost");
+    assert_eq!(issuer.status().reason, None);
+    keeper.release(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn panicked_segment_task_fails_the_keeper() {
+    let planted = Arc::new(Planted::default());
+    planted.in_prepare.store(true, Ordering::SeqCst);
+    let (mut keeper, _issuer) = start(&planted);
+    let failed = timeout(Duration::from_hours(1), keeper.failed()).await.expect("it fails");
+    let [KeeperError::TaskFailed { task: KeeperTask::Segments, reason }] = &failed[..] else {
+        panic!("{failed:?}")
+    };
+    assert_eq!(reason, "it panicked: planted by a test");
+}

@@ -1,0 +1,149 @@
+//! What a node adds to a store when it starts.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use raindrop_core::layout::{LayoutSpec, TimeUnit};
+use raindrop_store::{LayoutRecord, Store, StoreError};
+use rand::{SeedableRng, rngs::StdRng};
+
+use super::world::{NOW, World, second};
+use crate::{Keeper, KeeperError, KeeperSettings, Observer, StoreOperation};
+
+fn world() -> World {
+    World::new(LayoutSpec { worker_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Millisecond) })
+}
+
+async fn record(world: &World) -> LayoutRecord {
+    world.store.read_record("default").await.expect("up").expect("a record")
+}
+
+/// Counts questions that create or check.
+#[derive(Debug, Default)]
+struct Prepared(AtomicU64);
+
+impl Observer for Prepared {
+    fn store_operation(&self, operation: StoreOperation, _: Duration) {
+        self.0.fetch_add(u64::from(operation == StoreOperation::Prepare), Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn start_with_complete_rows_creates_nothing() {
+    let world = world();
+    // Tables, record, rows, and that they are complete; then tables alone.
+    for (seed, questions) in [(1, 4), (2, 1)] {
+        let prepared = Arc::new(Prepared::default());
+        let (_keeper, issuer) = Keeper::start_with(
+            world.settings(),
+            world.store.clone(),
+            world.store_clock.clone(),
+            prepared.clone(),
+            Box::new(StdRng::seed_from_u64(seed)),
+        );
+        issuer.leased().await;
+        assert_eq!(prepared.0.load(Ordering::SeqCst), questions);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_start_says_that_rows_are_complete_and_the_first_tick() {
+    let world = world();
+    let node = world.node().await;
+    let layout = node.issuer.layout();
+    let record = record(&world).await;
+    assert_eq!(record.complete, ["0/0"]);
+    assert_eq!(layout.start_of_tick_ms(record.first_tick), NOW + 10_001);
+}
+
+#[tokio::test(start_paused = true)]
+async fn free_rows_without_a_record_end_a_keeper_that_starts() {
+    let world = world();
+    world.node().await.stop().await;
+    assert!(world.store.list().await.expect("up").iter().all(|listed| listed.row.free));
+    world.store.lose_record("default");
+    let mut other = world.start(world.settings());
+    let failed = tokio::time::timeout(second(60), other.keeper.failed()).await;
+    assert!(matches!(failed, Ok(KeeperError::Store(StoreError::Unusable(_)))), "{failed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_that_was_lost_is_added_beside_rows_that_are_held() {
+    let world = world();
+    let _nodes = [world.node().await, world.node().await];
+    world.store.lose_row(&world.scope(), 0);
+    let _third = world.node().await;
+    assert_eq!(world.store.list().await.expect("up").len(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_are_created_as_they_are_needed() {
+    let world = world();
+    let settings = || KeeperSettings { rows_at_once: 3, ..world.settings() };
+    // Worker id 0 is nobody's.
+    let complete = ["0/0:3:1", "0/0:3:1", "0/0:3:3", "0/0:3:3", "0/0:3:3", "0/0", "0/0"];
+    let mut nodes = Vec::new();
+    for (held, complete) in (1..).zip(complete) {
+        let node = world.start(settings());
+        node.issuer.leased().await;
+        let status = node.status();
+        assert_eq!(status.lease.map(|lease| lease.worker < 8), Some(true));
+        assert_eq!((status.workers_held, status.workers_free), (held, 7 - held));
+        assert_eq!(record(&world).await.complete, [complete]);
+        nodes.push(node);
+    }
+    assert_eq!(world.store.list().await.expect("up").len(), 8);
+    let last = world.start(settings());
+    world.pass(second(1)).await;
+    assert!(last.status().lease.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_with_one_worker_id_creates_the_rows_beside_it() {
+    let world = world();
+    let settings =
+        KeeperSettings { rows_at_once: 2, min_worker: 5, max_worker: 5, ..world.settings() };
+    let node = world.start(settings);
+    node.issuer.leased().await;
+    let workers: Vec<u64> =
+        world.store.list().await.expect("up").iter().map(|listed| listed.row.worker).collect();
+    assert_eq!((record(&world).await.complete, workers), (vec!["0/0:2:4".to_owned()], vec![4, 5]));
+    // Another setting changes nothing in a namespace that has parts.
+    let settings = KeeperSettings { rows_at_once: 8, max_worker: 1, ..world.settings() };
+    world.start(settings).issuer.leased().await;
+    assert_eq!(record(&world).await.complete, ["0/0:2:5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_that_was_lost_is_not_taken_for_one_that_was_never_needed() {
+    let world = world();
+    let settings = || KeeperSettings { rows_at_once: 2, max_worker: 1, ..world.settings() };
+    let node = world.start(settings());
+    node.issuer.leased().await;
+    world.store.lose_row(&world.scope(), 1);
+    let _other = world.start(settings());
+    world.pass(second(1)).await;
+    let rows = world.store.list().await.expect("up");
+    let layout = node.issuer.layout();
+    let ahead = layout.first_position(layout.tick_clamped(NOW + 300_000));
+    let marks: Vec<u64> = rows.iter().map(|listed| listed.row.marks[0]).collect();
+    assert!(marks.len() == 2 && marks[0] == 0 && marks[1] > ahead, "{marks:?}");
+}
+
+/// The store's clock steps between the decision to add rows and the write that adds them.
+#[tokio::test(start_paused = true)]
+async fn rows_are_complete_only_once_they_were_added() {
+    let world = world();
+    world.store.step_during_survey(&world.store_clock, 20_000);
+    world.store.step_during_survey(&world.store_clock, 0);
+    let node = world.start(world.settings());
+    world.pass(second(1)).await;
+    assert_eq!(world.store.list().await.expect("up").len(), 8);
+    assert_eq!(record(&world).await.complete, ["0/0"]);
+    world.issue(&node, "order", 10).await;
+}

@@ -1,0 +1,151 @@
+//! Nodes whose store or clock has changed.
+
+use std::time::Duration;
+
+use raindrop_core::lease::{HighWaterMarks, RowExpiry, RowWrite, Token};
+use raindrop_store::Store;
+
+use super::{
+    faulty_store::Fault,
+    world::{NOW, Node, World, second, world},
+};
+use crate::{Released, RollbackAction, UnavailableReason};
+
+fn lose_everything(world: &World) {
+    for worker in 0..512 {
+        world.store.lose_row(&world.scope(), worker);
+    }
+    world.store.lose_record("default");
+}
+
+/// A spare that waits for a row saw that others hold rows.
+#[tokio::test(start_paused = true)]
+async fn waiting_spare_does_not_recreate_an_emptied_namespace() {
+    let world = world();
+    let holder = world.start(world.only(0));
+    holder.issuer.leased().await;
+    let spare = world.start(world.only(0));
+    world.pass(second(40)).await;
+    lose_everything(&world);
+    for _ in 0..400 {
+        world.pass(Duration::from_millis(50)).await;
+        for node in [&holder, &spare] {
+            if let Ok(ids) = node.issuer.next_ids("order", 1000).await {
+                world.check("order", ids.collect());
+            }
+        }
+    }
+}
+
+/// The only row has a mark ahead, and nobody holds one: whoever emptied the namespace began anew.
+#[tokio::test(start_paused = true)]
+async fn node_that_waits_beside_nobody_uses_an_emptied_namespace() {
+    let world = world();
+    let first = world.start(world.only(0));
+    first.issuer.leased().await;
+    let taken = world.row(0).await;
+    let ahead = RowWrite {
+        token: Token::from_bits(77),
+        epoch: world.epoch().await,
+        holder: taken.holder,
+        lane: taken.lane,
+        marks: HighWaterMarks::all_at(taken.marks[0] << 8, taken.marks.lanes()),
+        expiry: RowExpiry::Released,
+    };
+    drop(first);
+    assert!(world.store.swap(&world.scope(), 0, taken.token, &ahead).await.expect("up"));
+    let node = world.start(world.only(0));
+    world.pass(second(5)).await;
+    assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
+    lose_everything(&world);
+    world.pass(second(60)).await;
+    // The epoch that it knew is gone: leases that are lost may reach as far.
+    assert!(matches!(node.status().reason, Some(UnavailableReason::FailedOver { .. })));
+    world.pass(second(270)).await;
+    assert!(node.status().is_issuing(), "{:?}", node.status());
+}
+
+/// The node's clock steps back, and the reply to the rotation that follows is lost.
+async fn rotate_with_lost_reply(world: &World, node: &Node) {
+    world.pass(second(5)).await;
+    let lane = node.lane();
+    world.issue(node, "order", 10).await;
+    world.store.fail_next(Fault::LostReply);
+    node.clock.step(-5_000);
+    let _ = node.issuer.next_id("order").await;
+    world.pass(second(4)).await;
+    assert_ne!(node.lane(), lane);
+}
+
+/// A rotation whose reply was lost is not followed by a change of worker.
+#[tokio::test(start_paused = true)]
+async fn settled_rotation_is_not_repeated() {
+    let world = world();
+    let node = world.node().await;
+    let worker = node.worker();
+    rotate_with_lost_reply(&world, &node).await;
+    assert_eq!(node.events.rollbacks().last(), Some(&RollbackAction::Rotated));
+    assert_eq!(node.worker(), worker);
+}
+
+/// Even if no other worker is free.
+#[tokio::test(start_paused = true)]
+async fn settled_rotation_is_not_reported_as_refused() {
+    let world = world();
+    let node = world.start(world.only(5));
+    node.issuer.leased().await;
+    rotate_with_lost_reply(&world, &node).await;
+    assert!(!node.events.rollbacks().contains(&RollbackAction::Refused));
+}
+
+/// The row was deleted, and added again beyond every lease.
+#[tokio::test(start_paused = true)]
+async fn holder_of_a_recreated_row_keeps_issuing() {
+    let world = world();
+    let node = world.node().await;
+    world.pass(second(40)).await;
+    let worker = node.worker();
+    world.store.lose_row(&world.scope(), worker);
+    let other = world.node().await;
+    world.pass(second(400)).await;
+    world.issue(&other, "order", 1).await;
+    world.issue(&node, "order", 1).await;
+}
+
+/// The rotation and its repetition were both visible.
+#[tokio::test(start_paused = true)]
+async fn release_after_a_rotation_seen_twice_has_true_marks() {
+    let world = world();
+    let node = world.start(world.only(5));
+    node.issuer.leased().await;
+    world.pass(second(10)).await;
+    let lane = usize::try_from(node.lane()).expect("few");
+    world.issue(&node, "order", 10).await;
+    world.store.hang_the_log();
+    node.clock.step(-5_000);
+    let _ = node.issuer.next_id("order").await;
+    world.pass(second(3)).await;
+    world.store.forgive();
+    world.store.fail_next(Fault::LostReply);
+    assert_eq!(node.stop().await, Released::Done);
+    let row = world.row(5).await;
+    let layout = world.settings().layout;
+    let ahead = layout.start_of_tick_ms(layout.tick_of(row.marks[lane])) - NOW;
+    assert!(ahead < 60_000, "the mark of the lane that was left is {ahead} ms after the start");
+}
+
+/// As a move to another layout that is taken back.
+#[tokio::test(start_paused = true)]
+async fn waiting_spare_recovers_from_a_foreign_record() {
+    let world = world();
+    let holder = world.start(world.only(0));
+    holder.issuer.leased().await;
+    let mut spare = world.start(world.only(0));
+    world.pass(second(10)).await;
+    let words = world.swap_layout("another layout").await;
+    world.pass(second(12)).await;
+    world.swap_layout(&words).await;
+    world.pass(second(20)).await;
+    let failed = tokio::time::timeout(second(5), spare.keeper.failed()).await;
+    assert!(failed.is_err());
+}

@@ -1,0 +1,332 @@
+//! Leases that a state file keeps from one process to the next.
+
+use std::time::Duration;
+
+use raindrop_core::layout::{LayoutSpec, TimeUnit};
+
+use super::{
+    faulty_store::Fault,
+    world::{Node, World, second, world},
+};
+use crate::{LeaseOperation, LeaseOutcome, Released, UnavailableReason, state_file::MemoryDisk};
+
+/// Starts a process on the disk, and lets it find its lease.
+async fn start(world: &World, disk: &MemoryDisk, worker: Option<u64>) -> Node {
+    let mut settings = worker.map_or_else(|| world.settings(), |worker| world.only(worker));
+    settings.state_file = Some(disk.open());
+    let node = world.start(settings);
+    world.pass(Duration::from_millis(100)).await;
+    node
+}
+
+/// Kills a process: nothing of it goes on.
+fn kill(node: Node, disk: &MemoryDisk) {
+    disk.kill();
+    drop(node);
+}
+
+fn resumed(node: &Node, outcome: LeaseOutcome) -> usize {
+    node.events.count(LeaseOperation::Resume, outcome)
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_process_is_resumed_while_the_store_is_away_and_renews_when_it_is_back() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    assert_eq!(resumed(&node, LeaseOutcome::NoneFree), 1);
+    world.pass(second(60)).await;
+    world.issue(&node, "order", 100).await;
+    let (worker, lane) = (node.worker(), node.lane());
+    assert!(node.reach_ms() > 250_000, "what is reported reaches as far as the lease");
+    world.store.set_down(true);
+    kill(node, &disk);
+
+    let node = start(&world, &disk, None).await;
+    assert_eq!(resumed(&node, LeaseOutcome::Done), 1);
+    assert_eq!((node.worker(), node.lane()), (worker, lane));
+    world.pass(second(3)).await;
+    for _ in 0..100 {
+        world.issue(&node, "order", 100).await;
+        world.pass(second(1)).await;
+    }
+    assert!(matches!(node.status().reason, Some(UnavailableReason::StoreUnavailable(_))));
+    world.store.set_down(false);
+    world.pass(second(40)).await;
+    assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done) > 0);
+    assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 0);
+    assert_eq!((node.worker(), node.lane(), node.status().reason.clone()), (worker, lane, None));
+    world.issue(&node, "order", 100).await;
+    assert_eq!(node.stop().await, Released::Done);
+    assert!(world.row(worker).await.free);
+}
+
+#[tokio::test(start_paused = true)]
+async fn process_that_is_killed_again_and_again_issues_each_time() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let mut node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    world.store.set_down(true);
+    for _ in 0..20 {
+        world.issue(&node, "order", 50).await;
+        kill(node, &disk);
+        node = start(&world, &disk, None).await;
+        world.pass(second(3)).await;
+    }
+    world.issue(&node, "order", 50).await;
+    // A crash loop without any issuing uses nothing up.
+    for _ in 0..50 {
+        kill(node, &disk);
+        node = start(&world, &disk, None).await;
+    }
+    world.pass(second(3)).await;
+    world.issue(&node, "order", 50).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn clean_stop_with_the_store_away_leaves_no_gap() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    let before = world.issue(&node, "order", 1).await;
+    world.store.set_down(true);
+    assert_eq!(node.stop().await, Released::Kept);
+    let node = start(&world, &disk, None).await;
+    // At once: a process that was killed would have to wait for its local mark.
+    let after = world.issue(&node, "order", 1).await;
+    let ms = |id: &raindrop_core::id::Id| {
+        node.issuer.layout().start_of_tick_ms(node.issuer.layout().decompose(*id).tick)
+    };
+    assert!(ms(&after[0]) - ms(&before[0]) < 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_during_a_write_of_the_local_mark_is_clean() {
+    for (is_down, released) in [(false, Released::Done), (true, Released::Kept)] {
+        for moment in 0..15 {
+            let (world, disk) = (world(), MemoryDisk::default());
+            let node = start(&world, &disk, None).await;
+            disk.set_latency(Duration::from_millis(200));
+            world.pass(second(5) + Duration::from_millis(100) * moment).await;
+            world.store.set_down(is_down);
+            assert_eq!(node.stop().await, released, "{moment}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clean_stop_releases_the_row_and_empties_the_file() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.issue(&node, "order", 10).await;
+    assert_eq!(node.stop().await, Released::Done);
+    world.store.set_down(true);
+    let node = start(&world, &disk, None).await;
+    assert_eq!(resumed(&node, LeaseOutcome::NoneFree), 1);
+    assert!(!node.status().is_issuing());
+}
+
+/// The row's token is another one, so the range is used up while another row is leased.
+#[tokio::test(start_paused = true)]
+async fn resumed_lease_whose_row_was_taken_is_used_up_and_another_one_acquired() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    let worker = node.worker();
+    world.pass(second(60)).await;
+    kill(node, &disk);
+    world.pass(second(100)).await;
+    let taker = world.start(world.only(worker));
+    taker.issuer.leased().await;
+    world.pass(second(10)).await;
+    world.issue(&taker, "order", 100).await;
+    world.store.set_down(true);
+    let node = start(&world, &disk, None).await;
+    assert_eq!((resumed(&node, LeaseOutcome::Done), node.worker()), (1, worker));
+    for _ in 0..30 {
+        world.issue(&node, "order", 100).await;
+        world.issue(&taker, "order", 100).await;
+        world.pass(second(1)).await;
+    }
+    world.store.set_down(false);
+    world.pass(second(10)).await;
+    assert_ne!(node.worker(), worker);
+    world.issue(&node, "order", 100).await;
+    world.issue(&taker, "order", 100).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rotated_lease_is_resumed_on_its_lane() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, Some(5)).await;
+    world.pass(second(10)).await;
+    world.issue(&node, "order", 10).await;
+    let lane = node.lane();
+    node.clock.step(-5_000);
+    world.issue(&node, "order", 1).await;
+    world.pass(second(10)).await;
+    assert_eq!(node.lane(), 1 - lane);
+    world.issue(&node, "order", 10).await;
+    world.store.set_down(true);
+    kill(node, &disk);
+    let node = start(&world, &disk, Some(5)).await;
+    assert_eq!((resumed(&node, LeaseOutcome::Done), node.lane()), (1, 1 - lane));
+}
+
+/// A file whose lease was resumed, whatever happened to the namespace's data, creates none of it.
+#[tokio::test(start_paused = true)]
+async fn resumed_process_never_creates_what_vanished() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    kill(node, &disk);
+    world.store.wipe(true);
+    let node = start(&world, &disk, None).await;
+    world.pass(second(30)).await;
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
+    world.issue(&node, "order", 10).await;
+    world.store.wipe(false);
+    world.pass(second(40)).await;
+    assert_eq!(node.status().reason, None);
+    assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done) > 0);
+}
+
+/// As any process that starts does; its own lease then has another token.
+#[tokio::test(start_paused = true)]
+async fn resumed_process_adds_its_lost_row_beyond_its_lease() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    let worker = node.worker();
+    let limit = node.issuer.state.generator.grant().expect("leased").acknowledged();
+    kill(node, &disk);
+    world.store.lose_row(&world.scope(), worker);
+    let node = start(&world, &disk, None).await;
+    assert_eq!(resumed(&node, LeaseOutcome::Done), 1);
+    world.pass(second(10)).await;
+    assert!(world.row(worker).await.marks.iter().all(|mark| mark >= limit));
+    assert_ne!(node.worker(), worker);
+    world.issue(&node, "order", 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn limit_never_passes_what_the_file_has() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    world.issue(&node, "order", 10).await;
+    let limit = || node.issuer.state.generator.grant().expect("leased").limit();
+    disk.set_hanging(true);
+    let before = limit();
+    world.pass(second(4)).await;
+    assert_eq!(limit(), before);
+    let layout = node.issuer.layout();
+    let reach_ms = layout.start_of_tick_ms(layout.tick_of(before)) - world.now_ms();
+    assert!(reach_ms < 0, "{reach_ms}");
+    assert!(node.issuer.next_ids("order", 1).await.is_err());
+}
+
+/// Neither silent nor for ever: another lease is acquired, which is not kept.
+#[tokio::test(start_paused = true)]
+async fn disk_that_fails_or_hangs_costs_the_row_and_not_the_service() {
+    for hangs in [false, true] {
+        let (world, disk) = (world(), MemoryDisk::default());
+        let node = start(&world, &disk, None).await;
+        world.pass(second(60)).await;
+        let worker = node.worker();
+        world.issue(&node, "order", 10).await;
+        disk.set_hanging(hangs);
+        disk.set_failing(!hangs);
+        world.pass(second(12)).await;
+        assert_eq!(node.events.count(LeaseOperation::Keep, LeaseOutcome::Unknown), 1);
+        assert_ne!(node.worker(), worker, "what the file may still have is not used beyond it");
+        assert!(!world.row(worker).await.free, "nor released");
+        world.issue(&node, "order", 10).await;
+        let (writes, other) = (disk.writes(), node.worker());
+        world.pass(second(120)).await;
+        world.issue(&node, "order", 10).await;
+        assert_eq!(disk.writes(), writes);
+        kill(node, &disk);
+        // The file still has the old lease, whose range nobody used.
+        disk.set_failing(false);
+        disk.set_hanging(false);
+        // Its row may have a later token, of a renewal that the file did not get.
+        let node = start(&world, &disk, None).await;
+        assert_eq!(resumed(&node, LeaseOutcome::Done), 1);
+        world.pass(second(10)).await;
+        assert_ne!(node.worker(), other);
+        world.issue(&node, "order", 10).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn disk_that_fails_at_the_start_costs_nothing() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    disk.set_failing(true);
+    let node = start(&world, &disk, None).await;
+    world.pass(second(5)).await;
+    world.issue(&node, "order", 10).await;
+    assert_eq!(node.events.count(LeaseOperation::Keep, LeaseOutcome::Unknown), 1);
+    assert_eq!(node.stop().await, Released::Done);
+}
+
+/// The store is asked whether the lease can be released before it leaves the file.
+#[tokio::test(start_paused = true)]
+async fn stop_whose_release_is_lost_leaves_nothing_to_resume() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.issue(&node, "order", 10).await;
+    (0..100).for_each(|_| world.store.fail_next(Fault::Late));
+    assert_eq!(node.stop().await, Released::GaveUp);
+    let node = start(&world, &disk, None).await;
+    assert_eq!(resumed(&node, LeaseOutcome::NoneFree), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clock_that_went_back_between_two_processes_is_refused() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    world.issue(&node, "order", 10).await;
+    kill(node, &disk);
+    world.store_clock.step(-60_000);
+    let node = start(&world, &disk, None).await;
+    assert_eq!(resumed(&node, LeaseOutcome::Refused), 1);
+    world.pass(second(5)).await;
+    world.issue(&node, "order", 10).await;
+}
+
+/// The mark of a day is common to all, so what a crash leaves out is a slice of it.
+#[tokio::test(start_paused = true)]
+async fn long_tick_is_resumed_above_what_was_issued() {
+    let spec = LayoutSpec { worker_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Day) };
+    let (world, disk) = (World::new(spec), MemoryDisk::default());
+    let mut node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    world.store.set_down(true);
+    for _ in 0..10 {
+        world.issue(&node, "order", 1_000).await;
+        world.issue(&node, "user", 10).await;
+        kill(node, &disk);
+        node = start(&world, &disk, None).await;
+        assert_eq!(resumed(&node, LeaseOutcome::Done), 1);
+    }
+}
+
+/// Neither the lease before nor the new one is lost with what the disk had not written.
+#[tokio::test(start_paused = true)]
+async fn power_lost_at_any_moment_of_a_write_leaves_a_lease_that_can_be_resumed() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    disk.set_latency(Duration::from_millis(40));
+    let mut node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    world.store.set_down(true);
+    for moment in 0..24 {
+        world.issue(&node, "order", 50).await;
+        world.pass(Duration::from_millis(50 * moment)).await;
+        disk.lose_power();
+        drop(node);
+        node = start(&world, &disk, None).await;
+        world.pass(second(3)).await;
+        assert_eq!(resumed(&node, LeaseOutcome::Done), 1, "after {moment}");
+    }
+    world.issue(&node, "order", 50).await;
+}

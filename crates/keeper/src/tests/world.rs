@@ -1,0 +1,279 @@
+//! Nodes over one faulty store, under a clock that is moved by hand.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use raindrop_core::{
+    clock::{Clock, ManualClock},
+    id::Id,
+    layout::{LayoutSpec, TimeUnit},
+    lease::{History, Row, Token},
+};
+use raindrop_store::{LayoutRecord, MemoryStore, Scope, Store};
+use rand::{SeedableRng, rngs::StdRng};
+
+use super::faulty_store::FaultyStore;
+use crate::{
+    Exhaustion, Issuer, Keeper, KeeperSettings, KeeperTask, LeaseOperation, LeaseOutcome, Observer,
+    Operator, Released, RollbackAction, Status,
+};
+
+pub(super) const NOW: i64 = 1_763_650_000_000;
+
+/// Nodes with the default layout for milliseconds.
+pub(super) fn world() -> World {
+    World::new(LayoutSpec::for_unit(TimeUnit::Millisecond))
+}
+
+pub(super) fn second(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// True time is the store's clock; each node's clock can be stepped apart from it.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) store: Arc<FaultyStore>,
+    pub(super) store_clock: Arc<ManualClock>,
+    clocks: Mutex<Vec<Arc<ManualClock>>>,
+    issued: Mutex<HashSet<(String, Id)>>,
+    spec: LayoutSpec,
+}
+
+pub(super) struct Node {
+    pub(super) keeper: Keeper,
+    pub(super) issuer: Issuer,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) events: Arc<Events>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) rollbacks: Mutex<Vec<RollbackAction>>,
+    pub(super) operations: Mutex<Vec<(LeaseOperation, LeaseOutcome)>>,
+    pub(super) exhaustions: Mutex<Vec<Exhaustion>>,
+    issued: Mutex<Vec<u64>>,
+    panics: AtomicU64,
+    epochs: AtomicU64,
+}
+
+impl Observer for Events {
+    fn ids_issued(&self, count: u64) {
+        self.issued.lock().expect("unpoisoned").push(count);
+    }
+
+    fn exhausted(&self, outcome: Exhaustion) {
+        self.exhaustions.lock().expect("unpoisoned").push(outcome);
+    }
+
+    fn clock_rolled_back(&self, action: RollbackAction) {
+        self.rollbacks.lock().expect("unpoisoned").push(action);
+    }
+
+    fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
+        self.operations.lock().expect("unpoisoned").push((operation, outcome));
+    }
+
+    fn epoch_changed(&self) {
+        self.epochs.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn step_panicked(&self, _: KeeperTask) {
+        self.panics.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Events {
+    pub(super) fn count(&self, operation: LeaseOperation, outcome: LeaseOutcome) -> usize {
+        let operations = self.operations.lock().expect("unpoisoned");
+        operations.iter().filter(|event| **event == (operation, outcome)).count()
+    }
+
+    /// How many IDs were reported, each time.
+    pub(super) fn issued(&self) -> Vec<u64> {
+        self.issued.lock().expect("unpoisoned").clone()
+    }
+
+    /// How many steps of the keeper panicked.
+    pub(super) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::SeqCst)
+    }
+
+    /// How many epochs this node began.
+    pub(super) fn epochs(&self) -> u64 {
+        self.epochs.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn rollbacks(&self) -> Vec<RollbackAction> {
+        self.rollbacks.lock().expect("unpoisoned").clone()
+    }
+}
+
+impl World {
+    /// A store with a clock of its own.
+    pub(super) fn new(spec: LayoutSpec) -> Self {
+        let store_clock = Arc::new(ManualClock::new(NOW));
+        let memory = MemoryStore::with_own_clock(store_clock.clone());
+        Self {
+            store: Arc::new(FaultyStore::new(memory)),
+            store_clock,
+            clocks: Mutex::default(),
+            issued: Mutex::default(),
+            spec,
+        }
+    }
+
+    pub(super) fn settings(&self) -> KeeperSettings {
+        KeeperSettings::new(self.spec.build().expect("valid"), "the same for all")
+    }
+
+    /// Writes a layout record as a node does that was cut short, whose rows are complete or not.
+    pub(super) async fn record(&self, namespace: &str, canonical: &str, complete: &[&str]) {
+        let history = History::first("memory", Token::from_bits(2), 0);
+        let mut record = LayoutRecord::new(canonical, Token::from_bits(1), 1, history);
+        record.complete = complete.iter().map(|key| (*key).to_owned()).collect();
+        self.store.create_record(namespace, &record).await.expect("up");
+    }
+
+    /// The layout that the namespace's record names.
+    pub(super) async fn recorded_layout(&self) -> String {
+        self.store.read_record("default").await.expect("up").expect("a record").canonical
+    }
+
+    /// Changes the layout in the namespace's record; returns the former one.
+    pub(super) async fn swap_layout(&self, canonical: &str) -> String {
+        let record = self.store.read_record("default").await.expect("up").expect("a record");
+        let other = LayoutRecord { canonical: canonical.to_owned(), ..record.clone() };
+        assert!(self.store.swap_record("default", record.token, &other).await.expect("up"));
+        record.canonical
+    }
+
+    /// True time, in Unix ms.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.store_clock.now_ms()
+    }
+
+    /// The epoch that the namespace's record has.
+    pub(super) async fn epoch(&self) -> Token {
+        let record = self.store.read_record("default").await.expect("up");
+        record.map_or(Token::UNUSED, |record| record.history.epoch())
+    }
+
+    /// All rows of the namespace.
+    pub(super) fn scope(&self) -> Scope {
+        let layout = self.settings().layout;
+        Scope::new("default", &layout, 0, layout.largest_worker())
+    }
+
+    /// Settings for exactly this worker id.
+    pub(super) fn only(&self, worker: u64) -> KeeperSettings {
+        KeeperSettings { min_worker: worker, max_worker: worker, ..self.settings() }
+    }
+
+    pub(super) fn start(&self, settings: KeeperSettings) -> Node {
+        let clock = Arc::new(ManualClock::new(self.store_clock.now_ms()));
+        let mut clocks = self.clocks.lock().expect("unpoisoned");
+        clocks.push(clock.clone());
+        let events = Arc::new(Events::default());
+        let seed = 1_000 + clocks.len() as u64;
+        let (keeper, issuer) = Keeper::start_with(
+            settings,
+            self.store.clone(),
+            clock.clone(),
+            events.clone(),
+            Box::new(StdRng::seed_from_u64(seed)),
+        );
+        Node { keeper, issuer, clock, events }
+    }
+
+    /// An operator with these settings, on a machine whose clock is right.
+    pub(super) fn operator(&self, settings: KeeperSettings) -> Operator {
+        let random = Box::new(StdRng::seed_from_u64(7));
+        Operator::with_random(settings, self.store.clone(), self.store_clock.clone(), random)
+    }
+
+    /// A node with the default settings that holds a lease.
+    pub(super) async fn node(&self) -> Node {
+        self.node_with(|_| {}).await
+    }
+
+    pub(super) async fn node_with(&self, change: impl FnOnce(&mut KeeperSettings)) -> Node {
+        let mut settings = self.settings();
+        change(&mut settings);
+        let node = self.start(settings);
+        node.issuer.leased().await;
+        node
+    }
+
+    /// Lets time pass for everybody, in steps that timers can see.
+    pub(super) async fn pass(&self, duration: Duration) {
+        const STEP: Duration = Duration::from_millis(50);
+        let mut left = duration;
+        while !left.is_zero() {
+            let step = left.min(STEP);
+            self.store_clock.advance(step);
+            for clock in self.clocks.lock().expect("unpoisoned").iter() {
+                clock.advance(step);
+            }
+            tokio::time::sleep(step).await;
+            left -= step;
+        }
+    }
+
+    /// Lets time pass until the store was sent a write.
+    pub(super) async fn until_swap(&self) {
+        let before = self.store.swaps.load(Ordering::SeqCst);
+        while self.store.swaps.load(Ordering::SeqCst) == before {
+            self.pass(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Issues on a node and checks that no node issued these IDs before.
+    pub(super) async fn issue(&self, node: &Node, code: &str, count: u32) -> Vec<Id> {
+        let ids = node.issuer.next_ids(code, count).await.expect("issued");
+        assert_eq!(node.events.panics(), 0, "a step of the keeper panicked");
+        self.check(code, ids.collect())
+    }
+
+    pub(super) fn check(&self, code: &str, ids: Vec<Id>) -> Vec<Id> {
+        let mut issued = self.issued.lock().expect("unpoisoned");
+        for id in &ids {
+            assert!(issued.insert((code.to_owned(), *id)), "{code} {id} was issued twice");
+        }
+        ids
+    }
+
+    pub(super) async fn row(&self, worker: u64) -> Row {
+        let rows = self.store.list().await.expect("up");
+        let row = rows.into_iter().find(|listed| listed.row.worker == worker);
+        row.expect("the row is there").row
+    }
+}
+
+impl Node {
+    pub(super) fn status(&self) -> Status {
+        self.issuer.status()
+    }
+
+    pub(super) fn worker(&self) -> u64 {
+        self.status().lease.expect("leased").worker
+    }
+
+    pub(super) fn lane(&self) -> u64 {
+        self.status().lease.expect("leased").lane
+    }
+
+    /// How far the lease reaches ahead of this node's clock, in ms.
+    pub(super) fn reach_ms(&self) -> i64 {
+        self.status().lease.expect("leased").valid_until_ms - self.clock.now_ms()
+    }
+
+    pub(super) async fn stop(self) -> Released {
+        self.keeper.release(Duration::from_secs(10)).await
+    }
+}

@@ -1,0 +1,213 @@
+//! Store addresses as logs and errors show them.
+
+use super::StoreSettings;
+
+/// The parameters whose values are shown.
+const HARMLESS_PARAMETERS: &[&str] = &[
+    "cache",
+    "charset",
+    "context",
+    "host",
+    "kubeconfig",
+    "mode",
+    "namespace",
+    "port",
+    "sentinel-user",
+    "ssl-mode",
+    "sslmode",
+    "user",
+];
+
+/// Returns a store's address with every part that may hold a secret replaced by `***`.
+///
+/// Hides too much rather than too little: an unescaped password may hold any character, only
+/// parameters that are known to be harmless are shown, and a text that is no URL may be an address in
+/// another system's format.
+pub fn redact_url(url: &str) -> String {
+    if url.starts_with("sqlite:") || url.starts_with("kubernetes:") {
+        return hide_parameters(url);
+    }
+    let is_scheme = |text: &str| {
+        let text = text.strip_suffix("+sentinel").unwrap_or(text);
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
+        let may_leak = url.trim_end_matches(':').contains(['@', '=', ':', '?', '#', ';', '&']);
+        return if may_leak { "***".to_owned() } else { url.to_owned() };
+    };
+    let (user, address) = match rest.rsplit_once('@') {
+        // The '@' may be a parameter's, and what follows it the rest of a password.
+        Some((before, _)) if before.contains(['?', '#']) => return format!("{scheme}://***"),
+        Some((user_info, address)) => match user_info.split_once(':') {
+            Some((user, _)) if is_name(user) => (format!("{user}:***@"), address),
+            // Many write Redis' password, which needs no user, in the user's place.
+            None if is_name(user_info) && !scheme.starts_with("redis") => {
+                (format!("{user_info}@"), address)
+            }
+            _ => ("***@".to_owned(), address),
+        },
+        None => (String::new(), rest),
+    };
+    let (host, path) =
+        address.split_at(address.find(['/', '?', '#', ';']).unwrap_or(address.len()));
+    // A parameter without its question mark is no host and no path.
+    if host.contains(['&', '='])
+        || path.split(['?', '#', ';']).next().is_some_and(|path| path.contains(['&', '=']))
+    {
+        return format!("{scheme}://***");
+    }
+    format!("{scheme}://{user}{}{}", hide_no_ports(host), hide_parameters(path))
+}
+
+/// Hides everything from the first port on that is none: it is a password where the host is missing,
+/// and may hold commas.
+fn hide_no_ports(hosts: &str) -> String {
+    let mut shown = Vec::new();
+    for host in hosts.split(',') {
+        match host.split_once(':') {
+            Some((name, port)) if !host.starts_with('[') && port.parse::<u16>().is_err() => {
+                shown.push(format!("{name}:***"));
+                break;
+            }
+            _ => shown.push(host.to_owned()),
+        }
+    }
+    shown.join(",")
+}
+
+/// Returns what names the store of worker rows on this machine, without secrets: two processes with
+/// the same name use the same rows.
+pub fn identity(settings: &StoreSettings) -> String {
+    let table = &settings.worker_table;
+    let address = match settings.url.strip_prefix("sqlite:") {
+        Some(file) => {
+            let file = file.strip_prefix("//").unwrap_or(file);
+            let path = file.split('?').next().unwrap_or(file);
+            // The same text names another file in another working folder.
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+            format!("sqlite:{}", path.display())
+        }
+        None => redact_url(&settings.url),
+    };
+    format!("{address} table {table}")
+}
+
+/// Returns how to write a password that breaks an address, where a user or password in it has a
+/// character with a meaning of its own. It does not tell which: that would be a part of the password.
+pub(super) fn escaping_hint(url: &str) -> Option<&'static str> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (user_info, _) = rest.rsplit_once('@')?;
+    let is_escape =
+        |code: &str| code.get(..2).is_some_and(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
+    let is_broken = user_info.contains(['#', '/', '?', '@'])
+        || user_info.split('%').skip(1).any(|code| !is_escape(code));
+    (is_broken && scheme != "sqlite").then_some(
+        "in a user or password, # must be written as %23, / as %2F, ? as %3F, @ as %40 and % as %25 \
+         (percent-encoding); or leave the password out, and put it into a file as it is: \
+         store.password_file",
+    )
+}
+
+/// Whether a text can be a user's name, rather than a part of an address without one.
+fn is_name(text: &str) -> bool {
+    text.chars().all(|c| c.is_alphanumeric() || "._-%".contains(c))
+}
+
+/// Hides everything from the first parameter on that may hold a secret.
+fn hide_parameters(address: &str) -> String {
+    let mut parts = address.split_inclusive(['?', '#', ';', '&']);
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('=') {
+            Some((name, _)) if HARMLESS_PARAMETERS.contains(&&*name.to_ascii_lowercase()) => {
+                shown.push_str(part);
+            }
+            Some((name, _)) => return format!("{shown}{name}=***"),
+            None => return format!("{shown}***"),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_hidden_in_every_part_and_format() {
+        for (url, shown) in [
+            ("sqlite://raindrop.db", "sqlite://raindrop.db"),
+            ("sqlite:raindrop.db?mode=rwc", "sqlite:raindrop.db?mode=rwc"),
+            ("sqlite:///data/a:b@c.db", "sqlite:///data/a:b@c.db"),
+            ("sqlite://a.db?mode=rwc&key=s3cret", "sqlite://a.db?mode=rwc&key=***"),
+            ("kubernetes:", "kubernetes:"),
+            ("kubernetes:?namespace=a&token=s3cret", "kubernetes:?namespace=a&token=***"),
+            ("memory:", "memory:"),
+            ("raindrop.db", "raindrop.db"),
+            ("mysql:", "mysql:"),
+            ("", ""),
+            ("mysql://db/ids", "mysql://db/ids"),
+            ("mysql://root@db/ids", "mysql://root@db/ids"),
+            ("mysql://@/ids", "mysql://@/ids"),
+            // The user and the password.
+            ("mysql://root:s3cret@db:3306/ids", "mysql://root:***@db:3306/ids"),
+            ("mysql://root:s3/c;r=e:t@db/ids", "mysql://root:***@db/ids"),
+            ("mysql://root:s3c?ret@db/ids", "mysql://***"),
+            ("mysql://root:s3c#ret@db/ids", "mysql://***"),
+            ("mysql://root:a@s3cret@db/ids", "mysql://root:***@db/ids"),
+            ("mysql://root:p%40s3cret@[::1]:1/ids", "mysql://root:***@[::1]:1/ids"),
+            ("redis://:s3cret@host", "redis://:***@host"),
+            ("rediss://u:s3cret@host:1/2", "rediss://u:***@host:1/2"),
+            ("redis://s3cret@host", "redis://***@host"),
+            ("rediss://s3cret@host:1/2", "rediss://***@host:1/2"),
+            ("mysql://h/d&ssl_mode=s3cret@h", "mysql://***@h"),
+            ("mysql://h&password=s3cret/db", "mysql://***"),
+            ("mysql://h/db&password=s3cret", "mysql://***"),
+            // Several hosts.
+            ("mysql://u:s3cret@a:1,b,[::1]:2/ids", "mysql://u:***@a:1,b,[::1]:2/ids"),
+            ("postgres://u:s3,cr,et@a,b:1/ids", "postgres://u:***@a,b:1/ids"),
+            ("mysql://root:s3,cret/ids", "mysql://root:***/ids"),
+            ("mysql://a,root:s3,cret/ids", "mysql://a,root:***/ids"),
+            ("mysql://u:s3cret@a,u:s3cret@b/ids", "mysql://u:***@b/ids"),
+            ("redis://s3cret@a,b/0", "redis://***@a,b/0"),
+            ("redis+sentinel://:s3cret@a:1,b/ids/0", "redis+sentinel://:***@a:1,b/ids/0"),
+            ("rediss+sentinel://s3cret@a/ids", "rediss+sentinel://***@a/ids"),
+            (
+                "redis+sentinel://a/ids?sentinel-user=u&sentinel-password=s3cret",
+                "redis+sentinel://a/ids?sentinel-user=u&sentinel-password=***",
+            ),
+            // The parameters.
+            (
+                "mysql://u:s3cret@host:1/db?ssl-mode=REQUIRED",
+                "mysql://u:***@host:1/db?ssl-mode=REQUIRED",
+            ),
+            ("postgresql://h/db?user=u&password=s3cret", "postgresql://h/db?user=u&password=***"),
+            ("mysql://db/ids?Pwd=s3cret&ssl-mode=required", "mysql://db/ids?Pwd=***"),
+            ("mysql://u@h/db?SSLPassword=s3cret", "mysql://u@h/db?SSLPassword=***"),
+            ("mysql://h/db?p%61ss=s3cret", "mysql://h/db?p%61ss=***"),
+            ("mysql://h/db?token=s3cret", "mysql://h/db?token=***"),
+            ("postgres://u@h/db?pwd=s3cret", "postgres://u@h/db?pwd=***"),
+            ("postgres://u@h/db?pass=s3cret&sslmode=require", "postgres://u@h/db?pass=***"),
+            ("postgres://u@h/db?sslpassword=s3cret", "postgres://u@h/db?sslpassword=***"),
+            ("mysql://h/db?user=u;password=s3cret", "mysql://h/db?user=u;password=***"),
+            ("mysql://h/db?password=a&s3cret", "mysql://h/db?password=***"),
+            ("mysql://h:1/db?password=a@s3cret", "mysql://***"),
+            ("mysql://h;Uid=u;Pwd=s3cret", "mysql://h;Uid=***"),
+            ("mysql://h/db?user=u&s3cret", "mysql://h/db?user=u&***"),
+            ("mysql://h/db#s3cret", "mysql://h/db#***"),
+            // Typing errors and the formats of Go's driver, ADO.NET, libpq and JDBC.
+            ("mysql://root:s3cret/ids", "mysql://root:***/ids"),
+            ("root:s3cret", "***"),
+            ("db?s3cret", "***"),
+            ("mysql:/u:s3cret@h/db", "***"),
+            ("mysql//u:s3cret@h/db", "***"),
+            ("u:s3cret@tcp(h:3306)/db", "***"),
+            ("u:s3cret@tcp://h:3306/db", "***"),
+            ("Server=h;Uid=u;Pwd=s3cret;", "***"),
+            ("host=h user=u password=s3cret", "***"),
+            ("jdbc:mysql://h/db?password=s3cret", "***"),
+        ] {
+            assert_eq!(redact_url(url), shown);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Store settings, and the store at an address.
+
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use raindrop_core::clock::{Clock, ManualClock};
+
+#[cfg(feature = "kubernetes")]
+use super::kubernetes;
+#[cfg(feature = "redis")]
+use super::redis;
+#[cfg(feature = "sql")]
+use super::sql;
+use super::{MemoryStore, Result, Store, StoreError, TlsMode, address::escaping_hint, redact_url};
+
+/// The address of the store and how to use it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// `mysql://user:password@host/database`, `postgres://user:password@host/database`,
+    /// `redis://user:password@host/0` (`rediss://` with TLS), `kubernetes:`, `sqlite://file` or
+    /// `memory:`. In place of one host there may be several, separated by commas: the one that accepts
+    /// writes is used. `redis+sentinel://user:password@host/service-name/0` names the Sentinels of a
+    /// service instead (`rediss+sentinel://` with TLS).
+    pub url: String,
+    /// The table of worker rows, `soc_raindrop_worker` by default. Two more tables add `_layout`
+    /// and `_migrations` to this name. See [`is_valid_table_name`].
+    pub worker_table: String,
+    /// The table of segment codes, `soc_raindrop_segment` by default, created when there is a
+    /// segment namespace. One more table adds `_migrations` to this name.
+    pub segment_table: String,
+    /// The most connections that are open at once; 2 by default.
+    pub max_connections: u32,
+    /// How long a statement may take; 3 s by default. Connecting and logging in, which takes several
+    /// round trips, may take twice as long.
+    pub timeout: Duration,
+    /// How connections to a server are protected. By default the address says so (`sslmode`,
+    /// `ssl-mode`, `rediss://`), and [`TlsMode::Prefer`] is used where it does not. Nothing is to be
+    /// protected in `sqlite:` and `memory:`.
+    pub tls: Option<TlsMode>,
+    /// A PEM file of authorities for [`TlsMode::Verify`], read for each connection. Without it,
+    /// MySQL and PostgreSQL use Mozilla's list, and Redis the system's.
+    pub tls_ca_file: Option<PathBuf>,
+    /// Whether a fail-over may lose acknowledged writes; [`Failover::Auto`] by default.
+    pub failover: Failover,
+}
+
+/// Whether a fail-over of the store may lose acknowledged writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Failover {
+    /// It may. Nodes compare the identity of the server, and lease beyond everything that was lost.
+    #[default]
+    Auto,
+    /// It never does: replication is synchronous, or all servers are one cluster. Identities are not
+    /// compared.
+    Lossless,
+}
+
+impl Failover {
+    /// Every value.
+    pub const ALL: [Self; 2] = [Self::Auto, Self::Lossless];
+
+    /// Its name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Lossless => "lossless",
+        }
+    }
+
+    /// The value of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|failover| failover.name() == name)
+    }
+}
+
+impl StoreSettings {
+    /// Creates the default settings for an address.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            worker_table: "soc_raindrop_worker".to_owned(),
+            segment_table: "soc_raindrop_segment".to_owned(),
+            max_connections: 2,
+            timeout: Duration::from_secs(3),
+            tls: None,
+            tls_ca_file: None,
+            failover: Failover::Auto,
+        }
+    }
+
+    /// Returns the error for an address that cannot be used, without its password.
+    pub(super) fn unusable(&self, reason: impl fmt::Display) -> StoreError {
+        let address = redact_url(&self.url);
+        let hint = escaping_hint(&self.url).map_or(String::new(), |hint| format!("; {hint}"));
+        let text = format!("the store's address {address} cannot be used: {reason}{hint}");
+        StoreError::Unusable(text)
+    }
+}
+
+impl Default for StoreSettings {
+    /// A SQLite file in the working directory.
+    fn default() -> Self {
+        Self::new("sqlite://raindrop.db")
+    }
+}
+
+impl fmt::Debug for StoreSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreSettings")
+            .field("url", &redact_url(&self.url))
+            .field("worker_table", &self.worker_table)
+            .field("segment_table", &self.segment_table)
+            .field("max_connections", &self.max_connections)
+            .field("timeout", &self.timeout)
+            .field("tls", &self.tls)
+            .field("tls_ca_file", &self.tls_ca_file)
+            .field("failover", &self.failover)
+            .finish()
+    }
+}
+
+/// Whether a table may have this name: `[A-Za-z_][A-Za-z0-9_]{0,47}`.
+pub fn is_valid_table_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && name.len() <= 48
+}
+
+/// Refuses a name that is not valid for a table; `what` names the table.
+pub(super) fn check_table_name(what: &str, name: &str) -> Result<()> {
+    if is_valid_table_name(name) {
+        return Ok(());
+    }
+    Err(StoreError::Unusable(format!(
+        "{name:?} cannot be the name of {what}: it must be a letter or _, then at most 47 letters, \
+         digits or _"
+    )))
+}
+
+/// Creates the store at an address. It connects when it is first used, so an unreachable server is
+/// not an error here.
+///
+/// `clock` is the clock of `memory:`; the other stores have their own.
+///
+/// # Errors
+///
+/// [`StoreError::Unusable`] when the address or another setting cannot be used.
+pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+    check_table_name("the worker table", &settings.worker_table)?;
+    check_table_name("the segment table", &settings.segment_table)?;
+    let unusable = |reason| Err(StoreError::Unusable(reason));
+    if settings.worker_table == settings.segment_table {
+        let name = &settings.worker_table;
+        return unusable(format!("the worker table and the segment table cannot both be {name:?}"));
+    }
+    if settings.max_connections == 0 || settings.timeout.is_zero() {
+        let needed = "the store needs at least one connection and a time-out above zero";
+        return unusable(needed.to_owned());
+    }
+    let scheme = match settings.url.split_once(':') {
+        Some((scheme @ ("kubernetes" | "memory" | "sqlite"), _)) => scheme,
+        // The drivers would take `mysql:/user:password@host/ids` for a database on this machine.
+        Some((scheme, rest)) if rest.starts_with("//") => scheme,
+        _ => "",
+    };
+    match scheme {
+        "memory" if settings.url == "memory:" => Ok(Arc::new(MemoryStore::new(clock))),
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => Ok(Arc::new(sql::SqlStore::<sql::mysql::MySql>::new(settings)?)),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => {
+            Ok(Arc::new(sql::SqlStore::<sql::postgres::Postgres>::new(settings)?))
+        }
+        #[cfg(feature = "sqlite")]
+        "sqlite" => Ok(Arc::new(sql::SqlStore::<sql::sqlite::Sqlite>::new(settings)?)),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" => {
+            Ok(Arc::new(redis::RedisStore::new(settings)?))
+        }
+        #[cfg(feature = "kubernetes")]
+        "kubernetes" => Ok(Arc::new(kubernetes::KubernetesStore::new(settings)?)),
+        _ => Err(settings.unusable(unknown(scheme))),
+    }
+}
+
+/// Checks the settings as [`connect`] does, with the same errors.
+pub fn check(settings: &StoreSettings) -> Result<()> {
+    connect(settings, Arc::new(ManualClock::new(0))).map(drop)
+}
+
+/// Explains why no store has this scheme.
+fn unknown(scheme: &str) -> String {
+    let engines: [(&str, bool, &[&str]); 5] = [
+        ("MySQL", cfg!(feature = "mysql"), &["mysql://", "mariadb://"]),
+        ("PostgreSQL", cfg!(feature = "postgres"), &["postgres://", "postgresql://"]),
+        (
+            "Redis",
+            cfg!(feature = "redis"),
+            &["redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://"],
+        ),
+        ("SQLite", cfg!(feature = "sqlite"), &["sqlite://"]),
+        ("Kubernetes", cfg!(feature = "kubernetes"), &["kubernetes:"]),
+    ];
+    let names = |begin: &&str| begin.trim_end_matches([':', '/']) == scheme;
+    let engine = engines.iter().find(|(.., begins)| begins.iter().any(&names));
+    let reason = match engine {
+        Some((engine, false, _)) => format!("this build is without {engine}"),
+        _ => "this kind of store is unknown".to_owned(),
+    };
+    let built = engines.iter().filter(|(_, is_built, _)| *is_built);
+    let schemes = built.flat_map(|(.., begins)| begins.iter().map(|begin| format!(", {begin}")));
+    format!("{reason}; it must begin with memory:{}", schemes.collect::<String>())
+}

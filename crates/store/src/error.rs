@@ -1,0 +1,99 @@
+//! Errors of stores.
+
+use std::{error::Error, iter, time::Duration};
+
+/// What warnings and refusals say about a store that does not keep its writes.
+#[cfg(any(feature = "redis", feature = "sql"))]
+pub(super) const LOSES_WRITES: &str =
+    "may lose acknowledged writes, and with them the promise that no ID is issued twice";
+
+/// The result of a store's operation.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// An error of a store.
+///
+/// [`Self::is_permanent`] tells whether retrying can help.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The store cannot be reached, or broke the connection.
+    #[error("the store cannot be reached")]
+    Unavailable(#[source] Box<dyn Error + Send + Sync>),
+
+    /// The store did not answer in time.
+    #[error("the store did not answer within {after:?}")]
+    TimedOut {
+        /// The time-out.
+        after: Duration,
+    },
+
+    /// The file or a table that was there before is gone. A live node never creates it again.
+    #[error("{0}")]
+    Vanished(String),
+
+    /// The store refused a statement.
+    #[error("the store refused a statement")]
+    Refused(#[source] Box<dyn Error + Send + Sync>),
+
+    /// A stored value cannot be read.
+    #[error("table {table}, row {row}, column {column}: {value:?} cannot be read: {reason}")]
+    Corrupt {
+        /// The table.
+        table: String,
+        /// The row, by its key.
+        row: String,
+        /// The column.
+        column: &'static str,
+        /// What stands there.
+        value: String,
+        /// Why it cannot be read.
+        reason: String,
+    },
+
+    /// A table of the configured name has other columns: it belongs to somebody else.
+    #[error(
+        "table {table} is not Raindrop's: {difference}; it was not changed; choose another name in store.worker_table or store.segment_table"
+    )]
+    ForeignTable {
+        /// The table.
+        table: String,
+        /// Missing and unexpected columns.
+        difference: String,
+    },
+
+    /// The store's address or settings cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl StoreError {
+    /// Says what kind of error it is, without anything that the store or the configuration says: for
+    /// those who may not know where the store is.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "it cannot be reached",
+            Self::TimedOut { .. } => "it did not answer in time",
+            Self::Vanished(_) => "a table or file is gone",
+            Self::Refused(_) => "it refused a statement",
+            Self::Corrupt { .. } => "a stored value cannot be read",
+            Self::ForeignTable { .. } | Self::Unusable(_) => "it cannot be used as it is",
+        }
+    }
+
+    /// Whether retrying cannot help: the configuration or the tables must change first.
+    pub const fn is_permanent(&self) -> bool {
+        matches!(self, Self::ForeignTable { .. } | Self::Unusable(_))
+    }
+}
+
+/// Returns the error and its sources in one line, without those that an error repeats itself.
+pub fn with_sources(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    for source in iter::successors(error.source(), |&error| error.source()) {
+        let said = source.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+    }
+    text
+}

@@ -1,0 +1,194 @@
+//! Which rows of a reserved key exist, and what the others are born with.
+//!
+//! A row's Lease is created when a node first wants to write the row. Until then the row *is* its
+//! template. The layout record's Lease lists the rows that were born, by the identity (UID) that
+//! the API server gave their Leases. A Lease that the record does not list is not a row, whatever
+//! its name: so a Lease that was deleted, or restored from a backup, is a row that vanished, never
+//! a fresh one. The record itself must be the newest: one that is restored knows nothing of rows
+//! that were born since.
+
+use std::{collections::BTreeMap, ops::RangeInclusive};
+
+use raindrop_core::lease::{HighWaterMarks, Row, Token};
+use serde::{Deserialize, Serialize};
+
+use crate::NewRows;
+
+/// The rows of one namespace and reserved key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Births {
+    /// The UID of the Lease of each row that was born, by worker id.
+    pub(super) born: BTreeMap<u64, String>,
+    /// What the other rows are born with. Of two that name a worker, the later one counts.
+    pub(super) templates: Vec<Template>,
+}
+
+/// What the rows of a range of worker ids are born with.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Template {
+    first: u64,
+    last: u64,
+    #[serde(with = "text")]
+    seed: Token,
+    #[serde(with = "text")]
+    marks: HighWaterMarks,
+}
+
+/// Tokens and marks as text.
+mod text {
+    use std::{fmt::Display, str::FromStr};
+
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(
+        value: &T,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Births {
+    /// Returns the UID of the Lease of a row that was born.
+    pub(super) fn uid(&self, worker: u64) -> Option<&str> {
+        self.born.get(&worker).map(String::as_str)
+    }
+
+    /// Returns a row that is not born yet.
+    pub(super) fn unborn(&self, worker: u64) -> Option<Row> {
+        if self.born.contains_key(&worker) {
+            return None;
+        }
+        let covers = |template: &&Template| (template.first..=template.last).contains(&worker);
+        let Template { seed, marks, .. } = self.templates.iter().rfind(covers)?;
+        Some(Row {
+            worker,
+            token: seed.plus(worker),
+            epoch: Token::UNUSED,
+            holder: String::new(),
+            lane: 0,
+            marks: marks.clone(),
+            free: true,
+            heartbeat_ms: 0,
+            expires_ms: 0,
+        })
+    }
+
+    /// Returns the rows of a range that are not born yet, by worker id.
+    pub(super) fn all_unborn(&self, workers: RangeInclusive<u64>) -> impl Iterator<Item = Row> {
+        self.covered(&workers).into_iter().flatten().filter_map(|worker| self.unborn(worker))
+    }
+
+    /// Counts the rows of a range that are not born yet.
+    pub(super) fn count_unborn(&self, workers: RangeInclusive<u64>) -> u64 {
+        let covered = self.covered(&workers);
+        let all: u64 = covered.iter().map(|range| range.end() - range.start() + 1).sum();
+        // A row that was born is covered by the template that it was born with.
+        all.saturating_sub(self.born.range(workers).count() as u64)
+    }
+
+    /// Returns the parts of a range that templates cover, ascending and apart.
+    fn covered(&self, workers: &RangeInclusive<u64>) -> Vec<RangeInclusive<u64>> {
+        let inside = |template: &Template| {
+            let first = template.first.max(*workers.start());
+            let last = template.last.min(*workers.end());
+            (first <= last).then_some((first, last))
+        };
+        let mut ranges: Vec<_> = self.templates.iter().filter_map(inside).collect();
+        ranges.sort_unstable();
+        let mut apart: Vec<RangeInclusive<u64>> = Vec::new();
+        for (first, last) in ranges {
+            match apart.last_mut() {
+                Some(before) if first <= *before.end() => {
+                    *before = *before.start()..=last.max(*before.end());
+                }
+                _ => apart.push(first..=last),
+            }
+        }
+        apart
+    }
+
+    /// Adds rows that are missing, ascending by worker id; a Lease that they had before counts no
+    /// more.
+    pub(super) fn add(&mut self, missing: &[u64], new: &NewRows) {
+        for run in missing.chunk_by(|before, worker| before + 1 == *worker) {
+            let (first, last) = (run[0], run[run.len() - 1]);
+            self.born.retain(|worker, _| !(first..=last).contains(worker));
+            // Templates that no worker uses any more only take room.
+            self.templates.retain(|old| !(first <= old.first && old.last <= last));
+            let (seed, marks) = (new.seed, new.marks.clone());
+            self.templates.push(Template { first, last, seed, marks });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(seed: u128, mark: u64) -> NewRows {
+        let (seed, record) = (Token::from_bits(seed), Token::from_bits(1));
+        NewRows { marks: HighWaterMarks::all_at(mark, 2), seed, record, until_ms: 0 }
+    }
+
+    fn range(first: u64, last: u64) -> Vec<u64> {
+        (first..=last).collect()
+    }
+
+    #[test]
+    fn row_is_its_template_until_it_is_born() {
+        let mut births = Births::default();
+        births.add(&range(0, 99), &new(1_000, 7));
+        let row = births.unborn(5).expect("a row");
+        assert_eq!((row.token, row.marks), (Token::from_bits(1_005), HighWaterMarks::all_at(7, 2)));
+        births.born.insert(5, "u5".to_owned());
+        assert_eq!((births.unborn(5), births.uid(5)), (None, Some("u5")));
+        assert_eq!((births.unborn(100), births.uid(6)), (None, None));
+        assert_eq!(births.count_unborn(0..=u64::MAX), 99);
+        assert_eq!(births.count_unborn(5..=6), 1);
+    }
+
+    #[test]
+    fn row_that_vanished_gets_the_marks_it_is_added_with() {
+        let mut births = Births::default();
+        births.add(&range(0, 99), &new(1_000, 7));
+        for worker in [5, 6, 40] {
+            births.born.insert(worker, format!("u{worker}"));
+        }
+        births.add(&[5, 6, 100, 101], &new(5_000, 9));
+        assert_eq!((births.uid(5), births.uid(40)), (None, Some("u40")));
+        assert_eq!(births.unborn(6).expect("a row").token, Token::from_bits(5_006));
+        assert_eq!(births.unborn(7).expect("a row").token, Token::from_bits(1_007));
+        assert_eq!(births.count_unborn(0..=u64::MAX), 101);
+        let workers: Vec<_> = births.all_unborn(4..=200).map(|row| row.worker).collect();
+        assert_eq!(workers, [range(4, 39), range(41, 101)].concat());
+        // What no worker uses is forgotten.
+        births.add(&range(0, 200), &new(9_000, 10));
+        assert_eq!(births.templates.len(), 1);
+    }
+
+    #[test]
+    fn templates_are_kept_as_text() {
+        let mut births = Births::default();
+        births.add(&range(0, 9), &new(0xab, 7));
+        let text = serde_json::to_string(&births.templates).expect("a text");
+        assert_eq!(
+            text,
+            r#"[{"first":0,"last":9,"seed":"000000000000000000000000000000ab","marks":"7,7"}]"#
+        );
+        let read = |text: &str| serde_json::from_str::<Vec<Template>>(text);
+        assert_eq!(read(&text).expect("templates"), births.templates);
+        for broken in [text.replace("7,7", "7,"), text.replace("first", "frist")] {
+            read(&broken).expect_err(&broken);
+        }
+    }
+}

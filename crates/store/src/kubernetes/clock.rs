@@ -1,0 +1,128 @@
+//! The API server's clock, from the `Date` of its answers.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+use raindrop_core::instant::millis;
+
+/// What `Date` leaves out: it has whole seconds.
+const RESOLUTION_MS: i64 = 1_000;
+
+/// Bounds of the API server's clock. Every answer narrows them; one that contradicts them, because
+/// a clock stepped or because another API server answered, replaces them.
+#[derive(Debug)]
+pub(super) struct DateClock {
+    /// What monotonic times are counted from.
+    origin: Instant,
+    bounds: Mutex<Option<Bounds>>,
+}
+
+/// What is added to a monotonic time to arrive at the server's, in ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bounds {
+    earliest: i64,
+    latest: i64,
+    /// The latest time that was told.
+    told: i64,
+}
+
+impl DateClock {
+    pub(super) fn new() -> Self {
+        Self { origin: Instant::now(), bounds: Mutex::default() }
+    }
+
+    /// Takes note of an answer's `Date`, in Unix ms.
+    pub(super) fn observe(&self, date_ms: i64, sent: Instant, received: Instant) {
+        let mut bounds = self.lock();
+        let fresh = Bounds {
+            earliest: date_ms - self.millis(received) - 1,
+            latest: date_ms + RESOLUTION_MS - self.millis(sent),
+            told: i64::MIN,
+        };
+        let narrowed = bounds.map(|known| Bounds {
+            earliest: known.earliest.max(fresh.earliest),
+            latest: known.latest.min(fresh.latest),
+            told: known.told,
+        });
+        *bounds = narrowed.filter(|both| both.earliest <= both.latest).or(Some(fresh));
+    }
+
+    /// Returns the earliest time that the server's clock can show now, in Unix ms; `None` before
+    /// its first answer.
+    pub(super) fn earliest_ms(&self) -> Option<i64> {
+        let now = self.millis(Instant::now());
+        self.lock().map(|bounds| bounds.earliest + now)
+    }
+
+    /// Returns the latest time that the server's clock can show now, in Unix ms; `None` before its
+    /// first answer. It does not go back unless the server's clock does.
+    pub(super) fn latest_ms(&self) -> Option<i64> {
+        let now = self.millis(Instant::now());
+        let mut bounds = self.lock();
+        let bounds = bounds.as_mut()?;
+        bounds.told = bounds.told.max(bounds.latest + now);
+        Some(bounds.told)
+    }
+
+    fn millis(&self, instant: Instant) -> i64 {
+        millis(instant.saturating_duration_since(self.origin))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Bounds>> {
+        self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    /// Passes so many ms, and then observes an answer that took 2 ms.
+    async fn answer(clock: &DateClock, after_ms: u64, date_ms: i64) {
+        advance(Duration::from_millis(after_ms)).await;
+        let sent = Instant::now();
+        advance(Duration::from_millis(2)).await;
+        clock.observe(date_ms, sent, Instant::now());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bounds_narrow_with_every_answer() {
+        let clock = DateClock::new();
+        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (None, None));
+        // The server's clock shows 10 700 at first.
+        answer(&clock, 0, 10_000).await;
+        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (Some(9_999), Some(11_002)));
+        // Just before and just after a second begins.
+        answer(&clock, 290, 10_000).await;
+        answer(&clock, 10, 11_000).await;
+        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (Some(10_999), Some(11_014)));
+        advance(Duration::from_millis(5)).await;
+        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (Some(11_004), Some(11_019)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn narrower_bounds_do_not_turn_the_clock_back() {
+        let clock = DateClock::new();
+        answer(&clock, 0, 10_000).await;
+        assert_eq!(clock.latest_ms(), Some(11_002));
+        answer(&clock, 500, 10_000).await;
+        // Half a second passed, and the bound came down by as much.
+        assert_eq!(clock.latest_ms(), Some(11_002));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clock_that_steps_is_followed() {
+        let clock = DateClock::new();
+        answer(&clock, 0, 10_000).await;
+        assert_eq!(clock.latest_ms(), Some(11_002));
+        answer(&clock, 0, 5_000).await;
+        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (Some(4_999), Some(6_002)));
+        answer(&clock, 0, 90_000).await;
+        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (Some(89_999), Some(91_002)));
+    }
+}

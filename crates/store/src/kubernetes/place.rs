@@ -1,0 +1,131 @@
+//! Where the API server is: in the pod's own cluster, or where a kubeconfig says.
+
+use std::{borrow::Cow, path::PathBuf};
+
+use http::HeaderName;
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use crate::{
+    Result, StoreError, StoreSettings, TlsMode,
+    parameters::{Parameters, read},
+    tls::is_local,
+};
+
+const PARAMETERS: Parameters = Parameters::without_tls(&["context", "kubeconfig", "namespace"]);
+
+/// Where the API server is.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// Where the store's address says.
+    Addressed(Address),
+    #[cfg(test)]
+    Simulated(std::sync::Arc<super::tests::Server>),
+}
+
+/// What the store's address says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Address {
+    context: Option<String>,
+    kubeconfig: Option<PathBuf>,
+    namespace: Option<String>,
+}
+
+impl Place {
+    /// Makes a client, and returns it with the server's address and the namespace of the Leases.
+    pub(super) async fn connect(&self) -> Result<(Client, String, String)> {
+        match self {
+            Self::Addressed(address) => address.connect().await,
+            #[cfg(test)]
+            Self::Simulated(server) => {
+                Ok((server.client(), "simulated".to_owned(), "default".to_owned()))
+            }
+        }
+    }
+}
+
+impl Address {
+    /// Reads the store's address: `kubernetes:`, with parameters where not everything is usual.
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
+        if settings.tls.is_some_and(|mode| mode != TlsMode::Verify) {
+            return Err(settings.unusable(
+                "store.tls can only be verify: the service account or the kubeconfig brings the \
+                 authority of the API server's certificate",
+            ));
+        }
+        if settings.tls_ca_file.is_some() {
+            return Err(settings.unusable(
+                "store.tls_ca_file is not read: the service account or the kubeconfig names the \
+                 authority of the API server's certificate",
+            ));
+        }
+        let target = read(settings, &PARAMETERS)?;
+        let (address, query) = target.url.split_once('?').unwrap_or((&target.url, ""));
+        if address != "kubernetes:" {
+            return Err(settings.unusable(
+                "it must be kubernetes: alone, or with parameters such as \
+                 kubernetes:?namespace=ids&context=prod",
+            ));
+        }
+        let mut place = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            if value.is_empty() {
+                return Err(settings.unusable(format!("its parameter {name} is empty")));
+            }
+            match &*name {
+                "context" => place.context = Some(value.into_owned()),
+                "kubeconfig" => place.kubeconfig = Some(PathBuf::from(Cow::into_owned(value))),
+                _ => place.namespace = Some(value.into_owned()),
+            }
+        }
+        Ok(place)
+    }
+
+    /// Reads the service account's or the kubeconfig's files. The client connects when the first
+    /// request is sent.
+    async fn connect(&self) -> Result<(Client, String, String)> {
+        let mut config = self.config().await?;
+        if config.accept_invalid_certs {
+            return Err(unusable(
+                "its certificate must be verified, and insecure-skip-tls-verify \
+                says that it is not",
+            ));
+        }
+        let is_encrypted = config.cluster_url.scheme_str() == Some("https");
+        if !is_encrypted && !config.cluster_url.host().is_some_and(is_local) {
+            return Err(unusable(format!("{} is without TLS", config.cluster_url)));
+        }
+        // A write that is sent twice may be refused although the first one took place.
+        config.default_retry = false;
+        // The caller bounds each request as a whole.
+        config.connect_timeout = None;
+        config.read_timeout = None;
+        config.write_timeout = None;
+        let agent = concat!("raindrop/", env!("CARGO_PKG_VERSION"));
+        let agent = http::HeaderValue::from_static(agent);
+        config.headers.push((HeaderName::from_static("user-agent"), agent));
+        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let server = config.cluster_url.to_string();
+        Ok((Client::try_from(config).map_err(unusable)?, server, namespace))
+    }
+
+    async fn config(&self) -> Result<Config> {
+        if self.context.is_none() && self.kubeconfig.is_none() {
+            return Config::infer().await.map_err(unusable);
+        }
+        let kubeconfig = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let context = self.context.clone();
+        let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+        let kubeconfig = kubeconfig.map_err(unusable)?;
+        Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)
+    }
+}
+
+fn unusable(reason: impl ToString) -> StoreError {
+    StoreError::Unusable(format!("the Kubernetes API cannot be used: {}", reason.to_string()))
+}

@@ -1,0 +1,181 @@
+//! The layout record's Lease, which also lists the rows that were born.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use serde_json::{Map, Value as Json, json};
+
+use super::{
+    births::{Births, Template},
+    names::{LAYOUT, Tables, key_label, namespace_label},
+    object::{
+        EPOCH, HISTORY, IDENTITY, NAMESPACE, TOKEN, annotation, columns, expect, lease, name_of,
+        ours, set, uid,
+    },
+};
+use crate::{LayoutRecord, NewRows, Result, StoreError, value::Reader};
+
+/// The templates of each reserved key, as JSON.
+const ROWS: &str = ours!("rows");
+/// So many bytes of annotations are full: an object may have 256 KiB.
+const FULL: usize = 240 << 10;
+/// What the annotations begin with that list the rows which were born.
+const BORN: &str = "born.raindrop/";
+
+/// The layout record of a namespace, with the rows of its reserved keys.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) layout: LayoutRecord,
+    /// The UID of its Lease.
+    pub(super) uid: String,
+    rows: BTreeMap<String, Births>,
+    /// The annotation that holds the templates.
+    templates: String,
+    /// Changes with every write of the Lease.
+    version: String,
+    /// The bytes of all annotations.
+    size: usize,
+}
+
+impl Record {
+    /// Reads a record from its Lease.
+    pub(super) fn read(namespace: &str, lease: &Lease) -> Result<Self> {
+        let names = [
+            TOKEN,
+            ours!("words"),
+            ours!("complete"),
+            ours!("since-tick"),
+            ours!("first-tick"),
+            IDENTITY,
+            EPOCH,
+            HISTORY,
+        ];
+        let name = name_of(lease);
+        let mut reader = Reader::new(name, namespace, columns(lease, names));
+        let layout = reader.layout_record()?;
+        let templates = annotation(lease, ROWS).unwrap_or_default();
+        let read: BTreeMap<String, Vec<Template>> =
+            serde_json::from_str(templates).map_err(|error| StoreError::Corrupt {
+                table: name.to_owned(),
+                row: namespace.to_owned(),
+                column: "rows",
+                value: templates.to_owned(),
+                reason: error.to_string(),
+            })?;
+        let annotations = lease.metadata.annotations.iter().flatten();
+        let sizes = annotations.clone().map(|(name, value)| name.len() + value.len());
+        let born: Vec<_> = annotations
+            .filter_map(|(name, uid)| Some((name.strip_prefix(BORN)?.rsplit_once('.')?, uid)))
+            .collect();
+        let rows = read.into_iter().map(|(key, templates)| {
+            let label = key_label(&key);
+            let of_key = born.iter().filter(|((key, _), _)| *key == label);
+            let worker = |((_, worker), uid): &((&str, &str), &String)| {
+                Some((worker.parse().ok()?, (*uid).clone()))
+            };
+            (key, Births { born: of_key.filter_map(worker).collect(), templates })
+        });
+        Ok(Self {
+            rows: rows.collect(),
+            layout,
+            uid: uid(lease).to_owned(),
+            templates: templates.to_owned(),
+            version: lease.metadata.resource_version.clone().unwrap_or_default(),
+            size: sizes.sum(),
+        })
+    }
+
+    /// Returns the rows of a reserved key; `None` when it never had any.
+    pub(super) fn births(&self, reserved_key: &str) -> Option<&Births> {
+        self.rows.get(reserved_key)
+    }
+
+    /// Returns the reserved keys that have or had rows.
+    pub(super) fn reserved_keys(&self) -> impl Iterator<Item = &str> {
+        self.rows.keys().map(String::as_str)
+    }
+
+    /// Whether it has no room for rows that are born.
+    pub(super) const fn is_full(&self) -> bool {
+        self.size > FULL
+    }
+
+    /// Explains that it is full.
+    pub(super) fn full(&self) -> StoreError {
+        StoreError::Unusable(format!(
+            "the layout record lists {} worker ids that were used, and has no room for more: with \
+             kubernetes: a namespace can use about 4000",
+            self.rows.values().map(|births| births.born.len()).sum::<usize>()
+        ))
+    }
+
+    /// Returns the merge patch that adds rows which are missing, ascending by worker id, if no
+    /// other write of the record is first.
+    pub(super) fn add_rows(mut self, reserved_key: &str, missing: &[u64], new: &NewRows) -> Json {
+        let births = self.rows.entry(reserved_key.to_owned()).or_default();
+        let vanished = missing.iter().filter(|worker| births.uid(**worker).is_some());
+        let mut annotations: Map<String, Json> =
+            vanished.map(|worker| (born(reserved_key, *worker), Json::Null)).collect();
+        births.add(missing, new);
+        let templates: BTreeMap<&String, &Vec<Template>> =
+            self.rows.iter().map(|(key, births)| (key, &births.templates)).collect();
+        let templates = serde_json::to_string(&templates).expect("templates are JSON");
+        annotations.insert(ROWS.to_owned(), templates.into());
+        json!({ "metadata": { "resourceVersion": self.version, "annotations": annotations } })
+    }
+
+    /// Returns the JSON patch that lists the Lease of a row, if the row is still unborn and its
+    /// template the same.
+    pub(super) fn bear(&self, reserved_key: &str, worker: u64, uid: &str) -> Vec<Json> {
+        let listed = born(reserved_key, worker);
+        let mut patch = vec![expect(ROWS, &*self.templates), expect(&listed, Json::Null)];
+        patch.extend(set([(&listed, uid.to_owned())]));
+        patch
+    }
+}
+
+/// The annotation that lists a row.
+fn born(reserved_key: &str, worker: u64) -> String {
+    format!("{BORN}{}.{worker}", key_label(reserved_key))
+}
+
+/// Returns the Lease of a new record, without rows.
+pub(super) fn new_record(tables: &Tables, namespace: &str, record: &LayoutRecord) -> Lease {
+    let [token, words, complete, since, first, identity, epoch, history] =
+        record_annotations(record);
+    lease(
+        tables.record(namespace),
+        [
+            (ours!("table"), &tables.worker),
+            (NAMESPACE, &namespace_label(namespace)),
+            (ours!("reserved"), LAYOUT),
+        ],
+        [
+            (NAMESPACE, namespace.to_owned()),
+            (ROWS, "{}".to_owned()),
+            token,
+            words,
+            complete,
+            since,
+            first,
+            identity,
+            epoch,
+            history,
+        ],
+    )
+}
+
+/// Returns the annotations that replace a record and leave its rows alone.
+pub(super) fn record_annotations(record: &LayoutRecord) -> [(&'static str, String); 8] {
+    let LayoutRecord { token, canonical, complete, since_tick, first_tick, history } = record;
+    [
+        (TOKEN, token.to_string()),
+        (ours!("words"), canonical.clone()),
+        (ours!("complete"), complete.join(",")),
+        (ours!("since-tick"), since_tick.to_string()),
+        (ours!("first-tick"), first_tick.to_string()),
+        (IDENTITY, history.identity.clone()),
+        (EPOCH, history.epoch().to_string()),
+        (HISTORY, history.text()),
+    ]
+}

@@ -1,0 +1,292 @@
+//! Worker rows: how they are read, born and swapped.
+
+use std::collections::HashSet;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use raindrop_core::lease::{Row, RowWrite, Token};
+
+use super::{
+    KubernetesStore,
+    api::Written,
+    births::Births,
+    names::{LAYOUT, key_label, namespace_label},
+    object::{
+        self, NAMESPACE, has_annotations_of, is_under, lease, name_of, ours, row_annotations,
+        row_patch, uid, was_written,
+    },
+    record::Record,
+};
+use crate::{Result, Scope, StoreError, lock};
+
+/// The Leases of a namespace's record and of its rows of one reserved key, at one instant.
+pub(super) struct Snapshot {
+    pub(super) record: Option<Record>,
+    leases: Vec<Lease>,
+}
+
+impl Snapshot {
+    /// Returns the rows of the reserved key.
+    pub(super) fn births(&self, scope: &Scope) -> Option<&Births> {
+        self.record.as_ref()?.births(&scope.reserved_key)
+    }
+
+    /// Counts the Leases of rows that were written since they were created.
+    pub(super) fn written(&self) -> u64 {
+        self.leases.iter().filter(|lease| was_written(lease)).count() as u64
+    }
+}
+
+impl KubernetesStore {
+    /// Reads the record and the rows of a scope.
+    pub(super) async fn snapshot(&self, scope: &Scope) -> Result<Snapshot> {
+        let reserved = key_label(&scope.reserved_key);
+        let further = format!(",{} in ({LAYOUT},{reserved})", ours!("reserved"));
+        let namespace = Some(scope.namespace.as_str());
+        let mut leases = self.leases_of(&self.tables.worker, namespace, &further).await?;
+        let name = self.tables.record(&scope.namespace);
+        let record = leases.iter().position(|lease| name_of(lease) == name);
+        let record = record.map(|at| leases.swap_remove(at));
+        let record = record.map(|lease| Record::read(&scope.namespace, &lease)).transpose()?;
+        Ok(Snapshot { record, leases })
+    }
+
+    /// Returns the rows of a snapshot that were born and are still there.
+    pub(super) fn born(&self, scope: &Scope, snapshot: &Snapshot) -> Result<Vec<Result<Row>>> {
+        snapshot
+            .births(scope)
+            .map_or(Ok(Vec::new()), |births| self.read_born(scope, births, &snapshot.leases))
+    }
+
+    /// Reads the rows of a scope that were born and are still there.
+    pub(super) fn read_born(
+        &self,
+        scope: &Scope,
+        births: &Births,
+        leases: &[Lease],
+    ) -> Result<Vec<Result<Row>>> {
+        let now_ms = self.earliest_ms()?;
+        let workers = scope.min_worker..=scope.max_worker;
+        let is_inside = |lease: &&Lease| {
+            is_listed(births, lease)
+                && object::worker(lease).is_some_and(|worker| workers.contains(&worker))
+        };
+        let inside = leases.iter().filter(is_inside);
+        Ok(inside.map(|lease| self.read_row(scope, lease, now_ms)).collect())
+    }
+
+    fn read_row(&self, scope: &Scope, lease: &Lease, now_ms: i64) -> Result<Row> {
+        object::row(&self.settings.worker_table, scope, lease, now_ms)
+    }
+
+    /// Returns the workers of a scope that have no row, ascending.
+    pub(super) fn missing(&self, scope: &Scope, snapshot: &Snapshot) -> Result<Vec<u64>> {
+        let none = Births::default();
+        let births = snapshot.births(scope).unwrap_or(&none);
+        let (listed, unlisted): (Vec<_>, Vec<_>) =
+            snapshot.leases.iter().partition(|lease| is_listed(births, lease));
+        let record = snapshot.record.as_ref();
+        let made = record.and_then(|record| record.layout.made_rows(&scope.reserved_key));
+        let was_made = |worker| made.is_some_and(|made| made.contains(worker));
+        // Rows of a record that was lost: what is created beside them would begin with no marks.
+        let is_foreign =
+            |lease: &&&Lease| was_written(lease) && !object::worker(lease).is_some_and(was_made);
+        if let Some(lease) = unlisted.iter().find(is_foreign) {
+            return Err(self.of_another_record(lease));
+        }
+        let present: HashSet<u64> = listed.into_iter().filter_map(object::worker).collect();
+        let is_missing =
+            |worker: &u64| !present.contains(worker) && births.unborn(*worker).is_none();
+        Ok((scope.min_worker..=scope.max_worker).filter(is_missing).collect())
+    }
+
+    /// Whether a Lease that the record does not list has issued beyond the marks that its row would
+    /// be born with: then the record is not the one that it was used with.
+    pub(super) fn is_beyond(&self, scope: &Scope, lease: &Lease, unborn: &Row) -> bool {
+        let marks = object::row(&self.settings.worker_table, scope, lease, 0).map(|row| row.marks);
+        let is_within = marks.is_ok_and(|marks| {
+            marks.lanes() == unborn.marks.lanes()
+                && (0..marks.lanes()).all(|lane| marks[lane] <= unborn.marks[lane])
+        });
+        was_written(lease) && !is_within
+    }
+
+    /// Returns the workers whose rows are not born, and cannot be before a person decided what the
+    /// Leases of their names are.
+    pub(super) fn blocked(
+        &self,
+        scope: &Scope,
+        births: &Births,
+        snapshot: &Snapshot,
+    ) -> HashSet<u64> {
+        let blocked = snapshot.leases.iter().filter_map(|lease| {
+            let row = births.unborn(object::worker(lease)?)?;
+            self.is_beyond(scope, lease, &row).then_some(row.worker)
+        });
+        blocked.collect()
+    }
+
+    fn of_another_record(&self, lease: &Lease) -> StoreError {
+        StoreError::Unusable(format!(
+            "Lease {} is a worker row that the layout record does not list, so the record is not \
+             the one that the row was used with: stop the nodes, delete the Lease, and run raindrop \
+             workers raise before a node starts",
+            name_of(lease)
+        ))
+    }
+
+    /// Reads one row.
+    pub(super) async fn find(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
+        let name = self.tables.row(scope, worker);
+        // The row may be born between the two reads: then a second look finds it.
+        for _ in 0..2 {
+            let lease = self.api.get(&name).await?;
+            let read = |lease: &Lease| self.read_row(scope, lease, self.earliest_ms()?).map(Some);
+            let known = self.known_uid(scope, worker);
+            if let Some(lease) = lease.as_ref().filter(|lease| known.as_deref() == Some(uid(lease)))
+            {
+                return read(lease);
+            }
+            let Some(record) = self.record(&scope.namespace).await? else { return Ok(None) };
+            let Some(births) = record.births(&scope.reserved_key) else { return Ok(None) };
+            if let Some(unborn) = births.unborn(worker) {
+                return Ok(Some(unborn));
+            }
+            let Some(listed) = births.uid(worker) else { return Ok(None) };
+            self.remember(scope, worker, listed);
+            if let Some(lease) = lease.as_ref().filter(|lease| uid(lease) == listed) {
+                return read(lease);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Replaces a row if its token is still `expected`.
+    pub(super) async fn swap_row(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool> {
+        let name = self.tables.row(scope, worker);
+        let mut retries = self.retries();
+        let mut tried = None;
+        loop {
+            let uid = self.uid_of(scope, worker, expected).await?;
+            // A Lease under the right token may be a copy of one that was deleted.
+            let Some(uid) = uid.filter(|uid| tried.as_ref() != Some(uid)) else { return Ok(false) };
+            let patch = row_patch(&uid, expected, write, self.latest_ms()?);
+            if self.api.patch(&name, patch).await? == Written::Done {
+                return Ok(true);
+            }
+            let found = self.api.get(&name).await?;
+            match found.filter(|lease| object::uid(lease) == uid) {
+                Some(row) if is_under(&row, expected) => {}
+                Some(_) => return Ok(false),
+                None => {
+                    // Perhaps the row was born again since its UID was read.
+                    lock(&self.uids).remove(&key(scope, worker));
+                    tried = Some(uid);
+                }
+            }
+            retries.pause().await?;
+        }
+    }
+
+    /// Returns the UID of a row's Lease; a row that is expected to be unborn is born first. `None`
+    /// when there is no such row, or it is unborn and has another token.
+    async fn uid_of(&self, scope: &Scope, worker: u64, expected: Token) -> Result<Option<String>> {
+        if let Some(uid) = self.known_uid(scope, worker) {
+            return Ok(Some(uid));
+        }
+        let mut retries = self.retries();
+        loop {
+            let Some(record) = self.record(&scope.namespace).await? else { return Ok(None) };
+            let Some(births) = record.births(&scope.reserved_key) else { return Ok(None) };
+            if let Some(uid) = births.uid(worker) {
+                self.remember(scope, worker, uid);
+                return Ok(Some(uid.to_owned()));
+            }
+            let Some(row) = births.unborn(worker).filter(|row| row.token == expected) else {
+                return Ok(None);
+            };
+            if record.is_full() {
+                return Err(record.full());
+            }
+            if let Some(lease) = self.bear(scope, &row).await? {
+                // The row may have other tokens and marks by now, or another Lease.
+                let patch = record.bear(&scope.reserved_key, worker, uid(&lease));
+                let name = self.tables.record(&scope.namespace);
+                if self.api.patch(&name, patch).await? == Written::Done {
+                    self.remember(scope, worker, uid(&lease));
+                    return Ok(Some(uid(&lease).to_owned()));
+                }
+            }
+            retries.pause().await?;
+        }
+    }
+
+    /// Returns the Lease that a row is born with.
+    fn birth(&self, scope: &Scope, row: &Row) -> Lease {
+        lease(
+            self.tables.row(scope, row.worker),
+            [
+                (ours!("table"), &self.tables.worker),
+                (NAMESPACE, &namespace_label(&scope.namespace)),
+                (ours!("reserved"), &key_label(&scope.reserved_key)),
+            ],
+            row_annotations(scope, row),
+        )
+    }
+
+    /// Creates the Lease of an unborn row, which the record does not list yet. `None` when the row
+    /// was born meanwhile.
+    async fn bear(&self, scope: &Scope, row: &Row) -> Result<Option<Lease>> {
+        let name = self.tables.row(scope, row.worker);
+        let birth = self.birth(scope, row);
+        let mut retries = self.retries();
+        loop {
+            if let Some(created) = self.api.create(&birth).await? {
+                return Ok(Some(created));
+            }
+            let Some(found) = self.api.get(&name).await? else {
+                retries.pause().await?;
+                continue;
+            };
+            // Another attempt created it. Should it be listed and written meanwhile, the record has
+            // changed, which refuses what is built on the old one.
+            if has_annotations_of(&found, &birth) {
+                return Ok(Some(found));
+            }
+            let record = self.record(&scope.namespace).await?;
+            let births = record.as_ref().and_then(|record| record.births(&scope.reserved_key));
+            if births.and_then(|births| births.unborn(row.worker)).as_ref() != Some(row) {
+                return Ok(None);
+            }
+            if self.is_beyond(scope, &found, row) {
+                return Err(self.of_another_record(&found));
+            }
+            // A late creation of rows that vanished since, or a copy of a Lease that was deleted: the
+            // marks of a row that is created after it are beyond its own.
+            self.api.delete(&found).await?;
+            retries.pause().await?;
+        }
+    }
+
+    fn known_uid(&self, scope: &Scope, worker: u64) -> Option<String> {
+        lock(&self.uids).get(&key(scope, worker)).cloned()
+    }
+
+    fn remember(&self, scope: &Scope, worker: u64, uid: &str) {
+        lock(&self.uids).insert(key(scope, worker), uid.to_owned());
+    }
+}
+
+/// Whether a Lease is a row that the record lists.
+fn is_listed(births: &Births, lease: &Lease) -> bool {
+    object::worker(lease).and_then(|worker| births.uid(worker)) == Some(uid(lease))
+}
+
+fn key(scope: &Scope, worker: u64) -> (String, String, u64) {
+    (scope.namespace.clone(), scope.reserved_key.clone(), worker)
+}

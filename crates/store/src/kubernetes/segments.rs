@@ -1,0 +1,239 @@
+//! Segment codes: a Lease for each, and one for the settings of each managed code.
+
+use async_trait::async_trait;
+use k8s_openapi::api::coordination::v1::Lease;
+use raindrop_core::{lease::Token, segment::CodeRow};
+use serde_json::json;
+
+use super::{
+    KubernetesStore,
+    api::Written,
+    names::namespace_label,
+    object::{
+        EPOCH, NAMESPACE, TOKEN, annotation, columns, expect_token, expect_uid, is_under, lease,
+        ours, set, uid,
+    },
+};
+use crate::{
+    ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
+    UnusedNumbers, value::Reader,
+};
+
+const CODE: &str = ours!("code");
+const NEXT: &str = ours!("next");
+const STEP: &str = ours!("step");
+const UPDATED: &str = ours!("updated-ms");
+const CREATED: &str = ours!("created-ms");
+const SETTINGS: &str = ours!("settings");
+
+#[async_trait]
+impl SegmentStore for KubernetesStore {
+    fn segment_table(&self) -> &str {
+        &self.settings.segment_table
+    }
+
+    async fn prepare_segments(&self) -> Result<()> {
+        // Whether the server answers, and lets us read.
+        self.api.get(&self.tables.code("default", "default")).await.map(drop)
+    }
+
+    async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
+        // Nodes that start together create the same codes: most find them there.
+        let present = self.codes(Some(namespace)).await?;
+        let is_missing = |new: &&NewSegment| {
+            !present.iter().any(|lease| annotation(lease, CODE) == Some(&new.code))
+        };
+        for new in codes.iter().filter(is_missing) {
+            let row = CodeRow::missing(new.first);
+            let segment = self.new_segment(namespace, &new.code, row)?;
+            self.api.create(&self.code_lease(&segment, Token::UNUSED)).await?;
+        }
+        Ok(())
+    }
+
+    async fn reserve(
+        &self,
+        namespace: &str,
+        code: &str,
+        reservation: &Reservation,
+    ) -> Result<Reserved> {
+        let Reservation { by, step, end, token, or_begin_at, epoch, row_epoch } = *reservation;
+        let name = self.tables.code(namespace, code);
+        let mut retries = self.retries();
+        loop {
+            let found = self.api.get(&name).await?;
+            // After the code: one that was restored since has another UID, which refuses the write.
+            if !self.is_in_epoch(namespace, epoch).await? {
+                return Ok(Reserved::OtherEpoch);
+            }
+            let present = found.as_ref().map(|lease| self.read_code(lease)).transpose()?;
+            let missing = or_begin_at.map(|next| CodeRow { next, step: 0, epoch: row_epoch });
+            let Some(row) = present.map(|segment| segment.row()).or(missing) else {
+                return Ok(Reserved::NoSuchCode);
+            };
+            let next = row.next.checked_add(by).filter(|next| *next <= end);
+            let Some(next) = next.filter(|_| row.epoch == row_epoch) else {
+                return Ok(Reserved::Refused(row));
+            };
+            let raised = CodeRow { next, step, epoch };
+            let is_reserved = match &found {
+                None => {
+                    let segment = self.new_segment(namespace, code, raised)?;
+                    self.api.create(&self.code_lease(&segment, token)).await?.is_some()
+                }
+                // Nobody has reserved since it was read: every reservation sets a fresh token.
+                Some(lease) => self.raise(&name, lease, raised, token).await? == Written::Done,
+            };
+            if is_reserved {
+                return Ok(Reserved::From(row.next));
+            }
+            retries.pause().await?;
+        }
+    }
+
+    async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
+        let UnusedNumbers { from, reserved, epoch, token } = *unused;
+        let name = self.tables.code(namespace, code);
+        let mut retries = self.retries();
+        loop {
+            let found = self.api.get(&name).await?;
+            let Some(found) = found.filter(|lease| is_under(lease, reserved)) else {
+                return Ok(false);
+            };
+            // After the code, as for a reservation.
+            if !self.is_in_epoch(namespace, epoch).await? {
+                return Ok(false);
+            }
+            let mut patch = vec![expect_uid(uid(&found)), expect_token(reserved)];
+            patch.extend(set([
+                (TOKEN, token.to_string()),
+                (NEXT, from.to_string()),
+                (UPDATED, self.latest_ms()?.to_string()),
+            ]));
+            if self.api.patch(&name, patch).await? == Written::Done {
+                return Ok(true);
+            }
+            retries.pause().await?;
+        }
+    }
+
+    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+        let leases = self.leases_of(&self.tables.settings, Some(namespace), "").await?;
+        let read = |lease: &Lease| {
+            let row = columns(lease, [CODE, SETTINGS, TOKEN]);
+            Reader::new(&self.tables.settings, namespace, row).managed_code()
+        };
+        let mut codes: Vec<_> = leases.iter().map(read).collect::<Result<_>>()?;
+        codes.sort_by(|one: &ManagedCode, other| one.code.cmp(&other.code));
+        Ok(codes)
+    }
+
+    async fn write_managed_code(
+        &self,
+        namespace: &str,
+        expected: Option<Token>,
+        code: &ManagedCode,
+    ) -> Result<bool> {
+        let ManagedCode { code, settings, token } = code;
+        let name = self.tables.code_settings(namespace, code);
+        let token = (TOKEN, token.to_string());
+        let settings = (SETTINGS, settings.clone());
+        if let Some(expected) = expected {
+            return self.set_under(&name, (expected, None), [token, settings]).await;
+        }
+        let lease = lease(
+            name,
+            [(ours!("table"), &self.tables.settings), (NAMESPACE, &namespace_label(namespace))],
+            [(NAMESPACE, namespace.to_owned()), (CODE, code.clone()), token, settings],
+        );
+        Ok(self.api.create(&lease).await?.is_some())
+    }
+
+    async fn count_segments(&self, namespace: &str) -> Result<u64> {
+        Ok(self.codes(Some(namespace)).await?.len() as u64)
+    }
+
+    async fn segments(&self) -> Result<Vec<ListedSegment>> {
+        let leases = self.codes(None).await?;
+        let mut listed: Vec<_> =
+            leases.iter().map(|lease| self.read_code(lease)).collect::<Result<_>>()?;
+        let key = |segment: &ListedSegment| (segment.namespace.clone(), segment.code.clone());
+        listed.sort_by_cached_key(key);
+        Ok(listed)
+    }
+}
+
+impl KubernetesStore {
+    async fn codes(&self, namespace: Option<&str>) -> Result<Vec<Lease>> {
+        self.leases_of(&self.tables.segment, namespace, "").await
+    }
+
+    fn read_code(&self, lease: &Lease) -> Result<ListedSegment> {
+        let row = columns(lease, [NAMESPACE, CODE, NEXT, STEP, UPDATED, CREATED, EPOCH]);
+        Reader::new(&self.settings.segment_table, "", row).listed_segment("next")
+    }
+
+    /// Whether the namespace's record has an epoch, and is the object that the epoch began with.
+    async fn is_in_epoch(&self, namespace: &str, epoch: Token) -> Result<bool> {
+        let Some(record) = self.record(namespace).await? else { return Ok(false) };
+        let history = &record.layout.history;
+        let is_continued = self.compared(history).is_none_or(|identity| identity == record.uid);
+        Ok(is_continued && history.epoch() == epoch)
+    }
+
+    fn new_segment(&self, namespace: &str, code: &str, row: CodeRow) -> Result<ListedSegment> {
+        let CodeRow { next, step, epoch } = row;
+        let now_ms = self.latest_ms()?;
+        Ok(ListedSegment {
+            namespace: namespace.to_owned(),
+            code: code.to_owned(),
+            next,
+            step,
+            updated_ms: now_ms,
+            created_ms: now_ms,
+            epoch,
+        })
+    }
+
+    fn code_lease(&self, segment: &ListedSegment, token: Token) -> Lease {
+        let ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch } = segment;
+        lease(
+            self.tables.code(namespace, code),
+            [(ours!("table"), &self.tables.segment), (NAMESPACE, &namespace_label(namespace))],
+            [
+                (NAMESPACE, namespace.clone()),
+                (CODE, code.clone()),
+                (TOKEN, token.to_string()),
+                (NEXT, next.to_string()),
+                (STEP, step.to_string()),
+                (EPOCH, epoch.to_string()),
+                (UPDATED, updated_ms.to_string()),
+                (CREATED, created_ms.to_string()),
+            ],
+        )
+    }
+
+    /// Raises the next number of a code, if its Lease is as it was read.
+    async fn raise(
+        &self,
+        name: &str,
+        read: &Lease,
+        raised: CodeRow,
+        token: Token,
+    ) -> Result<Written> {
+        let CodeRow { next, step, epoch } = raised;
+        let mut patch = vec![
+            expect_uid(uid(read)),
+            json!({ "op": "test", "path": "/metadata/resourceVersion",
+                    "value": read.metadata.resource_version }),
+        ];
+        patch.extend(set([
+            (TOKEN, token.to_string()),
+            (NEXT, next.to_string()),
+            (STEP, step.to_string()),
+            (EPOCH, epoch.to_string()),
+            (UPDATED, self.latest_ms()?.to_string()),
+        ]));
+        self.api.patch(name, patch).await
+    }
+}

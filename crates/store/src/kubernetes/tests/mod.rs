@@ -1,0 +1,301 @@
+//! Nodes on an API server that loses answers and takes requests late, while a person deletes and
+//! restores Leases: no two acknowledged writes of a row cover the same part of its marks.
+//!
+//! A server that does not compare what it must is found out. `SEED=n` runs one seed again, and
+//! `SEEDS=n` so many.
+
+mod server;
+
+use std::{env, ops::Range, panic::catch_unwind, sync::Arc, time::Duration};
+
+use raindrop_core::lease::{HighWaterMarks, History, Row, RowExpiry, RowWrite, Token};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use self::server::Bug;
+pub(super) use self::server::Server;
+use super::{
+    KubernetesStore, lock,
+    object::{EPOCH, HISTORY, IDENTITY, TOKEN},
+    place::Place,
+};
+use crate::{Counts, LayoutRecord, NewRows, Result, Scope, Store as _, StoreError, StoreSettings};
+
+/// How far a write raises a mark, in ms.
+const WINDOW_MS: u64 = 30_000;
+/// How long a decision to create rows holds, in ms.
+const DECISION_MS: i64 = 5_000;
+const NODES: u64 = 4;
+const WORKERS: u64 = 3;
+const LASTS: Duration = Duration::from_secs(120);
+
+type Writes = std::sync::Mutex<Vec<(u64, Range<u64>)>>;
+
+fn scope() -> Scope {
+    let (namespace, reserved_key) = ("default".to_owned(), "0/0".to_owned());
+    Scope { namespace, reserved_key, min_worker: 1, max_worker: WORKERS }
+}
+
+/// The epoch of [`record`].
+const FIRST: Token = Token::from_bits(0xe1);
+
+/// A record as a first start writes it.
+fn record(token: Token) -> LayoutRecord {
+    LayoutRecord::new("words", token, 0, History::first("", FIRST, 0))
+}
+
+/// A node, and the row that it holds.
+struct Node {
+    store: KubernetesStore,
+    server: Arc<Server>,
+    random: StdRng,
+    /// Whether it has seen every row created.
+    is_prepared: bool,
+    held: Option<Row>,
+    writes: Arc<Writes>,
+}
+
+impl Node {
+    fn token(&mut self) -> Token {
+        Token::from_bits(self.random.random())
+    }
+
+    async fn live(mut self) {
+        let end = Instant::now() + LASTS;
+        while Instant::now() < end {
+            let step = match self.held.take() {
+                None if !self.is_prepared || self.random.random_bool(0.3) => self.prepare().await,
+                None => self.acquire().await,
+                Some(row) => self.renew(row).await,
+            };
+            match step {
+                Ok(()) | Err(StoreError::TimedOut { .. } | StoreError::Unavailable(_)) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+            let pause = self.random.random_range(0..1_000);
+            sleep(Duration::from_millis(pause)).await;
+        }
+    }
+
+    /// Creates what is missing, as the keeper does.
+    async fn prepare(&mut self) -> Result<()> {
+        let scope = scope();
+        let survey = self.store.survey(&scope, Counts::Exact).await?;
+        let record = if survey.record.is_some() {
+            self.store.read_record(&scope.namespace).await?.expect("nobody deletes it")
+        } else {
+            let record = record(self.token());
+            self.store.create_record(&scope.namespace, &record).await?
+        };
+        let is_complete = record.complete.contains(&scope.reserved_key);
+        let until_ms = self.server.now_ms() + DECISION_MS;
+        let mark = if is_complete { until_ms.unsigned_abs() + WINDOW_MS } else { 0 };
+        let (marks, seed) = (HighWaterMarks::all_at(mark, 1), self.token());
+        let new = NewRows { marks, seed, record: record.token, until_ms };
+        let is_created = self.store.create_rows(&scope, &new).await?;
+        self.is_prepared |= is_created && is_complete;
+        if is_created && !is_complete {
+            let complete = vec![scope.reserved_key.clone()];
+            let completed = LayoutRecord { token: self.token(), complete, ..record.clone() };
+            let completed = self.store.swap_record(&scope.namespace, record.token, &completed);
+            self.is_prepared = completed.await?;
+        }
+        Ok(())
+    }
+
+    async fn acquire(&mut self) -> Result<()> {
+        let rows = self.store.free_rows(&scope(), None, 3).await?;
+        if !rows.is_empty() {
+            let at = self.random.random_range(..rows.len());
+            self.renew(rows[at].clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// Raises the marks of a row, and gives it up now and then.
+    async fn renew(&mut self, row: Row) -> Result<()> {
+        let from = row.marks[0];
+        let to = self.server.now_ms().unsigned_abs() + WINDOW_MS;
+        // No lease ends beyond its window, so one that would begin there has to wait.
+        if from >= to {
+            return Ok(());
+        }
+        let expiry = match self.random.random_range(0..4) {
+            0 => RowExpiry::Released,
+            _ => RowExpiry::After(Duration::from_secs(8)),
+        };
+        let (token, holder) = (self.token(), "node".to_owned());
+        let marks = HighWaterMarks::all_at(to, 1);
+        let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks, expiry };
+        let swapped = self.store.swap(&scope(), row.worker, row.token, &write).await;
+        if let Ok(true) = swapped {
+            self.acknowledged(row.worker, from..to);
+        }
+        // Either it is seen under a token of ours, or it is somebody else's.
+        let seen = loop {
+            match self.store.row(&scope(), row.worker).await {
+                Ok(seen) => break seen,
+                Err(_) => sleep(Duration::from_millis(500)).await,
+            }
+        };
+        self.held = seen.filter(|seen| [token, row.token].contains(&seen.token));
+        swapped.map(drop)
+    }
+
+    fn acknowledged(&self, worker: u64, range: Range<u64>) {
+        let mut writes = lock(&self.writes);
+        let overlaps = |(other, of): &&(u64, Range<u64>)| {
+            *other == worker && of.start < range.end && range.start < of.end
+        };
+        if let Some((_, other)) = writes.iter().find(overlaps) {
+            panic!("row {worker} is written {range:?} and {other:?}");
+        }
+        writes.push((worker, range));
+    }
+}
+
+/// Runs a simulation. Returns how many writes of rows were acknowledged.
+async fn simulate(seed: u64, bug: Option<Bug>) -> usize {
+    let server = Server::new(seed, bug);
+    let writes = Arc::new(Writes::default());
+    let node = |number: u64| {
+        let settings = StoreSettings::new("kubernetes:");
+        let mut store = KubernetesStore::new(&settings).expect("usable settings");
+        store.random = std::sync::Mutex::new(StdRng::seed_from_u64(seed ^ number));
+        store.api.connect_to(Place::Simulated(Arc::clone(&server)));
+        let random = StdRng::seed_from_u64(seed.wrapping_mul(NODES).wrapping_add(number));
+        let (server, writes) = (Arc::clone(&server), Arc::clone(&writes));
+        Node { store, server, random, is_prepared: false, held: None, writes }
+    };
+    let mut nodes = JoinSet::new();
+    for number in 0..NODES {
+        nodes.spawn(node(number).live());
+    }
+    let person = {
+        let (server, mut random) = (Arc::clone(&server), StdRng::seed_from_u64(!seed));
+        tokio::spawn(async move {
+            loop {
+                sleep(Duration::from_millis(random.random_range(0..5_000))).await;
+                server.interfere("soc-raindrop-worker.");
+            }
+        })
+    };
+    while let Some(ended) = nodes.join_next().await {
+        if let Err(error) = ended {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+    person.abort();
+    // Every row can be used once nothing is in the way.
+    server.heal();
+    sleep(Duration::from_secs(60)).await;
+    let mut last = node(NODES);
+    for _ in 0..2 {
+        last.prepare().await.expect("the server answers");
+    }
+    // The marks of rows that were created now are ahead.
+    sleep(Duration::from_secs(60)).await;
+    for worker in 1..=WORKERS {
+        let row = last.store.row(&scope(), worker).await.expect("an answer").expect("a row");
+        last.renew(row).await.expect("the server answers");
+        assert!(last.held.take().is_some(), "row {worker} is written");
+    }
+    let writes = lock(&writes).len();
+    assert!(writes > 10, "{writes} writes");
+    writes
+}
+
+/// Runs a simulation on a runtime of its own, in which time passes as fast as it can.
+fn run(seed: u64, bug: Option<Bug>) -> usize {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().expect("a runtime");
+    runtime.block_on(simulate(seed, bug))
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|number| number.parse().expect(name))
+}
+
+#[tokio::test(start_paused = true)]
+async fn overloaded_server_is_left_alone_for_as_long_as_it_says() {
+    let server = Server::new(0, None);
+    server.heal();
+    let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
+    store.api.connect_to(Place::Simulated(Arc::clone(&server)));
+    server.refuse(1);
+    let begin = Instant::now();
+    store.read_record("default").await.expect("an answer after the pause");
+    assert!(begin.elapsed() >= Duration::from_secs(1));
+    // Not for longer than the time-out.
+    server.refuse(9);
+    let error = store.read_record("default").await.expect_err("too much to do");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    server.refuse(0);
+    store.read_record("default").await.expect("an answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_annotations_are_named() {
+    let server = Server::new(0, None);
+    server.heal();
+    let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
+    store.api.connect_to(Place::Simulated(Arc::clone(&server)));
+    let first = record(Token::from_bits(1));
+    store.create_record("default", &first).await.expect("a record");
+    let (marks, seed) = (HighWaterMarks::all_at(0, 1), Token::from_bits(100));
+    let new = NewRows { marks: marks.clone(), seed, record: first.token, until_ms: i64::MAX };
+    assert!(store.create_rows(&scope(), &new).await.expect("an answer"));
+    let (token, holder, expiry) = (Token::from_bits(2), "node".to_owned(), RowExpiry::Released);
+    let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks, expiry };
+    assert!(store.swap(&scope(), 1, new.token(1), &write).await.expect("an answer"));
+    // The row is found without the record, since its Lease is known.
+    for (name, [of_record, of_row]) in [
+        (HISTORY, [Some("history"), None]),
+        (EPOCH, [Some("epoch"), Some("epoch")]),
+        (IDENTITY, [Some("identity"), Some("epoch")]),
+        (TOKEN, [Some("token"), Some("token")]),
+    ] {
+        server.forget_annotations(&[name]);
+        let record = missing(store.read_record("default").await.map(drop));
+        let row = missing(store.row(&scope(), 1).await.map(drop));
+        assert_eq!([record, row], [of_record, of_row], "{name}");
+    }
+}
+
+/// Returns the column that a Lease lacks.
+fn missing(read: Result<()>) -> Option<&'static str> {
+    match read {
+        Ok(()) => None,
+        Err(StoreError::Corrupt { column, value, .. }) if value == "null" => Some(column),
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+#[test]
+fn no_part_of_a_row_is_written_twice() {
+    let seeds = match from_environment("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..from_environment("SEEDS").unwrap_or(40),
+    };
+    for seed in seeds {
+        assert!(catch_unwind(|| run(seed, None)).is_ok(), "run it again with SEED={seed}");
+    }
+}
+
+#[test]
+fn server_that_does_not_compare_is_found_out() {
+    // Each with a seed that finds it, where the search begins.
+    for (bug, first) in [
+        (Bug::VersionNotCompared, 2),
+        (Bug::TemplatesNotCompared, 308),
+        (Bug::UidNotCompared, 3),
+        (Bug::UidsComeBack, 0),
+    ] {
+        let is_found = |seed: &u64| catch_unwind(|| run(*seed, Some(bug))).is_err();
+        let found = (first..first + 1_500).find(is_found);
+        assert!(found.is_some(), "{bug:?} is not found");
+    }
+}

@@ -1,0 +1,327 @@
+//! An API server in memory whose requests may come late or never, and whose answers may be lost.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use http::{
+    Method, Request, Response,
+    header::{DATE, RETRY_AFTER},
+};
+use http_body_util::BodyExt as _;
+use jiff::{Timestamp, fmt::rfc2822::DateTimePrinter};
+use kube::{Client, client::Body};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use serde_json::{Value as Json, json};
+use tokio::time::{Instant, sleep};
+
+/// The server's clock when a simulation begins, in Unix ms.
+pub(super) const BEGIN_MS: i64 = 1_800_000_000_000;
+
+/// What the server does not do although it must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// A merge patch is applied to any version.
+    VersionNotCompared,
+    /// A row is listed whatever it is born with.
+    TemplatesNotCompared,
+    /// A JSON patch is applied to an object of any UID.
+    UidNotCompared,
+    /// An object that is created under a former name has the former UID.
+    UidsComeBack,
+}
+
+#[derive(Debug)]
+pub(in crate::kubernetes) struct Server {
+    begin: Instant,
+    bug: Option<Bug>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    random: StdRng,
+    objects: BTreeMap<String, Json>,
+    /// Every state of every object that was ever written.
+    past: Vec<Json>,
+    writes: u64,
+    is_faulty: bool,
+    /// How many requests are refused because there is too much to do.
+    overload: u32,
+}
+
+/// What becomes of a request.
+enum Fate {
+    Answered,
+    AnswerLost,
+    Late,
+    Never,
+}
+
+impl Server {
+    pub(super) fn new(seed: u64, bug: Option<Bug>) -> Arc<Self> {
+        let state = State {
+            random: StdRng::seed_from_u64(seed),
+            objects: BTreeMap::new(),
+            past: Vec::new(),
+            writes: 0,
+            is_faulty: true,
+            overload: 0,
+        };
+        Arc::new(Self { begin: Instant::now(), bug, state: Mutex::new(state) })
+    }
+
+    pub(in crate::kubernetes) fn client(self: &Arc<Self>) -> Client {
+        let server = Arc::clone(self);
+        let service = tower::service_fn(move |request| Arc::clone(&server).serve(request));
+        Client::new(service, "default")
+    }
+
+    pub(super) fn now_ms(&self) -> i64 {
+        BEGIN_MS + i64::try_from(self.begin.elapsed().as_millis()).expect("a short simulation")
+    }
+
+    /// From now on every request is answered soon.
+    pub(super) fn heal(&self) {
+        self.lock().is_faulty = false;
+    }
+
+    /// Refuses so many requests with 429, each with a pause of 1 s.
+    pub(super) fn refuse(&self, requests: u32) {
+        self.lock().overload = requests;
+    }
+
+    /// Removes annotations from every object.
+    pub(super) fn forget_annotations(&self, names: &[&str]) {
+        for object in self.lock().objects.values_mut() {
+            let annotations = object["metadata"]["annotations"].as_object_mut().expect("a map");
+            annotations.retain(|name, _| !names.contains(&name.as_str()));
+        }
+    }
+
+    /// Deletes an object, or creates one again as it was once: a person does that.
+    pub(super) fn interfere(&self, prefix: &str) {
+        let mut state = self.lock();
+        if state.random.random_bool(0.5) {
+            let names: Vec<_> =
+                state.objects.keys().filter(|name| name.starts_with(prefix)).cloned().collect();
+            if !names.is_empty() {
+                let at = state.random.random_range(..names.len());
+                state.objects.remove(&names[at]);
+            }
+            return;
+        }
+        let name = |object: &Json| object["metadata"]["name"].as_str().map(str::to_owned);
+        let past = state.past.iter().filter(|object| {
+            name(object)
+                .is_some_and(|name| name.starts_with(prefix) && !state.objects.contains_key(&name))
+        });
+        let past: Vec<_> = past.cloned().collect();
+        if !past.is_empty() {
+            let at = state.random.random_range(..past.len());
+            self.create(&mut state, past[at].clone());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn serve(self: Arc<Self>, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let body = serde_json::from_slice(&body).unwrap_or(Json::Null);
+        let content = head.headers.get("content-type").and_then(|kind| kind.to_str().ok());
+        let is_merge = content == Some("application/merge-patch+json");
+        let (arrives, answers, fate) = {
+            let mut state = self.lock();
+            let slow = if state.is_faulty { 0.1 } else { 0.0 };
+            let mut takes = || {
+                let most = if state.random.random_bool(slow) { 1_400 } else { 20 };
+                Duration::from_millis(state.random.random_range(0..most))
+            };
+            let (arrives, answers) = (takes(), takes());
+            let fate = match state.random.random_range(0..100) {
+                _ if !state.is_faulty => Fate::Answered,
+                0..4 => Fate::AnswerLost,
+                4..8 => Fate::Late,
+                8..10 => Fate::Never,
+                _ => Fate::Answered,
+            };
+            (arrives, answers, fate)
+        };
+        sleep(arrives).await;
+        let handle = {
+            let server = Arc::clone(&self);
+            move || server.handle(&head.method, &head.uri, is_merge, body)
+        };
+        match fate {
+            Fate::Answered => {}
+            Fate::AnswerLost => {
+                handle();
+                return std::future::pending().await;
+            }
+            Fate::Late => {
+                let late = Duration::from_millis(self.lock().random.random_range(0..20_000));
+                tokio::spawn(async move {
+                    sleep(late).await;
+                    handle();
+                });
+                return std::future::pending().await;
+            }
+            Fate::Never => return std::future::pending().await,
+        }
+        let is_refused = {
+            let mut state = self.lock();
+            let is_refused = state.overload > 0;
+            state.overload = state.overload.saturating_sub(1);
+            is_refused
+        };
+        let (status, body) = if is_refused { refused(429, "TooManyRequests") } else { handle() };
+        let now = Timestamp::from_millisecond(self.now_ms()).expect("a time");
+        let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&now).expect("a date");
+        sleep(answers).await;
+        let answer = Response::builder().status(status).header(DATE, date);
+        let answer = if is_refused { answer.header(RETRY_AFTER, "1") } else { answer };
+        Ok(answer.body(Body::from(body.to_string().into_bytes())).expect("an answer"))
+    }
+
+    fn handle(&self, method: &Method, uri: &http::Uri, is_merge: bool, body: Json) -> (u16, Json) {
+        let mut state = self.lock();
+        let (_, name) = uri.path().split_once("/leases").expect("a path of Leases");
+        let name = name.trim_start_matches('/').to_owned();
+        match *method {
+            Method::GET if name.is_empty() => {
+                let query = uri.query().unwrap_or_default();
+                let items = state.objects.values().filter(|object| is_selected(object, query));
+                let items: Vec<_> = items.cloned().collect();
+                (200, json!({ "kind": "LeaseList", "metadata": {}, "items": items }))
+            }
+            Method::GET => state.objects.get(&name).map_or_else(missing, |o| (200, o.clone())),
+            Method::POST => {
+                let name = body["metadata"]["name"].as_str().expect("a name");
+                if state.objects.contains_key(name) {
+                    return refused(409, "AlreadyExists");
+                }
+                (201, self.create(&mut state, body))
+            }
+            Method::PATCH => {
+                let Some(mut object) = state.objects.get(&name).cloned() else { return missing() };
+                let is_applied = if is_merge {
+                    self.merge(&mut object, &body)
+                } else {
+                    self.patch(&mut object, &body)
+                };
+                if !is_applied {
+                    return refused(if is_merge { 409 } else { 422 }, "Conflict");
+                }
+                (200, write(&mut state, object))
+            }
+            Method::DELETE => {
+                let Some(object) = state.objects.get(&name) else { return missing() };
+                let (expected, found) = (&body["preconditions"], &object["metadata"]);
+                let is_met = expected["uid"] == found["uid"]
+                    && expected["resourceVersion"] == found["resourceVersion"];
+                if !is_met {
+                    return refused(409, "Conflict");
+                }
+                state.objects.remove(&name);
+                (200, json!({}))
+            }
+            _ => panic!("{method} {uri}"),
+        }
+    }
+
+    fn create(&self, state: &mut State, mut object: Json) -> Json {
+        let uid = match self.bug {
+            Some(Bug::UidsComeBack) => object["metadata"]["name"].clone(),
+            _ => json!(format!("uid-{}", state.writes)),
+        };
+        object["metadata"]["uid"] = uid;
+        write(state, object)
+    }
+
+    fn merge(&self, object: &mut Json, patch: &Json) -> bool {
+        let version = &patch["metadata"]["resourceVersion"];
+        if *version != object["metadata"]["resourceVersion"]
+            && self.bug != Some(Bug::VersionNotCompared)
+        {
+            return false;
+        }
+        let changes = patch["metadata"]["annotations"].as_object().expect("annotations");
+        let annotations = object["metadata"]["annotations"].as_object_mut().expect("annotations");
+        for (name, value) in changes {
+            match value {
+                Json::Null => annotations.remove(name),
+                _ => annotations.insert(name.clone(), value.clone()),
+            };
+        }
+        true
+    }
+
+    fn patch(&self, object: &mut Json, patch: &Json) -> bool {
+        for part in patch.as_array().expect("a JSON patch") {
+            let (path, value) = (part["path"].as_str().expect("a path"), &part["value"]);
+            if part["op"] == "test" {
+                let ignored = match self.bug {
+                    Some(Bug::UidNotCompared) => path == "/metadata/uid",
+                    Some(Bug::TemplatesNotCompared) => path.ends_with("raindrop~1rows"),
+                    _ => false,
+                };
+                // Null stands for what is missing.
+                if object.pointer(path).unwrap_or(&Json::Null) != value && !ignored {
+                    return false;
+                }
+                continue;
+            }
+            match path.strip_prefix("/metadata/annotations/") {
+                Some(name) => {
+                    object["metadata"]["annotations"][name.replace("~1", "/")] = value.clone();
+                }
+                None => object["spec"] = value.clone(),
+            }
+        }
+        true
+    }
+}
+
+fn write(state: &mut State, mut object: Json) -> Json {
+    state.writes += 1;
+    object["metadata"]["resourceVersion"] = json!(state.writes.to_string());
+    let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+    state.objects.insert(name, object.clone());
+    state.past.push(object.clone());
+    object
+}
+
+fn is_selected(object: &Json, query: &str) -> bool {
+    let selector = form_urlencoded::parse(query.as_bytes())
+        .find(|(name, _)| name == "labelSelector")
+        .expect("a selector")
+        .1
+        .into_owned();
+    // The commas in brackets are none between terms.
+    let (terms, choice) = match selector.split_once(" in (") {
+        Some((before, among)) => {
+            let (terms, name) = before.rsplit_once(',').expect("other terms");
+            (terms.to_owned(), Some((name.to_owned(), among.trim_end_matches(')').to_owned())))
+        }
+        None => (selector, None),
+    };
+    let label = |name: &str| object["metadata"]["labels"][name].as_str().unwrap_or_default();
+    terms
+        .split(',')
+        .all(|term| term.split_once('=').is_some_and(|(name, value)| label(name) == value))
+        && choice.is_none_or(|(name, among)| among.split(',').any(|value| label(&name) == value))
+}
+
+fn missing() -> (u16, Json) {
+    refused(404, "NotFound")
+}
+
+fn refused(status: u16, reason: &str) -> (u16, Json) {
+    let details = json!({ "kind": "leases" });
+    (status, json!({ "kind": "Status", "reason": reason, "details": details }))
+}

@@ -1,0 +1,143 @@
+//! Stores of worker rows and segment codes: small traits with the same semantics on every engine.
+//!
+//! # Adding an engine
+//!
+//! 1. Implement [`Store`]. For a SQL database, write one file in `sql`: an `Engine` with its
+//!    connection, a few expressions, its migrations and the classes of its errors.
+//! 2. Make every method one statement, or a few that are harmless when repeated or cut short. A
+//!    swap is *one* autocommitted statement: never read-then-write in a transaction.
+//! 3. Take the time from the store's own clock, in UTC, inside the statement.
+//! 4. Compare text byte for byte: `Order` and `order` are different everywhere.
+//! 5. Run the conformance suite in `tests/store` on a real server.
+
+mod address;
+mod connect;
+mod error;
+mod foreign;
+#[cfg(any(feature = "redis", feature = "sql"))]
+mod hosts;
+#[cfg(any(test, feature = "simulation"))]
+#[path = "tests/intercept.rs"]
+mod intercept;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
+mod made_rows;
+mod memory;
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+mod parameters;
+#[cfg(any(feature = "redis", feature = "sql"))]
+mod pool;
+mod record;
+#[cfg(feature = "redis")]
+mod redis;
+mod segment;
+#[cfg(feature = "sql")]
+mod sql;
+mod tls;
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+mod value;
+
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use raindrop_core::lease::{Row, RowWrite, Token};
+
+#[cfg(any(feature = "redis", feature = "sql"))]
+use self::error::LOSES_WRITES;
+pub use self::{
+    address::{identity, redact_url},
+    connect::{Failover, StoreSettings, check, connect, is_valid_table_name},
+    error::{Result, StoreError, with_sources},
+    foreign::{ForeignSegment, ForeignService, ForeignTable},
+    made_rows::MadeRows,
+    memory::MemoryStore,
+    record::{Counts, LayoutRecord, ListedRow, NewRows, Scope, Survey},
+    segment::{
+        ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, SegmentStore, UnusedNumbers,
+    },
+    tls::TlsMode,
+};
+#[cfg(any(test, feature = "simulation"))]
+pub use self::{
+    intercept::{Call, Intercept, Reply},
+    memory::Snapshot,
+};
+
+/// Keeps the rows of worker ids and the layout records of namespaces.
+///
+/// A row is free when it was released or has expired by the store's clock. When a write fails, its
+/// outcome is unknown: it may have taken place, may still arrive, or may never arrive.
+///
+/// An acknowledged write is durable, and so is every write that the store showed before it. A
+/// write that a read shows need not be durable: a crash of the store may undo it and everything
+/// after it, as long as nothing after it was acknowledged.
+#[async_trait]
+pub trait Store: SegmentStore {
+    /// Whether the store's clock is the node's own, as in an embedded database. Comparing the two
+    /// then says nothing.
+    fn clock_is_local(&self) -> bool;
+
+    /// Whether nobody on the network can pose as the store: it is embedded or on this machine, or
+    /// its certificate is verified.
+    fn is_verified(&self) -> bool;
+
+    /// Creates or checks the tables and asserts durability settings. Returns warnings for the
+    /// operator about settings under which acknowledged writes may be lost. Safe to repeat, and
+    /// to run on many nodes at once.
+    async fn prepare(&self) -> Result<Vec<String>>;
+
+    /// Creates the layout record of a namespace unless there is one. Returns the stored record.
+    async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord>;
+
+    /// Returns the layout record of a namespace, if there is one.
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>>;
+
+    /// Replaces the layout record of a namespace if its token is still `expected`, and if the server
+    /// has the identity that the new record tells, unless that is empty. Returns `false` otherwise, or
+    /// when there is no record.
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: Token,
+        record: &LayoutRecord,
+    ) -> Result<bool>;
+
+    /// Inserts the missing rows of the scope, free and never written, and leaves the others as
+    /// they are. Returns `false` when some are still missing because `new` no longer holds. Safe
+    /// to repeat.
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool>;
+
+    /// Reads the store's clock and the state of the scope's rows, in one statement.
+    async fn survey(&self, scope: &Scope, counts: Counts) -> Result<Survey>;
+
+    /// Returns at most `limit` free rows of the scope, longest unused first; with a holder, only
+    /// the rows that it wrote last, the most recent one first. Leaves out rows that cannot be read.
+    async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>>;
+
+    /// Returns one row, free or not.
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>>;
+
+    /// Replaces a row if its token is still `expected`, if the namespace's record has the epoch that
+    /// the write names, and if the server has the identity that the record tells, unless that is
+    /// empty: all in one statement. Returns `false` otherwise, or when there is no such row. The
+    /// heartbeat becomes the store's present time.
+    async fn swap(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool>;
+
+    /// Lists every row of every namespace for people, by namespace, reserved key and worker.
+    async fn list(&self) -> Result<Vec<ListedRow>>;
+
+    /// Closes the connections. The store is not used afterwards.
+    async fn close(&self);
+}
+
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

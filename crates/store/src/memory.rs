@@ -1,0 +1,341 @@
+//! A store in the memory of one process: for tests, simulations and hand-given worker ids.
+
+#[cfg(any(test, feature = "simulation"))]
+#[path = "tests/crash.rs"]
+mod crash;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use raindrop_core::{
+    clock::Clock,
+    lease::{History, Row, RowWrite, Token},
+    planted::{Bug, planted},
+    segment::CodeRow,
+};
+
+#[cfg(any(test, feature = "simulation"))]
+pub use self::crash::Snapshot;
+use super::{
+    Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment, Reservation,
+    Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
+    record::{keep_free, ttl_ms},
+};
+
+/// Rows in memory, with the semantics of the other engines. They are gone with the process.
+///
+/// Its clock is passed in, so that tests can give the store a clock of its own.
+#[derive(Debug)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    clock_is_local: bool,
+    tables: Mutex<Tables>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Tables {
+    /// The identity of the server that this stands for.
+    identity: String,
+    records: BTreeMap<String, LayoutRecord>,
+    /// By namespace, reserved key and worker. Whether a row is free is known when it is read.
+    rows: BTreeMap<(String, String, u64), Row>,
+    /// By namespace and code, each with its token.
+    segments: BTreeMap<(String, String), (ListedSegment, Token)>,
+    /// By namespace and code.
+    managed: BTreeMap<(String, String), ManagedCode>,
+}
+
+impl Tables {
+    /// Whether this is the server that a history continues on.
+    fn is_continued_by(&self, history: &History) -> bool {
+        history.identity.is_empty()
+            || history.identity == self.identity
+            || planted(Bug::IdentityIgnored)
+    }
+
+    /// Whether a namespace's record has this epoch, and this is the server that it continues on.
+    fn is_in_epoch(&self, namespace: &str, epoch: Token) -> bool {
+        let record = self.records.get(namespace);
+        record.is_some_and(|record| {
+            record.history.epoch() == epoch && self.is_continued_by(&record.history)
+        })
+    }
+}
+
+impl MemoryStore {
+    /// An empty store whose clock is the node's own.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            clock_is_local: true,
+            tables: Mutex::new(Tables { identity: "memory".to_owned(), ..Tables::default() }),
+        }
+    }
+
+    /// An empty store that stands for a server with a clock of its own.
+    pub fn with_own_clock(clock: Arc<dyn Clock>) -> Self {
+        Self { clock_is_local: false, ..Self::new(clock) }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The scope's rows as they are now.
+    fn rows(&self, scope: &Scope) -> (i64, Vec<Row>) {
+        let now_ms = self.clock.now_ms();
+        let tables = self.tables();
+        let range = tables.rows.range(key(scope, scope.min_worker)..=key(scope, scope.max_worker));
+        (now_ms, range.map(|(_, row)| read(row, now_ms)).collect())
+    }
+}
+
+fn read(row: &Row, now_ms: i64) -> Row {
+    Row { free: row.expires_ms <= now_ms, ..row.clone() }
+}
+
+fn key(scope: &Scope, worker: u64) -> (String, String, u64) {
+    (scope.namespace.clone(), scope.reserved_key.clone(), worker)
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn clock_is_local(&self) -> bool {
+        self.clock_is_local
+    }
+
+    fn is_verified(&self) -> bool {
+        true
+    }
+
+    async fn prepare(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
+        let mut tables = self.tables();
+        let stored = tables.records.entry(namespace.to_owned());
+        Ok(stored.or_insert_with(|| record.clone()).clone())
+    }
+
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
+        Ok(self.tables().records.get(namespace).cloned())
+    }
+
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: Token,
+        record: &LayoutRecord,
+    ) -> Result<bool> {
+        let mut tables = self.tables();
+        let fits = tables.is_continued_by(&record.history);
+        let present = tables.records.get_mut(namespace).filter(|record| record.token == expected);
+        let Some(present) = present.filter(|_| fits) else { return Ok(false) };
+        *present = record.clone();
+        Ok(true)
+    }
+
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
+        let now_ms = self.clock.now_ms();
+        let mut tables = self.tables();
+        let record = tables.records.get(&scope.namespace);
+        let holds = record.is_some_and(|record| {
+            record.token == new.record && tables.is_continued_by(&record.history)
+        });
+        let holds = (holds && now_ms <= new.until_ms) || planted(Bug::StaleBirth);
+        for worker in scope.min_worker..=scope.max_worker {
+            if !holds && !tables.rows.contains_key(&key(scope, worker)) {
+                return Ok(false);
+            }
+            tables.rows.entry(key(scope, worker)).or_insert_with(|| Row {
+                worker,
+                token: new.token(worker),
+                holder: String::new(),
+                lane: 0,
+                marks: new.marks.clone(),
+                free: true,
+                epoch: Token::UNUSED,
+                heartbeat_ms: 0,
+                expires_ms: 0,
+            });
+        }
+        Ok(true)
+    }
+
+    async fn survey(&self, scope: &Scope, _counts: Counts) -> Result<Survey> {
+        let (now_ms, rows) = self.rows(scope);
+        let tables = self.tables();
+        let held = rows.iter().filter(|row| !row.free);
+        Ok(Survey {
+            now_ms,
+            identity: Some(tables.identity.clone()),
+            record: tables.records.get(&scope.namespace).cloned(),
+            held: held.clone().count() as u64,
+            free: rows.iter().filter(|row| row.free).count() as u64,
+            next_expiry_ms: held.map(|row| row.expires_ms).min(),
+        })
+    }
+
+    async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
+        let (_, mut rows) = self.rows(scope);
+        keep_free(&mut rows, holder, limit);
+        Ok(rows)
+    }
+
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
+        let now_ms = self.clock.now_ms();
+        Ok(self.tables().rows.get(&key(scope, worker)).map(|row| read(row, now_ms)))
+    }
+
+    async fn swap(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool> {
+        let now_ms = self.clock.now_ms();
+        let mut tables = self.tables();
+        let is_present = tables.is_in_epoch(&scope.namespace, write.epoch)
+            || planted(Bug::IdentityCheckedBefore);
+        let row = tables.rows.get_mut(&key(scope, worker)).filter(|row| row.token == expected);
+        let Some(row) = row.filter(|_| is_present) else { return Ok(false) };
+        *row = Row {
+            worker,
+            token: write.token,
+            holder: write.holder.clone(),
+            lane: write.lane,
+            marks: write.marks.clone(),
+            free: false,
+            epoch: write.epoch,
+            heartbeat_ms: now_ms,
+            // A released row is free whatever the clock does.
+            expires_ms: ttl_ms(write).map_or(0, |ttl_ms| now_ms.saturating_add(ttl_ms)),
+        };
+        Ok(true)
+    }
+
+    async fn list(&self) -> Result<Vec<ListedRow>> {
+        let now_ms = self.clock.now_ms();
+        let tables = self.tables();
+        let rows = tables.rows.iter().map(|((namespace, reserved_key, _), row)| ListedRow {
+            namespace: namespace.clone(),
+            reserved_key: reserved_key.clone(),
+            row: read(row, now_ms),
+        });
+        Ok(rows.collect())
+    }
+
+    async fn close(&self) {}
+}
+
+#[async_trait]
+impl SegmentStore for MemoryStore {
+    fn segment_table(&self) -> &str {
+        "memory"
+    }
+
+    async fn prepare_segments(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
+        let now_ms = self.clock.now_ms();
+        let mut tables = self.tables();
+        for NewSegment { code, first } in codes {
+            let (namespace, code) = (namespace.to_owned(), code.clone());
+            tables.segments.entry((namespace.clone(), code.clone())).or_insert_with(|| {
+                let segment = ListedSegment {
+                    namespace,
+                    code,
+                    next: *first,
+                    step: 0,
+                    updated_ms: now_ms,
+                    created_ms: now_ms,
+                    epoch: Token::UNUSED,
+                };
+                (segment, Token::UNUSED)
+            });
+        }
+        Ok(())
+    }
+
+    async fn reserve(
+        &self,
+        namespace: &str,
+        code: &str,
+        reservation: &Reservation,
+    ) -> Result<Reserved> {
+        let Reservation { by, step, end, token, or_begin_at, epoch, row_epoch } = *reservation;
+        let updated_ms = self.clock.now_ms();
+        let mut tables = self.tables();
+        if !tables.is_in_epoch(namespace, epoch) {
+            return Ok(Reserved::OtherEpoch);
+        }
+        let (namespace, code) = (namespace.to_owned(), code.to_owned());
+        let key = (namespace.clone(), code.clone());
+        let present = tables.segments.get(&key);
+        let created_ms = present.map_or(updated_ms, |(segment, _)| segment.created_ms);
+        let missing = or_begin_at.map(|next| CodeRow { next, step: 0, epoch: row_epoch });
+        let Some(row) = present.map(|(segment, _)| segment.row()).or(missing) else {
+            return Ok(Reserved::NoSuchCode);
+        };
+        match row.next.checked_add(by).filter(|next| *next <= end && row.epoch == row_epoch) {
+            None => Ok(Reserved::Refused(row)),
+            Some(next) => {
+                let reserved =
+                    ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch };
+                tables.segments.insert(key, (reserved, token));
+                Ok(Reserved::From(row.next))
+            }
+        }
+    }
+
+    async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
+        let UnusedNumbers { from, reserved, epoch, token } = *unused;
+        let updated_ms = self.clock.now_ms();
+        let key = (namespace.to_owned(), code.to_owned());
+        let mut tables = self.tables();
+        if !tables.is_in_epoch(namespace, epoch) {
+            return Ok(false);
+        }
+        let segment = tables.segments.get_mut(&key).filter(|(_, token)| *token == reserved);
+        let Some((segment, present)) = segment else { return Ok(false) };
+        (segment.next, segment.updated_ms, *present) = (from, updated_ms, token);
+        Ok(true)
+    }
+
+    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+        let tables = self.tables();
+        let of_namespace = tables.managed.iter().filter(|((of, _), _)| of == namespace);
+        Ok(of_namespace.map(|(_, code)| code.clone()).collect())
+    }
+
+    async fn write_managed_code(
+        &self,
+        namespace: &str,
+        expected: Option<Token>,
+        code: &ManagedCode,
+    ) -> Result<bool> {
+        let mut tables = self.tables();
+        let key = (namespace.to_owned(), code.code.clone());
+        if tables.managed.get(&key).map(|present| present.token) != expected {
+            return Ok(false);
+        }
+        tables.managed.insert(key, code.clone());
+        Ok(true)
+    }
+
+    async fn count_segments(&self, namespace: &str) -> Result<u64> {
+        let tables = self.tables();
+        Ok(tables.segments.keys().filter(|(of, _)| of == namespace).count() as u64)
+    }
+
+    async fn segments(&self) -> Result<Vec<ListedSegment>> {
+        Ok(self.tables().segments.values().map(|(segment, _)| segment.clone()).collect())
+    }
+}

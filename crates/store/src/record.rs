@@ -1,0 +1,185 @@
+//! What stores take and return beside rows.
+
+use std::time::Duration;
+
+use raindrop_core::{
+    layout::Layout,
+    lease::{HighWaterMarks, History, Row, RowExpiry, RowWrite, Token},
+};
+
+use super::MadeRows;
+
+/// The longest lease, so that adding it to the present stays inside every engine's times.
+const TTL_MAX: Duration = Duration::from_hours(24 * 365 * 100);
+
+/// The rows that a node may use: those of one namespace and reserved value, inside its range of
+/// worker ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// The namespace.
+    pub namespace: String,
+    /// Width and value of the reserved field, `1/0` for example.
+    pub reserved_key: String,
+    /// The smallest worker id.
+    pub min_worker: u64,
+    /// The largest worker id.
+    pub max_worker: u64,
+}
+
+impl Scope {
+    /// Creates the scope of a layout and a range of worker ids, both ends included.
+    pub fn new(namespace: &str, layout: &Layout, min_worker: u64, max_worker: u64) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            reserved_key: layout.reserved_key(),
+            min_worker,
+            max_worker,
+        }
+    }
+
+    /// Returns what names the scope in errors.
+    #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+    pub(super) fn key(&self) -> String {
+        format!("{} {}", self.namespace, self.reserved_key)
+    }
+
+    /// Returns how many rows the scope has when it is complete.
+    pub const fn workers(&self) -> u64 {
+        self.max_worker - self.min_worker + 1
+    }
+}
+
+/// The layout record of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayoutRecord {
+    /// Fresh and random at every write of the record.
+    pub token: Token,
+    /// The canonical text of the layout.
+    pub canonical: String,
+    /// The reserved keys that have rows, each with which: see [`Self::made_rows`].
+    pub complete: Vec<String>,
+    /// The first tick that IDs for a past time may have, whatever is configured: the tick when the
+    /// namespace was moved to this layout, or when its store was restored from a backup; 0 for a
+    /// first layout. Before it, Raindrop may have issued equal IDs.
+    pub since_tick: u64,
+    /// The first tick that began after the record was created; 0 where IDs are plain numbers. Before
+    /// it, another system may have issued equal IDs, so a person has to open those ticks for past
+    /// times.
+    pub first_tick: u64,
+    /// Which history of the store the namespace is in.
+    pub history: History,
+}
+
+/// Rows to create where they are missing, and what that decision rests on. A process that slept
+/// since it decided must not create them: meanwhile a row may have been created, used and lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRows {
+    /// Their marks.
+    pub marks: HighWaterMarks,
+    /// Fresh and random: the row of worker `w` is born with [`Self::token`] of it.
+    pub seed: Token,
+    /// The namespace's record must still have this token.
+    pub record: Token,
+    /// The store's clock must not be past this, in Unix ms.
+    pub until_ms: i64,
+}
+
+impl NewRows {
+    /// Returns the token that the row of a worker id is born with: the seed plus the worker id. A
+    /// swap that was prepared for a row that is gone cannot match the one created in its place,
+    /// which has another seed.
+    pub const fn token(&self, worker: u64) -> Token {
+        self.seed.plus(worker)
+    }
+}
+
+impl LayoutRecord {
+    /// Creates the record of a namespace that has issued nothing yet.
+    pub fn new(
+        canonical: impl Into<String>,
+        token: Token,
+        first_tick: u64,
+        history: History,
+    ) -> Self {
+        let (canonical, complete) = (canonical.into(), Vec::new());
+        Self { token, canonical, complete, since_tick: 0, first_tick, history }
+    }
+
+    /// Returns which rows of a reserved key were created; `None` before the first. A row that is
+    /// missing though it was created may have been in use, so it is created again with marks ahead
+    /// of every lease.
+    pub fn made_rows(&self, reserved_key: &str) -> Option<MadeRows> {
+        let mut entries = self.complete.iter().filter_map(|entry| MadeRows::read(entry));
+        entries.find(|(key, _)| *key == reserved_key).map(|(_, made)| made)
+    }
+
+    /// Sets which rows of a reserved key were created.
+    pub fn set_made_rows(&mut self, reserved_key: &str, made: MadeRows) {
+        let is_other =
+            |entry: &String| MadeRows::read(entry).is_none_or(|(key, _)| key != reserved_key);
+        let at = self.complete.iter().position(|entry| !is_other(entry));
+        self.complete.retain(is_other);
+        self.complete.insert(at.unwrap_or(self.complete.len()), made.entry(reserved_key));
+    }
+}
+
+/// How recent the counts of a survey must be. Its clock and its record always are of this instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// Of this instant.
+    Exact,
+    /// Perhaps those of an earlier survey, at most two minutes old, where counting means that every
+    /// row is read.
+    Recent,
+}
+
+/// The store's clock and the state of a scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survey {
+    /// The store's clock, Unix ms.
+    pub now_ms: i64,
+    /// The identity of the server, as [`History::identity`] tells it; `None` where identities are not
+    /// compared.
+    pub identity: Option<String>,
+    /// The namespace's layout record, if there is one.
+    pub record: Option<LayoutRecord>,
+    /// How many rows are held.
+    pub held: u64,
+    /// How many rows are free.
+    pub free: u64,
+    /// When the next held row expires unless it is renewed, Unix ms of the store's clock.
+    pub next_expiry_ms: Option<i64>,
+}
+
+/// A row with the names it is kept under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedRow {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its reserved key.
+    pub reserved_key: String,
+    /// The row.
+    pub row: Row,
+}
+
+/// Leaves at most `limit` free rows, longest unused first; with a holder, only the rows that it wrote
+/// last, the most recent one first. See [`Store::free_rows`](super::Store::free_rows).
+pub(super) fn keep_free(rows: &mut Vec<Row>, holder: Option<&str>, limit: u32) {
+    rows.retain(|row| row.free && holder.is_none_or(|holder| row.holder == holder));
+    rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
+    if holder.is_some() {
+        rows.reverse();
+    }
+    rows.truncate(limit as usize);
+}
+
+/// The time that a write holds its row for, in milliseconds; `None` when it releases the row.
+pub(super) fn ttl_ms(write: &RowWrite) -> Option<i64> {
+    match write.expiry {
+        RowExpiry::Released => None,
+        RowExpiry::After(ttl) => {
+            let ms = ttl.min(TTL_MAX).as_millis();
+            Some(i64::try_from(ms).expect("a hundred years of milliseconds fit"))
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The connections to a server, and what its errors mean.
+
+use std::fs;
+
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, FromRedisValue, RedisError,
+    Script, ServerErrorKind, TlsCertificates, aio::MultiplexedConnection, cmd,
+};
+use tokio::time::timeout;
+
+use super::{
+    RedisStore,
+    address::{Address, Service},
+    keys::Key,
+};
+use crate::{
+    Result, StoreError, StoreSettings,
+    hosts::{self, Connector, Hosts, accepts_no_writes},
+    pool::Pool,
+    value::Value,
+    with_sources,
+};
+
+/// The codes of a server that takes no commands, or no writes, at present.
+const AWAY: &[&str] =
+    &["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOREPLICAS", "READONLY", "TRYAGAIN"];
+
+/// Connects to the primary.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) address: Address,
+}
+
+impl Server {
+    async fn connect(&self, server: &ConnectionInfo) -> Result<MultiplexedConnection> {
+        // Our own time-out is around everything; the driver's are others.
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let client = match &self.address.ca_file {
+            None => Client::open(server.clone()),
+            Some(file) => {
+                let root_cert =
+                    fs::read(file).map_err(|error| StoreError::Unavailable(error.into()))?;
+                let authorities = TlsCertificates { client_tls: None, root_cert: Some(root_cert) };
+                Client::build_with_tls(server.clone(), authorities)
+            }
+        };
+        let client = client.map_err(store_error)?;
+        let opened = client.get_multiplexed_async_connection_with_config(&config).await;
+        opened.map_err(store_error)
+    }
+
+    async fn connect_to_primary(&self, server: &ConnectionInfo) -> Result<MultiplexedConnection> {
+        let mut connection = self.connect(server).await?;
+        match role(&mut connection).await?.as_deref() {
+            None | Some("master") => Ok(connection),
+            Some("sentinel") => Err(StoreError::Unusable(
+                "the store is a Redis Sentinel, which keeps no rows: use \
+                 redis+sentinel://host/service-name, or the address of the primary"
+                    .to_owned(),
+            )),
+            Some(_) => Err(accepts_no_writes("it is a replica")),
+        }
+    }
+
+    /// Connects to the primary that a Sentinel names.
+    async fn connect_by(
+        &self,
+        sentinel: &ConnectionInfo,
+        service: &Service,
+    ) -> Result<MultiplexedConnection> {
+        let mut sentinel = self.connect(sentinel).await?;
+        let mut question = cmd("SENTINEL");
+        question.arg("get-master-addr-by-name").arg(&service.name);
+        let answer = question.query_async::<Option<(String, u16)>>(&mut sentinel).await;
+        let Some((host, port)) = answer.map_err(store_error)? else {
+            let reason = format!("the Sentinel knows no service {}", service.name);
+            return Err(StoreError::Unavailable(reason.into()));
+        };
+        let connected = match service.primary(&host, port) {
+            Ok(server) => self.connect_to_primary(&server).await,
+            Err(reason) => Err(StoreError::Unavailable(reason.into())),
+        };
+        connected.map_err(|error| match error {
+            StoreError::Unavailable(reason) => {
+                let (primary, reason) = (hosts::name(&host, port), with_sources(&*reason));
+                let text = format!("the Sentinel names {primary} as the primary: {reason}");
+                StoreError::Unavailable(text.into())
+            }
+            other => other,
+        })
+    }
+}
+
+impl Connector for Server {
+    type Connection = MultiplexedConnection;
+    type Error = StoreError;
+
+    fn hosts(&self) -> &Hosts {
+        &self.address.hosts
+    }
+
+    async fn open(&self, host: usize) -> Result<MultiplexedConnection> {
+        let server = &self.address.servers[host];
+        match &self.address.service {
+            None => self.connect_to_primary(server).await,
+            Some(service) => self.connect_by(server, service).await,
+        }
+    }
+
+    fn unavailable(error: &StoreError) -> Option<String> {
+        match error {
+            StoreError::Unavailable(reason) => Some(with_sources(&**reason)),
+            _ => None,
+        }
+    }
+
+    async fn is_alive(connection: &mut MultiplexedConnection) -> bool {
+        matches!(role(connection).await.as_ref().map(Option::as_deref), Ok(None | Some("master")))
+    }
+
+    async fn close(_: MultiplexedConnection) {}
+}
+
+/// Returns a server's role, unless the user may not ask: then a refused write tells.
+async fn role(connection: &mut MultiplexedConnection) -> Result<Option<String>> {
+    let mut info = cmd("INFO");
+    info.arg("replication");
+    let role = match cmd("ROLE").query_async::<Vec<redis::Value>>(connection).await {
+        Ok(answer) => answer.into_iter().next().map(String::from_redis_value).transpose(),
+        Err(error) if is_forbidden(&error) => match info.query_async::<String>(connection).await {
+            Ok(info) => {
+                let mut lines = info.lines().map(str::trim_end);
+                return Ok(lines.find_map(|line| line.strip_prefix("role:")).map(str::to_owned));
+            }
+            Err(error) if is_forbidden(&error) => return Ok(None),
+            Err(error) => return Err(store_error(error)),
+        },
+        Err(error) => return Err(store_error(error)),
+    };
+    role.map_err(|error| store_error(error.into()))
+}
+
+impl RedisStore {
+    pub(crate) fn new(settings: &StoreSettings) -> Result<Self> {
+        let server = Server { address: Address::read(settings)? };
+        let pool = Pool::new(server, settings.max_connections, settings.timeout);
+        Ok(Self { settings: settings.clone(), pool })
+    }
+
+    /// Runs a script.
+    pub(super) async fn run<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        keys: &[Key],
+        args: &[Value],
+    ) -> Result<T> {
+        let mut invocation = script.prepare_invoke();
+        for key in keys {
+            invocation.key(&key.name);
+        }
+        for arg in args {
+            invocation.arg(arg);
+        }
+        let invocation = &invocation;
+        let answer = self.call(async |connection| invocation.invoke_async(connection).await).await;
+        self.name_foreign_key(answer, keys).await
+    }
+
+    /// Runs a command on one key.
+    pub(super) async fn command<T: FromRedisValue>(&self, name: &str, key: &Key) -> Result<T> {
+        let answer = self.send(&[name, &key.name]).await;
+        self.name_foreign_key(answer, std::slice::from_ref(key)).await
+    }
+
+    /// Runs a command about the server. Returns `None` where it is not allowed.
+    pub(super) async fn command_if_allowed<T: FromRedisValue>(
+        &self,
+        command: &[&str],
+    ) -> Result<Option<T>> {
+        match self.send(command).await {
+            Err(StoreError::Refused(error)) if error.downcast_ref().is_some_and(is_forbidden) => {
+                Ok(None)
+            }
+            answer => answer.map(Some),
+        }
+    }
+
+    async fn send<T: FromRedisValue>(&self, command: &[&str]) -> Result<T> {
+        self.call(async |connection| Cmd::new().arg(command).query_async(connection).await).await
+    }
+
+    /// Runs `work` on a connection of its own, so that a cancelled call, which closes the connection,
+    /// takes no other along.
+    async fn call<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut MultiplexedConnection) -> Result<T, RedisError>,
+    ) -> Result<T> {
+        let after = self.settings.timeout;
+        let mut checkout = self.pool.checkout().await?;
+        let answer = timeout(after, work(&mut checkout.connection)).await;
+        let answer = answer.map_err(|_| StoreError::TimedOut { after })?;
+        let is_usable = answer.as_ref().err().is_none_or(|error| {
+            matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
+        });
+        let answer = answer.map_err(store_error);
+        if let Err(StoreError::Unavailable(_)) = answer {
+            checkout.leave_host();
+        } else if is_usable {
+            checkout.put_back();
+        }
+        answer
+    }
+
+    /// Returns the answer, or the error: one that names the key if it is somebody else's.
+    async fn name_foreign_key<T>(&self, answer: Result<T>, keys: &[Key]) -> Result<T> {
+        // Older servers put the code of a script's error into its text.
+        if let Err(StoreError::Refused(error)) = &answer
+            && error.to_string().contains("WRONGTYPE")
+        {
+            for key in keys {
+                let kind: Option<String> = self.command_if_allowed(&["TYPE", &key.name]).await?;
+                if let Some(kind) = kind.filter(|kind| kind != key.kind && kind != "none") {
+                    return Err(StoreError::ForeignTable {
+                        table: key.name.clone(),
+                        difference: format!("it is a {kind}, not a {}", key.kind),
+                    });
+                }
+            }
+        }
+        answer
+    }
+}
+
+/// Whether a command is not allowed for this user, or was renamed away.
+fn is_forbidden(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
+        || error.to_string().contains("unknown command")
+}
+
+fn store_error(error: RedisError) -> StoreError {
+    let text = error.to_string();
+    let is_away = error.is_io_error()
+        || error.is_connection_dropped()
+        || error.kind() == ErrorKind::Parse
+        || error.code().is_some_and(|code| AWAY.contains(&code))
+        // Older servers put the code of a script's error into its text.
+        || text.contains("READONLY")
+        || text.contains("max number of clients reached");
+    if is_away {
+        StoreError::Unavailable(Box::new(error))
+    } else {
+        StoreError::Refused(Box::new(error))
+    }
+}

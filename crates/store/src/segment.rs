@@ -1,0 +1,181 @@
+//! Stores of the next numbers of segment codes.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use raindrop_core::{lease::Token, segment::CodeRow};
+
+use super::{ForeignSegment, ForeignTable, Result, StoreError};
+
+/// A code to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSegment {
+    /// Its name; any text of at most [`Self::LONGEST`] bytes.
+    pub code: String,
+    /// Its first number.
+    pub first: u64,
+}
+
+impl NewSegment {
+    /// The longest name, in bytes.
+    pub const LONGEST: usize = 96;
+}
+
+/// A request for numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// By how much the next number rises.
+    pub by: u64,
+    /// How many of these numbers are taken; the others are skipped. The row keeps this as its step.
+    pub step: u64,
+    /// The next number must not rise above this, at most 2^63 − 1. With 0 every reservation is
+    /// refused, and the answer only tells where the next number stands.
+    pub end: u64,
+    /// A fresh random token.
+    pub token: Token,
+    /// The first number of the code if it is missing: the same statement then creates it.
+    pub or_begin_at: Option<u64>,
+    /// The epoch of the namespace's record, which the row then has too.
+    pub epoch: Token,
+    /// The epoch that the row must have, unless it is missing: how many numbers are skipped depends
+    /// on it.
+    pub row_epoch: Token,
+}
+
+impl Reservation {
+    /// Returns a reservation that changes nothing: it is refused, and the answer tells the row. So no
+    /// give-back of another node finds another token.
+    pub const fn impossible(epoch: Token, token: Token) -> Self {
+        let row_epoch = epoch;
+        Self { by: 1, step: 1, end: 0, token, or_begin_at: None, epoch, row_epoch }
+    }
+}
+
+/// The outcome of a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserved {
+    /// The numbers from here on, as many as were requested.
+    From(u64),
+    /// The row is as told: too close to the end, or of another epoch. Nothing changed.
+    Refused(CodeRow),
+    /// There is no such code, and the request does not create one.
+    NoSuchCode,
+    /// The namespace's record has another epoch, or the server has not the identity that the record
+    /// tells. Nothing changed.
+    OtherEpoch,
+}
+
+/// Unused numbers to return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnusedNumbers {
+    /// The first of them.
+    pub from: u64,
+    /// The token that their reservation wrote.
+    pub reserved: Token,
+    /// The epoch that their reservation named.
+    pub epoch: Token,
+    /// A fresh random token.
+    pub token: Token,
+}
+
+/// A code with its next number, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedSegment {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub code: String,
+    /// The number that the next reservation begins with.
+    pub next: u64,
+    /// How many numbers the last reservation took.
+    pub step: u64,
+    /// The time of that reservation, Unix ms of the store's clock.
+    pub updated_ms: i64,
+    /// When the code was created, Unix ms of the store's clock.
+    pub created_ms: i64,
+    /// The epoch of the last reservation; [`Token::UNUSED`] before the first.
+    pub epoch: Token,
+}
+
+impl ListedSegment {
+    /// What a reservation needs to know of it.
+    pub const fn row(&self) -> CodeRow {
+        CodeRow { next: self.next, step: self.step, epoch: self.epoch }
+    }
+}
+
+/// The settings of a code that operators manage while nodes run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManagedCode {
+    /// Its name.
+    pub code: String,
+    /// The settings in words, at most 255 bytes; see
+    /// [`CodeSettings`](raindrop_core::segment::CodeSettings).
+    pub settings: String,
+    /// A fresh random token of each write.
+    pub token: Token,
+}
+
+/// Keeps the next number of each segment code.
+///
+/// When [`Self::reserve`] fails, the numbers may still have been reserved. They are a gap then.
+#[async_trait]
+pub trait SegmentStore: Debug + Send + Sync {
+    /// Returns the name of the segment table. In another table, numbers would start again.
+    fn segment_table(&self) -> &str;
+
+    /// Creates or checks the table of segments, after [`Store::prepare`](super::Store::prepare).
+    /// Safe to repeat, and to run on many nodes at once.
+    async fn prepare_segments(&self) -> Result<()>;
+
+    /// Inserts the codes that are missing and leaves the others as they are. Safe to repeat. A new
+    /// row has no epoch, so whoever reserves first skips numbers if the store failed over since the
+    /// namespace began: an earlier row of the code may be lost.
+    async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()>;
+
+    /// Reserves numbers: raises the next number of a code in one atomic statement, which compares
+    /// the epoch of the namespace's record, and the identity in the record with that of the server
+    /// unless it is empty.
+    async fn reserve(
+        &self,
+        namespace: &str,
+        code: &str,
+        reservation: &Reservation,
+    ) -> Result<Reserved>;
+
+    /// Returns unused numbers: lowers the next number of a code to the first of them and writes a
+    /// fresh token, if its token is still that of their reservation, and if the namespace's record
+    /// and the server are as [`Self::reserve`] demands. Returns `false` otherwise.
+    async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool>;
+
+    /// Lists the managed codes of a namespace, by name.
+    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>>;
+
+    /// Writes the settings of a managed code, if its token is still `expected`; `None` writes those
+    /// of a code that has none yet. Returns `false` when another write was first.
+    async fn write_managed_code(
+        &self,
+        namespace: &str,
+        expected: Option<Token>,
+        code: &ManagedCode,
+    ) -> Result<bool>;
+
+    /// Counts the codes of a namespace.
+    async fn count_segments(&self, namespace: &str) -> Result<u64>;
+
+    /// Lists every code for people, by namespace and name.
+    async fn segments(&self) -> Result<Vec<ListedSegment>>;
+
+    /// Reads the table of another ID service, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unusable`] unless this is a SQL database that has such a table.
+    async fn foreign_segments(&self, table: &ForeignTable) -> Result<Vec<ForeignSegment>> {
+        Err(StoreError::Unusable(format!(
+            "table {} cannot be read here: only a MySQL, MariaDB, PostgreSQL or SQLite database has \
+             tables",
+            table.name
+        )))
+    }
+}

@@ -1,0 +1,136 @@
+//! Creates the tables, and leaves other people's alone.
+
+use std::collections::BTreeSet;
+
+use sqlx::{
+    AssertSqlSafe, SqlSafeStr,
+    migrate::{Migrate, Migration, MigrationType, Migrator},
+};
+
+use super::{
+    SqlStore,
+    engine::{Engine, Failure, MigrationFile, Session},
+};
+use crate::{
+    Result, StoreError,
+    value::{Reader, values},
+};
+
+/// sqlx's.
+const BOOKKEEPING_COLUMNS: &[&str] =
+    &["version", "description", "installed_on", "success", "checksum", "execution_time"];
+
+impl<E: Engine> SqlStore<E> {
+    /// Creates tables that belong together, each given with its columns, or checks them. `name`
+    /// begins the name of the migrations' bookkeeping table. Nothing is written before it is certain
+    /// that no table is somebody else's.
+    pub(super) async fn prepare_tables(
+        &self,
+        name: &str,
+        tables: &[(&str, &[&str])],
+        migrations: &[MigrationFile],
+    ) -> Result<()> {
+        let bookkeeping = &format!("{name}_migrations");
+        let quoted = &format!("{0}{bookkeeping}{0}", E::DIALECT.quote);
+        let applied = self.applied_versions(bookkeeping, quoted).await?;
+        if applied.is_empty() {
+            for (table, columns) in tables {
+                self.check_table(table, columns, Strictness::Exact).await?;
+            }
+        }
+        let migrator = migrator(migrations, name, quoted);
+        if !migrator.iter().all(|migration| applied.contains(&migration.version)) {
+            self.migrate(&migrator, quoted).await?;
+        }
+        for (table, columns) in tables {
+            // A newer version of Raindrop may have added columns.
+            if !self.check_table(table, columns, Strictness::AtLeast).await? {
+                let names: Vec<&str> = tables.iter().map(|(name, _)| *name).collect();
+                return Err(StoreError::Unusable(format!(
+                    "table {table} is gone although {bookkeeping} says that it was created: \
+                     restore it, or drop the rest of {} and {bookkeeping} to begin anew",
+                    names.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a table is there. An error when it has other columns.
+    async fn check_table(
+        &self,
+        table: &str,
+        expected: &[&str],
+        strictness: Strictness,
+    ) -> Result<bool> {
+        let found = self.columns_of(table).await?;
+        if found.is_empty() {
+            return Ok(false);
+        }
+        let missing: Vec<_> =
+            expected.iter().copied().filter(|column| !found.contains(*column)).collect();
+        let unexpected: Vec<_> =
+            found.iter().map(String::as_str).filter(|name| !expected.contains(name)).collect();
+        if missing.is_empty() && (unexpected.is_empty() || strictness == Strictness::AtLeast) {
+            return Ok(true);
+        }
+        let difference = [("it lacks", missing), ("it has", unexpected)]
+            .into_iter()
+            .filter(|(_, columns)| !columns.is_empty())
+            .map(|(what, columns)| format!("{what} {}", columns.join(", ")));
+        let difference = difference.collect::<Vec<_>>().join(" and ");
+        Err(StoreError::ForeignTable { table: table.to_owned(), difference })
+    }
+
+    /// The names of a table's columns; none if there is no such table.
+    pub(super) async fn columns_of(&self, table: &str) -> Result<BTreeSet<String>> {
+        let rows = self.execute(E::DIALECT.columns, &values![table]).await?.rows;
+        let name = |row| Reader::new("columns", table, row).get("name");
+        rows.into_iter().map(name).collect()
+    }
+
+    /// The versions of the migrations that are done.
+    async fn applied_versions(&self, bookkeeping: &str, quoted: &str) -> Result<BTreeSet<i64>> {
+        if !self.check_table(bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
+            return Ok(BTreeSet::new());
+        }
+        let sql = format!("SELECT version FROM {quoted} WHERE success = TRUE");
+        let rows = self.execute(&sql, &[]).await?.rows;
+        rows.into_iter().map(|row| Reader::new(bookkeeping, "", row).get("version")).collect()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strictness {
+    Exact,
+    AtLeast,
+}
+
+/// The migrations with the table's name in place, and a bookkeeping table of our own, given quoted.
+fn migrator(migrations: &[MigrationFile], table: &str, bookkeeping: &str) -> Migrator {
+    let migration = |(version, (description, sql)): (i64, &(&'static str, &str))| {
+        let sql = sql.replace("{table}", table);
+        let sql = AssertSqlSafe(sql).into_sql_str();
+        Migration::new(version, (*description).into(), MigrationType::Simple, sql, false)
+    };
+    let mut migrator = Migrator::with_migrations((1..).zip(migrations).map(migration).collect());
+    migrator.dangerous_set_table_name(bookkeeping.to_owned());
+    // A newer version's migrations do not keep this one from starting beside it.
+    migrator.set_ignore_missing(true);
+    // sqlx's own lock is none on SQLite and waits for ever on MySQL: the engines lock.
+    migrator.set_locking(false);
+    migrator
+}
+
+/// Applies what is missing. A migration that was cut short is run again: each is harmless when
+/// it is repeated.
+pub(super) async fn apply(
+    connection: &mut (impl Session + Migrate),
+    migrator: &Migrator,
+    bookkeeping: &str,
+) -> Result<(), Failure> {
+    connection.ensure_migrations_table(bookkeeping).await?;
+    let cut_short = format!("DELETE FROM {bookkeeping} WHERE success = FALSE");
+    connection.run(&cut_short, &[]).await?;
+    Ok(migrator.run_direct(None, connection, false).await?)
+}

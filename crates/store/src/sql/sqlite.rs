@@ -1,0 +1,279 @@
+//! An embedded SQLite file.
+
+use std::{
+    io,
+    path::Path,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::UNIX_EPOCH,
+};
+
+use sqlx::{
+    ConnectOptions as _, Connection as _,
+    error::DatabaseError,
+    migrate::Migrator,
+    sqlite::{
+        SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteQueryResult,
+        SqliteSynchronous,
+    },
+};
+
+use super::{
+    engine::{
+        Answer, Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, migrations,
+    },
+    schema,
+};
+use crate::{
+    Result, StoreError, StoreSettings,
+    hosts::Hosts,
+    parameters::{self, Parameters},
+    value::values,
+};
+
+const PARAMETERS: Parameters = Parameters::without_tls(&["cache", "immutable", "mode", "vfs"]);
+
+/// How to open one file.
+pub(crate) struct Sqlite {
+    options: SqliteConnectOptions,
+    /// None.
+    hosts: Hosts,
+    may_create: AtomicBool,
+    /// The file that was opened first; one that takes its place is another store.
+    opened: OnceLock<FileIdentity>,
+}
+
+/// Device and number of a file.
+type FileIdentity = (u64, u64);
+
+#[cfg(unix)]
+fn identity(path: &Path) -> io::Result<FileIdentity> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+/// Elsewhere a file that is open cannot be replaced.
+#[cfg(not(unix))]
+fn identity(path: &Path) -> io::Result<FileIdentity> {
+    std::fs::metadata(path).map(|_| (0, 0))
+}
+
+/// Returns which history a file holds. A copy has another inode or was created later; the device's
+/// number may change when the file system is mounted again.
+fn history_of(path: &Path) -> String {
+    let created = std::fs::metadata(path).and_then(|file| file.created());
+    let created = created.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let created_ms = created.unwrap_or_default().as_millis();
+    let inode = identity(path).map_or(0, |(_, inode)| inode);
+    format!("file {inode} created {created_ms}")
+}
+
+fn unavailable(reason: String) -> StoreError {
+    StoreError::Unavailable(reason.into())
+}
+
+impl Sqlite {
+    fn path(&self) -> String {
+        self.options.get_filename().display().to_string()
+    }
+
+    /// Explains why the file cannot be opened. SQLite says the same of all reasons, so the system is
+    /// asked; what only the operator can change is permanent.
+    fn cannot_open(&self, error: &dyn DatabaseError, may_create: bool) -> Option<StoreError> {
+        let path = self.path();
+        let (reason, advice) = match primary_code(error) {
+            NOT_A_DATABASE => {
+                return Some(StoreError::Unusable(format!("{path} is not a SQLite database")));
+            }
+            READ_ONLY => (error.message().to_owned(), "the file and its folder must be writable"),
+            CANNOT_OPEN => {
+                let mut file = std::fs::OpenOptions::new();
+                let file = file.read(true).write(true).create(may_create);
+                let error = match file.open(self.options.get_filename()) {
+                    Ok(_) => return Some(unavailable(format!("{path}: {}", error.message()))),
+                    Err(error) => error,
+                };
+                let advice = match error.kind() {
+                    io::ErrorKind::NotFound if path.starts_with('~') => {
+                        "nothing expands the ~: write the whole path"
+                    }
+                    io::ErrorKind::NotFound => "its folder must exist: create or mount it first",
+                    io::ErrorKind::NotADirectory => "a part of the path is a file",
+                    io::ErrorKind::InvalidFilename => "no file can have this name",
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                        "the file and its folder must be writable for this user"
+                    }
+                    _ => return Some(unavailable(format!("{path}: {error}"))),
+                };
+                (error.to_string(), advice)
+            }
+            _ => return None,
+        };
+        let text =
+            format!("{path} cannot be opened: {reason}; {advice}, or choose another store.url");
+        Some(StoreError::Unusable(text))
+    }
+}
+
+impl Engine for Sqlite {
+    type Connection = SqliteConnection;
+
+    const DIALECT: Dialect = Dialect {
+        quote: '"',
+        numbered: false,
+        clock: "",
+        // SQLite's own clock, in whole milliseconds; one reading serves a whole statement.
+        now: "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)",
+        now_plus: "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER) + ?",
+        epoch: "0",
+        unix_ms: "{}",
+        as_text: "CAST({} AS TEXT)",
+        exact: "{}",
+        for_share: "",
+        or_keep: "ON CONFLICT DO NOTHING",
+        raised: "{}",
+        returning: " RETURNING next_number",
+        or_raise: ON_CONFLICT_RAISE,
+        // A table of the connection, with the identity of its file.
+        server: "(SELECT identity FROM temp.raindrop_server)",
+        columns: "SELECT name FROM pragma_table_info(?)",
+        // Every connection is checked when it is opened.
+        durability: None,
+    };
+    const CLOCK_IS_LOCAL: bool = true;
+    migrations!("sqlite");
+
+    fn new(settings: &StoreSettings) -> Result<Self> {
+        let url = &settings.url;
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let has = |option: &str| query.split('&').any(|given| given == option);
+        let refused = if path.ends_with(":memory:") || has("mode=memory") {
+            "a SQLite database in memory is gone with its connection; use memory: instead"
+        } else if path.trim_start_matches("sqlite:").trim_start_matches('/').is_empty() {
+            "it names no file, as in sqlite://raindrop.db"
+        } else if has("mode=ro") || has("immutable=1") || has("immutable=true") {
+            "the file must be writable"
+        } else {
+            // There is no connection to protect, whatever the settings for TLS are.
+            let plain = StoreSettings { tls: None, tls_ca_file: None, ..settings.clone() };
+            let url = parameters::read(&plain, &PARAMETERS)?.url;
+            let options: SqliteConnectOptions =
+                url.parse().map_err(|error| settings.unusable(error))?;
+            return Ok(Self {
+                options: options
+                    .journal_mode(SqliteJournalMode::Wal)
+                    .synchronous(SqliteSynchronous::Full)
+                    // Shorter than the whole time-out, so that the statement is over before it.
+                    .busy_timeout(settings.timeout / 2),
+                hosts: Hosts::default(),
+                may_create: AtomicBool::new(false),
+                opened: OnceLock::new(),
+            });
+        };
+        Err(settings.unusable(refused))
+    }
+
+    fn hosts(&self) -> &Hosts {
+        &self.hosts
+    }
+
+    fn is_verified(&self) -> bool {
+        true
+    }
+
+    fn allow_creation(&self) {
+        self.may_create.store(true, Ordering::Relaxed);
+    }
+
+    fn check_file(&self) -> Result<()> {
+        let Some(opened) = self.opened.get() else { return Ok(()) };
+        match identity(self.options.get_filename()) {
+            Ok(present) if present == *opened => Ok(()),
+            Ok(_) => Err(StoreError::Vanished(format!("{} was replaced", self.path()))),
+            Err(error) => Err(StoreError::Vanished(format!("{}: {error}", self.path()))),
+        }
+    }
+
+    async fn open(&self, _host: usize) -> Result<(SqliteConnection, Option<String>), Failure> {
+        let may_create = self.opened.get().is_none() && self.may_create.load(Ordering::Relaxed);
+        let path = self.options.get_filename();
+        if path.is_dir() {
+            let reason = format!("{} is a folder, and must be a file", self.path());
+            return Err(StoreError::Unusable(reason).into());
+        }
+        if !may_create && !path.exists() {
+            return Err(StoreError::Vanished(format!("{} does not exist", self.path())).into());
+        }
+        let options = self.options.clone().create_if_missing(may_create);
+        let mut connection = options.connect().await.map_err(|error| match &error {
+            sqlx::Error::Database(refusal) => {
+                let found = self.cannot_open(refusal.as_ref(), may_create);
+                found.map_or(Failure::Sql(error), Failure::Store)
+            }
+            _ => Failure::Sql(error),
+        })?;
+        // SQLite answers a setting that it cannot take with the one that stays.
+        let sql = "SELECT journal_mode, synchronous FROM pragma_journal_mode, pragma_synchronous";
+        let settings = connection.run(sql, &[]).await?.into_row();
+        if settings != values!["wal", 2_i64] {
+            return Err(StoreError::Unusable(format!(
+                "{} cannot be made durable: journal_mode and synchronous should be WAL and FULL \
+                 but are {settings:?}; it must be on a local file system",
+                self.path()
+            ))
+            .into());
+        }
+        if let Ok(present) = identity(path) {
+            self.opened.get_or_init(|| present);
+        }
+        let server = "CREATE TEMP TABLE raindrop_server AS SELECT CAST(? AS TEXT) AS identity";
+        connection.run("PRAGMA temp_store = MEMORY", &[]).await?;
+        connection.run(server, &values![history_of(path)]).await?;
+        Ok((connection, None))
+    }
+
+    async fn read_only(connection: &mut SqliteConnection) -> Result<Option<String>, sqlx::Error> {
+        connection.ping().await.map(|()| None)
+    }
+
+    async fn migrate(
+        &self,
+        connection: &mut SqliteConnection,
+        migrator: &Migrator,
+        bookkeeping: &str,
+    ) -> Result<(), Failure> {
+        // The write lock from the start: one node after the other, all or nothing.
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+        schema::apply(&mut *transaction, migrator, bookkeeping).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    fn class(error: &dyn DatabaseError) -> Class {
+        match primary_code(error) {
+            BUSY | LOCKED => Class::Retry,
+            INPUT_OUTPUT | CANNOT_OPEN => Class::Unavailable,
+            _ if error.message().starts_with("no such table") => Class::Vanished,
+            _ => Class::Refused,
+        }
+    }
+}
+
+const BUSY: i32 = 5;
+const LOCKED: i32 = 6;
+const READ_ONLY: i32 = 8;
+const INPUT_OUTPUT: i32 = 10;
+const CANNOT_OPEN: i32 = 14;
+const NOT_A_DATABASE: i32 = 26;
+
+/// The result code without its details.
+fn primary_code(error: &dyn DatabaseError) -> i32 {
+    error.code().and_then(|code| code.parse::<i32>().ok()).map_or(0, |code| code & 0xff)
+}
+
+impl From<SqliteQueryResult> for Answer {
+    fn from(result: SqliteQueryResult) -> Self {
+        Self { matched: result.rows_affected(), ..Self::default() }
+    }
+}

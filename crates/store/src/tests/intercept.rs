@@ -1,0 +1,216 @@
+//! One place to interfere with every call of a store: for tests and simulations.
+
+use std::{any::Any, fmt::Debug};
+
+use async_trait::async_trait;
+use raindrop_core::lease::{Row, RowWrite, Token};
+
+use super::{
+    Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows, NewSegment,
+    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
+};
+
+/// A call of a [`Store`], as a value: it can be run now, later, twice or never.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "they are the store's methods with their arguments")]
+pub enum Call {
+    Prepare,
+    CreateRecord(String, LayoutRecord),
+    ReadRecord(String),
+    SwapRecord(String, Token, LayoutRecord),
+    CreateRows(Scope, NewRows),
+    Survey(Scope, Counts),
+    FreeRows(Scope, Option<String>, u32),
+    Row(Scope, u64),
+    Swap(Scope, u64, Token, RowWrite),
+    List,
+    PrepareSegments,
+    CreateSegments(String, Vec<NewSegment>),
+    Reserve(String, String, Reservation),
+    GiveBack(String, String, UnusedNumbers),
+    ManagedCodes(String),
+    WriteManagedCode(String, Option<Token>, ManagedCode),
+    CountSegments(String),
+    Segments,
+}
+
+/// What a call returns, of the type that its method returns.
+pub type Reply = Box<dyn Any + Send>;
+
+/// A store that decides what becomes of each call.
+#[async_trait]
+pub trait Intercept: Debug + Send + Sync {
+    /// The store behind it.
+    fn memory(&self) -> &MemoryStore;
+
+    /// Answers a call; `call.run(self.memory())` does so without interfering.
+    async fn answer(&self, call: Call) -> Result<Reply>;
+}
+
+impl Call {
+    /// Runs the call on a store.
+    pub async fn run(&self, store: &dyn Store) -> Result<Reply> {
+        Ok(match self {
+            Self::Prepare => Box::new(store.prepare().await?),
+            Self::CreateRecord(name, new) => Box::new(store.create_record(name, new).await?),
+            Self::ReadRecord(name) => Box::new(store.read_record(name).await?),
+            Self::SwapRecord(name, expected, new) => {
+                Box::new(store.swap_record(name, *expected, new).await?)
+            }
+            Self::CreateRows(scope, new) => Box::new(store.create_rows(scope, new).await?),
+            Self::Survey(scope, counts) => Box::new(store.survey(scope, *counts).await?),
+            Self::FreeRows(scope, holder, limit) => {
+                Box::new(store.free_rows(scope, holder.as_deref(), *limit).await?)
+            }
+            Self::Row(scope, worker) => Box::new(store.row(scope, *worker).await?),
+            Self::Swap(scope, worker, expected, write) => {
+                Box::new(store.swap(scope, *worker, *expected, write).await?)
+            }
+            Self::List => Box::new(store.list().await?),
+            Self::PrepareSegments => Box::new(store.prepare_segments().await?),
+            Self::CreateSegments(name, new) => Box::new(store.create_segments(name, new).await?),
+            Self::Reserve(name, code, reservation) => {
+                Box::new(store.reserve(name, code, reservation).await?)
+            }
+            Self::GiveBack(name, code, unused) => {
+                Box::new(store.give_back(name, code, unused).await?)
+            }
+            Self::ManagedCodes(namespace) => Box::new(store.managed_codes(namespace).await?),
+            Self::WriteManagedCode(namespace, expected, code) => {
+                Box::new(store.write_managed_code(namespace, *expected, code).await?)
+            }
+            Self::CountSegments(namespace) => Box::new(store.count_segments(namespace).await?),
+            Self::Segments => Box::new(store.segments().await?),
+        })
+    }
+
+    /// Runs a write that takes place or not; whether it did.
+    pub async fn takes_place(&self, store: &dyn Store) -> Result<bool> {
+        self.run(store).await.map(typed)
+    }
+}
+
+/// The reply, of its call's type.
+fn typed<T: 'static>(reply: Reply) -> T {
+    *reply.downcast().expect("each call has one type of reply")
+}
+
+#[async_trait]
+impl<I: Intercept> Store for I {
+    fn clock_is_local(&self) -> bool {
+        self.memory().clock_is_local()
+    }
+
+    fn is_verified(&self) -> bool {
+        self.memory().is_verified()
+    }
+
+    async fn prepare(&self) -> Result<Vec<String>> {
+        self.answer(Call::Prepare).await.map(typed)
+    }
+
+    async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
+        self.answer(Call::CreateRecord(namespace.to_owned(), record.clone())).await.map(typed)
+    }
+
+    async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
+        self.answer(Call::ReadRecord(namespace.to_owned())).await.map(typed)
+    }
+
+    async fn swap_record(
+        &self,
+        namespace: &str,
+        expected: Token,
+        record: &LayoutRecord,
+    ) -> Result<bool> {
+        let call = Call::SwapRecord(namespace.to_owned(), expected, record.clone());
+        self.answer(call).await.map(typed)
+    }
+
+    async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
+        self.answer(Call::CreateRows(scope.clone(), new.clone())).await.map(typed)
+    }
+
+    async fn survey(&self, scope: &Scope, counts: Counts) -> Result<Survey> {
+        self.answer(Call::Survey(scope.clone(), counts)).await.map(typed)
+    }
+
+    async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
+        let call = Call::FreeRows(scope.clone(), holder.map(str::to_owned), limit);
+        self.answer(call).await.map(typed)
+    }
+
+    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
+        self.answer(Call::Row(scope.clone(), worker)).await.map(typed)
+    }
+
+    async fn swap(
+        &self,
+        scope: &Scope,
+        worker: u64,
+        expected: Token,
+        write: &RowWrite,
+    ) -> Result<bool> {
+        let call = Call::Swap(scope.clone(), worker, expected, write.clone());
+        self.answer(call).await.map(typed)
+    }
+
+    async fn list(&self) -> Result<Vec<ListedRow>> {
+        self.answer(Call::List).await.map(typed)
+    }
+
+    async fn close(&self) {}
+}
+
+#[async_trait]
+impl<I: Intercept> SegmentStore for I {
+    fn segment_table(&self) -> &str {
+        self.memory().segment_table()
+    }
+
+    async fn prepare_segments(&self) -> Result<()> {
+        self.answer(Call::PrepareSegments).await.map(typed)
+    }
+
+    async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
+        let call = Call::CreateSegments(namespace.to_owned(), codes.to_owned());
+        self.answer(call).await.map(typed)
+    }
+
+    async fn reserve(
+        &self,
+        namespace: &str,
+        code: &str,
+        reservation: &Reservation,
+    ) -> Result<Reserved> {
+        let call = Call::Reserve(namespace.to_owned(), code.to_owned(), *reservation);
+        self.answer(call).await.map(typed)
+    }
+
+    async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
+        let call = Call::GiveBack(namespace.to_owned(), code.to_owned(), *unused);
+        self.answer(call).await.map(typed)
+    }
+
+    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+        self.answer(Call::ManagedCodes(namespace.to_owned())).await.map(typed)
+    }
+
+    async fn write_managed_code(
+        &self,
+        namespace: &str,
+        expected: Option<Token>,
+        code: &ManagedCode,
+    ) -> Result<bool> {
+        let call = Call::WriteManagedCode(namespace.to_owned(), expected, code.clone());
+        self.answer(call).await.map(typed)
+    }
+
+    async fn count_segments(&self, namespace: &str) -> Result<u64> {
+        self.answer(Call::CountSegments(namespace.to_owned())).await.map(typed)
+    }
+
+    async fn segments(&self) -> Result<Vec<ListedSegment>> {
+        self.answer(Call::Segments).await.map(typed)
+    }
+}

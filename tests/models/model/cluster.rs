@@ -1,0 +1,410 @@
+//! The processes, the store and the network between them, as a model to be explored.
+
+use std::ops::Range;
+
+use raindrop_core::{
+    lease::{HighWaterMarks, Row, RowWrite, Token},
+    planted::{self, Bug, planted},
+};
+use stateright::{Model, Property};
+
+use crate::{
+    configuration::{Configuration, World},
+    grant::Grant,
+    issued::Issued,
+    process::{HOLDER, Operation, Process, Sent},
+    recovery,
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    pub(crate) world: World,
+    /// The property that is checked; every one if there is none.
+    only: Option<&'static str>,
+    bug: Option<Bug>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    /// As they are read.
+    pub(crate) rows: Vec<Row>,
+    /// The rows before each write that is visible and perhaps not durable, in their order.
+    pub(crate) unacknowledged: Vec<(usize, Row)>,
+    crashes: u8,
+    /// Writes that the store has not seen yet, and perhaps never will.
+    pub(crate) under_way: Vec<UnderWay>,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) issued: Issued,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UnderWay {
+    process: usize,
+    /// Whether the process still waits for the answer.
+    awaited: bool,
+    row: usize,
+    expected: Token,
+    write: RowWrite,
+}
+
+impl UnderWay {
+    pub(crate) const fn is_awaited_by(&self, process: usize) -> bool {
+        self.awaited && self.process == process
+    }
+}
+
+/// One step of a process or of the world. Being paused or cut off is taking no step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Choose {
+        process: usize,
+        tick: u64,
+        random: u64,
+    },
+    Send {
+        process: usize,
+        operation: Operation,
+    },
+    /// The store sees a write, long after its time-out perhaps; only one that is durable is
+    /// acknowledged, and with it everything that is visible.
+    Apply {
+        under_way: usize,
+        durable: bool,
+    },
+    /// The store crashes, and loses so many of the writes that were not acknowledged.
+    CrashStore {
+        lose: usize,
+    },
+    Receive {
+        process: usize,
+    },
+    TimeOut {
+        process: usize,
+    },
+    Resolve {
+        process: usize,
+    },
+    Issue {
+        process: usize,
+        code: usize,
+        tick: u64,
+    },
+    /// Crashes, and starts anew under the same name.
+    Crash {
+        process: usize,
+    },
+    /// The state file gets a local mark that is one higher, or as high as it may be.
+    RaiseLocalMark {
+        process: usize,
+        whole: bool,
+    },
+    /// Stops in order while the store is away, and starts anew.
+    StopAway {
+        process: usize,
+    },
+    /// Resumes the lease in a state file: its own one, unless a bug is planted.
+    Resume {
+        process: usize,
+        file: usize,
+        tick: u64,
+    },
+}
+
+impl Cluster {
+    pub(crate) fn new(
+        configuration: Configuration,
+        only: Option<&'static str>,
+        bug: Option<Bug>,
+    ) -> Self {
+        Self { world: World::new(configuration), only, bug }
+    }
+
+    /// Breaks the planted rule on this thread, which may be any of the checker's.
+    fn plant(&self) {
+        planted::plant(self.bug);
+    }
+
+    pub(crate) fn step(&self, state: &mut State, action: Action) -> Option<()> {
+        self.plant();
+        let configuration = &self.world.configuration;
+        let State { rows, unacknowledged, crashes, under_way, processes, issued } = state;
+        match action {
+            Action::Choose { process, tick, random } => {
+                processes[process].choose(&self.world, rows, tick, random)
+            }
+            Action::Send { process, operation } => {
+                let Sent { row, expected, write } =
+                    processes[process].send(&self.world, operation)?;
+                under_way.push(UnderWay { process, awaited: true, row, expected, write });
+                Some(())
+            }
+            Action::Apply { under_way: index, durable } => {
+                let arrived = under_way.remove(index);
+                let before = rows[arrived.row].clone();
+                let swapped = apply(&mut rows[arrived.row], &arrived, configuration);
+                match (swapped, durable) {
+                    (true, true) => unacknowledged.clear(),
+                    (true, false) => unacknowledged.push((arrived.row, before)),
+                    // Nothing was written, so nothing became durable.
+                    (false, true) => {}
+                    (false, false) => return None,
+                }
+                if arrived.awaited && durable {
+                    processes[arrived.process].waiting = Some(Some(swapped));
+                }
+                Some(())
+            }
+            Action::CrashStore { lose } => {
+                *crashes += 1;
+                for _ in 0..lose {
+                    let (row, before) = unacknowledged.pop()?;
+                    rows[row] = before;
+                }
+                // What is left was recovered from the log.
+                unacknowledged.clear();
+                Some(())
+            }
+            Action::Receive { process } => processes[process].receive(),
+            Action::TimeOut { process } => {
+                give_up(under_way, process);
+                processes[process].time_out()
+            }
+            Action::Resolve { process } => processes[process].resolve(rows),
+            Action::Issue { process, code, tick } => {
+                let present = tick * configuration.positions_per_tick;
+                let (row, lane, position) = processes[process].issue(code, present)?;
+                (position < configuration.end()).then(|| issued.add(row, lane, code, position))
+            }
+            Action::Crash { process } => {
+                give_up(under_way, process);
+                processes[process].crash();
+                Some(())
+            }
+            Action::RaiseLocalMark { process, whole } => processes[process].raise_local_mark(whole),
+            Action::StopAway { process } => {
+                give_up(under_way, process);
+                processes[process].stop_away()
+            }
+            Action::Resume { process, file, tick } => {
+                let kept = processes[file].kept.clone()?;
+                processes[process].resume(&self.world, kept, rows, tick)
+            }
+        }
+    }
+
+    /// Forgets writes that can change nothing any more, and their order.
+    fn tidy(&self, state: &mut State) {
+        // A token that was replaced can come back, so that an old write may still match.
+        let tokens_return = planted(Bug::TokenDerived) || planted(Bug::RenewalKeepsToken);
+        if self.world.configuration.compares_tokens && !tokens_return {
+            let State { rows, unacknowledged, under_way, .. } = state;
+            under_way.retain(|write| {
+                write.awaited || may_match(rows, unacknowledged, write.row, write.expected)
+            });
+        }
+        if state.under_way.len() < 2 {
+            return;
+        }
+        state.under_way.sort_by_key(|write| {
+            (
+                write.process,
+                write.awaited,
+                write.write.marks.iter().collect::<Vec<_>>(),
+                write.write.token.to_string(),
+            )
+        });
+    }
+
+    fn ticks(&self) -> Range<u64> {
+        0..self.world.configuration.ticks
+    }
+}
+
+/// The store's one statement: compare the token and set everything.
+fn apply(row: &mut Row, arrived: &UnderWay, configuration: &Configuration) -> bool {
+    let swapped = row.token == arrived.expected || !configuration.compares_tokens;
+    if swapped {
+        let RowWrite { token, marks, .. } = arrived.write.clone();
+        (row.token, row.marks) = (token, marks);
+    }
+    swapped
+}
+
+/// Whether a row has this token, or may have it again after a crash.
+fn may_match(rows: &[Row], before: &[(usize, Row)], row: usize, token: Token) -> bool {
+    let mut lost = before.iter().filter(|(index, _)| *index == row);
+    rows[row].token == token || lost.any(|(_, before)| before.token == token)
+}
+
+fn give_up(under_way: &mut [UnderWay], process: usize) {
+    for write in under_way.iter_mut().filter(|write| write.process == process) {
+        write.awaited = false;
+    }
+}
+
+impl State {
+    /// Whether a write whose time-out has passed may still change its row.
+    fn has_late_write(&self) -> bool {
+        self.under_way
+            .iter()
+            .any(|late| !late.awaited && self.rows[late.row].token == late.expected)
+    }
+}
+
+impl Model for Cluster {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let row = |worker| Row {
+            worker: worker as u64,
+            token: Token::UNUSED,
+            epoch: Token::UNUSED,
+            holder: HOLDER,
+            lane: 0,
+            marks: HighWaterMarks::all_at(0, self.world.configuration.lanes),
+            free: true,
+            heartbeat_ms: 0,
+            expires_ms: 0,
+        };
+        let process = |index| Process::new(index, self.world.configuration.keeps_leases);
+        vec![State {
+            rows: (0..self.world.configuration.rows).map(row).collect(),
+            unacknowledged: Vec::new(),
+            crashes: 0,
+            under_way: Vec::new(),
+            processes: (0..self.world.configuration.writes.len()).map(process).collect(),
+            issued: Issued::default(),
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.plant();
+        let Configuration { rows, codes, writes, crashes, .. } = self.world.configuration;
+        for (index, process) in state.processes.iter().enumerate() {
+            if process.sent < writes[index] {
+                if process.is_idle() {
+                    actions.extend(self.ticks().flat_map(|tick| {
+                        (0..rows as u64).map(move |random| Action::Choose {
+                            process: index,
+                            tick,
+                            random,
+                        })
+                    }));
+                }
+                let operations = process.operations(self.ticks());
+                actions.extend(
+                    operations
+                        .into_iter()
+                        .map(|operation| Action::Send { process: index, operation }),
+                );
+            }
+            if process.must_read() {
+                actions.push(Action::Resolve { process: index });
+            }
+            match process.waiting {
+                Some(Some(_)) => {
+                    actions.push(Action::Receive { process: index });
+                    actions.push(Action::TimeOut { process: index });
+                }
+                Some(None) => actions.push(Action::TimeOut { process: index }),
+                None => {}
+            }
+            if process.is_short_of_file() {
+                let raise = |whole| Action::RaiseLocalMark { process: index, whole };
+                actions.extend([false, true].map(raise));
+            }
+            if process.kept.is_some() && process.grant.is_some() {
+                actions.push(Action::StopAway { process: index });
+            }
+            if process.is_idle() && process.grant.is_none() {
+                let own = index..index + 1;
+                let all = 0..writes.len();
+                let files = if planted(Bug::StateFileUnlocked) { all } else { own };
+                for file in files.filter(|file| state.processes[*file].kept.is_some()) {
+                    let resume = |tick| Action::Resume { process: index, file, tick };
+                    actions.extend(self.ticks().map(resume));
+                }
+            }
+            if process.grant.is_some() {
+                actions.extend((0..codes).flat_map(|code| {
+                    self.ticks().map(move |tick| Action::Issue { process: index, code, tick })
+                }));
+            }
+            if !process.is_idle() || process.grant.is_some() {
+                actions.push(Action::Crash { process: index });
+            }
+        }
+        let may_crash = state.crashes < crashes;
+        for under_way in 0..state.under_way.len() {
+            actions.push(Action::Apply { under_way, durable: true });
+            if may_crash {
+                actions.push(Action::Apply { under_way, durable: false });
+            }
+        }
+        if may_crash {
+            let most = state.unacknowledged.len();
+            actions.extend((1..=most).map(|lose| Action::CrashStore { lose }));
+        }
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        let mut next = last.clone();
+        self.step(&mut next, action)?;
+        self.tidy(&mut next);
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always(UNIQUE, |_, state: &State| !state.issued.any_twice()),
+            Property::always(COVERED, |_, state| is_covered(state)),
+            Property::always(RECOVERS, |cluster: &Self, state| {
+                cluster.plant();
+                recovery::is_possible(cluster, state)
+            }),
+            Property::sometimes(LATE, |_, state: &State| state.has_late_write()),
+            Property::sometimes(DISPOSSESSED, |_, state| is_dispossessed(state)),
+        ];
+        properties.retain(|property| self.only.is_none_or(|only| property.name == only));
+        properties
+    }
+}
+
+/// No position of a code is issued twice.
+pub(crate) const UNIQUE: &str = "unique";
+/// Every mark covers what was issued and what may still be.
+pub(crate) const COVERED: &str = "covered by the marks";
+/// Once faults end, every process can issue.
+pub(crate) const RECOVERS: &str = "recovers";
+/// Proof that the exploration was not idle.
+pub(crate) const LATE: &str = "a late write may still be applied";
+/// The same.
+pub(crate) const DISPOSSESSED: &str = "a dispossessed process can still issue";
+
+/// Whatever a crash of the store may lose.
+fn is_covered(state: &State) -> bool {
+    let mut rows = state.rows.clone();
+    for (row, before) in state.unacknowledged.iter().rev() {
+        rows[*row] = before.clone();
+    }
+    let marks = |row: usize, lane: usize| rows[row].marks[lane];
+    let lanes = |row: &Row| 0..row.marks.lanes();
+    let issued = rows.iter().enumerate().all(|(index, row)| {
+        lanes(row).all(|lane| state.issued.end(index, lane) <= marks(index, lane))
+    });
+    let mut grants = state.processes.iter().filter_map(|process| process.grant.as_ref());
+    let is_below_mark = |grant: &Grant| grant.acknowledged <= marks(grant.row, grant.lane);
+    issued
+        && grants.all(|grant| {
+            grant.sealed || (grant.limit <= grant.acknowledged && is_below_mark(grant))
+        })
+}
+
+fn is_dispossessed(state: &State) -> bool {
+    let live = |process: &Process| {
+        process.grant.filter(|grant| !grant.sealed && !grant.is_used_up()).map(|grant| grant.row)
+    };
+    let rows: Vec<usize> = state.processes.iter().filter_map(live).collect();
+    (1..rows.len()).any(|index| rows[..index].contains(&rows[index]))
+}

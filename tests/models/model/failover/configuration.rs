@@ -1,0 +1,129 @@
+//! How large a world with fail-overs is, and what is wrong in it.
+
+use raindrop_core::{
+    layout::{Layout, LayoutSpec, TimeUnit},
+    planted::Bug,
+};
+
+const TICK_MS: i64 = 1_000;
+
+/// The names of the two servers that fail over to each other.
+pub(super) const SERVERS: [&str; 2] = ["a", "b"];
+
+/// The bounds of one world; everything inside them is explored. Times are in ticks, and a tick has
+/// one position.
+#[derive(Clone, Debug)]
+pub(super) struct Configuration {
+    pub(super) name: &'static str,
+    /// 1 or 2.
+    pub(super) lanes: usize,
+    /// The lane that fresh rows use first.
+    pub(super) initial_lane: usize,
+    /// How many writes each process sends, restarts included.
+    pub(super) writes: &'static [u8],
+    /// The ticks that the world stops at; all others pass without a step.
+    pub(super) instants: &'static [i64],
+    /// How far the leases of each process reach ahead.
+    pub(super) windows: &'static [i64],
+    /// How far a lease reaches that was not renewed yet.
+    pub(super) first_reach: i64,
+    pub(super) ttl: i64,
+    /// How far clocks may disagree: the servers' with each other, and a node's with its server's.
+    pub(super) skew: i64,
+    /// How far each server's clock is ahead.
+    pub(super) clocks: [i64; 2],
+    pub(super) failovers: u8,
+    /// How often an operator releases the row while it is held.
+    pub(super) releases: u8,
+    pub(super) breaks: Breaks,
+    /// What must be seen beside, as a proof that the exploration was not idle.
+    pub(super) shows: &'static [&'static str],
+}
+
+/// What the world does beyond the rules or the premises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Breaks {
+    #[default]
+    Nothing,
+    /// The store compares its identity, but not the epoch, in the swap of a row.
+    EpochNotInSwap,
+    /// A lease goes on unbroken for its whole ttl, whatever the clocks say.
+    TtlWithoutSkews,
+    /// The barrier is the store's clock.
+    BarrierWithoutReach,
+    /// The barrier leaves out what the clocks may disagree.
+    BarrierWithoutSkews,
+    /// A lease of any earlier epoch goes on unbroken.
+    OlderEpochUnbroken,
+    /// A holder whose row went back forgets the marks that it knows.
+    WentBackForgetsMarks,
+    /// A lane that was left before a new epoch is lowered in that epoch.
+    LeftLaneLowered,
+    /// A search that ends in a new epoch releases the row with the mark that it read before.
+    AbandonedMarkNotRaised,
+    /// A lease that goes on unbroken does not raise the lanes that it does not use.
+    UnbrokenLanesNotRaised,
+    /// A lease goes on unbroken for its whole ttl, though that is longer than leases reach.
+    TtlBeyondReach,
+    /// Premise: a fail-over happens before anybody looked at the server.
+    NobodyLooked,
+    /// Premise: the second fail-over may lose the record that somebody wrote after the first.
+    RecordLost,
+    /// The record is read apart from the identity of the server and its clock.
+    RecordReadApart,
+    /// A node's clock that ran evenly is believed against the store's, however far ahead it is.
+    StoreClockBehind,
+}
+
+/// A configuration with its layout.
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    pub(super) configuration: Configuration,
+    pub(super) layout: Layout,
+    pub(super) bug: Option<Bug>,
+}
+
+impl World {
+    pub(super) fn new(configuration: Configuration, bug: Option<Bug>) -> Self {
+        let spec = LayoutSpec {
+            rollback_bits: configuration.lanes.ilog2(),
+            rollback_initial: u32::try_from(configuration.initial_lane).expect("few lanes"),
+            max_sequence: Some(0),
+            ..LayoutSpec::for_unit(TimeUnit::Second)
+        };
+        Self { layout: spec.build().expect("valid"), configuration, bug }
+    }
+
+    pub(super) fn breaks(&self, breaks: Breaks) -> bool {
+        self.configuration.breaks == breaks
+    }
+
+    /// What a server's clock shows, in Unix ms.
+    pub(super) fn clock(&self, server: usize, tick: i64) -> i64 {
+        instant(tick + self.configuration.clocks[server])
+    }
+
+    /// The earliest reading of any server's clock.
+    pub(super) fn earliest(&self, tick: i64) -> i64 {
+        self.clock(0, tick).min(self.clock(1, tick))
+    }
+
+    pub(super) fn window_ms(&self, process: usize) -> i64 {
+        ms(self.configuration.windows[process])
+    }
+
+    /// As the keeper's settings compute it.
+    pub(super) fn reach_ms(&self, process: usize) -> i64 {
+        let skews = if self.breaks(Breaks::BarrierWithoutSkews) { 0 } else { 2 };
+        self.window_ms(process) + skews * ms(self.configuration.skew)
+    }
+}
+
+pub(super) const fn ms(ticks: i64) -> i64 {
+    ticks * TICK_MS
+}
+
+/// Some ticks past the epoch, so that clocks that are behind are not before it.
+const fn instant(tick: i64) -> i64 {
+    LayoutSpec::DEFAULT_EPOCH_MS + ms(tick + 2)
+}

@@ -1,0 +1,37 @@
+//! What was issued, and what may still be.
+
+use raindrop_core::lease::Lease;
+
+/// The positions that leases which ended may have issued, by lane. A lease that goes on may issue
+/// everything that it has at any time, so no step says that it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Issued {
+    lanes: [u64; 2],
+    twice: bool,
+}
+
+impl Issued {
+    /// Adds what a lease issued until it ended at `end`.
+    pub(super) fn add(&mut self, lease: &Lease, end: u64) {
+        let range = bits(lease.start, end);
+        self.twice |= self.lanes[lease.lane] & range != 0;
+        self.lanes[lease.lane] |= range;
+    }
+
+    /// Whether a position was issued twice, or is once each of these leases issues what it has.
+    pub(super) fn any_twice<'a>(&self, leases: impl Iterator<Item = &'a Lease>) -> bool {
+        let mut all = *self;
+        for lease in leases {
+            all.add(lease, lease.limit);
+        }
+        all.twice
+    }
+}
+
+/// A bit for each position of a range.
+const fn bits(start: u64, end: u64) -> u64 {
+    assert!(end < 64, "few positions");
+    let below_end = (1 << end) - 1;
+    let below_start = (1 << start) - 1;
+    below_end & !below_start
+}

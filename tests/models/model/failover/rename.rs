@@ -1,0 +1,93 @@
+//! Equal states under other tokens are one state.
+
+use std::sync::Arc;
+
+use raindrop_core::lease::{History, Token};
+
+use super::{
+    process::{Process, Role},
+    store::{Message, Record, Swap},
+    world::State,
+};
+
+/// Numbers the tokens in the order in which a state shows them.
+#[derive(Default)]
+struct Names(Vec<Token>);
+
+impl Names {
+    fn of(&mut self, token: Token) -> Token {
+        // Those above are a planted bug's, which are made of an identity.
+        if token == Token::UNUSED || token.bits() >= 256 {
+            return token;
+        }
+        let known = self.0.iter().position(|name| *name == token);
+        let index = known.unwrap_or_else(|| {
+            self.0.push(token);
+            self.0.len() - 1
+        });
+        Token::from_bits(index as u128 + 1)
+    }
+
+    fn set(&mut self, token: &mut Token) {
+        *token = self.of(*token);
+    }
+
+    fn history(&mut self, history: &mut Arc<History>) {
+        let is_same = |epoch: &Token| self.of(*epoch) == *epoch;
+        if !history.epochs.iter().all(is_same) {
+            Arc::make_mut(history).epochs.iter_mut().for_each(|epoch| self.set(epoch));
+        }
+    }
+
+    fn record(&mut self, record: &mut Arc<Record>) {
+        let is_same = |token: &Token| self.of(*token) == *token;
+        if ![record.token].iter().chain(&record.history.epochs).all(is_same) {
+            let record = Arc::make_mut(record);
+            self.set(&mut record.token);
+            record.history.epochs.iter_mut().for_each(|epoch| self.set(epoch));
+        }
+    }
+
+    fn process(&mut self, process: &mut Process) {
+        process.known.iter_mut().for_each(|known| self.history(known));
+        let mut set = |token: &mut Token| self.set(token);
+        match &mut process.role {
+            Role::Free => {}
+            Role::Searching(tenure) => tenure.rename(&mut set),
+            Role::Held(held) => {
+                held.tenure.rename(&mut set);
+                set(&mut held.last_write.0);
+                held.own_tokens.iter_mut().for_each(set);
+                held.own_tokens.sort_by_key(|token| token.bits());
+                held.own_tokens.dedup();
+            }
+            Role::Releasing(releasing) => releasing.tenure.rename(&mut set),
+        }
+    }
+
+    fn message(&mut self, message: &mut Message) {
+        self.set(&mut message.expected);
+        match &mut message.swap {
+            Swap::Row(write) => {
+                self.set(&mut write.token);
+                self.set(&mut write.epoch);
+            }
+            Swap::Record(record) => self.record(record),
+        }
+    }
+}
+
+pub(super) fn rename(state: &mut State) {
+    let mut names = Names::default();
+    for tables in state.store.log.iter_mut().rev() {
+        names.record(&mut tables.record);
+        let row = &mut tables.row;
+        let (token, epoch) = (names.of(row.token), names.of(row.epoch));
+        if (token, epoch) != (row.token, row.epoch) {
+            let row = Arc::make_mut(row);
+            (row.token, row.epoch) = (token, epoch);
+        }
+    }
+    state.processes.iter_mut().for_each(|process| names.process(process));
+    state.under_way.iter_mut().for_each(|message| names.message(message));
+}

@@ -1,0 +1,139 @@
+//! A store that fails over to a prefix of its history, and what is under way to it.
+
+use std::sync::Arc;
+
+use raindrop_core::{
+    lease::{History, Row, RowExpiry, RowWrite, Token},
+    planted::{Bug, planted},
+};
+
+use super::configuration::{Breaks, SERVERS, World};
+
+/// The record of the namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Record {
+    pub(super) token: Token,
+    pub(super) history: History,
+}
+
+/// Everything that a server holds at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Tables {
+    pub(super) record: Arc<Record>,
+    pub(super) row: Arc<Row>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Store {
+    /// Which of the two accepts writes.
+    pub(super) server: usize,
+    /// The tables after each acknowledged write. A fail-over goes back to any of them.
+    pub(super) log: Vec<Tables>,
+    pub(super) failovers: u8,
+}
+
+/// A swap that the store has not seen yet, and perhaps never will.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Message {
+    /// The process that waits for the answer.
+    pub(super) awaited_by: Option<usize>,
+    pub(super) expected: Token,
+    pub(super) swap: Swap,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Swap {
+    Row(RowWrite),
+    Record(Arc<Record>),
+}
+
+impl Store {
+    pub(super) fn present(&self) -> &Tables {
+        self.log.last().expect("a server holds something")
+    }
+
+    pub(super) const fn identity(&self) -> &'static str {
+        SERVERS[self.server]
+    }
+
+    fn is_continued_by(&self, history: &History) -> bool {
+        planted(Bug::IdentityIgnored) || history.identity == self.identity()
+    }
+
+    /// The row as it is read.
+    pub(super) fn row(&self, world: &World, tick: i64) -> Row {
+        let row = &*self.present().row;
+        Row { free: row.expires_ms <= world.clock(self.server, tick), ..row.clone() }
+    }
+
+    /// One statement, as the stores have it: compares and sets. Returns whether it did.
+    pub(super) fn apply(&mut self, world: &World, tick: i64, message: &Message) -> bool {
+        let Tables { record, row } = self.present();
+        match &message.swap {
+            Swap::Row(write) => {
+                let is_epoch =
+                    record.history.epoch() == write.epoch || world.breaks(Breaks::EpochNotInSwap);
+                let is_present = (is_epoch && self.is_continued_by(&record.history))
+                    || planted(Bug::IdentityCheckedBefore);
+                if !is_present || row.token != message.expected {
+                    return false;
+                }
+                let expires_ms = match write.expiry {
+                    RowExpiry::Released => 0,
+                    RowExpiry::After(ttl) => {
+                        let ttl_ms = i64::try_from(ttl.as_millis()).expect("short");
+                        world.clock(self.server, tick) + ttl_ms
+                    }
+                };
+                let row = Row {
+                    token: write.token,
+                    epoch: write.epoch,
+                    lane: write.lane,
+                    marks: write.marks.clone(),
+                    heartbeat_ms: 1,
+                    expires_ms,
+                    free: false,
+                    ..(**row).clone()
+                };
+                let record = Arc::clone(record);
+                self.log.push(Tables { record, row: Arc::new(row) });
+            }
+            Swap::Record(changed) => {
+                let is_expected = record.token == message.expected;
+                if !is_expected || !self.is_continued_by(&changed.history) {
+                    return false;
+                }
+                let begins = changed.history.epoch() != record.history.epoch();
+                let row = Arc::clone(row);
+                if begins && !world.breaks(Breaks::RecordLost) {
+                    // Premise: the next fail-over keeps what was written now.
+                    self.log.clear();
+                }
+                self.log.push(Tables { record: Arc::clone(changed), row });
+            }
+        }
+        true
+    }
+
+    /// Whether somebody looked at this server, so that the next fail-over is told from this one.
+    pub(super) fn may_fail_over(&self, world: &World) -> bool {
+        let looked = self.is_continued_by(&self.present().record.history);
+        self.failovers < world.configuration.failovers
+            && (looked || world.breaks(Breaks::NobodyLooked))
+    }
+
+    /// The other server goes on with the first `kept` states of the log.
+    pub(super) fn fail_over(&mut self, kept: usize) {
+        self.log.truncate(kept);
+        self.server = 1 - self.server;
+        self.failovers += 1;
+    }
+
+    /// Whether a message may still change something, now or after a fail-over.
+    pub(super) fn may_match(&self, message: &Message) -> bool {
+        self.log.iter().any(|Tables { record, row }| match &message.swap {
+            Swap::Row(_) => row.token == message.expected,
+            Swap::Record(_) => record.token == message.expected,
+        })
+    }
+}

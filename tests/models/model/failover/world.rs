@@ -1,0 +1,502 @@
+//! The processes, the store and the network between them, as a model to be explored.
+
+use std::{
+    cmp::Ordering,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use raindrop_core::{
+    lease::{HighWaterMarks, History, Lease, Row, RowExpiry, RowWrite, Token},
+    planted::{self, Bug, planted},
+};
+use stateright::{Model, Property};
+
+use super::{
+    configuration::{Breaks, SERVERS, World, ms},
+    issued::Issued,
+    process::{Context, FRESH, Judged, Operation, Phase, Process, Role, Survey},
+    rename::rename,
+    store::{Message, Record, Store, Swap, Tables},
+};
+
+#[derive(Clone, Debug)]
+pub(super) struct FailOvers {
+    pub(super) world: World,
+    /// Whether processes keep their numbers, because a trace names them.
+    pub(super) replays: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    tick: i64,
+    pub(super) store: Store,
+    pub(super) under_way: Vec<Message>,
+    pub(super) processes: Vec<Process>,
+    releases: u8,
+    issued: Issued,
+}
+
+/// One step of a process or of the world. Being paused or cut off is taking no step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Tick,
+    /// The other server goes on with so many states of the log.
+    FailOver {
+        kept: usize,
+    },
+    /// A process looks, and decides by what it sees; its clock is `ahead` as far as it may be.
+    Survey {
+        process: usize,
+        ahead: bool,
+        operation: Operation,
+    },
+    /// A process that prepares reads the record apart from the rest.
+    Prepare {
+        process: usize,
+    },
+    Read {
+        process: usize,
+    },
+    /// The store sees a swap, long after its time-out perhaps, and whoever waits for it learns that.
+    Arrive {
+        message: usize,
+        all: bool,
+    },
+    /// A swap that is not answered in time; it may still arrive.
+    GiveUp {
+        process: usize,
+    },
+    UseNextLease {
+        process: usize,
+    },
+    Leave {
+        process: usize,
+        all: bool,
+    },
+    Crash {
+        process: usize,
+    },
+    OperatorRelease,
+}
+
+impl State {
+    pub(super) fn may_overlap(&self) -> bool {
+        self.issued.any_twice(self.grants())
+    }
+
+    fn grants(&self) -> impl Iterator<Item = &Lease> {
+        self.processes.iter().filter_map(|process| process.grant.as_ref())
+    }
+}
+
+impl FailOvers {
+    /// Breaks the planted rule on this thread, which may be any of the checker's.
+    fn plant(&self) {
+        planted::plant(self.world.bug);
+    }
+
+    fn step(&self, state: &mut State, action: Action) -> Option<()> {
+        let world = &self.world;
+        let State { tick, store, under_way, processes, releases, issued } = state;
+        let sent = match action {
+            Action::Tick => {
+                let mut later = world.configuration.instants.iter().filter(|at| **at > *tick);
+                *tick = *later.next()?;
+                None
+            }
+            Action::FailOver { kept } => {
+                store.fail_over(kept);
+                None
+            }
+            Action::Survey { process: index, ahead, operation } => {
+                let process = &mut processes[index];
+                let store_ms = world.clock(store.server, *tick);
+                let mut ahead_ms = if ahead { ms(world.configuration.skew) } else { 0 };
+                let renews = matches!(process.role, Role::Held(_));
+                if ahead && renews && world.breaks(Breaks::StoreClockBehind) {
+                    ahead_ms += ms(4);
+                }
+                let judged = Judged { store_ms, now_ms: store_ms + ahead_ms };
+                let record = &Arc::clone(&store.present().record);
+                let survey = Survey { identity: store.identity(), record, judged };
+                let row = store.row(world, *tick);
+                process.survey(&mut Context { world, index, issued }, &survey, &row, operation)?
+            }
+            Action::Prepare { process: index } => {
+                let process = &mut processes[index];
+                let Some((server, store_ms)) = process.surveyed.take() else {
+                    process.surveyed = Some((store.server, world.clock(store.server, *tick)));
+                    return Some(());
+                };
+                let judged = Judged { store_ms, now_ms: store_ms };
+                let record = &Arc::clone(&store.present().record);
+                let survey = Survey { identity: SERVERS[server], record, judged };
+                let row = store.row(world, *tick);
+                let context = &mut Context { world, index, issued };
+                let sent = process.survey(context, &survey, &row, Operation::Renew)?;
+                // Nothing but the record is written.
+                process.role = Role::Free;
+                sent
+            }
+            Action::Read { process: index } => {
+                let row = store.row(world, *tick);
+                processes[index].read(&mut Context { world, index, issued }, &row)?
+            }
+            Action::Arrive { message, all } => {
+                let arrived = under_way.remove(message);
+                let swapped = store.apply(world, *tick, &arrived);
+                match arrived.awaited_by {
+                    Some(index) => {
+                        let context = &mut Context { world, index, issued };
+                        processes[index].answer(context, swapped, all);
+                    }
+                    None if !swapped => return None,
+                    None => {}
+                }
+                None
+            }
+            Action::GiveUp { process } => {
+                let awaited = |message: &&mut Message| message.awaited_by == Some(process);
+                under_way.iter_mut().find(awaited)?.awaited_by = None;
+                processes[process].give_up();
+                None
+            }
+            Action::UseNextLease { process: index } => {
+                processes[index].use_next_lease(&mut Context { world, index, issued })?;
+                None
+            }
+            Action::Leave { process: index, all } => {
+                processes[index].leave(&mut Context { world, index, issued }, all)?
+            }
+            Action::Crash { process: index } => {
+                for message in under_way.iter_mut() {
+                    message.awaited_by.take_if(|awaiting| *awaiting == index);
+                }
+                retire(&mut processes[index], &mut Context { world, index, issued });
+                None
+            }
+            Action::OperatorRelease => {
+                *releases += 1;
+                Some(release(world, store, *tick)?)
+            }
+        };
+        under_way.extend(sent);
+        Some(())
+    }
+
+    /// Forgets what can change nothing any more.
+    fn tidy(&self, state: &mut State) {
+        let world = &self.world;
+        let State { tick, store, under_way, processes, issued, .. } = state;
+        under_way.retain(|message| message.awaited_by.is_some() || store.may_match(message));
+        if store.failovers == world.configuration.failovers {
+            store.log.drain(..store.log.len() - 1);
+        }
+        let earliest = world.earliest(*tick);
+        for row in store.log.iter_mut().map(|tables| &mut tables.row) {
+            if row.expires_ms != 0 && row.expires_ms <= earliest {
+                Arc::make_mut(row).expires_ms = 0;
+            }
+        }
+        for (index, process) in processes.iter_mut().enumerate() {
+            let waits = matches!(process.phase, Phase::Writing { .. } | Phase::Following { .. });
+            if process.left == 0 && !waits {
+                let sole = &mut Context { world, index, issued };
+                retire(process, sole);
+                continue;
+            }
+            if process.phase == Phase::Idle
+                && let Some(known) = &process.known
+            {
+                let epoch = known.epoch();
+                let knows = |tables: &Tables| tables.record.history.epochs.contains(&epoch);
+                if process.role == Role::Free && store.log.iter().all(knows) {
+                    (process.known, process.went_back) = (None, false);
+                } else if known.epochs.len() > 1 || !known.identity.is_empty() {
+                    // The next survey brings the rest; a release needs the barrier.
+                    let first = History::first("", epoch, 0);
+                    let barrier_ms = known.barrier_ms;
+                    process.known = Some(Arc::new(History { barrier_ms, ..first }));
+                }
+            }
+            if let Role::Held(held) = &mut process.role {
+                held.own_tokens.retain(|own| {
+                    store.log.iter().any(|tables| tables.row.token == *own)
+                        || under_way.iter().any(|message| message.sets(*own))
+                });
+            }
+        }
+        state.under_way.sort_by_cached_key(order);
+        rename(state);
+        self.reorder(state);
+    }
+}
+
+/// An order of messages that does not look at their tokens.
+fn order(message: &Message) -> impl Ord + use<> {
+    let content = match &message.swap {
+        Swap::Row(write) => (write.lane, write.marks.iter().collect()),
+        Swap::Record(record) => (usize::MAX, vec![record.history.since_ms.unsigned_abs()]),
+    };
+    (message.awaited_by, content)
+}
+
+impl FailOvers {
+    /// Two processes with equal settings are told apart by nothing.
+    fn reorder(&self, state: &mut State) {
+        let windows = self.world.configuration.windows;
+        if self.replays {
+            return;
+        }
+        if state.processes.len() != 2 || windows[0] != windows[1] {
+            return;
+        }
+        let kind = |process: &Process| {
+            let grant = process.grant.map(|Lease { lane, start, limit }| (lane, start, limit));
+            (process.left, process.role.kind(), grant)
+        };
+        let order_of_two = kind(&state.processes[0]).cmp(&kind(&state.processes[1]));
+        if order_of_two == Ordering::Less {
+            return;
+        }
+        let mut other = state.clone();
+        other.processes.swap(0, 1);
+        for message in &mut other.under_way {
+            message.awaited_by = message.awaited_by.map(|index| 1 - index);
+        }
+        other.under_way.sort_by_cached_key(order);
+        rename(&mut other);
+        if order_of_two == Ordering::Greater || hash(&other) < hash(state) {
+            *state = other;
+        }
+    }
+}
+
+fn hash(state: &State) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    state.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Message {
+    /// Whether it is a write of a row under this token.
+    fn sets(&self, token: Token) -> bool {
+        matches!(&self.swap, Swap::Row(write) if write.token == token)
+    }
+}
+
+/// A process that sends nothing any more issues what it has; so does one that crashes.
+fn retire(process: &mut Process, context: &mut Context<'_>) {
+    process.use_next_lease(context);
+    if let Some(grant) = process.grant {
+        context.issued.add(&grant, grant.limit);
+    }
+    *process = Process { left: process.left, ..Process::default() };
+}
+
+/// An operator frees the row, whoever holds it.
+fn release(world: &World, store: &Store, tick: i64) -> Option<Message> {
+    let history = &store.present().record.history;
+    let row = store.row(world, tick);
+    if history.identity != store.identity() || row.free {
+        return None;
+    }
+    let layout = &world.layout;
+    let mut marks = history.marks(layout, row.epoch, &row.marks);
+    if !planted(Bug::ReleaseKeepsMark) {
+        let beyond_ms = world.clock(store.server, tick) + history.reach_ms;
+        let beyond = layout.first_position(layout.tick_clamped(beyond_ms) + 1);
+        marks = marks.with(row.lane, marks[row.lane].max(beyond));
+    }
+    let write = RowWrite {
+        token: FRESH[0],
+        epoch: history.epoch(),
+        holder: String::new(),
+        lane: row.lane,
+        marks,
+        expiry: RowExpiry::Released,
+    };
+    Some(Message { awaited_by: None, expected: row.token, swap: Swap::Row(write) })
+}
+
+impl Model for FailOvers {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        self.plant();
+        let configuration = &self.world.configuration;
+        let row = Row {
+            worker: 0,
+            token: Token::from_bits(1),
+            holder: String::new(),
+            lane: 0,
+            marks: HighWaterMarks::all_at(0, configuration.lanes),
+            free: true,
+            epoch: Token::UNUSED,
+            heartbeat_ms: 0,
+            expires_ms: 0,
+        };
+        let (identity, token) = (SERVERS[0], Token::from_bits(2));
+        // The planted bug makes the epoch of the identity.
+        let epoch = Token::from_bits(3);
+        let made = History::first("", epoch, 0).next(identity, epoch, 0, 0).epoch();
+        let reach_ms = self.world.reach_ms(0);
+        let record = Record { token, history: History::first(identity, made, reach_ms) };
+        let tables = Tables { record: Arc::new(record), row: Arc::new(row) };
+        let process = |left: &u8| Process { left: *left, ..Process::default() };
+        let processes = configuration.writes.iter().map(process);
+        vec![State {
+            tick: 0,
+            store: Store { server: 0, log: vec![tables], failovers: 0 },
+            under_way: Vec::new(),
+            processes: processes.collect(),
+            releases: 0,
+            issued: Issued::default(),
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.plant();
+        let configuration = &self.world.configuration;
+        actions.push(Action::Tick);
+        if state.store.may_fail_over(&self.world) {
+            let all = state.store.log.len();
+            actions.extend((1..=all).map(|kept| Action::FailOver { kept }));
+        }
+        if state.releases < configuration.releases {
+            actions.push(Action::OperatorRelease);
+        }
+        for (index, process) in state.processes.iter().enumerate() {
+            if process.left == 0 {
+                continue;
+            }
+            actions_of(self, index, process, actions);
+        }
+        for (index, message) in state.under_way.iter().enumerate() {
+            let arrive = |all| Action::Arrive { message: index, all };
+            actions.push(arrive(true));
+            if let Some(process) = message.awaited_by {
+                if matches!(state.processes[process].role, Role::Held(_)) && configuration.lanes > 1
+                {
+                    actions.push(arrive(false));
+                }
+                actions.push(Action::GiveUp { process });
+            }
+        }
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        self.plant();
+        let mut next = last.clone();
+        self.step(&mut next, action)?;
+        self.tidy(&mut next);
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always(UNIQUE, |_, state: &State| !state.may_overlap()),
+            Property::sometimes(LOST, |_, state| has_lost_lease(state)),
+            Property::sometimes(LATE, |_, state| is_refused_late(state)),
+            Property::sometimes(UNBROKEN, |model: &Self, state| model.is_unbroken(state)),
+            Property::sometimes(ANEW, |model, state| model.began_anew(state)),
+        ];
+        let shows = self.world.configuration.shows;
+        properties.retain(|property| property.name == UNIQUE || shows.contains(&property.name));
+        properties
+    }
+}
+
+impl FailOvers {
+    /// Whether a holder extended its lease in a new epoch.
+    fn is_unbroken(&self, state: &State) -> bool {
+        let Tables { record, row } = state.store.present();
+        let barrier = record.history.barrier(&self.world.layout);
+        let extends = |process: &Process| match (&process.role, &process.grant) {
+            (Role::Held(held), Some(grant)) => {
+                held.tenure.token() == row.token
+                    && held.waiting.is_none()
+                    && grant.start < barrier
+                    && grant.limit == row.marks[grant.lane]
+            }
+            _ => false,
+        };
+        row.epoch == record.history.epoch() && state.processes.iter().any(extends)
+    }
+
+    /// Whether a lease that begins at a barrier can be used.
+    fn began_anew(&self, state: &State) -> bool {
+        let barrier = state.store.present().record.history.barrier(&self.world.layout);
+        let begins = |lease: &Lease| lease.start >= barrier && lease.limit > lease.start;
+        barrier > 0 && state.grants().any(begins)
+    }
+}
+
+fn actions_of(model: &FailOvers, index: usize, process: &Process, actions: &mut Vec<Action>) {
+    let configuration = &model.world.configuration;
+    match process.phase {
+        Phase::Idle | Phase::Entered => {
+            for ahead in [false, true] {
+                let is_possible = !ahead
+                    || configuration.skew > 0
+                    || model.world.breaks(Breaks::StoreClockBehind);
+                if is_possible {
+                    let operation = Operation::Renew;
+                    actions.push(Action::Survey { process: index, ahead, operation });
+                }
+            }
+            if configuration.lanes > 1 {
+                let operation = Operation::Rotate;
+                actions.push(Action::Survey { process: index, ahead: false, operation });
+            }
+            match process.role {
+                Role::Free if model.world.breaks(Breaks::RecordReadApart) => {
+                    actions.push(Action::Prepare { process: index });
+                }
+                Role::Searching(_) => actions.push(Action::Leave { process: index, all: true }),
+                Role::Held(_) => {
+                    for all in [false, true] {
+                        actions.push(Action::Leave { process: index, all });
+                    }
+                    actions.push(Action::UseNextLease { process: index });
+                }
+                _ => {}
+            }
+        }
+        Phase::Enter | Phase::Settle(_) => actions.push(Action::Read { process: index }),
+        Phase::Following { .. } | Phase::Writing { .. } => {}
+    }
+    if process.grant.is_some() || process.role != Role::Free {
+        actions.push(Action::Crash { process: index });
+    }
+}
+
+/// No position of a lane is issued twice.
+pub(super) const UNIQUE: &str = "unique";
+/// Proof that the exploration was not idle.
+pub(super) const LOST: &str = "a lease that the store lost can still be used in the next epoch";
+/// The same.
+pub(super) const LATE: &str = "a late write is refused for its epoch alone";
+/// The same.
+pub(super) const UNBROKEN: &str = "a lease goes on unbroken in the next epoch";
+/// The same.
+pub(super) const ANEW: &str = "a lease begins at a barrier";
+
+fn has_lost_lease(state: &State) -> bool {
+    let Tables { record, row } = state.store.present();
+    let is_lost = |lease: &Lease| lease.limit > row.marks[lease.lane];
+    record.history.has_failed_over()
+        && row.epoch != record.history.epoch()
+        && state.grants().any(is_lost)
+}
+
+fn is_refused_late(state: &State) -> bool {
+    let Tables { record, row } = state.store.present();
+    let is_late = |message: &Message| match &message.swap {
+        Swap::Row(write) => row.token == message.expected && write.epoch != record.history.epoch(),
+        Swap::Record(_) => false,
+    };
+    record.history.identity == state.store.identity() && state.under_way.iter().any(is_late)
+}

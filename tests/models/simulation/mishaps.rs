@@ -1,0 +1,138 @@
+//! What must not come together, in a calm world: a node that acts on what it read before a move to
+//! another layout or before a row was lost, and a write that arrives in the middle of a move.
+
+use raindrop_core::layout::TimeUnit;
+use rand::{RngExt, rngs::StdRng};
+
+use crate::{
+    generate::pick,
+    model::{Op, Order, Scenario, Setup},
+};
+
+/// The node that holds a row when the scenario begins, the other one, and a third.
+const HOLDER: usize = 0;
+const OTHER: usize = 1;
+const THIRD: usize = 2;
+
+/// Two nodes with right clocks, and one row for both.
+fn calm(setup: Setup) -> Setup {
+    Setup {
+        workers: 1,
+        codes: 1,
+        own_clock: true,
+        window_ms: 60_000,
+        ttl_ms: 20_000,
+        renew_ms: 5_000,
+        skew_ms: 500,
+        latency_ms: 2,
+        offsets_ms: vec![0, 0],
+        ..setup
+    }
+}
+
+/// A node looks at the record, and reads the rows after the layout was changed.
+pub(crate) fn while_a_node_acquires(seed: u64, setup: Setup, mut random: StdRng) -> Scenario {
+    let unit = TimeUnit::Millisecond;
+    let setup = Setup { unit, positions: 64, ..calm(setup) };
+    let slow_ms = pick(&mut random, &[1_000, 3_000]);
+    let mut ops = vec![Op::Crash { node: OTHER }, Op::Advance { ms: 4_000 }];
+    // No row is left for it, so it looks for one again and again.
+    ops.extend([start(OTHER), Op::Advance { ms: 1_000 }, Op::Slow { node: OTHER, ms: slow_ms }]);
+    ops.push(Op::Advance { ms: random.random_range(5_000..=15_000) });
+    let positions = pick(&mut random, &[2, 4, 8]);
+    let rollback_bits = setup.rollback_bits;
+    ops.push(move_to(60 * 86_400_000, positions, rollback_bits, 0));
+    ops.push(Op::Advance { ms: 3 * slow_ms });
+    for _ in 0..3 {
+        ops.extend([Op::Everyone { code: 0, count: 2 }, Op::Advance { ms: 1_000 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
+/// A renewal arrives after the marks were judged for a move to a layout that is larger than they
+/// allowed, and smaller than it allows.
+pub(crate) fn while_a_renewal_is_late(seed: u64, setup: Setup, mut random: StdRng) -> Scenario {
+    let setup = Setup { unit: TimeUnit::Second, positions: 4, ..calm(setup) };
+    let slow_ms = pick(&mut random, &[500, 1_000, 2_000]);
+    let mut ops = vec![Op::Crash { node: OTHER }, Op::Advance { ms: 500 }];
+    ops.push(Op::Slow { node: HOLDER, ms: random.random_range(slow_ms..=6 * slow_ms) });
+    ops.push(Op::Advance { ms: random.random_range(1_000..=4_000) });
+    let earlier_ms = random.random_range(9_000..=25_000);
+    ops.push(move_to(earlier_ms, setup.positions, setup.rollback_bits, slow_ms));
+    ops.push(Op::Advance { ms: random.random_range(slow_ms..=6 * slow_ms) });
+    ops.extend([Op::Heal { node: HOLDER }, Op::Advance { ms: 30 * slow_ms }, start(OTHER)]);
+    for _ in 0..50 {
+        ops.extend([Op::Everyone { code: 0, count: 4 }, Op::Advance { ms: 1_000 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
+/// A copy of the store is restored and its marks are raised, while the node that held the row then is
+/// cut off, and another one took it since.
+pub(crate) fn restored_while_the_holder_is_cut_off(
+    seed: u64,
+    setup: Setup,
+    mut random: StdRng,
+) -> Scenario {
+    let setup = Setup { unit: TimeUnit::Hour, positions: 300, ..calm(setup) };
+    let mut ops = vec![Op::Crash { node: OTHER }, Op::Advance { ms: 500 }];
+    ops.extend([Op::Everyone { code: 0, count: 1 }, Op::Backup, Op::Partition { node: HOLDER }]);
+    ops.push(start(OTHER));
+    // The row expires, and its mark comes due.
+    ops.push(Op::SleepAll { ms: random.random_range(3_000_000..=7_200_000) });
+    ops.extend([Op::Advance { ms: 30_000 }, Op::Everyone { code: 0, count: 4 }]);
+    // Nobody else remembers what the copy lacks.
+    ops.extend([Op::Crash { node: OTHER }, Op::RestoreBackup, Op::Heal { node: HOLDER }]);
+    for _ in 0..3 {
+        ops.extend([Op::Advance { ms: 5_000 }, Op::Everyone { code: 0, count: 2 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
+/// A node finds that nothing was leased yet, and creates rows long after one was leased and lost.
+pub(crate) fn row_lost_while_a_node_starts(
+    seed: u64,
+    setup: Setup,
+    mut random: StdRng,
+) -> Scenario {
+    let (unit, positions, latency_ms) = (TimeUnit::Millisecond, 64, 20);
+    let setup = Setup { unit, positions, latency_ms, ..calm(setup) };
+    let mut ops = vec![Op::Advance { ms: random.random_range(1..=100) }];
+    ops.push(Op::Slow { node: OTHER, ms: 300 });
+    // Leased by the holder, and not created by the other one yet.
+    ops.extend([Op::Advance { ms: random.random_range(130..=600) }, Op::LoseRow { worker: 0 }]);
+    for _ in 0..14 {
+        ops.extend([Op::Advance { ms: 500 }, Op::Everyone { code: 0, count: 2 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
+/// A node creates a row and crashes, perhaps before it recorded the row; another node needs a row,
+/// crashes as well, and the row is lost.
+pub(crate) fn row_lost_before_it_was_recorded(
+    seed: u64,
+    setup: Setup,
+    mut random: StdRng,
+) -> Scenario {
+    let offsets_ms = vec![0, 0, 0];
+    let (unit, positions) = (TimeUnit::Hour, 300);
+    let setup = Setup { unit, positions, offsets_ms, workers: 2, rows_at_once: 1, ..calm(setup) };
+    let mut ops = vec![Op::Crash { node: OTHER }, Op::Crash { node: THIRD }];
+    ops.extend([Op::Advance { ms: 500 }, start(OTHER), Op::Slow { node: OTHER, ms: 300 }]);
+    ops.push(Op::Advance { ms: random.random_range(1..=4_000) });
+    ops.extend([Op::Crash { node: OTHER }, start(THIRD), Op::Advance { ms: 200 }]);
+    ops.extend([Op::Everyone { code: 0, count: 2 }, Op::Advance { ms: 10 }]);
+    ops.extend([Op::Crash { node: THIRD }, Op::LoseRow { worker: 1 }, Op::Heal { node: OTHER }]);
+    ops.extend([start(OTHER), Op::Advance { ms: 500 }, Op::Everyone { code: 0, count: 2 }]);
+    ops.extend([Op::SleepAll { ms: 7_200_000 }, Op::Everyone { code: 0, count: 2 }]);
+    Scenario { seed, setup, ops }
+}
+
+fn start(node: usize) -> Op {
+    Op::Start { node, same_holder: true }
+}
+
+fn move_to(earlier_ms: i64, positions: u64, rollback_bits: u32, slow_ms: u64) -> Op {
+    let order = Order::Relayout { earlier_ms, positions, rollback_bits };
+    Op::Operate { order, fault: None, slow_ms }
+}

@@ -1,0 +1,81 @@
+//! What is planted in a simulation: no bug, or one.
+//!
+//! Each simulation runs on one thread, and a rule is broken on its thread only.
+
+use raindrop_core::planted::{self, Bug};
+
+use crate::check::FailureKind;
+
+/// Every bug, in the order in which they are reported.
+pub(crate) const BUGS: [Planting; 29] = [
+    Planting::Rule(Bug::LimitIgnored),
+    Planting::Rule(Bug::MarkAfterIssuing),
+    Planting::Rule(Bug::VisibleIsDurable),
+    Planting::Rule(Bug::LeavingTouchesGenerator),
+    Planting::TokenNotCompared,
+    Planting::Rule(Bug::TokenDerived),
+    Planting::Rule(Bug::OwnByHolder),
+    Planting::Rule(Bug::RenewalKeepsToken),
+    Planting::Rule(Bug::TokenOfBirth),
+    Planting::Rule(Bug::StaleBirth),
+    Planting::Rule(Bug::UnrecordedRowTaken),
+    Planting::Rule(Bug::GoesOnAfterLowering),
+    Planting::Rule(Bug::LoweredUnsealed),
+    Planting::Rule(Bug::LoweredBelowStart),
+    Planting::Rule(Bug::LoweredToLastClaimed),
+    Planting::Rule(Bug::CursorAtClock),
+    Planting::Rule(Bug::TablePerRenewal),
+    Planting::Rule(Bug::EvictionWithoutFloor),
+    Planting::Rule(Bug::LostReplyIsFailure),
+    Planting::Rule(Bug::LimitWithoutCap),
+    Planting::Rule(Bug::RecordNotReread),
+    Planting::Rule(Bug::RelayoutWithoutFencing),
+    Planting::Rule(Bug::RaiseKeepsToken),
+    Planting::Rule(Bug::LocalMarkAfterIssuing),
+    Planting::Rule(Bug::KeptWhileLowered),
+    Planting::Rule(Bug::ResumedAtClock),
+    Planting::Rule(Bug::EpochNotInRows),
+    Planting::Rule(Bug::IdentityIgnored),
+    Planting::Rule(Bug::RenewedAcrossEpochs),
+];
+
+/// What is wrong with the nodes or the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planting {
+    Nothing,
+    /// The nodes break this rule.
+    Rule(Bug),
+    /// The store swaps whatever token stands there.
+    TokenNotCompared,
+}
+
+impl Planting {
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Nothing => "none".into(),
+            Self::Rule(bug) => format!("{bug:?}"),
+            Self::TokenNotCompared => "TokenNotCompared".into(),
+        }
+    }
+
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        BUGS.into_iter().find(|bug| bug.name() == name)
+    }
+
+    /// The promise that it breaks.
+    pub(crate) const fn breaks(self) -> FailureKind {
+        match self {
+            Self::Rule(Bug::LimitWithoutCap) => FailureKind::MarkRanAway,
+            Self::Rule(Bug::LeavingTouchesGenerator) => FailureKind::KeeperPanicked,
+            _ => FailureKind::Duplicate,
+        }
+    }
+}
+
+/// Plants the bug on this thread, instead of the one before.
+pub(crate) fn plant(planting: Planting) {
+    planted::plant(match planting {
+        Planting::Rule(bug) => Some(bug),
+        Planting::Nothing | Planting::TokenNotCompared => None,
+    });
+}

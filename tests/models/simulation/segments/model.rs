@@ -1,0 +1,125 @@
+//! What a simulation of segment mode is made of, and how a seed chooses it.
+
+use raindrop_core::segment::SegmentSpec;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+pub(super) const CODES: [&str; 2] = ["order", "user"];
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    /// A node is asked for numbers; a node that stopped may be asked too.
+    Claim {
+        node: usize,
+        code: usize,
+        count: u32,
+    },
+    /// The same, and the answer is waited for while other things happen.
+    Begin {
+        node: usize,
+        code: usize,
+        count: u32,
+    },
+    Wait {
+        ms: u64,
+    },
+    /// The process ends at once.
+    Crash {
+        node: usize,
+    },
+    /// The process begins to stop in order.
+    Stop {
+        node: usize,
+    },
+    /// A process starts in the place of one that ended.
+    Start {
+        node: usize,
+    },
+    /// What becomes of the next write.
+    Expect(Fate),
+    /// Writes that are late arrive.
+    Deliver,
+    Down,
+    Up,
+    Latency {
+        ms: u64,
+    },
+    /// The replica has everything that the store has now.
+    Replicate,
+    /// The replica takes the place of the store.
+    FailOver,
+    /// The server of before takes the place of the replica, with what that has.
+    FailBack,
+}
+
+/// What becomes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Answered,
+    LostReply,
+    NeverArrives,
+    Late,
+}
+
+/// A set-up and its steps.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub(super) seed: u64,
+    /// What each node takes the codes for. Nodes that count in other steps than others must not
+    /// repeat a number either.
+    pub(super) specs: Vec<SegmentSpec>,
+    pub(super) ops: Vec<Op>,
+}
+
+/// The scenario of a seed.
+pub(super) fn generate(seed: u64) -> Scenario {
+    let mut random = StdRng::seed_from_u64(seed);
+    let nodes = random.random_range(1..=3);
+    let increment = random.random_range(1..=3);
+    let min_step = random.random_range(1..=12);
+    let spec = SegmentSpec {
+        start: random.random_range(0..=20),
+        min_step,
+        max_step: min_step * random.random_range(1..=20),
+        increment,
+        remainder: random.random_range(0..increment),
+        max: if random.random_bool(0.1) { 400 } else { SegmentSpec::LARGEST_NUMBER },
+    };
+    let is_mixed = random.random_bool(0.2);
+    let spec_of = |node: usize| match is_mixed {
+        true => SegmentSpec { increment: increment * [1, 50, 7][node], ..spec },
+        false => spec,
+    };
+    let specs = (0..nodes).map(spec_of).collect();
+    let mut ops = Vec::new();
+    for _ in 0..random.random_range(10..60) {
+        let (node, code) = (random.random_range(0..nodes), random.random_range(0..CODES.len()));
+        let most = random.random_range(1..=40);
+        let count = random.random_range(1..=most);
+        let fate = [Fate::Answered, Fate::LostReply, Fate::NeverArrives, Fate::Late]
+            [random.random_range(0..4)];
+        ops.push(match random.random_range(0..100) {
+            0..40 => Op::Claim { node, code, count },
+            40..50 => Op::Begin { node, code, count },
+            50..65 => Op::Wait { ms: random.random_range(0..3_000) },
+            65..69 => Op::Crash { node },
+            69..76 => Op::Stop { node },
+            76..82 => Op::Start { node },
+            82..90 => Op::Expect(fate),
+            90..94 => Op::Deliver,
+            94..96 => Op::Down,
+            96..98 => Op::Up,
+            _ => Op::Latency { ms: random.random_range(0..50) },
+        });
+    }
+    // Drawn last, so that the seeds mean what they meant before.
+    if random.random_bool(0.5) {
+        for _ in 0..random.random_range(1..=3) {
+            let from = random.random_range(0..=ops.len());
+            ops.insert(from, Op::Replicate);
+            let at = random.random_range(from + 1..=ops.len());
+            ops.insert(at, if random.random_bool(0.7) { Op::FailOver } else { Op::FailBack });
+        }
+    }
+    Scenario { seed, specs, ops }
+}

@@ -1,0 +1,216 @@
+//! A store whose reservations and give-backs are slow, lost, late, or never answered.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use raindrop_core::{clock::ManualClock, lease::Token};
+use raindrop_store::{
+    Call, Intercept, MemoryStore, Reply, Reserved, SegmentStore, Snapshot, Store, StoreError,
+};
+use tokio::time::sleep;
+
+use super::{
+    activity::Activity,
+    model::{CODES, Fate},
+};
+use crate::planted::Planting;
+
+/// One store for every node.
+#[derive(Debug)]
+pub(super) struct Flaky {
+    memory: MemoryStore,
+    planting: Planting,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    fates: VecDeque<Fate>,
+    late: Vec<Call>,
+    down: bool,
+    latency_ms: u64,
+    /// The token of each code, for a store that does not compare it.
+    tokens: HashMap<String, Token>,
+    /// What the replica has.
+    replica: Option<Snapshot>,
+    /// The present server, and how many there were beside the first one.
+    server: u32,
+    servers: u32,
+    activity: Activity,
+}
+
+impl State {
+    fn identity(&self) -> String {
+        match self.server {
+            0 => "memory".to_owned(),
+            number => format!("server {number}"),
+        }
+    }
+}
+
+impl Flaky {
+    pub(super) fn new(planting: Planting) -> Arc<Self> {
+        let memory = MemoryStore::new(Arc::new(ManualClock::new(0)));
+        Arc::new(Self { memory, planting, state: Mutex::default() })
+    }
+
+    /// What becomes of the next writes, in this order.
+    pub(super) fn expect(&self, fate: Fate) {
+        self.state().fates.push_back(fate);
+    }
+
+    pub(super) fn set_down(&self, down: bool) {
+        self.state().down = down;
+    }
+
+    pub(super) fn set_latency(&self, ms: u64) {
+        self.state().latency_ms = ms;
+    }
+
+    /// The replica has everything that the store has now. Before the codes are there, and before a node
+    /// looked at the server, a fail-over is none of those that the premises allow.
+    pub(super) async fn replicate(&self) {
+        let record = self.memory.read_record("numbers").await.expect("memory does not fail");
+        let codes = self.memory.segments().await.expect("memory does not fail");
+        let mut state = self.state();
+        let is_known = record.is_some_and(|record| record.history.identity == state.identity());
+        if is_known && codes.len() == CODES.len() {
+            state.replica = Some(self.memory.snapshot());
+        }
+    }
+
+    /// The replica takes the place of the store, as another server or as the first one.
+    pub(super) fn fail_over(&self, is_back: bool) {
+        let mut state = self.state();
+        // A server that is itself again, and has lost writes, looks like none.
+        if is_back && state.server == 0 {
+            return;
+        }
+        let Some(held) = state.replica.take() else { return };
+        state.servers += 1;
+        state.server = if is_back { 0 } else { state.servers };
+        state.activity.fail_overs += 1;
+        self.memory.fail_over(&state.identity(), held);
+    }
+
+    pub(super) fn heal(&self) {
+        let mut state = self.state();
+        state.fates.clear();
+        state.down = false;
+    }
+
+    pub(super) fn activity(&self) -> Activity {
+        self.state().activity
+    }
+
+    /// Applies the writes that were kept back.
+    pub(super) async fn deliver(&self) {
+        let late = std::mem::take(&mut self.state().late);
+        for write in late {
+            let applied = self.apply(&write).await;
+            let activity = &mut self.state().activity;
+            match applied.downcast_ref::<bool>() {
+                None => activity.late_reserved += 1,
+                Some(true) => activity.late_applied += 1,
+                Some(false) => activity.late_refused += 1,
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics with it")
+    }
+
+    async fn apply(&self, write: &Call) -> Reply {
+        let mut write = write.clone();
+        if let Call::GiveBack(_, code, unused) = &mut write
+            && matches!(self.planting, Planting::TokenNotCompared)
+        {
+            unused.reserved = self.state().tokens.get(code).copied().unwrap_or(unused.reserved);
+        }
+        let reply = write.run(&self.memory).await.expect("memory does not fail");
+        let mut state = self.state();
+        match write {
+            Call::Reserve(_, code, reservation)
+                if matches!(reply.downcast_ref(), Some(Reserved::From(_))) =>
+            {
+                state.tokens.insert(code, reservation.token);
+                state.activity.reserved += 1;
+            }
+            Call::GiveBack(_, code, unused) if matches!(reply.downcast_ref(), Some(true)) => {
+                state.tokens.insert(code, unused.token);
+            }
+            _ => {}
+        }
+        drop(state);
+        reply
+    }
+
+    /// A write on its way, and its answer on its way back.
+    async fn send(&self, write: Call) -> Result<Reply, StoreError> {
+        self.travel().await?;
+        let fate = self.state().fates.pop_front().unwrap_or(Fate::Answered);
+        let is_reservation = matches!(write, Call::Reserve(..));
+        match fate {
+            Fate::Answered => {
+                let applied = self.apply(&write).await;
+                self.travel().await?;
+                if let Some(given) = applied.downcast_ref::<bool>() {
+                    let activity = &mut self.state().activity;
+                    activity.given_back += u64::from(*given);
+                    activity.refused += u64::from(!given);
+                }
+                Ok(applied)
+            }
+            Fate::LostReply => {
+                self.apply(&write).await;
+                self.state().activity.lost_replies += u64::from(is_reservation);
+                Err(away())
+            }
+            Fate::NeverArrives => {
+                self.state().activity.never_arrived += u64::from(is_reservation);
+                Err(away())
+            }
+            Fate::Late => {
+                self.state().late.push(write);
+                Err(away())
+            }
+        }
+    }
+
+    async fn travel(&self) -> Result<(), StoreError> {
+        let latency_ms = self.state().latency_ms;
+        sleep(Duration::from_millis(latency_ms)).await;
+        if self.state().down { Err(away()) } else { Ok(()) }
+    }
+}
+
+fn away() -> StoreError {
+    StoreError::Unavailable("simulated".into())
+}
+
+/// Segment mode has a record and no rows.
+#[async_trait]
+impl Intercept for Flaky {
+    fn memory(&self) -> &MemoryStore {
+        &self.memory
+    }
+
+    async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
+        match call {
+            Call::Reserve(..) | Call::GiveBack(..) => return self.send(call).await,
+            Call::Prepare
+            | Call::PrepareSegments
+            | Call::CreateRecord(..)
+            | Call::SwapRecord(..)
+            | Call::Survey(..)
+            | Call::CreateSegments(..) => self.travel().await?,
+            _ => {}
+        }
+        call.run(&self.memory).await
+    }
+}

@@ -1,0 +1,304 @@
+//! Nodes of segment mode over the flaky store, driven by a list of operations.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
+
+use raindrop_core::{
+    issue::ClaimError,
+    segment::{Numbers, SegmentSpec},
+};
+use raindrop_keeper::{
+    GivenBack, IssueError, NoObserver, SegmentIssuer, SegmentKeeper, SegmentSettings,
+    UnavailableReason,
+};
+use rand::{SeedableRng, rngs::StdRng};
+use tokio::{
+    runtime::Builder,
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    activity::Activity,
+    model::{CODES, Op, Scenario},
+    store::Flaky,
+};
+use crate::planted::{Planting, plant};
+
+const MAX_WAIT: Duration = Duration::from_secs(1);
+/// A stop is over within this.
+const STOP: Duration = Duration::from_secs(5);
+
+/// What came of a simulation.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) failure: Option<String>,
+    pub(super) activity: Activity,
+    /// A hash of everything that was answered.
+    pub(super) trace: u64,
+}
+
+struct Node {
+    process: u64,
+    keeper: Option<SegmentKeeper>,
+    stopping: Option<JoinHandle<GivenBack>>,
+    issuer: SegmentIssuer,
+}
+
+type Answer = Result<Numbers, IssueError>;
+
+struct Begun {
+    process: u64,
+    code: usize,
+    count: u32,
+    answer: JoinHandle<(Answer, Duration)>,
+}
+
+struct World<'a> {
+    scenario: &'a Scenario,
+    store: Arc<Flaky>,
+    nodes: Vec<Node>,
+    processes: u64,
+    specs: HashMap<u64, SegmentSpec>,
+    begun: Vec<Begun>,
+    issued: HashSet<(usize, u64)>,
+    last: HashMap<(u64, usize), u64>,
+    activity: Activity,
+    failure: Option<String>,
+    trace: DefaultHasher,
+}
+
+/// Runs a scenario to its end or its first failure.
+pub(super) fn run(scenario: &Scenario, planting: Planting) -> Outcome {
+    plant(planting);
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let mut world = World::new(scenario, planting);
+        for op in &scenario.ops {
+            world.step(*op).await;
+            if world.failure.is_some() {
+                break;
+            }
+        }
+        if world.failure.is_none() {
+            world.settle().await;
+        }
+        let mut activity = world.store.activity();
+        activity += world.activity;
+        Outcome { failure: world.failure, activity, trace: world.trace.finish() }
+    })
+}
+
+impl<'a> World<'a> {
+    fn new(scenario: &'a Scenario, planting: Planting) -> Self {
+        let mut world = Self {
+            scenario,
+            store: Flaky::new(planting),
+            nodes: Vec::new(),
+            processes: 0,
+            specs: HashMap::new(),
+            begun: Vec::new(),
+            issued: HashSet::new(),
+            last: HashMap::new(),
+            activity: Activity::default(),
+            failure: None,
+            trace: DefaultHasher::new(),
+        };
+        for node in 0..scenario.specs.len() {
+            let node = world.start(node);
+            world.nodes.push(node);
+        }
+        world
+    }
+
+    fn start(&mut self, node: usize) -> Node {
+        self.processes += 1;
+        let process = self.processes;
+        let mut settings =
+            SegmentSettings { max_wait: MAX_WAIT, ..SegmentSettings::new("numbers") };
+        let spec = self.scenario.specs[node];
+        self.specs.insert(process, spec);
+        for code in CODES {
+            settings = settings.with_code(code, spec);
+        }
+        let random = StdRng::seed_from_u64(self.scenario.seed * 1_000 + process);
+        let (keeper, mut issuers) = SegmentKeeper::start_with(
+            vec![(settings, Arc::new(NoObserver))],
+            self.store.clone(),
+            Box::new(random),
+        );
+        let issuer = issuers.pop().expect("one for each namespace");
+        Node { process, keeper: Some(keeper), stopping: None, issuer }
+    }
+
+    async fn step(&mut self, op: Op) {
+        match op {
+            // Who of several that wait is woken first, tokio leaves to chance.
+            Op::Claim { node, code, .. } | Op::Begin { node, code, .. }
+                if self.is_waiting(node, code) => {}
+            Op::Claim { node, code, count } => {
+                let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
+                let began = Instant::now();
+                let answer = issuer.next_ids(CODES[code], count).await;
+                self.rises(process, code, &answer);
+                self.judge(process, code, count, answer, began.elapsed());
+            }
+            Op::Begin { node, code, count } => {
+                let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
+                let answer = tokio::spawn(async move {
+                    let began = Instant::now();
+                    (issuer.next_ids(CODES[code], count).await, began.elapsed())
+                });
+                self.begun.push(Begun { process, code, count, answer });
+            }
+            Op::Wait { ms } => sleep(Duration::from_millis(ms)).await,
+            Op::Crash { node } => {
+                let node = &mut self.nodes[node];
+                // Whatever the process did is over at once, with all that it was about to send.
+                if let Some(stopping) = node.stopping.take() {
+                    stopping.abort();
+                }
+                if node.keeper.take().is_some() {
+                    self.activity.crashes += 1;
+                }
+            }
+            Op::Stop { node } => {
+                let node = &mut self.nodes[node];
+                if let Some(keeper) = node.keeper.take() {
+                    self.activity.stops += 1;
+                    node.stopping = Some(tokio::spawn(keeper.release(STOP)));
+                    // The task learns of it.
+                    tokio::task::yield_now().await;
+                }
+            }
+            Op::Start { node } => {
+                if self.nodes[node].keeper.is_none() {
+                    let old = self.nodes[node].stopping.take();
+                    if let Some(old) = old {
+                        // Another machine: the old process may still be at it.
+                        drop(old);
+                    }
+                    self.nodes[node] = self.start(node);
+                }
+            }
+            Op::Expect(fate) => self.store.expect(fate),
+            Op::Deliver => self.store.deliver().await,
+            Op::Down => self.store.set_down(true),
+            Op::Up => self.store.set_down(false),
+            Op::Latency { ms } => self.store.set_latency(ms),
+            Op::Replicate => self.store.replicate().await,
+            Op::FailOver => self.store.fail_over(false),
+            Op::FailBack => self.store.fail_over(true),
+        }
+        self.collect(false).await;
+    }
+
+    fn is_waiting(&self, node: usize, code: usize) -> bool {
+        let process = self.nodes[node].process;
+        self.begun.iter().any(|claim| (claim.process, claim.code) == (process, code))
+    }
+
+    /// Judges the claims that were begun and have an answer.
+    async fn collect(&mut self, all: bool) {
+        let begun = std::mem::take(&mut self.begun);
+        for claim in begun {
+            if !all && !claim.answer.is_finished() {
+                self.begun.push(claim);
+                continue;
+            }
+            let (answer, took) = claim.answer.await.expect("no claim panics");
+            self.judge(claim.process, claim.code, claim.count, answer, took);
+        }
+    }
+
+    fn judge(&mut self, process: u64, code: usize, count: u32, answer: Answer, took: Duration) {
+        if took > MAX_WAIT {
+            self.fail(format!("a claim waited for {took:?}"));
+        }
+        let waited = !took.is_zero();
+        (process, code, answer.as_ref().map(Numbers::len).ok()).hash(&mut self.trace);
+        match answer {
+            Ok(numbers) => {
+                self.activity.waited += u64::from(waited);
+                self.activity.across += u64::from(numbers.clone().ranges().count() > 1);
+                if numbers.len() != count as usize {
+                    self.fail(format!("{} numbers instead of {count}", numbers.len()));
+                }
+                for id in numbers {
+                    self.check(process, code, id.get());
+                }
+            }
+            Err(IssueError::NoLease { reason: UnavailableReason::ShuttingDown, .. }) => {
+                self.activity.sealed += 1;
+            }
+            Err(IssueError::NoLease { reason: UnavailableReason::StoreUnavailable(_), .. }) => {
+                self.activity.unavailable += 1;
+            }
+            Err(IssueError::Refused(ClaimError::SequenceExhausted { .. })) => {
+                self.activity.used_up += 1;
+            }
+            Err(error) => self.fail(format!("refused: {error}")),
+        }
+    }
+
+    fn check(&mut self, process: u64, code: usize, number: u64) {
+        let spec = self.specs[&process];
+        number.hash(&mut self.trace);
+        self.activity.numbers += 1;
+        if !self.issued.insert((code, number)) {
+            self.fail(format!("{} {number} was issued twice", CODES[code]));
+        }
+        if number % spec.increment != spec.remainder || number < spec.start || number > spec.max {
+            self.fail(format!("{} {number} is none of the code", CODES[code]));
+        }
+    }
+
+    /// Of claims that were answered one after the other.
+    fn rises(&mut self, process: u64, code: usize, answer: &Answer) {
+        let Ok(numbers) = answer else { return };
+        for number in numbers.clone().map(|id| id.get()) {
+            let last = self.last.insert((process, code), number);
+            if last.is_some_and(|last| last >= number) {
+                self.fail(format!("{} {number} after {last:?} by one process", CODES[code]));
+            }
+        }
+    }
+
+    fn fail(&mut self, failure: String) {
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Puts everything right: then every process that runs must issue.
+    async fn settle(&mut self) {
+        self.store.heal();
+        self.store.deliver().await;
+        self.store.set_latency(1);
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].keeper.is_none() {
+                self.nodes[node] = self.start(node);
+            }
+        }
+        sleep(Duration::from_secs(30)).await;
+        self.collect(true).await;
+        for node in 0..self.nodes.len() {
+            for (code, name) in CODES.into_iter().enumerate() {
+                let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
+                let answer = timeout(2 * MAX_WAIT, issuer.next_ids(name, 3)).await;
+                let answer = answer.expect("an answer in time");
+                let lives = match &answer {
+                    Ok(_) => true,
+                    // It may have reached its largest number.
+                    Err(_) => self.specs[&process].max < 1_000,
+                };
+                if !lives {
+                    self.fail(format!("process {process} does not issue: {answer:?}"));
+                }
+                self.judge(process, code, 3, answer, Duration::ZERO);
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The end of a simulation: all is put right, and every node that can have a row must issue.
+
+use raindrop_store::Store;
+
+use crate::{check::FailureKind, world::World};
+
+/// How often it is looked whether a node issues again.
+const LOOK_MS: u64 = 1_000;
+/// How long a node may take beyond what its lease's times say: questions that nobody answers
+/// are given up after 10 s, and the next look at the store comes 5 s later at most.
+const SLACK_MS: u64 = 20_000;
+
+impl World<'_> {
+    /// Heals everything, lets as much time pass as the rules may need, and demands IDs.
+    pub(crate) async fn settle(&mut self) {
+        self.put_right().await;
+        // Nodes that start may add rows, whose marks are ahead.
+        self.advance(LOOK_MS + 10 * self.setup.latency_ms).await;
+        if self.cluster.state().activity.failed_over > 0 || self.operating.has_lost() {
+            // Somebody looks, and begins an epoch or creates the rows that are gone.
+            self.advance(self.setup.renew_ms + SLACK_MS).await;
+        }
+        self.wait_for_marks().await;
+        let unit_ms = self.layout.unit().millis();
+        if unit_ms > 1_000 {
+            // What is left of the present tick may be used up.
+            self.time.sleep_all(unit_ms - self.time.now_ms().rem_euclid(unit_ms));
+        }
+        // A clock that was behind and is put right looks like one that jumped ahead: its lease is
+        // given up after a window. The row of a dead node comes free after the ttl. After a fail-over
+        // the first lease begins a window and twice the skew later.
+        let longest_ms =
+            self.setup.window_ms + 2 * self.setup.skew_ms + self.setup.ttl_ms + SLACK_MS;
+        let expected = self.setup.nodes().min(usize::try_from(self.setup.workers).expect("few"));
+        self.issuing.fill(false);
+        for _ in 0..longest_ms.div_ceil(LOOK_MS) {
+            for node in 0..self.setup.nodes() {
+                // Whatever watches over processes starts those that ended.
+                self.start(node, true);
+                if !self.issuing[node] {
+                    self.issue(node, 0, 1);
+                }
+            }
+            self.advance(LOOK_MS).await;
+            if self.has_failed() {
+                return;
+            }
+            if self.issuing.iter().filter(|issuing| **issuing).count() >= expected {
+                // Ranges that overlap would show now that all nodes agree on the time.
+                for code in 0..self.setup.codes {
+                    (0..self.setup.nodes()).for_each(|node| self.issue(node, code, 2));
+                }
+                self.advance(2 * LOOK_MS).await;
+                return;
+            }
+        }
+        let troubles: Vec<_> =
+            self.nodes.iter().flatten().map(|node| node.issuer.status()).collect();
+        self.fail(
+            FailureKind::Standstill,
+            format!("{:?} issue, {expected} should: {troubles:?}", self.issuing),
+        );
+    }
+
+    async fn put_right(&mut self) {
+        self.cluster.state().outage = false;
+        self.cluster.state().log_hangs = false;
+        (0..self.setup.nodes()).for_each(|node| self.mend_disk(node));
+        for link in 0..=self.setup.nodes() {
+            self.heal(link);
+            self.cluster.state().links[link].faults.clear();
+        }
+        while !self.cluster.state().late.is_empty() {
+            self.deliver(0).await;
+        }
+        self.clocks.iter().for_each(|clock| clock.put_right());
+        self.store_clock.put_right();
+        self.finish_operations().await;
+        for node in 0..self.setup.nodes() {
+            self.start(node, true);
+        }
+    }
+
+    /// Waits for what wrong clocks left behind: marks, expiries and readings of the future.
+    async fn wait_for_marks(&mut self) {
+        let rows = self.cluster.memory.list().await.expect("memory does not fail");
+        let marks = rows.iter().flat_map(|listed| listed.row.marks.iter());
+        let dues = marks.map(|mark| self.layout.start_of_tick_ms(self.layout.tick_of(mark)));
+        let expiries = rows.iter().map(|listed| listed.row.expires_ms);
+        let readings = self.clocks.iter().map(|clock| clock.highest_ms());
+        let now_ms = self.time.now_ms();
+        let record = self.cluster.memory.read_record("default").await;
+        let record = record.expect("memory does not fail");
+        let barrier = record.map_or(0, |record| record.history.barrier(&self.layout));
+        let barrier_ms = self.layout.start_of_tick_ms(self.layout.tick_of(barrier));
+        let dues = dues.chain([barrier_ms]);
+        let latest_ms = dues.chain(expiries).chain(readings).fold(now_ms, i64::max);
+        self.time.sleep_all(latest_ms + 1 - now_ms);
+    }
+}
