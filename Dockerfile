@@ -17,8 +17,8 @@ COPY src src
 ARG TARGETPLATFORM
 RUN --mount=type=cache,id=raindrop-registry-${TARGETPLATFORM},target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,id=raindrop-target-${TARGETPLATFORM},target=/src/target,sharing=locked \
-    cargo build --release --locked --bin raindrop \
-    && install -D --strip target/release/raindrop /out/usr/local/bin/raindrop \
+    cargo build --profile dist --locked --bin raindrop \
+    && install -D --strip target/dist/raindrop /out/usr/local/bin/raindrop \
     && install -d -o 65532 -g 65532 /out/var/lib/raindrop
 
 FROM ${BASE_IMAGE}

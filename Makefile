@@ -29,11 +29,11 @@ SEED ?= $(shell date +%s)
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-build: ## the release binary, target/release/raindrop
-	$(CARGO) build --release --locked
+build: ## the binary as it is given to others, target/dist/raindrop
+	$(CARGO) build --profile dist --locked
 
-static: ## the release binary without shared libraries; needs musl-gcc and Rust's musl target
-	$(CARGO) build --release --locked --target $(shell uname -m)-unknown-linux-musl
+static: ## the same without shared libraries; needs musl-gcc and Rust's musl target
+	$(CARGO) build --profile dist --locked --target $(shell uname -m)-unknown-linux-musl
 
 test: ## every test there is; starts private database servers, installing them if need be
 	@tests/summary.sh $(MAKE) --no-print-directory every-test
@@ -108,7 +108,7 @@ bench: ## the generator beside its peers and the machine's limits; PLOTS=docs/pe
 bench-http: build ## the service beside bare servers, nginx and Redis, on two cores; PLOTS as above
 	$(BENCH) build $(BENCH_AT) --locked --release --bin bare_axum --bin bare_hyper
 	$(BENCH) run $(BENCH_AT) --locked --release --bin http -- $(if $(PLOTS),--plots $(PLOTS)) \
-		--raindrop $(or $(CARGO_TARGET_DIR),target)/release/raindrop
+		--raindrop $(or $(CARGO_TARGET_DIR),target)/dist/raindrop
 
 bench-lint: ## formatting, clippy and tests of the benchmarks; compiles every peer
 	$(BENCH) fmt $(BENCH_AT) --check
