@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
     os::fd::OwnedFd,
     sync::{
-        Arc,
+        Arc, Once,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -67,6 +67,13 @@ struct PlantedLog {
 impl PlantedLog {
     /// For the tasks of this test, as long as the guard lives.
     fn plant(message: &'static str) -> (Arc<AtomicU32>, DefaultGuard) {
+        // tracing asks only the first thread that reaches a line whether anybody hears it. That may be
+        // another test's, so all of them have a log that hears everything.
+        static LISTENING: Once = Once::new();
+        LISTENING.call_once(|| {
+            let log = Self { message: "logged by nobody", ..Self::default() };
+            tracing::subscriber::set_global_default(log).expect("no other test sets one");
+        });
         let log = Self { message, ..Self::default() };
         (Arc::clone(&log.seen), tracing::subscriber::set_default(log))
     }
