@@ -25,7 +25,7 @@
 //! - `make simulation`: seeds without a bug, and one planted
 //!   bug after the other, each of which the same seeds must find.
 //! - `make soak-simulation SEEDS=1000000`: more seeds, with progress; `FIRST=…` begins elsewhere.
-//! - `make simulation ONLY=replay SEED=17`: one seed step by step, and with `BUG=LimitIgnored`
+//! - `make simulation ONLY=replay SEED=17`: one seed step by step, and with `BUG=TokenDerived`
 //!   under that bug.
 
 #![expect(clippy::print_stdout, reason = "the figures of a run are its result")]

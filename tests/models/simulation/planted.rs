@@ -6,12 +6,9 @@ use raindrop_core::planted::{self, Bug};
 
 use crate::check::FailureKind;
 
-/// Every bug, in the order in which they are reported.
-pub(crate) const BUGS: [Planting; 29] = [
-    Planting::Rule(Bug::LimitIgnored),
-    Planting::Rule(Bug::MarkAfterIssuing),
-    Planting::Rule(Bug::VisibleIsDurable),
-    Planting::Rule(Bug::LeavingTouchesGenerator),
+/// Every bug, in the order in which they are reported: those that loom and the keeper's explorer do not
+/// find in the same lines of code.
+pub(crate) const BUGS: [Planting; 20] = [
     Planting::TokenNotCompared,
     Planting::Rule(Bug::TokenDerived),
     Planting::Rule(Bug::OwnByHolder),
@@ -20,12 +17,7 @@ pub(crate) const BUGS: [Planting; 29] = [
     Planting::Rule(Bug::StaleBirth),
     Planting::Rule(Bug::UnrecordedRowTaken),
     Planting::Rule(Bug::GoesOnAfterLowering),
-    Planting::Rule(Bug::LoweredUnsealed),
     Planting::Rule(Bug::LoweredBelowStart),
-    Planting::Rule(Bug::LoweredToLastClaimed),
-    Planting::Rule(Bug::CursorAtClock),
-    Planting::Rule(Bug::TablePerRenewal),
-    Planting::Rule(Bug::EvictionWithoutFloor),
     Planting::Rule(Bug::LostReplyIsFailure),
     Planting::Rule(Bug::LimitWithoutCap),
     Planting::Rule(Bug::RecordNotReread),
@@ -66,7 +58,6 @@ impl Planting {
     pub(crate) const fn breaks(self) -> FailureKind {
         match self {
             Self::Rule(Bug::LimitWithoutCap) => FailureKind::MarkRanAway,
-            Self::Rule(Bug::LeavingTouchesGenerator) => FailureKind::KeeperPanicked,
             _ => FailureKind::Duplicate,
         }
     }

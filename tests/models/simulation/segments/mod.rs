@@ -26,9 +26,8 @@ const SEEDS: u64 = 2_000;
 /// The longest list of operations that a planted bug may be shrunk to.
 const SHORT: usize = 15;
 
-const BUGS: [Planting; 4] = [
+const BUGS: [Planting; 3] = [
     Planting::TokenNotCompared,
-    Planting::Rule(Bug::GivenBackUnsealed),
     Planting::Rule(Bug::GivenBackWhole),
     Planting::Rule(Bug::GapNotSkipped),
 ];
