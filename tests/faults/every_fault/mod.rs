@@ -10,7 +10,10 @@ mod processes;
 use crate::{
     cluster::Cluster,
     service::{PATIENCE, from_environment},
-    support::{kubernetes::Kubernetes, mariadb::Mariadb, poll, postgres::Postgres, server::Engine},
+    support::{
+        kubernetes::Kubernetes, mariadb::Mariadb, poll, postgres::Postgres, redis::Redis,
+        server::Engine,
+    },
 };
 
 /// What each round must have issued on each engine.
@@ -29,6 +32,11 @@ async fn on_postgresql() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_redis() {
+    every_fault(&Redis).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "make kubernetes-test"]
 async fn on_kubernetes() {
     every_fault(&Kubernetes).await;
@@ -44,16 +52,20 @@ async fn every_fault(engine: &'static dyn Engine) {
         cluster.suffer("process killed", processes::killed).await;
         cluster.suffer("process paused, its row taken", processes::paused).await;
         cluster.suffer("rolling restart", processes::rolling_restart).await;
+        cluster.suffer("clock back by 5 s", clock::back_by_seconds).await;
+        cluster.suffer("clock ahead by 5 s", clock::ahead_by_seconds).await;
+        // A Redis that is restarted begins an epoch, and no lease of a later epoch begins so early that
+        // a node whose clock is hours behind could use it.
+        if round == 1 || engine.name() != Redis.name() {
+            cluster.suffer("clock back by 2 h", clock::back_by_hours).await;
+        }
+        cluster.suffer("clock ahead by 2 h", clock::ahead_by_hours).await;
         cluster.suffer("database killed", database::killed).await;
         cluster.suffer("database restarted in order", database::restarted).await;
         cluster.suffer("database frozen", database::frozen).await;
         cluster.suffer("database unreachable for longer than leases reach", database::away).await;
         cluster.suffer("connections cut", database::cut).await;
         cluster.suffer("answers lost, writes late", database::lost_and_late).await;
-        cluster.suffer("clock back by 5 s", clock::back_by_seconds).await;
-        cluster.suffer("clock ahead by 5 s", clock::ahead_by_seconds).await;
-        cluster.suffer("clock back by 2 h", clock::back_by_hours).await;
-        cluster.suffer("clock ahead by 2 h", clock::ahead_by_hours).await;
     }
     let enough = IDS * rounds;
     poll::until(PATIENCE, "enough IDs", async || {
