@@ -6,6 +6,9 @@ CARGO ?= cargo
 MODELS = $(CARGO) test --locked --profile soak -p raindrop-keeper -p raindrop-models
 LOOM = $(CARGO) test --locked --profile soak -p raindrop-core --features loom,planted
 
+# For suites that wait more than they work: more tests at a time than there are cores.
+WAITING = --test-threads=4
+
 # The benchmarks are a package of their own, so that no peer is in the product's tree.
 BENCH = CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/bench/build $(CARGO)
 BENCH_AT = --manifest-path bench/Cargo.toml
@@ -23,7 +26,7 @@ SLOW ?= 10000
 CASES ?= 20000
 SEED ?= $(shell date +%s)
 
-.PHONY: help build static test every-test model-test simulation mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models \
+.PHONY: help build static check deps install-deps test format clippy model-lint check-build examples test-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models \
 	engine-test mysql-test kubernetes-test api-test chart-test console-test image-test bench bench-http bench-lint lint workflow-lint fmt doc ci
 
 help:
@@ -35,17 +38,63 @@ build: ## the binary as it is given to others, target/dist/raindrop
 static: ## the same without shared libraries; needs musl-gcc and Rust's musl target
 	$(CARGO) build --profile dist --locked --target $(shell uname -m)-unknown-linux-musl
 
-test: ## every test there is; starts private database servers, installing them if need be
-	@tests/summary.sh $(MAKE) --no-print-directory every-test
+check: ## before a patch: format, clippy, unit tests, HTTP, the stores that need no server
+	@tests/steps.bash format clippy check-build unit-test+doc-test+http-test+embedded-test
 
-every-test:
-	$(CARGO) test --locked
-	$(MAKE) model-test
+deps: ## names the Debian packages that `make test` needs and this machine lacks
+	@tests/deps.sh
 
-model-test: simulation ## issuing under loom, the lease protocol explored, whole nodes simulated
-	$(LOOM) --lib models
+install-deps:
+	@tests/deps.sh install
+
+test: install-deps ## `make check`, and the stores and every fault on private database servers; as root it installs them
+	@tests/steps.bash format clippy test-build unit-test+doc-test+http-test store-test+fault-test
+
+format:
+	$(CARGO) fmt --all --check
+
+clippy:
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+check-build: examples
+	$(CARGO) test --locked --no-run --lib --bins --test embed --test http --test store
+
+# Tests run them; cargo leaves them out where a test is named.
+examples:
+	$(CARGO) build --locked --examples
+
+test-build:
+	$(CARGO) test --locked --no-run
+
+unit-test: examples ## all tests but those below; the explorer is a step of `model-test`
+	$(CARGO) test --locked --lib --bins --test embed -- --skip tests::explorer
+
+doc-test:
+	$(CARGO) test --locked --doc
+
+http-test: examples ## the contract of every route
+	$(CARGO) test --locked --test http -- --test-threads=8
+
+embedded-test: ## the conformance suite of the stores, in memory and on SQLite
+	$(CARGO) test --locked --test store -- memory sqlite
+
+store-test: install-deps ## the conformance suite of the stores on private servers
+	$(CARGO) test --locked --test store -- $(WAITING)
+
+fault-test: install-deps ## processes and databases that are killed, frozen and cut off
+	$(CARGO) test --locked --test faults -- $(WAITING)
+
+model-test: simulation explorer protocol-test loom ## the four below
+
+explorer: ## the keeper's task, every schedule of a few faults
 	$(MODELS) --lib explorer
+
+protocol-test: ## the lease protocol, every state of small worlds
 	$(MODELS) --test model
+
+# One thread: threads of one process would wait for each other, as every execution maps memory.
+loom: ## issuing, every interleaving and every value that a load may see
+	$(LOOM) --lib models -- --test-threads=1
 
 simulation: ## whole nodes over a faulty store; ONLY=replay SEED=n BUG=name for one seed
 	$(if $(ONLY),SEED=$(SEED) $(if $(BUG),BUG=$(BUG)) )$(MODELS) --test simulation -- \
@@ -60,11 +109,14 @@ mutants-loom: ## every memory ordering of issuing weakened, one at a time, under
 engine-test: ## the store tests against IMAGE=mysql:8.4, mariadb:…, postgres:… or redis:…; needs Docker
 	tests/engine/run.sh $(IMAGE)
 
-mysql-test: ## the store tests and fail-overs of MySQL against MySQL proper, downloaded on Debian
+mysql-test: install-deps ## the store tests and fail-overs of MySQL against MySQL proper, downloaded on Debian
 	tests/mysql/run.sh
 
-kubernetes-test: ## the store tests and faults of Kubernetes against a real API server; builds it with Go
-	tests/kubernetes/build.sh >/dev/null
+kubernetes-build:
+	tests/kubernetes/build.sh
+
+kubernetes-test: kubernetes-build ## the store tests and faults of Kubernetes against a real API server; builds it with Go
+	@tests/deps.sh install faketime openssl
 	$(CARGO) test --locked --test store --test faults kubernetes -- --ignored
 
 api-test: ## a running service against its API document, with made-up requests; installs schemathesis
@@ -91,11 +143,11 @@ soak: soak-simulation soak-faults soak-overload soak-models ## the four below, a
 soak-simulation: ## SEEDS=n seeds of the simulation, with progress; FIRST=n begins elsewhere
 	SEEDS=$(SEEDS) $(MODELS) --test simulation -- --nocapture
 
-soak-faults: ## every fault ROUNDS=n times on real processes, and OUTAGE=n seconds without the database
+soak-faults: install-deps ## every fault ROUNDS=n times on real processes, and OUTAGE=n seconds without the database
 	ROUNDS=$(ROUNDS) OUTAGE=$(OUTAGE) $(CARGO) test --locked --profile soak --test faults -- \
 		--nocapture --test-threads=3 every_fault with_the_default_settings
 
-soak-overload: ## SECONDS=n at twice the capacity, and as long with SLOW=n slow clients; needs as many open files
+soak-overload: install-deps ## SECONDS=n at twice the capacity, and as long with SLOW=n slow clients; needs as many open files
 	SECONDS=$(SECONDS) SLOW=$(SLOW) $(CARGO) test --locked --profile soak --test faults -- \
 		--nocapture --test-threads=1 overload
 
@@ -121,9 +173,9 @@ workflow-lint: ## the GitHub workflows and the shell scripts; installs actionlin
 fmt: ## formats the code
 	$(CARGO) fmt --all
 
-lint: ## formatting and clippy, warnings denied: the service, the models, and the store with each engine alone
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --all-targets -- -D warnings
+lint: format clippy model-lint ## formatting and clippy, warnings denied
+
+model-lint: ## clippy of the models, and of the library with each engine alone
 	$(CARGO) clippy --locked -p raindrop-keeper -p raindrop-models --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p raindrop-keeper -- -D warnings
 	for engine in kubernetes mysql postgres redis sqlite; do \
@@ -133,4 +185,7 @@ lint: ## formatting and clippy, warnings denied: the service, the models, and th
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-ci: lint workflow-lint deny doc test kubernetes-test api-test chart-test console-test ## what decides whether a change lands
+ci: install-deps ## what decides whether a change lands
+	@tests/steps.bash format workflow-lint clippy model-lint doc deny test-build unit-test+doc-test+http-test \
+		store-test+fault-test simulation loom+explorer+protocol-test kubernetes-build \
+		kubernetes-test+chart-test api-test+console-test

@@ -15,16 +15,30 @@ keep() {
   (cd "$target/$1" && pwd)
 }
 
+# Creates the folder $1 for what takes minutes to build and all clones share, and prints its absolute
+# path: in $RAINDROP_CACHE or the user's caches, or among the build's files where neither can be written.
+cache() {
+  caches=${RAINDROP_CACHE:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/raindrop}
+  if mkdir -p "$caches/$1" 2>/dev/null && [ -w "$caches/$1" ]; then
+    (cd "$caches/$1" && pwd)
+  else
+    keep "$1"
+  fi
+}
+
 # Prints the path of the program $1: as found on the PATH, or version $2, built by cargo into the
 # folder $3.
 cargo_install() {
   ! command -v "$1" || return 0
   if [ ! -x "$3/$2/bin/$1" ]; then
     echo "building $1 $2; some minutes, once" >&2
+    fresh=$(mktemp -d "$3/$2.XXXXXX")
     # Without optimisation: it is built for longer than it ever runs.
-    CARGO_TARGET_DIR=$3/build CARGO_PROFILE_DEV_DEBUG=0 $cargo install --quiet --debug --locked \
-      --root "$3/$2" "$1@$2" >&2 || fail "$1 cannot be built"
-    rm -rf "$3/build"
+    CARGO_TARGET_DIR=$fresh/build CARGO_PROFILE_DEV_DEBUG=0 $cargo install --quiet --debug --locked \
+      --root "$fresh" "$1@$2" >&2 || fail "$1 cannot be built"
+    rm -rf "$fresh/build"
+    # In one step; who was faster has built the same.
+    mv -T "$fresh" "$3/$2" 2>/dev/null || rm -rf "$fresh"
   fi
   echo "$3/$2/bin/$1"
 }
@@ -36,19 +50,21 @@ go_install() {
   if [ ! -x "$4/$1-$3" ]; then
     command -v go >/dev/null || fail "needs $1, or Go to install it"
     echo "installing $1 $3" >&2
-    GOBIN=$4/go go install "$2@$3" >&2 || fail "$1 cannot be installed by Go"
-    mv "$4/go/$1" "$4/$1-$3"
+    fresh=$(mktemp -d "$4/$3.XXXXXX")
+    GOBIN=$fresh go install "$2@$3" >&2 || fail "$1 cannot be installed by Go"
+    mv "$fresh/$1" "$4/$1-$3"
+    rmdir "$fresh"
   fi
   echo "$4/$1-$3"
 }
 
-# Installs a package of Debian, as root alone.
+# Installs packages of Debian, as root alone.
 apt_install() {
   [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
-  echo "installing $1" >&2
+  echo "installing Debian packages: $*" >&2
   export DEBIAN_FRONTEND=noninteractive
   apt-get -qq -o DPkg::Lock::Timeout=300 update &&
-    apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$1" >&2
+    apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@" >&2
 }
 
 # Makes the virtual environment $1 with the package $2, name==version, unless it is there.

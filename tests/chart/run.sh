@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests the chart, the alerts and the dashboard. What it needs and cannot find it installs: helm and
 # Kubernetes' servers by Go, Prometheus and Redis by Debian's packages, Kubernetes' schemas by a Python
-# package; into the build's folder.
+# package.
 # UPDATE=1 rewrites the golden files and the chart's README; read the difference before it is kept.
 set -eu
 
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 . tests/functions.sh
 kept=$(keep chart)
 schemas=kubernetes-validate==1.37.0
-helm=$(go_install helm helm.sh/helm/v3/cmd/helm v3.22.0 "$kept")
+helm=$(go_install helm helm.sh/helm/v3/cmd/helm v3.22.0 "$(cache helm)")
 
 command -v promtool >/dev/null && command -v prometheus >/dev/null || apt_install prometheus ||
   fail "needs prometheus and promtool (Debian: prometheus)"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Advisories, licences, bans and sources of every dependency, by deny.toml. Finds cargo-deny on the
-# path, or builds it into the build's folder.
+# path, or builds it.
 #
 # The database of advisories is a git repository, which git fetches: a mirror is configured by git's
 # url.<mirror>.insteadOf. Where it cannot be fetched, a copy of the last 14 days does; without one,
@@ -9,7 +9,7 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
-deny=$(cargo_install cargo-deny 0.20.2 "$(keep deny)")
+deny=$(cargo_install cargo-deny 0.20.2 "$(cache deny)")
 
 # Those of other platforms, too, which no build here downloads.
 $cargo fetch --quiet --locked || fail "the dependencies cannot be downloaded"

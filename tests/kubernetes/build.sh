@@ -1,13 +1,13 @@
 #!/bin/sh
 # Builds etcd, kube-apiserver and kube-controller-manager from their Go modules: some minutes, once.
-# Prints the folder that holds them, which is kept among the build's files.
+# Prints the folder that holds them.
 set -eu
 
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
 module=tests/kubernetes/servers
 version=$(sed -n 's/^\tk8s.io\/kubernetes v//p' $module/go.mod)
-programs=$(keep kubernetes)/$version-$(cat $module/go.sum $module/etcd/main.go "$0" | cksum | tr ' ' -)
+programs=$(cache kubernetes)/$version-$(cat $module/go.sum $module/etcd/main.go "$0" | cksum | tr ' ' -)
 
 if [ ! -d "$programs" ]; then
   command -v go >/dev/null || fail "needs Go to build Kubernetes' API server"

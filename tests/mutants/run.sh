@@ -4,14 +4,14 @@
 # be listed in docs/mutants.md with the reason. Arguments are patterns of files to take instead of
 # all, such as 'crates/core/src/lease/**'; JOBS=n mutants are tested at a time; FILTER=regex takes the
 # mutants whose names it matches; QUICK=1 leaves out the explorer; BASELINE=skip takes the tests for
-# sound. Finds cargo-mutants on the path, or builds it into the build's folder.
+# sound. Finds cargo-mutants on the path, or builds it.
 set -eu
 
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
 jobs=${JOBS:-2}
 kept=$(keep mutants)
-mutants=$(cargo_install cargo-mutants 27.1.0 "$kept")
+mutants=$(cargo_install cargo-mutants 27.1.0 "$(cache mutants)")
 
 [ $# -gt 0 ] ||
   set -- 'crates/core/src/lease/**' 'crates/core/src/issue/**' 'crates/core/src/segment/**' 'crates/keeper/src/**'

@@ -6,8 +6,6 @@ use std::{
     sync::OnceLock,
 };
 
-use super::debian;
-
 /// What makes a process read the clock that [`shift`] moves. Its monotonic clock stays true.
 pub(crate) fn environment(clock: &Path) -> [(&'static str, PathBuf); 4] {
     shift(clock, 0.0);
@@ -30,12 +28,7 @@ pub(crate) fn shift(clock: &Path, seconds: f64) {
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        find().or_else(|| debian::install("faketime").then(find).flatten()).unwrap_or_else(|| {
-            panic!(
-                "these tests need libfaketime: install the package faketime (it was not found and \
-                 could not be installed, which needs root and apt-get)"
-            )
-        })
+        find().expect("these tests need libfaketime: `make deps` names the package")
     })
 }
 

@@ -14,7 +14,6 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 use tokio::sync::OnceCell;
 
 use super::{
-    debian,
     programs::{self, copy_folder, initialised, succeed},
     server::{Engine, Server},
 };
@@ -112,13 +111,8 @@ impl Engine for Mariadb {
 fn programs() -> &'static (PathBuf, PathBuf) {
     static PROGRAMS: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
-        let found = find().or_else(|| debian::install("mariadb-server").then(find).flatten());
-        let (mariadbd, install_db) = found.unwrap_or_else(|| {
-            panic!(
-                "these tests need MariaDB: install mariadb-server (found neither mariadbd nor \
-                 mariadb-install-db, and could not install them: that needs root and apt-get)"
-            )
-        });
+        let (mariadbd, install_db) =
+            find().expect("these tests need MariaDB: `make deps` names the package");
         let data = initialised(&mariadbd, "mariadb", |data| {
             succeed(
                 Command::new(&install_db)

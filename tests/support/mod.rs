@@ -2,7 +2,6 @@
 #![allow(clippy::allow_attributes, dead_code, reason = "no binary uses everything")]
 
 mod carried;
-pub(crate) mod debian;
 pub(crate) mod faketime;
 pub(crate) mod guardian;
 pub(crate) mod hung_log;

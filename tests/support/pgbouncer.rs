@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, sync::OnceLock, time::Duration};
 use sqlx::{Connection as _, PgConnection, postgres::PgConnectOptions};
 
 use super::{
-    debian, free_port, poll,
+    free_port, poll,
     postgres::{give_away, unprivileged},
     programs,
     server::Server,
@@ -64,7 +64,6 @@ fn installed() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let find = || programs::find(&["pgbouncer"], &[]);
-        let found = find().or_else(|| debian::install("pgbouncer").then(find).flatten());
-        found.expect("these tests need PgBouncer: install pgbouncer, or run as root with apt-get")
+        find().expect("these tests need PgBouncer: `make deps` names the package")
     })
 }

@@ -15,7 +15,6 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use tokio::sync::OnceCell;
 
 use super::{
-    debian,
     programs::{self, copy_folder, initialised, succeed},
     server::{Engine, Server},
 };
@@ -126,14 +125,8 @@ struct Programs {
 fn programs() -> &'static Programs {
     static PROGRAMS: OnceLock<Programs> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
-        let found = find().or_else(|| debian::install("postgresql").then(find).flatten());
-        let [postgres, initdb, base_backup] = found.unwrap_or_else(|| {
-            panic!(
-                "these tests need PostgreSQL: install postgresql (postgres, initdb or \
-                 pg_basebackup was not found and could not be installed, which needs root and \
-                 apt-get)"
-            )
-        });
+        let [postgres, initdb, base_backup] =
+            find().expect("these tests need PostgreSQL: `make deps` names the package");
         let data = initialised(&postgres, "postgres", |data| {
             give_away(data.parent().expect("a folder"));
             let words = unprivileged(&initdb);

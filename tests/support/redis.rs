@@ -16,7 +16,7 @@ use redis::{
 use tokio::sync::OnceCell;
 
 use super::{
-    debian, programs,
+    programs,
     server::{Engine, Server},
 };
 
@@ -127,13 +127,7 @@ pub(super) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let find = || programs::find(&["redis-server", "valkey-server"], &[]);
-        let found = find().or_else(|| debian::install("redis-server").then(find).flatten());
-        found.unwrap_or_else(|| {
-            panic!(
-                "these tests need Redis: install redis-server (it was not found and could not be \
-                 installed, which needs root and apt-get)"
-            )
-        })
+        find().expect("these tests need Redis: `make deps` names the package")
     })
 }
 

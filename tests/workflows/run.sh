@@ -13,4 +13,4 @@ shellcheck=$kept/python/bin/shellcheck
 "$actionlint" -shellcheck "$shellcheck" -pyflakes ''
 "$shellcheck" --severity=warning --external-sources --shell=sh \
   tests/*.sh tests/*/*.sh helm/raindrop/files/test.sh
-"$shellcheck" .ci/run
+"$shellcheck" .ci/run tests/steps.bash
