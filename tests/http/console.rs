@@ -188,6 +188,8 @@ async fn the_api_document_is_kept_by_clients_and_read_by_other_pages() {
     let other = [("origin", "https://other.example")];
     let other = send(&served, Method::GET, "/openapi.json", &other).await;
     assert!(other.headers().get("access-control-allow-origin").is_none());
+    // A stop waits for answers that are still read.
+    drop((answer, other));
     served.stop().await;
 }
 
