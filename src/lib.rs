@@ -2,10 +2,9 @@
 //!
 //! # The promise and its contract
 //!
-//! No ID is issued twice for one (namespace, code), whatever clocks, crashes and networks do.
-//! Different codes are independent and may get equal IDs, unless
-//! [`codes_shared`](core::issue::IssueSettings::codes_shared) is set. `docs/safety.md` has the
-//! argument and its premises.
+//! No ID of a namespace is issued twice, whatever clocks, crashes and networks do, unless
+//! [`codes_shared`](core::issue::IssueSettings::codes_shared) is turned off: then codes are independent
+//! and may get equal IDs. `docs/safety.md` has the argument and its premises.
 //!
 //! # Which part do I need?
 //!

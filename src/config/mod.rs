@@ -71,6 +71,8 @@ pub struct Config {
     pub log: LogConfig,
     /// Every key with its value and source, without secrets.
     pub effective: Vec<EffectiveSetting>,
+    /// What the settings mean that users may not expect, a sentence each.
+    pub notes: Vec<String>,
 }
 
 impl Config {
@@ -92,10 +94,11 @@ impl Config {
         let layouts = layouts::read(&mut reader);
         let store = store::read(&mut reader, &namespaces);
         let state_file = store::read_state_file(&mut reader, &store, &namespaces);
-        let Reader { effective, problems, .. } = reader;
+        let Reader { effective, problems, mut notes, .. } = reader;
         if !problems.is_empty() {
             return Err(ConfigError(problems));
         }
+        notes.extend(unlisted_codes(&namespaces));
         Ok(Self {
             namespaces,
             codes,
@@ -106,23 +109,8 @@ impl Config {
             tokens_file,
             log,
             effective,
+            notes,
         })
-    }
-
-    /// Returns how a code is treated that nobody configured, where there are segment namespaces but
-    /// its IDs would be `default`'s, with a time instead of counted; else `None`.
-    pub fn unlisted_codes(&self) -> Option<String> {
-        let counting: Vec<&str> = self.segments().map(|of| of.namespace.as_str()).collect();
-        let default = self.keepers().find(|of| of.namespace == DEFAULT_NAMESPACE)?;
-        if counting.is_empty() || default.issue.codes_allow.is_some() {
-            return None;
-        }
-        Some(format!(
-            "a code without a [[code]] entry gets IDs of namespace {DEFAULT_NAMESPACE}, with a time, \
-             and no number of {}, unless the request has ?namespace=; codes.allow limits the codes of \
-             {DEFAULT_NAMESPACE}",
-            counting.join(", ")
-        ))
     }
 
     /// Reads the lease settings of `default` from flags and defaults alone, as [`Self::load`] does:
@@ -153,4 +141,22 @@ impl Config {
             Mode::Segment { keeper } => Some(keeper),
         })
     }
+}
+
+/// Says how a code is treated that nobody configured, where there are segment namespaces but its IDs
+/// would be `default`'s, with a time instead of counted.
+fn unlisted_codes(namespaces: &[NamespaceConfig]) -> Option<String> {
+    let is_segment = |namespace: &&NamespaceConfig| matches!(namespace.mode, Mode::Segment { .. });
+    let counting: Vec<&str> =
+        namespaces.iter().filter(is_segment).map(|namespace| namespace.name.as_str()).collect();
+    let Mode::Snowflake { keeper, .. } = &namespaces.first()?.mode else { return None };
+    if counting.is_empty() || keeper.issue.codes_allow.is_some() {
+        return None;
+    }
+    Some(format!(
+        "a code without a [[code]] entry gets IDs of namespace {DEFAULT_NAMESPACE}, with a time, \
+         and no number of {}, unless the request has ?namespace=; codes.allow limits the codes of \
+         {DEFAULT_NAMESPACE}",
+        counting.join(", ")
+    ))
 }

@@ -107,10 +107,11 @@ pub(super) fn read(
     let (spec, segment) = read_segment(reader, name, &issue, http);
     let (allow, max_wait) = (issue.codes_allow.clone(), issue.max_wait);
     let mode = if mode == SEGMENT {
-        if issue.codes_shared {
+        if issue.codes_shared && reader.is_own("codes.shared") {
             let allowed = "false with mode = segment: each code has numbers of its own";
             reader.reject("codes.shared", allowed);
         }
+        reader.resolve("codes.shared", false);
         show(reader, name, SEGMENT, None);
         Mode::Segment { keeper: segment }
     } else {
@@ -220,6 +221,7 @@ fn read_snowflake(
     http: &HttpConfig,
 ) -> Mode {
     let (layout, preset) = layout::read(reader);
+    note_codes(reader, name, &issue);
     let backfill_from_ms = reader.given("layout.backfill_from", layout::INSTANT, parse_unix_ms);
     let (workers, premise) = worker::read(reader, &layout, host);
     let keeper = KeeperSettings {
@@ -244,6 +246,26 @@ fn read_snowflake(
     }
     show(reader, name, SNOWFLAKE, preset);
     Mode::Snowflake { keeper, premise }
+}
+
+/// Notes what follows from one sequence for all codes, or from one for each.
+fn note_codes(reader: &mut Reader, name: &str, issue: &IssueSettings) {
+    if !issue.codes_shared {
+        reader.notes.push(format!(
+            "namespace {name}: codes.shared = false: each code has a sequence of its own, and IDs of \
+             two codes may be equal; an ID is unique together with its code"
+        ));
+        return;
+    }
+    for key in ["codes.max", "codes.max_per_client"] {
+        if reader.is_given(key) {
+            let (value, source) = reader.shown(key);
+            reader.notes.push(format!(
+                "namespace {name}: {key} = {value} ({source}) has no effect: all codes share one \
+                 sequence (codes.shared = true)"
+            ));
+        }
+    }
 }
 
 fn read_holder(reader: &mut Reader, host: &Host, http: &HttpConfig) -> String {

@@ -48,6 +48,8 @@ pub(crate) struct Reader {
     /// The entries of `[[code]]`.
     pub(super) codes: Vec<Place>,
     pub(crate) problems: Vec<ConfigProblem>,
+    /// What is no problem, but should be known.
+    pub(super) notes: Vec<String>,
     place: Place,
     /// Values by their whole names where a default depends on other keys.
     resolved: BTreeMap<String, String>,

@@ -12,6 +12,7 @@ use super::{
     issuer::NamespaceIssuer,
     keepers::Keepers,
     metrics::Metrics,
+    plan::scarce_ids,
     state::AppState,
     supervisor::{Supervised, Supervisor, Task},
     tls::{Follower, Tls},
@@ -112,8 +113,14 @@ impl Service {
             operations = Some(tasks.essential(Task::AdminListener, serving));
         }
         warn_of_assigned_workers(&config);
-        if let Some(note) = config.unlisted_codes() {
+        for note in &config.notes {
             tracing::info!("{note}");
+        }
+        for keeper in config.keepers() {
+            if let Some(warning) = scarce_ids(keeper) {
+                let namespace = &keeper.namespace;
+                tracing::warn!(namespace, "{warning}");
+            }
         }
         if !store.is_verified() {
             tracing::warn!(

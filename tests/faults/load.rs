@@ -195,7 +195,9 @@ impl Load {
     /// Asks one process; whether it answered with IDs.
     pub(crate) async fn request(&self, client: &Client, home: &Home, count: u32) -> bool {
         let harm = home.harm.load(Ordering::SeqCst);
-        let url = format!("{}/ids/order?n={count}", lock(&home.address));
+        // All codes share a sequence, so a misspelt one costs no duplicate.
+        let code = ["order", "orders"][lock(&self.figures).requests % 2];
+        let url = format!("{}/ids/{code}?n={count}", lock(&home.address));
         let answer = ask(client, &url).await;
         let harmed = harm % 2 == 1 || home.harm.load(Ordering::SeqCst) != harm;
         let mut figures = lock(&self.figures);

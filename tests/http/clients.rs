@@ -113,7 +113,8 @@ async fn create(reached: &Reached, namespace: &str, name: &str, headers: Headers
 
 #[tokio::test]
 async fn an_address_has_a_share_of_the_new_codes_of_a_long_tick() {
-    let shares = "[codes]\nmax = 20\nmax_per_client = 5\n[issue]\nmax_wait = '100ms'\n";
+    let shares =
+        "[codes]\nshared = false\nmax = 20\nmax_per_client = 5\n[issue]\nmax_wait = '100ms'\n";
     let text = format!(
         "{PROXY}{DAYS}{shares}\
          [namespaces.quick]\n\
@@ -138,7 +139,7 @@ async fn an_address_has_a_share_of_the_new_codes_of_a_long_tick() {
 
 #[tokio::test]
 async fn a_token_has_a_share_of_its_own() {
-    let text = format!("{DAYS}[codes]\nmax = 20\nmax_per_client = 5\n");
+    let text = format!("{DAYS}[codes]\nshared = false\nmax = 20\nmax_per_client = 5\n");
     let (reached, _folder) = guarded(&text).await;
     assert_eq!(create(&reached, "default", "a", A).await, 5);
     assert_eq!(create(&reached, "default", "b", B).await, 5);

@@ -126,6 +126,7 @@ async fn used_up_sequences_and_codes_are_refused_for_a_while() {
         ("layout.worker_bits", "10"),
         ("layout.rollback_bits", "3"),
         ("layout.reserved_bits", "5"),
+        ("codes.shared", "false"),
         ("codes.max", "1"),
         // Leaves 5 sequence bits, of which two slices of a day are lent at first.
     ];

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A 63-bit ID, which is never negative as a signed 64-bit integer.
 ///
-/// IDs of one namespace and code are unique, and their numeric order follows time.
+/// IDs of one namespace are unique, and their numeric order follows time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(u64);
 

@@ -27,8 +27,8 @@ const TRIES: u32 = 8;
 
 /// Issues IDs for a past time in one namespace.
 ///
-/// Each tick has as many as the layout reserves ([`Layout::backfill_per_tick`]) for each code, in
-/// all nodes together and forever. Each tick that is asked for becomes a row in the table of
+/// Each tick has as many as the layout reserves ([`Layout::backfill_per_tick`]), in all nodes
+/// together and forever: for all codes, or for each where codes share no cursor. Each tick that is asked for becomes a row in the table of
 /// segments, which is never deleted.
 ///
 /// [`Layout::backfill_per_tick`]: raindrop_core::layout::Layout::backfill_per_tick
@@ -75,10 +75,14 @@ pub enum BackfillError {
         can_be_opened: bool,
     },
     /// The tick has fewer IDs left.
-    #[error("the tick of {} has {left} of {of} IDs left for code {code:?}", format_unix_ms(*.at_ms))]
+    #[error(
+        "the tick of {} has {left} of {of} IDs left{}",
+        format_unix_ms(*.at_ms),
+        code.as_ref().map(|code| format!(" for code {code:?}")).unwrap_or_default()
+    )]
     UsedUp {
-        /// The code.
-        code: String,
+        /// The code, unless all codes share these IDs.
+        code: Option<String>,
         /// The instant, in Unix ms.
         at_ms: i64,
         /// How many are left.
@@ -95,7 +99,7 @@ pub enum BackfillError {
     /// IDs of past ticks were counted in another table or in another way: they would be issued
     /// again.
     #[error(
-        "namespace {namespace}: IDs for a past time were issued with `{recorded}`, and this node has `{ours}`: it would issue them again"
+        "namespace {namespace}: IDs for a past time were issued with `{recorded}`, and this node has `{ours}`: it would issue them again, so it needs the settings before"
     )]
     CountedOtherwise {
         /// The namespace.
@@ -166,20 +170,22 @@ impl Backfill {
         let tick = tick.filter(|tick| is_past && *tick >= open.first);
         let tick = tick.ok_or_else(|| out_of_range(open))?;
         let count = u64::from(count);
-        match self.reserve(&format!("{key}@{tick}"), count).await? {
+        let reserved = self.reserve(&format!("{key}@{tick}"), count).await?;
+        // A restored store, or a move to another layout, may have closed the tick since.
+        let open = self.open_ticks().await?;
+        if tick < open.first {
+            return Err(out_of_range(open));
+        }
+        match reserved {
             Ok(first) => {
-                // A restored store, or a move to another layout, may have closed the tick since.
-                let open = self.open_ticks().await?;
-                if tick < open.first {
-                    return Err(out_of_range(open));
-                }
                 self.observer.ids_issued(count);
                 let numbers = first..first + count;
                 Ok(numbers.filter_map(|number| layout.backfilled(tick, number)).collect())
             }
             Err(next) => {
                 let left = of.saturating_sub(next);
-                Err(BackfillError::UsedUp { code: code.to_owned(), at_ms, left, of })
+                let code = (!self.settings.issue.codes_shared).then(|| code.to_owned());
+                Err(BackfillError::UsedUp { code, at_ms, left, of })
             }
         }
     }

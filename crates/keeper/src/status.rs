@@ -135,7 +135,7 @@ pub struct Status {
     pub workers_held: u64,
     /// Rows that are free, as last seen, and worker ids whose rows are still to be created.
     pub workers_free: u64,
-    /// How many codes have a cursor.
+    /// How many codes have a cursor; 1 where all share one.
     pub codes: usize,
 }
 

@@ -32,7 +32,7 @@ pub(super) fn run(overrides: Overrides, arguments: &ConfigArguments) -> Result<(
             let config = overrides.load()?;
             Auth::of(&config)?;
             show(&config)?;
-            if let Some(note) = config.unlisted_codes() {
+            for note in &config.notes {
                 output::error(&format!("note: {note}"));
             }
             Ok(())

@@ -8,7 +8,7 @@ use crate::{
         instant::{YEAR_MS, far_year, format_unix_ms},
         layout::TimeUnit,
     },
-    server::plan::{Field, Part, Plan},
+    server::plan::{Field, Part, Plan, scarce_ids},
 };
 
 const HEADINGS: [&str; 5] = ["FIELD", "BITS", "PLACE", "VALUES", "USED UP"];
@@ -40,6 +40,9 @@ pub(super) fn render(plan: &Plan, now_ms: i64) -> String {
             paint(ALARM, "issuing needs another layout.epoch."),
         ]);
     }
+    if let Some(warning) = scarce_ids(&plan.keeper) {
+        sections.push(wrapped(&warning).iter().map(|line| paint(ALARM, line)).collect());
+    }
     let sections: Vec<String> = sections.iter().map(|lines| lines.join("\n")).collect();
     sections.join("\n\n") + "\n"
 }
@@ -49,14 +52,18 @@ fn headline(plan: &Plan) -> Vec<String> {
     let name = paint(BOLD, &format!("Layout {}", plan.title));
     let unit = keeper.layout.unit();
     let mut lines = vec![format!("{name}: {bits} bits, a tick each {unit} from {epoch}")];
-    let mut promise: Vec<String> = Vec::new();
-    for word in plan.promise.into_iter().flat_map(str::split_whitespace) {
-        match promise.last_mut() {
+    lines.extend(wrapped(plan.promise.unwrap_or_default()).iter().map(|line| faint(line)));
+    lines
+}
+
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
             Some(line) if line.len() + 1 + word.len() <= COLUMNS => *line += &format!(" {word}"),
-            _ => promise.push(word.to_owned()),
+            _ => lines.push(word.to_owned()),
         }
     }
-    lines.extend(promise.iter().map(|line| faint(line)));
     lines
 }
 
@@ -91,7 +98,7 @@ fn row(plan: &Plan, field: &Field, now_ms: i64) -> [String; 5] {
         }
         Part::Sequence => [
             format!("{} to {}", layout.min_sequence(), layout.max_sequence()),
-            format!("by {} IDs of a code in {}", grouped(plan.ids_per_tick), a_unit(plan)),
+            format!("by {} IDs{} in {}", grouped(plan.ids_per_tick), of_whom(plan), a_unit(plan)),
         ],
         Part::Reserved => [layout.reserved().to_string(), "never".into()],
     };
@@ -110,10 +117,10 @@ fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
     };
     let rates = &plan.ids_per_second;
     let (node, cluster) = (grouped(rates.code_and_node), grouped(rates.code_and_cluster));
-    let nodes = grouped(plan.nodes);
+    let (nodes, of_whom) = (grouped(plan.nodes), of_whom(plan));
     let mut facts = vec![
-        ("IDs a second", format!("{node} of a code on a node")),
-        ("", format!("{cluster} of a code on {nodes} nodes{centers}")),
+        ("IDs a second", format!("{node}{of_whom} on a node")),
+        ("", format!("{cluster}{of_whom} on {nodes} nodes{centers}")),
         ("JS-safe", js_safe),
     ];
     let reach = duration(plan.crash.lane_rests_ms);
@@ -122,13 +129,19 @@ fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
         let rests = format!("its lane rests for up to {reach}; {others} worker ids go on at once");
         facts.push(("A crash costs", rests));
     } else {
+        let whose = if plan.keeper.issue.codes_shared { "" } else { "each code " };
         let (unit, lost) = (a_unit(plan), grouped(plan.crash.numbers_lost));
-        let lost = format!("each code 1/16 of what is left of {unit}: up to {lost} numbers");
+        let lost = format!("{whose}1/16 of what is left of {unit}: up to {lost} numbers");
         let rests = format!("in the last {reach} of {unit} its lane rests until the next begins");
         facts.extend([("A crash costs", lost), ("", rests)]);
     }
     let line = |(name, fact)| format!("{} {fact}", paint(BOLD, &format!("{name:<13}")));
     facts.into_iter().map(line).collect()
+}
+
+/// Whose the rates are.
+const fn of_whom(plan: &Plan) -> &'static str {
+    if plan.keeper.issue.codes_shared { "" } else { " of a code" }
 }
 
 fn a_unit(plan: &Plan) -> String {

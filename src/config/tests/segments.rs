@@ -9,7 +9,7 @@ use crate::core::{id::Id, segment::SegmentSpec};
 fn codes_that_are_not_listed_are_explained_where_some_count() {
     let load = |text: &str| load(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let numbers = "[namespaces.numbers]\nmode = 'segment'\ncodes.allow = ['a']\n";
-    let note = load(numbers).unlisted_codes().expect("default takes them");
+    let note = load(numbers).notes.pop().expect("default takes them");
     assert!(note.contains("namespace default") && note.contains("numbers"), "{note}");
     for text in [
         "",
@@ -18,8 +18,23 @@ fn codes_that_are_not_listed_are_explained_where_some_count() {
         &format!("codes.allow = ['b']\n{numbers}"),
         &format!("mode = 'segment'\ncodes.allow = ['b']\n{numbers}"),
     ] {
-        assert_eq!(load(text).unlisted_codes(), None, "{text}");
+        assert!(load(text).notes.is_empty(), "{text}");
     }
+}
+
+#[test]
+fn what_codes_share_is_noted_where_it_is_not_expected() {
+    let notes = |text: &str| load(text).unwrap_or_else(|error| panic!("{text}: {error}")).notes;
+    let by_code = notes("[namespaces.web]\ncodes.shared = false\ncodes.max = 5\n");
+    assert_eq!(by_code.len(), 1, "{by_code:?}");
+    assert!(by_code[0].starts_with("namespace web: codes.shared = false"), "{by_code:?}");
+    let useless = notes("codes.max_per_client = 5\n[namespaces.web]\ncodes.shared = false\n");
+    assert!(useless.len() == 2 && useless[0].ends_with("(codes.shared = true)"), "{useless:?}");
+    assert!(useless[0].starts_with("namespace default: codes.max_per_client = 5"), "{useless:?}");
+    let numbers = "[namespaces.numbers]\nmode = 'segment'\ncodes.allow = ['a']\n";
+    let numbers = load(&format!("codes.allow = ['b']\n{numbers}")).expect("valid");
+    assert_eq!(value_of(&numbers, "namespaces.numbers.codes.shared").0, "false");
+    assert_eq!(value_of(&numbers, "codes.shared").0, "true");
 }
 
 #[test]
@@ -121,7 +136,7 @@ fn keys_that_a_mode_does_not_use_are_refused() {
     assert_eq!(
         refused(
             "[segment]\nmin_step = 0\ntarget_duration = 60\n[codes]\nshared = true\n\
-             [namespaces.a]\nmode = 'segment'\nlayout.preset = 'js-safe'\nworker.id = 1\n\
+             [namespaces.a]\nmode = 'segment'\ncodes.shared = true\nlayout.preset = 'js-safe'\nworker.id = 1\n\
              lease.ttl = '2m'\nrollback.hold = '2s'\nissue.borrow_ahead = '1s'\ncodes.allow = ['x']\n\
              [namespaces.b]\nsegment.min_step = 5\n\
              [namespaces.c]\nmode = 'segment'\nsegment.min_step = 10\nsegment.max_step = 9\n\

@@ -21,7 +21,7 @@ use super::{
 const DESCRIPTION: &str = "\
 Unique, time-ordered 64-bit IDs.
 
-- An ID is unique in its namespace and code.
+- An ID is unique in its namespace, or together with its code where `codes.shared` is false.
 - Every error is a problem document (RFC 9457); programs tell errors apart by `code`.
 - An unknown query parameter, or one that is given twice, is an error.
 - Any other path is answered 404 `not_found`, and a method that a path does not have 405 \

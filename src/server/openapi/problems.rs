@@ -108,7 +108,7 @@ mod tests {
             BackfillError::NotReserved { namespace: namespace() }.into(),
             BackfillError::OutOfRange { at_ms: 2, first_ms: 0, now_ms: 1, can_be_opened: false }
                 .into(),
-            BackfillError::UsedUp { code: code(), at_ms: 0, left: 0, of: 1 }.into(),
+            BackfillError::UsedUp { code: None, at_ms: 0, left: 0, of: 1 }.into(),
             BackfillError::RecordChanged { namespace: namespace() }.into(),
             BackfillError::CountedOtherwise {
                 namespace: namespace(),

@@ -92,7 +92,7 @@ pub(crate) struct Instant {
     pub(crate) unix_ms: i64,
 }
 
-/// IDs of one code a second, rounded down.
+/// IDs a second, rounded down: of all codes together where they share a sequence, else of one.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = PlanRates)]
 pub(crate) struct Rates {
@@ -161,6 +161,19 @@ impl Plan {
         let (bits, low_bit) = (ALL_BITS - self.bits, self.bits);
         Field { part: Part::Unused, bits, high_bit: ALL_BITS - 1, low_bit, max: 0 }
     }
+}
+
+/// Says how many IDs a node has, if all codes together get fewer than one in a millisecond.
+pub(crate) fn scarce_ids(keeper: &KeeperSettings) -> Option<String> {
+    let (per_tick, unit) = (keeper.layout.positions_per_tick(), keeper.layout.unit());
+    if !keeper.issue.codes_shared || per_tick >= unit.millis().unsigned_abs() {
+        return None;
+    }
+    Some(format!(
+        "a node has {per_tick} IDs in each {unit} for all codes together (codes.shared = true): more \
+         sequence bits give it more; codes.shared = false gives each code as many, but IDs of two \
+         codes may then be equal"
+    ))
 }
 
 fn fields(layout: &Layout) -> Vec<Field> {

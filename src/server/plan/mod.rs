@@ -5,7 +5,7 @@ mod facts;
 mod tests;
 mod toml;
 
-pub(crate) use self::facts::{Field, Part, Plan};
+pub(crate) use self::facts::{Field, Part, Plan, scarce_ids};
 use crate::{
     config::{Config, ConfigError, FlagValue, Mode},
     core::{instant::format_unix_ms_short, preset::Preset},

@@ -56,6 +56,22 @@ fn the_configured_layout_has_its_constants() {
 }
 
 #[test]
+fn few_ids_for_all_codes_are_told_with_their_number() {
+    let plan = |pairs: &[(&'static str, &str)]| {
+        let pairs: Vec<_> = pairs.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+        planned(&pairs).expect("valid").keeper
+    };
+    let mut few = plan(&[("time_unit", "hour"), ("timestamp_bits", "40")]);
+    let said = scarce_ids(&few).expect("2 a second");
+    assert!(said.starts_with("a node has 8192 IDs in each hour"), "{said}");
+    few.issue.codes_shared = false;
+    assert_eq!(scarce_ids(&few), None);
+    for unit in ["millisecond", "second", "minute", "hour", "day"] {
+        assert_eq!(scarce_ids(&plan(&[("time_unit", unit)])), None, "{unit}");
+    }
+}
+
+#[test]
 fn errors_name_the_parameter() {
     let error = planned(&[("worker_bits", "2".into()), ("reserved_value", "1".into())]);
     assert_eq!(

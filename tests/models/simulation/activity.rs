@@ -38,6 +38,7 @@ pub(crate) use activity;
 
 activity! {
     ids: "IDs checked",
+    shared: "of these from a cursor that all codes share",
     dispossessed: "IDs issued by a node whose row another had taken",
     took_place: "unknown outcomes that took place",
     unchanged: "unknown outcomes that left the row unchanged",

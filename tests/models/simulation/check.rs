@@ -1,7 +1,7 @@
 //! What must hold for every ID, and how it is reported when it does not.
 
 use std::{
-    collections::{BTreeMap, HashSet, hash_map::DefaultHasher},
+    collections::{BTreeMap, HashMap, hash_map::DefaultHasher},
     fmt,
     hash::{Hash, Hasher},
 };
@@ -79,10 +79,19 @@ pub(crate) struct AnsweredBefore {
     pub(crate) by_handle: LastOnLane,
 }
 
+/// Who was given an ID.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owners {
+    /// Whether a process issued it whose codes share a cursor.
+    shared: bool,
+    /// The codes, one bit each.
+    codes: u8,
+}
+
 /// Every ID that was ever issued.
 #[derive(Debug, Default)]
 pub(crate) struct Issued {
-    ids: HashSet<(usize, u64)>,
+    ids: HashMap<u64, Owners>,
     /// By process and sequence.
     by_all: BTreeMap<(u32, usize), LastOnLane>,
     /// By process and code.
@@ -105,9 +114,18 @@ impl Issued {
         }
     }
 
-    /// Adds an ID; whether nobody was given it before.
-    pub(crate) fn add(&mut self, code: usize, id: u64) -> bool {
-        self.ids.insert((code, id))
+    /// Adds an ID; whether nobody was given it before who must not have it, too. Only codes that
+    /// share no cursor may have equal IDs.
+    pub(crate) fn add(&mut self, codes_shared: bool, code: usize, id: u64) -> bool {
+        let owners = self.ids.entry(id).or_default();
+        let is_new = if codes_shared {
+            !owners.shared && owners.codes == 0
+        } else {
+            !owners.shared && owners.codes & 1 << code == 0
+        };
+        owners.shared |= codes_shared;
+        owners.codes |= 1 << code;
+        is_new
     }
 
     /// The highest reading that a process may have issued under, now that it issued under one

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 use crate::{
     keeping, mishaps,
-    model::{CODES, Fault, Op, Order, Scenario, Setup},
+    model::{CODES, Fault, Op, Order, Scenario, Setup, Sharing},
 };
 
 const NOW: i64 = 1_763_650_000_000;
@@ -40,12 +40,14 @@ pub(crate) fn generate(seed: u64) -> Scenario {
     Scenario { seed, setup, ops }
 }
 
-/// In some seeds the rows are created in parts, or the clocks keep no recent reading. With numbers of
-/// their own, too.
+/// In some seeds the rows are created in parts, the clocks keep no recent reading, or processes
+/// differ in whether codes share a cursor. With numbers of their own, too.
 fn add_differences(seed: u64, setup: Setup) -> Setup {
     let mut random = StdRng::seed_from_u64(seed ^ 0x726f_7773_2061_7420);
     let rows_at_once = pick(&mut random, &[1, 2, 3, 8, 8, 8]);
-    Setup { rows_at_once, recent_readings: random.random_bool(0.7), ..setup }
+    let recent_readings = random.random_bool(0.7);
+    let sharing = if random.random_bool(0.3) { Sharing::Changing } else { setup.sharing };
+    Setup { rows_at_once, recent_readings, sharing, ..setup }
 }
 
 /// In some seeds people are at work, or the store loses data. With numbers of their own, so that
@@ -118,7 +120,7 @@ fn setup(random: &mut StdRng) -> Setup {
         recent_readings: true,
         codes,
         codes_max: pick(random, &[1, 2, 2, 3, 100]),
-        codes_shared: random.random_bool(0.1),
+        sharing: if random.random_bool(0.1) { Sharing::Always } else { Sharing::Never },
         own_clock: random.random_bool(0.8),
         prefer_previous: random.random_bool(0.3),
         one_holder: random.random_bool(0.4),

@@ -24,7 +24,7 @@ pub(crate) struct Setup {
     pub(crate) recent_readings: bool,
     pub(crate) codes: usize,
     pub(crate) codes_max: usize,
-    pub(crate) codes_shared: bool,
+    pub(crate) sharing: Sharing,
     /// Whether the store has a clock of its own; otherwise all nodes are on one machine.
     pub(crate) own_clock: bool,
     pub(crate) prefer_previous: bool,
@@ -75,6 +75,15 @@ impl Setup {
         .expect("a valid layout")
     }
 
+    /// Whether the codes of the process of this number share a cursor.
+    pub(crate) const fn codes_shared(&self, generation: u32) -> bool {
+        match self.sharing {
+            Sharing::Never => false,
+            Sharing::Always => true,
+            Sharing::Changing => generation.is_multiple_of(2),
+        }
+    }
+
     pub(crate) fn settings(&self, layout: &Layout, holder: &str) -> KeeperSettings {
         let millis = Duration::from_millis;
         KeeperSettings {
@@ -87,7 +96,6 @@ impl Setup {
                 hold: millis(self.hold_ms),
                 rollback: self.rollback,
                 codes_max: self.codes_max,
-                codes_shared: self.codes_shared,
                 ..IssueSettings::default()
             },
             lease: LeaseTimes {
@@ -99,6 +107,15 @@ impl Setup {
             ..KeeperSettings::new(layout.clone(), holder)
         }
     }
+}
+
+/// In which processes all codes share a cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    Never,
+    Always,
+    /// In every other one: the setting is changed back and forth, also beside nodes without it.
+    Changing,
 }
 
 /// In what the layouts of one simulation differ.

@@ -10,6 +10,7 @@ use std::{
 
 use raindrop_core::{
     clock::Clock as _,
+    issue::IssueSettings,
     layout::{Layout, LayoutSpec, TimeUnit},
 };
 use raindrop_keeper::{
@@ -343,8 +344,10 @@ impl<'a> World<'a> {
             self.issued.issued_under(writer.generation, reading_ms);
         }
         let settings = self.setup.settings(&self.layout, &holder);
+        let codes_shared = self.setup.codes_shared(writer.generation);
+        let issue = IssueSettings { codes_shared, ..settings.issue };
         let (keeper, issuer) = Keeper::start_with(
-            KeeperSettings { state_file, ..settings },
+            KeeperSettings { state_file, issue, ..settings },
             Arc::new(self.connection(&writer)),
             writer.clock.clone(),
             events.clone(),
@@ -463,15 +466,16 @@ impl<'a> World<'a> {
     fn claim(&self, node: usize, code: usize, count: u32) -> Option<Claim> {
         let node = self.nodes[node].as_ref()?;
         let generation = node.writer.generation;
-        let before = self.issued.answered_before(generation, self.sequence_of(code), code);
+        let before =
+            self.issued.answered_before(generation, self.sequence_of(generation, code), code);
         let limits = self.cluster.state().limits(generation);
         let handle = (count == 1).then(|| Arc::clone(&node.handles[code]));
         Some(Claim::new(&node.writer, &node.issuer, handle, code, count, before, limits))
     }
 
-    /// The number of the code within which IDs must be unique.
-    fn sequence_of(&self, code: usize) -> usize {
-        if self.setup.codes_shared { 0 } else { code }
+    /// The number of the cursor from which a process issues a code.
+    fn sequence_of(&self, generation: u32, code: usize) -> usize {
+        if self.setup.codes_shared(generation) { 0 } else { code }
     }
 
     pub(crate) fn issue(&mut self, node: usize, code: usize, count: u32) {
@@ -514,7 +518,8 @@ impl<'a> World<'a> {
                 node.codes.clear();
                 node.lease = lease;
             }
-            let code = if self.setup.codes_shared { 0 } else { claim.code };
+            let generation = claim.writer.generation;
+            let code = if self.setup.codes_shared(generation) { 0 } else { claim.code };
             if claim.cursors > 0 && !node.codes.insert(code) {
                 state.activity.recreated += 1;
                 state.activity.recreated_stale += u64::from(stale);
@@ -577,9 +582,10 @@ impl<'a> World<'a> {
         let (first, last) = (positions[0], positions[positions.len() - 1]);
         self.issuing[claim.writer.node] = true;
         self.note_answer(claim, lane, first, last);
-        let sequence = self.sequence_of(claim.code);
+        let sequence = self.sequence_of(generation, claim.code);
+        let codes_shared = setup.codes_shared(generation);
         for (id, position) in ids.iter().zip(&positions) {
-            if !self.issued.add(sequence, id.get()) {
+            if !self.issued.add(codes_shared, claim.code, id.get()) {
                 self.fail(
                     FailureKind::Duplicate,
                     format!(
@@ -625,6 +631,9 @@ impl<'a> World<'a> {
         let mut state = self.cluster.state();
         let count = last - first + 1;
         state.activity.ids += count;
+        if self.setup.codes_shared(generation) {
+            state.activity.shared += count;
+        }
         state.activity.quick += u64::from(claim.quick);
         if matches!(self.setup.unit, TimeUnit::Hour | TimeUnit::Day) {
             state.activity.coarse += count;

@@ -173,19 +173,24 @@ impl Generator {
         code: &str,
         count: u32,
     ) -> Result<Claim, ClaimError> {
+        let is_shared = self.settings.codes_shared;
+        // A recent cursor of the code alone says that the code is valid.
+        let name = if is_shared { self.check_code(code)? } else { code };
         let read_ms = self.recent_ms();
-        if let Some(claim) = read_ms.and_then(|read_ms| self.claim_recent(code, count, read_ms)) {
+        if let Some(claim) = read_ms.and_then(|read_ms| self.claim_recent(name, count, read_ms)) {
             return Ok(claim);
+        }
+        if !is_shared {
+            self.check_code(code)?;
         }
         let max = self.settings.codes_max_per_client;
         let share = client.filter(|_| self.rules.has_shares).map(|client| Share { client, max });
-        let name = self.check_code(code)?;
         self.check_count(count)?;
         let count = u64::from(count);
         loop {
             let grant = self.grant.load();
             let grant = grant.as_ref().ok_or(ClaimError::NoLease)?;
-            match self.claim_from(grant, (code, name), share, count) {
+            match self.claim_from(grant, name, share, count) {
                 Ok(granted) => return Ok(Claim::new(grant, granted)),
                 Err(denied) => self.retry_or_fail(grant, &denied)?,
             }
@@ -207,22 +212,22 @@ impl Generator {
         }
     }
 
-    /// Claims from a grant for a code whose cursor has this name, and remembers the cursor.
+    /// Claims from a grant on the cursor of this name, and remembers the cursor.
     pub(super) fn claim_from(
         &self,
         grant: &Grant,
-        (code, name): (&str, &str),
+        name: &str,
         share: Option<Share<'_>>,
         count: u64,
     ) -> Result<Granted, Denied> {
         let time = grant.claim_time(&self.rules, || self.read_clock())?;
-        let cursor = match self.recent.as_ref().and_then(|_| self.recent_cursor(code, grant)) {
+        let cursor = match self.recent.as_ref().and_then(|_| self.recent_cursor(name, grant)) {
             Some(cursor) => cursor,
             None => grant.cursor(name, share, &time)?,
         };
         let granted = grant.claim_from(&cursor, time, count, &self.rules)?;
         if self.recent.is_some() {
-            self.remember(code, grant, cursor, &granted.time, granted.plan.end);
+            self.remember(name, grant, cursor, &granted.time, granted.plan.end);
         }
         Ok(granted)
     }

@@ -181,6 +181,7 @@ mod tests {
         let settings = IssueSettings {
             max_wait: Duration::from_millis(1),
             sequence_spread_bits: 0,
+            codes_shared: false,
             ..IssueSettings::default()
         };
         let clock = Arc::new(StoppedClock(recent.clone()));

@@ -19,7 +19,8 @@ pub(crate) struct Rules {
     waits_for_rollback: bool,
     spread_mask: u64,
     largest_claim: u32,
-    /// Whether each client has a share of new codes. In shorter ticks none can use them all up.
+    /// Whether each client has a share of new codes. In shorter ticks none can use them all up, and
+    /// where all codes share a cursor there is nothing to use up.
     pub(crate) has_shares: bool,
 }
 
@@ -105,7 +106,8 @@ impl Rules {
             waits_for_rollback: settings.rollback == RollbackPolicy::Wait,
             spread_mask: (1 << spread_bits) - 1,
             largest_claim: u32::try_from(largest_claim).unwrap_or(u32::MAX),
-            has_shares: layout.unit().millis() >= TimeUnit::Minute.millis(),
+            has_shares: !settings.codes_shared
+                && layout.unit().millis() >= TimeUnit::Minute.millis(),
             layout,
         }
     }

@@ -48,13 +48,16 @@ pub struct IssueSettings {
     /// `id % shards` is evenly spread; 3 by default, at most the sequence's width less 3, and none
     /// where the sequence is not at the bottom.
     pub sequence_spread_bits: u32,
-    /// The largest number of codes that have a cursor at a time; 100 000 by default.
+    /// Whether all codes draw from one cursor, so that IDs are unique across codes; true by default.
+    /// Otherwise each code has a sequence of its own, and codes may get equal IDs.
+    pub codes_shared: bool,
+    /// The largest number of codes that have a cursor at a time; 100 000 by default. Of no effect
+    /// where all share one.
     pub codes_max: usize,
     /// How many new codes a client may have in a tick of a minute or longer; 10 000 by default.
-    /// Applies only where claims name their client, as those of the HTTP service do.
+    /// Applies only where claims name their client, as those of the HTTP service do, and each code
+    /// has a cursor of its own.
     pub codes_max_per_client: usize,
-    /// Whether all codes draw from one cursor, so that IDs are unique across codes too.
-    pub codes_shared: bool,
     /// The codes that are allowed; `None` allows all.
     pub codes_allow: Option<BTreeSet<String>>,
 }
@@ -67,9 +70,9 @@ impl Default for IssueSettings {
             hold: Duration::from_secs(1),
             rollback: RollbackPolicy::default(),
             sequence_spread_bits: 3,
+            codes_shared: true,
             codes_max: 100_000,
             codes_max_per_client: 10_000,
-            codes_shared: false,
             codes_allow: None,
         }
     }

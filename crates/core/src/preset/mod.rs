@@ -122,12 +122,12 @@ impl Preset {
         match self {
             Self::Raindrop => (
                 "raindrop", OURS,
-                "The default: 511 nodes, 4096 IDs per code, node and millisecond, until 2094.",
+                "The default: 511 nodes, 4096 IDs per node and millisecond, until 2094.",
             ),
             Self::JsSafe => (
                 "js-safe", LayoutSpec { timestamp_bits: Some(50), worker_bits: 5, ..OURS },
                 "IDs stay below 2^53, exact as JavaScript numbers, until 2059-11-04: 31 nodes, \
-                 128 IDs per code, node and millisecond.",
+                 128 IDs per node and millisecond.",
             ),
             // github.com/twitter-archive/snowflake, IdWorker.scala
             Self::Twitter => (
@@ -138,7 +138,7 @@ impl Preset {
             // "2017-12-21", which the article means at +08:00.
             Self::Lingdu => (
                 "lingdu", published(1_513_785_600_000, 38, 0, 15),
-                "32 767 nodes and 1024 IDs per code, node and millisecond. Its own epoch ran out \
+                "32 767 nodes and 1024 IDs per node and millisecond. Its own epoch ran out \
                  on 2026-09-06: old IDs parse, issuing needs another layout.epoch, from which it \
                  lasts 8.7 years.",
             ),
@@ -161,8 +161,7 @@ impl Preset {
             Self::Yitter => (
                 "yitter", yitter(1_582_136_402_000),
                 "yitter's default 6/6 bits with its epoch in Go, Java, Rust, C, C++, PHP, Python, \
-                 SQL and D: below 2^53 until 2089, 63 nodes, 59 IDs per code, node and \
-                 millisecond.",
+                 SQL and D: below 2^53 until 2089, 63 nodes, 59 IDs per node and millisecond.",
             ),
             Self::YitterCsharp => (
                 "yitter-csharp", yitter(1_582_165_202_020),
@@ -189,7 +188,7 @@ impl Preset {
             Self::Sonyflake => (
                 "sonyflake", sonyflake(1_409_529_600_000),
                 "sonyflake's 39/8/16 bits with the default start of version 1, until 2188: 65 535 \
-                 nodes, 256 IDs per code, node and 10 ms. The sequence is above the worker id.",
+                 nodes, 256 IDs per node and 10 ms. The sequence is above the worker id.",
             ),
             // v2/sonyflake.go with its default StartTime
             Self::SonyflakeV2 => (

@@ -40,8 +40,8 @@ fn a_batch_is_also_a_few_ranges() {
     let layout = LayoutSpec { reserved_bits: 2, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
     let layout = layout.build().expect("valid");
     let clock = Arc::new(ManualClock::new(1_763_650_000_000));
-    let generator = Generator::with_worker(layout, 1, &IssueSettings::default(), clock.clone())
-        .expect("1 fits");
+    let settings = IssueSettings { codes_shared: false, ..IssueSettings::default() };
+    let generator = Generator::with_worker(layout, 1, &settings, clock.clone()).expect("1 fits");
     let ids: Vec<Id> = generator.claim("a", 2_500).expect("waits").ids.collect();
     let ranges: Vec<_> = generator.claim("b", 2_500).expect("waits").ids.ranges().collect();
     let expanded: Vec<u64> = ranges

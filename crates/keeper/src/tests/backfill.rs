@@ -56,9 +56,19 @@ async fn ids_of_a_past_tick_are_shared_among_all_nodes() {
         assert_eq!(layout.start_of_tick_ms(layout.decompose(*id).tick), at_ms);
         assert!(layout.decompose(*id).sequence < layout.min_sequence());
     }
-    // Another tick and another code have their own.
+    // Another tick has its own, and another code only where codes do not share.
     one.ids("order", 5, at_ms + 1).await.expect("five");
-    one.ids("user", 5, at_ms).await.expect("five");
+    let error = one.ids("user", 1, at_ms).await.expect_err("none is left").to_string();
+    assert!(error.ends_with("has 0 of 5 IDs left"), "{error}");
+    let other = yitter();
+    let mut settings = opened(&other);
+    settings.issue.codes_shared = false;
+    let (_node, by_code) = (other.node().await, backfill(&other, settings));
+    for code in ["order", "user"] {
+        by_code.ids(code, 5, at_ms).await.expect("five");
+    }
+    let error = by_code.ids("user", 1, at_ms).await.expect_err("none is left").to_string();
+    assert!(error.ends_with("IDs left for code \"user\""), "{error}");
     world.issue(&node, "order", 100).await;
 }
 
@@ -96,9 +106,9 @@ async fn backfill_counted_differently_is_refused() {
     let world = yitter();
     let _node = world.node().await;
     backfill(&world, opened(&world)).ids("order", 2, NOW - 1).await.expect("two");
-    let mut shared = opened(&world);
-    shared.issue.codes_shared = true;
-    let error = backfill(&world, shared).ids("order", 1, NOW - 1).await.expect_err("other");
+    let mut by_code = opened(&world);
+    by_code.issue.codes_shared = false;
+    let error = backfill(&world, by_code).ids("order", 1, NOW - 1).await.expect_err("other");
     assert!(matches!(error, BackfillError::CountedOtherwise { .. }), "{error}");
     for part in ["codes.shared=false", "codes.shared=true", "table=memory"] {
         assert!(error.to_string().contains(part), "{error}");

@@ -79,15 +79,19 @@ async fn issuer_names_its_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn status_tells_of_the_start_and_counts_the_codes_in_use() {
+async fn status_tells_of_the_start_and_counts_the_cursors_in_use() {
     let world = world();
-    let node = world.start(world.settings());
-    assert_eq!(node.status().reason, Some(UnavailableReason::Starting));
-    node.issuer.leased().await;
-    for code in ["order", "user", "order"] {
-        world.issue(&node, code, 1).await;
+    for (codes_shared, cursors) in [(true, 1), (false, 2)] {
+        let mut settings = world.settings();
+        settings.issue.codes_shared = codes_shared;
+        let node = world.start(settings);
+        assert_eq!(node.status().reason, Some(UnavailableReason::Starting));
+        node.issuer.leased().await;
+        for code in ["order", "user", "order"] {
+            world.issue(&node, code, 1).await;
+        }
+        assert_eq!(node.status().codes, cursors);
     }
-    assert_eq!(node.status().codes, 2);
 }
 
 #[test]

@@ -10,6 +10,11 @@ fn only_one(settings: &mut KeeperSettings) {
     settings.max_worker = 1;
 }
 
+fn only_one_with_cursors_by_code(settings: &mut KeeperSettings) {
+    only_one(settings);
+    settings.issue.codes_shared = false;
+}
+
 fn position(node: &Node, id: raindrop_core::id::Id) -> u64 {
     let layout = node.issuer.layout();
     let fields = layout.decompose(id);
@@ -19,7 +24,7 @@ fn position(node: &Node, id: raindrop_core::id::Id) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn clean_stop_frees_the_row_and_lowers_the_mark() {
     let world = world();
-    let node = world.node_with(only_one).await;
+    let node = world.node_with(only_one_with_cursors_by_code).await;
     world.pass(Duration::from_secs(5)).await;
     world.issue(&node, "quiet", 3).await;
     let last = world.issue(&node, "busy", 10_000).await[9_999];
@@ -52,7 +57,7 @@ async fn lowered_mark_covers_evicted_codes() {
     let world = world();
     let node = world
         .node_with(|settings| {
-            only_one(settings);
+            only_one_with_cursors_by_code(settings);
             settings.issue.codes_max = 2;
         })
         .await;
@@ -73,7 +78,7 @@ async fn lowered_mark_covers_evicted_codes() {
 #[tokio::test(start_paused = true)]
 async fn stop_under_load_leaves_the_mark_above_every_issued_id() {
     let world = world();
-    let node = world.node_with(only_one).await;
+    let node = world.node_with(only_one_with_cursors_by_code).await;
     world.pass(Duration::from_secs(5)).await;
     let handlers: Vec<_> = (0..100)
         .map(|handler| {
@@ -190,4 +195,29 @@ async fn release_without_a_row_reports_nothing_held() {
     world.pass(Duration::from_secs(2)).await;
     assert_eq!(node.stop().await, Released::NothingHeld);
     assert_eq!(world.store.swaps.load(Ordering::SeqCst), 0);
+}
+
+/// The next lease begins above the mark of all codes, whoever shared a cursor with whom.
+#[tokio::test(start_paused = true)]
+async fn codes_may_share_a_cursor_after_they_did_not_and_back() {
+    let world = world();
+    for round in 0..6 {
+        let node = world
+            .node_with(|settings| {
+                only_one(settings);
+                settings.issue.codes_shared = round % 2 == 1;
+                settings.prefer_previous = true;
+            })
+            .await;
+        for (code, count) in [("quiet", 3), ("busy", 5_000), ("quiet", 900)] {
+            world.issue(&node, code, count).await;
+        }
+        if round < 3 {
+            node.stop().await;
+        } else {
+            drop(node);
+            // The row of a process that was killed comes free.
+            world.pass(Duration::from_secs(100)).await;
+        }
+    }
 }

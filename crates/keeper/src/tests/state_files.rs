@@ -8,11 +8,18 @@ use super::{
     faulty_store::Fault,
     world::{Node, World, second, world},
 };
-use crate::{LeaseOperation, LeaseOutcome, Released, UnavailableReason, state_file::MemoryDisk};
+use crate::{
+    KeeperSettings, LeaseOperation, LeaseOutcome, Released, UnavailableReason,
+    state_file::MemoryDisk,
+};
 
 /// Starts a process on the disk, and lets it find its lease.
 async fn start(world: &World, disk: &MemoryDisk, worker: Option<u64>) -> Node {
-    let mut settings = worker.map_or_else(|| world.settings(), |worker| world.only(worker));
+    let settings = worker.map_or_else(|| world.settings(), |worker| world.only(worker));
+    start_with(world, disk, settings).await
+}
+
+async fn start_with(world: &World, disk: &MemoryDisk, mut settings: KeeperSettings) -> Node {
     settings.state_file = Some(disk.open());
     let node = world.start(settings);
     world.pass(Duration::from_millis(100)).await;
@@ -302,11 +309,14 @@ async fn long_tick_is_resumed_above_what_was_issued() {
     let mut node = start(&world, &disk, None).await;
     world.pass(second(60)).await;
     world.store.set_down(true);
-    for _ in 0..10 {
+    for round in 0..10 {
         world.issue(&node, "order", 1_000).await;
         world.issue(&node, "user", 10).await;
         kill(node, &disk);
-        node = start(&world, &disk, None).await;
+        // Whether codes share a cursor may change while the lease is kept.
+        let mut settings = world.settings();
+        settings.issue.codes_shared = round % 2 == 1;
+        node = start_with(&world, &disk, settings).await;
         assert_eq!(resumed(&node, LeaseOutcome::Done), 1);
     }
 }

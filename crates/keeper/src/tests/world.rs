@@ -1,7 +1,7 @@
 //! Nodes over one faulty store, under a clock that is moved by hand.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -41,7 +41,8 @@ pub(super) struct World {
     pub(super) store: Arc<FaultyStore>,
     pub(super) store_clock: Arc<ManualClock>,
     clocks: Mutex<Vec<Arc<ManualClock>>>,
-    issued: Mutex<HashSet<(String, Id)>>,
+    /// The cursors that each ID came from: a code's, or the one of all codes, whose name is empty.
+    issued: Mutex<HashMap<Id, HashSet<String>>>,
     spec: LayoutSpec,
 }
 
@@ -50,6 +51,7 @@ pub(super) struct Node {
     pub(super) issuer: Issuer,
     pub(super) clock: Arc<ManualClock>,
     pub(super) events: Arc<Events>,
+    codes_shared: bool,
 }
 
 #[derive(Debug, Default)]
@@ -181,6 +183,7 @@ impl World {
         clocks.push(clock.clone());
         let events = Arc::new(Events::default());
         let seed = 1_000 + clocks.len() as u64;
+        let codes_shared = settings.issue.codes_shared;
         let (keeper, issuer) = Keeper::start_with(
             settings,
             self.store.clone(),
@@ -188,7 +191,7 @@ impl World {
             events.clone(),
             Box::new(StdRng::seed_from_u64(seed)),
         );
-        Node { keeper, issuer, clock, events }
+        Node { keeper, issuer, clock, events, codes_shared }
     }
 
     /// An operator with these settings, on a machine whose clock is right.
@@ -237,13 +240,17 @@ impl World {
     pub(super) async fn issue(&self, node: &Node, code: &str, count: u32) -> Vec<Id> {
         let ids = node.issuer.next_ids(code, count).await.expect("issued");
         assert_eq!(node.events.panics(), 0, "a step of the keeper panicked");
-        self.check(code, ids.collect())
+        self.check(if node.codes_shared { "" } else { code }, ids.collect())
     }
 
-    pub(super) fn check(&self, code: &str, ids: Vec<Id>) -> Vec<Id> {
+    /// Only codes with cursors of their own may have equal IDs.
+    pub(super) fn check(&self, cursor: &str, ids: Vec<Id>) -> Vec<Id> {
         let mut issued = self.issued.lock().expect("unpoisoned");
         for id in &ids {
-            assert!(issued.insert((code.to_owned(), *id)), "{code} {id} was issued twice");
+            let owners = issued.entry(*id).or_default();
+            let may_repeat = |owner: &String| !cursor.is_empty() && !owner.is_empty();
+            let is_new = owners.iter().all(may_repeat) && owners.insert(cursor.to_owned());
+            assert!(is_new, "{cursor:?} {id} was issued twice");
         }
         ids
     }

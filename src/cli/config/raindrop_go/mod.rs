@@ -26,6 +26,8 @@ const FIELDS: &str = "IdMode, DbConfig.DbType, DbConfig.DbUrl, DbConfig.TableNam
                       PriorityEqualCodeWorkId, WorkIdLength, ServiceMinWorkId, ServiceMaxWorkId, \
                       TimeBackBitValue, EndBitsLength, EndBitsValue";
 
+const SHARED: &str = "codes.shared";
+
 /// The table that raindrop-Go uses by default; it is our own default too, with other columns.
 const ITS_TABLE: &str = "soc_raindrop_worker";
 /// The table that a converted configuration uses.
@@ -52,6 +54,8 @@ pub(super) fn convert(text: &str, now_ms: i64) -> Result<Converted, Vec<String>>
     conversion.mode();
     conversion.layout(now_ms);
     conversion.workers();
+    // Each code has a sequence of its own in raindrop-Go.
+    conversion.set(SHARED, false, "");
     conversion.store();
     conversion.service();
     conversion.finish()
@@ -311,6 +315,10 @@ impl Conversion {
             if of != section {
                 section = of;
                 toml += &format!("\n[{section}]\n");
+            }
+            if *key == SHARED {
+                toml += "# As in raindrop-Go, each code has a sequence of its own, and IDs of two codes may \
+                         be equal.\n# With true, IDs are unique in the namespace.\n";
             }
             // JSON's strings, numbers and booleans are TOML's.
             toml += &format!("{name} = {value}\n");

@@ -81,6 +81,11 @@ min_id = 10
 max_id = 15
 prefer_previous = true
 
+[codes]
+# As in raindrop-Go, each code has a sequence of its own, and IDs of two codes may be equal.
+# With true, IDs are unique in the namespace.
+shared = false
+
 [store]
 url = "mysql://root:p%40ss@db:3306/ids"
 worker_table = "raindrop_worker"

@@ -62,8 +62,8 @@ export function mount(panel, { params, save }) {
     output.replaceChildren(
       card(t('The bits'), bar(widths), legend(widths), muted(t('{bits} of 63 bits are used.', { bits: plan.bits }))),
       card(t('What it gives'), facts([
-        [t('IDs per second, code and node'), number(rate.code_and_node)],
-        [t('IDs per second and code, all nodes'), number(rate.code_and_cluster)],
+        [t('IDs per second and node'), number(rate.code_and_node)],
+        [t('IDs per second, all nodes'), number(rate.code_and_cluster)],
         [t('IDs per tick, code and node'), perTick],
         [t('Nodes'), number(plan.nodes)],
         [t('Data centres'), number(plan.data_centers)],

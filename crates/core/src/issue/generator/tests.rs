@@ -17,6 +17,11 @@ fn layout(unit: TimeUnit) -> Layout {
     LayoutSpec::for_unit(unit).build().expect("valid")
 }
 
+/// Each code with a cursor of its own.
+fn separate() -> IssueSettings {
+    IssueSettings { codes_shared: false, ..IssueSettings::default() }
+}
+
 struct Bench {
     clock: Arc<ManualClock>,
     generator: Generator,
@@ -75,13 +80,15 @@ fn ids_ascend_and_are_distinct_across_claims_ticks_and_threads() {
 }
 
 #[test]
-fn codes_have_cursors_of_their_own_unless_they_share_one() {
-    let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
+fn codes_share_a_cursor_unless_they_have_cursors_of_their_own() {
+    let bench = Bench::new(TimeUnit::Millisecond, separate());
     assert_eq!(bench.ids("a", 3), bench.ids("b", 3));
-    let shared = IssueSettings { codes_shared: true, ..IssueSettings::default() };
-    let bench = Bench::new(TimeUnit::Millisecond, shared);
+    let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
     let (a, b) = (bench.ids("a", 3), bench.ids("b", 3));
     assert!(a.last() < b.first());
+    let mut handles = ["a", "c"].map(|code| bench.generator.handle(code).expect("valid"));
+    let c = handles.each_mut().map(|handle| handle.try_next_id().expect("room"));
+    assert!(b.last() < c.first() && c[0] < c[1]);
 }
 
 #[test]
@@ -153,7 +160,7 @@ fn beyond_hold_claims_continue_within_hold_and_are_then_refused() {
 
 #[test]
 fn sealed_grant_refuses_claims_and_returns_its_end() {
-    let bench = Bench::new(TimeUnit::Second, IssueSettings::default());
+    let bench = Bench::new(TimeUnit::Second, separate());
     let grant = bench.lease(0, 100, u64::MAX);
     let first = bench.generator.layout().first_position(bench.generator.layout().tick_clamped(NOW));
     bench.ids("a", 5);
@@ -168,7 +175,7 @@ fn sealed_grant_refuses_claims_and_returns_its_end() {
 
 #[test]
 fn a_stale_reader_of_an_evicted_code_never_repeats_an_id() {
-    let settings = IssueSettings { codes_max: 1, ..IssueSettings::default() };
+    let settings = IssueSettings { codes_max: 1, ..separate() };
     let bench = Bench::new(TimeUnit::Millisecond, settings);
     let mut seen = HashSet::new();
     assert!(bench.ids("x", 10).into_iter().all(|id| seen.insert(id)));
@@ -184,7 +191,7 @@ fn a_stale_reader_of_an_evicted_code_never_repeats_an_id() {
 
 #[test]
 fn too_many_codes_are_refused_until_the_tick_is_over() {
-    let settings = IssueSettings { codes_max: 2, ..IssueSettings::default() };
+    let settings = IssueSettings { codes_max: 2, ..separate() };
     let bench = Bench::new(TimeUnit::Minute, settings);
     bench.ids("a", 1);
     bench.ids("b", 1);
@@ -198,8 +205,7 @@ fn too_many_codes_are_refused_until_the_tick_is_over() {
 
 #[test]
 fn a_client_has_a_share_of_the_new_codes_of_a_coarse_tick() {
-    let settings =
-        || IssueSettings { codes_max: 4, codes_max_per_client: 2, ..IssueSettings::default() };
+    let settings = || IssueSettings { codes_max: 4, codes_max_per_client: 2, ..separate() };
     let bench = Bench::new(TimeUnit::Minute, settings());
     let identify = |client: u64| move || client;
     let claim = |client: u64, code: &str| {
@@ -225,6 +231,22 @@ fn a_client_has_a_share_of_the_new_codes_of_a_coarse_tick() {
     for code in ["a", "b", "c"] {
         quick.generator.claim_for(Some(&asked), code, 1).expect("no share");
     }
+}
+
+#[test]
+fn codes_that_share_a_cursor_are_as_many_as_there_are_names() {
+    let settings =
+        IssueSettings { codes_max: 1, codes_max_per_client: 0, ..IssueSettings::default() };
+    let bench = Bench::new(TimeUnit::Day, settings);
+    let asked = || panic!("nobody has a share");
+    for code in 0..1_000 {
+        bench
+            .generator
+            .claim_for(Some(&asked), &format!("code-{code}"), 1)
+            .expect("no code is new");
+    }
+    assert_eq!(bench.generator.grant().expect("leased").codes(), 1);
+    assert!(matches!(bench.generator.claim("a/b", 1), Err(ClaimError::InvalidCode(_))));
 }
 
 #[test]

@@ -226,7 +226,8 @@ fn handle_follows_the_grant_until_there_is_none() {
 
 #[test]
 fn handle_of_an_evicted_code_finds_its_code_again() {
-    let bench = Bench::new(IssueSettings { codes_max: 1, ..IssueSettings::default() });
+    let bench =
+        Bench::new(IssueSettings { codes_shared: false, codes_max: 1, ..IssueSettings::default() });
     let mut handle = bench.handle();
     let first = handle.try_next_id().expect("room");
     let next_tick = || {

@@ -112,6 +112,7 @@ impl World {
             ..LayoutSpec::for_unit(TimeUnit::Second)
         };
         let settings = IssueSettings {
+            codes_shared: false,
             codes_max,
             max_wait: Duration::ZERO,
             sequence_spread_bits: 0,
@@ -174,7 +175,7 @@ impl World {
             return claim.ids.collect();
         }
         for _ in 0..3 {
-            match self.generator.claim_from(&grant, (code, code), None, count) {
+            match self.generator.claim_from(&grant, code, None, count) {
                 Err(Denied::Closed) => {}
                 Err(_) => break,
                 Ok(granted) => {
