@@ -107,7 +107,7 @@ pub(crate) struct Rates {
 pub(crate) struct Crash {
     /// How long the lane that was used rests at most.
     pub(crate) lane_rests_ms: i64,
-    /// How many numbers each code loses at most, where ticks are longer than a lease reaches; 0
+    /// How many numbers each sequence loses at most, where ticks are longer than a lease reaches; 0
     /// with shorter ticks, which lose only the time that passes.
     pub(crate) numbers_lost: u64,
 }

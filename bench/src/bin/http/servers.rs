@@ -36,6 +36,8 @@ pub(crate) fn raindrop(
 pub(crate) fn raindrop_program(binary: &Path, settings: &[(&str, &str)]) -> Result<Program> {
     let path = fs::canonicalize(binary)?;
     let program = Program::new("Raindrop", printed_version(&path, "--version")?, path)?;
+    // One sequence for all codes has fewer IDs in a millisecond than the server can hand out.
+    let settings = [&[("CODES__SHARED", "false")], settings].concat();
     let lines = settings.iter().map(|(key, value)| format!("RAINDROP__{key}={value}\n"));
     fs::write(program.folder().join(".env"), lines.collect::<String>())?;
     let address = program.address().to_string();

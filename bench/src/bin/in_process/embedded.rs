@@ -28,7 +28,7 @@ pub(crate) const HANDLE_SYSTEM: &str = "handle, system clock";
 /// How many IDs the block iterator claims at a time.
 pub(crate) const BLOCK: u32 = 1024;
 
-/// The codes of two threads that do not share one.
+/// The codes of two threads that share no sequence.
 const CODES: [&str; 2] = ["left", "right"];
 
 type Shared = &'static Generator;
@@ -47,15 +47,21 @@ pub(crate) fn unlimited() -> Layout {
 }
 
 /// Returns a generator that lives as long as this process.
-pub(crate) fn generator(layout: Layout, clock: &Arc<dyn Clock>) -> Shared {
-    let settings = IssueSettings::default();
-    let generator = Generator::with_worker(layout, 0, &settings, Arc::clone(clock));
+fn generator(layout: Layout, settings: &IssueSettings, clock: &Arc<dyn Clock>) -> Shared {
+    let generator = Generator::with_worker(layout, 0, settings, Arc::clone(clock));
     Box::leak(Box::new(generator.expect("worker 0 fits")))
+}
+
+/// Returns one whose codes have sequences of their own, and whose clock never limits.
+pub(crate) fn separate(clock: &Arc<dyn Clock>) -> Shared {
+    let settings = IssueSettings { codes_shared: false, ..IssueSettings::default() };
+    generator(unlimited(), &settings, clock)
 }
 
 /// The clocks, and a generator with each.
 pub(crate) struct Embedded {
     pub(crate) cached_clock: Arc<dyn Clock>,
+    system_clock: Arc<dyn Clock>,
     pub(crate) cached: Shared,
     system: Shared,
     /// With the default layout: 12 bits of sequence.
@@ -67,11 +73,13 @@ impl Embedded {
         let system_clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let cached_clock: Arc<dyn Clock> =
             Arc::new(CachedClock::start().expect("a thread for the clock"));
+        let settings = IssueSettings::default();
         Self {
-            cached: generator(unlimited(), &cached_clock),
-            system: generator(unlimited(), &system_clock),
-            default_layout: generator(Preset::Raindrop.layout(), &cached_clock),
+            cached: generator(unlimited(), &settings, &cached_clock),
+            system: generator(unlimited(), &settings, &system_clock),
+            default_layout: generator(Preset::Raindrop.layout(), &settings, &cached_clock),
             cached_clock,
+            system_clock,
         }
     }
 
@@ -86,7 +94,8 @@ impl Embedded {
         let ours = |name, threads| Contestant::new(Group::Raindrop, name, threads);
         let handle = |generator| Threads::both(move |_| by_handle(generator, "order"));
         let named = |generator| Threads::shared(move || by_name(generator, "user"));
-        let apart = |generator| {
+        let apart = |clock| {
+            let generator = separate(clock);
             // Codes that are created one after the other may be neighbours in memory.
             for code in CODES {
                 by_name(generator, code);
@@ -120,8 +129,8 @@ impl Embedded {
             ours(NAME_CACHED, named(cached)),
             ours(HANDLE_SYSTEM, handle(system)),
             ours("by name, system clock", named(system)),
-            ours("a handle for each of two codes, cached clock", apart(cached)),
-            ours("a handle for each of two codes, system clock", apart(system)),
+            ours("a handle for each of two codes apart, cached clock", apart(&self.cached_clock)),
+            ours("a handle for each of two codes apart, system clock", apart(&self.system_clock)),
         ]
     }
 }

@@ -10,7 +10,7 @@ use raindrop_bench::{
 };
 
 use crate::{
-    embedded::{Embedded, by_handle, by_name, generator, unlimited},
+    embedded::{Embedded, by_handle, by_name, separate},
     peers::wide_snowid,
 };
 
@@ -60,7 +60,7 @@ pub(crate) fn by_codes(embedded: &Embedded, pace: Pace) -> Scaling {
     let names = ["a handle for each", "by name"].map(str::to_owned);
     let mut rounds = Rounds::new(pace);
     for count in CODES {
-        let generator = generator(unlimited(), &embedded.cached_clock);
+        let generator = separate(&embedded.cached_clock);
         let codes: Vec<_> = (0..count).map(code).collect();
         let mut handles: Vec<_> = codes.iter().map(|code| by_handle(generator, code)).collect();
         let mut next = shuffled(count);
@@ -100,7 +100,7 @@ pub(crate) fn by_batch(embedded: &Embedded, pace: Pace) -> Scaling {
 
 /// Returns the resident memory of [`MOST_CODES`] codes in bytes.
 pub(crate) fn memory_of_codes(embedded: &Embedded) -> u64 {
-    let generator = generator(unlimited(), &embedded.cached_clock);
+    let generator = separate(&embedded.cached_clock);
     let resident = || resident_memory("self").expect("Linux reports it");
     let before = resident();
     for number in 0..MOST_CODES {
