@@ -240,12 +240,9 @@ impl HeldLease {
                 self.tenure.went_back(&row);
             }
             // Also where it looks as if nobody had ever written it: the store lost that.
-            (Resolution::Lost | Resolution::Vanished, Some(row)) => {
-                return Err(LeaseError::Lost(row.token));
-            }
-            // The new server never had the row.
-            (Resolution::Lost | Resolution::Vanished, None) => {
-                return Err(LeaseError::Lost(Token::UNUSED));
+            // Nor need the new server ever have had the row.
+            (Resolution::Lost | Resolution::Vanished, row) => {
+                return Err(LeaseError::Lost(row.map(Box::new)));
             }
         }
         // What is known of the lane that was left does not hold in another epoch.
@@ -379,7 +376,7 @@ impl HeldLease {
             }
             Ok(None) => Ok(()),
             // A write that was acknowledged is gone.
-            Err(LeaseError::Lost(found)) if self.own_tokens.has_replaced(found) => {
+            Err(LeaseError::Lost(Some(row))) if self.own_tokens.has_replaced(row.token) => {
                 leases.history.went_back = true;
                 Err(LeaseError::Overtaken)
             }

@@ -91,8 +91,9 @@ pub(super) enum LeaseError {
     Overtaken,
     /// The node's clock is ahead by this many ms.
     ClockAhead(i64),
-    /// Another process wrote the row, or the store lost what it had shown: the row has this token.
-    Lost(Token),
+    /// Somebody else wrote the row, or the store lost what it had shown: the row as it is now, if it
+    /// is there.
+    Lost(Option<Box<Row>>),
     /// The row or the namespace's record is gone, or the row was created again.
     Vanished,
     /// The store failed: a write that was sent may have taken effect, or still may.
@@ -361,7 +362,7 @@ impl LeaseStore {
         if tenure.is_unresolved() {
             match self.resolve(tenure).await? {
                 (Resolution::Unchanged | Resolution::Visible, _) => {}
-                (Resolution::Lost, Some(row)) => return Err(LeaseError::Lost(row.token)),
+                (Resolution::Lost, Some(row)) => return Err(LeaseError::Lost(Some(row.into()))),
                 (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),
             }
         }

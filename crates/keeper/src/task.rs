@@ -5,7 +5,7 @@
 
 use std::{convert::Infallible, future::pending, pin::pin, sync::Arc, time::Duration};
 
-use raindrop_core::issue::RollbackPolicy;
+use raindrop_core::{issue::RollbackPolicy, lease::Row};
 use raindrop_store::StoreError;
 use tokio::{
     sync::oneshot,
@@ -190,7 +190,7 @@ impl Task {
             Ok(pause) => pause,
             Err(LeaseError::Overtaken) => self.overtaken(),
             Err(LeaseError::ClockAhead(ahead_ms)) => self.clock_ahead(ahead_ms),
-            Err(LeaseError::Lost(_)) => self.lost(),
+            Err(LeaseError::Lost(row)) => self.lost(row.as_deref()),
             Err(LeaseError::Vanished) => self.vanished(),
             Err(LeaseError::Store(StoreError::Vanished(what))) => {
                 tracing::error!(what, "store data vanished");
@@ -436,12 +436,14 @@ impl Task {
         Pause::fixed(CLOCK_PAUSE)
     }
 
-    /// Drops a lease whose row another process took: its range is used up while another row is
-    /// sought.
-    fn lost(&mut self) -> Pause {
+    /// Drops a lease whose row somebody else wrote: its range is used up while another row is sought.
+    fn lost(&mut self, row: Option<&Row>) -> Pause {
         if let Some(held) = self.held.take() {
-            let worker = held.tenure.worker();
-            tracing::warn!(worker, "lease lost: another process took the row");
+            let LeaseStore { settings, state, .. } = &self.leases;
+            let (namespace, worker) = (&state.namespace, held.tenure.worker());
+            let reason = loss(row, &settings.holder);
+            let holder = row.map_or("", |row| row.holder.as_str());
+            tracing::warn!(namespace, worker, holder, "lease lost: {reason}");
         }
         Pause::fixed(Duration::ZERO)
     }
@@ -475,5 +477,16 @@ impl Task {
             tracing::warn!(namespace = state.namespace, %reason, "lease at risk");
         }
         state.set_reason(Some(reason));
+    }
+}
+
+/// Says how a lease was lost, as far as the row tells: a process writes its own holder, and an operator
+/// leaves the holder as it is.
+pub(super) fn loss(row: Option<&Row>, own_holder: &str) -> &'static str {
+    match row.filter(|row| !row.was_never_written()) {
+        None => "the store lost the row",
+        Some(row) if row.holder != own_holder => "another process took the row",
+        Some(row) if row.free => "an operator, or a process with the same holder, released the row",
+        Some(_) => "a process with the same holder took the row, or the store lost writes",
     }
 }

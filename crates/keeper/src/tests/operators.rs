@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use raindrop_core::{
     clock::ManualClock,
     layout::{LayoutSpec, TimeUnit},
+    lease::Row,
 };
 use raindrop_store::Store;
 
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::{
     KeeperError, KeeperSettings, LayoutError, Operator, OperatorError, RelayoutOutcome,
-    UnavailableReason, WorkerRelease,
+    UnavailableReason, WorkerRelease, task::loss,
 };
 
 const MINUTE_MS: i64 = 60_000;
@@ -59,6 +60,27 @@ async fn released_row_is_leased_above_its_former_holders_limit() {
 
     let error = operator.release(8).await.expect_err("no such worker");
     assert_eq!(error.to_string(), "worker 8: must be 0 to 7");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_row_tells_who_wrote_it() {
+    let world = world();
+    let holder = world.start(world.only(3));
+    holder.issuer.leased().await;
+    let held = world.row(3).await;
+    let unused = Row { heartbeat_ms: 0, ..held.clone() };
+    world.operator(world.settings()).release(3).await.expect("up");
+    let released = world.row(3).await;
+    let own = world.settings().holder;
+    for (row, own, reason) in [
+        (Some(&released), own.as_str(), "an operator, or a process with the same holder, released"),
+        (Some(&held), &own, "a process with the same holder took the row"),
+        (Some(&held), "another", "another process took the row"),
+        (Some(&unused), &own, "the store lost the row"),
+        (None, &own, "the store lost the row"),
+    ] {
+        assert!(loss(row, own).starts_with(reason), "{row:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
