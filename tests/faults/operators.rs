@@ -97,7 +97,7 @@ async fn a_released_row_is_taken_by_the_next_start(place: Place) {
     .await;
     assert_eq!(refused, 503);
 
-    let (code, out, err) = place.workers(&["release", "7"], &[]);
+    let (code, out, err) = place.workers(&["release", "7", "--yes"], &[]);
     assert_eq!(code, Some(0), "{err}");
     assert!(out.contains("worker 7 is free. It was held by"), "{out}");
     next.until_ready().await;

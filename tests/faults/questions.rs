@@ -4,7 +4,7 @@ use std::{fs::File, io::Write, path::Path, process::Command};
 
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 
-use crate::service::run;
+use crate::service::{Setup, run};
 
 /// Runs a command on a terminal on which somebody answers.
 fn run_on_terminal(
@@ -69,6 +69,34 @@ fn raise_and_relayout_say_what_they_will_do_and_ask() {
     assert!(code == Some(0) && out.contains("512 worker ids are free and start"), "{out}{err}");
     let listed = run(&["workers"], &[LARGER], folder).1;
     assert!(listed.contains("  not before 20") && !listed.contains("  free"), "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn release_of_a_lease_that_is_live_asks() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let setup = Setup::new().folder(folder).set("worker.id", 7).set("lease.renew", "1s");
+    let node = setup.start_leased().await;
+    let release = ["workers", "release", "7"];
+    let (code, out, err) = run(&release, &[], folder);
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+    assert!(err.contains("workers release: nobody can be asked whether to proceed"), "{err}");
+    let said = "store sqlite://raindrop.db, namespace default: frees worker 7, which ";
+    let (code, out, err) = run_on_terminal(&release, &[], folder, "n\n");
+    assert!(code == Some(1) && out.starts_with(said), "{out}{err}");
+    assert_eq!(err, "Proceed? [y/N] raindrop: not confirmed: nothing was changed\n");
+    let dry = run(&[&release[..], &["--dry-run"]].concat(), &[], folder);
+    assert!(dry.0 == Some(0) && dry.1.starts_with(said), "{dry:?}");
+    assert!(run(&["workers"], &[], folder).1.contains("held"), "nothing was changed");
+
+    let (code, out, err) = run_on_terminal(&release, &[], folder, "y\n");
+    assert!(code == Some(0) && out.contains("worker 7 is free. It was held by "), "{out}{err}");
+    node.logged("lease lost: an operator, or a process with the same holder, released the row")
+        .await;
+    node.stop().await;
+    // A lease that has ended needs no question.
+    let (code, out, err) = run(&release, &[], folder);
+    assert_eq!((code, out.as_str()), (Some(0), "worker 7 was free already\n"), "{err}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod list;
 mod raise;
 mod relayout;
+mod release;
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,13 +11,12 @@ use super::{
     arguments::{duration, keeper_of},
     confirm::Confirmation,
     failure::Failure,
-    output::say,
     store::with_store,
 };
 use crate::{
     config::Config,
-    core::{instant::format_unix_ms, namespace::DEFAULT_NAMESPACE},
-    keeper::{KeeperSettings, Operator, WorkerRelease},
+    core::namespace::DEFAULT_NAMESPACE,
+    keeper::{KeeperSettings, Operator},
     store::{Store, StoreError, redact_url},
 };
 
@@ -37,11 +37,13 @@ enum Command {
     /// Free worker ids early, for example those of a machine that burned down.
     ///
     /// Always safe: a holder that still runs uses up its lease, whose IDs the next holder never
-    /// issues, and then leases another worker id.
+    /// issues, and then leases another worker id. Asks first if a lease has not expired.
     Release {
         /// The worker ids.
         #[arg(value_name = "WORKER", required = true)]
         workers: Vec<u64>,
+        #[command(flatten)]
+        confirmation: Confirmation,
     },
     /// Raise every mark above everything that was ever leased, before any node uses a restored
     /// backup.
@@ -123,7 +125,9 @@ pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), F
         let address = redact_url(&config.store.url);
         let mut target = Target { address, store, settings, operator };
         match command {
-            Command::Release { workers } => release(&mut target.operator, workers).await,
+            Command::Release { workers, confirmation } => {
+                release::release(&mut target, workers, confirmation).await
+            }
             Command::Raise { window, confirmation } => {
                 raise::raise(&mut target, *window, confirmation).await
             }
@@ -132,21 +136,4 @@ pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), F
             }
         }
     })
-}
-
-async fn release(operator: &mut Operator, workers: &[u64]) -> Result<(), Failure> {
-    // Refuses a bad one before any is changed.
-    workers.iter().try_for_each(|worker| operator.check_worker(*worker))?;
-    for worker in workers {
-        say(&match operator.release(*worker).await? {
-            WorkerRelease::Released(row) => format!(
-                "worker {worker} is free. It was held by {} until {}; that holder may issue IDs up \
-                 to its mark, and then leases another worker id. The next lease starts above it",
-                row.holder,
-                format_unix_ms(row.expires_ms),
-            ),
-            WorkerRelease::AlreadyFree(_) => format!("worker {worker} was free already"),
-        })?;
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use raindrop_core::{
     id::Id,
     layout::Layout,
-    lease::{Recorded, Relayout, RelayoutStage, first_due},
+    lease::{Recorded, Relayout, RelayoutStage, Row, first_due},
 };
 use raindrop_store::ListedRow;
 
@@ -56,6 +56,17 @@ pub enum RelayoutPreview {
 }
 
 impl Operator {
+    /// Reads the row that [`Self::release`] would free.
+    ///
+    /// # Errors
+    ///
+    /// When the layout or the store has no such worker id, or the store fails.
+    pub async fn preview_release(&self, worker: u64) -> Result<Row, OperatorError> {
+        self.check_worker(worker)?;
+        let scope = self.scope(&self.settings.layout, &self.settings.layout.reserved_key());
+        self.store.row(&scope, worker).await?.ok_or(OperatorError::NoRow { worker })
+    }
+
     /// Reads what [`Self::raise`] would do.
     ///
     /// # Errors

@@ -39,15 +39,15 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// When there is no such row, while the namespace is moved to another layout, when another process writes it at the same moment, or when the
-    /// store fails. Then the row may or may not be free, and the operation can be repeated.
+    /// When there is no such row, while the namespace is moved to another layout, when another
+    /// process writes it at the same moment, or when the store fails. Then the row may or may not be
+    /// free, and the operation can be repeated.
     pub async fn release(&mut self, worker: u64) -> Result<WorkerRelease, OperatorError> {
         self.check_worker(worker)?;
         let layout = self.settings.layout.clone();
         let (record, now_ms) = self.follow_history().await?;
         let scope = self.scope(&layout, &layout.reserved_key());
-        let row = self.store.row(&scope, worker).await?;
-        let row = row.ok_or(OperatorError::NoRow { worker })?;
+        let row = self.preview_release(worker).await?;
         if row.free {
             return Ok(WorkerRelease::AlreadyFree(row));
         }

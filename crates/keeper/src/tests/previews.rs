@@ -8,9 +8,23 @@ use super::{
     operators::{larger_by, world},
     world::second,
 };
-use crate::{OperatorError, RelayoutOutcome, RelayoutPreview};
+use crate::{OperatorError, RelayoutOutcome, RelayoutPreview, WorkerRelease};
 
 const WINDOW: Duration = Duration::from_mins(5);
+
+#[tokio::test(start_paused = true)]
+async fn preview_of_a_release_is_the_row_that_it_frees() {
+    let world = world();
+    let node = world.start(world.only(3));
+    node.issuer.leased().await;
+    let mut operator = world.operator(world.settings());
+    let row = operator.preview_release(3).await.expect("up");
+    assert!(!row.free && world.row(3).await == row, "nothing is written");
+    assert_eq!(operator.release(3).await.expect("up"), WorkerRelease::Released(row));
+    assert!(operator.preview_release(3).await.expect("up").free);
+    let error = operator.preview_release(8).await.expect_err("no such worker");
+    assert_eq!(error.to_string(), "worker 8: must be 0 to 7");
+}
 
 #[tokio::test(start_paused = true)]
 async fn preview_of_a_raise_is_what_the_raise_then_does() {
