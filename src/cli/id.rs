@@ -13,6 +13,7 @@ use crate::{
     core::{
         clock::SystemClock,
         encoding::{Encoder, Encoding},
+        host,
         id::Id,
         issue::{ClaimError, Run},
     },
@@ -96,6 +97,13 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
 }
 
 /// Which IDs to issue, and how to print them.
+/// Returns the label of the command's lease in the store. `worker.holder` names the node, which is
+/// another process.
+fn holder() -> String {
+    let host = host::name().unwrap_or_else(|| "unknown".to_owned());
+    format!("cli {}@{host}", std::process::id())
+}
+
 struct Issue<'a> {
     arguments: &'a IdArguments,
     prefix: &'a str,
@@ -112,7 +120,8 @@ impl Issue<'_> {
         clock: Arc<SystemClock>,
     ) -> Result<(), Failure> {
         let observer = Arc::new(NoObserver);
-        let (mut keeper, issuer) = Keeper::start(settings.clone(), store, clock, observer);
+        let settings = KeeperSettings { holder: holder(), ..settings.clone() };
+        let (mut keeper, issuer) = Keeper::start(settings, store, clock, observer);
         let print = async {
             if tokio::time::timeout(PATIENCE, issuer.leased()).await.is_err() {
                 let reason = issuer.status().reason;

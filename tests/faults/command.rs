@@ -45,6 +45,15 @@ fn usage_errors_end_with_code_2() {
     assert!(code != Some(0) && err.contains("position 2"), "{code:?} {err}");
 }
 
+#[test]
+fn a_lease_of_the_command_is_labelled_as_its_own() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let named = [("RAINDROP__WORKER__HOLDER", "shop-1")];
+    assert_eq!(run(&["id", "order"], &named, folder.path()).0, Some(0));
+    let listed = run(&["workers"], &named, folder.path()).1;
+    assert!(listed.contains("  cli ") && !listed.contains("shop-1"), "{listed}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ids_from_the_command_line_are_distinct_from_the_services() {
     let node = Setup::new().start_leased().await;
