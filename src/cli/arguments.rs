@@ -7,7 +7,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::failure::Failure;
 use crate::{
     config::{self, Config, DURATION_FORM, FlagValue, Inputs, Mode, NamespaceConfig},
-    core::{encoding::Encoding, instant::parse_unix_ms},
+    core::{
+        code::{CODE_PATTERN, is_valid_code},
+        encoding::Encoding,
+        instant::parse_unix_ms,
+        namespace::{NAMESPACE_PATTERN, is_valid_namespace},
+    },
     keeper::KeeperSettings,
     server::{NoFields, unknown_namespace},
 };
@@ -62,6 +67,17 @@ pub(super) fn keeper_of<'a>(
         Mode::Snowflake { keeper, .. } => Ok(keeper),
         Mode::Segment { .. } => Err(Failure::usage(NoFields(namespace))),
     }
+}
+
+/// Reads the name of a code.
+pub(super) fn code(text: &str) -> Result<String, String> {
+    is_valid_code(text).then(|| text.to_owned()).ok_or_else(|| format!("must match {CODE_PATTERN}"))
+}
+
+/// Reads the name of a namespace.
+pub(super) fn namespace(text: &str) -> Result<String, String> {
+    let is_valid = is_valid_namespace(text);
+    is_valid.then(|| text.to_owned()).ok_or_else(|| format!("must match {NAMESPACE_PATTERN}"))
 }
 
 /// Reads an encoding by its name.

@@ -78,9 +78,11 @@ impl From<IssueError> for Failure {
     fn from(error: IssueError) -> Self {
         let text = with_sources(&error);
         match error {
-            IssueError::Refused(ClaimError::InvalidCode(_) | ClaimError::UnknownCode(_)) => {
-                Self::Usage(text)
-            }
+            IssueError::Refused(
+                ClaimError::InvalidCode(_)
+                | ClaimError::UnknownCode(_)
+                | ClaimError::RetiredCode(_),
+            ) => Self::Usage(text),
             _ => Self::Failed(text),
         }
     }
@@ -103,13 +105,22 @@ macro_rules! failures {
 
 failures! {
     KeeperError [KeeperError::Layout(_), KeeperError::Settings(_)]
-    OperatorError [OperatorError::WorkerOutOfRange { .. }, OperatorError::Layout(_)]
+    OperatorError [
+        OperatorError::WorkerOutOfRange { .. },
+        OperatorError::NoRow { .. },
+        OperatorError::OtherLanes { .. },
+        OperatorError::NoRecord { .. },
+        OperatorError::Layout(_),
+        OperatorError::UnreadableLayout(_),
+        OperatorError::UnreadableMove(_)
+    ]
     BackfillError [
         BackfillError::Refused(_),
         BackfillError::NotReserved { .. },
+        BackfillError::OutOfRange { .. },
         BackfillError::CountedOtherwise { .. }
     ]
-    RaiseError []
+    RaiseError [RaiseError::TooLarge { .. }, RaiseError::NoSuchCode(_)]
     ManageError [
         ManageError::InvalidCode(_),
         ManageError::Invalid(_),
@@ -117,6 +128,40 @@ failures! {
         ManageError::Exists(_),
         ManageError::NotManaged(_),
         ManageError::Retired(_),
-        ManageError::FixedProgression { .. }
+        ManageError::FixedProgression { .. },
+        ManageError::TooMany(_),
+        ManageError::Vanished(_),
+        ManageError::Unreadable { .. }
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_works_only_after_a_change_is_usage() {
+        let code = || "order".to_owned();
+        let (at_ms, first_ms, now_ms) = (1, 2, 3);
+        let usage: [Failure; 7] = [
+            IssueError::Refused(ClaimError::RetiredCode(code())).into(),
+            BackfillError::OutOfRange { at_ms, first_ms, now_ms, can_be_opened: false }.into(),
+            RaiseError::NoSuchCode(code()).into(),
+            ManageError::TooMany(1).into(),
+            ManageError::Vanished(code()).into(),
+            OperatorError::NoRow { worker: 1 }.into(),
+            OperatorError::NoRecord { namespace: "default".into() }.into(),
+        ];
+        for failure in usage {
+            assert!(matches!(failure, Failure::Usage(_)), "{failure:?}");
+        }
+        let later: [Failure; 3] = [
+            IssueError::Refused(ClaimError::NoLease).into(),
+            ManageError::Contended(code()).into(),
+            OperatorError::Contended.into(),
+        ];
+        for failure in later {
+            assert!(matches!(failure, Failure::Failed(_)), "{failure:?}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use super::{
-    arguments::{encodings, instant, namespace_of},
+    arguments::{code, encodings, instant, namespace_of},
     failure::Failure,
     output,
     store::with_store,
@@ -33,6 +33,7 @@ const CLAIM: u32 = 1_000;
 #[derive(Debug, clap::Args)]
 pub(super) struct IdArguments {
     /// The code, such as order.
+    #[arg(value_parser = code)]
     code: String,
     /// The namespace; by default the code's own, or else default.
     #[arg(long, value_name = "NAME")]

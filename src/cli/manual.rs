@@ -45,6 +45,9 @@ pub(super) fn man(arguments: &ManArguments) -> Result<(), Failure> {
     command.build();
     match &arguments.out {
         None => output::print(&page(&command)?.1),
+        Some(folder) if !folder.is_dir() => {
+            Err(Failure::Usage(format!("--out {}: must be an existing folder", folder.display())))
+        }
         Some(folder) => write_pages(&command, folder),
     }
 }
@@ -103,6 +106,7 @@ mod tests {
         }
         let nowhere = Some(folder.path().join("nowhere"));
         let error = man(&ManArguments { out: nowhere }).expect_err("no such folder");
-        assert!(error.text().contains("nowhere/raindrop.1: "), "{error:?}");
+        let Failure::Usage(text) = &error else { panic!("{error:?}") };
+        assert!(text.ends_with("nowhere: must be an existing folder"), "{text}");
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct ParseArguments {
     ///
     /// The fields of one are printed as JSON for people; those of several, or from standard input, as
     /// one JSON object per line. Of several, those that cannot be read are named on standard error,
-    /// and the exit code is 1.
+    /// and the exit code is 2.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// A preset, the layout of another system, a name of [layouts.NAME] in the configuration, or
@@ -103,7 +103,7 @@ impl Parser<'_> {
                 ParsedId::of_namespace(id, layout, located.namespace, now_ms)
             }
         };
-        let parsed = parsed.map_err(Failure::failed)?;
+        let parsed = parsed.map_err(Failure::usage)?;
         if let Some(warning) = parsed.warning() {
             output::error(&format!("ID {id:?}: {warning}"));
         }
@@ -169,6 +169,6 @@ fn json_line(parsed: &ParsedId) -> String {
 fn unless_bad(bad: u64, all: u64) -> Result<(), Failure> {
     match bad {
         0 => Ok(()),
-        _ => Err(Failure::Failed(format!("{bad} of {all} IDs could not be parsed"))),
+        _ => Err(Failure::Usage(format!("{bad} of {all} IDs could not be parsed"))),
     }
 }

@@ -36,13 +36,24 @@ fn a_bad_configuration_names_everything_and_touches_nothing() {
 #[test]
 fn usage_errors_end_with_code_2() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for arguments in [&["id"][..], &["nonsense"], &["id", "order", "-n", "x"], &["id", "bad code"]]
-    {
+    for (arguments, said) in [
+        (&["id"][..], "<CODE>"),
+        (&["nonsense"], "nonsense"),
+        (&["id", "order", "-n", "x"], "invalid value 'x'"),
+        (&["id", "order", "-n", "0"], "0 is not in"),
+        (&["id", "bad code"], "must match"),
+        (&["id", "order", "--at", "yesterday"], "RFC 3339"),
+        (&["parse", "12a"], "position 2"),
+        (&["parse", "--layout", "westid-qr", "99999999999"], "bits"),
+        (&["workers", "release", "1", "--yes"], "worker 1 has no row"),
+        (&["health", "--ready", "--namespace", "a b"], "must match"),
+        (&["man", "--out", "nowhere"], "must be an existing folder"),
+    ] {
         let (code, _, err) = run(arguments, &[], folder.path());
-        assert_eq!(code, Some(2), "{arguments:?}: {err}");
+        assert!(code == Some(2) && err.contains(said), "{arguments:?}: {code:?} {err}");
     }
-    let (code, _, err) = run(&["parse", "12a"], &[], folder.path());
-    assert!(code != Some(0) && err.contains("position 2"), "{code:?} {err}");
+    let left = std::fs::read_dir(folder.path()).expect("readable").count();
+    assert_eq!(left, 0, "no question creates a store");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn each_line_of_standard_input_is_parsed() {
     }
     assert_eq!(read(&[], b""), (Some(0), vec![], String::new()));
     let (code, ids, err) = read(&["-"], b"1\n\nx\n\xff\n5\n99999999999999999999\n7");
-    assert_eq!((code, ids), (Some(1), vec!["1".into(), "5".into(), "7".into()]));
+    assert_eq!((code, ids), (Some(2), vec!["1".into(), "5".into(), "7".into()]));
     for said in ["line 3: ID \"x\": position 0", "line 4: ID ", "line 6: ID ", "3 of 6 IDs"] {
         assert!(err.contains(said), "{said:?} is missing in\n{err}");
     }
@@ -54,7 +54,7 @@ fn several_arguments_are_parsed() {
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert_eq!(ids_of(&out), ["1", "2", "3"]);
     let (code, out, err) = run(&["parse", "1", "x", "-", "3"], &[], folder.path());
-    assert_eq!((code, ids_of(&out)), (Some(1), vec!["1".into(), "3".into()]));
+    assert_eq!((code, ids_of(&out)), (Some(2), vec!["1".into(), "3".into()]));
     for said in ["ID \"x\": ", "ID \"-\": ", "2 of 4 IDs could not be parsed"] {
         assert!(err.contains(said), "{said:?} is missing in\n{err}");
     }

@@ -105,7 +105,7 @@ fn a_dry_run_creates_no_tables() {
     let (code, out, err) = run(&["workers", "raise", "--dry-run"], &[], folder.path());
     assert!(code == Some(0) && out.contains("has not been used yet"), "{out}{err}");
     let (code, _, err) = run(&["workers", "relayout", "--dry-run"], &[], folder.path());
-    assert!(code == Some(1) && err.contains("no layout record"), "{err}");
+    assert!(code == Some(2) && err.contains("no layout record"), "{err}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0);
 }
 

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use self::{change::Settings, import::ImportArguments};
 use super::{
-    arguments::{duration, namespace_of},
+    arguments::{code, duration, namespace_of},
     confirm::Confirmation,
     failure::Failure,
     store::with_store,
@@ -37,6 +37,7 @@ enum Command {
     /// Create a code that nodes serve without a restart; those that run know it at once.
     Create {
         /// The code.
+        #[arg(value_parser = code)]
         code: String,
         #[command(flatten)]
         settings: Settings,
@@ -44,6 +45,7 @@ enum Command {
     /// Change settings of a code that was created like this; nodes follow within 30 s.
     Set {
         /// The code.
+        #[arg(value_parser = code)]
         code: String,
         #[command(flatten)]
         settings: Settings,
@@ -76,6 +78,7 @@ enum Command {
     /// Nodes that have numbers of it in hand stop within 30 s.
     Retire {
         /// The code.
+        #[arg(value_parser = code)]
         code: String,
         #[command(flatten)]
         confirmation: Confirmation,

@@ -18,7 +18,12 @@ use tokio::{
     runtime::Builder,
 };
 
-use super::{arguments::Overrides, failure::Failure, output, store::block_on};
+use super::{
+    arguments::{Overrides, namespace},
+    failure::Failure,
+    output,
+    store::block_on,
+};
 use crate::store::with_sources;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,7 +34,7 @@ pub(super) struct HealthArguments {
     #[arg(long)]
     ready: bool,
     /// Ask about this namespace only.
-    #[arg(long, value_name = "NAME", requires = "ready")]
+    #[arg(long, value_name = "NAME", requires = "ready", value_parser = namespace)]
     namespace: Option<String>,
     /// The service's address, such as http://127.0.0.1:8080 or https://127.0.0.1:8443; by default
     /// the configured http.admin_listen, or else http.listen.

@@ -98,7 +98,7 @@ fn codes_are_created_set_and_retired_from_the_command_line() {
     assert_eq!(raindrop(&["id", "order", "--namespace", "n"]).1, "110\n");
     assert_eq!(raindrop(&["codes", "retire", "order", "--yes"]).0, Some(0));
     let (code, out, err) = raindrop(&["id", "order", "--namespace", "n"]);
-    assert!(code == Some(1) && err.contains("retired"), "{out}{err}");
+    assert!(code == Some(2) && err.contains("retired"), "{out}{err}");
     let listed = raindrop(&["codes"]).1;
     let line = listed.lines().find(|line| line.contains("order")).expect("listed");
     assert!(line.contains("retired"), "{listed}");
