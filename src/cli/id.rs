@@ -22,7 +22,7 @@ use crate::{
         SegmentSettings,
     },
     server::{telemetry, unknown_segment_code},
-    store::Store,
+    store::{Store, StoreError},
 };
 
 /// How long to wait for a lease or a block.
@@ -97,7 +97,6 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
     })
 }
 
-/// Which IDs to issue, and how to print them.
 /// Returns the label of the command's lease in the store. `worker.holder` names the node, which is
 /// another process.
 fn holder() -> String {
@@ -105,6 +104,7 @@ fn holder() -> String {
     format!("cli {}@{host}", std::process::id())
 }
 
+/// Which IDs to issue, and how to print them.
 struct Issue<'a> {
     arguments: &'a IdArguments,
     prefix: &'a str,
@@ -169,6 +169,11 @@ impl Issue<'_> {
         // This code alone, so that nothing is reserved for others.
         let mut settings = SegmentSettings { max_wait: PATIENCE, ..settings.clone() };
         settings.codes.retain(|name, _| name == code);
+        let is_unknown = settings.codes.is_empty() && settings.auto_create.is_none();
+        if is_unknown && matches!(store.segments().await, Err(StoreError::Vanished(_))) {
+            // A mistaken name must not create the tables.
+            return Err(Failure::Usage(unknown_segment_code(code, &settings.namespace)));
+        }
         let (mut keeper, issuers) =
             SegmentKeeper::start(vec![(settings, Arc::new(NoObserver))], store);
         let issuer = issuers.into_iter().next().expect("one namespace has one issuer");

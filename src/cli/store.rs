@@ -8,7 +8,7 @@ use super::{failure::Failure, output};
 use crate::{
     config::Config,
     core::clock::SystemClock,
-    store::{self, Store, StoreError},
+    store::{self, Store, sqlite_file},
 };
 
 /// Runs a command's work, and then drops what is left in the background: a frozen store must not
@@ -23,28 +23,21 @@ pub(super) fn block_on(
     result
 }
 
-/// Runs a command's work with the configured store, and closes the store.
+/// Runs a command's work with the configured store, and closes the store. Says which file that made,
+/// since the same command makes another one in another folder.
 pub(super) fn with_store(
     config: &Config,
     work: impl AsyncFnOnce(Arc<dyn Store>, Arc<SystemClock>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     block_on(Builder::new_current_thread(), async {
         let clock = Arc::new(SystemClock::default());
+        let missing = sqlite_file(&config.store.url).filter(|file| !file.exists());
         let store = store::connect(&config.store, clock.clone())?;
         let result = work(Arc::clone(&store), clock).await;
         store.close().await;
+        if let Some(made) = missing.filter(|file| file.exists()) {
+            output::error(&format!("created the store {}", made.display()));
+        }
         result
     })
-}
-
-/// Returns what the store lists: nothing for a store that was never used, since listing must not
-/// create its tables.
-pub(super) fn listed<T>(listed: Result<Vec<T>, StoreError>) -> Result<Vec<T>, Failure> {
-    match listed {
-        Err(StoreError::Vanished(what)) => {
-            output::error(&format!("the store has not been used yet: {what}"));
-            Ok(Vec::new())
-        }
-        listed => Ok(listed?),
-    }
 }

@@ -57,6 +57,16 @@ fn usage_errors_end_with_code_2() {
 }
 
 #[test]
+fn a_new_store_is_named_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (code, _, err) = run(&["id", "order"], &[], folder.path());
+    let made = folder.path().canonicalize().expect("there").join("raindrop.db");
+    let said = format!("raindrop: created the store {}\n", made.display());
+    assert_eq!((code, err), (Some(0), said));
+    assert_eq!(run(&["id", "order"], &[], folder.path()).2, "");
+}
+
+#[test]
 fn a_lease_of_the_command_is_labelled_as_its_own() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let named = [("RAINDROP__WORKER__HOLDER", "shop-1")];

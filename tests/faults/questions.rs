@@ -100,12 +100,35 @@ async fn release_of_a_lease_that_is_live_asks() {
 }
 
 #[test]
-fn a_dry_run_creates_no_tables() {
+fn a_question_creates_no_tables() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (code, out, err) = run(&["workers", "raise", "--dry-run"], &[], folder.path());
     assert!(code == Some(0) && out.contains("has not been used yet"), "{out}{err}");
     let (code, _, err) = run(&["workers", "relayout", "--dry-run"], &[], folder.path());
     assert!(code == Some(2) && err.contains("no layout record"), "{err}");
+    let counting = [("RAINDROP__MODE", "segment")];
+    for (arguments, settings) in [
+        (&["workers", "release", "1", "--dry-run"][..], &[][..]),
+        (&["codes", "retire", "order", "--dry-run"], &counting),
+        (&["codes", "set", "order", "--max", "9"], &counting),
+        (&["codes", "raise", "--by", "1"], &counting),
+        (&["id", "order"], &counting),
+    ] {
+        let (code, _, err) = run(arguments, settings, folder.path());
+        assert_eq!(code, Some(2), "{arguments:?}: {err}");
+    }
+    for (arguments, said) in [
+        (&["workers"][..], "the store has no worker ids yet"),
+        (
+            &["workers", "--namespace", "default"],
+            "the store has no worker ids of namespace default yet",
+        ),
+        (&["codes"], "the store has no segment codes: no configured namespace is in segment mode"),
+    ] {
+        let said = format!("raindrop: {said}\n");
+        let listed = run(arguments, &[], folder.path());
+        assert_eq!(listed, (Some(0), String::new(), said), "{arguments:?}");
+    }
     assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0);
 }
 

@@ -1,5 +1,7 @@
 //! Store addresses as logs and errors show them.
 
+use std::path::{Path, PathBuf};
+
 use super::StoreSettings;
 
 /// The parameters whose values are shown.
@@ -79,17 +81,20 @@ fn hide_no_ports(hosts: &str) -> String {
 /// the same name use the same rows.
 pub fn identity(settings: &StoreSettings) -> String {
     let table = &settings.worker_table;
-    let address = match settings.url.strip_prefix("sqlite:") {
-        Some(file) => {
-            let file = file.strip_prefix("//").unwrap_or(file);
-            let path = file.split('?').next().unwrap_or(file);
-            // The same text names another file in another working folder.
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
-            format!("sqlite:{}", path.display())
-        }
+    let address = match sqlite_file(&settings.url) {
+        Some(path) => format!("sqlite:{}", path.display()),
         None => redact_url(&settings.url),
     };
     format!("{address} table {table}")
+}
+
+/// Returns the absolute path of a SQLite store's file: the same address names another file in another
+/// working folder. `None` for another store.
+pub fn sqlite_file(url: &str) -> Option<PathBuf> {
+    let file = url.strip_prefix("sqlite:")?;
+    let file = file.strip_prefix("//").unwrap_or(file);
+    let path = Path::new(file.split('?').next().unwrap_or(file));
+    Some(std::path::absolute(path).unwrap_or_else(|_| path.into()))
 }
 
 /// Returns how to write a password that breaks an address, where a user or password in it has a

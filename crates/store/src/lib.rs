@@ -46,7 +46,7 @@ use raindrop_core::lease::{Row, RowWrite, Token};
 #[cfg(any(feature = "redis", feature = "sql"))]
 use self::error::LOSES_WRITES;
 pub use self::{
-    address::{identity, redact_url},
+    address::{identity, redact_url, sqlite_file},
     connect::{Failover, StoreSettings, check, connect, is_valid_table_name},
     error::{Result, StoreError, with_sources},
     foreign::{ForeignSegment, ForeignService, ForeignTable},

@@ -89,7 +89,7 @@ pub(super) async fn set(
     code: &str,
     settings: &Settings,
 ) -> Result<(), Failure> {
-    let manager = prepared(store, namespace).await?;
+    let manager = existing(store, namespace).await?;
     manager.patch(code, |spec| settings.change(spec)).await?;
     show(&manager, code).await
 }
@@ -100,7 +100,7 @@ pub(super) async fn retire(
     code: &str,
     confirmation: &Confirmation,
 ) -> Result<(), Failure> {
-    let manager = prepared(store, namespace).await?;
+    let manager = existing(store, namespace).await?;
     let name = &namespace.namespace;
     say(&format!("{name} {code}: no number of it is ever issued again"))?;
     if confirmation.is_given()? {
@@ -108,6 +108,22 @@ pub(super) async fn retire(
         say(&format!("{name} {code}: retired; nodes that have numbers in hand stop within 30 s"))?;
     }
     Ok(())
+}
+
+/// Returns the manager of a namespace for a change of a code that is there. A store without any must not
+/// get its tables by a mistake.
+async fn existing(
+    store: Arc<dyn Store>,
+    namespace: &SegmentSettings,
+) -> Result<CodeManager, Failure> {
+    if read(&*store).await?.is_empty() {
+        return Err(no_codes());
+    }
+    prepared(store, namespace).await
+}
+
+fn no_codes() -> Failure {
+    Failure::Usage("the store has no codes".into())
 }
 
 /// Returns the manager of a namespace, whose tables are there.
@@ -151,7 +167,7 @@ pub(super) async fn raise(
         }
         (None, Some(only)) if namespaces.len() == 1 => only,
         (None, Some(_)) => return Err(ambiguous(namespaces)),
-        (None, None) => return Err(Failure::Usage("the store has no codes".into())),
+        (None, None) => return Err(no_codes()),
     };
     let of_namespace = listed.iter().filter(|listed| listed.namespace == namespace);
     let known: Vec<String> = of_namespace.map(|listed| listed.code.clone()).collect();

@@ -38,6 +38,7 @@ pub(super) async fn list(
         let has_segments = config.segments().next().is_some();
         let why = if has_segments { "" } else { ": no configured namespace is in segment mode" };
         error(&format!("the store has no segment codes{why}"));
+        return Ok(());
     }
     let (mut before, mut elapsed) = (BTreeMap::new(), Duration::ZERO);
     if let Some(pause) = rate_over {

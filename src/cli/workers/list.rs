@@ -6,8 +6,7 @@ use crate::{
     cli::{
         arguments::keeper_of,
         failure::Failure,
-        output::{print, table},
-        store::listed,
+        output::{error, print, table},
     },
     config::Config,
     core::{
@@ -18,7 +17,7 @@ use crate::{
     },
     keeper::KeeperSettings,
     server::unknown_namespace,
-    store::{ListedRow, Store},
+    store::{ListedRow, Store, StoreError},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
@@ -31,13 +30,22 @@ pub(super) async fn list(
     namespace: Option<&str>,
     all: bool,
 ) -> Result<(), Failure> {
-    let mut rows = listed(store.list().await)?;
+    let mut rows = match store.list().await {
+        // A list must not create the tables.
+        Err(StoreError::Vanished(_)) => Vec::new(),
+        rows => rows?,
+    };
     if let Some(namespace) = namespace {
         check_namespace(config, &rows, namespace)?;
         rows.retain(|row| row.namespace == namespace);
     }
+    if rows.is_empty() {
+        let whose = namespace.map_or(String::new(), |name| format!(" of namespace {name}"));
+        error(&format!("the store has no worker ids{whose} yet"));
+        return Ok(());
+    }
     let mut layouts: BTreeMap<&str, &Layout> = BTreeMap::new();
-    for KeeperSettings { namespace, layout, .. } in config.keepers().filter(|_| !rows.is_empty()) {
+    for KeeperSettings { namespace, layout, .. } in config.keepers() {
         // The marks can be shown as instants where the configured layout is the recorded one.
         let record = store.read_record(namespace).await?;
         if record.is_some_and(|record| record.canonical == layout.canonical()) {

@@ -121,7 +121,7 @@ async fn imported_codes_issue_only_above_the_numbers_of_the_other_service() {
     assert!(folder.raindrop(&["codes"]).2.contains("no segment codes"), "nothing was written");
 
     let (status, out, err) = folder.import(&[&names[..], &["--yes"]].concat());
-    assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+    assert!(status == Some(0) && err.starts_with("raindrop: created the store /"), "{out}{err}");
     assert!(
         out.ends_with("n order: the next number is 4002\nn shop:user: the next number is 61\n")
     );
@@ -196,7 +196,7 @@ async fn examples_issue_above_what_each_service_reserved() {
         let raindrop = |arguments: &[&str]| {
             let config = ["--config", &file, "--store-url", "sqlite://a.db"];
             let (status, out, err) = run(&[&config, arguments].concat(), &[], folder.path());
-            assert_eq!((status, err.as_str()), (Some(0), ""), "{example}: {out}");
+            assert_eq!(status, Some(0), "{example}: {out}{err}");
             out
         };
         let more = ["--from", &database, "--namespace", namespace, "--yes"];
