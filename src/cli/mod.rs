@@ -15,6 +15,8 @@ mod parse;
 mod plan;
 mod serve;
 mod store;
+#[cfg(test)]
+mod tests;
 mod token;
 mod workers;
 
@@ -100,38 +102,5 @@ fn dispatch(Cli { overrides, command }: Cli) -> Result<(), Failure> {
         Command::Codes(arguments) => codes::run(&overrides.load()?, &arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_arguments_are_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn help_lists_a_commands_own_options_apart_from_the_global_ones() {
-        let mut cli = Cli::command();
-        cli.build();
-        let command = cli.find_subcommand_mut("id").expect("a command");
-        let help = command.render_help().to_string();
-        let (own, global) = help.split_once("Global options:").expect("a heading");
-        for (part, flags) in [(own, ["--namespace", "--at"]), (global, ["--config", "--listen"])] {
-            assert!(flags.iter().all(|flag| part.contains(flag)), "{help}");
-        }
-        assert!(!own.contains("--config") && !global.contains("--at"), "{help}");
-    }
-
-    #[test]
-    fn serve_is_the_default_command() {
-        let cli = Cli::try_parse_from(["raindrop", "--listen", "[::]:80"]).expect("valid");
-        assert!(cli.command.is_none() && cli.overrides.listen.as_deref() == Some("[::]:80"));
-        let cli = Cli::try_parse_from(["raindrop", "serve", "--store-url", "memory:"]);
-        assert_eq!(cli.expect("valid").overrides.store_url.as_deref(), Some("memory:"));
     }
 }

@@ -2,22 +2,24 @@
 
 use std::io::{self, Write};
 
+use clap::builder::PossibleValuesParser;
 use rand::{TryRng, rngs::SysRng};
 
-use super::{failure::Failure, output};
+use super::{
+    arguments::{self, code},
+    failure::Failure,
+    output,
+};
 use crate::{
     config::TOKEN_PREFIX,
-    core::{
-        code::{CODE_PATTERN, is_valid_code},
-        namespace::{NAMESPACE_PATTERN, is_valid_namespace},
-    },
+    core::code::CODE_PATTERN,
     server::{EXPIRY_FORM, Permission, TokenHash, is_code_or_beginning, read_expiry},
 };
 
 #[derive(Debug, clap::Args)]
 pub(super) struct TokenArguments {
     /// The token's name, for people and logs.
-    #[arg(value_parser = name)]
+    #[arg(value_parser = code)]
     name: String,
     /// The namespaces that it may use, comma-separated; all by default, none when empty.
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
@@ -26,41 +28,37 @@ pub(super) struct TokenArguments {
     /// none when empty.
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = codes)]
     codes: Option<Vec<String>>,
-    /// What it permits: ids, metrics or both, comma-separated; both by default.
-    #[arg(long, value_name = "PERMISSION", value_delimiter = ',', value_parser = permission)]
+    #[arg(long, value_name = "PERMISSION", value_delimiter = ',', value_parser = permissions(), help = permissions_help())]
     permissions: Option<Vec<String>>,
     /// When it expires, such as 2027-01-31T00:00:00Z or 2027-01-31; never by default.
     #[arg(long, value_name = "INSTANT", value_parser = expiry)]
     expires: Option<String>,
 }
 
-fn name(text: &str) -> Result<String, String> {
-    checked(text, is_valid_code(text), CODE_PATTERN)
-}
-
 fn namespace(text: &str) -> Result<String, String> {
-    checked(text, text.is_empty() || is_valid_namespace(text), NAMESPACE_PATTERN)
+    if text.is_empty() { Ok(String::new()) } else { arguments::namespace(text) }
 }
 
 fn codes(text: &str) -> Result<String, String> {
-    let allowed = format!("{CODE_PATTERN}, with a * at the end for all codes that begin so");
-    checked(text, text.is_empty() || is_code_or_beginning(text), &allowed)
+    let is_valid = text.is_empty() || is_code_or_beginning(text);
+    is_valid.then(|| text.to_owned()).ok_or_else(|| {
+        format!("must match {CODE_PATTERN}, with a * at the end for all codes that begin so")
+    })
 }
 
-fn permission(text: &str) -> Result<String, String> {
-    let is_known = Permission::by_name(text).is_some();
-    is_known
-        .then(|| text.to_owned())
-        .ok_or_else(|| format!("must be {}", Permission::ALL.map(Permission::name).join(" or ")))
+fn permissions() -> PossibleValuesParser {
+    Permission::ALL.map(Permission::name).into()
+}
+
+fn permissions_help() -> String {
+    let by_default = Permission::ALL.into_iter().filter(|it| it.is_granted_by_default());
+    let by_default: Vec<_> = by_default.map(Permission::name).collect();
+    format!("What it permits, comma-separated; {} by default", by_default.join(" and "))
 }
 
 fn expiry(text: &str) -> Result<String, String> {
     let is_valid = read_expiry(text).is_some();
     is_valid.then(|| text.to_owned()).ok_or_else(|| format!("must be {EXPIRY_FORM}"))
-}
-
-fn checked(text: &str, is_valid: bool, allowed: &str) -> Result<String, String> {
-    is_valid.then(|| text.to_owned()).ok_or_else(|| format!("must match {allowed}"))
 }
 
 pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {

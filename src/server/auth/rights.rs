@@ -22,7 +22,7 @@ impl Permission {
     }
 
     /// Whether an entry without `permissions` grants it.
-    pub(super) const fn is_granted_by_default(self) -> bool {
+    pub(crate) const fn is_granted_by_default(self) -> bool {
         match self {
             Self::Ids | Self::Metrics => true,
             Self::Admin => false,
