@@ -11,7 +11,7 @@ use super::{
     namespace::{Mode, NamespaceRead},
     reader::{DEFAULT, Place, Reader},
 };
-use crate::core::{id::Id, segment::SegmentSpec};
+use crate::core::segment::{SegmentSpec, SpecChange};
 
 const PREFIX_FORM: &str =
     "1 to 32 of A-Z a-z 0-9 . _ : -, a letter first and one of . _ : - last, such as ORD-";
@@ -70,24 +70,30 @@ fn read_spec(
     defaults: SegmentSpec,
     [min_source, max_source]: &[String; 2],
 ) -> SegmentSpec {
+    let change = SpecChange {
+        start: reader.given_number("start"),
+        min_step: reader.given_number("min_step"),
+        max_step: reader.given_number("max_step"),
+        increment: reader.given_number("increment"),
+        remainder: reader.given_number("remainder"),
+        max: None,
+        js_safe: reader.given("js_safe", "true or false", |text| text.parse().ok()),
+    };
     let mut spec = defaults;
+    let checked = change.apply(&mut spec);
     for (field, value, source) in [
-        ("start", &mut spec.start, DEFAULT),
-        ("min_step", &mut spec.min_step, min_source),
-        ("max_step", &mut spec.max_step, max_source),
-        ("increment", &mut spec.increment, DEFAULT),
-        ("remainder", &mut spec.remainder, DEFAULT),
+        ("start", spec.start, DEFAULT),
+        ("min_step", spec.min_step, min_source),
+        ("max_step", spec.max_step, max_source),
+        ("increment", spec.increment, DEFAULT),
+        ("remainder", spec.remainder, DEFAULT),
     ] {
-        reader.update_number(field, value);
+        reader.resolve(field, value);
         reader.show(field, source);
     }
-    let js_safe = reader.given("js_safe", "true or false", |text| text.parse().ok());
-    if js_safe == Some(true) {
-        spec.max = Id::MAX_JS_SAFE.get();
-    }
-    reader.resolve("js_safe", js_safe == Some(true));
+    reader.resolve("js_safe", change.js_safe == Some(true));
     reader.show("js_safe", DEFAULT);
-    if let Err(violations) = spec.check() {
+    if let Err(violations) = checked {
         reader.violations(violations);
     }
     spec

@@ -6,6 +6,8 @@ mod api;
 mod auth;
 mod bounds;
 mod clients;
+#[cfg(feature = "sqlite")]
+mod code_changes;
 mod codes;
 mod connection_limits;
 mod connections;

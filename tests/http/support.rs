@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, Method, Request, StatusCode},
 };
 use raindrop::{
-    config::{Config, Inputs},
+    config::{Config, ConfigError, Inputs},
     core::clock::{Clock, SystemClock},
     keeper::{Backfill, Issuer, Keeper, KeeperSettings, SegmentKeeper, SegmentSettings},
     server::{AppState, Auth, Metrics, NamespaceIssuer, router},
@@ -33,10 +33,15 @@ pub(crate) fn config(pairs: &[(&str, &str)]) -> Config {
 
 /// The configuration of a file.
 pub(crate) fn config_of(text: &str) -> Config {
+    try_config_of(text).expect("a valid configuration")
+}
+
+/// The configuration of a file, or its problems.
+pub(crate) fn try_config_of(text: &str) -> Result<Config, ConfigError> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("raindrop.toml");
     std::fs::write(&path, text).expect("written");
-    Config::load(&Inputs { file: Some(path), ..Inputs::default() }).expect("a valid configuration")
+    Config::load(&Inputs { file: Some(path), ..Inputs::default() })
 }
 
 /// A service that is called without a socket.

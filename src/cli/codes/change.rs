@@ -9,7 +9,7 @@ use crate::{
         output::say,
     },
     config::Config,
-    core::{id::Id, segment::SegmentSpec},
+    core::segment::SpecChange,
     keeper::{CodeManager, SegmentSettings},
     store::Store,
 };
@@ -35,38 +35,15 @@ pub(super) struct Settings {
     /// The largest number.
     #[arg(long, value_name = "NUMBER")]
     max: Option<u64>,
-    /// Whether every number is exact as a JSON number: the largest is then 2^53 − 1.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", conflicts_with = "max")]
+    /// True lowers a larger --max to 2^53 − 1, exact as a JSON number; false undoes just that.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     js_safe: Option<bool>,
 }
 
-impl Settings {
-    fn change(&self, spec: &mut SegmentSpec) {
-        let safe = match self.js_safe {
-            Some(true) => Some(Id::MAX_JS_SAFE.get()),
-            Some(false) => Some(SegmentSpec::LARGEST_NUMBER),
-            None => None,
-        };
-        for (given, setting) in [
-            (self.start, &mut spec.start),
-            (self.min_step, &mut spec.min_step),
-            (self.max_step, &mut spec.max_step),
-            (self.increment, &mut spec.increment),
-            (self.remainder, &mut spec.remainder),
-            (self.max.or(safe), &mut spec.max),
-        ] {
-            *setting = given.unwrap_or(*setting);
-        }
-    }
-
-    /// Refuses a change of nothing.
-    pub(super) fn check_given(&self) -> Result<(), Failure> {
-        let numbers = [self.start, self.min_step, self.max_step, self.increment, self.remainder];
-        let is_given = numbers.iter().chain([&self.max]).any(Option::is_some);
-        if is_given || self.js_safe.is_some() {
-            return Ok(());
-        }
-        Err(Failure::Usage("codes set: must have at least one setting, such as --max-step".into()))
+impl From<Settings> for SpecChange {
+    fn from(settings: Settings) -> Self {
+        let Settings { start, min_step, max_step, increment, remainder, max, js_safe } = settings;
+        Self { start, min_step, max_step, increment, remainder, max, js_safe }
     }
 }
 
@@ -74,12 +51,10 @@ pub(super) async fn create(
     store: Arc<dyn Store>,
     namespace: &SegmentSettings,
     code: &str,
-    settings: &Settings,
+    change: &SpecChange,
 ) -> Result<(), Failure> {
-    let mut spec = namespace.defaults;
-    settings.change(&mut spec);
     let manager = prepared(store, namespace).await?;
-    manager.put(code, spec, true).await?;
+    manager.put(code, change, true).await?;
     show(&manager, code).await
 }
 
@@ -87,10 +62,14 @@ pub(super) async fn set(
     store: Arc<dyn Store>,
     namespace: &SegmentSettings,
     code: &str,
-    settings: &Settings,
+    change: &SpecChange,
 ) -> Result<(), Failure> {
+    if *change == SpecChange::default() {
+        let text = "codes set: must have at least one setting, such as --max-step";
+        return Err(Failure::Usage(text.into()));
+    }
     let manager = existing(store, namespace).await?;
-    manager.patch(code, |spec| settings.change(spec)).await?;
+    manager.patch(code, change).await?;
     show(&manager, code).await
 }
 

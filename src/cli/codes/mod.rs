@@ -103,13 +103,14 @@ pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Fai
         Command::Create { code, settings } => {
             let namespace = settings_of(config, namespace)?;
             with_store(config, async |store, _| {
-                change::create(store, namespace, code, settings).await
+                change::create(store, namespace, code, &(*settings).into()).await
             })
         }
         Command::Set { code, settings } => {
             let namespace = settings_of(config, namespace)?;
-            settings.check_given()?;
-            with_store(config, async |store, _| change::set(store, namespace, code, settings).await)
+            with_store(config, async |store, _| {
+                change::set(store, namespace, code, &(*settings).into()).await
+            })
         }
         Command::Import(arguments) => {
             let namespace = settings_of(config, namespace)?;

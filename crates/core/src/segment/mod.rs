@@ -20,6 +20,7 @@ mod gap;
 mod models;
 mod numbers;
 mod spec;
+mod spec_change;
 mod step;
 
 pub use self::{
@@ -28,5 +29,6 @@ pub use self::{
     gap::{CodeRow, GapRule},
     numbers::Numbers,
     spec::{Block, Progression, SegmentSpec},
+    spec_change::SpecChange,
     step::StepRule,
 };

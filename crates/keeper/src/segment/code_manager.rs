@@ -9,7 +9,7 @@ use std::sync::Arc;
 use raindrop_core::{
     code::is_valid_code,
     lease::{History, Token},
-    segment::{CodeRow, CodeSettings, SegmentSpec},
+    segment::{CodeRow, CodeSettings, SegmentSpec, SpecChange},
     violation::{Violation, Violations},
 };
 use raindrop_store::{ListedSegment, ManagedCode, NewSegment, Store, StoreError};
@@ -101,8 +101,9 @@ impl CodeManager {
         Ok(listed.into_iter().map(view).collect())
     }
 
-    /// Creates a code or replaces its settings. Returns whether it was not managed before. Its
-    /// numbers begin at `start`, or where they stand already.
+    /// Creates a code or replaces its settings, which are the namespace's defaults with this change.
+    /// Returns whether it was not managed before. Its numbers begin at `start`, or where they stand
+    /// already.
     ///
     /// # Errors
     ///
@@ -110,11 +111,12 @@ impl CodeManager {
     pub async fn put(
         &self,
         code: &str,
-        spec: SegmentSpec,
+        change: &SpecChange,
         is_new: bool,
     ) -> Result<bool, ManageError> {
         self.check(code)?;
-        spec.check().map_err(ManageError::Invalid)?;
+        let mut spec = self.settings.defaults;
+        change.apply(&mut spec).map_err(ManageError::Invalid)?;
         for _ in 0..TRIES {
             let present = self.managed(code).await?;
             match &present {
@@ -141,11 +143,7 @@ impl CodeManager {
     /// # Errors
     ///
     /// See [`ManageError`].
-    pub async fn patch(
-        &self,
-        code: &str,
-        change: impl Fn(&mut SegmentSpec),
-    ) -> Result<(), ManageError> {
+    pub async fn patch(&self, code: &str, change: &SpecChange) -> Result<(), ManageError> {
         self.check(code)?;
         for _ in 0..TRIES {
             let (expected, settings) = match (self.managed(code).await?, self.settings.auto_create)
@@ -158,8 +156,7 @@ impl CodeManager {
                 (None, _) => return Err(ManageError::NotManaged(code.to_owned())),
             };
             let mut spec = settings.spec;
-            change(&mut spec);
-            spec.check().map_err(ManageError::Invalid)?;
+            change.apply(&mut spec).map_err(ManageError::Invalid)?;
             check_change(code, &settings, &spec)?;
             if self.write(code, expected, spec).await? {
                 return Ok(());

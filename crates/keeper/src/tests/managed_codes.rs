@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use raindrop_core::{
     clock::ManualClock,
     issue::ClaimError,
-    segment::{CodeSettings, SegmentSpec},
+    segment::{CodeSettings, SegmentSpec, SpecChange},
 };
 use raindrop_store::{Call, Intercept, ManagedCode, MemoryStore, Reply, SegmentStore, StoreError};
 use tokio::{task::JoinSet, time::sleep};
@@ -30,6 +30,35 @@ fn empty() -> SegmentSettings {
 
 fn on_demand() -> SegmentSettings {
     SegmentSettings { auto_create: Some(spec()), ..empty() }
+}
+
+const NOTHING: SpecChange = SpecChange {
+    start: None,
+    min_step: None,
+    max_step: None,
+    increment: None,
+    remainder: None,
+    max: None,
+    js_safe: None,
+};
+
+/// Every setting of a specification.
+fn all(spec: SegmentSpec) -> SpecChange {
+    SpecChange {
+        start: Some(spec.start),
+        increment: Some(spec.increment),
+        remainder: Some(spec.remainder),
+        max: Some(spec.max),
+        ..steps(Some(spec.min_step), spec.max_step)
+    }
+}
+
+fn steps(min_step: Option<u64>, max_step: u64) -> SpecChange {
+    SpecChange { min_step, max_step: Some(max_step), ..NOTHING }
+}
+
+fn max(max: u64) -> SpecChange {
+    SpecChange { max: Some(max), ..NOTHING }
 }
 
 impl World {
@@ -51,11 +80,11 @@ async fn a_created_code_is_issued_by_every_node_at_once() {
     let nodes = [world.node(empty()).await, world.node(empty()).await];
     let manager = world.manager(empty());
     let from_100 = SegmentSpec { start: 100, ..spec() };
-    assert!(manager.put("order", from_100, true).await.expect("created"));
+    assert!(manager.put("order", &all(from_100), true).await.expect("created"));
     assert_eq!(world.issue(&nodes[0], "order", 3).await, [100, 101, 102]);
     assert!(world.issue(&nodes[1], "order", 3).await[0] >= 110);
-    assert!(!manager.put("order", from_100, false).await.expect("repeated"));
-    let exists = manager.put("order", from_100, true).await.expect_err("exists");
+    assert!(!manager.put("order", &all(from_100), false).await.expect("repeated"));
+    let exists = manager.put("order", &all(from_100), true).await.expect_err("exists");
     assert!(matches!(exists, ManageError::Exists(_)), "{exists}");
     // A node that starts later knows it from the start.
     let late = world.node(empty()).await;
@@ -96,15 +125,15 @@ async fn changed_settings_reach_nodes_within_a_poll_interval() {
     let node = world.node(empty()).await;
     let manager = world.manager(empty());
     let small = SegmentSpec { max: 25, ..spec() };
-    manager.put("order", small, true).await.expect("created");
+    manager.put("order", &all(small), true).await.expect("created");
     world.issue(&node, "order", 25).await;
     let error = node.issuer.next_id("order").await.expect_err("used up");
     assert!(matches!(refused(&error), Some(ClaimError::SequenceExhausted { .. })), "{error}");
-    manager.patch("order", |spec| spec.max = 1_000).await.expect("widened");
+    manager.patch("order", &max(1_000)).await.expect("widened");
     sleep(POLLED).await;
     assert_eq!(world.issue(&node, "order", 2).await, [26, 27]);
     // Blocks are as large as the settings say now.
-    manager.patch("order", |spec| (spec.min_step, spec.max_step) = (100, 100)).await.expect("set");
+    manager.patch("order", &steps(Some(100), 100)).await.expect("set");
     sleep(POLLED).await;
     let next = world.next("order").await;
     world.issue_all_in_hand(&node).await;
@@ -130,8 +159,8 @@ async fn a_retired_code_issues_nothing_on_any_node() {
         assert!(status.issuing && status.reason.is_none(), "it is no trouble: {status:?}");
     }
     for error in [
-        manager.put("order", spec(), false).await.expect_err("for good"),
-        manager.patch("order", |spec| spec.max = 5).await.expect_err("for good"),
+        manager.put("order", &all(spec()), false).await.expect_err("for good"),
+        manager.patch("order", &max(5)).await.expect_err("for good"),
     ] {
         assert!(matches!(error, ManageError::Retired(_)), "{error}");
     }
@@ -168,21 +197,21 @@ async fn an_automatic_code_that_becomes_managed_goes_on_where_it_stands() {
     let node = world.node(on_demand()).await;
     world.issue(&node, "order", 3).await;
     let manager = world.manager(on_demand());
-    let missing = manager.patch("other", |_| ()).await.expect_err("nobody asked for it");
+    let missing = manager.patch("other", &NOTHING).await.expect_err("nobody asked for it");
     assert!(matches!(missing, ManageError::NotManaged(_)), "{missing}");
-    manager.patch("order", |spec| spec.max_step += 1).await.expect("managed now");
+    manager.patch("order", &steps(None, 1_001)).await.expect("managed now");
     let managed = world.store.managed_codes("numbers").await.expect("up");
     assert!(managed[0].settings.contains("max_step=1001 "), "{managed:?}");
-    assert!(!manager.put("order", spec(), false).await.expect("managed already"));
+    assert!(!manager.put("order", &all(spec()), false).await.expect("managed already"));
     sleep(POLLED).await;
     assert_eq!(world.issue(&node, "order", 10).await, (4..14).collect::<Vec<_>>());
     // A later start leaves a gap, and never goes back.
     let from_500 = SegmentSpec { start: 500, ..spec() };
-    assert!(!manager.put("order", from_500, false).await.expect("raised"));
+    assert!(!manager.put("order", &all(from_500), false).await.expect("raised"));
     world.issue_all_in_hand(&node).await;
     assert_eq!(world.issue(&node, "order", 1).await, [500]);
     let next = world.next("order").await;
-    manager.put("order", spec(), false).await.expect("an earlier start changes nothing");
+    manager.put("order", &all(spec()), false).await.expect("an earlier start changes nothing");
     assert_eq!(world.next("order").await, next);
 }
 
@@ -193,14 +222,17 @@ async fn an_increment_that_nodes_do_not_have_replaces_their_blocks() {
     world.issue(&node, "order", 3).await;
     let manager = world.manager(on_demand());
     let odd = SegmentSpec { increment: 2, remainder: 1, ..spec() };
-    manager.put("order", odd, true).await.expect("nobody managed it");
+    manager.put("order", &all(odd), true).await.expect("nobody managed it");
     sleep(POLLED).await;
     let numbers = world.issue(&node, "order", 3).await;
     assert_eq!(numbers, [numbers[0], numbers[0] + 2, numbers[0] + 4]);
     assert!(numbers[0] > 10 && numbers[0] % 2 == 1, "{numbers:?}");
     for error in [
-        manager.put("order", spec(), false).await.expect_err("fixed"),
-        manager.patch("order", |spec| spec.remainder = 0).await.expect_err("fixed"),
+        manager.put("order", &all(spec()), false).await.expect_err("fixed"),
+        manager
+            .patch("order", &SpecChange { remainder: Some(0), ..NOTHING })
+            .await
+            .expect_err("fixed"),
     ] {
         assert!(matches!(error, ManageError::FixedProgression { .. }), "{error}");
     }
@@ -213,17 +245,17 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is_written() {
     world.issue(&node, "order", 3).await;
     let store = &world.store;
     let manager = world.manager(SegmentSettings { codes_max: 1, ..orders() });
-    let configured = manager.put("order", spec(), false).await.expect_err("configured");
+    let configured = manager.put("order", &all(spec()), false).await.expect_err("configured");
     assert!(matches!(configured, ManageError::Configured(_)), "{configured}");
     let configured = manager.retire("order").await.expect_err("configured");
     assert!(matches!(configured, ManageError::Configured(_)), "{configured}");
-    let invalid = manager.put("a b", spec(), false).await.expect_err("no code");
+    let invalid = manager.put("a b", &all(spec()), false).await.expect_err("no code");
     assert!(matches!(invalid, ManageError::InvalidCode(_)), "{invalid}");
     let bad = SegmentSpec { min_step: 0, increment: 2, remainder: 2, ..spec() };
-    let text = manager.put("user", bad, false).await.expect_err("bad").to_string();
+    let text = manager.put("user", &all(bad), false).await.expect_err("bad").to_string();
     assert!(text.contains("min_step") && text.contains("remainder"), "{text}");
     for missing in [
-        manager.patch("user", |_| ()).await.expect_err("not managed"),
+        manager.patch("user", &NOTHING).await.expect_err("not managed"),
         manager.retire("user").await.expect_err("not there"),
     ] {
         assert!(matches!(missing, ManageError::NotManaged(_)), "{missing}");
@@ -231,15 +263,15 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is_written() {
     assert!(store.managed_codes("numbers").await.expect("up").is_empty());
     assert_eq!(store.segments().await.expect("up").len(), 1);
 
-    manager.put("user", SegmentSpec { start: 50, ..spec() }, true).await.expect("created");
-    let many = manager.put("third", spec(), true).await.expect_err("codes.max");
+    manager.put("user", &all(SegmentSpec { start: 50, ..spec() }), true).await.expect("created");
+    let many = manager.put("third", &all(spec()), true).await.expect_err("codes.max");
     assert!(matches!(many, ManageError::TooMany(1)), "{many}");
-    let low = manager.patch("user", |spec| spec.max = 48).await.expect_err("start is above");
+    let low = manager.patch("user", &max(48)).await.expect_err("start is above");
     assert!(matches!(low, ManageError::Invalid(_)), "{low}");
     manager.raise_to("user", 1_000).await.expect("raised");
-    let low = manager.patch("user", |spec| spec.max = 998).await.expect_err("next is above");
+    let low = manager.patch("user", &max(998)).await.expect_err("next is above");
     assert!(low.to_string().contains("at least 999"), "{low}");
-    manager.patch("user", |spec| spec.max = 999).await.expect("all are issued");
+    manager.patch("user", &max(999)).await.expect("all are issued");
     assert_eq!(manager.raise_to("user", 5).await.expect("nothing to do"), 1_000);
     let listed = manager.list().await.expect("up");
     let seen: Vec<_> = listed.iter().map(|it| (&*it.listed.code, it.kind, it.left())).collect();
@@ -252,10 +284,10 @@ async fn a_code_whose_next_number_vanished_does_not_begin_again() {
     let world = World::new();
     let node = world.node(empty()).await;
     let manager = world.manager(empty());
-    manager.put("order", spec(), true).await.expect("created");
+    manager.put("order", &all(spec()), true).await.expect("created");
     world.issue(&node, "order", 3).await;
     world.store.lose_segments();
-    let vanished = manager.put("order", spec(), false).await.expect_err("vanished");
+    let vanished = manager.put("order", &all(spec()), false).await.expect_err("vanished");
     assert!(matches!(vanished, ManageError::Vanished(_)), "{vanished}");
     let late = world.node(empty()).await;
     let error = late.issuer.next_id("order").await.expect_err("vanished");
@@ -269,7 +301,7 @@ async fn settings_that_cannot_be_read_change_nothing() {
     let world = World::new();
     let node = world.node(empty()).await;
     let (store, manager) = (&world.store, world.manager(empty()));
-    manager.put("order", spec(), true).await.expect("created");
+    manager.put("order", &all(spec()), true).await.expect("created");
     world.issue(&node, "order", 3).await;
     let managed_now = store.managed_codes("numbers").await.expect("up").remove(0);
     let newer = managed("order", &format!("{} colour=7", managed_now.settings));
@@ -278,7 +310,7 @@ async fn settings_that_cannot_be_read_change_nothing() {
     );
     sleep(POLLED).await;
     assert_eq!(world.issue(&node, "order", 2).await, [4, 5]);
-    let unreadable = manager.patch("order", |_| ()).await.expect_err("newer");
+    let unreadable = manager.patch("order", &NOTHING).await.expect_err("newer");
     assert!(matches!(unreadable, ManageError::Unreadable { .. }), "{unreadable}");
 }
 
@@ -287,7 +319,10 @@ async fn the_configuration_wins_over_the_store() {
     let world = World::new();
     let manager = world.manager(empty());
     manager.prepare().await.expect("prepared");
-    manager.put("order", SegmentSpec { min_step: 77, ..spec() }, true).await.expect("created");
+    manager
+        .put("order", &all(SegmentSpec { min_step: 77, ..spec() }), true)
+        .await
+        .expect("created");
     manager.retire("order").await.expect("retired");
     let node = world.node(orders()).await;
     let error = node.issuer.next_id("order").await.expect_err("nothing left");
@@ -304,10 +339,9 @@ async fn operators_who_change_a_code_at_once_lose_no_change_and_no_number() {
         let world = Arc::clone(&world);
         tasks.spawn(async move {
             let manager = world.manager(on_demand());
-            manager.put("order", spec(), false).await.expect("put");
+            manager.put("order", &all(spec()), false).await.expect("put");
             manager.raise_to("order", 1_000 * (writer + 1)).await.expect("raised");
-            let change = |spec: &mut SegmentSpec| spec.max_step += 1;
-            manager.patch("order", change).await.expect("patched");
+            manager.patch("order", &steps(None, 1_001 + writer)).await.expect("patched");
         });
     }
     for _ in 0..200 {
@@ -370,8 +404,8 @@ async fn operations_that_are_cut_short_anywhere_can_be_repeated() {
             for step in 0..3 {
                 for attempt in 0..2 {
                     let done = match step {
-                        0 => manager.put("order", from_100, false).await.map(drop),
-                        1 => manager.patch("order", |spec| spec.max_step = 500).await,
+                        0 => manager.put("order", &all(from_100), false).await.map(drop),
+                        1 => manager.patch("order", &steps(None, 500)).await,
                         _ => manager.retire("order").await,
                     };
                     let listed = store.memory.segments().await.expect("up");

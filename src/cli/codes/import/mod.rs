@@ -15,7 +15,7 @@ use crate::{
         output::{print, say, table},
     },
     config::Config,
-    core::{clock::SystemClock, segment::SegmentSpec},
+    core::{clock::SystemClock, segment::SpecChange},
     keeper::{CodeManager, ManageError, SegmentSettings},
     store::{
         self, Failover, ForeignSegment, ForeignService, ForeignTable, Store, StoreError,
@@ -157,7 +157,7 @@ async fn import(
     let manager = prepared(Arc::clone(store), namespace).await?;
     let mut done = Vec::new();
     for import in &imports {
-        if let Err(error) = write(&manager, namespace, import).await {
+        if let Err(error) = write(&manager, import).await {
             let done = if done.is_empty() { "none".into() } else { done.join(", ") };
             return Err(Failure::from(error).at(&format!(
                 "code {} was not imported, codes before it: {done}; run this again",
@@ -179,13 +179,12 @@ async fn import(
 
 async fn write(
     manager: &CodeManager,
-    namespace: &SegmentSettings,
     Import { code, first, start, .. }: &Import,
 ) -> Result<(), ManageError> {
     match start {
         Start::New => {
-            let spec = SegmentSpec { start: *first, ..namespace.defaults };
-            manager.put(code, spec, false).await.map(drop)
+            let from_first = SpecChange { start: Some(*first), ..SpecChange::default() };
+            manager.put(code, &from_first, false).await.map(drop)
         }
         Start::Raised { .. } | Start::Kept { .. } => manager.raise_to(code, *first).await.map(drop),
     }

@@ -9,7 +9,7 @@ use serde::{
 use utoipa::ToSchema;
 
 use crate::{
-    core::{id::Id, segment::SegmentSpec},
+    core::segment::{SegmentSpec, SpecChange},
     server::{
         params::invalid,
         problem::{Problem, ProblemCode},
@@ -38,7 +38,7 @@ pub(super) struct SettingsBody {
     /// The largest number; as a text beyond 2^53.
     #[schema(value_type = Option<u64>, minimum = 1)]
     max: Option<Number>,
-    /// Whether every number is exact as a JSON number, so that `max` is at most 2^53 - 1.
+    /// True lowers a larger `max` to 2^53 - 1, exact as a JSON number; false undoes just that.
     js_safe: Option<bool>,
 }
 
@@ -88,54 +88,17 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-impl SettingsBody {
-    /// Refuses settings that contradict each other.
-    pub(super) fn check(&self) -> Result<(), Problem> {
-        if let (Some(true), Some(Number(max))) = (self.js_safe, self.max)
-            && max > Id::MAX_JS_SAFE.get()
-        {
-            let largest = Id::MAX_JS_SAFE;
-            return Err(invalid(format!("max = {max}: must be at most {largest} with js_safe")));
-        }
-        Ok(())
-    }
-
-    /// Returns these settings, checked, over others.
-    pub(super) fn over(&self, mut spec: SegmentSpec) -> Result<SegmentSpec, Problem> {
-        self.check()?;
-        self.change(&mut spec);
-        match spec.check() {
-            Ok(()) => Ok(spec),
-            Err(violations) => {
-                let lines = violations.0.iter().map(ToString::to_string);
-                Err(invalid(lines.collect::<Vec<_>>().join("\n")))
-            }
-        }
-    }
-
-    /// Changes what is given.
-    pub(super) fn change(&self, spec: &mut SegmentSpec) {
-        let numbers = [
-            (self.start, &mut spec.start),
-            (self.min_step, &mut spec.min_step),
-            (self.max_step, &mut spec.max_step),
-            (self.increment, &mut spec.increment),
-            (self.remainder, &mut spec.remainder),
-            (self.max, &mut spec.max),
-        ];
-        for (given, setting) in numbers {
-            if let Some(Number(given)) = given {
-                *setting = given;
-            }
-        }
-        let safe = Id::MAX_JS_SAFE.get();
-        match self.js_safe {
-            Some(true) => spec.max = spec.max.min(safe),
-            // What js_safe had lowered.
-            Some(false) if self.max.is_none() && spec.max == safe => {
-                spec.max = SegmentSpec::LARGEST_NUMBER;
-            }
-            _ => {}
+impl From<SettingsBody> for SpecChange {
+    fn from(body: SettingsBody) -> Self {
+        let number = |given: Option<Number>| given.map(|Number(number)| number);
+        Self {
+            start: number(body.start),
+            min_step: number(body.min_step),
+            max_step: number(body.max_step),
+            increment: number(body.increment),
+            remainder: number(body.remainder),
+            max: number(body.max),
+            js_safe: body.js_safe,
         }
     }
 }
@@ -160,46 +123,36 @@ impl RaiseBody {
 mod tests {
     use super::*;
 
-    fn over_defaults(json: &str) -> Result<SegmentSpec, String> {
+    fn read(json: &str) -> Result<SpecChange, String> {
         let body: SettingsBody = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        let problem = |problem: Problem| {
-            assert_eq!(problem.code(), ProblemCode::InvalidParameter);
-            format!("{problem:?}")
-        };
-        body.over(SegmentSpec::default()).map_err(problem)
+        Ok(body.into())
     }
 
     #[test]
     fn settings_are_numbers_or_texts_of_numbers() {
-        let default = SegmentSpec::default();
-        assert_eq!(over_defaults("{}"), Ok(default));
-        let given = over_defaults(r#"{"start":"9007199254740993","min_step":5,"js_safe":false}"#);
-        let start = 9_007_199_254_740_993;
-        assert_eq!(given, Ok(SegmentSpec { start, min_step: 5, ..default }));
-        let safe = over_defaults(r#"{"js_safe":true}"#).expect("fits");
-        assert_eq!(safe.max, Id::MAX_JS_SAFE.get());
-        let given = over_defaults(r#"{"js_safe":true,"max":999}"#).expect("fits");
-        assert_eq!(given.max, 999);
+        assert_eq!(read("{}"), Ok(SpecChange::default()));
+        let all = r#"{"start":"9007199254740993","min_step":2,"max_step":3,"increment":4,
+                      "remainder":5,"max":"6","js_safe":false}"#;
+        let change = SpecChange {
+            start: Some(9_007_199_254_740_993),
+            min_step: Some(2),
+            max_step: Some(3),
+            increment: Some(4),
+            remainder: Some(5),
+            max: Some(6),
+            js_safe: Some(false),
+        };
+        assert_eq!(read(all), Ok(change));
         for (json, said) in [
             (r#"{"colour":1}"#, "colour"),
             (r#"{"start":"1x"}"#, "1x"),
             (r#"{"start":-1}"#, "-1"),
             (r#"{"start":1.5}"#, "1.5"),
             (r#"{"start":"99999999999999999999"}"#, "99999999999999999999"),
-            (r#"{"min_step":0,"increment":0}"#, "increment"),
-            (r#"{"js_safe":true,"max":"9007199254740992"}"#, "9007199254740991"),
             ("[1]", "invalid"),
         ] {
-            let error = over_defaults(json).expect_err(json);
+            let error = read(json).expect_err(json);
             assert!(error.contains(said), "{json}: {error}");
         }
-    }
-
-    #[test]
-    fn a_code_that_is_not_js_safe_any_more_reaches_to_the_end() {
-        let mut spec = SegmentSpec { max: Id::MAX_JS_SAFE.get(), ..SegmentSpec::default() };
-        let body: SettingsBody = serde_json::from_str(r#"{"js_safe":false}"#).expect("JSON");
-        body.change(&mut spec);
-        assert_eq!(spec.max, SegmentSpec::LARGEST_NUMBER);
     }
 }

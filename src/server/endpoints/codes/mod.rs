@@ -159,15 +159,13 @@ fn code<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
         let mut status = StatusCode::OK;
         if call.head.method == Method::PUT {
             let body: SettingsBody = read_body(&call.body)?;
-            let spec = body.over(target.issuer.settings().defaults)?;
             let is_new = must_be_new(&call.head.headers)?;
-            if manager.put(target.code, spec, is_new).await.map_err(failed)? {
+            if manager.put(target.code, &body.into(), is_new).await.map_err(failed)? {
                 status = StatusCode::CREATED;
             }
         } else if call.head.method == Method::PATCH {
             let body: SettingsBody = read_body(&call.body)?;
-            body.check()?;
-            manager.patch(target.code, |spec| body.change(spec)).await.map_err(failed)?;
+            manager.patch(target.code, &body.into()).await.map_err(failed)?;
         }
         answer(call, &target, &manager, status).await
     })

@@ -1,0 +1,127 @@
+//! A change of a code's settings, whichever way an operator writes it.
+
+use super::SegmentSpec;
+use crate::{
+    id::Id,
+    violation::{Violation, Violations},
+};
+
+/// Settings of a code as they were given; what is left out stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpecChange {
+    /// The lower bound of the numbers from now on.
+    pub start: Option<u64>,
+    /// The smallest step.
+    pub min_step: Option<u64>,
+    /// The largest step.
+    pub max_step: Option<u64>,
+    /// The difference between neighbours.
+    pub increment: Option<u64>,
+    /// The remainder of every number when it is divided by the increment.
+    pub remainder: Option<u64>,
+    /// The largest number.
+    pub max: Option<u64>,
+    /// True lowers a largest number above 2^53 − 1 to that; false raises one of exactly 2^53 − 1 to
+    /// [`SegmentSpec::LARGEST_NUMBER`], unless [`Self::max`] is given.
+    pub js_safe: Option<bool>,
+}
+
+impl SpecChange {
+    /// Changes the settings, and checks what they are then.
+    ///
+    /// # Errors
+    ///
+    /// All violations at once; their keys have no section.
+    pub fn apply(&self, spec: &mut SegmentSpec) -> Result<(), Violations> {
+        for (given, setting) in [
+            (self.start, &mut spec.start),
+            (self.min_step, &mut spec.min_step),
+            (self.max_step, &mut spec.max_step),
+            (self.increment, &mut spec.increment),
+            (self.remainder, &mut spec.remainder),
+            (self.max, &mut spec.max),
+        ] {
+            *setting = given.unwrap_or(*setting);
+        }
+        let safe = Id::MAX_JS_SAFE.get();
+        if self.max.is_none() {
+            match self.js_safe {
+                Some(true) => spec.max = spec.max.min(safe),
+                Some(false) if spec.max == safe => spec.max = SegmentSpec::LARGEST_NUMBER,
+                _ => {}
+            }
+        }
+        let mut violations = spec.check().err().map_or_else(Vec::new, |violations| violations.0);
+        if self.js_safe == Some(true) && spec.max > safe {
+            let allowed = format!("at most {safe} with js_safe");
+            violations.push(Violation::new("max", spec.max, allowed));
+        }
+        if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAFE: u64 = Id::MAX_JS_SAFE.get();
+    const LARGEST: u64 = SegmentSpec::LARGEST_NUMBER;
+
+    #[test]
+    fn js_safe_only_lowers_the_largest_number_and_undoes_only_that() {
+        for (before, js_safe, max, after) in [
+            (LARGEST, Some(true), None, SAFE),
+            (SAFE, Some(true), None, SAFE),
+            (999, Some(true), None, 999),
+            (LARGEST, Some(true), Some(999), 999),
+            (999, Some(true), Some(SAFE), SAFE),
+            (SAFE, Some(false), None, LARGEST),
+            (999, Some(false), None, 999),
+            (SAFE + 1, Some(false), None, SAFE + 1),
+            (999, Some(false), Some(SAFE), SAFE),
+            (SAFE, None, None, SAFE),
+            (SAFE, None, Some(LARGEST), LARGEST),
+        ] {
+            let mut spec = SegmentSpec { max: before, ..SegmentSpec::default() };
+            let change = SpecChange { max, js_safe, ..SpecChange::default() };
+            assert_eq!(change.apply(&mut spec), Ok(()), "{change:?}");
+            assert_eq!(spec.max, after, "{change:?} of {before}");
+        }
+    }
+
+    #[test]
+    fn given_settings_replace_the_present_ones() {
+        let mut spec = SegmentSpec { start: 3, ..SegmentSpec::default() };
+        assert_eq!(SpecChange::default().apply(&mut spec), Ok(()));
+        assert_eq!(spec, SegmentSpec { start: 3, ..SegmentSpec::default() });
+        let change = SpecChange {
+            start: Some(7),
+            min_step: Some(10),
+            max_step: Some(20),
+            increment: Some(4),
+            remainder: Some(1),
+            ..SpecChange::default()
+        };
+        assert_eq!(change.apply(&mut spec), Ok(()));
+        let max = LARGEST;
+        let (min_step, max_step, increment, remainder) = (10, 20, 4, 1);
+        assert_eq!(spec, SegmentSpec { start: 7, min_step, max_step, increment, remainder, max });
+    }
+
+    #[test]
+    fn every_violation_is_named() {
+        let change = SpecChange {
+            min_step: Some(0),
+            max: Some(SAFE + 1),
+            js_safe: Some(true),
+            ..SpecChange::default()
+        };
+        let text = change.apply(&mut SegmentSpec::default()).expect_err("two").to_string();
+        assert!(text.starts_with("min_step = 0: must be 1 to 4294967296; "), "{text}");
+        let said = "max = 9007199254740992: must be at most 9007199254740991 with js_safe";
+        assert!(text.ends_with(said), "{text}");
+        let safe = SpecChange { start: Some(SAFE + 1), js_safe: Some(true), ..Default::default() };
+        let text = safe.apply(&mut SegmentSpec::default()).expect_err("beyond").to_string();
+        assert_eq!(text, "start = 9007199254740992: must be 0 to 9007199254740991");
+    }
+}
