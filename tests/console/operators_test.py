@@ -114,6 +114,20 @@ class Operators(Browser):
         expect(ticket).to_contain_text("retired")
         expect(ticket.get_by_role("button")).to_have_count(0)
 
+    def test_what_is_left_empty_is_configured_and_digits_are_kept(self):
+        page = self.page(f"{self.admin}/#codes")
+        page.get_by_role("button", name="New code").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Code", exact=True).fill("huge")
+        dialog.get_by_role("button", name="Create").click()
+        row = page.get_by_role("region", name="Codes").locator("tr", has_text="huge")
+        row.get_by_role("button", name="Raise").click()
+        dialog.get_by_label("Number").fill("9007199254740993")
+        dialog.get_by_role("button", name="Raise").click()
+        expect(row).to_contain_text("9,007,199,254,740,994")
+        code = json.load(get(f"{self.admin}/codes/huge?namespace=numbers"))
+        self.assertEqual((code["min_step"], code["max_step"]), (500, 1_000_000))
+
     def test_a_code_created_here_is_used_on_another_node(self):
         page = self.page(f"{self.admin}/#codes")
         page.get_by_role("button", name="New code").click()

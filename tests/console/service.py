@@ -33,6 +33,7 @@ layout.preset = "js-safe"
 [namespaces.numbers]
 mode = "segment"
 segment.auto_create = true
+segment.min_step = 500
 
 [[code]]
 name = "invoice"

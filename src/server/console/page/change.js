@@ -8,12 +8,12 @@ import { chooser, segments, settings } from './settings.js';
 const path = (code, action = '') => address(`/codes/${encodeURIComponent(code.code)}${action}`, { namespace: code.namespace });
 const text = (value, props) => h('input', { value: value ?? '', inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off', ...props });
 
-// The settings that were given. Large ones are strings, which keep all their digits.
+// The settings that were given. Numbers are strings, which keep all their digits.
 function given(inputs) {
   const body = {};
   for (const [name, input] of Object.entries(inputs)) {
     if (input.type === 'checkbox') body[name] = input.checked;
-    else if (input.value !== '') body[name] = name === 'start' || name === 'max' ? input.value : Number(input.value);
+    else if (input.value !== '') body[name] = input.value;
   }
   return body;
 }
@@ -27,13 +27,13 @@ async function done(work, again) {
 export function create(again) {
   const name = h('input', { required: true, autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none', pattern: '[A-Za-z0-9][A-Za-z0-9._:\\-]{0,63}' });
   const namespace = chooser(segments, segments[0]?.name ?? '');
-  const inputs = { start: text('1'), min_step: text('1000'), max_step: text('1000000'), increment: text('1'), remainder: text('0'), max: text(''), js_safe: h('input', { type: 'checkbox' }) };
+  const inputs = { start: text('1'), min_step: text(''), max_step: text(''), increment: text('1'), remainder: text('0'), max: text(''), js_safe: h('input', { type: 'checkbox' }) };
   return done(ask({
     title: t('New code'),
     body: [
       h('p', {}, t('Every node can issue it a moment later. Increment and remainder are fixed from then on.')),
       h('div', { class: 'controls' }, field(t('Code'), name), (segments.length > 1 || settings.needs_token) && field(t('Namespace'), namespace), field(t('Start'), inputs.start), field(t('Largest number'), inputs.max, t('empty: none below 2^63')),
-        field(t('Smallest step'), inputs.min_step), field(t('Largest step'), inputs.max_step), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder)),
+        field(t('Smallest step'), inputs.min_step, t('empty: as configured')), field(t('Largest step'), inputs.max_step, t('empty: as configured')), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder)),
       h('label', { class: 'check' }, inputs.js_safe, ' ', t('Stay below 2^53, safe in JavaScript')),
     ],
     action: t('Create'),
@@ -65,7 +65,7 @@ export function raise(code, again) {
       h('div', { class: 'controls' }, field(t('Raise'), how), field(t('Number'), value)),
     ],
     action: t('Raise'),
-    submit: () => change('POST', path(code, '/raise'), how.value === 'to' ? { to: value.value } : { by: Number(value.value) }),
+    submit: () => change('POST', path(code, '/raise'), { [how.value]: value.value }),
   }), again);
 }
 

@@ -33,6 +33,7 @@ export const zh = {
   Start: '起始值',
   'Largest number': '最大值',
   'empty: none below 2^63': '留空：仅受 2^63 限制',
+  'empty: as configured': '留空：按配置',
   'Smallest step': '最小号段',
   'Largest step': '最大号段',
   Increment: '步长（increment）',
