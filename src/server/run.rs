@@ -246,7 +246,7 @@ async fn announce(issuer: NamespaceIssuer, place: String) {
     };
     if let Some(described) = described {
         let namespace = issuer.namespace();
-        tracing::info!("serving IDs on {place} · namespace {namespace} · {described}");
+        tracing::info!(namespace, "serving IDs on {place} · {described}");
     }
 }
 

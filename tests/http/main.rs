@@ -24,6 +24,7 @@ mod examples;
 mod health;
 mod hosts;
 mod issuing;
+mod log_lines;
 mod metrics;
 mod migrating;
 mod namespaces;

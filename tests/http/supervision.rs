@@ -57,7 +57,7 @@ impl Clock for PlantedClock {
     }
 }
 
-/// Panics once in whichever task logs this message, and counts how often that is logged.
+/// Panics once in whichever task logs this, fields first, and counts how often that is logged.
 #[derive(Debug, Default)]
 struct PlantedLog {
     message: &'static str,
@@ -93,17 +93,22 @@ impl Subscriber for PlantedLog {
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        struct Message(String);
-        impl Visit for Message {
+        #[derive(Default)]
+        struct Line {
+            fields: String,
+            message: String,
+        }
+        impl Visit for Line {
             fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-                if field.name() == "message" {
-                    self.0 = format!("{value:?}");
+                match field.name() {
+                    "message" => self.message = format!("{value:?}"),
+                    name => self.fields += &format!("{name}={value:?} "),
                 }
             }
         }
-        let mut message = Message(String::new());
-        event.record(&mut message);
-        if message.0.contains(self.message) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        if (line.fields + &line.message).contains(self.message) {
             assert!(self.seen.fetch_add(1, Ordering::SeqCst) != 0, "planted by a test");
         }
     }
@@ -339,7 +344,7 @@ async fn a_refill_that_panics_is_tried_again() {
 
 #[tokio::test]
 async fn an_announcement_that_panics_is_made_again() {
-    let (seen, _planted) = PlantedLog::plant("serving IDs on");
+    let (seen, _planted) = PlantedLog::plant("namespace=\"default\" serving IDs on");
     let running = Parts::new(&[]).start(&[]).await;
     until("announced", async || (seen.load(Ordering::SeqCst) == 2).then_some(())).await;
     until_failures(running.admin, "announcement", 1).await;

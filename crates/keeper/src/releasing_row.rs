@@ -92,8 +92,12 @@ impl ReleasingRow {
             // Whoever resumed the lease that this write ends would issue beside the next holder.
             let removed = keeping.before_write(self.worker(), &write.marks).await;
             if let Err(KeepingFailed(reason)) = removed {
-                let worker = self.worker();
-                tracing::warn!(worker, %reason, "row not released: the state file keeps its lease");
+                tracing::warn!(
+                    namespace = leases.settings.namespace,
+                    worker = self.worker(),
+                    %reason,
+                    "row not released: the state file keeps its lease"
+                );
                 return Ok(true);
             }
         }

@@ -21,7 +21,13 @@ impl Task {
             }
             if let Err(error) = released {
                 let (worker, error) = (row.worker(), with_sources(&error));
-                tracing::warn!(worker, error, "release failed: the row expires after its ttl");
+                let namespace = &self.leases.settings.namespace;
+                tracing::warn!(
+                    namespace,
+                    worker,
+                    error,
+                    "release failed: the row expires after its ttl"
+                );
                 #[cfg(feature = "planted")]
                 self.revive_lease();
             }
@@ -53,7 +59,8 @@ impl Task {
         if timeout_at(deadline, self.release_all()).await.is_ok() {
             return Released::Done;
         }
-        tracing::warn!("release timed out: the row expires after its ttl");
+        let namespace = &self.leases.settings.namespace;
+        tracing::warn!(namespace, "release timed out: the row expires after its ttl");
         Released::GaveUp
     }
 
@@ -87,10 +94,11 @@ impl Task {
                 Ok(true) => drop(self.releasing.pop()),
                 Ok(false) => {}
                 Err(error) => {
-                    let error = with_sources(&error);
+                    let (worker, error) = (row.worker(), with_sources(&error));
                     let pause = SHORTEST_PAUSE * 2_u32.pow(failures.min(3));
                     let retry_in = self.leases.random.jittered(pause);
-                    tracing::warn!(error, ?retry_in, "release failed");
+                    let namespace = &self.leases.settings.namespace;
+                    tracing::warn!(namespace, worker, error, ?retry_in, "release failed");
                     failures += 1;
                     sleep(retry_in).await;
                 }

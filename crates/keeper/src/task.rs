@@ -193,7 +193,8 @@ impl Task {
             Err(LeaseError::Lost(row)) => self.lost(row.as_deref()),
             Err(LeaseError::Vanished) => self.vanished(),
             Err(LeaseError::Store(StoreError::Vanished(what))) => {
-                tracing::error!(what, "store data vanished");
+                let namespace = &self.leases.settings.namespace;
+                tracing::error!(namespace, what, "store data vanished");
                 self.vanished()
             }
             Err(LeaseError::Store(error)) => self.store_failed(&error),
@@ -390,7 +391,8 @@ impl Task {
         let held = self.held.as_mut().expect("a lease is held");
         if policy == RollbackPolicy::Rotate && held.rotate(&mut self.leases).await? {
             let (worker, lane) = (held.grant.worker(), held.grant.lane());
-            tracing::warn!(worker, lane, behind_ms, "lane rotated: the clock went back");
+            let namespace = &self.leases.settings.namespace;
+            tracing::warn!(namespace, worker, lane, behind_ms, "lane rotated: the clock went back");
             self.moved(RollbackAction::Rotated);
             return Ok(Some(self.until_renewal(Duration::ZERO)));
         }
@@ -398,7 +400,8 @@ impl Task {
             && let SearchOutcome::Leased(held) = self.search.run(&mut self.leases).await?
         {
             self.install(*held).await?;
-            tracing::warn!(behind_ms, "worker swapped: the clock went back");
+            let namespace = &self.leases.settings.namespace;
+            tracing::warn!(namespace, behind_ms, "worker swapped: the clock went back");
             self.moved(RollbackAction::Swapped);
             return Ok(Some(Pause::fixed(Duration::ZERO)));
         }
@@ -428,7 +431,11 @@ impl Task {
         let since = *self.clock_ahead_since.get_or_insert(steady);
         self.report(UnavailableReason::ClockAhead(ahead_ms));
         if steady.saturating_sub(since) >= self.leases.settings.lease.window {
-            tracing::warn!(ahead_ms, "lease dropped: the clock stayed ahead for a whole window");
+            tracing::warn!(
+                namespace = self.leases.settings.namespace,
+                ahead_ms,
+                "lease dropped: the clock stayed ahead for a whole window"
+            );
             self.clock_ahead_since = None;
             self.releasing.extend(self.held.take().map(ReleasingRow::of_lease));
             return Pause::fixed(Duration::ZERO);
@@ -439,8 +446,8 @@ impl Task {
     /// Drops a lease whose row somebody else wrote: its range is used up while another row is sought.
     fn lost(&mut self, row: Option<&Row>) -> Pause {
         if let Some(held) = self.held.take() {
-            let LeaseStore { settings, state, .. } = &self.leases;
-            let (namespace, worker) = (&state.namespace, held.tenure.worker());
+            let settings = &self.leases.settings;
+            let (namespace, worker) = (&settings.namespace, held.tenure.worker());
             let reason = loss(row, &settings.holder);
             let holder = row.map_or("", |row| row.holder.as_str());
             tracing::warn!(namespace, worker, holder, "lease lost: {reason}");

@@ -263,7 +263,8 @@ pub(super) fn worker_rows(
 }
 
 /// Leaves out the rows that cannot be read: one of them must not keep nodes from all others.
-pub(super) fn readable(rows: impl Iterator<Item = Result<Row>>) -> Vec<Row> {
-    let report = |error: &StoreError| tracing::error!(%error, "a row is left alone");
+pub(super) fn readable(scope: &Scope, rows: impl Iterator<Item = Result<Row>>) -> Vec<Row> {
+    let namespace = &scope.namespace;
+    let report = |error: &StoreError| tracing::error!(namespace, %error, "a row is left alone");
     rows.filter_map(|row| row.inspect_err(report).ok()).collect()
 }

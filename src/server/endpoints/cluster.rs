@@ -133,7 +133,10 @@ fn release<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
                 format!("namespace {namespace:?} is in segment mode: it has no worker ids");
             return Err(invalid(detail));
         };
-        let settings = KeeperSettings { namespace, ..KeeperSettings::new(layout.clone(), "") };
+        let settings = KeeperSettings {
+            namespace: namespace.clone(),
+            ..KeeperSettings::new(layout.clone(), "")
+        };
         let (store, _turn) = call.state.store().await?;
         let mut operator = Operator::new(settings, store, Arc::clone(&call.state.clock));
         let (released, row) = match operator.release(worker_id).await {
@@ -152,7 +155,8 @@ fn release<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
             }
         };
         let by = call.caller.name().unwrap_or("an operator");
-        tracing::info!(worker = worker_id, holder = row.holder, by, released, "worker id released");
+        let (worker, holder) = (worker_id, &row.holder);
+        tracing::info!(namespace, worker, holder, by, released, "worker id released");
         let answer = if released {
             json!({
                 "released": true,

@@ -272,7 +272,7 @@ impl Store for KubernetesStore {
             Some((record, recent)) => (Some(record), recent),
             None => {
                 let snapshot = self.snapshot(scope).await?;
-                let born = readable(self.born(scope, &snapshot)?.into_iter());
+                let born = readable(scope, self.born(scope, &snapshot)?.into_iter());
                 let counted = self.count(scope, &snapshot, &born);
                 (snapshot.record, counted)
             }
@@ -288,7 +288,7 @@ impl Store for KubernetesStore {
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
         let snapshot = self.snapshot(scope).await?;
-        let mut rows = readable(self.born(scope, &snapshot)?.into_iter());
+        let mut rows = readable(scope, self.born(scope, &snapshot)?.into_iter());
         self.count(scope, &snapshot, &rows);
         let has_room = snapshot.record.as_ref().is_some_and(|record| !record.is_full());
         if let Some(births) = snapshot.births(scope).filter(|_| holder.is_none() && has_room) {

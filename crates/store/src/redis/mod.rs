@@ -137,7 +137,7 @@ impl Store for RedisStore {
         args.extend(holder.map(|holder| shortened(holder).into()));
         let keys = [self.unused_key(scope), self.expiry_key(scope)];
         let rows = self.run(&scripts::FREE_ROWS, &keys, &args).await?;
-        Ok(readable(worker_rows(&self.settings.worker_table, scope, rows)))
+        Ok(readable(scope, worker_rows(&self.settings.worker_table, scope, rows)))
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {

@@ -238,7 +238,7 @@ impl<E: Engine> Store for SqlStore<E> {
         };
         let sql = "{clock}SELECT {row} FROM {worker} WHERE {in_scope} AND expires_at <= {now}";
         let rows = self.run(&format!("{sql} {order} LIMIT ?"), &args).await?.rows;
-        Ok(readable(worker_rows(&self.settings.worker_table, scope, rows)))
+        Ok(readable(scope, worker_rows(&self.settings.worker_table, scope, rows)))
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
