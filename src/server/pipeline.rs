@@ -103,18 +103,6 @@ enum Reply {
     Other(Box<Response<ResponseBody>>),
 }
 
-impl Served {
-    /// The path's parameter as it stands in a path; empty for a route without one. None when the
-    /// path is another route's.
-    fn parameter_in<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let Some([prefix, suffix]) = self.around else {
-            return (path == self.route.path).then_some("");
-        };
-        let parameter = path.strip_prefix(prefix)?.strip_suffix(suffix)?;
-        (!parameter.is_empty() && !parameter.contains('/')).then_some(parameter)
-    }
-}
-
 impl Pipeline {
     /// The pipeline of the public listener, or of the operators' one, which has neither IDs nor
     /// tokens.
@@ -206,7 +194,7 @@ impl Pipeline {
     /// The route of a path, and the parameter in the path.
     fn find<'a>(&self, path: &'a str) -> Option<(&Served, &'a str)> {
         let mut all = self.routes.iter();
-        all.find_map(|served| Some((served, served.parameter_in(path)?)))
+        all.find_map(|served| Some((served, served.route.parameter_in(served.around, path)?)))
     }
 
     /// Whether a path is of a route for clients.
@@ -288,8 +276,7 @@ impl Pipeline {
         *is_authorised |= needs_token;
         self.state.clients.limit_token(&caller)?;
         let Some((Served { route, .. }, parameter)) = served else {
-            let detail = format!("there is no route {:?}", head.uri.path());
-            return Err(Problem::new(ProblemCode::NotFound, detail));
+            return Err(self.not_found(head.uri.path()));
         };
         if !route.allows(&head.method) {
             let detail = format!("{} is not allowed on {:?}", head.method, head.uri.path());
@@ -298,6 +285,24 @@ impl Pipeline {
         }
         caller.check_permission(route.permission, head.uri.path())?;
         Ok(Admitted::Request { route, parameter, caller })
+    }
+
+    /// The problem of a path without a route here, which says where it has one.
+    fn not_found(&self, path: &str) -> Problem {
+        let is_of = |route: &&Route| route.parameter_in(route.around_parameter(), path).is_some();
+        let elsewhere = match ROUTES.into_iter().find(is_of).map(|route| route.kind) {
+            None => "",
+            Some(Kind::Page) => ": http.console is false",
+            Some(_) if self.is_operators => " on this listener: it is served on http.listen",
+            Some(_) if self.state.http.admin_listen.is_some() => {
+                " on this listener: it is served on http.admin_listen"
+            }
+            Some(_) => {
+                ": it needs http.admin_listen, or auth.tokens_file and a token with the permission \
+                 admin"
+            }
+        };
+        Problem::new(ProblemCode::NotFound, format!("there is no route {path:?}{elsewhere}"))
     }
 
     fn authenticate(&self, auth: &Auth, head: &Parts) -> Result<Caller, Problem> {

@@ -155,6 +155,18 @@ impl Route {
         Some([prefix, suffix])
     }
 
+    /// The path's parameter as it stands in a path, which this stands around; empty for a route
+    /// without one. None when the path is another route's.
+    pub(super) fn parameter_in<'a>(
+        &self,
+        around: Option<[&str; 2]>,
+        path: &'a str,
+    ) -> Option<&'a str> {
+        let Some([prefix, suffix]) = around else { return (path == self.path).then_some("") };
+        let parameter = path.strip_prefix(prefix)?.strip_suffix(suffix)?;
+        (!parameter.is_empty() && !parameter.contains('/')).then_some(parameter)
+    }
+
     /// The methods that it answers, as the header `Allow` names them.
     pub(super) const fn allowed(&self) -> &'static str {
         match self.kind {

@@ -43,6 +43,16 @@ async fn what_operators_ask_is_on_their_listener_alone() {
         assert_eq!(served.get(path).await.status().as_u16(), public, "{path}");
         assert_eq!(served.admin(path).await.0, admin, "{path}");
     }
+    for path in ["/metrics", "/cluster", "/cluster/release", "/codes", "/codes/order"] {
+        let problem: Value = served.get(path).await.json().await.expect("JSON");
+        let detail = format!(
+            "there is no route {path:?} on this listener: it is served on http.admin_listen"
+        );
+        assert_eq!((&problem["code"], &problem["detail"]), (&"not_found".into(), &detail.into()));
+    }
+    let detail = "there is no route \"/id/order\" on this listener: it is served on http.listen";
+    assert_eq!(served.admin("/id/order").await.1["detail"], detail);
+    assert_eq!(served.admin("/codes/a/b").await.1["detail"], "there is no route \"/codes/a/b\"");
     let public = served.get("/health").await.text().await.expect("a body");
     assert_eq!(public, r#"{"status":"ok"}"#);
     let (_, health) = served.admin("/health").await;
@@ -59,7 +69,10 @@ async fn without_a_listener_of_their_own_all_but_the_cluster_is_on_the_one() {
     let health: Value = served.get("/health").await.json().await.expect("JSON");
     assert!(health["namespaces"]["default"]["issuing"] == true, "{health}");
     assert_eq!(served.get("/metrics").await.status(), 200);
-    assert_eq!(served.get("/cluster").await.status(), 404);
+    let cluster = served.get("/cluster").await;
+    assert_eq!(cluster.status(), 404);
+    let detail = cluster.json::<Value>().await.expect("JSON")["detail"].to_string();
+    assert!(detail.contains("it needs http.admin_listen, or auth.tokens_file"), "{detail}");
     served.stop().await;
 }
 

@@ -111,6 +111,8 @@ async fn it_can_be_turned_off() {
         assert_eq!(served.get(path).await.status(), 404, "{path}");
         let answer = reqwest::get(format!("http://{admin}{path}")).await.expect("an answer");
         assert_eq!(answer.status(), 404, "{path}");
+        let detail = answer.json::<Value>().await.expect("JSON")["detail"].to_string();
+        assert!(detail.contains("http.console is false"), "{detail}");
     }
     assert_eq!(served.get("/openapi.json").await.status(), 200);
     served.stop().await;
