@@ -63,6 +63,7 @@ async fn numbers_are_refused_before_they_lose_digits() {
     for uri in ["/id/order?format=number", "/ids/order?n=3&format=number"] {
         let detail = world.get(uri).await.problem(422, "unsafe_number");
         assert!(detail.contains("9007199254740991"), "{detail}");
+        assert!(detail.contains("format=string, or configure layout.preset = js-safe"), "{detail}");
     }
     assert_eq!(world.ids_issued().await, 0.0);
 

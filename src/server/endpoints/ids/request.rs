@@ -79,7 +79,7 @@ impl<'a> IdRequest<'a> {
                 NamespaceIssuer::Snowflake(issuer) => smallest_at(issuer.layout(), at_ms()),
                 NamespaceIssuer::Segment(issuer) => issuer.last_at_least(code, count),
             };
-            at_least.map_or(Ok(()), refuse_unsafe)?;
+            at_least.map_or(Ok(()), |id| refuse_unsafe(id, issuer))?;
         }
         let prefix = prefix.map(|prefix| &**prefix).unwrap_or_default();
         Ok(Self { issuer, code, is_batch, count, texts, prefix, backfill })
@@ -152,12 +152,18 @@ fn smallest_at(layout: &Layout, now_ms: i64) -> Option<Id> {
 }
 
 /// Refuses to write an ID as a JSON number that JavaScript would round.
-pub(super) fn refuse_unsafe(id: Id) -> Result<(), Problem> {
+pub(super) fn refuse_unsafe(id: Id, issuer: &NamespaceIssuer) -> Result<(), Problem> {
     if id.is_js_safe() {
         return Ok(());
     }
+    let lasting = match issuer {
+        NamespaceIssuer::Snowflake(_) => {
+            ", or configure layout.preset = js-safe before the namespace's first ID"
+        }
+        NamespaceIssuer::Segment(_) => "",
+    };
     let detail = format!(
-        "IDs are above {} now, so JSON numbers would lose digits; ask for format=string",
+        "IDs are above {} now, so JSON numbers would lose digits; ask for format=string{lasting}",
         Id::MAX_JS_SAFE
     );
     Err(Problem::new(ProblemCode::UnsafeNumber, detail))

@@ -96,7 +96,7 @@ impl IdRequest<'_> {
         if self.format() == BodyFormat::Numbers
             && let Some(range) = ids.clone().into_ranges().last()
         {
-            refuse_unsafe(range.last)?;
+            refuse_unsafe(range.last, self.issuer)?;
         }
         let writer = self.texts.writer(self.prefix, self.issuer.layout());
         let body = if !self.is_batch {
