@@ -185,5 +185,7 @@ fn a_broken_file_leaves_the_tokens_as_they_were() {
 fn nothing_of_a_token_is_shown() {
     let auth = open(&format!("[[token]]\nname = 'shop'\nhash = '{ABC}'\n")).expect("valid");
     let shown = format!("{auth:?}");
-    assert!(shown.contains("shop") && !shown.contains("ba78") && !shown.contains("186"), "{shown}");
+    assert!(shown.contains("shop") && !shown.contains("ba78"), "{shown}");
+    // As a list of its bytes.
+    assert!(!shown.contains("186, 120"), "{shown}");
 }
