@@ -9,7 +9,13 @@ mod socket;
 mod stream;
 
 use std::{
-    convert::Infallible, future::poll_fn, io, mem, pin::pin, sync::Arc, task::Poll, time::Duration,
+    convert::Infallible,
+    future::poll_fn,
+    io, mem,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
 };
 
 use axum::http::{HeaderValue, Version, header};
@@ -22,11 +28,11 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use prometheus::Registry;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, sink},
     net::{TcpListener, TcpStream},
     sync::{Mutex, watch},
     task::{JoinSet, unconstrained},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 use self::{
@@ -48,6 +54,14 @@ const LARGEST_HEAD: usize = 16 * 1024;
 
 /// How often slow readers are evicted while memory for responses is scarce.
 const RELIEVE_AGAIN: Duration = Duration::from_millis(100);
+
+/// The answer to the preface of HTTP/2: SETTINGS, and RST_STREAM with `HTTP_1_1_REQUIRED` (RFC 9113)
+/// for the client's first stream. curl then repeats the request over HTTP/1.1.
+const HTTP_1_1_REQUIRED: [u8; 22] =
+    [0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 13];
+
+/// How long a client of HTTP/2 has to close first.
+const HTTP2_CLOSES_WITHIN: Duration = Duration::from_secs(1);
 
 /// Serves this state on this listener until `stop` turns true, then lets open requests end.
 /// Dropping the future ends every connection at once.
@@ -301,20 +315,22 @@ async fn connection(
             Ok::<_, Infallible>(answer.response)
         }
     });
-    let connection = http1::Builder::new()
+    let mut connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_header_size(LARGEST_HEAD)
         .max_buf_size(LARGEST_HEAD)
         .serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(connection);
-    let mut is_stopping = false;
+    let (mut is_stopping, mut is_http2) = (false, false);
     // Its first poll must register the waker, whatever the task has done before.
     let mut stopped = pin!(unconstrained(stopped(stopping.clone())));
     let mut is_waiting = false;
     let served = poll_fn(|context| {
         loop {
-            if let Poll::Ready(ended) = connection.as_mut().poll(context) {
-                return Poll::Ready(ended.map_err(|error| error.to_string()));
+            if let Poll::Ready(ended) = Pin::new(&mut connection).poll(context) {
+                return Poll::Ready(ended.map_err(|error| {
+                    is_http2 = error.is_parse_version_h2();
+                    error.to_string()
+                }));
             }
             {
                 let mut output = output.lock();
@@ -334,7 +350,7 @@ async fn connection(
                 return Poll::Pending;
             }
             is_stopping = true;
-            connection.as_mut().graceful_shutdown();
+            Pin::new(&mut connection).graceful_shutdown();
         }
     });
     // hyper shuts the stream down, which sends, except after an upgrade and some errors. After an
@@ -343,9 +359,31 @@ async fn connection(
     if let Some(error) = &failed {
         tracing::debug!(error, "connection failed");
     }
+    if is_http2 {
+        tokio::select! {
+            _ = Box::pin(refuse_http2(connection.into_parts().io.into_inner(), output.clone())) => {}
+            () = self::stopped(stopping) => {}
+        }
+    }
     poll_fn(|context| {
         let sent = output.lock().poll_send(context);
         if sent.is_pending() && failed.is_none() { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
+}
+
+/// Answers the preface of HTTP/2, and lets the client close first: curl takes an end that follows at
+/// once for an empty reply. A client that stays is cut off like any other.
+async fn refuse_http2(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    output: Output,
+) -> io::Result<()> {
+    stream.write_all(&HTTP_1_1_REQUIRED).await?;
+    stream.flush().await?;
+    poll_fn(|context| output.lock().poll_send(context)).await?;
+    if timeout(HTTP2_CLOSES_WITHIN, copy(&mut stream, &mut sink())).await.is_err() {
+        stream.shutdown().await?;
+        copy(&mut stream, &mut sink()).await?;
+    }
+    Ok(())
 }
