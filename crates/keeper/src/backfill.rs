@@ -49,7 +49,7 @@ pub enum BackfillError {
     Refused(ClaimError),
     /// The layout reserves no sequence numbers.
     #[error(
-        "the layout of namespace {namespace} reserves no sequence numbers (layout.min_sequence is 0), so it has no IDs for a past time"
+        "the layout of namespace {namespace} reserves no sequence numbers (layout.min_sequence is 0), so it has no IDs for a past time; `raindrop workers relayout` moves to a layout that reserves some"
     )]
     NotReserved {
         /// The namespace.

@@ -97,7 +97,9 @@ async fn layout_without_reserved_sequence_has_no_backfill_ids() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
     let _node = world.node().await;
     let error = backfill(&world, opened(&world)).ids("order", 1, NOW - 1).await;
-    assert!(matches!(error, Err(BackfillError::NotReserved { .. })));
+    let error = error.expect_err("none are reserved");
+    assert!(matches!(error, BackfillError::NotReserved { .. }), "{error}");
+    assert!(error.to_string().contains("raindrop workers relayout"), "{error}");
 }
 
 /// Each code's own share and the one of all codes are the same IDs.
