@@ -49,7 +49,8 @@ impl HeldLease {
         replaced: Option<Token>,
     ) -> Self {
         let is_kept = leases.usable_keeping().is_some();
-        let grant = leases.grant(tenure.worker(), lease, is_kept);
+        let clocks = intent.map(|intent| intent.clocks);
+        let grant = leases.grant(tenure.worker(), lease, is_kept, clocks);
         let lanes = HeldLanes::on(lease.lane);
         let mut held = Self {
             tenure,
@@ -390,7 +391,7 @@ impl HeldLease {
         // The file keeps the lease that is being used up: the row's marks are those of the next one.
         let keeping = leases.keeping.as_ref().filter(|_| self.is_kept && self.waiting.is_none());
         let grant = match self.moving {
-            Some(lease) => leases.grant(self.tenure.worker(), lease, self.is_kept),
+            Some(lease) => leases.grant(self.tenure.worker(), lease, self.is_kept, self.renewed),
             None => Arc::clone(&self.grant),
         };
         if let Some(keeping) = keeping {
@@ -431,7 +432,7 @@ impl HeldLease {
                     let (worker, start) = (self.grant.worker(), self.grant.start());
                     let lane = self.lanes.present();
                     let lease = Lease { lane, start, limit };
-                    self.grant = leases.grant(worker, lease, self.is_kept);
+                    self.grant = leases.grant(worker, lease, self.is_kept, None);
                     leases.state.generator.replace_grant(Some(Arc::clone(&self.grant)));
                 }
                 match &mut self.waiting {

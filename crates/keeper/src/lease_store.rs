@@ -63,7 +63,7 @@ pub(super) struct WriteIntent {
 /// The node's clocks at one instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClockReading {
-    wall_ms: i64,
+    pub(super) wall_ms: i64,
     steady: Duration,
 }
 
@@ -389,8 +389,14 @@ impl LeaseStore {
     }
 
     /// Creates the grant of a lease that the store acknowledged. If it is kept in the state file,
-    /// nothing can be issued before the file has it.
-    pub(super) fn grant(&self, worker: u64, lease: Lease, is_kept: bool) -> Arc<Grant> {
+    /// nothing can be issued before the file has it. `clocks` were judged for the lease.
+    pub(super) fn grant(
+        &self,
+        worker: u64,
+        lease: Lease,
+        is_kept: bool,
+        clocks: Option<ClockReading>,
+    ) -> Arc<Grant> {
         let Lease { lane, start, limit } = lease;
         let layout = self.state.layout();
         let codes_max = self.settings.issue.codes_max;
@@ -399,6 +405,10 @@ impl LeaseStore {
             waker(keeping.map(|keeping| &keeping.near_limit).into_iter().chain([&self.wake_up]));
         let grant = Grant::new(layout, worker, lane as u64, start, codes_max, waker)
             .expect("rows of the scope fit the layout");
+        if let Some(ClockReading { wall_ms, .. }) = clocks {
+            // A clock that goes back from here could not issue: that is seen before anything is issued.
+            grant.note_reading(wall_ms.min(layout.start_of_tick_ms(layout.tick_of(start))));
+        }
         self.extend(&grant, limit, is_kept);
         Arc::new(grant)
     }

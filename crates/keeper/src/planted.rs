@@ -36,7 +36,7 @@ impl ReleasingRow {
         if let Some(Purpose::Lease(lease)) = visible
             && planted(Bug::LeavingTouchesGenerator)
         {
-            let grant = leases.grant(self.tenure.worker(), lease, false);
+            let grant = leases.grant(self.tenure.worker(), lease, false, None);
             grant.seal();
             leases.state.generator.replace_grant(Some(grant));
         }

@@ -3,8 +3,8 @@
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
 
@@ -12,7 +12,7 @@ use raindrop_keeper::{
     Exhaustion, Issuer, Keeper, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RollbackAction,
 };
 
-use crate::{activity::Activity, claim::SharedHandle, store::Writer};
+use crate::{activity::Activity, claim::SharedHandle, store::Writer, time::SkewedClock};
 
 /// A process that runs, or that stops while its handlers go on.
 pub(crate) struct Node {
@@ -32,6 +32,9 @@ pub(crate) struct Node {
 /// Counts what the keeper and the issuer report.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
+    clock: OnceLock<Arc<SkewedClock>>,
+    /// The highest reading of the clock that a lease was judged by.
+    leased_under_ms: AtomicI64,
     held: AtomicU64,
     rotated: AtomicU64,
     swapped: AtomicU64,
@@ -48,6 +51,15 @@ pub(crate) struct Events {
 }
 
 impl Events {
+    pub(crate) fn of(clock: &Arc<SkewedClock>) -> Self {
+        Self { clock: Arc::clone(clock).into(), ..Self::default() }
+    }
+
+    /// A process may issue as if the clock still read what its lease was judged by.
+    pub(crate) fn leased_under_ms(&self) -> i64 {
+        self.leased_under_ms.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn has_panicked(&self) -> bool {
         self.panicked.load(Ordering::Relaxed) > 0
     }
@@ -98,6 +110,10 @@ impl Observer for Events {
     }
 
     fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
+        let judged_ms = self.clock.get().map_or(i64::MIN, |clock| clock.take_highest_ms());
+        if outcome == LeaseOutcome::Done {
+            self.leased_under_ms.fetch_max(judged_ms, Ordering::Relaxed);
+        }
         let count = match (operation, outcome) {
             (_, LeaseOutcome::ClockAhead) => &self.clock_ahead,
             (LeaseOperation::Resume, LeaseOutcome::Done) => &self.resumed,

@@ -48,6 +48,7 @@ pub(crate) struct SkewedClock {
     time: Arc<Time>,
     error: Mutex<ClockError>,
     highest_ms: AtomicI64,
+    highest_since_ms: AtomicI64,
     readings: AtomicU64,
     last_ms: AtomicI64,
     recent: Option<Recent>,
@@ -79,6 +80,7 @@ impl SkewedClock {
             time: Arc::clone(time),
             error: Mutex::new(ClockError { offset_ms, ..ClockError::default() }),
             highest_ms: AtomicI64::new(i64::MIN),
+            highest_since_ms: AtomicI64::new(i64::MIN),
             readings: AtomicU64::new(0),
             last_ms: AtomicI64::new(i64::MIN),
             recent: keeps_recent.then(|| Recent::new(i64::MIN)),
@@ -133,6 +135,11 @@ impl SkewedClock {
         self.highest_ms.load(Ordering::Relaxed)
     }
 
+    /// The highest reading that anybody was given since this was asked before.
+    pub(crate) fn take_highest_ms(&self) -> i64 {
+        self.highest_since_ms.swap(i64::MIN, Ordering::Relaxed)
+    }
+
     /// What happens between the next reading of this clock and its use.
     pub(crate) fn interrupt(&self, interruption: Option<Interruption>) {
         *self.interruption.lock().expect("unpoisoned") = interruption;
@@ -145,6 +152,7 @@ impl Clock for SkewedClock {
         self.readings.fetch_add(1, Ordering::Relaxed);
         self.last_ms.store(reading, Ordering::Relaxed);
         self.highest_ms.fetch_max(reading, Ordering::Relaxed);
+        self.highest_since_ms.fetch_max(reading, Ordering::Relaxed);
         let interruption = self.interruption.lock().expect("unpoisoned").take();
         if let Some(interruption) = interruption {
             interruption();

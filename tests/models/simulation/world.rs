@@ -332,7 +332,7 @@ impl<'a> World<'a> {
             (false, true) => format!("node {node}"),
             (false, false) => format!("process {}", writer.generation),
         };
-        let events = Arc::new(Events::default());
+        let events = Arc::new(Events::of(&writer.clock));
         let disk = &self.disks[node];
         let state_file = self.setup.disk_ms.map(|disk_ms| {
             disk.set_latency(Duration::from_millis(disk_ms));
@@ -617,7 +617,9 @@ impl<'a> World<'a> {
         let code_of_handle = by_handle.then_some(claim.code);
         self.issued.answered(generation, sequence, code_of_handle, lane, last);
         let ahead_ms = setup.borrow_ms + setup.hold_ms + setup.max_wait_ms;
-        let highest_ms = self.issued.issued_under(generation, claim.highest_ms);
+        let events = self.nodes[claim.writer.node].as_ref().map(|node| &node.events);
+        let leased_ms = events.map_or(i64::MIN, |events| events.leased_under_ms());
+        let highest_ms = self.issued.issued_under(generation, claim.highest_ms.max(leased_ms));
         let latest_ms = highest_ms + i64::try_from(ahead_ms).expect("small");
         let due_ms = layout.start_of_tick_ms(layout.tick_of(last));
         if due_ms > latest_ms {

@@ -80,10 +80,12 @@ impl Generator {
         settings: &IssueSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, FieldOutOfRange> {
-        let start = layout.first_position(layout.tick_clamped(clock.now_ms()));
+        let now_ms = clock.now_ms();
+        let start = layout.first_position(layout.tick_clamped(now_ms));
         let lane = u64::from(layout.rollback_initial());
         let codes_max = settings.codes_max;
         let grant = Grant::new(&layout, worker, lane, start, codes_max, Waker::noop().clone())?;
+        grant.note_reading(now_ms);
         grant.raise_limit(layout.end_position(), layout.end_position());
         // It has no other lane or worker to change to.
         let settings = IssueSettings { rollback: RollbackPolicy::Wait, ..settings.clone() };

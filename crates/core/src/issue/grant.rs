@@ -28,7 +28,7 @@ pub struct Grant {
     acknowledged: AtomicU64,
     composer: Composer,
     table: Table,
-    /// The highest reading of the clock that positions were claimed under.
+    /// The highest reading of the clock that positions were claimed under, or noted.
     highest_ms: AtomicI64,
     holding: AtomicBool,
     rolled_back: AtomicBool,
@@ -182,13 +182,13 @@ impl Grant {
         self.rolled_back.load(Ordering::Acquire)
     }
 
-    /// The highest reading of the clock that positions were claimed under.
+    /// The highest reading of the clock that positions were claimed under, or noted.
     pub fn highest_ms(&self) -> i64 {
         self.highest_ms.load(Ordering::Acquire)
     }
 
-    /// Takes note of a reading of the clock that the process before issued under, so that a clock
-    /// that goes back from there is seen.
+    /// Takes note of a reading of the clock, so that a clock that goes back from there is seen although
+    /// nothing was claimed.
     pub fn note_reading(&self, now_ms: i64) {
         self.highest_ms.fetch_max(now_ms, Ordering::AcqRel);
     }

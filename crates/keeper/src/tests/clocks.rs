@@ -80,6 +80,29 @@ async fn large_rollback_rotates_without_refusing_claims() {
     assert!(layout.start_of_tick_ms(layout.tick_of(row.marks[1])) > NOW + 100_000);
 }
 
+/// The lease begins where the one before ended, just now: hours ahead of the clock.
+#[tokio::test(start_paused = true)]
+async fn rollback_before_the_first_claim_rotates_too() {
+    let world = world(1);
+    let only_one = |settings: &mut KeeperSettings| settings.max_worker = 1;
+    settled(&world, only_one).await.stop().await;
+    world.pass(Duration::from_millis(50)).await;
+    let node = world.node_with(only_one).await;
+    node.clock.step(-7_200_000);
+    assert_rotates_once(&world, &node).await;
+}
+
+/// A lease that begins below the clock after the step can issue there.
+#[tokio::test(start_paused = true)]
+async fn rollback_before_the_first_claim_costs_no_lane_that_issues() {
+    let world = world(1);
+    let node = world.node().await;
+    node.clock.step(-5_000);
+    world.issue(&node, "order", 1).await;
+    world.pass(second(5)).await;
+    assert_eq!((node.lane(), node.events.rollbacks()), (0, vec![]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn rollback_without_a_usable_lane_swaps_the_worker_and_releases_the_row() {
     for (bits, policy) in [(0, RollbackPolicy::Rotate), (1, RollbackPolicy::Swap)] {

@@ -250,6 +250,18 @@ fn codes_that_share_a_cursor_are_as_many_as_there_are_names() {
 }
 
 #[test]
+fn a_clock_that_went_back_before_the_first_claim_is_told() {
+    let clock = Arc::new(ManualClock::new(NOW));
+    let settings = IssueSettings::default();
+    let generator =
+        Generator::with_worker(layout(TimeUnit::Millisecond), 7, &settings, clock.clone());
+    clock.step(-60_000);
+    let refused = generator.expect("7 fits").claim("order", 1).expect_err("until it caught up");
+    let retry_after = Duration::from_secs(59);
+    assert_eq!(refused, ClaimError::ClockRollback { behind_ms: 60_000, retry_after });
+}
+
+#[test]
 fn clock_outside_the_timestamp_is_refused() {
     let bench = Bench::new(TimeUnit::Millisecond, IssueSettings::default());
     bench.clock.set(0);
