@@ -88,6 +88,15 @@ impl From<IssueError> for Failure {
     }
 }
 
+impl From<BackfillError> for Failure {
+    fn from(error: BackfillError) -> Self {
+        match error {
+            BackfillError::Store(error) => error.into(),
+            error => Self::usage(error),
+        }
+    }
+}
+
 /// Converts errors that may be the store's; those in brackets are of usage, the others failures.
 macro_rules! failures {
     ($($error:ident [$($usage:pat),*])+) => {$(
@@ -114,15 +123,9 @@ failures! {
         OperatorError::UnreadableLayout(_),
         OperatorError::UnreadableMove(_)
     ]
-    BackfillError [
-        BackfillError::Refused(_),
-        BackfillError::NotReserved { .. },
-        BackfillError::OutOfRange { .. },
-        BackfillError::CountedOtherwise { .. }
-    ]
-    RaiseError [RaiseError::TooLarge { .. }, RaiseError::NoSuchCode(_)]
     ManageError [
         ManageError::InvalidCode(_),
+        ManageError::Raise(RaiseError::TooLarge { .. } | RaiseError::NoSuchCode(_)),
         ManageError::Invalid(_),
         ManageError::Configured(_),
         ManageError::Exists(_),
@@ -146,7 +149,7 @@ mod tests {
         let usage: [Failure; 7] = [
             IssueError::Refused(ClaimError::RetiredCode(code())).into(),
             BackfillError::OutOfRange { at_ms, first_ms, now_ms, can_be_opened: false }.into(),
-            RaiseError::NoSuchCode(code()).into(),
+            ManageError::Raise(RaiseError::NoSuchCode(code())).into(),
             ManageError::TooMany(1).into(),
             ManageError::Vanished(code()).into(),
             OperatorError::NoRow { worker: 1 }.into(),

@@ -4,6 +4,7 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use super::{
     arguments::{code, encodings, instant, namespace_of},
+    codes::list::read,
     failure::Failure,
     output,
     store::with_store,
@@ -22,7 +23,7 @@ use crate::{
         SegmentSettings,
     },
     server::{telemetry, unknown_segment_code},
-    store::{Store, StoreError},
+    store::{ListedSegment, Store},
 };
 
 /// How long to wait for a lease or a block.
@@ -170,8 +171,11 @@ impl Issue<'_> {
         let mut settings = SegmentSettings { max_wait: PATIENCE, ..settings.clone() };
         settings.codes.retain(|name, _| name == code);
         let is_unknown = settings.codes.is_empty() && settings.auto_create.is_none();
-        if is_unknown && matches!(store.segments().await, Err(StoreError::Vanished(_))) {
-            // A mistaken name must not create the tables.
+        let is_it = |listed: &ListedSegment| {
+            (&listed.namespace, &listed.code) == (&settings.namespace, code)
+        };
+        if is_unknown && !read(&*store).await?.iter().any(is_it) {
+            // A mistaken name must leave no tables and no record behind.
             return Err(Failure::Usage(unknown_segment_code(code, &settings.namespace)));
         }
         let (mut keeper, issuers) =

@@ -154,9 +154,8 @@ fn unlisted_codes(namespaces: &[NamespaceConfig]) -> Option<String> {
         return None;
     }
     Some(format!(
-        "a code without a [[code]] entry gets IDs of namespace {DEFAULT_NAMESPACE}, with a time, \
-         and no number of {}, unless the request has ?namespace=; codes.allow limits the codes of \
-         {DEFAULT_NAMESPACE}",
-        counting.join(", ")
+        "a code without a [[code]] entry belongs to namespace {DEFAULT_NAMESPACE:?}: it gets an ID with \
+         a time and not a number of {counting:?}, unless the request has ?namespace=; codes.allow \
+         limits the codes of {DEFAULT_NAMESPACE:?}"
     ))
 }

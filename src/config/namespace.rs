@@ -69,7 +69,10 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// The keys that segment mode uses beside the `segment` section.
 const USED_BY_SEGMENT: [&str; 6] =
-    ["mode", "issue.max_wait", "codes.max", "codes.max_per_client", "codes.shared", "codes.allow"];
+    ["mode", "issue.max_wait", "codes.max", "codes.max_per_client", SHARED, "codes.allow"];
+
+/// In segment mode it may only be false, and its default does not apply.
+const SHARED: &str = "codes.shared";
 
 /// Whether a mode uses a key of namespaces.
 fn uses(mode: &str, key: &str) -> bool {
@@ -107,11 +110,10 @@ pub(super) fn read(
     let (spec, segment) = read_segment(reader, name, &issue, http);
     let (allow, max_wait) = (issue.codes_allow.clone(), issue.max_wait);
     let mode = if mode == SEGMENT {
-        if issue.codes_shared && reader.is_own("codes.shared") {
+        if issue.codes_shared && reader.is_own(SHARED) {
             let allowed = "false with mode = segment: each code has numbers of its own";
-            reader.reject("codes.shared", allowed);
+            reader.reject(SHARED, allowed);
         }
-        reader.resolve("codes.shared", false);
         show(reader, name, SEGMENT, None);
         Mode::Segment { keeper: segment }
     } else {
@@ -138,7 +140,7 @@ fn read_issue(reader: &mut Reader) -> IssueSettings {
         rollback: reader.value("rollback.policy", policies, RollbackPolicy::by_name),
         codes_max,
         codes_max_per_client: read_share(reader, codes_max),
-        codes_shared: reader.boolean("codes.shared"),
+        codes_shared: reader.boolean(SHARED),
         codes_allow: reader.list("codes.allow").map(|codes| {
             if codes.is_empty() || !codes.iter().all(|code| is_valid_code(code)) {
                 reader.reject("codes.allow", format!("codes that match {CODE_PATTERN}"));
@@ -284,6 +286,7 @@ fn show(reader: &mut Reader, name: &str, mode: &str, preset: Option<Preset>) {
     for key in KEYS {
         let is_for_all = is_of_service(key.name) || is_inherited(key.name);
         let is_used = !is_of_service(key.name) && uses(mode, key.name);
+        let is_used = is_used && (mode, key.name) != (SEGMENT, SHARED);
         if is_used || (is_top && is_for_all) {
             let is_of_preset = section_of(key.name) == "layout" && key.default.is_some();
             let preset = preset.filter(|_| is_of_preset && reader.is_given("layout.preset"));

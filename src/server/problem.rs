@@ -236,10 +236,9 @@ impl From<BackfillError> for Problem {
             }
             BackfillError::NotReserved { .. }
             | BackfillError::OutOfRange { .. }
-            | BackfillError::UsedUp { .. } => (P::OutOfRange, None),
-            BackfillError::RecordChanged { .. } | BackfillError::CountedOtherwise { .. } => {
-                (P::StoreLost, Some(RETRY_UNKNOWN))
-            }
+            | BackfillError::UsedUp { .. }
+            | BackfillError::CountedOtherwise { .. } => (P::OutOfRange, None),
+            BackfillError::RecordChanged { .. } => (P::StoreLost, Some(RETRY_UNKNOWN)),
         };
         Self { retry_after, ..Self::new(code, error.to_string()) }
     }

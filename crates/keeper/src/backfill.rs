@@ -28,8 +28,8 @@ const TRIES: u32 = 8;
 /// Issues IDs for a past time in one namespace.
 ///
 /// Each tick has as many as the layout reserves ([`Layout::backfill_per_tick`]), in all nodes
-/// together and forever: for all codes, or for each where codes share no cursor. Each tick that is asked for becomes a row in the table of
-/// segments, which is never deleted.
+/// together and forever: for all codes, or for each where codes share no cursor. Each tick that is
+/// asked for becomes a row in the table of segments, which is never deleted.
 ///
 /// [`Layout::backfill_per_tick`]: raindrop_core::layout::Layout::backfill_per_tick
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub enum BackfillError {
     Refused(ClaimError),
     /// The layout reserves no sequence numbers.
     #[error(
-        "the layout of namespace {namespace} reserves no sequence numbers (layout.min_sequence is 0), so it has no IDs for a past time; `raindrop workers relayout` moves to a layout that reserves some"
+        "the layout of namespace {namespace} reserves no sequence numbers (layout.min_sequence is 0), so it has no IDs for a past time; layout.min_sequence is set before the namespace's first ID: a later move (`raindrop workers relayout`) opens only times after it"
     )]
     NotReserved {
         /// The namespace.
@@ -99,7 +99,7 @@ pub enum BackfillError {
     /// IDs of past ticks were counted in another table or in another way: they would be issued
     /// again.
     #[error(
-        "namespace {namespace}: IDs for a past time were issued with `{recorded}`, and this node has `{ours}`: it would issue them again, so it needs the settings before"
+        "namespace {namespace}: IDs for a past time were issued with `{recorded}`, and this node has `{ours}`: it would issue them again; set what is recorded"
     )]
     CountedOtherwise {
         /// The namespace.
@@ -150,7 +150,6 @@ impl Backfill {
         if of == 0 {
             return Err(BackfillError::NotReserved { namespace: namespace.clone() });
         }
-        self.prepare().await?;
         // A move to another layout that begins after this read of the clock relies on every ID for
         // a past time being older than the move.
         let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
@@ -170,6 +169,7 @@ impl Backfill {
         let tick = tick.filter(|tick| is_past && *tick >= open.first);
         let tick = tick.ok_or_else(|| out_of_range(open))?;
         let count = u64::from(count);
+        self.prepare().await?;
         let reserved = self.reserve(&format!("{key}@{tick}"), count).await?;
         // A restored store, or a move to another layout, may have closed the tick since.
         let open = self.open_ticks().await?;

@@ -5,13 +5,16 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::ambiguous;
 use crate::{
     cli::{
-        arguments::namespace_of, codes::list::read, confirm::Confirmation, failure::Failure,
-        output::say,
+        arguments::namespace_of,
+        codes::list::read,
+        confirm::Confirmation,
+        failure::Failure,
+        output::{error, say},
     },
     config::Config,
-    core::segment::SpecChange,
-    keeper::{CodeManager, SegmentSettings},
-    store::Store,
+    core::segment::{SegmentSpec, SpecChange},
+    keeper::{CodeManager, ManageError, RaiseError, SegmentSettings},
+    store::{ListedSegment, Store},
 };
 
 /// Settings of a code; those that are left out have their defaults, or stay.
@@ -53,7 +56,10 @@ pub(super) async fn create(
     code: &str,
     change: &SpecChange,
 ) -> Result<(), Failure> {
-    let manager = prepared(store, namespace).await?;
+    let manager = CodeManager::new(store, namespace.clone());
+    // Refuses bad settings before any table is made.
+    manager.new_spec(code, change)?;
+    manager.prepare().await?;
     manager.put(code, change, true).await?;
     show(&manager, code).await
 }
@@ -68,7 +74,7 @@ pub(super) async fn set(
         let text = "codes set: must have at least one setting, such as --max-step";
         return Err(Failure::Usage(text.into()));
     }
-    let manager = existing(store, namespace).await?;
+    let manager = existing(store, namespace, code).await?;
     manager.patch(code, change).await?;
     show(&manager, code).await
 }
@@ -79,9 +85,9 @@ pub(super) async fn retire(
     code: &str,
     confirmation: &Confirmation,
 ) -> Result<(), Failure> {
-    let manager = existing(store, namespace).await?;
+    let manager = existing(store, namespace, code).await?;
     let name = &namespace.namespace;
-    say(&format!("{name} {code}: no number of it is ever issued again"))?;
+    say(&format!("{name} {code}: retires it for good, none of its other numbers is issued"))?;
     if confirmation.is_given()? {
         manager.retire(code).await?;
         say(&format!("{name} {code}: retired; nodes that have numbers in hand stop within 30 s"))?;
@@ -89,14 +95,20 @@ pub(super) async fn retire(
     Ok(())
 }
 
-/// Returns the manager of a namespace for a change of a code that is there. A store without any must not
-/// get its tables by a mistake.
+/// Returns the manager of a namespace for a change of a code that is there and not configured: a mistake
+/// must neither be confirmed nor leave tables or a record behind.
 async fn existing(
     store: Arc<dyn Store>,
     namespace: &SegmentSettings,
+    code: &str,
 ) -> Result<CodeManager, Failure> {
-    if read(&*store).await?.is_empty() {
-        return Err(no_codes());
+    let manager = CodeManager::new(store.clone(), namespace.clone());
+    manager.new_spec(code, &SpecChange::default())?;
+    let listed = read(&*store).await?;
+    let is_it =
+        |listed: &ListedSegment| listed.namespace == namespace.namespace && listed.code == code;
+    if !listed.iter().any(is_it) {
+        return Err(ManageError::NotManaged(code.to_owned()).into());
     }
     prepared(store, namespace).await
 }
@@ -160,9 +172,25 @@ pub(super) async fn raise(
     let configured = config.segments().find(|settings| settings.namespace == namespace);
     let settings = configured.cloned().unwrap_or_else(|| SegmentSettings::new(namespace));
     let manager = prepared(Arc::clone(&store), &settings).await?;
+    let mut left = Vec::new();
     for code in if codes.is_empty() { &known } else { codes } {
-        let next = manager.raise_by(code, by).await?;
-        say(&format!("{namespace} {code}: the next number is {next}"))?;
+        match manager.raise_by(code, by).await {
+            Ok(next) => say(&format!("{namespace} {code}: the next number is {next}"))?,
+            Err(ManageError::Raise(RaiseError::TooLarge { next, .. }))
+                if next > SegmentSpec::LARGEST_NUMBER =>
+            {
+                say(&format!("{namespace} {code}: has no numbers left"))?;
+            }
+            // The others must be safe all the same.
+            Err(refused @ ManageError::Raise(RaiseError::TooLarge { .. })) => {
+                error(&refused.to_string());
+                left.push(code.as_str());
+            }
+            Err(failed) => return Err(failed.into()),
+        }
     }
-    Ok(())
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("not raised: {}", left.join(", "))))
 }

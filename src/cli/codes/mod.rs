@@ -2,7 +2,7 @@
 
 mod change;
 mod import;
-mod list;
+pub(super) mod list;
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -116,7 +116,7 @@ fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
         centers => format!(" in each of {centers} data centres"),
     };
     let rates = &plan.ids_per_second;
-    let (node, cluster) = (grouped(rates.code_and_node), grouped(rates.code_and_cluster));
+    let (node, cluster) = (grouped(rates.node), grouped(rates.cluster));
     let (nodes, of_whom) = (grouped(plan.nodes), of_whom(plan));
     let mut facts = vec![
         ("IDs a second", format!("{node}{of_whom} on a node")),

@@ -1,5 +1,7 @@
 //! `raindrop workers release`.
 
+use std::collections::BTreeSet;
+
 use super::Target;
 use crate::{
     cli::{confirm::Confirmation, failure::Failure, output::say},
@@ -18,7 +20,7 @@ pub(super) async fn release(
         return Err(OperatorError::NoRow { worker: workers[0] }.into());
     }
     let mut rows = Vec::new();
-    for worker in workers {
+    for worker in BTreeSet::from_iter(workers) {
         rows.push(target.operator.preview_release(*worker).await?);
     }
     let held: Vec<_> = rows.iter().filter(|row| !row.free).collect();

@@ -190,7 +190,7 @@ fn status_gauges<'a>(issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> Regi
                 status.codes
             }
         };
-        set("raindrop_codes", "Codes that have a cursor.", codes as f64);
+        set("raindrop_codes", "Sequences in use: 1 where all codes share one.", codes as f64);
     }
     let clock_skew = Opts::new(
         "raindrop_clock_skew_seconds",

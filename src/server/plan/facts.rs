@@ -96,9 +96,9 @@ pub(crate) struct Instant {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = PlanRates)]
 pub(crate) struct Rates {
-    pub(crate) code_and_node: u64,
+    pub(crate) node: u64,
     /// From all nodes of all data centres.
-    pub(crate) code_and_cluster: u64,
+    pub(crate) cluster: u64,
 }
 
 /// What a crash of one node costs.
@@ -144,8 +144,8 @@ impl Plan {
             lanes: layout.lanes(),
             ids_per_tick: layout.positions_per_tick(),
             ids_per_second: Rates {
-                code_and_node: per_second(1),
-                code_and_cluster: per_second(u128::from(nodes) * u128::from(data_centers)),
+                node: per_second(1),
+                cluster: per_second(u128::from(nodes) * u128::from(data_centers)),
             },
             crash: Crash {
                 lane_rests_ms: window_ms,

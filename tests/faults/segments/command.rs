@@ -81,6 +81,9 @@ fn codes_are_created_set_and_retired_from_the_command_line() {
         (&["codes", "create", "fixed"], 2, "in the configuration"),
         (&["codes", "create", "a b"], 2, "must match"),
         (&["codes", "create", "new", "--min-step", "0"], 2, "min_step = 0"),
+        (&["codes", "set", "fixed", "--max", "50"], 2, "in the configuration"),
+        (&["codes", "retire", "fixed", "--dry-run"], 2, "in the configuration"),
+        (&["codes", "retire", "other", "--dry-run"], 2, "not managed"),
         (&["codes", "set", "order"], 2, "at least one setting"),
         (&["codes", "set", "order", "--increment", "2"], 2, "increment"),
         (&["codes", "set", "order", "--max", "105"], 2, "at least 109"),
@@ -107,4 +110,51 @@ fn codes_are_created_set_and_retired_from_the_command_line() {
     let (code, out, err) = run(&["codes"], &[], tempfile::tempdir().expect("a folder").path());
     assert_eq!((code, out.as_str()), (Some(0), ""));
     assert!(err.contains("no configured namespace is in segment mode"), "{err}");
+}
+
+/// A record of the namespace would fix its mode for good.
+#[test]
+fn mistakes_leave_no_trace_of_the_namespace() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let raindrop = |config: &str, arguments: &[&str]| {
+        std::fs::write(folder.path().join("raindrop.toml"), config).expect("written");
+        run(&[&["--config", "raindrop.toml"], arguments].concat(), &[], folder.path())
+    };
+    let counting = "[namespaces.n]\nmode = 'segment'\n[namespaces.m]\nmode = 'segment'\n";
+    let bad = ["codes", "create", "order", "--max", "0", "--namespace", "n"];
+    assert_eq!(raindrop(counting, &bad).0, Some(2));
+    assert!(!folder.path().join("raindrop.db").exists());
+    let good = ["codes", "create", "order", "--namespace", "n"];
+    assert_eq!(raindrop(counting, &good).0, Some(0));
+    for mistake in [
+        &["codes", "retire", "typo", "--dry-run"][..],
+        &["codes", "retire", "order", "--yes"],
+        &["codes", "set", "order", "--max", "9"],
+        &["codes", "create", "order", "--max", "0"],
+        &["id", "order"],
+    ] {
+        let (code, _, err) = raindrop(counting, &[mistake, &["--namespace", "m"]].concat());
+        assert_eq!(code, Some(2), "{mistake:?}: {err}");
+    }
+    let timed = "[namespaces.m]\nlayout.preset = 'js-safe'\n";
+    let (code, _, err) = raindrop(timed, &["id", "order", "--namespace", "m"]);
+    assert_eq!(code, Some(0), "{err}");
+}
+
+/// What makes a restored store safe must not end at a code that cannot be raised.
+#[test]
+fn every_code_is_raised_that_can_be() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let raindrop =
+        |arguments: &[&str]| run(arguments, &[("RAINDROP__MODE", "segment")], folder.path());
+    for (code, start) in [("a", "1"), ("b", "1"), ("c", "9223372036854775000"), ("d", "1")] {
+        let created = raindrop(&["codes", "create", code, "--start", start]);
+        assert_eq!(created.0, Some(0), "{created:?}");
+    }
+    assert_eq!(raindrop(&["codes", "retire", "b", "--yes"]).0, Some(0));
+    let (code, out, err) = raindrop(&["codes", "raise", "--by", "1000"]);
+    let said = "default a: the next number is 1001\ndefault b: has no numbers left\n\
+                default d: the next number is 1001\n";
+    assert_eq!((code, out.as_str()), (Some(2), said), "{err}");
+    assert!(err.contains("cannot be raised by 1000") && err.contains("not raised: c"), "{err}");
 }

@@ -101,6 +101,19 @@ impl CodeManager {
         Ok(listed.into_iter().map(view).collect())
     }
 
+    /// Returns the settings of a new code, or of one whose settings are replaced: the namespace's
+    /// defaults with this change. Asks no store.
+    ///
+    /// # Errors
+    ///
+    /// When the code or the settings are invalid, or the configuration lists the code.
+    pub fn new_spec(&self, code: &str, change: &SpecChange) -> Result<SegmentSpec, ManageError> {
+        self.check(code)?;
+        let mut spec = self.settings.defaults;
+        change.apply(&mut spec).map_err(ManageError::Invalid)?;
+        Ok(spec)
+    }
+
     /// Creates a code or replaces its settings, which are the namespace's defaults with this change.
     /// Returns whether it was not managed before. Its numbers begin at `start`, or where they stand
     /// already.
@@ -114,9 +127,7 @@ impl CodeManager {
         change: &SpecChange,
         is_new: bool,
     ) -> Result<bool, ManageError> {
-        self.check(code)?;
-        let mut spec = self.settings.defaults;
-        change.apply(&mut spec).map_err(ManageError::Invalid)?;
+        let spec = self.new_spec(code, change)?;
         for _ in 0..TRIES {
             let present = self.managed(code).await?;
             match &present {

@@ -107,9 +107,12 @@ async fn layout_without_reserved_sequence_has_no_backfill_ids() {
 async fn backfill_counted_differently_is_refused() {
     let world = yitter();
     let _node = world.node().await;
-    backfill(&world, opened(&world)).ids("order", 2, NOW - 1).await.expect("two");
     let mut by_code = opened(&world);
     by_code.issue.codes_shared = false;
+    // What is refused was not counted in any way.
+    let refused = backfill(&world, by_code.clone()).ids("order", 1, NOW + 1).await;
+    assert!(matches!(refused, Err(BackfillError::OutOfRange { .. })));
+    backfill(&world, opened(&world)).ids("order", 2, NOW - 1).await.expect("two");
     let error = backfill(&world, by_code).ids("order", 1, NOW - 1).await.expect_err("other");
     assert!(matches!(error, BackfillError::CountedOtherwise { .. }), "{error}");
     for part in ["codes.shared=false", "codes.shared=true", "table=memory"] {

@@ -32,16 +32,6 @@ fn on_demand() -> SegmentSettings {
     SegmentSettings { auto_create: Some(spec()), ..empty() }
 }
 
-const NOTHING: SpecChange = SpecChange {
-    start: None,
-    min_step: None,
-    max_step: None,
-    increment: None,
-    remainder: None,
-    max: None,
-    js_safe: None,
-};
-
 /// Every setting of a specification.
 fn all(spec: SegmentSpec) -> SpecChange {
     SpecChange {
@@ -54,11 +44,11 @@ fn all(spec: SegmentSpec) -> SpecChange {
 }
 
 fn steps(min_step: Option<u64>, max_step: u64) -> SpecChange {
-    SpecChange { min_step, max_step: Some(max_step), ..NOTHING }
+    SpecChange { min_step, max_step: Some(max_step), ..SpecChange::default() }
 }
 
 fn max(max: u64) -> SpecChange {
-    SpecChange { max: Some(max), ..NOTHING }
+    SpecChange { max: Some(max), ..SpecChange::default() }
 }
 
 impl World {
@@ -197,7 +187,8 @@ async fn an_automatic_code_that_becomes_managed_goes_on_where_it_stands() {
     let node = world.node(on_demand()).await;
     world.issue(&node, "order", 3).await;
     let manager = world.manager(on_demand());
-    let missing = manager.patch("other", &NOTHING).await.expect_err("nobody asked for it");
+    let missing =
+        manager.patch("other", &SpecChange::default()).await.expect_err("nobody asked for it");
     assert!(matches!(missing, ManageError::NotManaged(_)), "{missing}");
     manager.patch("order", &steps(None, 1_001)).await.expect("managed now");
     let managed = world.store.managed_codes("numbers").await.expect("up");
@@ -230,7 +221,7 @@ async fn an_increment_that_nodes_do_not_have_replaces_their_blocks() {
     for error in [
         manager.put("order", &all(spec()), false).await.expect_err("fixed"),
         manager
-            .patch("order", &SpecChange { remainder: Some(0), ..NOTHING })
+            .patch("order", &SpecChange { remainder: Some(0), ..SpecChange::default() })
             .await
             .expect_err("fixed"),
     ] {
@@ -255,7 +246,7 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is_written() {
     let text = manager.put("user", &all(bad), false).await.expect_err("bad").to_string();
     assert!(text.contains("min_step") && text.contains("remainder"), "{text}");
     for missing in [
-        manager.patch("user", &NOTHING).await.expect_err("not managed"),
+        manager.patch("user", &SpecChange::default()).await.expect_err("not managed"),
         manager.retire("user").await.expect_err("not there"),
     ] {
         assert!(matches!(missing, ManageError::NotManaged(_)), "{missing}");
@@ -310,7 +301,7 @@ async fn settings_that_cannot_be_read_change_nothing() {
     );
     sleep(POLLED).await;
     assert_eq!(world.issue(&node, "order", 2).await, [4, 5]);
-    let unreadable = manager.patch("order", &NOTHING).await.expect_err("newer");
+    let unreadable = manager.patch("order", &SpecChange::default()).await.expect_err("newer");
     assert!(matches!(unreadable, ManageError::Unreadable { .. }), "{unreadable}");
 }
 

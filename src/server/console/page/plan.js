@@ -62,9 +62,9 @@ export function mount(panel, { params, save }) {
     output.replaceChildren(
       card(t('The bits'), bar(widths), legend(widths), muted(t('{bits} of 63 bits are used.', { bits: plan.bits }))),
       card(t('What it gives'), facts([
-        [t('IDs per second and node'), number(rate.code_and_node)],
-        [t('IDs per second, all nodes'), number(rate.code_and_cluster)],
-        [t('IDs per tick, code and node'), perTick],
+        [t('IDs per second and node'), number(rate.node)],
+        [t('IDs per second, all nodes'), number(rate.cluster)],
+        [t('IDs per tick and node'), perTick],
         [t('Nodes'), number(plan.nodes)],
         [t('Data centres'), number(plan.data_centers)],
         [t('Lanes for clock steps'), number(plan.lanes)],

@@ -166,7 +166,7 @@ export const zh = {
   'What it gives': '容量与期限',
   'IDs per second and node': '每秒 ID 数（每个节点）',
   'IDs per second, all nodes': '每秒 ID 数（全部节点）',
-  'IDs per tick, code and node': '每个时间单位的 ID 数（每个 code、每个节点）',
+  'IDs per tick and node': '每个时间单位的 ID 数（每个节点）',
   Nodes: '节点数',
   'Data centres': '数据中心数',
   'Lanes for clock steps': '可供时钟回拨使用的 lane',
