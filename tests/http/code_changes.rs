@@ -59,11 +59,12 @@ async fn every_front_end_understands_a_change_alike() {
         folder.path().display()
     );
     let file = folder.path().join("raindrop.toml");
-    std::fs::write(&file, &text).expect("written");
+    let bound = "[namespaces.web]\n[[code]]\nname = 'bound'\nnamespace = 'web'\n";
+    std::fs::write(&file, format!("{text}{bound}")).expect("written");
     let admin = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let admin_url = format!("http://{}", admin.local_addr().expect("an address"));
     let clock = Arc::new(SystemClock::default());
-    let config = config_of(&format!("{text}http.admin_listen = '127.0.0.1:0'\n"));
+    let config = config_of(&format!("{text}http.admin_listen = '127.0.0.1:0'\n{bound}"));
     let service = Service {
         listener: TcpListener::bind("127.0.0.1:0").await.expect("a free port"),
         admin_listener: Some(admin),
@@ -92,6 +93,14 @@ async fn every_front_end_understands_a_change_alike() {
         if changed.is_none() && created.iter().all(|(key, _)| *key != "max") {
             assert_alike("file", index, in_file(&text, created), expected);
         }
+    }
+    // Nobody could ask for it.
+    for refused in [
+        over_http(&format!("{admin_url}/codes/bound?namespace=default"), &[], None).await,
+        by_command(&file, "bound", &[], None),
+    ] {
+        let text = refused.expect_err("a code of another namespace");
+        assert!(text.contains("belongs to namespace \"web\""), "{text}");
     }
     stop.send(()).expect("running");
     running.await.expect("no panic").expect("a clean stop");

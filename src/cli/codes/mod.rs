@@ -21,7 +21,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CodesArguments {
-    /// The namespace; may be left out where only one is in segment mode. The list shows every one.
+    /// The namespace; may be left out where only one is in segment mode, and to list all.
     #[arg(long, global = true, value_name = "NAME")]
     namespace: Option<String>,
     /// Read twice, this far apart, and show how many numbers a second were reserved in between.
@@ -34,7 +34,7 @@ pub(super) struct CodesArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Create a code that nodes serve without a restart; those that run know it at once.
+    /// Create a code that nodes serve without a restart; those that run know it within a second.
     Create {
         /// The code.
         #[arg(value_parser = code)]
@@ -42,7 +42,7 @@ enum Command {
         #[command(flatten)]
         settings: Settings,
     },
-    /// Change settings of a code that was created like this; nodes follow within 30 s.
+    /// Change settings of a managed code; nodes follow within 30 s.
     Set {
         /// The code.
         #[arg(value_parser = code)]
@@ -102,6 +102,8 @@ pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Fai
         }),
         Command::Create { code, settings } => {
             let namespace = settings_of(config, namespace)?;
+            // One that is bound elsewhere could never be asked for.
+            config.codes.locate(code, Some(&namespace.namespace)).map_err(Failure::usage)?;
             with_store(config, async |store, _| {
                 change::create(store, namespace, code, &(*settings).into()).await
             })

@@ -127,13 +127,13 @@ fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
     if plan.keeper.layout.unit().millis() <= plan.crash.lane_rests_ms {
         let others = if plan.lanes > 1 { "other lanes and" } else { "other" };
         let rests = format!("its lane rests for up to {reach}; {others} worker ids go on at once");
-        facts.push(("A crash costs", rests));
+        facts.push(("After a crash", rests));
     } else {
-        let whose = if plan.keeper.issue.codes_shared { "" } else { "each code " };
+        let whose = if plan.keeper.issue.codes_shared { "" } else { "for each code " };
         let (unit, lost) = (a_unit(plan), grouped(plan.crash.numbers_lost));
-        let lost = format!("{whose}1/16 of what is left of {unit}: up to {lost} numbers");
+        let lost = format!("{whose}1/16 of what is left of {unit} is lost: up to {lost} numbers");
         let rests = format!("in the last {reach} of {unit} its lane rests until the next begins");
-        facts.extend([("A crash costs", lost), ("", rests)]);
+        facts.extend([("After a crash", lost), ("", rests)]);
     }
     let line = |(name, fact)| format!("{} {fact}", paint(BOLD, &format!("{name:<13}")));
     facts.into_iter().map(line).collect()

@@ -8,13 +8,13 @@ mod release;
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    arguments::{duration, keeper_of},
+    arguments::{duration, namespace_of},
     confirm::Confirmation,
     failure::Failure,
     store::with_store,
 };
 use crate::{
-    config::Config,
+    config::{Config, Mode},
     core::namespace::DEFAULT_NAMESPACE,
     keeper::{KeeperSettings, Operator},
     store::{Store, StoreError, redact_url},
@@ -110,7 +110,12 @@ pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), F
     if arguments.all {
         return Err(Failure::Usage("--all: must be left out with a subcommand".into()));
     }
-    let settings = keeper_of(config, namespace.unwrap_or(DEFAULT_NAMESPACE))?;
+    let namespace = namespace.unwrap_or(DEFAULT_NAMESPACE);
+    let Mode::Snowflake { keeper: settings, .. } = &namespace_of(config, namespace)?.mode else {
+        return Err(Failure::Usage(format!(
+            "namespace {namespace:?} is in segment mode and has no worker ids: see raindrop codes"
+        )));
+    };
     // Refused before the store is asked for anything.
     match command {
         Command::Release { .. } => {}

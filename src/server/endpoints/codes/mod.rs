@@ -160,6 +160,8 @@ fn code<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
         if call.head.method == Method::PUT {
             let body: SettingsBody = read_body(&call.body)?;
             let is_new = must_be_new(&call.head.headers)?;
+            // One that is bound elsewhere could never be asked for.
+            call.state.codes.locate(target.code, Some(target.issuer.namespace()))?;
             if manager.put(target.code, &body.into(), is_new).await.map_err(failed)? {
                 status = StatusCode::CREATED;
             }
