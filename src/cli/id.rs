@@ -4,7 +4,7 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use super::{
     arguments::{code, encodings, instant, namespace_of},
-    codes::list::read,
+    codes::list::has_code,
     failure::Failure,
     output,
     store::with_store,
@@ -23,7 +23,7 @@ use crate::{
         SegmentSettings,
     },
     server::{telemetry, unknown_segment_code},
-    store::{ListedSegment, Store},
+    store::Store,
 };
 
 /// How long to wait for a lease or a block.
@@ -171,10 +171,7 @@ impl Issue<'_> {
         let mut settings = SegmentSettings { max_wait: PATIENCE, ..settings.clone() };
         settings.codes.retain(|name, _| name == code);
         let is_unknown = settings.codes.is_empty() && settings.auto_create.is_none();
-        let is_it = |listed: &ListedSegment| {
-            (&listed.namespace, &listed.code) == (&settings.namespace, code)
-        };
-        if is_unknown && !read(&*store).await?.iter().any(is_it) {
+        if is_unknown && !has_code(&*store, &settings.namespace, code).await? {
             // A mistaken name must leave no tables and no record behind.
             return Err(Failure::Usage(unknown_segment_code(code, &settings.namespace)));
         }

@@ -6,7 +6,7 @@ use super::ambiguous;
 use crate::{
     cli::{
         arguments::namespace_of,
-        codes::list::read,
+        codes::list::{has_code, read},
         confirm::Confirmation,
         failure::Failure,
         output::{error, say},
@@ -14,7 +14,7 @@ use crate::{
     config::Config,
     core::segment::{SegmentSpec, SpecChange},
     keeper::{CodeManager, ManageError, RaiseError, SegmentSettings},
-    store::{ListedSegment, Store},
+    store::Store,
 };
 
 /// Settings of a code; those that are left out have their defaults, or stay.
@@ -102,15 +102,13 @@ async fn existing(
     namespace: &SegmentSettings,
     code: &str,
 ) -> Result<CodeManager, Failure> {
-    let manager = CodeManager::new(store.clone(), namespace.clone());
+    let manager = CodeManager::new(Arc::clone(&store), namespace.clone());
     manager.new_spec(code, &SpecChange::default())?;
-    let listed = read(&*store).await?;
-    let is_it =
-        |listed: &ListedSegment| listed.namespace == namespace.namespace && listed.code == code;
-    if !listed.iter().any(is_it) {
+    if !has_code(&*store, &namespace.namespace, code).await? {
         return Err(ManageError::NotManaged(code.to_owned()).into());
     }
-    prepared(store, namespace).await
+    manager.prepare().await?;
+    Ok(manager)
 }
 
 fn no_codes() -> Failure {

@@ -77,7 +77,7 @@ async fn views(
 
 /// Returns the codes of the store; none for a store without segments, whose tables a list must not
 /// create.
-pub(in crate::cli) async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
+pub(super) async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
     let mut codes = match store.segments().await {
         Err(StoreError::Vanished(_)) => Vec::new(),
         codes => codes?,
@@ -85,6 +85,16 @@ pub(in crate::cli) async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>
     // What was issued for past ticks is kept in the same table, as `code@tick`.
     codes.retain(|listed| is_valid_code(&listed.code));
     Ok(codes)
+}
+
+/// Whether the store has a code.
+pub(in crate::cli) async fn has_code(
+    store: &dyn Store,
+    namespace: &str,
+    code: &str,
+) -> Result<bool, Failure> {
+    let is_it = |listed: &ListedSegment| listed.namespace == namespace && listed.code == code;
+    Ok(read(store).await?.iter().any(is_it))
 }
 
 /// Refuses a namespace that is neither configured nor in the store.

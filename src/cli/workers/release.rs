@@ -44,16 +44,17 @@ pub(super) async fn release(
     }
     for row in rows {
         let worker = row.worker;
-        if row.free {
-            say(&format!("worker {worker} was free already"))?;
-            continue;
-        }
-        let now = target.operator.preview_release(worker).await?;
-        if !now.free && now.holder != row.holder {
-            // Nobody was asked about this one.
-            return Err(OperatorError::RowChanged { now: now.into() }.into());
-        }
-        say(&match target.operator.release(worker).await? {
+        let released = if row.free {
+            WorkerRelease::AlreadyFree(row)
+        } else {
+            let now = target.operator.preview_release(worker).await?;
+            if !now.free && now.holder != row.holder {
+                // Nobody was asked about this one.
+                return Err(OperatorError::RowChanged { now: now.into() }.into());
+            }
+            target.operator.release(worker).await?
+        };
+        say(&match released {
             WorkerRelease::Released(row) => format!(
                 "worker {worker} is free. It was held by {} until {}; the next lease starts above its \
                  mark",
