@@ -52,9 +52,12 @@ async fn an_unreachable_store_is_named_to_operators_and_its_password_to_nobody()
         assert!(detail.ends_with("the store is unavailable: it cannot be reached"), "{detail}");
         let answers = public_answers(&node).await;
         assert_shows_no_secret(&answers);
-        for private in ["somebody", "refused (os error", &port.to_string()] {
+        for private in ["somebody", "refused (os error"] {
             assert!(!answers.contains(private), "{private} in\n{answers}");
         }
+        // A longer number, such as the bytes of memory, may have its digits by chance.
+        let mut numbers = answers.split(|c: char| !c.is_ascii_digit());
+        assert!(!numbers.any(|number| number == port.to_string()), "{port} in\n{answers}");
         node.logged("refused").await;
         drop(node);
 
