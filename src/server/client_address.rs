@@ -7,13 +7,6 @@ use ipnet::IpNet;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The other end of a request's connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Peer {
-    /// Unknown for a request that no listener of ours accepted.
-    pub(super) address: Option<IpAddr>,
-}
-
 /// Returns the address of the client: the peer, or if that is a trusted proxy, the last address
 /// before the trusted proxies that `X-Forwarded-For` or `Forwarded` names.
 pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {

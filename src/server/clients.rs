@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::{
     auth::Caller,
-    client_address::{Peer, client_address, subscriber},
+    client_address::{client_address, subscriber},
+    extract::Client,
     problem::{Problem, ProblemCode},
     rate_limit::RateLimiter,
 };
@@ -34,9 +35,8 @@ impl Clients {
     }
 
     /// Refuses a request of an address that has made too many.
-    pub(super) fn limit_address(&self, peer: Peer, headers: &HeaderMap) -> Result<(), Problem> {
-        let (Some(limiter), Some(peer)) = (&self.per_address, peer.address) else { return Ok(()) };
-        let address = self.address(peer, headers);
+    pub(super) fn limit_address(&self, address: Option<IpAddr>) -> Result<(), Problem> {
+        let (Some(limiter), Some(address)) = (&self.per_address, address) else { return Ok(()) };
         limiter.count(self.hasher.hash_one(address), Instant::now()).map_err(|wait| {
             tracing::debug!(%address, "request refused: too many from this address");
             let detail = format!("too many requests from {address}: see http.max_requests_per_ip");
@@ -56,15 +56,15 @@ impl Clients {
     }
 
     /// Identifies a client by its token, or else by its address.
-    pub(super) fn key(&self, caller: &Caller, peer: Peer, headers: &HeaderMap) -> u64 {
-        let address = || peer.address.map(|peer| self.address(peer, headers));
-        match caller.name() {
+    pub(super) fn key(&self, client: &Client) -> u64 {
+        match client.caller.name() {
             Some(token) => self.hasher.hash_one(token),
-            None => self.hasher.hash_one(address()),
+            None => self.hasher.hash_one(client.address),
         }
     }
 
-    fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    /// What counts as one client, of a request that came from this peer.
+    pub(super) fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         subscriber(client_address(peer, headers, &self.trusted_proxies))
     }
 }

@@ -5,7 +5,7 @@
 
 use std::net::Ipv6Addr;
 
-use axum::http::{HeaderMap, Version, header, request::Parts};
+use axum::http::{HeaderMap, Version, header};
 
 use super::problem::{Problem, ProblemCode};
 
@@ -13,11 +13,11 @@ use super::problem::{Problem, ProblemCode};
 const PRIVATE: [&str; 3] = [".localhost", ".svc", ".svc.cluster.local"];
 
 /// Refuses a request of HTTP/1.1 without exactly one valid Host.
-pub(super) fn check_host(head: &Parts) -> Result<(), Problem> {
-    if head.version != Version::HTTP_11 {
+pub(super) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
+    if version != Version::HTTP_11 {
         return Ok(());
     }
-    let mut hosts = head.headers.get_all(header::HOST).into_iter();
+    let mut hosts = headers.get_all(header::HOST).into_iter();
     let detail = match (hosts.next(), hosts.next()) {
         (Some(host), None) if split(host.as_bytes()).is_some() => return Ok(()),
         (Some(host), None) => format!("the header Host = {host:?}: must be a host, perhaps a port"),

@@ -3,11 +3,10 @@
 //! [`Service::run`] takes its parts as arguments, so that tests own the listener, the store, the
 //! clock and the signal to stop.
 //!
-//! A new endpoint is one file under `endpoints` and one line in the table there.
+//! A new route is one file under `endpoints` and one line in [`router`].
 
 mod auth;
 mod body;
-mod checks;
 mod client_address;
 mod clients;
 pub(crate) mod clock;
@@ -15,24 +14,23 @@ mod conditional;
 mod connections;
 mod console;
 mod content_negotiation;
-mod cors;
 mod endpoints;
 mod error;
+mod extract;
 mod hangup;
 mod history;
 mod host;
 mod issuer;
 mod keepers;
+mod layers;
 mod log_writer;
 mod memory_limit;
 mod metrics;
 mod openapi;
-mod params;
-mod pipeline;
 pub(crate) mod plan;
 mod problem;
 mod rate_limit;
-mod route;
+mod router;
 mod run;
 pub mod shutdown;
 mod state;
@@ -48,8 +46,8 @@ pub use self::{
     error::ServeError,
     issuer::NamespaceIssuer,
     metrics::Metrics,
-    pipeline::router,
     problem::{Problem, ProblemCode},
+    router::router,
     run::Service,
     state::AppState,
     tls::files::TlsError,

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use ProblemCode as P;
 use axum::{
-    body::Body,
-    http::{HeaderName, HeaderValue, Response, StatusCode, header},
-    response::IntoResponse,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
 };
 use serde::Serialize;
 use utoipa::{
@@ -14,7 +13,7 @@ use utoipa::{
     openapi::{Object, ObjectBuilder, Type},
 };
 
-use super::body::{self, ResponseBody};
+use super::body;
 use crate::{
     config::WrongNamespace,
     core::{encoding::InvalidId, issue::ClaimError, layout::BoundsError},
@@ -159,9 +158,10 @@ impl Problem {
     pub const fn code(&self) -> ProblemCode {
         self.code
     }
+}
 
-    /// The problem document.
-    pub(super) fn response(self) -> Response<ResponseBody> {
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
         let (status, code, title) = self.code.row();
         let document = Document {
             r#type: format!("urn:raindrop:problem:{code}"),
@@ -181,12 +181,6 @@ impl Problem {
             headers.insert(name, HeaderValue::from_static(value));
         }
         response
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> axum::response::Response {
-        self.response().map(Body::new)
     }
 }
 

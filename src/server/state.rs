@@ -4,12 +4,12 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 use super::{
     auth::Auth,
@@ -71,25 +71,14 @@ pub struct AppState {
     pub(super) plan: Option<Plan>,
     /// The configured layouts to read IDs by.
     pub(super) layouts: Vec<ForeignLayout>,
-    /// Requests that could not be answered at once. Others are in flight for microseconds, and no
-    /// more of them than there are threads.
-    waiting: AtomicUsize,
+    /// The requests of clients that may be in flight.
+    pub(super) in_flight: Arc<Semaphore>,
     draining: AtomicBool,
     failed: AtomicBool,
     /// The store of every node, and its time-out.
     store: Option<(Arc<dyn Store>, Duration)>,
     /// Locked, so that operators' requests ask the store one at a time.
     turn: Mutex<()>,
-}
-
-/// A request that waits, until it is dropped.
-#[derive(Debug)]
-pub(super) struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl AppState {
@@ -113,7 +102,7 @@ impl AppState {
             layouts: Vec::new(),
             codes,
             clients: Clients::new(&http),
-            waiting: AtomicUsize::new(0),
+            in_flight: Arc::new(Semaphore::new(http.max_in_flight.min(Semaphore::MAX_PERMITS))),
             http,
             clock,
             metrics,
@@ -187,21 +176,6 @@ impl AppState {
             let detail = unknown_namespace(name, self.issuers.keys());
             Problem::new(ProblemCode::UnknownNamespace, detail)
         })
-    }
-
-    /// Counts a request that waits until the result is dropped.
-    pub(super) fn begin_waiting(&self) -> Waiting<'_> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(&self.waiting)
-    }
-
-    /// Refuses a request while too many wait.
-    pub(super) fn check_in_flight(&self) -> Result<(), Problem> {
-        if self.waiting.load(Ordering::Relaxed) < self.http.max_in_flight {
-            return Ok(());
-        }
-        let detail = format!("{} requests are in flight", self.http.max_in_flight);
-        Err(Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1)))
     }
 
     /// Reserves memory for a response of this many bytes, until it is sent.

@@ -12,16 +12,22 @@ use std::{
     convert::Infallible,
     future::poll_fn,
     io, mem,
+    net::SocketAddr,
     pin::{Pin, pin},
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use axum::http::{HeaderValue, Version, header};
+use axum::{
+    Router,
+    body::{Body, Bytes, HttpBody},
+    extract::ConnectInfo,
+    http::{HeaderMap, HeaderValue, Version, header},
+};
 use hyper::{
     Request,
-    body::{Body, Incoming},
+    body::{Frame, Incoming, SizeHint},
     server::conn::http1,
     service::service_fn,
 };
@@ -34,6 +40,7 @@ use tokio::{
     task::{JoinSet, unconstrained},
     time::{Instant, sleep, sleep_until, timeout},
 };
+use tower::Service as _;
 
 use self::{
     activity::{CoarseClock, ConnectionActivity, Phase},
@@ -45,7 +52,10 @@ use self::{
     stream::TimedStream,
 };
 use super::{
-    client_address::Peer, metrics::Connections, pipeline::Pipeline, state::AppState, tls::TlsClient,
+    metrics::Connections,
+    router::{self, Listener},
+    state::AppState,
+    tls::TlsClient,
 };
 
 /// The longest head of a request; a longer one is answered 431. A connection reads no more at a
@@ -66,13 +76,14 @@ const HTTP2_CLOSES_WITHIN: Duration = Duration::from_secs(1);
 /// Serves this state on this listener until `stop` turns true, then lets open requests end.
 /// Dropping the future ends every connection at once.
 ///
-/// Same responses as [`router`](super::router()), without the cost of a router.
-/// [`Service::run`](super::Service::run) is this and everything around it.
+/// It serves [`router`](super::router()). [`Service::run`](super::Service::run) is this and everything around it.
 pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Receiver<bool>) {
     let metrics = state.metrics.http.connections.clone();
     let max_connections = state.http.max_connections;
-    let pipeline = Arc::new(Pipeline::new(state, false));
-    Server { pipeline, max_connections, is_operators: false, metrics }.run(listener, stop).await;
+    let router = router::of_listener(&state, Listener::Public);
+    Server { state, router, max_connections, is_operators: false, metrics }
+        .run(listener, stop)
+        .await;
 }
 
 /// Serves operators on a listener of their own, with a limit of its own, until it is dropped.
@@ -80,13 +91,16 @@ pub(super) async fn serve_admin(listener: TcpListener, state: Arc<AppState>) {
     let (_running, never) = watch::channel(false);
     // Nobody counts them.
     let metrics = Connections::new(&Registry::new());
-    let pipeline = Arc::new(Pipeline::new(state, true));
+    let router = router::of_listener(&state, Listener::Operators);
     let max_connections = SPARE_PLACES;
-    Server { pipeline, max_connections, is_operators: true, metrics }.run(listener, never).await;
+    Server { state, router, max_connections, is_operators: true, metrics }
+        .run(listener, never)
+        .await;
 }
 
 struct Server {
-    pipeline: Arc<Pipeline>,
+    state: Arc<AppState>,
+    router: Router,
     max_connections: usize,
     is_operators: bool,
     metrics: Connections,
@@ -120,12 +134,11 @@ impl Server {
         stopping: &watch::Sender<bool>,
     ) {
         let places = Arc::new(Places::new(self.max_connections, self.metrics.open.clone()));
-        let mut buffers = Buffers::new(listener, self.pipeline.unsent().size());
-        let per_address = PerAddress::new(self.pipeline.http()).filter(|_| !self.is_operators);
+        let mut buffers = Buffers::new(listener, self.state.unsent.size());
+        let per_address = PerAddress::new(&self.state.http).filter(|_| !self.is_operators);
         loop {
             let (stream, peer) = self.accept(listener, &places, open).await;
-            let counted = per_address.as_ref().zip(peer.address);
-            let counted = counted.map(|(all, address)| all.begin(address, self.pipeline.http()));
+            let counted = per_address.as_ref().map(|all| all.begin(peer.ip(), &self.state.http));
             let of_address = match counted.transpose() {
                 Ok(of_address) => of_address.flatten(),
                 Err(TooMany) => {
@@ -138,15 +151,17 @@ impl Server {
             buffers.adapt(listener, places.taken());
             while connections.try_join_next().is_some() {}
             let activity = Arc::new(ConnectionActivity::new(open.clock.clone()));
-            let (pipeline, shared) = (Arc::clone(&self.pipeline), Arc::clone(&activity));
+            let (state, router) = (Arc::clone(&self.state), self.router.clone());
+            let shared = Arc::clone(&activity);
             let stopping = stopping.subscribe();
             let task = connections.spawn(async move {
                 let _of_address = of_address;
                 let (stream, output) = TimedStream::new(stream, Arc::clone(&shared));
-                match pipeline.tls() {
+                match state.tls.clone() {
                     None => {
                         let stream = (stream, output);
-                        connection(stream, (peer, None), place, pipeline, shared, stopping).await;
+                        let client = (peer, None);
+                        connection(stream, client, place, (state, router), shared, stopping).await;
                     }
                     // Boxed, so that connections without TLS take less memory.
                     Some(tls) => {
@@ -160,9 +175,10 @@ impl Server {
                         let Some((stream, client)) = accepted else { return };
                         // The handshake is not a part of a request.
                         shared.enter(Phase::Idle);
-                        let (client, pipeline) = ((peer, client), Arc::clone(&pipeline));
+                        let client = (peer, client);
                         let stream = (stream, output);
-                        let served = connection(stream, client, place, pipeline, shared, stopping);
+                        let served =
+                            connection(stream, client, place, (state, router), shared, stopping);
                         Box::pin(served).await;
                     }
                 }
@@ -177,8 +193,8 @@ impl Server {
         listener: &TcpListener,
         places: &Places,
         open: &mut OpenConnections,
-    ) -> (TcpStream, Peer) {
-        let unsent = self.pipeline.unsent();
+    ) -> (TcpStream, SocketAddr) {
+        let unsent = &self.state.unsent;
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -197,7 +213,7 @@ impl Server {
                 }
             };
             match accepted {
-                Ok((stream, peer)) => return (stream, Peer { address: Some(peer.ip()) }),
+                Ok(accepted) => return accepted,
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     tracing::error!(%error, "accept failed");
@@ -226,7 +242,7 @@ impl Server {
 
     /// Evicts the slowest readers while memory for responses is scarce.
     fn relieve(&self, open: &mut OpenConnections) {
-        let missing = self.pipeline.unsent().missing();
+        let missing = self.state.unsent.missing();
         if missing > 0 && open.relieved.elapsed() >= RELIEVE_AGAIN {
             open.relieved = Instant::now();
             self.metrics.evicted_readers(open.evict_slow_readers(missing));
@@ -248,18 +264,70 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 
 /// What the requests of a connection share.
 struct Shared {
-    pipeline: Arc<Pipeline>,
+    state: Arc<AppState>,
+    router: Router,
     activity: Arc<ConnectionActivity>,
     place: Mutex<Place>,
     client: Option<TlsClient>,
 }
 
+/// Whether the client sends its body only when it is told to (RFC 9110).
+fn expects_continue(headers: &HeaderMap) -> bool {
+    let expected = headers.get(header::EXPECT);
+    expected.is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// The connection that a request came by.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    activity: Arc<ConnectionActivity>,
+    /// Whether there is a place for its requests.
+    pub(super) has_place: bool,
+}
+
+impl Connection {
+    /// Notes that a request of a client was let in.
+    pub(super) fn had_client_request(&self) {
+        self.activity.had_client_request();
+    }
+}
+
+/// A request's body, which notes when it was read.
+struct TimedBody {
+    body: Incoming,
+    activity: Arc<ConnectionActivity>,
+}
+
+impl HttpBody for TimedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.activity.advance(Phase::Body, Phase::Answering);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// Serves a connection to its end.
 async fn connection(
     (stream, output): (impl AsyncRead + AsyncWrite + Unpin, Output),
-    (peer, client): (Peer, Option<TlsClient>),
+    (peer, client): (SocketAddr, Option<TlsClient>),
     place: Place,
-    pipeline: Arc<Pipeline>,
+    (state, router): (Arc<AppState>, Router),
     activity: Arc<ConnectionActivity>,
     stopping: watch::Receiver<bool>,
 ) {
@@ -267,7 +335,8 @@ async fn connection(
     let is_spare = place.is_spare();
     // Each connection has a reference count of its own, which no other core touches.
     let shared = Arc::new(Shared {
-        pipeline,
+        state,
+        router,
         activity: Arc::clone(&activity),
         place: Mutex::new(place),
         client,
@@ -276,10 +345,10 @@ async fn connection(
         let shared = Arc::clone(&shared);
         async move {
             let (mut head, body) = request.into_parts();
-            let Shared { pipeline, activity, place, client } = &*shared;
+            let Shared { state, router, activity, place, client } = &*shared;
             activity.unblocked().await;
             let mut must_close = false;
-            if let (Some(client), Some(tls)) = (client, pipeline.tls()) {
+            if let (Some(client), Some(tls)) = (client, &state.tls) {
                 match tls.certificate(client) {
                     Some(certificate) => drop(head.extensions.insert(certificate)),
                     // Another handshake decides by the present authorities.
@@ -287,32 +356,33 @@ async fn connection(
                 }
             }
             let has_body = !body.is_end_stream();
+            let waits_to_send = has_body && expects_continue(&head.headers);
             let is_old = head.version == Version::HTTP_10;
             activity.enter(Phase::Answering);
             let mut has_place = true;
-            if is_spare && pipeline.is_for_clients(head.uri.path()) {
+            if is_spare && router::is_for_clients(head.uri.path()) {
                 has_place = Box::pin(async { place.lock().await.change().await }).await;
             }
-            let mut answer = if has_place {
-                if has_body {
+            must_close |= !has_place;
+            let body = match has_body {
+                true => {
                     activity.enter(Phase::Body);
+                    Body::new(TimedBody { body, activity: Arc::clone(activity) })
                 }
-                let body_was_read = || activity.enter(Phase::Answering);
-                pipeline.answer((&mut head, body), peer, body_was_read).await
-            } else {
-                must_close = true;
-                pipeline.refuse_client(&head)
+                false => Body::empty(),
             };
-            if answer.is_of_client {
-                activity.had_client_request();
-            }
+            head.extensions.insert(ConnectInfo(peer));
+            head.extensions.insert(Connection { activity: Arc::clone(activity), has_place });
+            let mut response = router.clone().call(Request::from_parts(head, body)).await?;
+            // A body that was not asked for may still be sent, and must not be read as a request.
+            must_close |= waits_to_send && activity.phase() == Phase::Body;
             // HTTP/1.0 has no chunks: only the end of the connection ends such a body.
-            if must_close || is_old && answer.response.body().size_hint().exact().is_none() {
+            if must_close || is_old && response.body().size_hint().exact().is_none() {
                 let close = HeaderValue::from_static("close");
-                answer.response.headers_mut().insert(header::CONNECTION, close);
+                response.headers_mut().insert(header::CONNECTION, close);
             }
-            activity.begin_sending(answer.response.body().reservation());
-            Ok::<_, Infallible>(answer.response)
+            activity.begin_sending(response.extensions().get());
+            Ok::<_, Infallible>(response)
         }
     });
     let mut connection = http1::Builder::new()

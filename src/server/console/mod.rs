@@ -6,17 +6,19 @@
 mod files;
 mod settings;
 
-use axum::http::{HeaderName, HeaderValue, Response, header};
+use axum::{
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+    response::Response,
+};
 
 use self::{
     files::{FILES, PAGES, SETTINGS},
     settings::Settings,
 };
 use super::{
-    body::ResponseBody,
     conditional::Document,
+    extract::Client,
     problem::{Problem, ProblemCode},
-    route::Call,
     state::AppState,
 };
 
@@ -36,7 +38,7 @@ pub(super) struct Console(Vec<(&'static str, Document)>);
 
 impl Console {
     /// The console of a listener that serves these paths.
-    pub(super) fn new(state: &AppState, needs_token: bool, paths: &[&str]) -> Self {
+    pub(super) fn new(state: &AppState, needs_token: bool, paths: &[String]) -> Self {
         let settings = Settings::new(state, needs_token, paths).in_attribute();
         let page = |(path, text): (&'static str, &str)| {
             (path, Document::new("text/html; charset=utf-8", text.replace(SETTINGS, &settings)))
@@ -47,15 +49,19 @@ impl Console {
         Self(PAGES.into_iter().map(page).chain(FILES.into_iter().map(file)).collect())
     }
 
-    /// Answers with a page, or with the file that the path names.
-    pub(super) fn answer(&self, call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-        let is_file = call.route.path.contains('{');
-        let name = if is_file { call.parameter.as_deref() } else { Some(call.route.path) };
-        let Some((_, document)) = self.0.iter().find(|(known, _)| name == Some(*known)) else {
-            let detail = format!("the console has no file {:?}", name.unwrap_or_default());
+    /// Answers with the page of this path, or with the file of this name.
+    pub(super) fn answer(
+        &self,
+        state: &AppState,
+        client: &Client,
+        name: &str,
+        headers: &HeaderMap,
+    ) -> Result<Response, Problem> {
+        let Some((_, document)) = self.0.iter().find(|(known, _)| name == *known) else {
+            let detail = format!("the console has no file {name:?}");
             return Err(Problem::new(ProblemCode::NotFound, detail));
         };
-        let mut response = document.answer(&call.head.headers);
+        let mut response = document.answer(state, client, headers)?;
         response.headers_mut().extend([POLICY]);
         Ok(response)
     }

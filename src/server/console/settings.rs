@@ -44,16 +44,17 @@ pub(super) struct Settings<'a> {
 
 impl<'a> Settings<'a> {
     /// The settings of a listener that serves these paths.
-    pub(super) fn new(state: &'a AppState, needs_token: bool, paths: &[&str]) -> Self {
+    pub(super) fn new(state: &'a AppState, needs_token: bool, paths: &[String]) -> Self {
+        let has = |path: &str| paths.iter().any(|served| served == path);
         let counts = |issuer: &NamespaceIssuer| issuer.layout().is_none();
         let has_codes = state.issuers.values().any(counts);
         // Operators have a listener of their own for these.
         let is_elsewhere = |part: &str| {
-            let is_public = paths.contains(&"/id/{code}");
+            let is_public = has("/id/{code}");
             is_public && state.http.admin_listen.is_some() && ["cluster", "codes"].contains(&part)
         };
         let is_served = |(part, path): &(&str, &str)| {
-            paths.contains(path) && (*part != "codes" || has_codes) && !is_elsewhere(part)
+            has(path) && (*part != "codes" || has_codes) && !is_elsewhere(part)
         };
         let namespace = |issuer: &'a NamespaceIssuer| {
             (issuer.namespace(), issuer.layout().map(fields).unwrap_or_default())
@@ -69,7 +70,7 @@ impl<'a> Settings<'a> {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             parts: PARTS.into_iter().filter(is_served).map(|(part, _)| part).collect(),
-            metrics: paths.contains(&"/metrics"),
+            metrics: has("/metrics"),
             needs_token,
             max_batch: state.http.max_batch,
             namespaces: state.issuers.values().filter(may_know).map(namespace).collect(),

@@ -1,39 +1,37 @@
 //! `/bounds`: which IDs a span of time has.
 
-use axum::http::Response;
-use serde::Serialize;
-use utoipa::ToSchema;
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::parse::no_fields;
 use crate::{
     core::{layout::Bounds, namespace::DEFAULT_NAMESPACE},
     server::{
-        auth::Permission,
-        body::{self, ResponseBody},
-        params::{Params, invalid},
+        body,
+        extract::{Client, Query, instant, invalid},
+        openapi::{self, names},
         problem::{Problem, ProblemCode as P},
-        route::{Call, Handler, Route, schema_ref, schemas_of},
+        state::AppState,
     },
 };
 
-pub(in crate::server) static ROUTE: Route = Route {
-    summary: "The IDs of a span of time",
-    description: "The smallest IDs at two instants, for `id >= from AND id < until`. Both ends are \
-                  floored to the tick.",
-    permission: Some(Permission::Ids),
-    is_for_clients: true,
-    parameters: &["from", "to", "namespace"],
-    content: &[("application/json", || schema_ref("Bounds"))],
-    schemas: schemas_of::<BoundsOfSpan>,
-    problems: &[
-        P::InvalidParameter,
-        P::Forbidden,
-        P::UnknownNamespace,
-        P::NotDecodable,
-        P::OutOfRange,
-    ],
-    ..Route::new("/bounds", Handler::Ready(bounds))
-};
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct BoundsQuery {
+    /// Where the span begins.
+    #[param(inline, value_type = openapi::Instant)]
+    from: Option<String>,
+    /// Where the span ends; not before `from`.
+    #[param(inline, value_type = openapi::Instant)]
+    to: Option<String>,
+    /// Whose IDs.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+}
 
 /// The IDs of a span: `id >= from AND id < until`.
 #[derive(Serialize, ToSchema)]
@@ -47,17 +45,33 @@ struct BoundsOfSpan {
     until: String,
 }
 
-/// Answers the smallest IDs at two instants.
-fn bounds(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-    let params = Params::read(&call.head.uri, call.route.parameters)?;
-    let namespace = params.get("namespace").unwrap_or(DEFAULT_NAMESPACE);
-    call.caller.check_namespace(namespace, Some(namespace))?;
-    let layout = call.state.issuer(namespace)?.layout().ok_or_else(|| no_fields(namespace))?;
-    let read = |name| {
+/// The IDs of a span of time
+///
+/// The smallest IDs at two instants, for `id >= from AND id < until`. Both ends are floored to the
+/// tick.
+#[utoipa::path(
+    get,
+    path = "/bounds",
+    operation_id = "bounds",
+    params(BoundsQuery),
+    responses((status = 200, description = "The IDs of a span of time", body = BoundsOfSpan)),
+    extensions(("x-problems" = json!(names(&[PROBLEMS])))),
+)]
+pub(in crate::server) async fn bounds(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+    Query(query): Query<BoundsQuery>,
+) -> Result<Response, Problem> {
+    let namespace = query.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+    client.caller.check_namespace(namespace, Some(namespace))?;
+    let layout = state.issuer(namespace)?.layout().ok_or_else(|| no_fields(namespace))?;
+    let read = |name, text: Option<String>| {
         let missing = || invalid(format!("{name} must be given: an RFC 3339 instant"));
-        params.instant(name)?.ok_or_else(missing)
+        instant(name, text.as_deref())?.ok_or_else(missing)
     };
-    let (from_ms, to_ms) = (read("from")?, read("to")?);
+    let (from_ms, to_ms) = (read("from", query.from)?, read("to", query.to)?);
     let Bounds { from, until } = layout.bounds(from_ms, to_ms)?;
     Ok(body::json(&BoundsOfSpan { from: from.to_string(), until: until.to_string() }))
 }
+
+const PROBLEMS: &[P] = &[P::InvalidParameter, P::UnknownNamespace, P::NotDecodable, P::OutOfRange];

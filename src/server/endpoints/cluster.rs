@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::http::StatusCode;
+use axum::{extract::State, http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -12,52 +12,20 @@ use crate::{
     core::{instant::format_unix_ms, layout::Layout, namespace::DEFAULT_NAMESPACE},
     keeper::{KeeperSettings, Operator, OperatorError, WorkerRelease},
     server::{
-        auth::Permission,
-        body,
+        body::{reserved_json, uncached_json},
+        extract::{Client, JsonBody, invalid},
         history::Report,
-        params::{invalid, read_body},
+        openapi::names,
         problem::{Problem, ProblemCode as P, RETRY_UNKNOWN},
-        route::{Call, Handler, HandlerFuture, Kind, Listener, Route, schemas_of},
+        state::AppState,
     },
     store::ListedRow,
-};
-
-pub(in crate::server) static ROUTE: Route = Route {
-    summary: "Who holds which worker id",
-    description: "Every worker id that is held, in every namespace, as the store has it now.",
-    kind: Kind::Liveness,
-    listener: Listener::Operators,
-    permission: Some(Permission::Admin),
-    content: &[("application/json", || json!({ "type": "object" }))],
-    problems: &[P::Forbidden, P::Overloaded, P::StoreUnavailable, P::StoreLost],
-    ..Route::new("/cluster", Handler::Later(cluster))
-};
-
-pub(in crate::server) static RELEASE: Route = Route {
-    path: "/cluster/release",
-    operation: "release",
-    summary: "Frees a worker id early",
-    description: "Always safe: a holder that still runs uses up its lease, whose IDs the next \
-                  holder never issues, and then leases another worker id.",
-    kind: Kind::Action,
-    problems: &[
-        P::InvalidParameter,
-        P::Forbidden,
-        P::UnknownNamespace,
-        P::Conflict,
-        P::UnsupportedMediaType,
-        P::StoreUnavailable,
-        P::StoreLost,
-    ],
-    body: Some(("ReleaseBody", schemas_of::<ReleaseBody>)),
-    handler: Handler::Later(release),
-    ..ROUTE
 };
 
 /// Which worker id to free.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct ReleaseBody {
+pub(in crate::server) struct ReleaseBody {
     #[serde(default = "default_namespace")]
     #[schema(example = "default")]
     namespace: String,
@@ -100,75 +68,103 @@ struct Worker {
     expires: String,
 }
 
-/// Answers who holds which worker id.
-fn cluster<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
-    Box::pin(async move {
-        let (rows, store_verified) = call.state.list_rows().await?;
-        let draining = call.state.is_draining();
-        let issuers = call.state.issuers.values();
-        let namespaces = issuers.filter(|issuer| call.caller.may_use(issuer.namespace()));
-        let namespaces = namespaces.map(|issuer| {
-            let layout = issuer.layout();
-            let namespace = Namespace {
-                node: NamespaceHealth::of(issuer, draining, true),
-                layout: layout.map(Layout::canonical),
-                workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
-            };
-            (issuer.namespace(), namespace)
-        });
-        let now = format_unix_ms(call.state.clock.now_ms());
-        let (namespaces, history) = (namespaces.collect(), call.state.history.report());
-        let cluster = Cluster { now, store_verified, namespaces, history };
-        Ok(body::uncached_json(StatusCode::OK, &cluster))
-    })
+/// Who holds which worker id
+///
+/// Every worker id that is held, in every namespace, as the store has it now.
+#[utoipa::path(
+    get,
+    path = "/cluster",
+    operation_id = "cluster",
+    responses((status = 200, description = "Who holds which worker id", body = Object, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[&[P::StoreUnavailable, P::StoreLost]])))),
+)]
+pub(in crate::server) async fn cluster(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+) -> Result<Response, Problem> {
+    let (rows, store_verified) = state.list_rows().await?;
+    let draining = state.is_draining();
+    let issuers = state.issuers.values();
+    let namespaces = issuers.filter(|issuer| client.caller.may_use(issuer.namespace()));
+    let namespaces = namespaces.map(|issuer| {
+        let layout = issuer.layout();
+        let namespace = Namespace {
+            node: NamespaceHealth::of(issuer, draining, true),
+            layout: layout.map(Layout::canonical),
+            workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
+        };
+        (issuer.namespace(), namespace)
+    });
+    let now = format_unix_ms(state.clock.now_ms());
+    let (namespaces, history) = (namespaces.collect(), state.history.report());
+    let cluster = Cluster { now, store_verified, namespaces, history };
+    reserved_json(&state, &client, StatusCode::OK, &cluster)
 }
 
-/// Frees a worker id.
-fn release<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
-    Box::pin(async move {
-        let ReleaseBody { namespace, worker_id } = read_body(&call.body)?;
-        call.caller.check_namespace(&namespace, Some(&namespace))?;
-        let Some(layout) = call.state.issuer(&namespace)?.layout() else {
-            let detail =
-                format!("namespace {namespace:?} is in segment mode: it has no worker ids");
-            return Err(invalid(detail));
-        };
-        let settings = KeeperSettings {
-            namespace: namespace.clone(),
-            ..KeeperSettings::new(layout.clone(), "")
-        };
-        let (store, _turn) = call.state.store().await?;
-        let mut operator = Operator::new(settings, store, Arc::clone(&call.state.clock));
-        let (released, row) = match operator.release(worker_id).await {
-            Ok(WorkerRelease::Released(row)) => (true, row),
-            Ok(WorkerRelease::AlreadyFree(row)) => (false, row),
-            Err(error) => {
-                let code = match error {
-                    OperatorError::WorkerOutOfRange { .. } => P::InvalidParameter,
-                    OperatorError::Store(_) => {
-                        let detail = error.to_string();
-                        return Err(Problem::passing(P::StoreUnavailable, detail, RETRY_UNKNOWN));
-                    }
-                    _ => P::Conflict,
-                };
-                return Err(Problem::new(code, error.to_string()));
-            }
-        };
-        let by = call.caller.name().unwrap_or("an operator");
-        let (worker, holder) = (worker_id, &row.holder);
-        tracing::info!(namespace, worker, holder, by, released, "worker id released");
-        let answer = if released {
-            json!({
-                "released": true,
-                "holder": row.holder,
-                "expires": format_unix_ms(row.expires_ms),
-            })
-        } else {
-            json!({ "released": false })
-        };
-        Ok(body::uncached_json(StatusCode::OK, &answer))
-    })
+/// Frees a worker id early
+///
+/// Always safe: a holder that still runs uses up its lease, whose IDs the next holder never issues,
+/// and then leases another worker id.
+#[utoipa::path(
+    post,
+    path = "/cluster/release",
+    operation_id = "release",
+    request_body = ReleaseBody,
+    responses((status = 200, description = "Frees a worker id early", body = Object, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[RELEASE])))),
+)]
+pub(in crate::server) async fn release(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+    JsonBody(ReleaseBody { namespace, worker_id }): JsonBody<ReleaseBody>,
+) -> Result<Response, Problem> {
+    client.caller.check_namespace(&namespace, Some(&namespace))?;
+    let Some(layout) = state.issuer(&namespace)?.layout() else {
+        let detail = format!("namespace {namespace:?} is in segment mode: it has no worker ids");
+        return Err(invalid(detail));
+    };
+    let settings =
+        KeeperSettings { namespace: namespace.clone(), ..KeeperSettings::new(layout.clone(), "") };
+    let (store, _turn) = state.store().await?;
+    let mut operator = Operator::new(settings, store, Arc::clone(&state.clock));
+    let (released, row) = match operator.release(worker_id).await {
+        Ok(WorkerRelease::Released(row)) => (true, row),
+        Ok(WorkerRelease::AlreadyFree(row)) => (false, row),
+        Err(error) => {
+            let code = match error {
+                OperatorError::WorkerOutOfRange { .. } => P::InvalidParameter,
+                OperatorError::Store(_) => {
+                    let detail = error.to_string();
+                    return Err(Problem::passing(P::StoreUnavailable, detail, RETRY_UNKNOWN));
+                }
+                _ => P::Conflict,
+            };
+            return Err(Problem::new(code, error.to_string()));
+        }
+    };
+    let by = client.caller.name().unwrap_or("an operator");
+    let (worker, holder) = (worker_id, &row.holder);
+    tracing::info!(namespace, worker, holder, by, released, "worker id released");
+    let answer = if released {
+        json!({
+            "released": true,
+            "holder": row.holder,
+            "expires": format_unix_ms(row.expires_ms),
+        })
+    } else {
+        json!({ "released": false })
+    };
+    Ok(uncached_json(StatusCode::OK, &answer))
 }
+
+const RELEASE: &[P] = &[
+    P::InvalidParameter,
+    P::UnknownNamespace,
+    P::Conflict,
+    P::UnsupportedMediaType,
+    P::StoreUnavailable,
+    P::StoreLost,
+];
 
 fn held(rows: &[ListedRow], namespace: &str, layout: &Layout) -> Vec<Worker> {
     let reserved_key = layout.reserved_key();

@@ -1,21 +1,41 @@
-//! `/`, `/docs` and `/console/{file}`: the pages for people, and what they load.
+//! `/`, `/docs` and `/console/{file}`: the pages for people, and what they load. The API document
+//! leaves them out.
 
-use crate::server::route::{Handler, Kind, Listener, Route};
+use std::sync::Arc;
 
-/// The console.
-pub(in crate::server) static HOME: Route = Route {
-    summary: "The console",
-    kind: Kind::Page,
-    listener: Listener::Both,
-    // A browser has none until a person gives one to the page.
-    needs_token: false,
-    ..Route::new("/", Handler::Console)
+use axum::{
+    Extension,
+    extract::State,
+    http::{HeaderMap, Uri},
+    response::Response,
 };
 
-/// The API document as a page.
-pub(in crate::server) static DOCS: Route =
-    Route { path: "/docs", summary: "The API document as a page", ..HOME };
+use super::about::About;
+use crate::server::{
+    extract::{Client, InPath},
+    problem::Problem,
+    state::AppState,
+};
 
-/// What the pages load.
-pub(in crate::server) static FILE: Route =
-    Route { path: "/console/{file}", summary: "A file of the console", ..HOME };
+/// The console, or the API document as a page.
+pub(in crate::server) async fn page(
+    State(state): State<Arc<AppState>>,
+    Extension(about): Extension<Arc<About>>,
+    client: Client,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    about.console(&state).answer(&state, &client, uri.path(), &headers)
+}
+
+/// A file that the pages load.
+pub(in crate::server) async fn file(
+    State(state): State<Arc<AppState>>,
+    Extension(about): Extension<Arc<About>>,
+    client: Client,
+    InPath(name): InPath,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let name = name.unwrap_or_default();
+    about.console(&state).answer(&state, &client, &name, &headers)
+}

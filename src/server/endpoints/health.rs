@@ -1,59 +1,36 @@
 //! `/health`, `/readyz` and `/livez`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use axum::http::{Response, StatusCode, header};
-use serde::Serialize;
-use utoipa::ToSchema;
+use axum::{
+    extract::State,
+    http::{StatusCode, header},
+    response::Response,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     core::instant::format_unix_ms,
     keeper::{SegmentStatus, UnavailableReason},
     server::{
-        body::{self, ResponseBody},
+        body::uncached_json,
+        extract::{Client, Query},
         issuer::NamespaceIssuer,
-        params::Params,
-        problem::{Problem, ProblemCode, RETRY_UNKNOWN, retry_after_seconds},
-        route::{Call, Handler, Kind, Listener, Route, schema_ref, schemas_of},
+        openapi::{self, names},
+        problem::{Problem, ProblemCode as P, RETRY_UNKNOWN, retry_after_seconds},
         state::AppState,
     },
 };
 
-pub(in crate::server) static READY: Route = Route {
-    summary: "Whether traffic is welcome",
-    description: "200 when every namespace issues IDs, or the one that `namespace` names, and the \
-                  service is not stopping; else 503. Neither exhaustion nor the store's \
-                  reachability counts.",
-    kind: Kind::Health,
-    listener: Listener::Both,
-    // Orchestrators have none.
-    needs_token: false,
-    parameters: &["namespace"],
-    content: &[("application/json", || schema_ref("Health"))],
-    schemas: schemas_of::<Health<'_>>,
-    problems: &[ProblemCode::InvalidParameter, ProblemCode::UnknownNamespace],
-    ..Route::new("/readyz", Handler::Ready(ready))
-};
-
-pub(in crate::server) static HEALTH: Route = Route {
-    path: "/health",
-    summary: "How each namespace is doing",
-    needs_token: true,
-    handler: Handler::Ready(health),
-    ..READY
-};
-
-pub(in crate::server) static LIVE: Route = Route {
-    path: "/livez",
-    summary: "Whether the process answers",
-    description: "200, whatever the state of leases and store; 503 when a background task failed \
-                  that cannot be restarted, and the process is ending.",
-    kind: Kind::Liveness,
-    parameters: &[],
-    problems: &[ProblemCode::ShuttingDown],
-    handler: Handler::Ready(live),
-    ..READY
-};
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct HealthQuery {
+    /// Which one alone.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+}
 
 /// How the service is doing.
 #[derive(Serialize, ToSchema)]
@@ -131,43 +108,93 @@ impl NamespaceHealth {
     }
 }
 
-/// Whether IDs are issued, namespace by namespace; where operators have a listener of their own,
-/// clients are told the sum of it only.
-fn health(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-    if call.state.http.admin_listen.is_some() && !call.is_operator {
-        return ready(call);
+const PROBLEMS: &[P] = &[P::InvalidParameter, P::UnknownNamespace];
+
+/// How each namespace is doing
+///
+/// 200 when every namespace issues IDs, or the one that `namespace` names, and the service is not
+/// stopping; else 503. Neither exhaustion nor the store's reachability counts.
+#[utoipa::path(
+    get,
+    path = "/health",
+    operation_id = "health",
+    params(HealthQuery),
+    responses(
+        (status = 200, description = "How each namespace is doing", body = Health<'_>, headers(("Cache-Control"))),
+        (status = 503, description = "How each namespace is doing", body = Health<'_>,
+         headers(("Cache-Control"), ("Retry-After"))),
+    ),
+    extensions(("x-problems" = json!(names(&[PROBLEMS])))),
+)]
+pub(in crate::server) async fn health(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+    Query(query): Query<HealthQuery>,
+) -> Result<Response, Problem> {
+    let issuers = query.issuers(&state)?;
+    let (readiness, draining) = (readiness(&state, &issuers), state.is_draining());
+    // Where operators have a listener of their own, clients are told the sum only.
+    if state.http.admin_listen.is_some() && !client.is_operator() {
+        return Ok(answer(readiness, BTreeMap::new()));
     }
-    let draining = call.state.is_draining();
-    let of = |issuer| NamespaceHealth::of(issuer, draining, call.is_operator);
-    let issuers = issuers(call)?;
+    let of = |issuer| NamespaceHealth::of(issuer, draining, client.is_operator());
     let namespaces = issuers.iter().map(|issuer| (issuer.namespace(), of(issuer))).collect();
-    Ok(answer(readiness(call.state, &issuers), namespaces))
+    Ok(answer(readiness, namespaces))
 }
 
-/// Whether traffic is welcome.
-fn ready(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-    Ok(answer(readiness(call.state, &issuers(call)?), BTreeMap::new()))
+/// Whether traffic is welcome
+///
+/// 200 when every namespace issues IDs, or the one that `namespace` names, and the service is not
+/// stopping; else 503. Neither exhaustion nor the store's reachability counts.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "readyz",
+    params(HealthQuery),
+    responses(
+        (status = 200, description = "Whether traffic is welcome", body = Health<'_>, headers(("Cache-Control"))),
+        (status = 503, description = "Whether traffic is welcome", body = Health<'_>,
+         headers(("Cache-Control"), ("Retry-After"))),
+    ),
+    extensions(("x-problems" = json!(names(&[PROBLEMS])))),
+)]
+pub(in crate::server) async fn ready(
+    State(state): State<Arc<AppState>>,
+    Query(query): Query<HealthQuery>,
+) -> Result<Response, Problem> {
+    Ok(answer(readiness(&state, &query.issuers(&state)?), BTreeMap::new()))
 }
 
-/// The namespaces that are asked about: one, or all.
-fn issuers<'a>(call: &'a Call<'_>) -> Result<Vec<&'a NamespaceIssuer>, Problem> {
-    let params = Params::read(&call.head.uri, call.route.parameters)?;
-    let Some(name) = params.get("namespace") else {
-        return Ok(call.state.issuers.values().collect());
-    };
-    let issuer = call.state.issuers.get(name).map(|issuer| vec![issuer]);
-    // Whoever has no token is not told which there are.
-    let unknown = || format!("namespace {name:?} does not exist");
-    issuer.ok_or_else(|| Problem::new(ProblemCode::UnknownNamespace, unknown()))
-}
-
-/// Whether the process answers at all, and can still do its work.
-fn live(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-    if call.state.has_failed() {
+/// Whether the process answers
+///
+/// 200, whatever the state of leases and store; 503 when a background task failed that cannot be
+/// restarted, and the process is ending.
+#[utoipa::path(
+    get,
+    path = "/livez",
+    operation_id = "livez",
+    responses((status = 200, description = "Whether the process answers", body = Health<'_>, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[&[P::ShuttingDown]])))),
+)]
+pub(in crate::server) async fn live(
+    State(state): State<Arc<AppState>>,
+) -> Result<Response, Problem> {
+    if state.has_failed() {
         let detail = "a background task failed, which was logged: the process is ending";
-        return Err(Problem::passing(ProblemCode::ShuttingDown, detail, RETRY_UNKNOWN));
+        return Err(Problem::passing(P::ShuttingDown, detail, RETRY_UNKNOWN));
     }
     Ok(answer(Readiness::Ok, BTreeMap::new()))
+}
+
+impl HealthQuery {
+    /// The namespaces that are asked about: one, or all.
+    fn issuers(self, state: &AppState) -> Result<Vec<&NamespaceIssuer>, Problem> {
+        let Some(name) = self.namespace else { return Ok(state.issuers.values().collect()) };
+        let issuer = state.issuers.get(&name).map(|issuer| vec![issuer]);
+        // Whoever has no token is not told which there are.
+        let unknown = || format!("namespace {name:?} does not exist");
+        issuer.ok_or_else(|| Problem::new(P::UnknownNamespace, unknown()))
+    }
 }
 
 fn readiness(state: &AppState, issuers: &[&NamespaceIssuer]) -> Readiness {
@@ -180,15 +207,12 @@ fn readiness(state: &AppState, issuers: &[&NamespaceIssuer]) -> Readiness {
     }
 }
 
-fn answer(
-    status: Readiness,
-    namespaces: BTreeMap<&str, NamespaceHealth>,
-) -> Response<ResponseBody> {
+fn answer(status: Readiness, namespaces: BTreeMap<&str, NamespaceHealth>) -> Response {
     let health = Health { status, namespaces };
     if status == Readiness::Ok {
-        return body::uncached_json(StatusCode::OK, &health);
+        return uncached_json(StatusCode::OK, &health);
     }
-    let mut response = body::uncached_json(StatusCode::SERVICE_UNAVAILABLE, &health);
+    let mut response = uncached_json(StatusCode::SERVICE_UNAVAILABLE, &health);
     let retry_after = retry_after_seconds(RETRY_UNKNOWN).into();
     response.headers_mut().insert(header::RETRY_AFTER, retry_after);
     response

@@ -1,33 +1,32 @@
 //! `/metrics`: the Prometheus text.
 
-use axum::http::Response;
+use std::sync::Arc;
 
-use crate::server::{
-    auth::Permission,
-    body::{self, ResponseBody},
-    problem::{Problem, ProblemCode},
-    route::{Call, Handler, Listener, PLAIN_TEXT, Route},
-};
+use axum::{extract::State, response::Response};
 
-pub(in crate::server) static ROUTE: Route = Route {
-    summary: "Metrics as Prometheus text",
-    description: "In the text format 0.0.4. Beyond 100 scrapes in a second, that of the last one.",
-    listener: Listener::OperatorsFirst,
-    permission: Some(Permission::Metrics),
-    content: &[PLAIN_TEXT],
-    problems: &[ProblemCode::Forbidden, ProblemCode::Overloaded],
-    ..Route::new("/metrics", Handler::Ready(metrics))
-};
+use crate::server::{body, extract::Client, problem::Problem, state::AppState};
 
-/// Answers every metric.
-fn metrics(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-    let (metrics, issuers) = (&call.state.metrics, call.state.issuers.values());
-    let auth = call.state.auth.as_deref();
-    metrics.http.unsent.set(i64::try_from(call.state.unsent.used()).unwrap_or(i64::MAX));
+/// Metrics as Prometheus text
+///
+/// In the text format 0.0.4. Beyond 100 scrapes in a second, that of the last one.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "metrics",
+    responses((status = 200, description = "Metrics as Prometheus text", body = String)),
+)]
+pub(in crate::server) async fn metrics(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+) -> Result<Response, Problem> {
+    let (metrics, issuers) = (&state.metrics, state.issuers.values());
+    let auth = state.auth.as_deref();
+    metrics.http.unsent.set(i64::try_from(state.unsent.used()).unwrap_or(i64::MAX));
     // Only a listener of ours can be flooded; whoever calls in the process gets the present text.
-    let text = match call.peer.address {
+    let text = match client.address {
         Some(_) => metrics.bounded_text(issuers, auth),
         None => metrics.text(issuers, auth).into(),
     };
-    Ok(body::response(prometheus::TEXT_FORMAT, text))
+    let reservation = client.reserve(&state, text.len())?;
+    Ok(body::response(prometheus::TEXT_FORMAT, text, reservation))
 }

@@ -1,37 +1,12 @@
-//! One file for each endpoint: its route, and what answers it.
+//! One file for each endpoint: what answers it, and how the API document describes it.
 
+pub(super) mod about;
 pub(super) mod bounds;
-mod cluster;
-mod codes;
-mod console;
-mod document;
-mod health;
+pub(super) mod cluster;
+pub(super) mod codes;
+pub(super) mod console;
+pub(super) mod health;
 pub(super) mod ids;
-mod metrics;
+pub(super) mod metrics;
 pub(super) mod parse;
-mod plan;
-
-use super::route::Route;
-
-/// Every route of the service.
-pub(super) static ROUTES: [&Route; 19] = [
-    &ids::ONE,
-    &ids::MANY,
-    &parse::ROUTE,
-    &bounds::ROUTE,
-    &plan::ROUTE,
-    &health::HEALTH,
-    &health::LIVE,
-    &health::READY,
-    &metrics::ROUTE,
-    &cluster::ROUTE,
-    &cluster::RELEASE,
-    &codes::LIST,
-    &codes::CODE,
-    &codes::RAISE,
-    &codes::RETIRE,
-    &document::ROUTE,
-    &console::HOME,
-    &console::DOCS,
-    &console::FILE,
-];
+pub(super) mod plan;

@@ -1,8 +1,10 @@
 //! `/parse/{id}`: the fields of an ID.
 
-use axum::http::Response;
-use serde::Serialize;
-use utoipa::ToSchema;
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     config::{LocatedText, WrongNamespace},
@@ -13,34 +15,43 @@ use crate::{
         preset::NamedLayout,
     },
     server::{
-        auth::Permission,
-        body::{self, ResponseBody},
-        params::{Params, invalid},
+        body,
+        extract::{Client, InPath, Query, encoding, instant, invalid},
+        openapi::{self, names},
         problem::{Problem, ProblemCode as P},
-        route::{Call, Handler, Listener, Route, schema_ref, schemas_of},
+        state::AppState,
     },
 };
 
-pub(in crate::server) static ROUTE: Route = Route {
-    summary: "The fields of an ID",
-    description: "Takes an ID apart by the layout of a namespace, or by `layout`, one of the two: \
-                  a name, or a description of its fields. An ID whose code has a prefix may be \
-                  given with it.",
-    listener: Listener::Both,
-    permission: Some(Permission::Ids),
-    is_for_clients: true,
-    parameters: &["encoding", "layout", "epoch", "namespace"],
-    content: &[("application/json", || schema_ref("ParsedId"))],
-    schemas: schemas_of::<ParsedId>,
-    problems: &[
-        P::InvalidId,
-        P::InvalidParameter,
-        P::Forbidden,
-        P::UnknownNamespace,
-        P::NotDecodable,
-    ],
-    ..Route::new("/parse/{id}", Handler::Ready(parse_id))
-};
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct ParseQuery {
+    /// How the ID is written. `friendly` needs a layout whose time does not wrap.
+    #[param(inline, value_type = Option<openapi::OneEncoding>)]
+    encoding: Option<String>,
+    /// What to read the ID by, instead of a namespace's layout: a preset, the name of another
+    /// system's layout, a configured name, or the fields from the most significant with their
+    /// widths, `time` with the length of its tick.
+    #[param(inline, value_type = Option<openapi::LayoutText>)]
+    layout: Option<String>,
+    /// The epoch of `layout`, instead of its own.
+    #[param(inline, value_type = Option<openapi::Instant>)]
+    epoch: Option<String>,
+    /// Whose ID. A prefix that is bound to a namespace needs none, and refuses another.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+}
+
+/// What the API document says of the ID in the path.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "InPath reads it")]
+struct IdInPath {
+    /// An ID in its encoding, with the prefix of its code if that has one.
+    #[param(inline, value_type = openapi::IdText)]
+    id: String,
+}
 
 /// The fields of an ID.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -148,32 +159,45 @@ impl ParsedId {
 #[error("namespace {0:?} is in segment mode: its IDs are plain numbers, without fields or a time")]
 pub struct NoFields<'a>(pub &'a str);
 
-/// Answers the fields of an ID.
-fn parse_id(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
-    let state = call.state;
-    let params = Params::read(&call.head.uri, call.route.parameters)?;
-    let encoding = params.encoding()?;
-    let epoch_ms = params.instant("epoch")?;
-    if epoch_ms.is_some() && params.get("layout").is_none() {
+/// The fields of an ID
+///
+/// Takes an ID apart by the layout of a namespace, or by `layout`, one of the two: a name, or a
+/// description of its fields. An ID whose code has a prefix may be given with it.
+#[utoipa::path(
+    get,
+    path = "/parse/{id}",
+    operation_id = "parse",
+    params(IdInPath, ParseQuery),
+    responses((status = 200, description = "The fields of an ID", body = ParsedId)),
+    extensions(("x-problems" = json!(names(&[PROBLEMS])))),
+)]
+pub(in crate::server) async fn parse(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+    InPath(text): InPath,
+    Query(query): Query<ParseQuery>,
+) -> Result<Response, Problem> {
+    let encoding = encoding(query.encoding.as_deref())?;
+    let epoch_ms = instant("epoch", query.epoch.as_deref())?;
+    if epoch_ms.is_some() && query.layout.is_none() {
         return Err(invalid("parameter epoch goes with layout"));
     }
     let find = |text: &str| {
         let named = NamedLayout::find(text, epoch_ms, &state.layouts);
         named.map_err(|error| invalid(format!("layout = {text:?}: {error}")))
     };
-    let named = params.get("layout").map(find).transpose()?;
-    let asked = params.get("namespace");
+    let named = query.layout.as_deref().map(find).transpose()?;
+    let asked = query.namespace.as_deref();
     if named.is_some() && asked.is_some() {
         return Err(invalid("parameters namespace and layout exclude each other"));
     }
-    let text = call.parameter.as_deref();
     let text = text.ok_or_else(|| Problem::new(P::InvalidId, "the ID must be UTF-8"))?;
-    let may_use = |namespace: &str| call.caller.may_use(namespace);
-    let located = state.codes.locate_text(text, asked, may_use);
+    let may_use = |namespace: &str| client.caller.may_use(namespace);
+    let located = state.codes.locate_text(&text, asked, may_use);
     // Another system's IDs are of no namespace.
     if named.is_none() {
         let own = located.as_ref().map_or_else(WrongNamespace::own, |located| located.namespace);
-        call.caller.check_namespace(own, asked)?;
+        client.caller.check_namespace(own, asked)?;
     }
     let LocatedText { namespace, prefix, text } = located?;
     let issuer = state.issuer(namespace)?;
@@ -188,6 +212,8 @@ fn parse_id(call: &Call<'_>) -> Result<Response<ResponseBody>, Problem> {
     let parsed = parsed.map_err(|error| Problem::new(P::NotDecodable, error.to_string()))?;
     Ok(body::json(&parsed))
 }
+
+const PROBLEMS: &[P] = &[P::InvalidId, P::InvalidParameter, P::UnknownNamespace, P::NotDecodable];
 
 /// What stands instead of fields or instants for a segment namespace.
 pub(super) fn no_fields(namespace: &str) -> Problem {

@@ -37,7 +37,7 @@ pub(in crate::server) struct HttpMetrics {
     durations: HistogramVec,
     in_flight: IntGauge,
     /// Requests that a thread began, less those that it ended.
-    begun: PerThread<AtomicI64>,
+    begun: Arc<PerThread<AtomicI64>>,
     routes: Mutex<Vec<Arc<RouteMetrics>>>,
     pub(in crate::server) connections: Connections,
     /// Bytes reserved for responses that are not sent yet.
@@ -47,7 +47,7 @@ pub(in crate::server) struct HttpMetrics {
 /// The metrics of one route on one listener.
 #[derive(Debug)]
 pub(in crate::server) struct RouteMetrics {
-    route: &'static str,
+    route: String,
     requests: IntCounterVec,
     answered: PerThread<Mutex<Answered>>,
 }
@@ -80,18 +80,19 @@ impl HttpMetrics {
         let connections = Connections::new(registry);
         let help = "Bytes of memory reserved for responses that clients have not read yet.";
         let unsent = gauge(registry, "raindrop_http_unsent_bytes", help);
-        let begun = PerThread::new(AtomicI64::default);
+        let begun = Arc::new(PerThread::new(AtomicI64::default));
         let routes = Mutex::default();
         Self { requests, durations, in_flight, begun, routes, connections, unsent }
     }
 
     /// The metrics of a route, by its path; `usual` is the status that is exported from the start.
-    pub(in crate::server) fn route(&self, route: &'static str, usual: &str) -> Arc<RouteMetrics> {
+    pub(in crate::server) fn route(&self, route: &str, usual: &str) -> Arc<RouteMetrics> {
         self.requests.with_label_values(&[route, "GET", usual]);
         let durations = self.durations.with_label_values(&[route]);
         let answered = || Answered { durations: durations.local(), requests: Vec::new() };
         let answered = PerThread::new(|| Mutex::new(answered()));
-        let metrics = Arc::new(RouteMetrics { route, requests: self.requests.clone(), answered });
+        let (route, requests) = (route.to_owned(), self.requests.clone());
+        let metrics = Arc::new(RouteMetrics { route, requests, answered });
         self.routes().push(Arc::clone(&metrics));
         metrics
     }
@@ -113,10 +114,10 @@ impl HttpMetrics {
         }
     }
 
-    /// Begins to time a request.
-    pub(in crate::server) fn begin(&self) -> Tracked<'_> {
+    /// Begins to time a request for this route.
+    pub(in crate::server) fn begin(&self, route: Arc<RouteMetrics>) -> Tracked {
         self.begun.own().fetch_add(1, Relaxed);
-        Tracked { begun: &self.begun, started: Instant::now() }
+        Tracked { route, begun: Arc::clone(&self.begun), started: Instant::now() }
     }
 }
 
@@ -170,25 +171,23 @@ impl Connections {
 }
 
 /// A request in flight, until it is answered or its client is gone.
-pub(in crate::server) struct Tracked<'a> {
-    begun: &'a PerThread<AtomicI64>,
+#[derive(Debug)]
+pub(in crate::server) struct Tracked {
+    route: Arc<RouteMetrics>,
+    begun: Arc<PerThread<AtomicI64>>,
     started: Instant,
 }
 
-impl Drop for Tracked<'_> {
+impl Drop for Tracked {
     fn drop(&mut self) {
         self.begun.own().fetch_sub(1, Relaxed);
     }
 }
 
-impl Tracked<'_> {
+impl Tracked {
     /// Counts and times the response.
-    pub(in crate::server) fn answered(
-        self,
-        route: &RouteMetrics,
-        method: &Method,
-        status: StatusCode,
-    ) {
+    pub(in crate::server) fn answered(self, method: &Method, status: StatusCode) {
+        let route = &self.route;
         let method = METHODS.iter().position(|known| known == method).unwrap_or(METHODS.len());
         let kind = (method, status);
         let mut answered = route.answered.lock_own();
@@ -197,7 +196,7 @@ impl Tracked<'_> {
             return requests.inc();
         }
         let method = METHODS.get(method).map_or("other", Method::as_str);
-        let labels = [route.route, method, status.as_str()];
+        let labels = [&route.route, method, status.as_str()];
         let requests = route.requests.with_label_values(&labels).local();
         requests.inc();
         answered.requests.push((kind, requests));

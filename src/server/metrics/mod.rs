@@ -18,7 +18,7 @@ use prometheus::{
 
 use self::{http::HttpMetrics, keeper::KeeperMetrics, process::ProcessMetrics, scrapes::Scrapes};
 pub(super) use self::{
-    http::{Connections, Counted, RouteMetrics},
+    http::{Connections, Counted, RouteMetrics, Tracked},
     tls::TlsMetrics,
 };
 use super::{

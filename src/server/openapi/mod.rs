@@ -1,22 +1,33 @@
-//! The API document (OpenAPI 3.1), made from the table of routes.
+//! The API document (OpenAPI 3.1): what stands beside each handler, and what the layers add.
 
-mod parameters;
 mod problems;
 mod responses;
+mod schemas;
 
-use axum::{body::Bytes, http::Method};
-use serde_json::{Value, json};
-use utoipa::openapi::{OpenApi, RefOr};
+use axum::body::Bytes;
+use serde_json::{Map, Value, json};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{OpenApi, RefOr},
+};
 
-use self::{
-    parameters::parameter,
-    responses::{problem, responses},
+use self::responses::{add_problems, fields, problem};
+pub(super) use self::{
+    problems::{CLAIM, POSTED, names},
+    schemas::{
+        Code, IdText, Instant, LayoutText, ManyFormat, Namespace, OneEncoding, OneFormat,
+        PlanParameters,
+    },
 };
 use super::{
+    layers::Audience,
     problem::{Document, ProblemCode},
-    route::{Kind, Route, schema_ref, schemas_of},
+    router::{Group, Listener, groups},
     state::AppState,
 };
+
+/// Where the description of a handler names its problems.
+const PROBLEMS: &str = "x-problems";
 
 const DESCRIPTION: &str = "\
 Unique, time-ordered 64-bit IDs.
@@ -34,15 +45,21 @@ for tokens with the permission `admin`. Without either they are not served.
 pages of the same origins.
 - `/` and `/docs` are pages for people, unless `http.console` is false.";
 
-/// The document of a service with these routes, as JSON.
-pub(super) fn document(state: &AppState, routes: &[&Route], needs_token: bool) -> Bytes {
+/// The document of what this listener serves, as JSON.
+pub(super) fn document(state: &AppState, listener: Listener) -> Bytes {
+    let needs_token = state.auth.is_some() && listener == Listener::Public;
     let security =
         if needs_token { json!([{ "bearer": [] }]) } else { json!([{}, { "bearer": [] }]) };
-    let is_of_api = |route: &&&Route| route.kind != Kind::Page;
-    let routes = || routes.iter().filter(is_of_api);
-    let paths = routes().map(|route| (route.path, path_item(route, state.http.max_batch)));
-    let of_bodies = routes().filter_map(|route| route.body).flat_map(|(_, of)| of());
-    let schemas = routes().flat_map(|route| (route.schemas)()).chain(of_bodies);
+    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    for Group { audience, routes, .. } in groups(state, listener) {
+        let api = routes.into_openapi();
+        for (path, item) in api.paths.paths {
+            paths.insert(path, complete(json!(item), audience, state.http.max_batch));
+        }
+        let described = api.components.into_iter().flat_map(|parts| parts.schemas);
+        schemas.extend(described.map(|(name, schema)| (name, json!(schema))));
+    }
+    schemas.insert(Document::name().into(), json!(Document::schema()));
     let document = json!({
         "openapi": "3.1.0",
         "info": {
@@ -52,10 +69,10 @@ pub(super) fn document(state: &AppState, routes: &[&Route], needs_token: bool) -
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
-        "paths": paths.collect::<Value>(),
+        "paths": paths,
         "security": security,
         "components": {
-            "schemas": schemas.chain(schemas_of::<Document<'_>>()).collect::<Value>(),
+            "schemas": schemas,
             "headers": {
                 "Allow": {
                     "description": "The methods that the path has.",
@@ -80,8 +97,8 @@ pub(super) fn document(state: &AppState, routes: &[&Route], needs_token: bool) -
             },
             // What is answered where no operation is described.
             "responses": {
-                "NotFound": problem(404, &[ProblemCode::NotFound], true),
-                "MethodNotAllowed": problem(405, &[ProblemCode::MethodNotAllowed], true),
+                "NotFound": problem(404, &[ProblemCode::NotFound]),
+                "MethodNotAllowed": problem(405, &[ProblemCode::MethodNotAllowed]),
             },
             "securitySchemes": {
                 "bearer": {
@@ -106,44 +123,54 @@ pub(super) fn document(state: &AppState, routes: &[&Route], needs_token: bool) -
     json.into()
 }
 
-fn path_item(route: &Route, max_batch: u32) -> Value {
-    let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH].into_iter();
-    let verb_and_operation = |method: Method| {
-        let verb = method.as_str().to_lowercase();
-        let operation = operation(route, &method, &verb, max_batch);
-        (verb, operation)
-    };
-    methods.filter(|method| route.allows(method)).map(verb_and_operation).collect()
+/// Adds what no handler says of a path: what the layers answer, HEAD, and the configured limit.
+fn complete(mut item: Value, audience: Audience, max_batch: u32) -> Value {
+    let operations = item.as_object_mut().expect("operations by method");
+    if let Some(get) = operations.get("get") {
+        operations.insert("head".into(), get.clone());
+    }
+    for (method, operation) in operations {
+        let name = operation["operationId"].as_str().unwrap_or_default();
+        if let "id" | "ids" = name {
+            complete_claim(operation, method);
+        } else if method == "head" {
+            operation["description"] = "GET without its body.".into();
+        }
+        let name = operation["operationId"].as_str().unwrap_or_default();
+        operation["operationId"] = format!("{method}_{name}").into();
+        add_problems(operation, audience);
+        if method == "head" {
+            for (_, response) in fields(operation, "responses") {
+                response.as_object_mut().map(|response| response.remove("content"));
+            }
+        }
+        if audience == Audience::Anybody {
+            operation["security"] = json!([]);
+        }
+        if let Some(n) = parameters(operation).find(|parameter| parameter["name"] == "n") {
+            n["schema"]["maximum"] = max_batch.into();
+        }
+    }
+    item
 }
 
-fn operation(route: &Route, method: &Method, verb: &str, max_batch: u32) -> Value {
-    let description = match (method, route.kind) {
-        (&Method::HEAD, Kind::Claim) => "Checks the request as GET does, and claims nothing.",
-        (&Method::HEAD, _) => "GET without its body.",
-        _ => route.description,
+/// HEAD claims nothing, and POST alone claims IDs for a past time.
+fn complete_claim(operation: &mut Value, method: &str) {
+    let left_out = match method {
+        "post" => return,
+        "head" => [CLAIM, POSTED].concat(),
+        _ => POSTED.to_vec(),
     };
-    // The first part of the path, without an ending: `id` or `openapi`.
-    let first = route.path[1..].split(['/', '.']).next().unwrap_or_default();
-    let name = if route.operation.is_empty() { first } else { route.operation };
-    let in_path = route.path.split_once('{').and_then(|(_, rest)| rest.split('}').next());
-    // Each response for a past time costs a durable write, which GET must not make.
-    let in_query = route.parameters.iter().filter(|name| **name != "at" || method == Method::POST);
-    let names = in_path.into_iter().chain(in_query.copied());
-    let parameters: Vec<Value> = names.map(|name| parameter(route, name, max_batch)).collect();
-    json!({
-        "operationId": format!("{verb}_{name}"),
-        "summary": route.summary,
-        "description": description,
-        "parameters": (!parameters.is_empty()).then_some(parameters),
-        "requestBody": request_body(route, method),
-        "responses": responses(route, method),
-        "security": (!route.needs_token).then_some([(); 0]),
-    })
+    if method == "head" {
+        operation["description"] = "Checks the request as GET does, and claims nothing.".into();
+    }
+    let retain = |value: &mut Value, keep: &dyn Fn(&Value) -> bool| {
+        value.as_array_mut().expect("an array").retain(|item| keep(item));
+    };
+    retain(&mut operation[PROBLEMS], &|name| !left_out.iter().any(|left| left.name() == name));
+    retain(&mut operation["parameters"], &|parameter| parameter["name"] != "at");
 }
 
-fn request_body(route: &Route, method: &Method) -> Option<Value> {
-    let reads = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
-    let (name, _) = route.body.filter(|_| reads)?;
-    let content = json!({ "application/json": { "schema": schema_ref(name) } });
-    Some(json!({ "required": true, "content": content }))
+fn parameters(operation: &mut Value) -> impl Iterator<Item = &mut Value> {
+    operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten()
 }

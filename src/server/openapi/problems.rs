@@ -1,18 +1,11 @@
-//! Which problems each route answers.
+//! Which problems routes answer.
 
 use ProblemCode as P;
-use axum::http::Method;
 
-use crate::server::{
-    problem::ProblemCode,
-    route::{Handler, Kind, Route},
-};
-
-/// Problems of every route.
-const EVERY: &[P] = &[P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::Internal];
+use crate::server::{layers::Audience, problem::ProblemCode};
 
 /// Problems of claiming IDs.
-const CLAIM: &[P] = &[
+pub(in crate::server) const CLAIM: &[P] = &[
     P::UnknownCode,
     P::RetiredCode,
     P::TooManyCodes,
@@ -25,27 +18,26 @@ const CLAIM: &[P] = &[
     P::ShuttingDown,
 ];
 
-/// The problems that a route answers to a method.
-pub(super) fn problems_of(route: &Route, method: &Method) -> Vec<ProblemCode> {
-    let claims = route.kind == Kind::Claim && *method != Method::HEAD;
-    // Only POST claims IDs for a past time.
-    let may_backfill = claims && *method == Method::POST;
-    let posts = claims && *method == Method::POST;
-    let is_batch = matches!(route.handler, Handler::Claim { is_batch: true });
-    [
-        (true, EVERY),
-        (true, route.problems),
-        (route.needs_token, &[P::Unauthorized, P::TooManyRequests]),
-        (route.is_for_clients || route.kind == Kind::Document, &[P::Overloaded]),
-        (is_batch, &[P::InvalidCount]),
-        (posts, &[P::UnsupportedMediaType]),
-        (claims, CLAIM),
-        (may_backfill, &[P::OutOfRange]),
-    ]
-    .into_iter()
-    .filter(|(applies, _)| *applies)
-    .flat_map(|(_, problems)| problems.iter().copied())
-    .collect()
+/// Problems of claiming IDs by POST alone.
+pub(in crate::server) const POSTED: &[P] = &[P::UnsupportedMediaType, P::OutOfRange];
+
+/// Problems of every route for this audience, by what stands around it.
+pub(super) fn of_layers(audience: Audience) -> impl Iterator<Item = ProblemCode> {
+    let always = [P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::Internal];
+    let of_gate: &[P] = match audience {
+        Audience::Clients => &[P::Unauthorized, P::TooManyRequests, P::Forbidden, P::Overloaded],
+        Audience::Operators | Audience::Scrapers => {
+            &[P::Unauthorized, P::TooManyRequests, P::Forbidden, P::Overloaded]
+        }
+        Audience::TokenHolders => &[P::Unauthorized, P::TooManyRequests, P::Overloaded],
+        Audience::Anybody => &[],
+    };
+    always.into_iter().chain(of_gate.iter().copied())
+}
+
+/// The names of these problems, as a description of a route carries them.
+pub(in crate::server) fn names(problems: &[&[ProblemCode]]) -> Vec<&'static str> {
+    problems.iter().copied().flatten().map(|problem| problem.name()).collect()
 }
 
 #[cfg(test)]
@@ -54,12 +46,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        core::{issue::ClaimError, layout::BoundsError},
+        core::issue::ClaimError,
         keeper::{BackfillError, IssueError, UnavailableReason},
-        server::{
-            endpoints::{bounds, ids},
-            problem::Problem,
-        },
+        server::problem::Problem,
         store::StoreError,
     };
 
@@ -122,40 +111,12 @@ mod tests {
 
     #[test]
     fn claims_end_in_what_is_documented_and_nothing_else() {
-        let read = [P::InvalidParameter, P::Forbidden, P::UnknownNamespace, P::UnsafeNumber];
-        let around = [
-            P::PayloadTooLarge,
-            P::UriTooLong,
-            P::Internal,
-            P::Unauthorized,
-            P::TooManyRequests,
-            P::Overloaded,
-            P::RequestTimeout,
-        ];
-        let around = names(read.into_iter().chain(around));
         let claimed = names(refusals().iter().map(Problem::code));
+        // These are told apart by codes and counts that cannot be claimed.
+        let asked = names([P::InvalidCode, P::InvalidCount]);
+        assert_eq!(claimed, &names(CLAIM.iter().copied()) | &asked);
         let past = names(refusals_for_a_past_time().iter().map(Problem::code));
-        let of = |route, method| names(problems_of(route, &method));
-
-        let many = &around | &claimed;
-        assert_eq!(of(&ids::MANY, Method::GET), many);
-        let of_post = &past | &names([P::UnsupportedMediaType]);
-        assert_eq!(of(&ids::MANY, Method::POST), &many | &of_post);
-        let one = &many - &names([P::InvalidCount]);
-        assert_eq!(of(&ids::ONE, Method::GET), one);
-        assert_eq!(of(&ids::ONE, Method::POST), &one | &of_post);
-    }
-
-    #[test]
-    fn spans_end_in_what_is_documented() {
-        let bounds = names(problems_of(&bounds::ROUTE, &Method::GET));
-        for error in [
-            BoundsError::Reversed { from_ms: 1, to_ms: 0 },
-            BoundsError::OutOfRange { end: "to", instant_ms: 9, first_ms: 0, last_ms: 1 },
-            BoundsError::Wraps,
-        ] {
-            let code = Problem::from(error).code().name();
-            assert!(bounds.contains(code), "{code}");
-        }
+        assert_eq!(&past - &claimed, names([P::OutOfRange]));
+        assert!(POSTED.contains(&P::OutOfRange));
     }
 }

@@ -1,52 +1,51 @@
-//! What each operation answers, status by status.
+//! Responses that are described in one place.
 
 use std::collections::BTreeMap;
 
-use axum::http::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::problems::problems_of;
-use crate::server::{
-    problem::ProblemCode,
-    route::{Kind, Route, schema_ref},
-};
+use super::{PROBLEMS, problems::of_layers};
+use crate::server::{layers::Audience, problem::ProblemCode};
 
-pub(super) fn responses(route: &Route, method: &Method) -> Value {
-    let has_body = method != Method::HEAD;
-    let content = || route.content.iter().map(|(media_type, schema)| (*media_type, schema()));
-    let answer = |headers| response(route.summary, headers, has_body.then(content));
-    let headers: &[&str] = match route.kind {
-        Kind::Read => &[],
-        Kind::Document | Kind::Page => &["ETag"],
-        Kind::Claim | Kind::Health | Kind::Liveness | Kind::Settings | Kind::Action => {
-            &["Cache-Control"]
-        }
-    };
-    let mut responses = Map::new();
-    if route.kind == Kind::Document {
-        let unchanged = "The client has it, as `If-None-Match` says.";
-        let none = None::<[(&str, Value); 0]>;
-        responses.insert("304".into(), response(unchanged, headers, none));
-    }
-    responses.insert("200".into(), answer(headers));
-    if *method == Method::PUT {
-        responses.insert("201".into(), answer(headers));
-    }
-    if route.kind == Kind::Health {
-        responses.insert("503".into(), answer(&["Cache-Control", "Retry-After"]));
-    }
+/// Adds the problems that a handler names and those of the layers, status by status; headers become
+/// references to their descriptions.
+pub(super) fn add_problems(operation: &mut Value, audience: Audience) {
+    let named = operation.as_object_mut().and_then(|operation| operation.remove(PROBLEMS));
+    let named = named.as_ref().and_then(Value::as_array).into_iter().flatten();
+    let mut answered: Vec<&str> = named.filter_map(Value::as_str).collect();
+    answered.extend(of_layers(audience).map(|code| code.name()));
     let mut problems: BTreeMap<u16, Vec<ProblemCode>> = BTreeMap::new();
-    for problem in problems_of(route, method) {
-        problems.entry(problem.status().as_u16()).or_default().push(problem);
+    for code in ProblemCode::ALL.into_iter().filter(|code| answered.contains(&code.name())) {
+        problems.entry(code.status().as_u16()).or_default().push(code);
+    }
+    let responses = operation["responses"].as_object_mut().into_iter().flatten();
+    for (name, header) in responses.flat_map(|(_, response)| fields(response, "headers")) {
+        *header = header_ref(name);
     }
     for (status, codes) in problems {
-        responses.insert(status.to_string(), problem(status, &codes, has_body));
+        let known = &mut operation["responses"][status.to_string()];
+        let described = problem(status, &codes);
+        match known.as_object_mut() {
+            // `/health` and `/readyz` answer 503 in another form, too.
+            Some(known) => {
+                known["content"]["application/problem+json"] =
+                    described["content"]["application/problem+json"].clone();
+            }
+            None => *known = described,
+        }
     }
-    responses.into()
+}
+
+/// The fields of an object, if that is there.
+pub(super) fn fields<'a>(
+    value: &'a mut Value,
+    name: &str,
+) -> impl Iterator<Item = (&'a String, &'a mut Value)> {
+    value.get_mut(name).and_then(Value::as_object_mut).into_iter().flatten()
 }
 
 /// The answer of one status, which tells these problems apart.
-pub(super) fn problem(status: u16, codes: &[ProblemCode], has_body: bool) -> Value {
+pub(super) fn problem(status: u16, codes: &[ProblemCode]) -> Value {
     let lines = codes.iter().map(|code| format!("- `{}`: {}", code.name(), code.title()));
     let headers: &[&str] = match status {
         401 | 403 => &["Cache-Control", "WWW-Authenticate"],
@@ -54,29 +53,18 @@ pub(super) fn problem(status: u16, codes: &[ProblemCode], has_body: bool) -> Val
         429 | 503 => &["Cache-Control", "Retry-After"],
         _ => &["Cache-Control"],
     };
-    let content = || {
-        let names = Vec::from_iter(codes.iter().map(|code| code.name()));
-        let code = json!({ "type": "string", "enum": names });
-        let these = json!({ "type": "object", "properties": { "code": code } });
-        [("application/problem+json", json!({ "allOf": [schema_ref("Problem"), these] }))]
-    };
-    response(&Vec::from_iter(lines).join("\n"), headers, has_body.then(content))
+    let headers = headers.iter().map(|name| ((*name).to_owned(), header_ref(name)));
+    let names = Vec::from_iter(codes.iter().map(|code| code.name()));
+    let code = json!({ "type": "string", "enum": names });
+    let these = json!({ "type": "object", "properties": { "code": code } });
+    let any = json!({ "$ref": "#/components/schemas/Problem" });
+    json!({
+        "description": Vec::from_iter(lines).join("\n"),
+        "headers": headers.collect::<Value>(),
+        "content": { "application/problem+json": { "schema": { "allOf": [any, these] } } },
+    })
 }
 
-/// A response with these headers, and these schemas by media type.
-fn response(
-    description: &str,
-    headers: &[&str],
-    content: Option<impl IntoIterator<Item = (&'static str, Value)>>,
-) -> Value {
-    let header = |name: &&str| {
-        let path = format!("#/components/headers/{name}");
-        ((*name).to_owned(), json!({ "$ref": path }))
-    };
-    let schema = |(media_type, schema)| (media_type, json!({ "schema": schema }));
-    json!({
-        "description": description,
-        "headers": headers.iter().map(header).collect::<Value>(),
-        "content": content.into_iter().flatten().map(schema).collect::<Value>(),
-    })
+fn header_ref(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/headers/{name}") })
 }

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::{
     core::segment::{SegmentSpec, SpecChange},
     server::{
-        params::invalid,
+        extract::invalid,
         problem::{Problem, ProblemCode},
     },
 };
@@ -19,7 +19,7 @@ use crate::{
 /// Settings of a code; those that are left out have their defaults, or stay.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SettingsBody {
+pub(in crate::server) struct SettingsBody {
     /// The lower bound of the numbers from now on; as a text beyond 2^53.
     #[schema(value_type = Option<u64>, minimum = 0, example = 1)]
     start: Option<Number>,
@@ -45,7 +45,7 @@ pub(super) struct SettingsBody {
 /// By how much, or to which number: one of the two.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RaiseBody {
+pub(in crate::server) struct RaiseBody {
     /// How many numbers are skipped.
     #[schema(value_type = Option<u64>, minimum = 1, example = 100_000)]
     by: Option<Number>,

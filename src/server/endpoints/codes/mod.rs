@@ -6,236 +6,314 @@ mod error;
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, Method, Response, StatusCode, header};
+use axum::{
+    extract::{FromRequestParts, MatchedPath, State},
+    http::{HeaderMap, Method, StatusCode, header, request::Parts},
+    response::Response,
+};
+use serde::Deserialize;
+use tokio::sync::MutexGuard;
+use utoipa::IntoParams;
 
 use self::{
-    body::{RaiseBody, SettingsBody},
+    body::{Amount, RaiseBody, SettingsBody},
     document::{CodeDocument, CodeList},
 };
-use super::super::{
-    auth::Permission,
-    body::{ResponseBody, uncached_json},
-    params::{Params, invalid, read_body},
-    problem::{Problem, ProblemCode as P},
-    route::{Call, Handler, HandlerFuture, Kind, Listener, Route, schema_ref, schemas_of},
-};
 use crate::{
-    core::code::is_valid_code,
-    keeper::{CodeManager, CodeView, SegmentIssuer, SegmentSettings},
-    server::issuer::NamespaceIssuer,
+    core::{code::is_valid_code, issue::ClaimError},
+    keeper::{CodeManager, CodeView, ManageError, SegmentIssuer},
+    server::{
+        body::{reserved_json, uncached_json},
+        extract::{Client, CodeInPath, InPath, JsonBody, NoBody, Query, invalid},
+        issuer::NamespaceIssuer,
+        openapi::{self, names},
+        problem::{Problem, ProblemCode as P},
+        state::AppState,
+    },
 };
 
 /// The most codes that a list has.
 const LISTED: usize = 1_000;
 
-const CODES: Route = Route {
-    listener: Listener::Operators,
-    permission: Some(Permission::Admin),
-    parameters: &["namespace"],
-    content: &[("application/json", || schema_ref("Code"))],
-    schemas: schemas_of::<CodeDocument>,
-    problems: &[
-        P::InvalidCode,
-        P::InvalidParameter,
-        P::Forbidden,
-        P::UnknownNamespace,
-        P::UnknownCode,
-        P::Overloaded,
-        P::StoreUnavailable,
-        P::StoreLost,
-    ],
-    ..Route::new("/codes", Handler::Later(list))
-};
+const READ: &[P] = &[
+    P::InvalidCode,
+    P::InvalidParameter,
+    P::UnknownNamespace,
+    P::UnknownCode,
+    P::StoreUnavailable,
+    P::StoreLost,
+];
 
-pub(in crate::server) static LIST: Route = Route {
-    summary: "The codes of segment mode",
-    description: "By name, at most 1000 of them: those behind `after`, where that is given. Where \
-                  there are more, give a namespace too.",
-    kind: Kind::Liveness,
-    operation: "codes",
-    parameters: &["namespace", "after"],
-    content: &[("application/json", || schema_ref("Codes"))],
-    schemas: schemas_of::<CodeList>,
-    ..CODES
-};
+const CHANGED: &[P] =
+    &[P::Conflict, P::PreconditionFailed, P::UnsupportedMediaType, P::TooManyCodes];
 
-pub(in crate::server) static CODE: Route = Route {
-    path: "/codes/{code}",
-    summary: "A code of segment mode",
-    description: "PUT creates a code or replaces all of its settings, PATCH changes those that \
-                  are given. Every node follows within 30 s; one that does not know a code looks \
-                  at once.",
-    kind: Kind::Settings,
-    operation: "code",
-    handler: Handler::Later(code),
-    problems: &[
-        P::InvalidCode,
-        P::InvalidParameter,
-        P::Forbidden,
-        P::UnknownNamespace,
-        P::UnknownCode,
-        P::Conflict,
-        P::PreconditionFailed,
-        P::UnsupportedMediaType,
-        P::TooManyCodes,
-        P::Overloaded,
-        P::StoreUnavailable,
-        P::StoreLost,
-    ],
-    body: Some(("SettingsBody", schemas_of::<SettingsBody>)),
-    ..CODES
-};
-
-pub(in crate::server) static RAISE: Route = Route {
-    path: "/codes/{code}/raise",
-    summary: "Raises the next number of a code",
-    description: "By a number of numbers, or to a number. What is skipped is only a gap, so this \
-                  is always safe.",
-    kind: Kind::Action,
-    operation: "raise_code",
-    handler: Handler::Later(raise),
-    body: Some(("RaiseBody", schemas_of::<RaiseBody>)),
-    ..CODE
-};
-
-pub(in crate::server) static RETIRE: Route = Route {
-    path: "/codes/{code}/retire",
-    summary: "Retires a code for good",
-    description: "No number of it is reserved again. Nodes that have numbers in hand stop within \
-                  30 s.",
-    kind: Kind::Action,
-    operation: "retire_code",
-    handler: Handler::Later(retire),
-    body: None,
-    ..CODE
-};
-
-/// A code that a request is about.
-struct Target<'a> {
-    issuer: &'a SegmentIssuer,
-    code: &'a str,
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct ListQuery {
+    /// Whose codes alone.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+    /// The code that the list begins behind.
+    #[param(value_type = Option<String>, max_length = 64)]
+    after: Option<String>,
 }
 
-fn list<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
-    Box::pin(async move {
-        let (namespaces, after) = namespaces(call)?;
-        let (store, _turn) = call.state.store().await?;
-        let failed = |error| error::of_store(&error, call.is_operator);
-        let listed = match namespaces.is_empty() {
-            // The store need not have the table then.
-            true => Vec::new(),
-            false => store.segments().await.map_err(failed)?,
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct CodeQuery {
+    /// Whose code; where only one namespace is in segment mode, it need not be given.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+}
+
+/// The codes of segment mode
+///
+/// By name, at most 1000 of them: those behind `after`, where that is given. Where there are more,
+/// give a namespace too.
+#[utoipa::path(
+    get,
+    path = "/codes",
+    operation_id = "codes",
+    params(ListQuery),
+    responses((status = 200, description = "The codes of segment mode", body = CodeList, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[READ])))),
+)]
+pub(in crate::server) async fn list(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+    Query(query): Query<ListQuery>,
+) -> Result<Response, Problem> {
+    let issuers = issuers(&state, &client, query.namespace.as_deref())?;
+    let after = query.after.unwrap_or_default();
+    let (store, _turn) = state.store().await?;
+    let failed = |error| error::of_store(&error, client.is_operator());
+    let listed = match issuers.is_empty() {
+        // The store need not have the table then.
+        true => Vec::new(),
+        false => store.segments().await.map_err(failed)?,
+    };
+    let mut views = Vec::new();
+    for issuer in issuers {
+        let manager = CodeManager::new(Arc::clone(&store), issuer.settings().clone());
+        views.extend(manager.views(listed.clone()).await.map_err(failed)?);
+    }
+    views.retain(|view: &CodeView| {
+        view.listed.code > after && client.caller.check_code(&view.listed.code).is_ok()
+    });
+    let mut codes: Vec<_> = views.into_iter().map(CodeDocument::from).collect();
+    codes.sort_by(|one, other| one.order().cmp(&other.order()));
+    let has_more = codes.len() > LISTED;
+    codes.truncate(LISTED);
+    reserved_json(&state, &client, StatusCode::OK, &CodeList { codes, has_more })
+}
+
+/// A code of segment mode
+#[utoipa::path(
+    get,
+    path = "/codes/{code}",
+    operation_id = "code",
+    params(CodeInPath, CodeQuery),
+    responses((status = 200, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[READ])))),
+)]
+pub(in crate::server) async fn get(target: Target) -> Result<Response, Problem> {
+    let (manager, _turn) = target.manager().await?;
+    target.answer(&manager, StatusCode::OK).await
+}
+
+/// A code of segment mode
+///
+/// Creates a code or replaces all of its settings. Every node follows within 30 s; one that does not
+/// know a code looks at once.
+#[utoipa::path(
+    put,
+    path = "/codes/{code}",
+    operation_id = "code",
+    params(CodeInPath, CodeQuery),
+    request_body = SettingsBody,
+    responses(
+        (status = 200, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control"))),
+        (status = 201, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control"))),
+    ),
+    extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
+)]
+pub(in crate::server) async fn put(
+    target: Target,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody<SettingsBody>,
+) -> Result<Response, Problem> {
+    let is_new = must_be_new(&headers)?;
+    // One that is bound elsewhere could never be asked for.
+    target.state.codes.locate(&target.code, Some(target.issuer.namespace()))?;
+    let (manager, _turn) = target.manager().await?;
+    let put = manager.put(&target.code, &body.into(), is_new).await;
+    let status = if put.map_err(|error| target.failed(error))? {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    target.changed(&manager, status).await
+}
+
+/// A code of segment mode
+///
+/// Changes the settings that are given. Every node follows within 30 s; one that does not know a
+/// code looks at once.
+#[utoipa::path(
+    patch,
+    path = "/codes/{code}",
+    operation_id = "code",
+    params(CodeInPath, CodeQuery),
+    request_body = SettingsBody,
+    responses((status = 200, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
+)]
+pub(in crate::server) async fn patch(
+    target: Target,
+    JsonBody(body): JsonBody<SettingsBody>,
+) -> Result<Response, Problem> {
+    let (manager, _turn) = target.manager().await?;
+    manager.patch(&target.code, &body.into()).await.map_err(|error| target.failed(error))?;
+    target.changed(&manager, StatusCode::OK).await
+}
+
+/// Raises the next number of a code
+///
+/// By a number of numbers, or to a number. What is skipped is only a gap, so this is always safe.
+#[utoipa::path(
+    post,
+    path = "/codes/{code}/raise",
+    operation_id = "raise_code",
+    params(CodeInPath, CodeQuery),
+    request_body = RaiseBody,
+    responses((status = 200, description = "Raises the next number of a code", body = CodeDocument, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
+)]
+pub(in crate::server) async fn raise(
+    target: Target,
+    JsonBody(body): JsonBody<RaiseBody>,
+) -> Result<Response, Problem> {
+    let amount = body.amount()?;
+    let (manager, _turn) = target.manager().await?;
+    let raised = match amount {
+        Amount::To(to) => manager.raise_to(&target.code, to).await.map(drop),
+        Amount::By(by) => manager.raise_by(&target.code, by).await.map(drop),
+    };
+    raised.map_err(|error| target.failed(error))?;
+    target.changed(&manager, StatusCode::OK).await
+}
+
+/// Retires a code for good
+///
+/// No number of it is reserved again. Nodes that have numbers in hand stop within 30 s.
+#[utoipa::path(
+    post,
+    path = "/codes/{code}/retire",
+    operation_id = "retire_code",
+    params(CodeInPath, CodeQuery),
+    responses((status = 200, description = "Retires a code for good", body = CodeDocument, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
+)]
+pub(in crate::server) async fn retire(target: Target, _: NoBody) -> Result<Response, Problem> {
+    let (manager, _turn) = target.manager().await?;
+    manager.retire(&target.code).await.map_err(|error| target.failed(error))?;
+    target.changed(&manager, StatusCode::OK).await
+}
+
+/// A code that a request is about, of a namespace that the caller may use.
+#[derive(Debug)]
+pub(in crate::server) struct Target {
+    state: Arc<AppState>,
+    client: Client,
+    issuer: SegmentIssuer,
+    code: String,
+    method: Method,
+    route: MatchedPath,
+}
+
+impl FromRequestParts<Arc<AppState>> for Target {
+    type Rejection = Problem;
+
+    async fn from_request_parts(head: &mut Parts, state: &Arc<AppState>) -> Result<Self, Problem> {
+        let Ok(client) = Client::from_request_parts(head, state).await;
+        let Query(query) = Query::<CodeQuery>::from_request_parts(head, state).await?;
+        let Ok(InPath(code)) = InPath::from_request_parts(head, state).await;
+        let code = code.unwrap_or_default();
+        if !is_valid_code(&code) {
+            return Err(ClaimError::InvalidCode(code).into());
+        }
+        client.caller.check_code(&code)?;
+        let issuers = issuers(state, &client, query.namespace.as_deref())?;
+        let [issuer] = issuers.as_slice() else {
+            let names: Vec<&str> = issuers.iter().map(|issuer| issuer.namespace()).collect();
+            return Err(match names.is_empty() {
+                true => Problem::new(P::UnknownNamespace, "no namespace is in segment mode"),
+                false => invalid(format!("namespace: must be given, one of {}", names.join(", "))),
+            });
         };
-        let mut views = Vec::new();
-        for settings in namespaces {
-            let manager = CodeManager::new(Arc::clone(&store), settings);
-            views.extend(manager.views(listed.clone()).await.map_err(failed)?);
-        }
-        views.retain(|view: &CodeView| {
-            view.listed.code > after && call.caller.check_code(&view.listed.code).is_ok()
-        });
-        let mut codes: Vec<_> = views.into_iter().map(CodeDocument::from).collect();
-        codes.sort_by(|one, other| one.order().cmp(&other.order()));
-        let has_more = codes.len() > LISTED;
-        codes.truncate(LISTED);
-        Ok(uncached_json(StatusCode::OK, &CodeList { codes, has_more }))
-    })
+        let route = MatchedPath::from_request_parts(head, state).await;
+        Ok(Self {
+            issuer: (*issuer).clone(),
+            route: route.expect("the router has matched it"),
+            method: head.method.clone(),
+            state: Arc::clone(state),
+            client,
+            code,
+        })
+    }
 }
 
-/// The segment namespaces that a list is about, and the code that it begins behind.
-fn namespaces(call: &Call<'_>) -> Result<(Vec<SegmentSettings>, String), Problem> {
-    let params = Params::read(&call.head.uri, call.route.parameters)?;
-    let issuers = issuers(call, params.get("namespace"))?.into_iter();
-    let settings = issuers.map(|issuer| issuer.settings().clone()).collect();
-    Ok((settings, params.get("after").unwrap_or_default().to_owned()))
-}
+impl Target {
+    /// What manages the codes of its namespace, for one request at a time.
+    async fn manager(&self) -> Result<(CodeManager, MutexGuard<'_, ()>), Problem> {
+        let (store, turn) = self.state.store().await?;
+        Ok((CodeManager::new(store, self.issuer.settings().clone()), turn))
+    }
 
-fn code<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
-    Box::pin(async move {
-        let target = target(call)?;
-        let (store, _turn) = call.state.store().await?;
-        let manager = CodeManager::new(store, target.issuer.settings().clone());
-        let failed = |error| error::of_manager(error, call.is_operator);
-        let mut status = StatusCode::OK;
-        if call.head.method == Method::PUT {
-            let body: SettingsBody = read_body(&call.body)?;
-            let is_new = must_be_new(&call.head.headers)?;
-            // One that is bound elsewhere could never be asked for.
-            call.state.codes.locate(target.code, Some(target.issuer.namespace()))?;
-            if manager.put(target.code, &body.into(), is_new).await.map_err(failed)? {
-                status = StatusCode::CREATED;
-            }
-        } else if call.head.method == Method::PATCH {
-            let body: SettingsBody = read_body(&call.body)?;
-            manager.patch(target.code, &body.into()).await.map_err(failed)?;
-        }
-        answer(call, &target, &manager, status).await
-    })
-}
+    fn failed(&self, error: ManageError) -> Problem {
+        error::of_manager(error, self.client.is_operator())
+    }
 
-fn raise<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
-    Box::pin(async move {
-        let target = target(call)?;
-        let raise: RaiseBody = read_body(&call.body)?;
-        let (store, _turn) = call.state.store().await?;
-        let manager = CodeManager::new(store, target.issuer.settings().clone());
-        let failed = |error| error::of_manager(error, call.is_operator);
-        match raise.amount()? {
-            body::Amount::To(to) => {
-                manager.raise_to(target.code, to).await.map_err(failed)?;
-            }
-            body::Amount::By(by) => {
-                manager.raise_by(target.code, by).await.map_err(failed)?;
-            }
-        }
-        answer(call, &target, &manager, StatusCode::OK).await
-    })
-}
-
-fn retire<'a>(call: &'a Call<'a>) -> HandlerFuture<'a> {
-    Box::pin(async move {
-        let target = target(call)?;
-        let (store, _turn) = call.state.store().await?;
-        let manager = CodeManager::new(store, target.issuer.settings().clone());
-        let retired = manager.retire(target.code).await;
-        retired.map_err(|error| error::of_manager(error, call.is_operator))?;
-        answer(call, &target, &manager, StatusCode::OK).await
-    })
-}
-
-/// Answers a code as it is now; this node follows what was changed at once.
-async fn answer(
-    call: &Call<'_>,
-    target: &Target<'_>,
-    manager: &CodeManager,
-    status: StatusCode,
-) -> Result<Response<ResponseBody>, Problem> {
-    if call.head.method != Method::GET && call.head.method != Method::HEAD {
-        let (namespace, code) = (target.issuer.namespace(), target.code);
-        let by = call.caller.name().unwrap_or("an operator");
-        let (method, path) = (call.head.method.as_str(), call.route.path);
+    /// Answers the code after a change, which this node follows at once.
+    async fn changed(
+        &self,
+        manager: &CodeManager,
+        status: StatusCode,
+    ) -> Result<Response, Problem> {
+        let (namespace, code) = (self.issuer.namespace(), &self.code);
+        let by = self.client.caller.name().unwrap_or("an operator");
+        let (method, path) = (self.method.as_str(), self.route.as_str());
         tracing::info!(namespace, code, by, method, path, "code managed");
         // The next poll makes up for a failure.
-        let _ = target.issuer.refresh().await;
+        let _ = self.issuer.refresh().await;
+        self.answer(manager, status).await
     }
-    let listed = manager.list().await;
-    let listed = listed.map_err(|error| error::of_store(&error, call.is_operator))?;
-    let view = listed.into_iter().find(|view| view.listed.code == target.code);
-    let view = view.ok_or_else(|| {
-        let (code, namespace) = (target.code, target.issuer.namespace());
-        Problem::new(P::UnknownCode, format!("code {code:?} is not in namespace {namespace:?}"))
-    })?;
-    Ok(uncached_json(status, &CodeDocument::from(view)))
+
+    /// Answers the code as it is now.
+    async fn answer(&self, manager: &CodeManager, status: StatusCode) -> Result<Response, Problem> {
+        let listed = manager.list().await;
+        let listed = listed.map_err(|error| error::of_store(&error, self.client.is_operator()))?;
+        let view = listed.into_iter().find(|view| view.listed.code == self.code);
+        let view = view.ok_or_else(|| {
+            let (code, namespace) = (&self.code, self.issuer.namespace());
+            let detail = format!("code {code:?} is not in namespace {namespace:?}");
+            Problem::new(P::UnknownCode, detail)
+        })?;
+        Ok(uncached_json(status, &CodeDocument::from(view)))
+    }
 }
 
 /// The segment namespaces that a request is about, and that the caller may use.
 fn issuers<'a>(
-    call: &'a Call<'_>,
+    state: &'a AppState,
+    client: &Client,
     requested: Option<&str>,
 ) -> Result<Vec<&'a SegmentIssuer>, Problem> {
     if let Some(name) = requested {
-        call.caller.check_namespace(name, Some(name))?;
-        return match call.state.issuer(name)? {
+        client.caller.check_namespace(name, Some(name))?;
+        return match state.issuer(name)? {
             NamespaceIssuer::Segment(issuer) => Ok(vec![issuer]),
             NamespaceIssuer::Snowflake(_) => {
                 Err(invalid(format!("namespace {name:?} is not in segment mode: it has no codes")))
@@ -246,26 +324,8 @@ fn issuers<'a>(
         NamespaceIssuer::Segment(issuer) => Some(issuer),
         NamespaceIssuer::Snowflake(_) => None,
     };
-    let all = call.state.issuers.values().filter_map(segment);
-    Ok(all.filter(|issuer| call.caller.may_use(issuer.namespace())).collect())
-}
-
-fn target<'a>(call: &'a Call<'a>) -> Result<Target<'a>, Problem> {
-    let params = Params::read(&call.head.uri, call.route.parameters)?;
-    let code = call.parameter.as_deref().unwrap_or_default();
-    if !is_valid_code(code) {
-        return Err(crate::core::issue::ClaimError::InvalidCode(code.to_owned()).into());
-    }
-    call.caller.check_code(code)?;
-    let issuers = issuers(call, params.get("namespace"))?;
-    let [issuer] = issuers.as_slice() else {
-        let names: Vec<&str> = issuers.iter().map(|issuer| issuer.namespace()).collect();
-        return Err(match names.is_empty() {
-            true => Problem::new(P::UnknownNamespace, "no namespace is in segment mode"),
-            false => invalid(format!("namespace: must be given, one of {}", names.join(", "))),
-        });
-    };
-    Ok(Target { issuer, code })
+    let all = state.issuers.values().filter_map(segment);
+    Ok(all.filter(|issuer| client.caller.may_use(issuer.namespace())).collect())
 }
 
 /// Whether the code must not be managed yet: `If-None-Match: *` (RFC 9110).

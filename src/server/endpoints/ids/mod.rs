@@ -5,91 +5,105 @@ mod response;
 mod schemas;
 mod writer;
 
-use axum::http::Method;
+use axum::{http::Method, response::Response};
 
-pub(in crate::server) use self::response::IdResponse;
-use self::{request::IdRequest, schemas::schemas};
+use self::{
+    request::{Asked, IdRequest, IdsQuery},
+    schemas::{At, Ids, OfMany, OfOne, OneId},
+};
 use crate::{
     core::issue::ClaimError,
     keeper::{BackfillError, IssueError},
     server::{
-        auth::Permission,
+        extract::{CodeInPath, NoBody},
         issuer::NamespaceIssuer,
+        openapi::{CLAIM, POSTED, names},
         problem::{Problem, ProblemCode as P},
-        route::{Call, Handler, Kind, PLAIN_TEXT, Route, schema_ref},
         state::unknown_segment_code,
     },
     store::with_sources,
 };
 
-pub(in crate::server) static ONE: Route = Route {
-    summary: "One ID",
-    description: "Claims one ID of a code. With `Accept: text/plain` the answer is the ID alone, \
-                  on a line. GET and POST are the same, except that POST alone has `at`.",
-    kind: Kind::Claim,
-    permission: Some(Permission::Ids),
-    is_for_clients: true,
-    parameters: &["format", "encoding", "padded", "namespace", "at"],
-    content: &[("application/json", || schema_ref("OneId")), PLAIN_TEXT],
-    schemas,
-    problems: &PROBLEMS,
-    ..Route::new("/id/{code}", Handler::Claim { is_batch: false })
-};
+/// One ID
+///
+/// Claims one ID of a code. With `Accept: text/plain` the answer is the ID alone, on a line. GET and
+/// POST are the same, except that POST alone has `at`.
+#[utoipa::path(
+    method(get, post),
+    path = "/id/{code}",
+    operation_id = "id",
+    params(CodeInPath, OfOne, IdsQuery, At),
+    responses((
+        status = 200,
+        description = "One ID",
+        headers(("Cache-Control")),
+        content((OneId = "application/json"), (String = "text/plain")),
+    )),
+    extensions(("x-problems" = json!(names(&[ASKED, CLAIM, POSTED])))),
+)]
+pub(in crate::server) async fn one(asked: Asked, _: NoBody) -> Result<Response, Problem> {
+    claim(&asked, false).await
+}
 
-pub(in crate::server) static MANY: Route = Route {
-    path: "/ids/{code}",
-    summary: "IDs in ascending order",
-    description: "Claims `n` IDs of a code at once. With `Accept: text/plain` each stands on a \
-                  line. GET and POST are the same, except that POST alone has `at`.",
-    parameters: &["n", "format", "encoding", "padded", "namespace", "at"],
-    content: &[("application/json", || schema_ref("Ids")), PLAIN_TEXT],
-    handler: Handler::Claim { is_batch: true },
-    ..ONE
-};
+/// IDs in ascending order
+///
+/// Claims `n` IDs of a code at once. With `Accept: text/plain` each stands on a line. GET and POST
+/// are the same, except that POST alone has `at`.
+#[utoipa::path(
+    method(get, post),
+    path = "/ids/{code}",
+    operation_id = "ids",
+    params(CodeInPath, OfMany, IdsQuery, At),
+    responses((
+        status = 200,
+        description = "IDs in ascending order",
+        headers(("Cache-Control")),
+        content((Ids = "application/json"), (String = "text/plain")),
+    )),
+    extensions(("x-problems" = json!(names(&[ASKED, &[P::InvalidCount], CLAIM, POSTED])))),
+)]
+pub(in crate::server) async fn many(asked: Asked, _: NoBody) -> Result<Response, Problem> {
+    claim(&asked, true).await
+}
 
 /// Problems of a request for IDs, before anything is claimed.
-const PROBLEMS: [P; 5] =
-    [P::InvalidCode, P::InvalidParameter, P::Forbidden, P::UnknownNamespace, P::UnsafeNumber];
+const ASKED: &[P] =
+    &[P::InvalidCode, P::InvalidParameter, P::Forbidden, P::UnknownNamespace, P::UnsafeNumber];
 
 /// Claims IDs and writes them. HEAD claims nothing: it checks the request.
-pub(in crate::server) async fn claim(
-    call: &Call<'_>,
-    is_batch: bool,
-) -> Result<IdResponse, Problem> {
-    let request = IdRequest::read(call, is_batch)?;
-    if call.head.method == Method::HEAD {
+async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
+    let request = IdRequest::read(asked, is_batch)?;
+    if asked.method == Method::HEAD {
         return Ok(request.without_ids());
     }
+    let (state, client) = (&*asked.state, &asked.client);
     // Before the claim, whose IDs would be lost otherwise.
-    let sending = request.sending(|bytes| call.state.unsent.has_plenty(bytes));
-    let reservation = call.state.reserve(sending.memory(), true)?;
+    let sending = request.sending(|bytes| state.unsent.has_plenty(bytes));
+    let reservation = client.reserve(state, sending.memory())?;
     let (code, count) = (request.code, request.count);
-    let client = || call.state.clients.key(&call.caller, call.peer, &call.head.headers);
-    let is_known = call.caller.name().is_some() || call.peer.address.is_some();
-    let client = is_known.then_some(&client as &(dyn Fn() -> u64 + Sync));
-    let mut response = match (&request.backfill, request.issuer) {
-        // Boxed, so that every other request carries less from call to call.
+    let key = || state.clients.key(client);
+    let is_known = client.caller.name().is_some() || client.address.is_some();
+    let key = is_known.then_some(&key as &(dyn Fn() -> u64 + Sync));
+    match (&request.backfill, request.issuer) {
         (Some((backfill, at_ms)), _) => {
-            let ids = Box::pin(backfill.ids(code, count, *at_ms)).await;
+            let ids = backfill.ids(code, count, *at_ms).await;
             if let Err(BackfillError::Store(error)) = &ids {
                 // The answer does not say where the store is.
                 let (namespace, error) = (backfill.namespace(), with_sources(error));
                 tracing::warn!(namespace, error, "backfill failed");
             }
-            request.write(ids?.into_iter(), sending)
+            request.write(ids?.into_iter(), sending, reservation)
         }
         (None, NamespaceIssuer::Snowflake(issuer)) => {
-            call.state.clock.refresh();
-            request.write(issuer.next_ids_for(client, code, count).await?, sending)
+            state.clock.refresh();
+            request.write(issuer.next_ids_for(key, code, count).await?, sending, reservation)
         }
         (None, NamespaceIssuer::Segment(issuer)) => {
-            let ids = issuer.next_ids_for(client, code, count).await;
+            let ids = issuer.next_ids_for(key, code, count).await;
             let ids = ids.map_err(|error| of_segment(error, issuer.namespace()))?;
-            request.write(ids, sending)
+            request.write(ids, sending, reservation)
         }
-    }?;
-    response.body.keep(reservation);
-    Ok(response)
+    }
 }
 
 /// The problem of a claim in segment mode: that of an unknown code says how it can be added.

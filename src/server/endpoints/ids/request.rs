@@ -1,6 +1,13 @@
 //! Reads and checks a request for IDs.
 
-use axum::http::Method;
+use std::sync::Arc;
+
+use axum::{
+    extract::FromRequestParts,
+    http::{Method, request::Parts},
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::writer::{BodyFormat, Texts};
 use crate::{
@@ -14,12 +21,63 @@ use crate::{
     keeper::Backfill,
     server::{
         content_negotiation::prefers_text,
+        extract::{Client, InPath, Query, encoding, instant, invalid, parse},
         issuer::NamespaceIssuer,
-        params::{Params, invalid},
+        openapi,
         problem::{Problem, ProblemCode},
-        route::Call,
+        state::AppState,
     },
 };
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct IdsQuery {
+    #[param(ignore)]
+    n: Option<String>,
+    #[param(ignore)]
+    format: Option<String>,
+    /// How IDs are written. `friendly` needs a layout whose time does not wrap.
+    #[param(inline, value_type = Option<openapi::OneEncoding>)]
+    encoding: Option<String>,
+    /// Texts of equal length that sort as their IDs: with decimal, hex, base32, base36 and
+    /// base62-sorted alone.
+    #[param(value_type = Option<bool>, default = false)]
+    padded: Option<String>,
+    /// Whose IDs. A code or prefix that is bound to a namespace needs none, and refuses another.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+    #[param(ignore)]
+    at: Option<String>,
+}
+
+/// A request for IDs of a valid code, otherwise unchecked.
+#[derive(Debug)]
+pub(in crate::server) struct Asked {
+    pub(super) state: Arc<AppState>,
+    pub(super) client: Client,
+    pub(super) method: Method,
+    code: String,
+    query: IdsQuery,
+    prefers_text: bool,
+}
+
+impl FromRequestParts<Arc<AppState>> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request_parts(head: &mut Parts, state: &Arc<AppState>) -> Result<Self, Problem> {
+        let Ok(client) = Client::from_request_parts(head, state).await;
+        let Ok(InPath(code)) = InPath::from_request_parts(head, state).await;
+        let code = code.ok_or_else(|| invalid_code("that is not UTF-8"))?;
+        if !is_valid_code(&code) {
+            return Err(invalid_code(&format!("{code:?}")));
+        }
+        let Query(query) = Query::from_request_parts(head, state).await?;
+        let prefers_text = prefers_text(&head.headers);
+        let (state, method) = (Arc::clone(state), head.method.clone());
+        Ok(Self { state, client, method, code, query, prefers_text })
+    }
+}
 
 /// A checked request for IDs. Reading it claims nothing.
 #[derive(Debug)]
@@ -36,26 +94,25 @@ pub(super) struct IdRequest<'a> {
 }
 
 impl<'a> IdRequest<'a> {
-    pub(super) fn read(call: &'a Call<'a>, is_batch: bool) -> Result<Self, Problem> {
-        let state = call.state;
-        let code = call.parameter.as_deref().ok_or_else(|| invalid_code("that is not UTF-8"))?;
-        if !is_valid_code(code) {
-            return Err(invalid_code(&format!("{code:?}")));
+    pub(super) fn read(asked: &'a Asked, is_batch: bool) -> Result<Self, Problem> {
+        let Asked { state, client, code, query, .. } = asked;
+        let caller = &client.caller;
+        if query.n.is_some() && !is_batch {
+            return Err(invalid("unknown parameter \"n\": /ids has it"));
         }
-        let params = Params::read(&call.head.uri, call.route.parameters)?;
-        call.caller.check_code(code)?;
-        let requested = params.get("namespace");
+        caller.check_code(code)?;
+        let requested = query.namespace.as_deref();
         let located = state.codes.locate(code, requested);
         let own = located.as_ref().map_or_else(WrongNamespace::own, |(namespace, _)| namespace);
-        call.caller.check_namespace(own, requested)?;
+        caller.check_namespace(own, requested)?;
         let (namespace, prefix) = located?;
         let issuer = state.issuer(namespace)?;
-        let count = params.get("n").map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
-        let requested_format = params.get("format");
-        let format = read_format(requested_format, is_batch, prefers_text(&call.head.headers))?;
-        let encoding = params.encoding()?;
-        let is_padded = params.parse("padded", || "true or false".into(), |it| it.parse().ok())?;
-        let is_padded = is_padded.unwrap_or_default();
+        let count = query.n.as_deref().map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
+        let requested_format = query.format.as_deref();
+        let format = read_format(requested_format, is_batch, asked.prefers_text)?;
+        let encoding = encoding(query.encoding.as_deref())?;
+        let (padded, allowed) = (query.padded.as_deref(), || "true or false".into());
+        let is_padded = parse("padded", padded, allowed, |it| it.parse().ok())?.unwrap_or_default();
         let texts = Texts { format, encoding, is_padded };
         if !texts.are_plain() {
             Encoder::new(encoding, is_padded, issuer.layout())
@@ -71,7 +128,7 @@ impl<'a> IdRequest<'a> {
                 return Err(invalid(format!("format = {format:?}: must be string {because}")));
             }
         }
-        let backfill = read_past(call, &params, issuer.namespace())?;
+        let backfill = read_past(asked, issuer.namespace())?;
         // Refused before a claim that would be thrown away: IDs only grow.
         if format == BodyFormat::Numbers {
             let at_ms = || backfill.map_or_else(|| state.clock.now_ms(), |(_, at_ms)| at_ms);
@@ -88,18 +145,17 @@ impl<'a> IdRequest<'a> {
 
 /// What issues IDs for the parameter `at`, if that is given, and the instant.
 fn read_past<'a>(
-    call: &Call<'a>,
-    params: &Params<'_>,
+    asked: &'a Asked,
     namespace: &str,
 ) -> Result<Option<(&'a Backfill, i64)>, Problem> {
-    let Some(at) = params.get("at") else { return Ok(None) };
+    let Some(at) = asked.query.at.as_deref() else { return Ok(None) };
     // Each response costs a durable write of the store, and its IDs are gone for good.
-    let method = &call.head.method;
+    let method = &asked.method;
     if method != Method::POST {
         return Err(invalid(format!("at = {at:?}: requires POST, not {method}")));
     }
-    let at_ms = params.instant("at")?;
-    let backfill = call.state.backfills.get(namespace).ok_or_else(|| {
+    let at_ms = instant("at", Some(at))?;
+    let backfill = asked.state.backfills.get(namespace).ok_or_else(|| {
         let detail = format!(
             "namespace {namespace:?} does not support backfill: it is in segment mode, or its store \
              is memory:"

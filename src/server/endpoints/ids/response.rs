@@ -1,21 +1,24 @@
 //! The successful response to a request for IDs: whole, or in pieces that are written as the client
 //! takes them.
 
-use std::mem;
+use std::{convert::Infallible, mem, sync::Arc};
 
 use axum::{
-    body::Bytes,
-    http::{HeaderMap, HeaderValue, Response, header},
+    body::{Body, Bytes},
+    http::{HeaderValue, header},
+    response::Response,
 };
+use futures_util::stream;
 
 use super::{
     request::{IdRequest, refuse_unsafe},
     writer::{Batch, BodyFormat, Texts},
 };
 use crate::server::{
-    body::{Pieces, ResponseBody},
+    body::{BodyInPieces, Pieces, kept},
     issuer::NamespaceIssuer,
     problem::Problem,
+    unsent::Reservation,
 };
 
 /// The largest response in bytes that is always written whole.
@@ -50,33 +53,10 @@ impl Sending {
     }
 }
 
-/// The successful response to a request for IDs.
-#[derive(Debug)]
-pub(in crate::server) struct IdResponse {
-    format: BodyFormat,
-    pub(in crate::server) body: ResponseBody,
-}
-
-impl IdResponse {
-    /// The response; `headers` may be used ones, whose memory is used again.
-    pub(in crate::server) fn into_response(self, mut headers: HeaderMap) -> Response<ResponseBody> {
-        let content_type = match self.format {
-            BodyFormat::Lines => "text/plain; charset=utf-8",
-            BodyFormat::Strings | BodyFormat::Numbers | BodyFormat::Ranges => "application/json",
-        };
-        headers.clear();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        let mut response = Response::new(self.body);
-        *response.headers_mut() = headers;
-        response
-    }
-}
-
 impl IdRequest<'_> {
     /// The response to HEAD: nothing was claimed, so no length is known.
-    pub(super) fn without_ids(&self) -> IdResponse {
-        IdResponse { format: self.format(), body: ResponseBody::of_unknown_length() }
+    pub(super) fn without_ids(&self) -> Response {
+        self.response(Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()), None)
     }
 
     /// How the response will be sent. `has_plenty` answers whether so many bytes of memory are
@@ -92,7 +72,8 @@ impl IdRequest<'_> {
         &self,
         mut ids: impl Batch,
         sending: Sending,
-    ) -> Result<IdResponse, Problem> {
+        reservation: Option<Arc<Reservation>>,
+    ) -> Result<Response, Problem> {
         if self.format() == BodyFormat::Numbers
             && let Some(range) = ids.clone().into_ranges().last()
         {
@@ -106,19 +87,34 @@ impl IdRequest<'_> {
             writer.open(&mut body);
             writer.all(&mut ids, &mut body);
             writer.close(&mut body);
-            body.into()
+            kept(body, reservation.clone()).into()
         } else {
             let (issuer, texts) = (self.issuer.clone(), self.texts);
             let prefix = self.prefix.into();
             let length = writer.exact_length(&ids);
             let pieces = BatchInPieces { ids, issuer, texts, prefix, is_open: false };
-            ResponseBody::in_pieces(pieces, length)
+            Body::new(BodyInPieces::new(pieces, length, reservation.clone()))
         };
-        Ok(IdResponse { format: self.format(), body })
+        Ok(self.response(body, reservation))
     }
 
     fn format(&self) -> BodyFormat {
         self.texts.format
+    }
+
+    fn response(&self, body: Body, reservation: Option<Arc<Reservation>>) -> Response {
+        let content_type = match self.format() {
+            BodyFormat::Lines => "text/plain; charset=utf-8",
+            BodyFormat::Strings | BodyFormat::Numbers | BodyFormat::Ranges => "application/json",
+        };
+        let mut response = Response::new(body);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(reservation) = reservation {
+            response.extensions_mut().insert(reservation);
+        }
+        response
     }
 }
 
@@ -132,7 +128,7 @@ struct BatchInPieces<B> {
 }
 
 impl<B: Batch> Pieces for BatchInPieces<B> {
-    fn next_piece(&mut self) -> (Bytes, bool) {
+    fn next_piece(&mut self) -> (Vec<u8>, bool) {
         let writer = self.texts.writer(&self.prefix, self.issuer.layout());
         let mut piece = Vec::with_capacity(PIECE);
         if !mem::replace(&mut self.is_open, true) {
@@ -142,6 +138,6 @@ impl<B: Batch> Pieces for BatchInPieces<B> {
         if is_last {
             writer.close(&mut piece);
         }
-        (piece.into(), is_last)
+        (piece, is_last)
     }
 }

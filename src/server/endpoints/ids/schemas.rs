@@ -1,82 +1,91 @@
-//! The schemas of both responses.
+//! What stands in requests and responses, as the API document describes it: the responses are
+//! written by hand.
 
-use serde_json::{Map, Value, json};
+#![expect(dead_code, reason = "only described")]
 
-use crate::core::id::Id;
+use utoipa::{IntoParams, ToSchema};
 
-/// The schemas of both responses, by name.
-pub(super) fn schemas() -> Map<String, Value> {
-    let digits =
-        |example: &str| json!({ "type": "string", "pattern": "^[0-9]{1,19}$", "example": example });
-    let mut step = digits("1");
-    step["description"] = "From each ID to the next.".into();
-    let schemas = json!({
-        "OneId": {
-            "type": "object",
-            "description": "One ID.",
-            "required": ["id"],
-            "properties": { "id": { "$ref": "#/components/schemas/Id" } },
-        },
-        "Id": {
-            "oneOf": [
-                { "$ref": "#/components/schemas/IdText" },
-                { "$ref": "#/components/schemas/IdNumber" },
-            ],
-            "description": "A text, or with `format=number` a number.",
-        },
-        "IdText": {
-            "type": "string",
-            "description": "In the requested encoding, after the prefix of its code if that has one.",
-            "example": "249679838552547328",
-            "minLength": 1,
-        },
-        "IdNumber": {
-            "type": "integer",
-            "format": "int64",
-            "description": "Exact in JavaScript.",
-            "maximum": Id::MAX_JS_SAFE.get(),
-            "minimum": 0,
-        },
-        "Ids": {
-            "oneOf": [
-                {
-                    "type": "object",
-                    "description": "In ascending order.",
-                    "required": ["ids"],
-                    "properties": {
-                        "ids": { "type": "array", "items": { "$ref": "#/components/schemas/Id" } },
-                    },
-                },
-                {
-                    "type": "object",
-                    "description": "With `format=range`.",
-                    "required": ["ranges"],
-                    "properties": {
-                        "ranges": {
-                            "type": "array",
-                            "items": { "$ref": "#/components/schemas/Range" },
-                        },
-                    },
-                },
-            ],
-            "description": "IDs, or ranges of them.",
-        },
-        "Range": {
-            "type": "object",
-            "description": "IDs at equal distances.",
-            "required": ["first", "last", "step", "count"],
-            "properties": {
-                "first": digits("249679838552547328"),
-                "last": digits("249679838552551423"),
-                "step": step,
-                "count": {
-                    "type": "integer",
-                    "format": "int64",
-                    "description": "How many there are.",
-                    "minimum": 1,
-                },
-            },
-        },
-    });
-    serde_json::from_value(schemas).expect("an object")
+use crate::server::openapi;
+
+/// What one ID has alone.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfOne {
+    /// A JSON string or number. A number is never rounded: above 2^53 - 1 the answer is 422
+    /// `unsafe_number`. Number goes with neither `encoding`, `padded` nor a code with a prefix.
+    #[param(inline, value_type = Option<openapi::OneFormat>)]
+    format: Option<String>,
+}
+
+/// What a batch has alone.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfMany {
+    /// How many IDs, at most `http.max_batch`.
+    #[param(minimum = 1, default = 1)]
+    n: Option<u32>,
+    /// JSON strings or numbers, or ranges of IDs. A number is never rounded: above 2^53 - 1 the
+    /// answer is 422 `unsafe_number`. Number and range go with neither `encoding`, `padded` nor a
+    /// code with a prefix, range not with `text/plain`.
+    #[param(inline, value_type = Option<openapi::ManyFormat>)]
+    format: Option<String>,
+}
+
+/// What POST alone has.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct At {
+    /// A past instant that the IDs are for: from the namespace's first start on, or from where its
+    /// `layout.backfill_from` opens the past.
+    #[param(inline, value_type = Option<openapi::Instant>)]
+    at: Option<String>,
+}
+
+/// One ID.
+#[derive(ToSchema)]
+pub(super) struct OneId {
+    id: Id,
+}
+
+/// A text, or with `format=number` a number.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub(super) enum Id {
+    Text(IdText),
+    Number(IdNumber),
+}
+
+/// In the requested encoding, after the prefix of its code if that has one.
+#[derive(ToSchema)]
+#[schema(example = "249679838552547328", min_length = 1)]
+pub(super) struct IdText(String);
+
+/// Exact in JavaScript.
+#[derive(ToSchema)]
+#[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
+pub(super) struct IdNumber(i64);
+
+/// IDs, or ranges of them.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub(super) enum Ids {
+    /// In ascending order.
+    Ids { ids: Vec<Id> },
+    /// With `format=range`.
+    Ranges { ranges: Vec<Range> },
+}
+
+/// IDs at equal distances.
+#[derive(ToSchema)]
+pub(super) struct Range {
+    #[schema(pattern = "^[0-9]{1,19}$", example = "249679838552547328")]
+    first: String,
+    #[schema(pattern = "^[0-9]{1,19}$", example = "249679838552551423")]
+    last: String,
+    /// From each ID to the next.
+    #[schema(pattern = "^[0-9]{1,19}$", example = "1")]
+    step: String,
+    /// How many there are.
+    #[schema(minimum = 1)]
+    count: i64,
 }

@@ -14,7 +14,9 @@ use crate::core::{
 const STRIDE: u64 = 64;
 
 /// The IDs of one claim.
-pub(super) trait Batch: ExactSizeIterator<Item = Id> + Clone + Send + 'static {
+pub(super) trait Batch:
+    ExactSizeIterator<Item = Id> + Clone + Send + Unpin + 'static
+{
     /// Takes the next IDs that are evenly spaced, up to this many.
     fn next_range(&mut self, at_most: u64) -> Option<IdRange>;
 

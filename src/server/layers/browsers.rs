@@ -1,67 +1,94 @@
-//! Which browsers may call the routes for clients.
+//! Which browsers may read the answers, and for which pages they may ask.
 
-use std::{convert::Infallible, future::ready, time::Duration};
-
-use axum::http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header, request::Parts,
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
 };
-use tower::{Layer, Service, service_fn};
-use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use super::{
-    body::ResponseBody,
-    problem::{Problem, ProblemCode},
-    route::{Kind, Route},
+use axum::{
+    extract::Request,
+    http::{HeaderMap, HeaderName, HeaderValue, Method, header},
+    response::Response,
 };
-use crate::config::CorsOrigins;
+use futures_util::future::Either;
+use tower::{Layer, Service};
+use tower_http::cors::{AllowOrigin, Cors, CorsLayer};
+
+use crate::{
+    config::CorsOrigins,
+    server::problem::{Problem, ProblemCode},
+};
 
 /// Where the page is from that a browser sends a request for; pages cannot set it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The origins whose pages may call the service.
+/// Adds CORS headers, and answers preflights.
 #[derive(Clone, Debug)]
-pub(super) struct Cors(CorsLayer);
+pub(in crate::server) struct BrowsersLayer {
+    cors: Arc<CorsLayer>,
+    /// Whether caches keep the answers, and may use them for a browser.
+    is_cached: bool,
+}
 
-impl Cors {
+impl BrowsersLayer {
     /// None when no origin is allowed.
-    pub(super) fn new(origins: &CorsOrigins) -> Option<Self> {
+    pub(in crate::server) fn new(origins: &CorsOrigins, is_cached: bool) -> Option<Self> {
         let origin = match origins {
             CorsOrigins::Any => AllowOrigin::any(),
             CorsOrigins::List(origins) if origins.is_empty() => return None,
             CorsOrigins::List(origins) => AllowOrigin::list(origins.clone()),
         };
-        let layer = CorsLayer::new()
+        let cors = CorsLayer::new()
             .allow_origin(origin)
             .allow_methods([Method::GET, Method::HEAD, Method::POST])
             // Every header, and the one that * leaves out.
             .allow_headers([HeaderName::from_static("*"), header::AUTHORIZATION])
             .expose_headers([header::RETRY_AFTER])
             .max_age(Duration::from_hours(1));
-        Some(Self(layer))
+        Some(Self { cors: Arc::new(cors), is_cached })
+    }
+}
+
+impl<S> Layer<S> for BrowsersLayer {
+    type Service = Browsers<S>;
+
+    fn layer(&self, inner: S) -> Browsers<S> {
+        Browsers { inner, layer: self.clone() }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Browsers<S> {
+    inner: S,
+    layer: BrowsersLayer,
+}
+
+impl<S, B> Service<Request> for Browsers<S>
+where
+    S: Service<Request, Response = Response<B>> + Clone,
+    B: Default,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = Either<<Cors<S> as Service<Request>>::Future, S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
     }
 
-    /// Whether a response gets headers for browsers. Caches keep no IDs, so those get them only
-    /// for browsers; the other responses may be kept, and then be used for a browser, too.
-    pub(super) fn applies(route: &Route, head: &Parts) -> bool {
-        let is_cached = route.kind != Kind::Claim;
-        let by_browser = is_cached || head.headers.contains_key(header::ORIGIN);
-        let is_option = head.method == Method::OPTIONS;
-        let may_read = route.is_for_clients || route.kind == Kind::Document;
-        may_read && (is_preflight(head) || by_browser && !is_option)
-    }
-
-    /// Adds the headers to a response; answers a preflight itself.
-    pub(super) async fn add_headers(
-        &self,
-        head: Parts,
-        response: Response<ResponseBody>,
-    ) -> Response<ResponseBody> {
-        let mut response = Some(response);
-        let respond = service_fn(move |_| {
-            ready(Ok::<_, Infallible>(response.take().expect("one response for one request")))
-        });
-        let Ok(response) = self.0.layer(respond).call(Request::from_parts(head, ())).await;
-        response
+    fn call(&mut self, request: Request) -> Self::Future {
+        let headers = request.headers();
+        // To CorsLayer every OPTIONS is a preflight; without this header it is just another method.
+        let applies = match *request.method() {
+            Method::OPTIONS => headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
+            _ => self.layer.is_cached || headers.contains_key(header::ORIGIN),
+        };
+        if applies {
+            Either::Left(self.layer.cors.layer(self.inner.clone()).call(request))
+        } else {
+            Either::Right(self.inner.call(request))
+        }
     }
 }
 
@@ -120,10 +147,4 @@ fn is_own(origin: &HeaderValue, site: Option<&[u8]>, headers: &HeaderMap) -> boo
         headers.get(header::HOST).is_some_and(|own| own.as_bytes().eq_ignore_ascii_case(host))
     };
     site == Some(b"same-origin") || host.is_some_and(is_host)
-}
-
-/// Whether a browser asks if it may send a request. Every other OPTIONS is just another method.
-pub(super) fn is_preflight(head: &Parts) -> bool {
-    head.method == Method::OPTIONS
-        && head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }

@@ -1,0 +1,197 @@
+//! Who may pass to a route. The checks stand in one function, in the order in which they are made.
+
+use std::{
+    future::{Ready, ready},
+    net::SocketAddr,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    extract::{ConnectInfo, Request},
+    http::{Method, Uri},
+    response::{IntoResponse as _, Response},
+};
+use futures_util::future::Either;
+use tower::{Layer, Service};
+
+use super::browsers::{AllowedOrigins, check_own_page};
+use crate::server::{
+    auth::{Auth, Caller, ClientCertificate, Permission},
+    connections::Connection,
+    extract::{Client, check_body},
+    host::{check_admin_host, check_host},
+    problem::{Problem, ProblemCode},
+    router::Listener,
+    state::AppState,
+};
+
+/// The longest address in bytes; the longest useful one has a few hundred.
+const LONGEST_URI: usize = 4096;
+
+/// Whom routes are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Audience {
+    /// Clients with the permission `ids`, and the pages that `http.cors_origins` allows.
+    Clients,
+    /// Operators: with the permission `admin`, and only this service's own pages may change
+    /// anything.
+    Operators,
+    /// Prometheus, with the permission `metrics`.
+    Scrapers,
+    /// Whoever has any token.
+    TokenHolders,
+    /// Orchestrators, and browsers that load a page: they have no token.
+    Anybody,
+}
+
+impl Audience {
+    /// What the token must permit.
+    const fn permission(self) -> Option<Permission> {
+        match self {
+            Self::Clients => Some(Permission::Ids),
+            Self::Operators => Some(Permission::Admin),
+            Self::Scrapers => Some(Permission::Metrics),
+            Self::TokenHolders | Self::Anybody => None,
+        }
+    }
+}
+
+/// Lets in whom a group of routes is for.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct GateLayer(Arc<Rules>);
+
+#[derive(Debug)]
+struct Rules {
+    state: Arc<AppState>,
+    audience: Audience,
+    listener: Listener,
+    /// None where no token is needed.
+    auth: Option<Arc<Auth>>,
+    /// None where pages of every origin may call.
+    origins: Option<AllowedOrigins>,
+}
+
+impl GateLayer {
+    pub(in crate::server) fn new(
+        state: Arc<AppState>,
+        listener: Listener,
+        audience: Audience,
+    ) -> Self {
+        let is_public = listener == Listener::Public;
+        let needs_token = is_public && audience != Audience::Anybody;
+        let has_origins = is_public && audience == Audience::Clients;
+        Self(Arc::new(Rules {
+            auth: state.auth.clone().filter(|_| needs_token),
+            origins: AllowedOrigins::new(&state.http.cors_origins).filter(|_| has_origins),
+            audience,
+            listener,
+            state,
+        }))
+    }
+}
+
+impl Rules {
+    /// Who sends this request, if it may pass.
+    fn admit(&self, request: &Request) -> Result<Client, Problem> {
+        let (headers, connection) = (request.headers(), request.extensions().get::<Connection>());
+        if connection.is_some_and(|connection| !connection.has_place) {
+            let detail = format!("{} connections are open", self.state.http.max_connections);
+            let soon = Duration::from_secs(1);
+            return Err(Problem::passing(ProblemCode::Overloaded, detail, soon));
+        }
+        check_length(request.uri())?;
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+        let address = peer.map(|peer| self.state.clients.address(peer.0.ip(), headers));
+        // Other requests were checked by whoever accepted them, or never were on a connection.
+        if peer.is_some() {
+            check_host(request.version(), headers)?;
+        }
+        if self.audience == Audience::Operators && !is_reading(request.method()) {
+            check_own_page(headers)?;
+        }
+        match self.listener {
+            Listener::Operators => check_admin_host(headers, &self.state.http.admin_hosts)?,
+            Listener::Public => {
+                self.origins.as_ref().map_or(Ok(()), |origins| origins.check(headers))?;
+                // Probes often come from an address that clients have too.
+                if self.audience != Audience::Anybody {
+                    self.state.clients.limit_address(address)?;
+                }
+            }
+        }
+        let caller = self.authenticate(request)?;
+        self.state.clients.limit_token(&caller)?;
+        caller.check_permission(self.audience.permission(), request.uri().path())?;
+        check_body(request.body())?;
+        if let Some(connection) = connection
+            && self.audience == Audience::Clients
+        {
+            connection.had_client_request();
+        }
+        Ok(Client::new(caller, address, self.listener, self.audience))
+    }
+
+    fn authenticate(&self, request: &Request) -> Result<Caller, Problem> {
+        let Some(auth) = &self.auth else { return Ok(Caller::default()) };
+        // Whoever accepted the connection puts it there.
+        let certificate = request.extensions().get::<Arc<ClientCertificate>>().map(Arc::as_ref);
+        let now_ms = self.state.clock.now_ms();
+        auth.authenticate(request.headers(), certificate, now_ms).map_err(|refusal| {
+            self.state.metrics.refused(refusal);
+            refusal.into()
+        })
+    }
+}
+
+impl<S> Layer<S> for GateLayer {
+    type Service = Gate<S>;
+
+    fn layer(&self, inner: S) -> Gate<S> {
+        Gate { inner, rules: Arc::clone(&self.0) }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Gate<S> {
+    inner: S,
+    rules: Arc<Rules>,
+}
+
+impl<S> Service<Request> for Gate<S>
+where
+    S: Service<Request, Response = Response>,
+{
+    type Response = Response;
+    type Error = S::Error;
+    type Future = Either<S::Future, Ready<Result<Response, S::Error>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        match self.rules.admit(&request) {
+            Ok(client) => {
+                request.extensions_mut().insert(client);
+                Either::Left(self.inner.call(request))
+            }
+            Err(problem) => Either::Right(ready(Ok(problem.into_response()))),
+        }
+    }
+}
+
+fn is_reading(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Refuses an address that is too long.
+fn check_length(uri: &Uri) -> Result<(), Problem> {
+    let length = uri.path_and_query().map_or(0, |uri| uri.as_str().len());
+    if length <= LONGEST_URI {
+        return Ok(());
+    }
+    let detail = format!("the request target has {length} bytes: must be at most {LONGEST_URI}");
+    Err(Problem::new(ProblemCode::UriTooLong, detail))
+}

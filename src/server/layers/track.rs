@@ -1,0 +1,113 @@
+//! Counts and times requests by their routes.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use axum::{
+    extract::{MatchedPath, Request},
+    http::{Method, StatusCode, header},
+    response::Response,
+};
+use pin_project_lite::pin_project;
+use tower::{Layer, Service};
+
+use crate::server::{
+    metrics::{RouteMetrics, Tracked},
+    state::AppState,
+};
+
+/// Counts and times requests.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct TrackLayer(Arc<Routes>);
+
+#[derive(Debug)]
+struct Routes {
+    state: Arc<AppState>,
+    by_path: HashMap<String, Arc<RouteMetrics>>,
+    /// Of requests that match no route.
+    unmatched: Arc<RouteMetrics>,
+}
+
+impl TrackLayer {
+    /// Counts by these paths, which are exported from the start.
+    pub(in crate::server) fn new(
+        state: Arc<AppState>,
+        paths: impl Iterator<Item = String>,
+    ) -> Self {
+        let metrics = &state.metrics.http;
+        let by_path = paths.map(|path| (path.clone(), metrics.route(&path, "200"))).collect();
+        let unmatched = metrics.route("<unmatched>", "404");
+        Self(Arc::new(Routes { by_path, unmatched, state }))
+    }
+}
+
+impl<S> Layer<S> for TrackLayer {
+    type Service = Track<S>;
+
+    fn layer(&self, inner: S) -> Track<S> {
+        Track { inner, routes: Arc::clone(&self.0) }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Track<S> {
+    inner: S,
+    routes: Arc<Routes>,
+}
+
+impl<S, B> Service<Request> for Track<S>
+where
+    S: Service<Request, Response = Response<B>>,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = TrackedResponse<S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let path = request.extensions().get::<MatchedPath>();
+        let route = path.and_then(|path| self.routes.by_path.get(path.as_str()));
+        let route = Arc::clone(route.unwrap_or(&self.routes.unmatched));
+        let (routes, method) = (Arc::clone(&self.routes), request.method().clone());
+        let tracked = Some(routes.state.metrics.http.begin(route));
+        TrackedResponse { response: self.inner.call(request), tracked, method, routes }
+    }
+}
+
+pin_project! {
+    pub(in crate::server) struct TrackedResponse<F> {
+        #[pin]
+        response: F,
+        tracked: Option<Tracked>,
+        method: Method,
+        routes: Arc<Routes>,
+    }
+}
+
+impl<F, B, E> Future for TrackedResponse<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let response = ready!(this.response.poll(context));
+        if let (Ok(response), Some(tracked)) = (&response, this.tracked.take()) {
+            tracked.answered(this.method, response.status());
+            // Only a token that may not do this is told what would be let in.
+            let challenge = response.headers().contains_key(header::WWW_AUTHENTICATE);
+            if response.status() == StatusCode::FORBIDDEN && challenge {
+                this.routes.state.metrics.forbidden();
+            }
+        }
+        Poll::Ready(response)
+    }
+}

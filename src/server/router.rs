@@ -1,0 +1,179 @@
+//! Every route and every layer: the table of contents of the service.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Router,
+    error_handling::HandleErrorLayer,
+    extract::State,
+    handler::Handler as _,
+    http::{Method, Uri},
+    routing::get,
+};
+use tower::{BoxError, ServiceBuilder, limit::GlobalConcurrencyLimitLayer};
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    endpoints::{
+        about::{self, About},
+        bounds, cluster, codes, console, health, ids, metrics, parse, plan,
+    },
+    layers::{Audience, BrowsersLayer, GateLayer, TrackLayer, out_of_bounds, panicked},
+    problem::{Problem, ProblemCode},
+    state::AppState,
+};
+
+/// Where requests come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listener {
+    /// `http.listen`.
+    Public,
+    /// `http.admin_listen`, where nobody needs a token.
+    Operators,
+}
+
+/// The pages for people and what they load, which the API document leaves out.
+pub(super) const PAGES: [&str; 3] = ["/", "/docs", "/console/{file}"];
+
+/// Whether a path is of a route for clients, who wait for a place on a connection.
+pub(super) fn is_for_clients(path: &str) -> bool {
+    let first = path.split('/').nth(1).unwrap_or_default();
+    matches!(first, "id" | "ids" | "parse" | "bounds" | "plan")
+}
+
+/// Routes that the same audience may use.
+pub(super) struct Group {
+    pub(super) audience: Audience,
+    pub(super) routes: OpenApiRouter<Arc<AppState>>,
+    browsers: Option<BrowsersLayer>,
+}
+
+/// The routes of a listener, by audience.
+pub(super) fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
+    let is_public = listener == Listener::Public;
+    let has_own_listener = state.http.admin_listen.is_some();
+    let browsers = |is_cached| {
+        let layer = BrowsersLayer::new(&state.http.cors_origins, is_cached);
+        layer.filter(|_| is_public)
+    };
+    let group = |audience, browsers, routes| Group { audience, routes, browsers };
+    let new = OpenApiRouter::new;
+
+    let ids = new().routes(routes!(ids::one)).routes(routes!(ids::many));
+    let bounds = new().routes(routes!(bounds::bounds));
+    let texts = new().routes(routes!(parse::parse)).routes(routes!(plan::plan));
+    let metrics = new().routes(routes!(metrics::metrics));
+    let operators = new()
+        .routes(routes!(cluster::cluster))
+        .routes(routes!(cluster::release))
+        .routes(routes!(codes::list))
+        .routes(routes!(codes::get, codes::put, codes::patch))
+        .routes(routes!(codes::raise))
+        .routes(routes!(codes::retire));
+    let probes = new().routes(routes!(health::live)).routes(routes!(health::ready));
+    let health = new().routes(routes!(health::health));
+    let document = new().routes(routes!(about::document));
+
+    let mut groups = vec![
+        group(Audience::Clients, browsers(true), texts),
+        group(Audience::TokenHolders, browsers(true), document),
+        group(Audience::TokenHolders, None, health),
+        group(Audience::Anybody, None, probes),
+    ];
+    if is_public {
+        groups.push(group(Audience::Clients, browsers(false), ids));
+        groups.push(group(Audience::Clients, browsers(true), bounds));
+    }
+    // Where operators have no listener, whoever may reach this one may scrape it.
+    if !is_public || !has_own_listener {
+        groups.push(group(Audience::Scrapers, None, metrics));
+    }
+    // Without tokens nobody is known as an operator here.
+    if !is_public || state.auth.is_some() {
+        groups.push(group(Audience::Operators, None, operators));
+    }
+    if state.http.console {
+        let [home, docs, file] = PAGES;
+        let pages = new()
+            .route(home, get(console::page))
+            .route(docs, get(console::page))
+            .route(file, get(console::file));
+        groups.push(group(Audience::Anybody, None, pages));
+    }
+    groups
+}
+
+/// The whole service as a router: the one that [`serve`](super::serve()) serves, to be served by
+/// whatever you like, or nested in one of your own. It knows clients by their addresses only if
+/// their requests have a [`ConnectInfo`](axum::extract::ConnectInfo) of a socket address.
+pub fn router(state: Arc<AppState>) -> Router {
+    of_listener(&state, Listener::Public)
+}
+
+/// The routes of a listener with every layer.
+pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
+    let about = Arc::new(About::new(listener));
+    let in_flight = GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&state.in_flight));
+    let gate = |audience| GateLayer::new(Arc::clone(state), listener, audience);
+    let bounds = |audience| {
+        let refusing = Arc::clone(state);
+        let refuse = move |error: BoxError| {
+            let refusing = Arc::clone(&refusing);
+            async move { out_of_bounds(&error, &refusing.http) }
+        };
+        ServiceBuilder::new()
+            .layer(HandleErrorLayer::new(refuse))
+            .load_shed()
+            .option_layer((audience == Audience::Clients).then(|| in_flight.clone()))
+            .timeout(state.http.request_timeout)
+            .into_inner()
+    };
+    let track = TrackLayer::new(Arc::clone(state), about::paths(state, listener).into_iter());
+    let mut router = Router::new();
+    for Group { audience, routes, browsers } in groups(state, listener) {
+        let (routes, _) = routes.split_for_parts();
+        let layers = ServiceBuilder::new()
+            .layer(track.clone())
+            .option_layer(browsers)
+            .layer(CatchPanicLayer::custom(panicked))
+            .layer(gate(audience))
+            .layer(bounds(audience))
+            .option_layer((audience != Audience::Clients).then(|| Extension(Arc::clone(&about))));
+        router = router.merge(routes.method_not_allowed_fallback(no_method).layer(layers));
+    }
+    let layers = ServiceBuilder::new()
+        .layer(track)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(gate(Audience::TokenHolders));
+    router.fallback(no_route.layer(layers)).with_state(Arc::clone(state))
+}
+
+async fn no_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!("{method} is not allowed on {:?}", uri.path());
+    Problem::new(ProblemCode::MethodNotAllowed, detail)
+}
+
+/// The problem of a path without a route here, which says where it has one.
+async fn no_route(State(state): State<Arc<AppState>>, uri: Uri) -> Problem {
+    let path = uri.path();
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    let elsewhere = match *parts {
+        [""] | ["docs"] | ["console", _] => ": http.console is false",
+        ["id" | "ids", _] | ["bounds"] => " on this listener: it is served on http.listen",
+        ["metrics"]
+        | ["cluster"]
+        | ["cluster", "release"]
+        | ["codes"]
+        | ["codes", _]
+        | ["codes", _, "raise" | "retire"] => match state.http.admin_listen {
+            Some(_) => " on this listener: it is served on http.admin_listen",
+            None => {
+                ": it needs http.admin_listen, or auth.tokens_file and a token with the permission \
+                 admin"
+            }
+        },
+        _ => "",
+    };
+    Problem::new(ProblemCode::NotFound, format!("there is no route {path:?}{elsewhere}"))
+}
