@@ -25,6 +25,7 @@ mod health;
 mod hosts;
 mod issuing;
 mod log_lines;
+mod matrix;
 mod metrics;
 mod migrating;
 mod namespaces;
