@@ -7,7 +7,7 @@ use tokio::{net::TcpListener, runtime::Builder};
 use super::{failure::Failure, store::block_on};
 use crate::{
     config::Config,
-    server::{ServeError, Service, clock::RememberingClock, shutdown, telemetry},
+    server::{ServeError, Service, clock::RememberingClock, most_connections, shutdown, telemetry},
     store::{self, with_sources},
 };
 
@@ -35,7 +35,7 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
         Some(address) => Some(bind("http.admin_listen", address).await?),
         None => None,
     };
-    config.http.max_connections = raise_open_files(config.http.max_connections);
+    config.http.max_connections = Some(raise_open_files(most_connections(&config.http)));
     let clock = Arc::new(RememberingClock::start());
     let store = store::connect(&config.store, clock.clone())?;
     let service = Service { config, listener, admin_listener, store, clock };

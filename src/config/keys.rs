@@ -179,7 +179,11 @@ pub const KEYS: &[Key] = &[
     key("http.max_batch", "10000", "The largest n for /ids."),
     key("http.cors_origins", "*", "Origins whose pages may call, comma-separated; * or none."),
     key("http.request_timeout", "10s", "How long a request may take before it gets 408."),
-    key("http.max_connections", "10000", "Maximum number of open connections."),
+    unset(
+        "http.max_connections",
+        "Open connections; by default 10000, or what half the memory holds.",
+    ),
+    key("http.idle_timeout", "75s", "How long a connection may wait for the next request's head."),
     key("http.max_in_flight", "4096", "Maximum number of ID requests in flight; others get 503."),
     unset("http.max_unsent", "Memory for unread responses, 64MiB for example; by default 1/8."),
     key("http.console", "true", "Whether the console is served, the pages at / and /docs."),

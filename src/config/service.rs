@@ -28,8 +28,11 @@ pub struct HttpConfig {
     pub cors_origins: CorsOrigins,
     /// How long a request may take before it gets 408.
     pub request_timeout: Duration,
-    /// The most open connections.
-    pub max_connections: usize,
+    /// The most open connections; by default what half of the control group's memory limit holds,
+    /// at most 10 000.
+    pub max_connections: Option<usize>,
+    /// How long a connection may wait for its client, and that for a whole head of a request.
+    pub idle_timeout: Duration,
     /// The most ID requests in flight.
     pub max_in_flight: usize,
     /// The most bytes of memory for responses that clients have not read yet; by default an eighth
@@ -111,7 +114,10 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
         max_batch: reader.number("http.max_batch", 1..=100_000),
         cors_origins: read_origins(reader),
         request_timeout: reader.duration("http.request_timeout", tenth..=hour),
-        max_connections: reader.number("http.max_connections", 1..=1_000_000),
+        max_connections: reader.given("http.max_connections", "1 to 1000000", |text| {
+            text.parse().ok().filter(|most| (1..=1_000_000).contains(most))
+        }),
+        idle_timeout: reader.duration("http.idle_timeout", Duration::from_secs(1)..=hour),
         max_in_flight: reader.number("http.max_in_flight", 1..=1_000_000),
         max_unsent: reader.given_size("http.max_unsent", 1 << 20..=1 << 40),
         console: reader.boolean("http.console"),

@@ -119,12 +119,8 @@ pub(super) fn response(
     bytes: impl AsRef<[u8]> + Into<Bytes> + Send + 'static,
     reservation: Option<Arc<Reservation>>,
 ) -> Response {
-    let body = kept(bytes, reservation.clone());
-    let mut response = (FOR_BROWSERS, [(header::CONTENT_TYPE, content_type)], body).into_response();
-    if let Some(reservation) = reservation {
-        response.extensions_mut().insert(reservation);
-    }
-    response
+    let body = kept(bytes, reservation);
+    (FOR_BROWSERS, [(header::CONTENT_TYPE, content_type)], body).into_response()
 }
 
 /// A JSON response that caches may keep.

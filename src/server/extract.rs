@@ -133,7 +133,8 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
         let body = match &*body {
             [] => b"{}",
             _ if !is_json => {
-                return Err(unsupported("the header Content-Type must be application/json"));
+                let detail = "the header Content-Type must be application/json";
+                return Err(Problem::new(ProblemCode::UnsupportedMediaType, detail));
             }
             body => body,
         };
@@ -159,18 +160,13 @@ impl<S: Sync> FromRequest<S> for NoBody {
             return Ok(Self);
         }
         let mut body = request.into_body();
-        // To its end, of which nothing is kept: a client that still sends may not read an answer.
-        let mut length = 0;
+        // One that is sent in chunks may turn out to be empty.
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| unreadable(&error))?;
-            length += frame.data_ref().map_or(0, Bytes::len);
-            if length > LARGEST_BODY {
-                return Err(too_large());
+            if frame.data_ref().is_some_and(|data| !data.is_empty()) {
+                let detail = "a body is not read: ask by path and query, as in POST /ids/order?n=3";
+                return Err(Problem::new(ProblemCode::UnsupportedMediaType, detail));
             }
-        }
-        if length > 0 {
-            let detail = "a body is not read: ask by the query, as in POST /ids/order?n=3";
-            return Err(unsupported(detail));
         }
         Ok(Self)
     }
@@ -231,8 +227,4 @@ pub(super) fn instant(name: &str, text: Option<&str>) -> Result<Option<i64>, Pro
 
 pub(super) fn invalid(detail: impl Into<String>) -> Problem {
     Problem::new(ProblemCode::InvalidParameter, detail)
-}
-
-fn unsupported(detail: &str) -> Problem {
-    Problem::new(ProblemCode::UnsupportedMediaType, detail)
 }

@@ -11,7 +11,6 @@ mod client_address;
 mod clients;
 pub(crate) mod clock;
 mod conditional;
-mod connections;
 mod console;
 mod content_negotiation;
 mod endpoints;
@@ -23,6 +22,7 @@ mod host;
 mod issuer;
 mod keepers;
 mod layers;
+mod listener;
 mod log_writer;
 mod memory_limit;
 mod metrics;
@@ -41,10 +41,10 @@ mod unsent;
 
 pub use self::{
     auth::{Auth, ClientCertificate},
-    connections::serve,
     endpoints::parse::{NoFields, ParsedId},
     error::ServeError,
     issuer::NamespaceIssuer,
+    listener::serve,
     metrics::Metrics,
     problem::{Problem, ProblemCode},
     router::router,
@@ -54,6 +54,7 @@ pub use self::{
 };
 pub(crate) use self::{
     auth::{EXPIRY_FORM, Permission, TokenHash, is_code_or_beginning, read_expiry},
+    memory_limit::most_connections,
     state::{unknown_namespace, unknown_segment_code},
 };
 #[doc(no_inline)]

@@ -10,7 +10,7 @@ use axum::{
     http::{Method, Uri},
     routing::get,
 };
-use tower::{BoxError, ServiceBuilder, limit::GlobalConcurrencyLimitLayer};
+use tower::{BoxError, ServiceBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -19,7 +19,7 @@ use super::{
         about::{self, About},
         bounds, cluster, codes, console, health, ids, metrics, parse, plan,
     },
-    layers::{Audience, BrowsersLayer, GateLayer, TrackLayer, out_of_bounds, panicked},
+    layers::{Audience, BrowsersLayer, GateLayer, TrackLayer, panicked, too_late},
     problem::{Problem, ProblemCode},
     state::AppState,
 };
@@ -35,12 +35,6 @@ pub(super) enum Listener {
 
 /// The pages for people and what they load, which the API document leaves out.
 pub(super) const PAGES: [&str; 3] = ["/", "/docs", "/console/{file}"];
-
-/// Whether a path is of a route for clients, who wait for a place on a connection.
-pub(super) fn is_for_clients(path: &str) -> bool {
-    let first = path.split('/').nth(1).unwrap_or_default();
-    matches!(first, "id" | "ids" | "parse" | "bounds" | "plan")
-}
 
 /// Routes that the same audience may use.
 pub(super) struct Group {
@@ -114,21 +108,12 @@ pub fn router(state: Arc<AppState>) -> Router {
 /// The routes of a listener with every layer.
 pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
     let about = Arc::new(About::new(listener));
-    let in_flight = GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&state.in_flight));
     let gate = |audience| GateLayer::new(Arc::clone(state), listener, audience);
-    let bounds = |audience| {
-        let refusing = Arc::clone(state);
-        let refuse = move |error: BoxError| {
-            let refusing = Arc::clone(&refusing);
-            async move { out_of_bounds(&error, &refusing.http) }
-        };
-        ServiceBuilder::new()
-            .layer(HandleErrorLayer::new(refuse))
-            .load_shed()
-            .option_layer((audience == Audience::Clients).then(|| in_flight.clone()))
-            .timeout(state.http.request_timeout)
-            .into_inner()
-    };
+    let time_limit = state.http.request_timeout;
+    let in_time = ServiceBuilder::new()
+        .layer(HandleErrorLayer::new(move |_: BoxError| async move { too_late(time_limit) }))
+        .timeout(time_limit)
+        .into_inner();
     let track = TrackLayer::new(Arc::clone(state), about::paths(state, listener).into_iter());
     let mut router = Router::new();
     for Group { audience, routes, browsers } in groups(state, listener) {
@@ -138,7 +123,7 @@ pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
             .option_layer(browsers)
             .layer(CatchPanicLayer::custom(panicked))
             .layer(gate(audience))
-            .layer(bounds(audience))
+            .layer(in_time.clone())
             .option_layer((audience != Audience::Clients).then(|| Extension(Arc::clone(&about))));
         router = router.merge(routes.method_not_allowed_fallback(no_method).layer(layers));
     }
@@ -159,6 +144,7 @@ async fn no_route(State(state): State<Arc<AppState>>, uri: Uri) -> Problem {
     let path = uri.path();
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     let elsewhere = match *parts {
+        _ if path != "/" && parts.contains(&"") => "",
         [""] | ["docs"] | ["console", _] => ": http.console is false",
         ["id" | "ids", _] | ["bounds"] => " on this listener: it is served on http.listen",
         ["metrics"]

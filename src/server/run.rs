@@ -6,11 +6,11 @@ use tokio::{net::TcpListener, time::Instant};
 
 use super::{
     auth::{Auth, announce as announce_auth},
-    connections::{serve, serve_admin},
     error::ServeError,
     hangup::Hangups,
     issuer::NamespaceIssuer,
     keepers::Keepers,
+    listener::{serve, serve_admin},
     metrics::Metrics,
     plan::scarce_ids,
     state::AppState,

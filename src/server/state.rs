@@ -9,14 +9,14 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Mutex, MutexGuard, Semaphore};
+use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, watch};
 
 use super::{
     auth::Auth,
     clients::Clients,
     history::History,
     issuer::NamespaceIssuer,
-    memory_limit::memory_limit,
+    memory_limit::{memory_limit, most_connections},
     metrics::Metrics,
     plan::Plan,
     problem::{Problem, ProblemCode, RETRY_UNKNOWN},
@@ -71,9 +71,11 @@ pub struct AppState {
     pub(super) plan: Option<Plan>,
     /// The configured layouts to read IDs by.
     pub(super) layouts: Vec<ForeignLayout>,
-    /// The requests of clients that may be in flight.
-    pub(super) in_flight: Arc<Semaphore>,
-    draining: AtomicBool,
+    /// A permit for each claim that may be in flight.
+    in_flight: Semaphore,
+    /// How many connections clients may have.
+    pub(super) max_connections: usize,
+    pub(super) draining: watch::Sender<bool>,
     failed: AtomicBool,
     /// The store of every node, and its time-out.
     store: Option<(Arc<dyn Store>, Duration)>,
@@ -95,6 +97,7 @@ impl AppState {
         Self {
             issuers: issuers.into_iter().map(Into::into).map(by_name).collect(),
             unsent: UnsentBudget::new(max_unsent),
+            max_connections: most_connections(&http),
             backfills: BTreeMap::new(),
             auth: None,
             tls: None,
@@ -102,12 +105,12 @@ impl AppState {
             layouts: Vec::new(),
             codes,
             clients: Clients::new(&http),
-            in_flight: Arc::new(Semaphore::new(http.max_in_flight.min(Semaphore::MAX_PERMITS))),
+            in_flight: Semaphore::new(http.max_in_flight),
             http,
             clock,
             metrics,
             history: History::default(),
-            draining: AtomicBool::new(false),
+            draining: watch::Sender::new(false),
             failed: AtomicBool::new(false),
             store: None,
             turn: Mutex::default(),
@@ -178,6 +181,15 @@ impl AppState {
         })
     }
 
+    /// Counts a claim that is in flight until the result is dropped; refuses one while there are too
+    /// many.
+    pub(super) fn begin_claim(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        self.in_flight.try_acquire().map_err(|_| {
+            let detail = format!("{} requests are in flight", self.http.max_in_flight);
+            Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1))
+        })
+    }
+
     /// Reserves memory for a response of this many bytes, until it is sent.
     pub(super) fn reserve(
         &self,
@@ -203,7 +215,7 @@ impl AppState {
 
     /// Makes `/readyz` answer 503 from now on; requests are still answered.
     pub fn drain(&self) {
-        self.draining.store(true, Ordering::SeqCst);
+        self.draining.send_replace(true);
     }
 
     /// Makes `/livez` answer 503 from now on: a background task that cannot be restarted failed.
@@ -217,6 +229,6 @@ impl AppState {
 
     /// Whether the service is shutting down.
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::SeqCst)
+        *self.draining.borrow()
     }
 }

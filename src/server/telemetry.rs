@@ -79,8 +79,9 @@ pub(super) fn log_safely(log: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(log));
 }
 
-/// Errors of requests to the Kubernetes API, which the keeper reports with what they mean.
-const SAID_TWICE: &str = "kube_client::client::builder=off";
+/// Errors of requests to the Kubernetes API, which the keeper reports with what they mean; and what
+/// clients do to HTTP/2, who could fill the log.
+const UNSAID: &str = "kube_client::client::builder=off,h2=error";
 
 fn subscriber(
     config: &LogConfig,
@@ -88,7 +89,7 @@ fn subscriber(
     is_terminal: bool,
 ) -> Box<dyn Subscriber + Send + Sync> {
     let lines = fmt()
-        .with_env_filter(EnvFilter::new(format!("{},{SAID_TWICE}", config.level)))
+        .with_env_filter(EnvFilter::new(format!("{},{UNSAID}", config.level)))
         .with_writer(move || writer.clone())
         .with_target(false)
         // It would print them with `eprintln!`, which panics.

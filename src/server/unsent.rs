@@ -9,11 +9,6 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use tokio::{
-    sync::{Notify, futures::Notified},
-    time::Instant,
-};
-
 /// Responses up to this size in bytes reserve nothing: a connection holds at most three times as many
 /// bytes of them, and its read buffer is larger.
 const FREE: usize = 4 * 1024;
@@ -21,13 +16,12 @@ const FREE: usize = 4 * 1024;
 /// The part of the budget, as its divisor, that clients leave to scrapes and `/cluster`.
 const OPERATORS_PART: u64 = 16;
 
-/// The memory that unsent responses may use.
-#[derive(Debug)]
+/// The memory that unsent responses may use; clones share it.
+#[derive(Clone, Debug)]
 pub(super) struct UnsentBudget {
     /// In bytes.
     size: u64,
     used: Arc<AtomicU64>,
-    scarce: Notify,
 }
 
 /// A part of the budget, until it is dropped.
@@ -35,8 +29,7 @@ pub(super) struct UnsentBudget {
 pub(super) struct Reservation {
     used: Arc<AtomicU64>,
     /// In bytes.
-    pub(super) size: u64,
-    pub(super) since: Instant,
+    size: u64,
 }
 
 /// The budget has no room for a response.
@@ -49,7 +42,7 @@ pub(super) struct BudgetExhausted {
 impl UnsentBudget {
     /// A budget of this many bytes.
     pub(super) fn new(size: u64) -> Self {
-        Self { size, used: Arc::default(), scarce: Notify::new() }
+        Self { size, used: Arc::default() }
     }
 
     /// Reserves memory for a response of this many bytes; none for a small one. The last part of
@@ -67,17 +60,9 @@ impl UnsentBudget {
         let reserved = self
             .used
             .try_update(Relaxed, Relaxed, |used| Some(used + size).filter(|it| *it <= most));
-        if self.missing() > 0 {
-            self.scarce.notify_one();
-        }
         reserved.map_err(|_| BudgetExhausted { budget: self.size })?;
         let used = Arc::clone(&self.used);
-        Ok(Some(Arc::new(Reservation { used, size, since: Instant::now() })))
-    }
-
-    /// Resolves when less than a quarter of the budget is free.
-    pub(super) fn scarce(&self) -> Notified<'_> {
-        self.scarce.notified()
+        Ok(Some(Arc::new(Reservation { used, size })))
     }
 
     /// The whole budget in bytes.
@@ -95,9 +80,9 @@ impl UnsentBudget {
         self.used.load(Relaxed)
     }
 
-    /// How many bytes more must be freed until a quarter of the budget is free.
-    pub(super) fn missing(&self) -> u64 {
-        self.used().saturating_sub(self.size - self.size / 4)
+    /// Whether less than a quarter of the budget is free.
+    pub(super) fn is_scarce(&self) -> bool {
+        self.used() > self.size - self.size / 4
     }
 }
 
@@ -109,10 +94,6 @@ impl Drop for Reservation {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::time::timeout;
-
     use super::*;
 
     #[test]
@@ -120,9 +101,9 @@ mod tests {
         let budget = UnsentBudget::new(64 * 1024);
         assert!(budget.reserve(FREE, true).expect("small").is_none());
         let first = budget.reserve(40_001, true).expect("room").expect("large");
-        assert_eq!((first.size, budget.used(), budget.missing()), (40_001, 40_001, 0));
+        assert_eq!((first.size, budget.used(), budget.is_scarce()), (40_001, 40_001, false));
         let second = budget.reserve(18_000, true).expect("room");
-        assert_eq!(budget.missing(), 40_001 + 18_000 - 48 * 1024);
+        assert!(budget.is_scarce());
         assert!(!budget.has_plenty(0));
         let refused = budget.reserve(5_000, true).expect_err("full");
         assert_eq!(refused.budget, 64 * 1024);
@@ -131,17 +112,7 @@ mod tests {
         assert!(budget.reserve(5_000, true).expect("room again").is_some());
         drop(second);
         assert!(budget.reserve(60 * 1024 + 1, true).is_err());
-        assert_eq!((budget.used(), budget.missing()), (0, 0));
+        assert_eq!((budget.used(), budget.is_scarce()), (0, false));
         assert!(budget.has_plenty(16 * 1024) && !budget.has_plenty(16 * 1024 + 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn scarcity_is_announced_when_a_quarter_is_left() {
-        let budget = UnsentBudget::new(64 * 1024);
-        let _first = budget.reserve(48 * 1024, true).expect("room");
-        let waiting = timeout(Duration::from_secs(60), budget.scarce());
-        let (waited, _second) = tokio::join!(waiting, async { budget.reserve(5_000, true) });
-        waited.expect("announced");
-        assert_eq!(budget.missing(), 5_000);
     }
 }

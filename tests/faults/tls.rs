@@ -285,3 +285,40 @@ async fn unusable_certificates_end_the_start_and_are_named() {
         assert!(error.contains(named), "{named}: {error}");
     }
 }
+
+/// Speaks HTTP/2 over this connector, and returns what the protocol was agreed to be and the first
+/// byte of the response to GET / (`0x88`: `:status 200`).
+async fn over_http2(config: &ClientConfig, address: SocketAddr) -> (Vec<u8>, u8) {
+    let mut config = config.clone();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let connector = TlsConnector::from(Arc::new(config));
+    let mut stream = connect(&connector, address).await.expect("connected");
+    let agreed = stream.get_ref().1.alpn_protocol().unwrap_or_default().to_vec();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let get = b"\0\0\x0e\x01\x05\0\0\0\x01\x82\x87\x84\x41\x09localhost";
+    stream.write_all(&[&preface[..], get].concat()).await.expect("sent");
+    stream.flush().await.expect("sent");
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await.expect("a frame");
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut content = vec![0; length as usize];
+        stream.read_exact(&mut content).await.expect("all of it");
+        if head[3] == 1 {
+            return (agreed, content[0]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn http2_is_agreed_in_the_handshake() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let authority = Authority::new();
+    install(folder.path(), &authority);
+    let node = with_tls(folder.path()).spawn();
+    let connector = connector(&[&authority], None);
+    until_ready(&node, &connector).await;
+    let (agreed, status) = over_http2(connector.config(), node.address()).await;
+    assert_eq!((agreed.as_slice(), status), (&b"h2"[..], 0x88));
+    node.stop().await;
+}

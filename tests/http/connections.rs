@@ -72,32 +72,6 @@ impl Reached {
     }
 }
 
-#[tokio::test]
-async fn http2_is_refused_by_its_own_rules() {
-    let reached = Reached::start(World::start(&[]).await).await;
-    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-    let headers_of_stream_1 = [0, 0, 1, 1, 5, 0, 0, 0, 1, 2];
-    let acknowledgement = [0, 0, 0, 4, 1, 0, 0, 0, 0];
-    let mut stream = reached.connect().await;
-    stream
-        .write_all(&[&preface[..], &settings, &headers_of_stream_1].concat())
-        .await
-        .expect("sent");
-    let mut answer = [0; 22];
-    stream.read_exact(&mut answer).await.expect("an answer");
-    let http_1_1_required = [0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 0xd];
-    assert_eq!(answer[..], [&settings[..], &http_1_1_required].concat());
-    // What the client still sends does not reset the connection, which ends later.
-    for _ in 0..2 {
-        stream.write_all(&acknowledgement).await.expect("sent");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert_eq!(stream.read(&mut answer).await.expect("no reset"), 0);
-    // Nobody waits for the client at a stop.
-    reached.stop().await;
-}
-
 /// A response without what differs in every response: IDs, and what hyper adds.
 fn comparable(answer: &Answer) -> (u16, BTreeMap<String, String>) {
     let differ = ["date", "content-length", "connection"];

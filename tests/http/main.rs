@@ -23,6 +23,7 @@ mod example;
 mod examples;
 mod health;
 mod hosts;
+mod http2;
 mod issuing;
 mod log_lines;
 mod matrix;

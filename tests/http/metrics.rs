@@ -30,7 +30,7 @@ async fn every_metric_is_exported_from_the_start() {
         "raindrop_http_request_duration_seconds_bucket{route=\"/ids/{code}\",le=\"0.00005\"} 0",
         "raindrop_http_requests_in_flight 1",
         "raindrop_http_connections ",
-        "raindrop_http_connections_dropped_total{reason=\"head\"} 0",
+        "raindrop_http_connections_dropped_total{reason=\"room\"} 0",
         "raindrop_log_lines_dropped_total 0",
         "raindrop_task_failures_total{task=\"announcement\"} 0",
         "raindrop_task_failures_total{task=\"lease_keeper\"} 0",

@@ -58,7 +58,9 @@ async fn unknown_routes_are_not_found() {
             let answer = world.call(method, uri, &[]).await;
             assert_eq!(answer.status, 404, "{method} {uri}");
             if method != "HEAD" {
-                answer.problem(404, "not_found");
+                // It is served nowhere else.
+                let detail = answer.problem(404, "not_found");
+                assert_eq!(detail, format!("there is no route {uri:?}"));
             }
         }
     }

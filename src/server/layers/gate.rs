@@ -9,19 +9,20 @@ use std::{
 };
 
 use axum::{
+    body::HttpBody as _,
     extract::{ConnectInfo, Request},
-    http::{Method, Uri},
+    http::{Method, Uri, header},
     response::{IntoResponse as _, Response},
 };
-use futures_util::future::Either;
+use futures_util::future::{BoxFuture, Either};
 use tower::{Layer, Service};
 
 use super::browsers::{AllowedOrigins, check_own_page};
 use crate::server::{
     auth::{Auth, Caller, ClientCertificate, Permission},
-    connections::Connection,
     extract::{Client, check_body},
     host::{check_admin_host, check_host},
+    listener::Arrival,
     problem::{Problem, ProblemCode},
     router::Listener,
     state::AppState,
@@ -95,12 +96,7 @@ impl GateLayer {
 impl Rules {
     /// Who sends this request, if it may pass.
     fn admit(&self, request: &Request) -> Result<Client, Problem> {
-        let (headers, connection) = (request.headers(), request.extensions().get::<Connection>());
-        if connection.is_some_and(|connection| !connection.has_place) {
-            let detail = format!("{} connections are open", self.state.http.max_connections);
-            let soon = Duration::from_secs(1);
-            return Err(Problem::passing(ProblemCode::Overloaded, detail, soon));
-        }
+        let (headers, arrival) = (request.headers(), request.extensions().get::<Arrival>());
         check_length(request.uri())?;
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
         let address = peer.map(|peer| self.state.clients.address(peer.0.ip(), headers));
@@ -125,12 +121,21 @@ impl Rules {
         self.state.clients.limit_token(&caller)?;
         caller.check_permission(self.audience.permission(), request.uri().path())?;
         check_body(request.body())?;
-        if let Some(connection) = connection
+        // No request of a client needs a body: one that has may keep the service waiting.
+        if let Some(arrival) = arrival
             && self.audience == Audience::Clients
+            && request.body().is_end_stream()
         {
-            connection.had_client_request();
+            arrival.activity.serves_client();
         }
         Ok(Client::new(caller, address, self.listener, self.audience))
+    }
+
+    /// The problem of a client whose connection has none of the clients' places.
+    fn no_place(&self) -> Problem {
+        let detail = format!("{} connections are open", self.state.max_connections);
+        let problem = Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1));
+        problem.with_header(header::CONNECTION, "close")
     }
 
     fn authenticate(&self, request: &Request) -> Result<Caller, Problem> {
@@ -161,24 +166,41 @@ pub(in crate::server) struct Gate<S> {
 
 impl<S> Service<Request> for Gate<S>
 where
-    S: Service<Request, Response = Response>,
+    S: Service<Request, Response = Response, Future: Send> + Clone + Send + 'static,
+    S::Error: Send + 'static,
 {
     type Response = Response;
     type Error = S::Error;
-    type Future = Either<S::Future, Ready<Result<Response, S::Error>>>;
+    type Future = Either<
+        Either<S::Future, Ready<Result<Response, S::Error>>>,
+        BoxFuture<'static, Result<Response, S::Error>>,
+    >;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, mut request: Request) -> Self::Future {
-        match self.rules.admit(&request) {
+        let arrival = request.extensions().get::<Arrival>();
+        if self.rules.audience == Audience::Clients
+            && let Some(place) = arrival.map(|arrival| &arrival.place)
+            && place.is_spare()
+        {
+            let (place, mut gate) = (Arc::clone(place), self.clone());
+            return Either::Right(Box::pin(async move {
+                match place.change().await {
+                    true => gate.call(request).await,
+                    false => Ok(gate.rules.no_place().into_response()),
+                }
+            }));
+        }
+        Either::Left(match self.rules.admit(&request) {
             Ok(client) => {
                 request.extensions_mut().insert(client);
                 Either::Left(self.inner.call(request))
             }
             Err(problem) => Either::Right(ready(Ok(problem.into_response()))),
-        }
+        })
     }
 }
 

@@ -1,5 +1,5 @@
-//! What stands around the routes, outermost first: counting, panics, browsers, the gate, and the
-//! bounds of what is in flight.
+//! What stands around the routes, outermost first: counting, browsers, panics, the gate, and a
+//! time-out.
 
 mod browsers;
 mod gate;
@@ -7,11 +7,7 @@ mod track;
 
 use std::{any::Any, time::Duration};
 
-use axum::{
-    BoxError,
-    response::{IntoResponse as _, Response},
-};
-use tower::{load_shed::error::Overloaded, timeout::error::Elapsed};
+use axum::response::{IntoResponse as _, Response};
 
 pub(super) use self::{
     browsers::BrowsersLayer,
@@ -19,17 +15,10 @@ pub(super) use self::{
     track::TrackLayer,
 };
 use super::problem::{Problem, ProblemCode};
-use crate::config::HttpConfig;
 
-/// The problem of a request that had no room, or took too long.
-pub(super) fn out_of_bounds(error: &BoxError, http: &HttpConfig) -> Problem {
-    if error.is::<Overloaded>() {
-        let detail = format!("{} requests are in flight", http.max_in_flight);
-        return Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1));
-    }
-    debug_assert!(error.is::<Elapsed>(), "{error}");
-    let detail = format!("no answer within {:?}", http.request_timeout);
-    Problem::new(ProblemCode::RequestTimeout, detail)
+/// The problem of a request that took longer than this.
+pub(super) fn too_late(limit: Duration) -> Problem {
+    Problem::new(ProblemCode::RequestTimeout, format!("no answer within {limit:?}"))
 }
 
 /// The response for a handler that panicked.

@@ -13,7 +13,6 @@ use prometheus::{
 use tokio::time::Instant;
 
 use super::{counters, counters_by, gauge, histograms, per_thread::PerThread};
-use crate::server::connections::activity::Phase;
 
 /// One ID takes tens of microseconds, a batch under a millisecond, a wait up to a second.
 const BUCKETS: [f64; 12] =
@@ -135,38 +134,40 @@ impl Connections {
             dropped: counters_by(
                 registry,
                 "raindrop_http_connections_dropped_total",
-                "Connections closed by reason: head (request head too slow), stalled (response \
-                 read too slowly), unsent (the same, while memory for responses is scarce), room \
-                 (evicted for a new client), address (refused: too many of one client address).",
+                "Connections closed by reason: stalled (a response was not read), unsent (the \
+                 same, while memory for responses was scarce), room (for another client), address \
+                 (refused: too many of one client address).",
                 "reason",
-                ["head", "stalled", "unsent", "room", "address"],
+                Dropped::ALL.map(Dropped::name),
             ),
         }
     }
 
-    /// A connection was cut off in this phase because its client was too slow. Idle ones are not
-    /// counted.
-    pub(in crate::server) fn cut_off(&self, phase: Phase) {
-        match phase {
-            Phase::Head => self.dropped.with_label_values(&["head"]).inc(),
-            Phase::Sending => self.dropped.with_label_values(&["stalled"]).inc(),
-            Phase::Idle | Phase::Body | Phase::Answering => {}
+    /// A connection was closed. Idle ones are not counted.
+    pub(in crate::server) fn dropped(&self, reason: Dropped) {
+        self.dropped.with_label_values(&[reason.name()]).inc();
+    }
+}
+
+/// Why a connection was closed.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::server) enum Dropped {
+    Stalled,
+    Unsent,
+    Room,
+    Address,
+}
+
+impl Dropped {
+    const ALL: [Self; 4] = [Self::Stalled, Self::Unsent, Self::Room, Self::Address];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Stalled => "stalled",
+            Self::Unsent => "unsent",
+            Self::Room => "room",
+            Self::Address => "address",
         }
-    }
-
-    /// Connections were evicted because their clients read their responses too slowly.
-    pub(in crate::server) fn evicted_readers(&self, count: u64) {
-        self.dropped.with_label_values(&["unsent"]).inc_by(count);
-    }
-
-    /// A connection was refused because its client address has too many.
-    pub(in crate::server) fn refused_address(&self) {
-        self.dropped.with_label_values(&["address"]).inc();
-    }
-
-    /// A connection was evicted.
-    pub(in crate::server) fn evicted(&self) {
-        self.dropped.with_label_values(&["room"]).inc();
     }
 }
 

@@ -18,7 +18,7 @@ use prometheus::{
 
 use self::{http::HttpMetrics, keeper::KeeperMetrics, process::ProcessMetrics, scrapes::Scrapes};
 pub(super) use self::{
-    http::{Connections, Counted, RouteMetrics, Tracked},
+    http::{Connections, Counted, Dropped, RouteMetrics, Tracked},
     tls::TlsMetrics,
 };
 use super::{

@@ -147,6 +147,8 @@ fn complete(mut item: Value, audience: Audience, max_batch: u32) -> Value {
         if audience == Audience::Anybody {
             operation["security"] = json!([]);
         }
+        unwrap_lines(operation);
+        parameters(operation).for_each(unwrap_lines);
         if let Some(n) = parameters(operation).find(|parameter| parameter["name"] == "n") {
             n["schema"]["maximum"] = max_batch.into();
         }
@@ -169,6 +171,13 @@ fn complete_claim(operation: &mut Value, method: &str) {
     };
     retain(&mut operation[PROBLEMS], &|name| !left_out.iter().any(|left| left.name() == name));
     retain(&mut operation["parameters"], &|parameter| parameter["name"] != "at");
+}
+
+/// Doc comments have line feeds where a line of the source is full.
+fn unwrap_lines(described: &mut Value) {
+    if let Some(Value::String(text)) = described.get_mut("description") {
+        *text = text.replace('\n', " ");
+    }
 }
 
 fn parameters(operation: &mut Value) -> impl Iterator<Item = &mut Value> {

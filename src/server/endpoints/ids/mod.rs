@@ -77,6 +77,7 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
         return Ok(request.without_ids());
     }
     let (state, client) = (&*asked.state, &asked.client);
+    let _in_flight = state.begin_claim()?;
     // Before the claim, whose IDs would be lost otherwise.
     let sending = request.sending(|bytes| state.unsent.has_plenty(bytes));
     let reservation = client.reserve(state, sending.memory())?;

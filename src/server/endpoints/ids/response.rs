@@ -56,7 +56,7 @@ impl Sending {
 impl IdRequest<'_> {
     /// The response to HEAD: nothing was claimed, so no length is known.
     pub(super) fn without_ids(&self) -> Response {
-        self.response(Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()), None)
+        self.response(Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()))
     }
 
     /// How the response will be sent. `has_plenty` answers whether so many bytes of memory are
@@ -87,22 +87,22 @@ impl IdRequest<'_> {
             writer.open(&mut body);
             writer.all(&mut ids, &mut body);
             writer.close(&mut body);
-            kept(body, reservation.clone()).into()
+            kept(body, reservation).into()
         } else {
             let (issuer, texts) = (self.issuer.clone(), self.texts);
             let prefix = self.prefix.into();
             let length = writer.exact_length(&ids);
             let pieces = BatchInPieces { ids, issuer, texts, prefix, is_open: false };
-            Body::new(BodyInPieces::new(pieces, length, reservation.clone()))
+            Body::new(BodyInPieces::new(pieces, length, reservation))
         };
-        Ok(self.response(body, reservation))
+        Ok(self.response(body))
     }
 
     fn format(&self) -> BodyFormat {
         self.texts.format
     }
 
-    fn response(&self, body: Body, reservation: Option<Arc<Reservation>>) -> Response {
+    fn response(&self, body: Body) -> Response {
         let content_type = match self.format() {
             BodyFormat::Lines => "text/plain; charset=utf-8",
             BodyFormat::Strings | BodyFormat::Numbers | BodyFormat::Ranges => "application/json",
@@ -111,9 +111,6 @@ impl IdRequest<'_> {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(reservation) = reservation {
-            response.extensions_mut().insert(reservation);
-        }
         response
     }
 }

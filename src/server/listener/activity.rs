@@ -1,0 +1,249 @@
+//! What each connection is doing, and for how long.
+//!
+//! Time is counted in ticks of a coarse clock: a timer for every request would cost a good part of
+//! what a response costs.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{
+            AtomicBool, AtomicU32,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::body::{Bytes, HttpBody};
+use hyper::body::{Frame, Incoming, SizeHint};
+use tokio::sync::Notify;
+
+/// The length of a tick, which is how exactly clients are timed.
+pub(super) const TICK: Duration = Duration::from_millis(100);
+
+/// How long a connection is safe after a request of a client.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How long a new one is safe. A flood of new ones takes every place that often.
+const GRACE_OF_NEW: Duration = TICK;
+
+/// The most bytes that a client may send without a request that is answered: several times a head
+/// and a body.
+const MOST_UNANSWERED: u32 = 256 * 1024;
+
+/// Counts ticks, for every connection, from one on.
+#[derive(Clone, Debug)]
+pub(super) struct CoarseClock(Arc<AtomicU32>);
+
+impl CoarseClock {
+    pub(super) fn start() -> Self {
+        Self(Arc::new(1.into()))
+    }
+
+    pub(super) fn tick(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    fn now(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+
+    /// How much time has passed since that tick; at least as much, since it was under way.
+    fn since(&self, tick: u32) -> Duration {
+        TICK * self.now().wrapping_sub(tick).saturating_sub(1)
+    }
+}
+
+/// What a connection is doing, and since when. Only its own task writes; others read.
+#[derive(Debug)]
+pub(in crate::server) struct Activity {
+    clock: CoarseClock,
+    /// When a response was ready last, or the kernel took a part of one.
+    progress: AtomicU32,
+    /// When a request of a client was let in last; 0 is never.
+    served: AtomicU32,
+    accepted: u32,
+    /// Bytes that were received since a request was answered last.
+    unanswered: AtomicU32,
+    /// How many requests are being answered, without those that wait for more of their bodies.
+    answering: AtomicU32,
+    /// Whether the kernel takes no more, because the client does not read.
+    is_blocked: AtomicBool,
+    unblocked: Notify,
+}
+
+impl Activity {
+    pub(super) fn new(clock: CoarseClock) -> Self {
+        let now = clock.now();
+        Self {
+            clock,
+            progress: now.into(),
+            served: 0.into(),
+            accepted: now,
+            unanswered: 0.into(),
+            answering: 0.into(),
+            is_blocked: false.into(),
+            unblocked: Notify::new(),
+        }
+    }
+
+    /// A request of a client was let in.
+    pub(in crate::server) fn serves_client(&self) {
+        self.served.store(self.clock.now(), Relaxed);
+    }
+
+    /// Bytes were received. Returns whether a client may send so many without a request that is
+    /// answered: frames of HTTP/2 have no other bound.
+    pub(super) fn received(&self, bytes: usize) -> bool {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let before = self.unanswered.load(Relaxed);
+        self.unanswered.store(before.saturating_add(bytes), Relaxed);
+        before <= MOST_UNANSWERED
+    }
+
+    /// A request is being answered, until the result is dropped.
+    pub(super) fn answer(&self) -> Answering<'_> {
+        self.answering.fetch_add(1, Release);
+        Answering(self)
+    }
+
+    /// Whether the connection waits for its client, not the client for the service.
+    pub(super) fn waits_for_client(&self) -> bool {
+        self.answering.load(Acquire) == 0
+    }
+
+    /// When a request of a client was let in last: connections with lower numbers are ended first.
+    pub(super) fn last_served(&self) -> u32 {
+        self.served.load(Relaxed)
+    }
+
+    /// Whether it may be ended to make room: it waits for its client, who was served or came some
+    /// time ago.
+    pub(super) fn can_go(&self) -> bool {
+        let (since, grace) = match self.served.load(Relaxed) {
+            0 => (self.accepted, GRACE_OF_NEW),
+            served => (served, GRACE),
+        };
+        self.clock.since(since) >= grace && self.waits_for_client()
+    }
+
+    /// For how long the client has done nothing that counts: taken a part of a response, or sent
+    /// the whole head of a request.
+    pub(super) fn idle_for(&self) -> Duration {
+        self.clock.since(self.progress.load(Relaxed))
+    }
+
+    /// Whether the kernel takes no more.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked.load(Relaxed)
+    }
+
+    /// The kernel takes no more.
+    pub(super) fn blocked(&self) {
+        self.is_blocked.store(true, Relaxed);
+    }
+
+    /// The kernel took something.
+    pub(super) fn sent(&self) {
+        self.progress.store(self.clock.now(), Relaxed);
+        if self.is_blocked() {
+            self.is_blocked.store(false, Relaxed);
+            self.unblocked.notify_waiters();
+        }
+    }
+
+    /// Waits until the client reads: one that sends requests and reads no responses is served no
+    /// further, because what it is sent would pile up.
+    pub(super) async fn unblocked(&self) {
+        while self.is_blocked() {
+            self.unblocked.notified().await;
+        }
+    }
+}
+
+/// The body of a request: while more of it is waited for, the request is not being answered.
+#[derive(Debug)]
+pub(super) struct RequestBody {
+    /// None once it is given back.
+    body: Option<Incoming>,
+    activity: Arc<Activity>,
+    waits: bool,
+    is_asked_for: bool,
+    unread: Arc<Mutex<Option<Unread>>>,
+}
+
+/// What nobody has read of a body.
+#[derive(Debug)]
+pub(super) struct Unread {
+    pub(super) body: Incoming,
+    /// Whether any of it was asked for.
+    pub(super) is_asked_for: bool,
+}
+
+impl RequestBody {
+    /// A body that gives back what is not read of it.
+    pub(super) fn new(
+        body: Incoming,
+        activity: Arc<Activity>,
+        unread: Arc<Mutex<Option<Unread>>>,
+    ) -> Self {
+        Self { body: Some(body), activity, waits: false, is_asked_for: false, unread }
+    }
+
+    fn set_waiting(&mut self, waits: bool) {
+        match (self.waits, waits) {
+            (false, true) => drop(self.activity.answering.fetch_sub(1, Release)),
+            (true, false) => drop(self.activity.answering.fetch_add(1, Release)),
+            _ => {}
+        }
+        self.waits = waits;
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        self.set_waiting(false);
+        if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
+            let unread = Unread { body, is_asked_for: self.is_asked_for };
+            *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = Some(unread);
+        }
+    }
+}
+
+impl HttpBody for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.is_asked_for = true;
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = Pin::new(body).poll_frame(context);
+        self.set_waiting(frame.is_pending());
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(SizeHint::default, HttpBody::size_hint)
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(super) struct Answering<'a>(&'a Activity);
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.0.progress.store(self.0.clock.now(), Relaxed);
+        self.0.unanswered.store(0, Relaxed);
+        self.0.answering.fetch_sub(1, Release);
+    }
+}

@@ -1,0 +1,125 @@
+//! Which connections are ended: those whose clients take too long, and those that make room for
+//! others.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    task::AbortHandle,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    activity::{Activity, CoarseClock, TICK},
+    places::Places,
+};
+use crate::server::{
+    metrics::{Connections, Dropped},
+    unsent::UnsentBudget,
+};
+
+/// How long a client may take nothing of a response.
+const STALLED: Duration = Duration::from_secs(30);
+
+/// The same while memory for responses is scarce.
+const STALLED_WHILE_SCARCE: Duration = Duration::from_secs(1);
+
+/// The most connections that make room at a time, and the share of all that can, as its divisor: to
+/// look for them takes a while.
+const EVICTED: usize = 64;
+
+/// The open connections of a listener.
+#[derive(Debug)]
+pub(super) struct OpenConnections {
+    pub(super) clock: CoarseClock,
+    /// When the clock's next tick is due.
+    next_tick: Instant,
+    idle_timeout: Duration,
+    places: Arc<Places>,
+    unsent: UnsentBudget,
+    metrics: Connections,
+    all: Vec<Entry>,
+}
+
+/// An open connection.
+#[derive(Debug)]
+struct Entry {
+    activity: Arc<Activity>,
+    task: AbortHandle,
+    is_ended: bool,
+}
+
+impl OpenConnections {
+    pub(super) fn new(
+        idle_timeout: Duration,
+        places: Arc<Places>,
+        unsent: UnsentBudget,
+        metrics: Connections,
+    ) -> Self {
+        let (clock, next_tick) = (CoarseClock::start(), Instant::now() + TICK);
+        Self { clock, next_tick, idle_timeout, places, unsent, metrics, all: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, activity: Arc<Activity>, task: AbortHandle) {
+        self.all.push(Entry { activity, task, is_ended: false });
+    }
+
+    /// Ends the connections whose clients took too long, tick after tick.
+    pub(super) async fn cut_off_slow(&mut self) -> ! {
+        loop {
+            sleep_until(self.next_tick).await;
+            self.tick();
+        }
+    }
+
+    fn tick(&mut self) {
+        // One, however late it is: a process that was suspended has requests to read.
+        self.next_tick = Instant::now() + TICK;
+        self.clock.tick();
+        self.all.retain(|entry| !entry.task.is_finished());
+        let (stalled, reason) = match self.unsent.is_scarce() {
+            true => (STALLED_WHILE_SCARCE, Dropped::Unsent),
+            false => (STALLED, Dropped::Stalled),
+        };
+        for entry in &mut self.all {
+            let idle_for = entry.activity.idle_for();
+            if entry.activity.is_blocked() && idle_for >= stalled {
+                entry.end();
+                self.metrics.dropped(reason);
+            } else if entry.activity.waits_for_client() && idle_for >= self.idle_timeout {
+                entry.end();
+            }
+        }
+        self.all.retain(|entry| !entry.is_ended);
+        if self.places.are_wanted() {
+            self.make_room();
+        }
+    }
+
+    /// Ends connections that wait for their clients: those that never had a request of a client that
+    /// was let in, and then those that had none for longest.
+    pub(super) fn make_room(&mut self) {
+        if Instant::now() >= self.next_tick {
+            self.tick();
+        }
+        let waiting = self.all.iter().enumerate().filter(|(_, entry)| entry.activity.can_go());
+        // In the order in which they were accepted, where nothing else tells them apart.
+        let mut waiting: Vec<_> =
+            waiting.map(|(index, entry)| (entry.activity.last_served(), index)).collect();
+        let count = EVICTED.min(waiting.len().div_ceil(EVICTED));
+        if let Some(last) = count.checked_sub(1) {
+            waiting.select_nth_unstable(last);
+        }
+        for (_, index) in &waiting[..count] {
+            self.all[*index].end();
+            self.metrics.dropped(Dropped::Room);
+        }
+        self.all.retain(|entry| !entry.is_ended);
+    }
+}
+
+impl Entry {
+    fn end(&mut self) {
+        self.task.abort();
+        self.is_ended = true;
+    }
+}

@@ -1,0 +1,125 @@
+//! The places that connections take: clients' up to `http.max_connections`, and a few more, so that
+//! probes and scrapes are answered when clients have taken every other.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use prometheus::IntGauge;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use crate::server::metrics::Counted;
+
+/// How long to wait for a place that was just made.
+const PLACE_WITHIN: Duration = Duration::from_millis(10);
+
+/// Enough for probes, scrapes and people; a quarter of the clients' places if those are few, since
+/// each is an open file.
+pub(super) const SPARE_PLACES: usize = 64;
+
+/// The part of the spare places, as its divisor, in which no client may wait.
+const FOR_PROBES: usize = 4;
+
+/// How long a client may wait on a spare place: longer than another is safe.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The places of a listener.
+#[derive(Debug)]
+pub(super) struct Places {
+    most: usize,
+    clients: Arc<Semaphore>,
+    most_spare: usize,
+    spare: Arc<Semaphore>,
+    /// How many clients wait on spare places.
+    waiting: AtomicUsize,
+    /// Counts the places that are taken.
+    open: IntGauge,
+}
+
+/// A connection's place, until it is dropped.
+#[derive(Debug)]
+pub(in crate::server) struct Place {
+    // Dropped before the permit: otherwise whoever takes the place next would be counted beside it.
+    _open: Counted,
+    permit: Mutex<OwnedSemaphorePermit>,
+    is_spare: AtomicBool,
+    places: Arc<Places>,
+}
+
+impl Places {
+    pub(super) fn new(most: usize, open: IntGauge) -> Self {
+        let most_spare = (most / 4).clamp(8, SPARE_PLACES);
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        let (clients, spare) = (semaphore(most), semaphore(most_spare));
+        Self { most, clients, most_spare, spare, waiting: 0.into(), open }
+    }
+
+    /// The number of clients' places that are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.most - self.clients.available_permits()
+    }
+
+    /// Whether a client waits for a place.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
+    }
+
+    /// Takes a place; while there is none, calls `make_room`.
+    pub(super) async fn take(self: &Arc<Self>, mut make_room: impl FnMut()) -> Place {
+        let place = |permit, is_spare| Place {
+            _open: Counted::new(self.open.clone()),
+            permit: Mutex::new(permit),
+            is_spare: AtomicBool::new(is_spare),
+            places: Arc::clone(self),
+        };
+        if let Ok(permit) = Arc::clone(&self.clients).try_acquire_owned() {
+            return place(permit, false);
+        }
+        loop {
+            make_room();
+            let client = timeout(PLACE_WITHIN, Arc::clone(&self.clients).acquire_owned()).await;
+            // The semaphores are never closed.
+            if let Ok(Ok(permit)) = client {
+                return place(permit, false);
+            }
+            if let Ok(permit) = Arc::clone(&self.spare).try_acquire_owned() {
+                return place(permit, true);
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Whether it is for probes and scrapes alone.
+    pub(in crate::server) fn is_spare(&self) -> bool {
+        self.is_spare.load(Relaxed)
+    }
+
+    /// Changes a spare place for a client's. Returns whether that was possible.
+    pub(in crate::server) async fn change(&self) -> bool {
+        struct Waiting<'a>(&'a AtomicUsize);
+        impl Drop for Waiting<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Relaxed);
+            }
+        }
+        let places = &self.places;
+        if places.spare.available_permits() < places.most_spare / FOR_PROBES {
+            return false;
+        }
+        places.waiting.fetch_add(1, Relaxed);
+        let _waiting = Waiting(&places.waiting);
+        let permit = timeout(PATIENCE, Arc::clone(&places.clients).acquire_owned()).await;
+        let Ok(Ok(permit)) = permit else { return false };
+        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+        self.is_spare.store(false, Relaxed);
+        true
+    }
+}

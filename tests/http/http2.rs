@@ -1,0 +1,153 @@
+//! HTTP/2, and what a connection is told when the service stops.
+
+use std::time::Duration;
+
+use reqwest::{Client, StatusCode, Version};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::serving::Served;
+
+fn client() -> Client {
+    Client::builder().http2_prior_knowledge().no_proxy().build().expect("a client")
+}
+
+#[tokio::test]
+async fn the_same_is_answered_over_http2() {
+    let served = Served::start(&[]).await;
+    let (new, old) = (client(), Client::builder().no_proxy().build().expect("a client"));
+    for (method, path) in [
+        ("GET", "/id/order"),
+        ("HEAD", "/id/order"),
+        ("POST", "/id/order"),
+        ("PUT", "/id/order"),
+        ("GET", "/ids/order?n=10"),
+        ("GET", "/parse/1"),
+        ("GET", "/health"),
+        ("GET", "/nowhere"),
+        ("GET", "/"),
+        ("POST", "/cluster/release"),
+    ] {
+        let ask = async |client: &Client| {
+            let method = method.parse().expect("a method");
+            let request = client.request(method, format!("http://{}{path}", served.address));
+            request.send().await.expect("an answer")
+        };
+        let (new, old) = (ask(&new).await, ask(&old).await);
+        assert_eq!((new.version(), old.version()), (Version::HTTP_2, Version::HTTP_11));
+        assert_eq!(new.status(), old.status(), "{method} {path}");
+        let names = |headers: &reqwest::header::HeaderMap| {
+            let mut names: Vec<String> = headers.keys().map(ToString::to_string).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(new.headers()), names(old.headers()), "{method} {path}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn many_requests_share_a_connection() {
+    let served = Served::start(&[]).await;
+    let (client, url) = (client(), format!("http://{}/ids/order?n=10000", served.address));
+    let asked: Vec<_> = (0..200).map(|_| tokio::spawn(client.get(&url).send())).collect();
+    let mut all = std::collections::HashSet::new();
+    for answer in asked {
+        let answer = answer.await.expect("no panic").expect("an answer");
+        if answer.status() == StatusCode::OK {
+            let json: serde_json::Value = answer.json().await.expect("JSON");
+            let ids = json["ids"].as_array().expect("ids");
+            assert_eq!(ids.len(), 10_000);
+            assert!(ids.iter().all(|id| all.insert(id.as_str().expect("a text").to_owned())));
+        }
+    }
+    assert!(all.len() >= 100_000, "{}", all.len());
+    let metrics = served.get("/metrics").await.text().await.expect("text");
+    // This client's, and that of this question.
+    assert!(metrics.contains("\nraindrop_http_connections 2\n"), "{metrics}");
+    served.stop().await;
+}
+
+/// Reads frames up to one of this type.
+async fn frame(stream: &mut TcpStream, wanted: u8) -> Vec<u8> {
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await.expect("a frame");
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut content = vec![0; length as usize];
+        stream.read_exact(&mut content).await.expect("all of it");
+        if head[3] == wanted {
+            return content;
+        }
+    }
+}
+
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+/// GET / of the authority x, whole.
+const GET: &[u8] = &[0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 1, b'x'];
+const GOAWAY: u8 = 7;
+const HEADERS: u8 = 1;
+
+#[tokio::test]
+async fn while_draining_clients_are_told_to_go_elsewhere() {
+    let served = Served::start(&[("http.drain_delay", "60s")]).await;
+    let mut new = TcpStream::connect(served.address).await.expect("connected");
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    new.write_all(&[preface, SETTINGS, GET].concat()).await.expect("sent");
+    // `:status 200` of the static table.
+    assert_eq!(frame(&mut new, HEADERS).await[0], 0x88);
+    let mut old = TcpStream::connect(served.address).await.expect("connected");
+    let (address, _, running) = served.begin_stop();
+    frame(&mut new, GOAWAY).await;
+    // An idle connection stays open: a request may be on its way. The answer says what comes next.
+    old.write_all(b"GET /id/order HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
+    let mut answer = String::new();
+    old.read_to_string(&mut answer).await.expect("closed after it");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
+    // Who comes now is served all the same.
+    let late = client().get(format!("http://{address}/id/order")).send().await.expect("an answer");
+    assert_eq!(late.status(), 200);
+    tokio::time::pause();
+    running.await.expect("no panic").expect("a clean stop");
+}
+
+#[tokio::test]
+async fn an_idle_connection_of_http2_ends_too() {
+    let served = Served::start(&[("http.idle_timeout", "20s")]).await;
+    let mut stream = TcpStream::connect(served.address).await.expect("connected");
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    stream.write_all(&[preface, SETTINGS, GET].concat()).await.expect("sent");
+    frame(&mut stream, HEADERS).await;
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest).await;
+    let seconds = Duration::from_secs(15)..Duration::from_secs(25);
+    assert!(seconds.contains(&began.elapsed()), "{:?}", began.elapsed());
+    tokio::time::resume();
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn who_sends_frames_without_end_is_cut_off() {
+    let served = Served::start(&[]).await;
+    let mut stream = TcpStream::connect(served.address).await.expect("connected");
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    stream.write_all(&[preface, SETTINGS, GET].concat()).await.expect("sent");
+    frame(&mut stream, HEADERS).await;
+    let (mut answers, mut flood) = stream.into_split();
+    let reading = tokio::spawn(async move {
+        let mut answer = [0; 4096];
+        while answers.read(&mut answer).await.is_ok_and(|length| length > 0) {}
+    });
+    let ping = [&[0, 0, 8, 6, 0, 0, 0, 0, 0][..], &[7; 8]].concat().repeat(1_000);
+    let mut sent = 0;
+    while flood.write_all(&ping).await.is_ok() {
+        sent += ping.len();
+        assert!(sent < 100 << 20, "it goes on for ever");
+    }
+    reading.await.expect("no panic");
+    served.stop().await;
+}
