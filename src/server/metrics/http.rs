@@ -1,18 +1,12 @@
 //! Counts and times requests, and counts connections.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicI64, Ordering::Relaxed},
-};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::{Method, StatusCode};
-use prometheus::{
-    HistogramVec, IntCounterVec, IntGauge, Registry,
-    local::{LocalHistogram, LocalIntCounter},
-};
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 use tokio::time::Instant;
 
-use super::{counters, counters_by, gauge, histograms, per_thread::PerThread};
+use super::{counters, counters_by, gauge, histograms};
 
 /// One ID takes tens of microseconds, a batch under a millisecond, a wait up to a second.
 const BUCKETS: [f64; 12] =
@@ -35,28 +29,19 @@ pub(in crate::server) struct HttpMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
     in_flight: IntGauge,
-    /// Requests that a thread began, less those that it ended.
-    begun: Arc<PerThread<AtomicI64>>,
-    routes: Mutex<Vec<Arc<RouteMetrics>>>,
     pub(in crate::server) connections: Connections,
     /// Bytes reserved for responses that are not sent yet.
     pub(in crate::server) unsent: IntGauge,
 }
 
-/// The metrics of one route on one listener.
+/// The metrics of one route.
 #[derive(Debug)]
 pub(in crate::server) struct RouteMetrics {
     route: String,
     requests: IntCounterVec,
-    answered: PerThread<Mutex<Answered>>,
-}
-
-/// What a thread has answered since the last scrape.
-#[derive(Debug)]
-struct Answered {
-    durations: LocalHistogram,
-    /// By method, as an index of [`METHODS`] or their number, and status.
-    requests: Vec<((usize, StatusCode), LocalIntCounter)>,
+    durations: Histogram,
+    /// Those that were looked up, by method, as an index of [`METHODS`] or their number, and status.
+    answered: RwLock<Vec<((usize, StatusCode), IntCounter)>>,
 }
 
 impl HttpMetrics {
@@ -79,44 +64,42 @@ impl HttpMetrics {
         let connections = Connections::new(registry);
         let help = "Bytes of memory reserved for responses that clients have not read yet.";
         let unsent = gauge(registry, "raindrop_http_unsent_bytes", help);
-        let begun = Arc::new(PerThread::new(AtomicI64::default));
-        let routes = Mutex::default();
-        Self { requests, durations, in_flight, begun, routes, connections, unsent }
+        Self { requests, durations, in_flight, connections, unsent }
     }
 
     /// The metrics of a route, by its path; `usual` is the status that is exported from the start.
     pub(in crate::server) fn route(&self, route: &str, usual: &str) -> Arc<RouteMetrics> {
         self.requests.with_label_values(&[route, "GET", usual]);
-        let durations = self.durations.with_label_values(&[route]);
-        let answered = || Answered { durations: durations.local(), requests: Vec::new() };
-        let answered = PerThread::new(|| Mutex::new(answered()));
-        let (route, requests) = (route.to_owned(), self.requests.clone());
-        let metrics = Arc::new(RouteMetrics { route, requests, answered });
-        self.routes().push(Arc::clone(&metrics));
-        metrics
-    }
-
-    fn routes(&self) -> MutexGuard<'_, Vec<Arc<RouteMetrics>>> {
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds what the threads counted since the last time.
-    pub(super) fn flush(&self) {
-        // A request may end in a line that is read later than the one where it began.
-        let in_flight = self.begun.all().map(|begun| begun.load(Relaxed)).sum::<i64>();
-        self.in_flight.set(in_flight.max(0));
-        for route in &*self.routes() {
-            for answered in route.answered.lock_all() {
-                answered.durations.flush();
-                answered.requests.iter().for_each(|(_, requests)| requests.flush());
-            }
-        }
+        Arc::new(RouteMetrics {
+            route: route.to_owned(),
+            requests: self.requests.clone(),
+            durations: self.durations.with_label_values(&[route]),
+            answered: RwLock::default(),
+        })
     }
 
     /// Begins to time a request for this route.
     pub(in crate::server) fn begin(&self, route: Arc<RouteMetrics>) -> Tracked {
-        self.begun.own().fetch_add(1, Relaxed);
-        Tracked { route, begun: Arc::clone(&self.begun), started: Instant::now() }
+        let _in_flight = Counted::new(self.in_flight.clone());
+        Tracked { route, _in_flight, started: Instant::now() }
+    }
+}
+
+impl RouteMetrics {
+    /// The counter of such responses.
+    fn counter(&self, method: &Method, status: StatusCode) -> IntCounter {
+        let method = METHODS.iter().position(|known| known == method).unwrap_or(METHODS.len());
+        let kind = (method, status);
+        let known = self.answered.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, counter)) = known.iter().find(|(known, _)| *known == kind) {
+            return counter.clone();
+        }
+        drop(known);
+        let method = METHODS.get(method).map_or("other", Method::as_str);
+        let counter = self.requests.with_label_values(&[&self.route, method, status.as_str()]);
+        let mut known = self.answered.write().unwrap_or_else(PoisonError::into_inner);
+        known.push((kind, counter.clone()));
+        counter
     }
 }
 
@@ -175,32 +158,15 @@ impl Dropped {
 #[derive(Debug)]
 pub(in crate::server) struct Tracked {
     route: Arc<RouteMetrics>,
-    begun: Arc<PerThread<AtomicI64>>,
+    _in_flight: Counted,
     started: Instant,
-}
-
-impl Drop for Tracked {
-    fn drop(&mut self) {
-        self.begun.own().fetch_sub(1, Relaxed);
-    }
 }
 
 impl Tracked {
     /// Counts and times the response.
     pub(in crate::server) fn answered(self, method: &Method, status: StatusCode) {
-        let route = &self.route;
-        let method = METHODS.iter().position(|known| known == method).unwrap_or(METHODS.len());
-        let kind = (method, status);
-        let mut answered = route.answered.lock_own();
-        answered.durations.observe(self.started.elapsed().as_secs_f64());
-        if let Some((_, requests)) = answered.requests.iter().find(|(known, _)| *known == kind) {
-            return requests.inc();
-        }
-        let method = METHODS.get(method).map_or("other", Method::as_str);
-        let labels = [&route.route, method, status.as_str()];
-        let requests = route.requests.with_label_values(&labels).local();
-        requests.inc();
-        answered.requests.push((kind, requests));
+        self.route.durations.observe(self.started.elapsed().as_secs_f64());
+        self.route.counter(method, status).inc();
     }
 }
 

@@ -1,13 +1,10 @@
 //! Counts what keepers and issuers report.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
 
-use super::{counters, histograms, per_thread::ThreadCounter};
+use super::{counters, histograms};
 use crate::{
     keeper::{
         Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RefillOutcome,
@@ -23,8 +20,6 @@ const STORE_BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1
 #[derive(Debug)]
 pub(super) struct KeeperMetrics {
     ids_issued: IntCounterVec,
-    /// The same, by namespace, of each thread.
-    issued_by_thread: Mutex<Vec<Arc<ThreadCounter>>>,
     exhausted: IntCounterVec,
     rollbacks: IntCounterVec,
     lease_operations: IntCounterVec,
@@ -39,7 +34,6 @@ impl KeeperMetrics {
         let counters = |name, help, labels: &[&str]| counters(registry, name, help, labels);
         let metrics = Self {
             ids_issued: counters("raindrop_ids_issued_total", "IDs issued.", &["namespace"]),
-            issued_by_thread: Mutex::default(),
             exhausted: counters(
                 "raindrop_sequence_exhausted_total",
                 "Claims that did not fit into the present tick.",
@@ -107,7 +101,6 @@ impl KeeperMetrics {
 
     /// What a namespace has done; one that counts has neither ticks nor a clock to run out of.
     pub(super) fn counts(&self, namespace: &str, has_ticks: bool) -> Counts {
-        self.flush();
         let issued = self.ids_issued.with_label_values(&[namespace]).get();
         if !has_ticks {
             return Counts { issued, ..Counts::default() };
@@ -126,26 +119,14 @@ impl KeeperMetrics {
         }
     }
 
-    fn issued_by_thread(&self) -> MutexGuard<'_, Vec<Arc<ThreadCounter>>> {
-        self.issued_by_thread.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds what the threads counted since the last time.
-    pub(super) fn flush(&self) {
-        self.issued_by_thread().iter().for_each(|issued| issued.flush());
-    }
-
     fn observer(
         self: &Arc<Self>,
         namespace: &str,
         exhausted: Vec<IntCounter>,
     ) -> NamespaceObserver {
-        let ids_issued = ThreadCounter::new(self.ids_issued.with_label_values(&[namespace]));
-        let ids_issued = Arc::new(ids_issued);
-        self.issued_by_thread().push(Arc::clone(&ids_issued));
         NamespaceObserver {
             namespace: namespace.to_owned(),
-            ids_issued,
+            ids_issued: self.ids_issued.with_label_values(&[namespace]),
             exhausted,
             metrics: Arc::clone(self),
         }
@@ -158,14 +139,14 @@ pub(super) struct NamespaceObserver {
     namespace: String,
     metrics: Arc<KeeperMetrics>,
     // Looked up once, since they count while IDs are issued.
-    ids_issued: Arc<ThreadCounter>,
+    ids_issued: IntCounter,
     /// By outcome; empty for a segment namespace.
     exhausted: Vec<IntCounter>,
 }
 
 impl Observer for NamespaceObserver {
     fn ids_issued(&self, count: u64) {
-        self.ids_issued.add(count);
+        self.ids_issued.inc_by(count);
     }
 
     fn exhausted(&self, outcome: Exhaustion) {
@@ -217,7 +198,6 @@ mod tests {
         observer.lease_operation(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
         observer.epoch_changed();
         observer.store_operation(StoreOperation::Swap, Duration::from_millis(2));
-        metrics.flush();
         metrics.of_segments("numbers").segment_refilled(RefillOutcome::Failed);
         metrics.of_segments("numbers").step_panicked(KeeperTask::Refill);
         observer.step_panicked(KeeperTask::Lease);

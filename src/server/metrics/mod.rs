@@ -3,7 +3,6 @@
 mod auth;
 mod http;
 mod keeper;
-mod per_thread;
 mod process;
 mod scrapes;
 mod tls;
@@ -120,8 +119,6 @@ impl Metrics {
     ) -> String {
         // Before the counters: to read a status, a segment issuer reports the IDs that it issued.
         let gauges = status_gauges(issuers);
-        self.http.flush();
-        self.keeper.flush();
         let families =
             [self.registry.gather(), gauges.gather(), auth::gauges(auth).gather()].concat();
         TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| {
