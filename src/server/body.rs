@@ -15,7 +15,7 @@ use axum::{
 use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 
-use super::{extract::Client, problem::Problem, state::AppState, unsent::Reservation};
+use super::unsent::Reservation;
 
 /// A connection makes no more pieces in a row, so that other clients need not wait for a large
 /// batch.
@@ -125,7 +125,7 @@ pub(super) fn response(
 
 /// A JSON response that caches may keep.
 pub(super) fn json(value: &impl Serialize) -> Response {
-    response("application/json", json_of(value), None)
+    response("application/json", json_bytes(value), None)
 }
 
 /// A JSON response that no cache keeps.
@@ -133,24 +133,13 @@ pub(super) fn uncached_json(status: StatusCode, value: &impl Serialize) -> Respo
     uncached(status, json(value))
 }
 
-/// The same, of which clients that do not read may make the service keep many; operators have a
-/// listener with few connections.
-pub(super) fn reserved_json(
-    state: &AppState,
-    client: &Client,
-    status: StatusCode,
-    value: &impl Serialize,
-) -> Result<Response, Problem> {
-    let json = json_of(value);
-    let reservation = client.reserve(state, json.len())?;
-    Ok(uncached(status, response("application/json", json, reservation)))
-}
-
-fn json_of(value: &impl Serialize) -> Vec<u8> {
+/// The JSON of a value.
+pub(super) fn json_bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("texts and numbers are always JSON")
 }
 
-fn uncached(status: StatusCode, mut response: Response) -> Response {
+/// The same response with this status, which no cache keeps.
+pub(super) fn uncached(status: StatusCode, mut response: Response) -> Response {
     *response.status_mut() = status;
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response

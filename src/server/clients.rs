@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use super::{
     auth::Caller,
     client_address::{client_address, subscriber},
-    extract::Client,
     problem::{Problem, ProblemCode},
     rate_limit::RateLimiter,
 };
@@ -56,10 +55,10 @@ impl Clients {
     }
 
     /// Identifies a client by its token, or else by its address.
-    pub(super) fn key(&self, client: &Client) -> u64 {
-        match client.caller.name() {
+    pub(super) fn key(&self, caller: &Caller, address: Option<IpAddr>) -> u64 {
+        match caller.name() {
             Some(token) => self.hasher.hash_one(token),
-            None => self.hasher.hash_one(client.address),
+            None => self.hasher.hash_one(address),
         }
     }
 

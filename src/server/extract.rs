@@ -5,18 +5,19 @@ use std::{convert::Infallible, error::Error, fmt, net::IpAddr, sync::Arc};
 use axum::{
     body::{Body, Bytes, HttpBody as _, to_bytes},
     extract::{self, FromRequest, FromRequestParts, Request},
-    http::{HeaderMap, Method, header, request::Parts},
+    http::{HeaderMap, Method, StatusCode, header, request::Parts},
+    response::Response,
 };
 use http_body_util::{BodyExt as _, LengthLimitError};
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use utoipa::IntoParams;
 
 use super::{
+    audience::{Audience, Listener},
     auth::Caller,
-    layers::Audience,
+    body::{json_bytes, response, uncached},
     openapi,
     problem::{Problem, ProblemCode},
-    router::Listener,
     state::AppState,
     unsent::Reservation,
 };
@@ -57,6 +58,18 @@ impl Client {
         }
         let is_for_operators = matches!(self.audience, Audience::Operators | Audience::Scrapers);
         state.reserve(bytes, !is_for_operators)
+    }
+
+    /// A JSON response that no cache keeps, and whose memory is reserved.
+    pub(super) fn json(
+        &self,
+        state: &AppState,
+        status: StatusCode,
+        value: &impl Serialize,
+    ) -> Result<Response, Problem> {
+        let json = json_bytes(value);
+        let reservation = self.reserve(state, json.len())?;
+        Ok(uncached(status, response("application/json", json, reservation)))
     }
 
     /// Whether the request came by the operators' listener.

@@ -5,6 +5,7 @@
 //!
 //! A new route is one file under `endpoints` and one line in [`router`].
 
+mod audience;
 mod auth;
 mod body;
 mod client_address;
@@ -32,6 +33,7 @@ mod problem;
 mod rate_limit;
 mod router;
 mod run;
+mod serve;
 pub mod shutdown;
 mod state;
 mod supervisor;
@@ -44,11 +46,11 @@ pub use self::{
     endpoints::parse::{NoFields, ParsedId},
     error::ServeError,
     issuer::NamespaceIssuer,
-    listener::serve,
     metrics::Metrics,
     problem::{Problem, ProblemCode},
     router::router,
     run::Service,
+    serve::serve,
     state::AppState,
     tls::files::TlsError,
 };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Extension, Router,
+    body::Bytes,
     error_handling::HandleErrorLayer,
     extract::State,
     handler::Handler as _,
@@ -15,36 +16,29 @@ use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
+    audience::{Audience, Listener},
     endpoints::{
         about::{self, About},
         bounds, cluster, codes, console, health, ids, metrics, parse, plan,
     },
-    layers::{Audience, BrowsersLayer, GateLayer, TrackLayer, panicked, too_late},
+    layers::{BrowsersLayer, GateLayer, TrackLayer, panicked, too_late},
+    openapi,
     problem::{Problem, ProblemCode},
     state::AppState,
 };
 
-/// Where requests come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Listener {
-    /// `http.listen`.
-    Public,
-    /// `http.admin_listen`, where nobody needs a token.
-    Operators,
-}
-
 /// The pages for people and what they load, which the API document leaves out.
-pub(super) const PAGES: [&str; 3] = ["/", "/docs", "/console/{file}"];
+const PAGES: [&str; 3] = ["/", "/docs", "/console/{file}"];
 
 /// Routes that the same audience may use.
-pub(super) struct Group {
-    pub(super) audience: Audience,
-    pub(super) routes: OpenApiRouter<Arc<AppState>>,
+struct Group {
+    audience: Audience,
+    routes: OpenApiRouter<Arc<AppState>>,
     browsers: Option<BrowsersLayer>,
 }
 
 /// The routes of a listener, by audience.
-pub(super) fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
+fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
     let is_public = listener == Listener::Public;
     let has_own_listener = state.http.admin_listen.is_some();
     let browsers = |is_cached| {
@@ -107,14 +101,15 @@ pub fn router(state: Arc<AppState>) -> Router {
 
 /// The routes of a listener with every layer.
 pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
-    let about = Arc::new(About::new(listener));
+    let paths = paths(state, listener);
+    let track = TrackLayer::new(Arc::clone(state), &paths);
+    let about = Arc::new(About::new(state, listener, paths, describe));
     let gate = |audience| GateLayer::new(Arc::clone(state), listener, audience);
     let time_limit = state.http.request_timeout;
     let in_time = ServiceBuilder::new()
         .layer(HandleErrorLayer::new(move |_: BoxError| async move { too_late(time_limit) }))
         .timeout(time_limit)
         .into_inner();
-    let track = TrackLayer::new(Arc::clone(state), about::paths(state, listener).into_iter());
     let mut router = Router::new();
     for Group { audience, routes, browsers } in groups(state, listener) {
         let (routes, _) = routes.split_for_parts();
@@ -132,6 +127,21 @@ pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
         .layer(CatchPanicLayer::custom(panicked))
         .layer(gate(Audience::TokenHolders));
     router.fallback(no_route.layer(layers)).with_state(Arc::clone(state))
+}
+
+/// The paths of the routes that this listener serves.
+fn paths(state: &AppState, listener: Listener) -> Vec<String> {
+    let groups = groups(state, listener).into_iter();
+    let paths = groups.flat_map(|group| group.routes.into_openapi().paths.paths.into_keys());
+    let pages = PAGES.into_iter().filter(|_| state.http.console).map(str::to_owned);
+    paths.chain(pages).collect()
+}
+
+/// The API document of a listener.
+fn describe(state: &AppState, about: &About) -> Bytes {
+    let groups = groups(state, about.listener).into_iter();
+    let routes = groups.map(|group| (group.audience, group.routes.into_openapi()));
+    openapi::document(routes, about.needs_token, state.http.max_batch)
 }
 
 async fn no_method(method: Method, uri: Uri) -> Problem {

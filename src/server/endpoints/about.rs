@@ -2,15 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use axum::{Extension, extract::State, http::HeaderMap, response::Response};
+use axum::{Extension, body::Bytes, extract::State, http::HeaderMap, response::Response};
 
 use crate::server::{
-    conditional::Document,
-    console::Console,
-    extract::Client,
-    openapi,
-    problem::Problem,
-    router::{Listener, PAGES, groups},
+    audience::Listener, conditional::Document, console::Console, extract::Client, problem::Problem,
     state::AppState,
 };
 
@@ -18,30 +13,31 @@ use crate::server::{
 /// much of the rest.
 #[derive(Debug)]
 pub(in crate::server) struct About {
-    listener: Listener,
+    pub(in crate::server) needs_token: bool,
+    /// The paths of its routes.
+    pub(in crate::server) paths: Vec<String>,
+    /// Makes the API document.
+    pub(in crate::server) describe: fn(&AppState, &Self) -> Bytes,
+    pub(in crate::server) listener: Listener,
     api: OnceLock<Document>,
     console: OnceLock<Console>,
 }
 
 impl About {
-    pub(in crate::server) fn new(listener: Listener) -> Self {
-        Self { listener, api: OnceLock::new(), console: OnceLock::new() }
+    pub(in crate::server) fn new(
+        state: &AppState,
+        listener: Listener,
+        paths: Vec<String>,
+        describe: fn(&AppState, &Self) -> Bytes,
+    ) -> Self {
+        let needs_token = state.auth.is_some() && listener == Listener::Public;
+        let (api, console) = (OnceLock::new(), OnceLock::new());
+        Self { needs_token, paths, describe, listener, api, console }
     }
 
     pub(in crate::server) fn console(&self, state: &AppState) -> &Console {
-        self.console.get_or_init(|| {
-            let needs_token = state.auth.is_some() && self.listener == Listener::Public;
-            Console::new(state, needs_token, &paths(state, self.listener))
-        })
+        self.console.get_or_init(|| Console::new(state, self.needs_token, &self.paths))
     }
-}
-
-/// The paths of the routes that this listener serves.
-pub(in crate::server) fn paths(state: &AppState, listener: Listener) -> Vec<String> {
-    let groups = groups(state, listener).into_iter();
-    let paths = groups.flat_map(|group| group.routes.into_openapi().paths.paths.into_keys());
-    let pages = PAGES.into_iter().filter(|_| state.http.console).map(str::to_owned);
-    paths.chain(pages).collect()
 }
 
 /// This document
@@ -62,8 +58,7 @@ pub(in crate::server) async fn document(
     client: Client,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let document = about.api.get_or_init(|| {
-        Document::new("application/json", openapi::document(&state, about.listener))
-    });
+    let describe = || Document::new("application/json", (about.describe)(&state, &about));
+    let document = about.api.get_or_init(describe);
     document.answer(&state, &client, &headers)
 }

@@ -12,7 +12,7 @@ use crate::{
     core::{instant::format_unix_ms, layout::Layout, namespace::DEFAULT_NAMESPACE},
     keeper::{KeeperSettings, Operator, OperatorError, WorkerRelease},
     server::{
-        body::{reserved_json, uncached_json},
+        body::uncached_json,
         extract::{Client, JsonBody, invalid},
         history::Report,
         openapi::names,
@@ -98,7 +98,7 @@ pub(in crate::server) async fn cluster(
     let now = format_unix_ms(state.clock.now_ms());
     let (namespaces, history) = (namespaces.collect(), state.history.report());
     let cluster = Cluster { now, store_verified, namespaces, history };
-    reserved_json(&state, &client, StatusCode::OK, &cluster)
+    client.json(&state, StatusCode::OK, &cluster)
 }
 
 /// Frees a worker id early

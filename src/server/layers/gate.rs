@@ -19,45 +19,17 @@ use tower::{Layer, Service};
 
 use super::browsers::{AllowedOrigins, check_own_page};
 use crate::server::{
-    auth::{Auth, Caller, ClientCertificate, Permission},
+    audience::{Audience, Listener},
+    auth::{Auth, Caller, ClientCertificate},
     extract::{Client, check_body},
     host::{check_admin_host, check_host},
     listener::Arrival,
     problem::{Problem, ProblemCode},
-    router::Listener,
     state::AppState,
 };
 
 /// The longest address in bytes; the longest useful one has a few hundred.
 const LONGEST_URI: usize = 4096;
-
-/// Whom routes are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Audience {
-    /// Clients with the permission `ids`, and the pages that `http.cors_origins` allows.
-    Clients,
-    /// Operators: with the permission `admin`, and only this service's own pages may change
-    /// anything.
-    Operators,
-    /// Prometheus, with the permission `metrics`.
-    Scrapers,
-    /// Whoever has any token.
-    TokenHolders,
-    /// Orchestrators, and browsers that load a page: they have no token.
-    Anybody,
-}
-
-impl Audience {
-    /// What the token must permit.
-    const fn permission(self) -> Option<Permission> {
-        match self {
-            Self::Clients => Some(Permission::Ids),
-            Self::Operators => Some(Permission::Admin),
-            Self::Scrapers => Some(Permission::Metrics),
-            Self::TokenHolders | Self::Anybody => None,
-        }
-    }
-}
 
 /// Lets in whom a group of routes is for.
 #[derive(Clone, Debug)]

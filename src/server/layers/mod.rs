@@ -9,11 +9,7 @@ use std::{any::Any, time::Duration};
 
 use axum::response::{IntoResponse as _, Response};
 
-pub(super) use self::{
-    browsers::BrowsersLayer,
-    gate::{Audience, GateLayer},
-    track::TrackLayer,
-};
+pub(super) use self::{browsers::BrowsersLayer, gate::GateLayer, track::TrackLayer};
 use super::problem::{Problem, ProblemCode};
 
 /// The problem of a request that took longer than this.

@@ -34,12 +34,10 @@ struct Routes {
 
 impl TrackLayer {
     /// Counts by these paths, which are exported from the start.
-    pub(in crate::server) fn new(
-        state: Arc<AppState>,
-        paths: impl Iterator<Item = String>,
-    ) -> Self {
+    pub(in crate::server) fn new(state: Arc<AppState>, paths: &[String]) -> Self {
         let metrics = &state.metrics.http;
-        let by_path = paths.map(|path| (path.clone(), metrics.route(&path, "200"))).collect();
+        let route = |path: &String| (path.clone(), metrics.route(path, "200"));
+        let by_path = paths.iter().map(route).collect();
         let unmatched = metrics.route("<unmatched>", "404");
         Self(Arc::new(Routes { by_path, unmatched, state }))
     }

@@ -33,7 +33,6 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto,
 };
-use prometheus::Registry;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -43,18 +42,21 @@ use tokio::{
 };
 use tower::Service as _;
 
-pub(super) use self::activity::Activity;
+pub(super) use self::{
+    activity::Activity,
+    per_address::PerAddress,
+    places::{Place, SPARE_PLACES},
+};
 use self::{
     activity::{RequestBody, Unread},
     open::OpenConnections,
-    per_address::{PerAddress, TooMany},
-    places::{Place, Places, SPARE_PLACES},
+    per_address::TooMany,
+    places::Places,
     socket::Buffers,
     stream::WatchedStream,
 };
 use super::{
     metrics::{Connections, Dropped},
-    router::{self, Listener},
     state::AppState,
     tls::TlsClient,
 };
@@ -78,47 +80,20 @@ const WINDOWS: [u32; 2] = [16 * 1024, 64 * 1024];
 /// The bytes of a response that HTTP/2 takes before the client has room for them.
 const SEND_BUFFER: usize = 16 * 1024;
 
-/// Serves this state on this listener until `stop` turns true, then lets open requests end.
-/// Dropping the future ends every connection at once.
-///
-/// It serves [`router`](super::router()). [`Service::run`](super::Service::run) is this and
-/// everything around it.
-pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Receiver<bool>) {
-    let metrics = state.metrics.http.connections.clone();
-    let server = Server {
-        router: router::of_listener(&state, Listener::Public),
-        max_connections: state.max_connections,
-        per_address: PerAddress::new(&state.http),
-        state,
-        metrics,
-    };
-    server.run(listener, stop).await;
-}
-
-/// Serves operators on a listener of their own, with a limit of its own, until it is dropped.
-pub(super) async fn serve_admin(listener: TcpListener, state: Arc<AppState>) {
-    let (_running, never) = watch::channel(false);
-    let server = Server {
-        router: router::of_listener(&state, Listener::Operators),
-        max_connections: SPARE_PLACES,
-        per_address: None,
-        state,
-        // Nobody counts them.
-        metrics: Connections::new(&Registry::new()),
-    };
-    server.run(listener, never).await;
-}
-
-struct Server {
-    state: Arc<AppState>,
-    router: Router,
-    max_connections: usize,
-    per_address: Option<Arc<PerAddress>>,
-    metrics: Connections,
+/// A listener's connections, and what answers their requests.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) state: Arc<AppState>,
+    pub(super) router: Router,
+    pub(super) max_connections: usize,
+    /// None without a limit.
+    pub(super) per_address: Option<Arc<PerAddress>>,
+    pub(super) metrics: Connections,
 }
 
 impl Server {
-    async fn run(&self, listener: TcpListener, stop: watch::Receiver<bool>) {
+    /// Accepts connections until `stop` turns true, then lets open requests end.
+    pub(super) async fn run(&self, listener: TcpListener, stop: watch::Receiver<bool>) {
         let mut connections = JoinSet::new();
         let places = Arc::new(Places::new(self.max_connections, self.metrics.open.clone()));
         let (idle_timeout, unsent) = (self.state.http.idle_timeout, self.state.unsent.clone());

@@ -10,7 +10,7 @@ use crate::{config::HttpConfig, server::client_address};
 
 /// The open connections by client address.
 #[derive(Debug)]
-pub(super) struct PerAddress {
+pub(in crate::server) struct PerAddress {
     most: usize,
     open: Mutex<HashMap<IpAddr, usize>>,
 }
@@ -28,7 +28,7 @@ pub(super) struct TooMany;
 
 impl PerAddress {
     /// Without a limit there is nothing to count.
-    pub(super) fn new(http: &HttpConfig) -> Option<Arc<Self>> {
+    pub(in crate::server) fn new(http: &HttpConfig) -> Option<Arc<Self>> {
         let most = usize::try_from(http.max_connections_per_ip?.get()).unwrap_or(usize::MAX);
         Some(Arc::new(Self { most, open: Mutex::default() }))
     }

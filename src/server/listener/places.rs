@@ -22,7 +22,7 @@ const PLACE_WITHIN: Duration = Duration::from_millis(10);
 
 /// Enough for probes, scrapes and people; a quarter of the clients' places if those are few, since
 /// each is an open file.
-pub(super) const SPARE_PLACES: usize = 64;
+pub(in crate::server) const SPARE_PLACES: usize = 64;
 
 /// The part of the spare places, as its divisor, in which no client may wait.
 const FOR_PROBES: usize = 4;

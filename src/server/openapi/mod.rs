@@ -20,10 +20,8 @@ pub(super) use self::{
     },
 };
 use super::{
-    layers::Audience,
+    audience::Audience,
     problem::{Document, ProblemCode},
-    router::{Group, Listener, groups},
-    state::AppState,
 };
 
 /// Where the description of a handler names its problems.
@@ -45,16 +43,18 @@ for tokens with the permission `admin`. Without either they are not served.
 pages of the same origins.
 - `/` and `/docs` are pages for people, unless `http.console` is false.";
 
-/// The document of what this listener serves, as JSON.
-pub(super) fn document(state: &AppState, listener: Listener) -> Bytes {
-    let needs_token = state.auth.is_some() && listener == Listener::Public;
+/// The document of these routes, as JSON.
+pub(super) fn document(
+    routes: impl IntoIterator<Item = (Audience, OpenApi)>,
+    needs_token: bool,
+    max_batch: u32,
+) -> Bytes {
     let security =
         if needs_token { json!([{ "bearer": [] }]) } else { json!([{}, { "bearer": [] }]) };
     let (mut paths, mut schemas) = (Map::new(), Map::new());
-    for Group { audience, routes, .. } in groups(state, listener) {
-        let api = routes.into_openapi();
+    for (audience, api) in routes {
         for (path, item) in api.paths.paths {
-            paths.insert(path, complete(json!(item), audience, state.http.max_batch));
+            paths.insert(path, complete(json!(item), audience, max_batch));
         }
         let described = api.components.into_iter().flat_map(|parts| parts.schemas);
         schemas.extend(described.map(|(name, schema)| (name, json!(schema))));

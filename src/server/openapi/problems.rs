@@ -2,7 +2,7 @@
 
 use ProblemCode as P;
 
-use crate::server::{layers::Audience, problem::ProblemCode};
+use crate::server::{audience::Audience, problem::ProblemCode};
 
 /// Problems of claiming IDs.
 pub(in crate::server) const CLAIM: &[P] = &[

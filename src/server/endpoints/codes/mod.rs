@@ -23,7 +23,7 @@ use crate::{
     core::{code::is_valid_code, issue::ClaimError},
     keeper::{CodeManager, CodeView, ManageError, SegmentIssuer},
     server::{
-        body::{reserved_json, uncached_json},
+        body::uncached_json,
         extract::{Client, CodeInPath, InPath, JsonBody, NoBody, Query, invalid},
         issuer::NamespaceIssuer,
         openapi::{self, names},
@@ -106,7 +106,7 @@ pub(in crate::server) async fn list(
     codes.sort_by(|one, other| one.order().cmp(&other.order()));
     let has_more = codes.len() > LISTED;
     codes.truncate(LISTED);
-    reserved_json(&state, &client, StatusCode::OK, &CodeList { codes, has_more })
+    client.json(&state, StatusCode::OK, &CodeList { codes, has_more })
 }
 
 /// A code of segment mode
