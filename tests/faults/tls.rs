@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use rustix::process::Signal;
@@ -320,5 +321,29 @@ async fn http2_is_agreed_in_the_handshake() {
     until_ready(&node, &connector).await;
     let (agreed, status) = over_http2(connector.config(), node.address()).await;
     assert_eq!((agreed.as_slice(), status), (&b"h2"[..], 0x88));
+    node.stop().await;
+}
+
+/// Silent connections are in a handshake for ten seconds: they must keep nobody out for that long.
+#[tokio::test]
+async fn handshakes_that_never_end_keep_nobody_out() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let authority = Authority::new();
+    install(folder.path(), &authority);
+    let node = with_tls(folder.path()).set("http.max_connections", 16).spawn();
+    let connector = connector(&[&authority], None);
+    until_ready(&node, &connector).await;
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        silent.push(TcpStream::connect(node.address()).await.expect("connected"));
+    }
+    for _ in 0..20 {
+        let asked = async {
+            let mut stream = connect(&connector, node.address()).await?;
+            exchange(&mut stream, "/id/order", None).await
+        };
+        let answer = tokio::time::timeout(Duration::from_secs(5), asked).await;
+        id_of(&answer.expect("in time").expect("an answer"));
+    }
     node.stop().await;
 }

@@ -151,3 +151,38 @@ async fn who_sends_frames_without_end_is_cut_off() {
     reading.await.expect("no panic");
     served.stop().await;
 }
+
+/// Neither has a request that would have to be answered, and neither ends by itself.
+#[tokio::test]
+async fn half_a_head_and_a_silent_client_of_http2_do_not_delay_a_stop() {
+    let served = Served::start(&[("http.shutdown_timeout", "60s")]).await;
+    let mut half = TcpStream::connect(served.address).await.expect("connected");
+    half.write_all(b"GET /livez HTTP/1.1\r\nHos").await.expect("sent");
+    let mut silent = TcpStream::connect(served.address).await.expect("connected");
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    silent.write_all(&[preface, SETTINGS, GET].concat()).await.expect("sent");
+    frame(&mut silent, HEADERS).await;
+    // From here on time passes only while nothing else is to be done.
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let (_, _, running) = served.begin_stop();
+    running.await.expect("no panic").expect("a clean stop");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    drop((half, silent));
+}
+
+/// Bodies count from the head on, however long the connection was idle before.
+#[tokio::test]
+async fn a_body_has_the_time_of_its_request() {
+    let served = Served::start(&[("http.idle_timeout", "2s")]).await;
+    let mut client = TcpStream::connect(served.address).await.expect("connected");
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let head = b"POST /id/order HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n";
+    client.write_all(head).await.expect("sent");
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    client.write_all(b"{}").await.expect("sent");
+    let mut answer = [0; 12];
+    client.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 415");
+    served.stop().await;
+}

@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{
             AtomicBool, AtomicU32,
-            Ordering::{Acquire, Relaxed, Release},
+            Ordering::{Acquire, Relaxed, Release, SeqCst},
         },
     },
     task::{Context, Poll},
@@ -26,8 +26,9 @@ pub(super) const TICK: Duration = Duration::from_millis(100);
 /// How long a connection is safe after a request of a client.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long a new one is safe. A flood of new ones takes every place that often.
-const GRACE_OF_NEW: Duration = TICK;
+/// How long a new one is safe, and longer while nobody had the time to look for its request. A flood
+/// of new ones takes every place that often.
+const GRACE_OF_NEW: Duration = Duration::from_millis(300);
 
 /// The most bytes that a client may send without a request that is answered: several times a head
 /// and a body.
@@ -56,7 +57,7 @@ impl CoarseClock {
     }
 }
 
-/// What a connection is doing, and since when. Only its own task writes; others read.
+/// What a connection is doing, and since when.
 #[derive(Debug)]
 pub(in crate::server) struct Activity {
     clock: CoarseClock,
@@ -65,6 +66,7 @@ pub(in crate::server) struct Activity {
     /// When a request of a client was let in last; 0 is never.
     served: AtomicU32,
     accepted: u32,
+    had_empty_read: AtomicBool,
     /// Bytes that were received since a request was answered last.
     unanswered: AtomicU32,
     /// How many requests are being answered, without those that wait for more of their bodies.
@@ -82,6 +84,7 @@ impl Activity {
             progress: now.into(),
             served: 0.into(),
             accepted: now,
+            had_empty_read: false.into(),
             unanswered: 0.into(),
             answering: 0.into(),
             is_blocked: false.into(),
@@ -98,15 +101,20 @@ impl Activity {
     /// answered: frames of HTTP/2 have no other bound.
     pub(super) fn received(&self, bytes: usize) -> bool {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let before = self.unanswered.load(Relaxed);
-        self.unanswered.store(before.saturating_add(bytes), Relaxed);
-        before <= MOST_UNANSWERED
+        self.unanswered.fetch_add(bytes, Relaxed) <= MOST_UNANSWERED
     }
 
     /// A request is being answered, until the result is dropped.
     pub(super) fn answer(&self) -> Answering<'_> {
+        self.advanced();
         self.answering.fetch_add(1, Release);
         Answering(self)
+    }
+
+    /// The client did its part: a handshake, or the head of a request.
+    pub(super) fn advanced(&self) {
+        self.progress.store(self.clock.now(), Relaxed);
+        self.unanswered.store(0, Relaxed);
     }
 
     /// Whether the connection waits for its client, not the client for the service.
@@ -122,11 +130,18 @@ impl Activity {
     /// Whether it may be ended to make room: it waits for its client, who was served or came some
     /// time ago.
     pub(super) fn can_go(&self) -> bool {
-        let (since, grace) = match self.served.load(Relaxed) {
-            0 => (self.accepted, GRACE_OF_NEW),
-            served => (served, GRACE),
+        let is_due = match self.served.load(Relaxed) {
+            0 => {
+                self.had_empty_read.load(Relaxed) && self.clock.since(self.accepted) >= GRACE_OF_NEW
+            }
+            served => self.clock.since(served) >= GRACE,
         };
-        self.clock.since(since) >= grace && self.waits_for_client()
+        is_due && self.waits_for_client()
+    }
+
+    /// A read found nothing: the client has not sent its request together with the connection.
+    pub(super) fn read_nothing(&self) {
+        self.had_empty_read.store(true, Relaxed);
     }
 
     /// For how long the client has done nothing that counts: taken a part of a response, or sent
@@ -137,19 +152,19 @@ impl Activity {
 
     /// Whether the kernel takes no more.
     pub(super) fn is_blocked(&self) -> bool {
-        self.is_blocked.load(Relaxed)
+        self.is_blocked.load(SeqCst)
     }
 
     /// The kernel takes no more.
     pub(super) fn blocked(&self) {
-        self.is_blocked.store(true, Relaxed);
+        self.is_blocked.store(true, SeqCst);
     }
 
     /// The kernel took something.
     pub(super) fn sent(&self) {
         self.progress.store(self.clock.now(), Relaxed);
         if self.is_blocked() {
-            self.is_blocked.store(false, Relaxed);
+            self.is_blocked.store(false, SeqCst);
             self.unblocked.notify_waiters();
         }
     }
@@ -157,8 +172,13 @@ impl Activity {
     /// Waits until the client reads: one that sends requests and reads no responses is served no
     /// further, because what it is sent would pile up.
     pub(super) async fn unblocked(&self) {
-        while self.is_blocked() {
-            self.unblocked.notified().await;
+        loop {
+            // Before the look: a notice in between must not be missed.
+            let unblocked = self.unblocked.notified();
+            if !self.is_blocked() {
+                return;
+            }
+            unblocked.await;
         }
     }
 }
@@ -242,8 +262,7 @@ pub(super) struct Answering<'a>(&'a Activity);
 
 impl Drop for Answering<'_> {
     fn drop(&mut self) {
-        self.0.progress.store(self.0.clock.now(), Relaxed);
-        self.0.unanswered.store(0, Relaxed);
+        self.0.advanced();
         self.0.answering.fetch_sub(1, Release);
     }
 }

@@ -68,8 +68,14 @@ const LARGEST_HEAD: usize = 16 * 1024;
 /// The most bytes of a body that are read and discarded, so that the connection can be used again.
 const LARGEST_DISCARDED: u64 = 16 * 1024;
 
+/// How long an answer may wait for that.
+const DISCARDED_WITHIN: Duration = Duration::from_secs(1);
+
 /// The most connections that are accepted before others have their turn.
 const ACCEPTED_AT_A_TIME: u64 = 512;
+
+/// The same of HTTP/2, whose heads are parsed as they come.
+const LARGEST_HEADER_LIST: u32 = 8 * 1024;
 
 /// The requests that a connection of HTTP/2 may have under way.
 const STREAMS: u32 = 16;
@@ -108,6 +114,7 @@ impl Server {
             () = unconstrained(accepting) => {}
         }
         drop(listener);
+        open.stop();
         loop {
             tokio::select! {
                 ended = connections.join_next() => if ended.is_none() { return },
@@ -215,17 +222,13 @@ impl Connection {
     async fn run(mut self, stream: TcpStream, stop: watch::Receiver<bool>) {
         let stream = WatchedStream::new(stream, Arc::clone(&self.activity));
         let Some(tls) = self.state.tls.clone() else { return self.serve(stream, stop).await };
-        let accepted = {
-            // The handshake has a time-out of its own.
-            let activity = Arc::clone(&self.activity);
-            let _answering = activity.answer();
-            tokio::select! {
-                accepted = Box::pin(tls.accept(stream)) => accepted,
-                // A handshake is no request that would have to be answered.
-                () = turned(stop.clone()) => None,
-            }
+        let accepted = tokio::select! {
+            accepted = Box::pin(tls.accept(stream)) => accepted,
+            // A handshake is no request that would have to be answered.
+            () = turned(stop.clone()) => None,
         };
         if let Some((stream, client)) = accepted {
+            self.activity.advanced();
             self.client = client;
             // Boxed, so that connections without TLS take less memory.
             Box::pin(self.serve(stream, stop)).await;
@@ -272,10 +275,13 @@ impl Connection {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response {
-        self.activity.unblocked().await;
+        let is_http2 = request.version() == Version::HTTP_2;
+        if !is_http2 {
+            // Its streams are few, and what they are sent has windows.
+            self.activity.unblocked().await;
+        }
         let answering = self.activity.answer();
         let (mut head, body) = request.into_parts();
-        let is_http2 = head.version == Version::HTTP_2;
         let mut must_close = self.state.is_draining();
         if is_http2 {
             self.is_http2.store(true, Relaxed);
@@ -303,7 +309,7 @@ impl Connection {
         must_close |= response.headers().contains_key(header::CONNECTION);
         if let Some(unread) = unread.filter(|_| !must_close && !is_http2) {
             // What was not asked for may still be sent, and must not be read as a request.
-            must_close = waits_to_send && !unread.is_asked_for || !self.discard(unread.body).await;
+            must_close = waits_to_send && !unread.is_asked_for || !Self::discard(unread.body).await;
         }
         // HTTP/1.0 has no chunks: only the end of the connection ends such a body.
         must_close |= is_old && response.body().size_hint().exact().is_none();
@@ -317,7 +323,7 @@ impl Connection {
 
     /// Reads what is left of a body: a client that still sends may not read an answer. Returns
     /// whether that was all.
-    async fn discard(&self, mut body: Incoming) -> bool {
+    async fn discard(mut body: Incoming) -> bool {
         if body.size_hint().lower() > LARGEST_DISCARDED {
             return false;
         }
@@ -332,7 +338,7 @@ impl Connection {
             }
             false
         };
-        timeout(self.state.http.request_timeout, reading).await.unwrap_or(false)
+        timeout(DISCARDED_WITHIN, reading).await.unwrap_or(false)
     }
 }
 
@@ -346,7 +352,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
     let [of_stream, of_all] = WINDOWS;
     builder
         .http2()
-        .max_header_list_size(u32::try_from(LARGEST_HEAD).expect("a small number"))
+        .max_header_list_size(LARGEST_HEADER_LIST)
         .max_concurrent_streams(STREAMS)
         .initial_stream_window_size(of_stream)
         .initial_connection_window_size(of_all)

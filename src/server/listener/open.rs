@@ -21,7 +21,10 @@ use crate::server::{
 const STALLED: Duration = Duration::from_secs(30);
 
 /// The same while memory for responses is scarce.
-const STALLED_WHILE_SCARCE: Duration = Duration::from_secs(1);
+const STALLED_WHILE_SCARCE: Duration = Duration::from_secs(5);
+
+/// How long a client that is not answered may keep a service that stops.
+const IDLE_AT_STOP: Duration = Duration::from_secs(1);
 
 /// The most connections that make room at a time, and the share of all that can, as its divisor: to
 /// look for them takes a while.
@@ -63,6 +66,12 @@ impl OpenConnections {
         self.all.push(Entry { activity, task, is_ended: false });
     }
 
+    /// From now on, ends connections whose clients have nothing to be answered: some would never end
+    /// by themselves.
+    pub(super) fn stop(&mut self) {
+        self.idle_timeout = self.idle_timeout.min(IDLE_AT_STOP);
+    }
+
     /// Ends the connections whose clients took too long, tick after tick.
     pub(super) async fn cut_off_slow(&mut self) -> ! {
         loop {
@@ -82,9 +91,11 @@ impl OpenConnections {
         };
         for entry in &mut self.all {
             let idle_for = entry.activity.idle_for();
-            if entry.activity.is_blocked() && idle_for >= stalled {
-                entry.end();
-                self.metrics.dropped(reason);
+            if entry.activity.is_blocked() {
+                if idle_for >= stalled {
+                    entry.end();
+                    self.metrics.dropped(reason);
+                }
             } else if entry.activity.waits_for_client() && idle_for >= self.idle_timeout {
                 entry.end();
             }

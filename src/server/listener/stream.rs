@@ -53,6 +53,9 @@ impl AsyncRead for WatchedStream {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_pending() {
+            self.activity.read_nothing();
+        }
         if self.activity.received(buffer.filled().len() - before) {
             return read;
         }
