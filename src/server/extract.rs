@@ -1,6 +1,6 @@
 //! What handlers are given of a request. Whatever cannot be read is a problem that says why.
 
-use std::{convert::Infallible, error::Error, fmt, net::IpAddr, sync::Arc};
+use std::{convert::Infallible, error::Error, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes, HttpBody as _, to_bytes},
@@ -19,7 +19,7 @@ use super::{
     openapi,
     problem::{Problem, ProblemCode},
     state::AppState,
-    unsent::Reservation,
+    unsent::{BudgetExhausted, Reservation},
 };
 use crate::core::{encoding::Encoding, instant::parse_unix_ms};
 
@@ -32,20 +32,11 @@ pub(super) struct Client {
     pub(super) caller: Caller,
     /// Unknown for a request that no listener of ours accepted.
     pub(super) address: Option<IpAddr>,
-    listener: Listener,
-    audience: Audience,
+    pub(super) listener: Listener,
+    pub(super) audience: Audience,
 }
 
 impl Client {
-    pub(super) fn new(
-        caller: Caller,
-        address: Option<IpAddr>,
-        listener: Listener,
-        audience: Audience,
-    ) -> Self {
-        Self { caller, address, listener, audience }
-    }
-
     /// Reserves memory for a response of this many bytes, until it is sent. Operators have a
     /// listener with few connections; elsewhere a part of the memory is theirs.
     pub(super) fn reserve(
@@ -57,7 +48,14 @@ impl Client {
             return Ok(None);
         }
         let is_for_operators = matches!(self.audience, Audience::Operators | Audience::Scrapers);
-        state.reserve(bytes, !is_for_operators)
+        let reserved = state.unsent.reserve(bytes, !is_for_operators);
+        reserved.map_err(|BudgetExhausted { budget }| {
+            let detail = format!(
+                "responses that clients have not read yet use up http.max_unsent ({} KiB)",
+                budget / 1024
+            );
+            Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1))
+        })
     }
 
     /// A JSON response that no cache keeps, and whose memory is reserved.

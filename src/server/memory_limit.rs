@@ -27,6 +27,16 @@ pub(crate) fn most_connections(http: &HttpConfig) -> usize {
     http.max_connections.unwrap_or(usize::try_from(fit).expect("few"))
 }
 
+/// The bytes that unsent responses may take where memory has no limit.
+const MAX_UNSENT: u64 = 128 << 20;
+
+/// The bytes that unsent responses may take: as configured, or an eighth of the memory, within
+/// bounds, since open connections and codes take more.
+pub(super) fn max_unsent(http: &HttpConfig) -> u64 {
+    let eighth = |memory: u64| (memory / 8).clamp(4 << 20, 1 << 30);
+    http.max_unsent.unwrap_or_else(|| memory_limit().map_or(MAX_UNSENT, eighth))
+}
+
 /// The memory limit of this process in bytes, if its control group has one.
 pub(super) fn memory_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;

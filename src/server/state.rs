@@ -16,12 +16,12 @@ use super::{
     clients::Clients,
     history::History,
     issuer::NamespaceIssuer,
-    memory_limit::{memory_limit, most_connections},
+    memory_limit::{max_unsent, most_connections},
     metrics::Metrics,
     plan::Plan,
     problem::{Problem, ProblemCode, RETRY_UNKNOWN},
     tls::Tls,
-    unsent::{BudgetExhausted, Reservation, UnsentBudget},
+    unsent::UnsentBudget,
 };
 use crate::{
     config::{Codes, Config, HttpConfig},
@@ -29,9 +29,6 @@ use crate::{
     keeper::Backfill,
     store::{ListedRow, Store, StoreError, with_sources},
 };
-
-/// The bytes that unsent responses may take where memory has no limit.
-const DEFAULT_MAX_UNSENT: u64 = 128 << 20;
 
 /// The error for a namespace that does not exist.
 pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
@@ -46,11 +43,6 @@ pub(crate) fn unknown_segment_code(code: &str, namespace: &str) -> String {
          operator adds it with a [[code]] entry or codes.allow in the configuration, with \
          segment.auto_create = true, or with `raindrop codes create`"
     )
-}
-
-/// An eighth of the memory, within bounds: open connections and codes take more.
-fn default_budget(memory: Option<u64>) -> u64 {
-    memory.map_or(DEFAULT_MAX_UNSENT, |memory| (memory / 8).clamp(4 << 20, 1 << 30))
 }
 
 /// What every request shares; behind one `Arc`.
@@ -93,10 +85,9 @@ impl AppState {
         metrics: Metrics,
     ) -> Self {
         let by_name = |issuer: NamespaceIssuer| (issuer.namespace().to_owned(), issuer);
-        let max_unsent = http.max_unsent.unwrap_or_else(|| default_budget(memory_limit()));
         Self {
             issuers: issuers.into_iter().map(Into::into).map(by_name).collect(),
-            unsent: UnsentBudget::new(max_unsent),
+            unsent: UnsentBudget::new(max_unsent(&http)),
             max_connections: most_connections(&http),
             backfills: BTreeMap::new(),
             auth: None,
@@ -186,21 +177,6 @@ impl AppState {
     pub(super) fn begin_claim(&self) -> Result<SemaphorePermit<'_>, Problem> {
         self.in_flight.try_acquire().map_err(|_| {
             let detail = format!("{} requests are in flight", self.http.max_in_flight);
-            Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1))
-        })
-    }
-
-    /// Reserves memory for a response of this many bytes, until it is sent.
-    pub(super) fn reserve(
-        &self,
-        bytes: usize,
-        is_for_clients: bool,
-    ) -> Result<Option<Arc<Reservation>>, Problem> {
-        self.unsent.reserve(bytes, is_for_clients).map_err(|BudgetExhausted { budget }| {
-            let detail = format!(
-                "responses that clients have not read yet use up http.max_unsent ({} KiB)",
-                budget / 1024
-            );
             Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1))
         })
     }

@@ -30,7 +30,11 @@ use tokio_rustls::{
 
 use crate::{
     service::{PATIENCE, Service, Setup, run, unix_ms},
-    support::{poll, tls::Authority},
+    support::{
+        frames::{HEADERS, PREFACE, SETTINGS, frame},
+        poll,
+        tls::Authority,
+    },
 };
 
 /// What a client trusts, and whom it says to be.
@@ -295,20 +299,10 @@ async fn over_http2(config: &ClientConfig, address: SocketAddr) -> (Vec<u8>, u8)
     let connector = TlsConnector::from(Arc::new(config));
     let mut stream = connect(&connector, address).await.expect("connected");
     let agreed = stream.get_ref().1.alpn_protocol().unwrap_or_default().to_vec();
-    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let get = b"\0\0\x0e\x01\x05\0\0\0\x01\x82\x87\x84\x41\x09localhost";
-    stream.write_all(&[&preface[..], get].concat()).await.expect("sent");
+    stream.write_all(&[PREFACE, SETTINGS, get].concat()).await.expect("sent");
     stream.flush().await.expect("sent");
-    loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head).await.expect("a frame");
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let mut content = vec![0; length as usize];
-        stream.read_exact(&mut content).await.expect("all of it");
-        if head[3] == 1 {
-            return (agreed, content[0]);
-        }
-    }
+    (agreed, frame(&mut stream, HEADERS).await[0])
 }
 
 #[tokio::test]

@@ -8,7 +8,10 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::serving::Served;
+use crate::{
+    frames::{HEADERS, PREFACE, SETTINGS, frame},
+    serving::Served,
+};
 
 fn client() -> Client {
     Client::builder().http2_prior_knowledge().no_proxy().build().expect("a client")
@@ -70,32 +73,15 @@ async fn many_requests_share_a_connection() {
     served.stop().await;
 }
 
-/// Reads frames up to one of this type.
-async fn frame(stream: &mut TcpStream, wanted: u8) -> Vec<u8> {
-    loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head).await.expect("a frame");
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let mut content = vec![0; length as usize];
-        stream.read_exact(&mut content).await.expect("all of it");
-        if head[3] == wanted {
-            return content;
-        }
-    }
-}
-
-const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 /// GET / of the authority x, whole.
 const GET: &[u8] = &[0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 1, b'x'];
 const GOAWAY: u8 = 7;
-const HEADERS: u8 = 1;
 
 #[tokio::test]
 async fn while_draining_clients_are_told_to_go_elsewhere() {
     let served = Served::start(&[("http.drain_delay", "60s")]).await;
     let mut new = TcpStream::connect(served.address).await.expect("connected");
-    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    new.write_all(&[preface, SETTINGS, GET].concat()).await.expect("sent");
+    new.write_all(&[PREFACE, SETTINGS, GET].concat()).await.expect("sent");
     // `:status 200` of the static table.
     assert_eq!(frame(&mut new, HEADERS).await[0], 0x88);
     let mut old = TcpStream::connect(served.address).await.expect("connected");
@@ -117,8 +103,7 @@ async fn while_draining_clients_are_told_to_go_elsewhere() {
 async fn an_idle_connection_of_http2_ends_too() {
     let served = Served::start(&[("http.idle_timeout", "20s")]).await;
     let mut stream = TcpStream::connect(served.address).await.expect("connected");
-    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    stream.write_all(&[preface, SETTINGS, GET].concat()).await.expect("sent");
+    stream.write_all(&[PREFACE, SETTINGS, GET].concat()).await.expect("sent");
     frame(&mut stream, HEADERS).await;
     tokio::time::pause();
     let began = tokio::time::Instant::now();
@@ -134,8 +119,7 @@ async fn an_idle_connection_of_http2_ends_too() {
 async fn who_sends_frames_without_end_is_cut_off() {
     let served = Served::start(&[]).await;
     let mut stream = TcpStream::connect(served.address).await.expect("connected");
-    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    stream.write_all(&[preface, SETTINGS, GET].concat()).await.expect("sent");
+    stream.write_all(&[PREFACE, SETTINGS, GET].concat()).await.expect("sent");
     frame(&mut stream, HEADERS).await;
     let (mut answers, mut flood) = stream.into_split();
     let reading = tokio::spawn(async move {
@@ -159,8 +143,7 @@ async fn half_a_head_and_a_silent_client_of_http2_do_not_delay_a_stop() {
     let mut half = TcpStream::connect(served.address).await.expect("connected");
     half.write_all(b"GET /livez HTTP/1.1\r\nHos").await.expect("sent");
     let mut silent = TcpStream::connect(served.address).await.expect("connected");
-    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    silent.write_all(&[preface, SETTINGS, GET].concat()).await.expect("sent");
+    silent.write_all(&[PREFACE, SETTINGS, GET].concat()).await.expect("sent");
     frame(&mut silent, HEADERS).await;
     // From here on time passes only while nothing else is to be done.
     tokio::time::pause();

@@ -21,6 +21,8 @@ mod encodings;
 mod example;
 #[cfg(feature = "sqlite")]
 mod examples;
+#[path = "../support/frames.rs"]
+mod frames;
 mod health;
 mod hosts;
 mod http2;

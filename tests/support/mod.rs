@@ -3,6 +3,7 @@
 
 mod carried;
 pub(crate) mod faketime;
+pub(crate) mod frames;
 pub(crate) mod guardian;
 pub(crate) mod hung_log;
 pub(crate) mod kubernetes;

@@ -1,7 +1,7 @@
 //! Who may pass to a route. The checks stand in one function, in the order in which they are made.
 
 use std::{
-    future::{Ready, ready},
+    future::ready,
     net::SocketAddr,
     sync::Arc,
     task::{Context, Poll},
@@ -100,7 +100,7 @@ impl Rules {
         {
             arrival.activity.serves_client();
         }
-        Ok(Client::new(caller, address, self.listener, self.audience))
+        Ok(Client { caller, address, listener: self.listener, audience: self.audience })
     }
 
     /// The problem of a client whose connection has none of the clients' places.
@@ -143,10 +143,7 @@ where
 {
     type Response = Response;
     type Error = S::Error;
-    type Future = Either<
-        Either<S::Future, Ready<Result<Response, S::Error>>>,
-        BoxFuture<'static, Result<Response, S::Error>>,
-    >;
+    type Future = Either<S::Future, BoxFuture<'static, Result<Response, S::Error>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -166,13 +163,13 @@ where
                 }
             }));
         }
-        Either::Left(match self.rules.admit(&request) {
+        match self.rules.admit(&request) {
             Ok(client) => {
                 request.extensions_mut().insert(client);
                 Either::Left(self.inner.call(request))
             }
-            Err(problem) => Either::Right(ready(Ok(problem.into_response()))),
-        })
+            Err(problem) => Either::Right(Box::pin(ready(Ok(problem.into_response())))),
+        }
     }
 }
 

@@ -86,20 +86,19 @@ impl HttpMetrics {
 }
 
 impl RouteMetrics {
-    /// The counter of such responses.
-    fn counter(&self, method: &Method, status: StatusCode) -> IntCounter {
+    /// Counts a response.
+    fn count(&self, method: &Method, status: StatusCode) {
         let method = METHODS.iter().position(|known| known == method).unwrap_or(METHODS.len());
         let kind = (method, status);
         let known = self.answered.read().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, counter)) = known.iter().find(|(known, _)| *known == kind) {
-            return counter.clone();
+            return counter.inc();
         }
         drop(known);
         let method = METHODS.get(method).map_or("other", Method::as_str);
         let counter = self.requests.with_label_values(&[&self.route, method, status.as_str()]);
-        let mut known = self.answered.write().unwrap_or_else(PoisonError::into_inner);
-        known.push((kind, counter.clone()));
-        counter
+        counter.inc();
+        self.answered.write().unwrap_or_else(PoisonError::into_inner).push((kind, counter));
     }
 }
 
@@ -166,7 +165,7 @@ impl Tracked {
     /// Counts and times the response.
     pub(in crate::server) fn answered(self, method: &Method, status: StatusCode) {
         self.route.durations.observe(self.started.elapsed().as_secs_f64());
-        self.route.counter(method, status).inc();
+        self.route.count(method, status);
     }
 }
 

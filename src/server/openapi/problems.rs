@@ -25,8 +25,7 @@ pub(in crate::server) const POSTED: &[P] = &[P::UnsupportedMediaType, P::OutOfRa
 pub(super) fn of_layers(audience: Audience) -> impl Iterator<Item = ProblemCode> {
     let always = [P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::Internal];
     let of_gate: &[P] = match audience {
-        Audience::Clients => &[P::Unauthorized, P::TooManyRequests, P::Forbidden, P::Overloaded],
-        Audience::Operators | Audience::Scrapers => {
+        Audience::Clients | Audience::Operators | Audience::Scrapers => {
             &[P::Unauthorized, P::TooManyRequests, P::Forbidden, P::Overloaded]
         }
         Audience::TokenHolders => &[P::Unauthorized, P::TooManyRequests, P::Overloaded],
