@@ -21,11 +21,13 @@
 //!
 //! # Layers
 //!
-//! `core ← store ← keeper ← config ← server ← cli`: each layer uses only those to its left. The first
-//! three are packages of their own.
+//! `core ← store ← keeper ← config ← plan, process ← server ← cli`: each layer uses only those to
+//! its left. The first three are packages of their own.
 
 pub mod cli;
 pub mod config;
+mod plan;
+pub mod process;
 pub mod server;
 
 pub use raindrop_keeper::{self as keeper, core, store};

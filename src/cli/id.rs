@@ -22,7 +22,8 @@ use crate::{
         Backfill, IssueError, Issuer, Keeper, KeeperSettings, NoObserver, Released, SegmentKeeper,
         SegmentSettings,
     },
-    server::{telemetry, unknown_segment_code},
+    process::telemetry,
+    server::unknown_segment_code,
     store::Store,
 };
 

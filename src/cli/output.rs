@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use serde::Serialize;
 
 use super::failure::Failure;
-use crate::{config::mask_tokens, server::telemetry::write_at_end};
+use crate::{config::mask_tokens, process::telemetry::write_at_end};
 
 /// Writes to standard output.
 pub(super) fn print(text: &str) -> Result<(), Failure> {

@@ -7,7 +7,8 @@ use tokio::{net::TcpListener, runtime::Builder};
 use super::{failure::Failure, store::block_on};
 use crate::{
     config::Config,
-    server::{ServeError, Service, clock::RememberingClock, most_connections, shutdown, telemetry},
+    process::{clock::RememberingClock, memory_limit::most_connections, shutdown, telemetry},
+    server::{ServeError, Service},
     store::{self, with_sources},
 };
 

@@ -13,13 +13,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use utoipa::IntoParams;
 
 use super::{
-    audience::{Audience, Listener},
-    auth::Caller,
-    body::{json_bytes, response, uncached},
+    auth::{Audience, Caller, Listener},
     openapi,
-    problem::{Problem, ProblemCode},
+    response::{
+        BudgetExhausted, Problem, ProblemCode, Reservation,
+        body::{json_bytes, response, uncached},
+    },
     state::AppState,
-    unsent::{BudgetExhausted, Reservation},
 };
 use crate::core::{encoding::Encoding, instant::parse_unix_ms};
 

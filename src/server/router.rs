@@ -16,14 +16,14 @@ use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    audience::{Audience, Listener},
-    endpoints::{
+    auth::{Audience, Listener},
+    layers::{BrowsersLayer, GateLayer, TrackLayer, panicked, too_late},
+    openapi,
+    response::{Problem, ProblemCode},
+    routes::{
         about::{self, About},
         bounds, cluster, codes, console, health, ids, metrics, parse, plan,
     },
-    layers::{BrowsersLayer, GateLayer, TrackLayer, panicked, too_late},
-    openapi,
-    problem::{Problem, ProblemCode},
     state::AppState,
 };
 
@@ -92,7 +92,7 @@ fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
     groups
 }
 
-/// The whole service as a router: the one that [`serve`](super::serve()) serves, to be served by
+/// The whole service as a router: the one that [`serve`](crate::server::service::serve()) serves, to be served by
 /// whatever you like, or nested in one of your own. It knows clients by their addresses only if
 /// their requests have a [`ConnectInfo`](axum::extract::ConnectInfo) of a socket address.
 pub fn router(state: Arc<AppState>) -> Router {

@@ -14,19 +14,16 @@ use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, watch};
 use super::{
     auth::Auth,
     clients::Clients,
-    history::History,
-    issuer::NamespaceIssuer,
-    memory_limit::{max_unsent, most_connections},
-    metrics::Metrics,
-    plan::Plan,
-    problem::{Problem, ProblemCode, RETRY_UNKNOWN},
-    tls::Tls,
-    unsent::UnsentBudget,
+    listener::Tls,
+    metrics::{Metrics, history::History},
+    response::{Problem, ProblemCode, RETRY_UNKNOWN, UnsentBudget},
 };
 use crate::{
     config::{Codes, Config, HttpConfig},
     core::{clock::Clock, preset::foreign::ForeignLayout},
-    keeper::Backfill,
+    keeper::{Backfill, NamespaceIssuer},
+    plan::Plan,
+    process::memory_limit::{max_unsent, most_connections},
     store::{ListedRow, Store, StoreError, with_sources},
 };
 

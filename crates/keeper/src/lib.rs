@@ -55,6 +55,7 @@ mod issuer;
 mod keeper_state;
 mod lease_history;
 mod lease_store;
+mod namespace_issuer;
 mod observer;
 mod operator;
 mod own_tokens;
@@ -93,6 +94,7 @@ pub use self::{
     error::{IssueError, KeeperError, LayoutError},
     handle::{IssuerBlocks, IssuerHandle},
     issuer::Issuer,
+    namespace_issuer::NamespaceIssuer,
     observer::{
         Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, NoObserver, Observer, RefillOutcome,
         RollbackAction, StoreOperation,

@@ -14,10 +14,8 @@ use crate::{
         clock::{Clock, SystemClock},
         namespace::DEFAULT_NAMESPACE,
     },
-    server::{
-        NoFields,
-        plan::{PLAN_KEYS, Plan, PlanKey},
-    },
+    plan::{PLAN_KEYS, Plan, PlanKey},
+    server::NoFields,
 };
 
 const JSON: &str = "json";

@@ -8,7 +8,7 @@ use crate::{
         instant::{YEAR_MS, far_year, format_unix_ms},
         layout::TimeUnit,
     },
-    server::plan::{Field, Part, Plan, scarce_ids},
+    plan::{Field, Part, Plan, scarce_ids},
 };
 
 const HEADINGS: [&str; 5] = ["FIELD", "BITS", "PLACE", "VALUES", "USED UP"];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::header;
 
 use super::rights::{Permission, Rights};
-use crate::server::problem::{Problem, ProblemCode};
+use crate::server::response::{Problem, ProblemCode};
 
 /// The challenge to a token that may not do this (RFC 6750).
 const FORBIDDEN: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#;

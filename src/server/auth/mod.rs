@@ -2,6 +2,7 @@
 //! certificates of TLS.
 
 mod announce;
+mod audience;
 mod bearer;
 mod caller;
 mod certificate;
@@ -21,7 +22,12 @@ use arc_swap::ArcSwap;
 use axum::http::HeaderMap;
 
 pub use self::certificate::ClientCertificate;
-pub(super) use self::{announce::announce, caller::Caller, refusal::Refusal};
+pub(super) use self::{
+    announce::announce,
+    audience::{Audience, Listener},
+    caller::Caller,
+    refusal::Refusal,
+};
 use self::{bearer::Carried, tokens::Tokens, watch::Stamp};
 pub(crate) use self::{
     file::{EXPIRY_FORM, read_expiry},

@@ -2,7 +2,7 @@
 
 use axum::http::header;
 
-use crate::server::problem::{Problem, ProblemCode};
+use crate::server::response::{Problem, ProblemCode};
 
 /// The challenge to a request without a token (RFC 6750).
 const MISSING_TOKEN: &str = r#"Bearer realm="raindrop""#;

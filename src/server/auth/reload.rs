@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{Auth, watch::Watch};
-use crate::{core::clock::Clock, server::hangup::Hangups};
+use crate::{core::clock::Clock, process::hangup::Hangups};
 
 /// How long reading the file may take: it may be on a network, or not a file at all.
 const PATIENCE: Duration = Duration::from_secs(5);

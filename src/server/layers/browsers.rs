@@ -17,7 +17,7 @@ use tower_http::cors::{AllowOrigin, Cors, CorsLayer};
 
 use crate::{
     config::CorsOrigins,
-    server::problem::{Problem, ProblemCode},
+    server::response::{Problem, ProblemCode},
 };
 
 /// Where the page is from that a browser sends a request for; pages cannot set it.

@@ -17,14 +17,15 @@ use axum::{
 use futures_util::future::{BoxFuture, Either};
 use tower::{Layer, Service};
 
-use super::browsers::{AllowedOrigins, check_own_page};
-use crate::server::{
-    audience::{Audience, Listener},
-    auth::{Auth, Caller, ClientCertificate},
-    extract::{Client, check_body},
+use super::{
+    browsers::{AllowedOrigins, check_own_page},
     host::{check_admin_host, check_host},
+};
+use crate::server::{
+    auth::{Audience, Auth, Caller, ClientCertificate, Listener},
+    extract::{Client, check_body},
     listener::Arrival,
-    problem::{Problem, ProblemCode},
+    response::{Problem, ProblemCode},
     state::AppState,
 };
 

@@ -3,6 +3,7 @@
 
 mod browsers;
 mod gate;
+mod host;
 mod track;
 
 use std::{any::Any, time::Duration};
@@ -10,7 +11,7 @@ use std::{any::Any, time::Duration};
 use axum::response::{IntoResponse as _, Response};
 
 pub(super) use self::{browsers::BrowsersLayer, gate::GateLayer, track::TrackLayer};
-use super::problem::{Problem, ProblemCode};
+use super::response::{Problem, ProblemCode};
 
 /// The problem of a request that took longer than this.
 pub(super) fn too_late(limit: Duration) -> Problem {

@@ -7,6 +7,7 @@ mod per_address;
 mod places;
 mod socket;
 mod stream;
+mod tls;
 
 use std::{
     convert::Infallible,
@@ -42,10 +43,12 @@ use tokio::{
 };
 use tower::Service as _;
 
+pub use self::tls::TlsError;
 pub(super) use self::{
     activity::Activity,
     per_address::PerAddress,
     places::{Place, SPARE_PLACES},
+    tls::{Follower, Tls},
 };
 use self::{
     activity::{RequestBody, Unread},
@@ -54,11 +57,11 @@ use self::{
     places::Places,
     socket::Buffers,
     stream::WatchedStream,
+    tls::TlsClient,
 };
 use super::{
     metrics::{Connections, Dropped},
     state::AppState,
-    tls::TlsClient,
 };
 
 /// The longest head of a request; a longer one is answered 431. A connection of HTTP/1 reads no more

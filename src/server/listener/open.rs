@@ -14,7 +14,7 @@ use super::{
 };
 use crate::server::{
     metrics::{Connections, Dropped},
-    unsent::UnsentBudget,
+    response::UnsentBudget,
 };
 
 /// How long a client may take nothing of a response.

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{config::HttpConfig, server::client_address};
+use crate::{config::HttpConfig, server::clients};
 
 /// The open connections by client address.
 #[derive(Debug)]
@@ -39,10 +39,10 @@ impl PerAddress {
         peer: IpAddr,
         http: &HttpConfig,
     ) -> Result<Option<OfAddress>, TooMany> {
-        if client_address::is_in(peer.to_canonical(), &http.trusted_proxies) {
+        if clients::is_in(peer.to_canonical(), &http.trusted_proxies) {
             return Ok(None);
         }
-        let subscriber = client_address::subscriber(peer);
+        let subscriber = clients::subscriber(peer);
         let mut open = self.open();
         let count = open.entry(subscriber).or_default();
         if *count >= self.most {

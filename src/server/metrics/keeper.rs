@@ -4,13 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
 
-use super::{counters, histograms};
-use crate::{
-    keeper::{
-        Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RefillOutcome,
-        RollbackAction, StoreOperation,
-    },
-    server::{history::Counts, supervisor::Task},
+use super::{Task, counters, histograms, history::Counts};
+use crate::keeper::{
+    Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RefillOutcome, RollbackAction,
+    StoreOperation,
 };
 
 /// From a statement on the same machine to the store's time-out.

@@ -1,10 +1,12 @@
 //! Every metric, in a registry of its own. Labels name the namespace, never the code.
 
 mod auth;
+pub(super) mod history;
 mod http;
 mod keeper;
 mod process;
 mod scrapes;
+mod task;
 mod tls;
 
 use std::sync::Arc;
@@ -15,19 +17,20 @@ use prometheus::{
     core::Collector,
 };
 
-use self::{http::HttpMetrics, keeper::KeeperMetrics, process::ProcessMetrics, scrapes::Scrapes};
+use self::{
+    history::Counts, http::HttpMetrics, keeper::KeeperMetrics, process::ProcessMetrics,
+    scrapes::Scrapes,
+};
 pub(super) use self::{
     http::{Connections, Counted, Dropped, RouteMetrics, Tracked},
+    task::Task,
     tls::TlsMetrics,
 };
-use super::{
-    auth::{Auth, Refusal},
-    history::Counts,
-    issuer::NamespaceIssuer,
-    supervisor::Task,
-    telemetry,
+use super::auth::{Auth, Refusal};
+use crate::{
+    keeper::{NamespaceIssuer, Observer},
+    process::telemetry,
 };
-use crate::keeper::Observer;
 
 /// Every metric of the service.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::{
 use axum::body::Bytes;
 use tokio::time::Instant;
 
-use crate::server::rate_limit::RateLimiter;
+use crate::server::clients::RateLimiter;
 
 /// How many scrapes in a second are answered with a text of their own.
 const FRESH_PER_SECOND: NonZeroU32 = NonZeroU32::new(100).expect("not zero");

@@ -20,8 +20,8 @@ pub(super) use self::{
     },
 };
 use super::{
-    audience::Audience,
-    problem::{Document, ProblemCode},
+    auth::Audience,
+    response::{Document, ProblemCode},
 };
 
 /// Where the description of a handler names its problems.

@@ -2,7 +2,7 @@
 
 use ProblemCode as P;
 
-use crate::server::{audience::Audience, problem::ProblemCode};
+use crate::server::{auth::Audience, response::ProblemCode};
 
 /// Problems of claiming IDs.
 pub(in crate::server) const CLAIM: &[P] = &[
@@ -47,7 +47,7 @@ mod tests {
     use crate::{
         core::issue::ClaimError,
         keeper::{BackfillError, IssueError, UnavailableReason},
-        server::problem::Problem,
+        server::response::Problem,
         store::StoreError,
     };
 

@@ -18,7 +18,7 @@ use crate::{
         namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN},
         preset::{NamedLayout, Preset},
     },
-    server::plan::{PLAN_KEYS, PlanKey},
+    plan::{PLAN_KEYS, PlanKey},
 };
 
 fn text() -> ObjectBuilder {

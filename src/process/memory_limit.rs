@@ -1,0 +1,99 @@
+//! The memory that this process may use, as its control group says.
+
+use std::{fs, path::Path};
+
+use crate::config::HttpConfig;
+
+/// Where control groups are mounted, for both versions.
+const MOUNTS: [(&str, &str); 2] =
+    [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
+
+/// The most connections of clients where memory has no limit.
+const MOST_CONNECTIONS: u64 = 10_000;
+
+/// The memory of a connection in KiB: what the kernel receives and sends for it, the part of a
+/// request that is read or what the requests of HTTP/2 take, and its task. docs/http.md has the sum
+/// of everything.
+const OF_CONNECTION: u64 = 32 + 16 + 40 + 8;
+
+/// What TLS keeps beside that: its keys, and a record in each direction.
+const OF_TLS: u64 = 48;
+
+/// How many connections clients may have: as configured, or as many as half of the memory holds.
+pub(crate) fn most_connections(http: &HttpConfig) -> usize {
+    let each = (OF_CONNECTION + if http.tls.is_some() { OF_TLS } else { 0 }) * 1024;
+    let fit = |memory: u64| (memory / 2 / each).clamp(64, MOST_CONNECTIONS);
+    let fit = memory_limit().map_or(MOST_CONNECTIONS, fit);
+    http.max_connections.unwrap_or(usize::try_from(fit).expect("few"))
+}
+
+/// The bytes that unsent responses may take where memory has no limit.
+const MAX_UNSENT: u64 = 128 << 20;
+
+/// The bytes that unsent responses may take: as configured, or an eighth of the memory, within
+/// bounds, since open connections and codes take more.
+pub(crate) fn max_unsent(http: &HttpConfig) -> u64 {
+    let eighth = |memory: u64| (memory / 8).clamp(4 << 20, 1 << 30);
+    http.max_unsent.unwrap_or_else(|| memory_limit().map_or(MAX_UNSENT, eighth))
+}
+
+/// The memory limit of this process in bytes, if its control group has one.
+pub(crate) fn memory_limit() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let limits = MOUNTS.into_iter().filter_map(|(mount, file)| {
+        let is_v2 = file == "memory.max";
+        smallest_limit(Path::new(mount), group_of(&groups, is_v2)?, file)
+    });
+    limits.min()
+}
+
+/// The path of the process's group, from lines such as `0::/a` and `4:memory:/a`.
+fn group_of(groups: &str, is_v2: bool) -> Option<&str> {
+    groups.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let is_memory = controllers.split(',').any(|controller| controller == "memory");
+        (if is_v2 { controllers.is_empty() } else { is_memory }).then_some(path)
+    })
+}
+
+/// The smallest limit of a group and of those around it. In a container the mount shows the
+/// container's own group as its root, whatever the path says.
+fn smallest_limit(mount: &Path, group: &str, file: &str) -> Option<u64> {
+    let group = mount.join(group.trim_start_matches('/'));
+    let groups = group.ancestors().take_while(|group| group.starts_with(mount));
+    // `max`, and version 1's largest number, mean that there is no limit.
+    let limit = |group: &Path| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok();
+    groups.filter_map(limit).filter(|limit| *limit < 1 << 60).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_is_found_in_both_versions() {
+        let both = "9:name=systemd:/s\n4:memory:/pod/one\n3:cpu,memory2:/x\n0::/unified\n";
+        assert_eq!(group_of(both, false), Some("/pod/one"));
+        assert_eq!(group_of(both, true), Some("/unified"));
+        assert_eq!(group_of("0::/\n", false), None);
+    }
+
+    #[test]
+    fn the_smallest_limit_of_the_groups_around_counts() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let inner = folder.path().join("pod/one");
+        fs::create_dir_all(&inner).expect("created");
+        let limit = || smallest_limit(folder.path(), "/pod/one", "memory.max");
+        assert_eq!(limit(), None);
+        fs::write(inner.join("memory.max"), "max\n").expect("written");
+        assert_eq!(limit(), None);
+        fs::write(folder.path().join("pod/memory.max"), "536870912\n").expect("written");
+        assert_eq!(limit(), Some(512 << 20));
+        fs::write(inner.join("memory.max"), "1048576\n").expect("written");
+        assert_eq!(limit(), Some(1 << 20));
+        // A group that the mount does not show.
+        assert_eq!(smallest_limit(folder.path(), "/elsewhere/x", "memory.max"), None);
+        fs::write(folder.path().join("memory.max"), "4096").expect("written");
+        assert_eq!(smallest_limit(folder.path(), "/elsewhere/x", "memory.max"), Some(4096));
+    }
+}

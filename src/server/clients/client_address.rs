@@ -1,0 +1,151 @@
+//! Which address a request comes from.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use ipnet::IpNet;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Returns the address of the client: the peer, or if that is a trusted proxy, the last address
+/// before the trusted proxies that `X-Forwarded-For` or `Forwarded` names.
+pub(in crate::server) fn client_address(
+    peer: IpAddr,
+    headers: &HeaderMap,
+    trusted: &[IpNet],
+) -> IpAddr {
+    let peer = peer.to_canonical();
+    if !is_in(peer, trusted) {
+        return peer;
+    }
+    let by_x_forwarded_for = last_untrusted(peer, trusted, headers, &X_FORWARDED_FOR, address);
+    let by_forwarded = last_untrusted(peer, trusted, headers, &header::FORWARDED, forwarded_for);
+    match (by_x_forwarded_for, by_forwarded) {
+        // A proxy that writes one of them may forward whatever the client put into the other.
+        (Some(one), Some(other)) if one != other => peer,
+        (one, other) => one.or(other).unwrap_or(peer),
+    }
+}
+
+/// Returns what counts as one client: an address, or a /64 of IPv6, which is the least that a
+/// subscriber gets.
+pub(in crate::server) fn subscriber(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// Whether an address is in one of these networks.
+pub(in crate::server) fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
+    networks.iter().any(|network| network.contains(&address))
+}
+
+/// Follows a header from its end to the first address that is not trusted. An element that names
+/// none ends the way: whoever wrote it is the last one known.
+fn last_untrusted(
+    peer: IpAddr,
+    trusted: &[IpNet],
+    headers: &HeaderMap,
+    name: &HeaderName,
+    read: fn(&str) -> Option<IpAddr>,
+) -> Option<IpAddr> {
+    let mut last = headers.contains_key(name).then_some(peer)?;
+    let lines = headers.get_all(name).into_iter().rev();
+    for element in lines.flat_map(|line| text_of(line).rsplit(',')) {
+        let Some(address) = read(element.trim()) else { break };
+        last = address;
+        if !is_in(address, trusted) {
+            break;
+        }
+    }
+    Some(last)
+}
+
+fn text_of(line: &HeaderValue) -> &str {
+    line.to_str().unwrap_or_default()
+}
+
+/// Reads an address, perhaps with a port.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
+    bare.parse().ok().or_else(with_port).map(|address: IpAddr| address.to_canonical())
+}
+
+/// Reads the `for` of an element of `Forwarded` (RFC 7239).
+fn forwarded_for(element: &str) -> Option<IpAddr> {
+    let mut pairs = element.split(';').filter_map(|pair| pair.trim().split_once('='));
+    let (_, node) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("for"))?;
+    address(node.trim_matches('"'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROXIES: [&str; 2] = ["10.0.0.0/8", "fd00::/8"];
+
+    fn client(peer: &str, headers: &[(&str, &str)]) -> String {
+        let trusted = PROXIES.map(|network| network.parse().expect("a network"));
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name: HeaderName = name.parse().expect("a name");
+            map.append(name, HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
+        }
+        client_address(peer.parse().expect("an address"), &map, &trusted).to_string()
+    }
+
+    #[test]
+    fn the_last_untrusted_address_counts() {
+        for (peer, forwarded, expected) in [
+            ("203.0.113.9", "198.51.100.1", "203.0.113.9"),
+            ("::ffff:203.0.113.9", "198.51.100.1", "203.0.113.9"),
+            ("10.1.2.3", "198.51.100.1", "198.51.100.1"),
+            ("::ffff:10.1.2.3", "198.51.100.1", "198.51.100.1"),
+            ("10.1.2.3", "192.0.2.66, 198.51.100.1", "198.51.100.1"),
+            ("10.1.2.3", "192.0.2.66,198.51.100.1:4711 , 10.9.9.9", "198.51.100.1"),
+            ("fd00::1", "2001:db8::1", "2001:db8::1"),
+            ("fd00::1", "[2001:db8::1]:80, ::ffff:10.1.1.1", "2001:db8::1"),
+            ("10.1.2.3", "10.4.4.4", "10.4.4.4"),
+            ("10.1.2.3", "198.51.100.1, unknown, 10.9.9.9", "10.9.9.9"),
+            ("10.1.2.3", "198.51.100.1, \u{f6}", "10.1.2.3"),
+            ("10.1.2.3", "", "10.1.2.3"),
+        ] {
+            assert_eq!(client(peer, &[("x-forwarded-for", forwarded)]), expected, "{forwarded}");
+        }
+        assert_eq!(client("10.1.2.3", &[]), "10.1.2.3");
+        let lines = [("x-forwarded-for", "192.0.2.66"), ("x-forwarded-for", "198.51.100.1")];
+        assert_eq!(client("10.1.2.3", &lines), "198.51.100.1");
+    }
+
+    #[test]
+    fn forwarded_is_read_too_and_must_not_contradict() {
+        for (forwarded, expected) in [
+            ("for=192.0.2.60;proto=http;by=203.0.113.43", "192.0.2.60"),
+            ("for=192.0.2.66, proto=https;For=\"198.51.100.1:80\"", "198.51.100.1"),
+            ("for=192.0.2.66, for=\"[2001:db8::1]:4711\"", "2001:db8::1"),
+            ("for=192.0.2.66, for=_hidden", "10.1.2.3"),
+            ("proto=https", "10.1.2.3"),
+        ] {
+            assert_eq!(client("10.1.2.3", &[("forwarded", forwarded)]), expected, "{forwarded}");
+        }
+        let both = |other| [("x-forwarded-for", "198.51.100.1"), ("forwarded", other)];
+        assert_eq!(client("10.1.2.3", &both("for=198.51.100.1")), "198.51.100.1");
+        assert_eq!(client("10.1.2.3", &both("for=192.0.2.66")), "10.1.2.3");
+    }
+
+    #[test]
+    fn a_subscriber_is_an_address_or_a_64() {
+        for (address, expected) in [
+            ("198.51.100.1", "198.51.100.1"),
+            ("::ffff:198.51.100.1", "198.51.100.1"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ] {
+            let address = address.parse().expect("an address");
+            assert_eq!(subscriber(address).to_string(), expected);
+        }
+    }
+}

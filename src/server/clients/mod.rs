@@ -1,0 +1,75 @@
+//! What each client may have: requests in a second, and new codes.
+
+mod client_address;
+mod rate_limit;
+
+use std::{hash::BuildHasher, hash::RandomState, net::IpAddr};
+
+use axum::http::HeaderMap;
+use ipnet::IpNet;
+use tokio::time::Instant;
+
+use self::client_address::client_address;
+pub(super) use self::{
+    client_address::{is_in, subscriber},
+    rate_limit::RateLimiter,
+};
+use super::{
+    auth::Caller,
+    response::{Problem, ProblemCode},
+};
+use crate::config::HttpConfig;
+
+/// The clients of the service, by token or address.
+#[derive(Debug)]
+pub(super) struct Clients {
+    hasher: RandomState,
+    trusted_proxies: Vec<IpNet>,
+    per_address: Option<RateLimiter>,
+    per_token: Option<RateLimiter>,
+}
+
+impl Clients {
+    pub(super) fn new(http: &HttpConfig) -> Self {
+        Self {
+            hasher: RandomState::new(),
+            trusted_proxies: http.trusted_proxies.clone(),
+            per_address: http.max_requests_per_ip.map(RateLimiter::new),
+            per_token: http.max_requests_per_token.map(RateLimiter::new),
+        }
+    }
+
+    /// Refuses a request of an address that has made too many.
+    pub(super) fn limit_address(&self, address: Option<IpAddr>) -> Result<(), Problem> {
+        let (Some(limiter), Some(address)) = (&self.per_address, address) else { return Ok(()) };
+        limiter.count(self.hasher.hash_one(address), Instant::now()).map_err(|wait| {
+            tracing::debug!(%address, "request refused: too many from this address");
+            let detail = format!("too many requests from {address}: see http.max_requests_per_ip");
+            Problem::passing(ProblemCode::TooManyRequests, detail, wait)
+        })
+    }
+
+    /// Refuses a request with a token that was used too often.
+    pub(super) fn limit_token(&self, caller: &Caller) -> Result<(), Problem> {
+        let (Some(limiter), Some(token)) = (&self.per_token, caller.name()) else { return Ok(()) };
+        limiter.count(self.hasher.hash_one(token), Instant::now()).map_err(|wait| {
+            tracing::debug!(token, "request refused: too many with this token");
+            let key = "auth.max_requests_per_token";
+            let detail = format!("too many requests with the token {token:?}: see {key}");
+            Problem::passing(ProblemCode::TooManyRequests, detail, wait)
+        })
+    }
+
+    /// Identifies a client by its token, or else by its address.
+    pub(super) fn key(&self, caller: &Caller, address: Option<IpAddr>) -> u64 {
+        match caller.name() {
+            Some(token) => self.hasher.hash_one(token),
+            None => self.hasher.hash_one(address),
+        }
+    }
+
+    /// What counts as one client, of a request that came from this peer.
+    pub(super) fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        subscriber(client_address(peer, headers, &self.trusted_proxies))
+    }
+}

@@ -1,0 +1,128 @@
+//! TLS on the listeners: certificates from files, replaced while the service runs.
+
+mod files;
+mod handshakes;
+mod reload;
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
+
+pub use self::files::TlsError;
+pub(in crate::server) use self::reload::Follower;
+use self::{files::Files, handshakes::Handshakes};
+use crate::{
+    config::HttpTls,
+    server::{auth::ClientCertificate, metrics::TlsMetrics},
+};
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Bytes that TLS holds of a connection's response before the kernel takes them.
+const BUFFER: usize = 16 * 1024;
+
+/// TLS on the listeners.
+#[derive(Debug)]
+pub(in crate::server) struct Tls {
+    settings: HttpTls,
+    present: ArcSwap<Present>,
+    handshakes: Handshakes,
+    metrics: TlsMetrics,
+    /// What the last attempt to read the files found; `None` if they could not be read.
+    last_read: Mutex<Option<Files>>,
+}
+
+/// What new connections use.
+#[derive(Debug)]
+struct Present {
+    config: Arc<ServerConfig>,
+    /// Counts the changes of the authorities of clients.
+    authorities: u64,
+}
+
+/// The certificate that a client showed, and the authorities that vouched for it.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct TlsClient {
+    certificate: Arc<ClientCertificate>,
+    authorities: u64,
+}
+
+impl Tls {
+    /// Reads the files.
+    pub(in crate::server) fn load(
+        settings: HttpTls,
+        metrics: TlsMetrics,
+    ) -> Result<Self, TlsError> {
+        let files = Files::read(&settings)?;
+        let tls = Self {
+            present: ArcSwap::from_pointee(Present {
+                config: Arc::new(files.config(&settings)?),
+                authorities: 0,
+            }),
+            handshakes: Handshakes::default(),
+            metrics,
+            last_read: Mutex::new(None),
+            settings,
+        };
+        tls.metrics.expires(files.expires_at(&tls.settings)?);
+        *tls.last_read() = Some(files);
+        Ok(tls)
+    }
+
+    fn last_read(&self) -> MutexGuard<'_, Option<Files>> {
+        self.last_read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a connection of a stream; `None` if its client did not do its part.
+    pub(in crate::server) async fn accept<S>(
+        &self,
+        stream: S,
+    ) -> Option<(TlsStream<S>, Option<TlsClient>)>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let Present { config, authorities } = &*self.present.load_full();
+        let acceptor = TlsAcceptor::from(Arc::clone(config));
+        let limited = |connection: &mut tokio_rustls::rustls::ServerConnection| {
+            connection.set_buffer_limit(Some(BUFFER));
+        };
+        let handshake = timeout(HANDSHAKE, acceptor.accept_with(stream, limited));
+        let outcome = match self.handshakes.run(handshake).await {
+            Some(Ok(Ok(stream))) => {
+                self.metrics.handshake("done");
+                let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                let client = shown.map(|certificate| TlsClient {
+                    certificate: Arc::new(ClientCertificate::read(certificate)),
+                    authorities: *authorities,
+                });
+                return Some((stream, client));
+            }
+            Some(Ok(Err(error))) => {
+                tracing::debug!(%error, "TLS handshake failed");
+                "failed"
+            }
+            Some(Err(_)) => "timed_out",
+            None => "evicted",
+        };
+        self.metrics.handshake(outcome);
+        None
+    }
+
+    /// The certificate of a client; `None` if its authorities were replaced since.
+    pub(in crate::server) fn certificate(
+        &self,
+        client: &TlsClient,
+    ) -> Option<Arc<ClientCertificate>> {
+        let is_present = self.present.load().authorities == client.authorities;
+        is_present.then(|| Arc::clone(&client.certificate))
+    }
+}

@@ -1,0 +1,131 @@
+//! What each namespace did lately, for people who watch a node without Prometheus.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde::Serialize;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How long an interval is.
+const EVERY: Duration = Duration::from_secs(10);
+/// How many are kept: those of ten minutes.
+const KEPT: usize = 60;
+
+/// Counts since the service was started, or in one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::server) struct Counts {
+    /// IDs.
+    pub(in crate::server) issued: u64,
+    /// Claims that waited for their tick.
+    pub(in crate::server) waited: u64,
+    /// Claims that were refused because the tick was used up.
+    pub(in crate::server) refused: u64,
+    /// Clock steps back.
+    pub(in crate::server) rollbacks: u64,
+}
+
+/// The counts of the last intervals by namespace.
+#[derive(Debug, Default)]
+pub(in crate::server) struct History(Mutex<BTreeMap<String, Recent>>);
+
+#[derive(Debug, Default)]
+struct Recent {
+    totals: Counts,
+    /// Oldest first.
+    intervals: VecDeque<Counts>,
+}
+
+/// What `/cluster` tells.
+#[derive(Debug, Serialize)]
+pub(in crate::server) struct Report {
+    every_seconds: u64,
+    namespaces: BTreeMap<String, Series>,
+}
+
+/// Counts by interval, oldest first.
+#[derive(Debug, Serialize)]
+struct Series {
+    issued: Vec<u64>,
+    waited: Vec<u64>,
+    refused: Vec<u64>,
+    rollbacks: Vec<u64>,
+}
+
+impl History {
+    /// Ends an interval of a namespace whose counts have reached these totals.
+    fn record(&self, namespace: &str, totals: Counts) {
+        let mut namespaces = self.lock();
+        let recent = namespaces.entry(namespace.to_owned()).or_default();
+        let before = recent.totals;
+        recent.totals = totals;
+        if recent.intervals.len() == KEPT {
+            recent.intervals.pop_front();
+        }
+        recent.intervals.push_back(Counts {
+            issued: totals.issued.saturating_sub(before.issued),
+            waited: totals.waited.saturating_sub(before.waited),
+            refused: totals.refused.saturating_sub(before.refused),
+            rollbacks: totals.rollbacks.saturating_sub(before.rollbacks),
+        });
+    }
+
+    /// The last ten minutes.
+    pub(in crate::server) fn report(&self) -> Report {
+        let series = |recent: &Recent| {
+            let of = |count: fn(&Counts) -> u64| recent.intervals.iter().map(count).collect();
+            Series {
+                issued: of(|counts| counts.issued),
+                waited: of(|counts| counts.waited),
+                refused: of(|counts| counts.refused),
+                rollbacks: of(|counts| counts.rollbacks),
+            }
+        };
+        let namespaces = self.lock();
+        let namespaces = namespaces.iter().map(|(name, recent)| (name.clone(), series(recent)));
+        Report { every_seconds: EVERY.as_secs(), namespaces: namespaces.collect() }
+    }
+
+    /// Records an interval after the other, of what is counted. Started again, it goes on where it
+    /// was.
+    pub(in crate::server) async fn follow<'a>(&self, counts: impl Fn() -> Vec<(&'a str, Counts)>) {
+        let mut ticks = interval(EVERY);
+        // A node that slept has one long interval, not many empty ones.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            for (namespace, totals) in counts() {
+                self.record(namespace, totals);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Recent>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_what_was_added_and_the_oldest_is_forgotten() {
+        let history = History::default();
+        for total in 1..=62 {
+            let totals = Counts { issued: total * total, refused: total, ..Counts::default() };
+            history.record("default", totals);
+        }
+        history.record("numbers", Counts { issued: 5, ..Counts::default() });
+        let report = history.report();
+        let default = &report.namespaces["default"];
+        assert_eq!((default.issued.len(), default.waited.len()), (KEPT, KEPT));
+        assert_eq!((default.issued[0], default.issued[KEPT - 1]), (9 - 4, 62 * 62 - 61 * 61));
+        assert!(default.refused.iter().all(|count| *count == 1));
+        assert!(default.rollbacks.iter().all(|count| *count == 0));
+        assert_eq!(report.namespaces["numbers"].issued, [5]);
+    }
+}

@@ -1,0 +1,11 @@
+//! What is answered: bodies, problems, and the memory that unsent responses take.
+
+pub(super) mod body;
+mod problem;
+mod unsent;
+
+pub use self::problem::{Problem, ProblemCode};
+pub(super) use self::{
+    problem::{Document, RETRY_UNKNOWN, retry_after_seconds},
+    unsent::{BudgetExhausted, Reservation, UnsentBudget},
+};

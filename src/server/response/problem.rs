@@ -1,0 +1,291 @@
+//! Every error answer: problem documents of RFC 9457.
+
+use std::time::Duration;
+
+use ProblemCode as P;
+use axum::{
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use utoipa::{
+    ToSchema,
+    openapi::{Object, ObjectBuilder, Type},
+};
+
+use super::body;
+use crate::{
+    config::WrongNamespace,
+    core::{encoding::InvalidId, issue::ClaimError, layout::BoundsError},
+    keeper::{BackfillError, IssueError, UnavailableReason},
+};
+
+macro_rules! problem_codes {
+    ($($code:ident: $status:ident, $name:literal, $title:literal;)*) => {
+        /// What went wrong, as programs tell errors apart.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ProblemCode {
+            $(
+                #[doc = concat!("`", $name, "`: ", $title, ".")]
+                $code,
+            )*
+        }
+
+        impl ProblemCode {
+            /// Every code, in the order of their statuses.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$code),*];
+
+            /// Status, name and title.
+            const fn row(self) -> (StatusCode, &'static str, &'static str) {
+                match self {
+                    $(Self::$code => (StatusCode::$status, $name, $title),)*
+                }
+            }
+        }
+    };
+}
+
+problem_codes! {
+    InvalidCode: BAD_REQUEST, "invalid_code", "Invalid code";
+    InvalidCount: BAD_REQUEST, "invalid_count", "Invalid count";
+    InvalidId: BAD_REQUEST, "invalid_id", "Invalid ID";
+    InvalidParameter: BAD_REQUEST, "invalid_parameter", "Invalid parameter";
+    Unauthorized: UNAUTHORIZED, "unauthorized", "Authentication required";
+    Forbidden: FORBIDDEN, "forbidden", "The request is not allowed";
+    NotFound: NOT_FOUND, "not_found", "Route not found";
+    UnknownNamespace: NOT_FOUND, "unknown_namespace", "Namespace not found";
+    UnknownCode: NOT_FOUND, "unknown_code", "The code is not served";
+    MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "The method is not allowed";
+    Conflict: CONFLICT, "conflict", "The code cannot be changed like this";
+    RetiredCode: GONE, "retired_code", "The code is retired";
+    PreconditionFailed: PRECONDITION_FAILED, "precondition_failed", "The code exists already";
+    UnsupportedMediaType: UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The body is not of the type that is read";
+    RequestTimeout: REQUEST_TIMEOUT, "request_timeout", "Request timed out";
+    PayloadTooLarge: PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large";
+    UriTooLong: URI_TOO_LONG, "uri_too_long", "The address is too long";
+    UnsafeNumber: UNPROCESSABLE_ENTITY, "unsafe_number", "A JSON number would lose digits";
+    NotDecodable: UNPROCESSABLE_ENTITY, "not_decodable", "Not an ID of this layout";
+    OutOfRange: UNPROCESSABLE_ENTITY, "out_of_range", "Time outside the allowed range";
+    TooManyCodes: TOO_MANY_REQUESTS, "too_many_codes", "Too many codes are in use";
+    TooManyRequests: TOO_MANY_REQUESTS, "too_many_requests", "Too many requests of this client";
+    Internal: INTERNAL_SERVER_ERROR, "internal", "Internal error";
+    SequenceExhausted: SERVICE_UNAVAILABLE, "sequence_exhausted", "Sequence exhausted";
+    ClockRollback: SERVICE_UNAVAILABLE, "clock_rollback", "The clock stepped back";
+    ClockOutOfRange: SERVICE_UNAVAILABLE, "clock_out_of_range", "The clock is out of range";
+    LeaseUnavailable: SERVICE_UNAVAILABLE, "lease_unavailable", "No lease is available";
+    StoreUnavailable: SERVICE_UNAVAILABLE, "store_unavailable", "The store is unavailable";
+    StoreLost: SERVICE_UNAVAILABLE, "store_lost", "Rows or records are missing from the store";
+    Overloaded: SERVICE_UNAVAILABLE, "overloaded", "Too many requests in flight";
+    ShuttingDown: SERVICE_UNAVAILABLE, "shutting_down", "The service is shutting down";
+}
+
+impl ProblemCode {
+    /// The status of its responses.
+    pub const fn status(self) -> StatusCode {
+        self.row().0
+    }
+
+    /// Its name in responses.
+    pub const fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// What it means, in a few words.
+    pub const fn title(self) -> &'static str {
+        self.row().2
+    }
+}
+
+/// An error answer.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    code: ProblemCode,
+    detail: String,
+    retry_after: Option<Duration>,
+    /// One more header of the response.
+    header: Option<(HeaderName, &'static str)>,
+}
+
+/// A problem document (RFC 9457).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(in crate::server) struct Document<'a> {
+    /// `urn:raindrop:problem:` and the code.
+    #[schema(example = "urn:raindrop:problem:invalid_code")]
+    r#type: String,
+    /// What the code means, for people.
+    title: &'a str,
+    /// The status of the answer.
+    #[schema(minimum = 400, maximum = 599)]
+    status: u16,
+    /// What is wrong with this request, for people.
+    detail: &'a str,
+    /// What went wrong, for programs.
+    #[schema(schema_with = any_code)]
+    code: &'a str,
+}
+
+fn any_code() -> Object {
+    let names = ProblemCode::ALL.map(ProblemCode::name);
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).build()
+}
+
+impl Problem {
+    /// A problem; `detail` says what is wrong with this request.
+    pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), retry_after: None, header: None }
+    }
+
+    /// A problem that passes.
+    pub fn passing(code: ProblemCode, detail: impl Into<String>, retry_after: Duration) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
+    }
+
+    /// The same problem with one more header.
+    pub(in crate::server) fn with_header(self, name: HeaderName, value: &'static str) -> Self {
+        Self { header: Some((name, value)), ..self }
+    }
+
+    /// The same problem, of what follows this prefix of the text that was given.
+    pub(in crate::server) fn after(self, prefix: &str) -> Self {
+        if prefix.is_empty() {
+            return self;
+        }
+        Self { detail: format!("after the prefix {prefix:?}: {}", self.detail), ..self }
+    }
+
+    /// What went wrong.
+    pub const fn code(&self) -> ProblemCode {
+        self.code
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, code, title) = self.code.row();
+        let document = Document {
+            r#type: format!("urn:raindrop:problem:{code}"),
+            title,
+            status: status.as_u16(),
+            detail: &self.detail,
+            code,
+        };
+        let mut response = body::uncached_json(status, &document);
+        let headers = response.headers_mut();
+        let problem_json = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, problem_json);
+        if let Some(retry_after) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, retry_after_seconds(retry_after).into());
+        }
+        if let Some((name, value)) = self.header {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+/// Whole seconds, at least one, so that clients neither round down nor come back at once.
+pub(in crate::server) fn retry_after_seconds(wait: Duration) -> u64 {
+    let begun = u64::from(wait.subsec_nanos() > 0);
+    wait.as_secs().saturating_add(begun).max(1)
+}
+
+/// How long to wait where nobody knows better.
+pub(in crate::server) const RETRY_UNKNOWN: Duration = Duration::from_secs(5);
+
+impl From<WrongNamespace> for Problem {
+    fn from(error: WrongNamespace) -> Self {
+        Self::new(P::InvalidParameter, error.to_string())
+    }
+}
+
+impl From<InvalidId> for Problem {
+    fn from(error: InvalidId) -> Self {
+        let code = match error {
+            // The text may be an ID, but not by this layout.
+            InvalidId::NoLayout | InvalidId::Wraps => P::NotDecodable,
+            _ => P::InvalidId,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<BoundsError> for Problem {
+    fn from(error: BoundsError) -> Self {
+        let code = match error {
+            BoundsError::Reversed { .. } => P::InvalidParameter,
+            BoundsError::OutOfRange { .. } | BoundsError::Wraps => P::OutOfRange,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<BackfillError> for Problem {
+    fn from(error: BackfillError) -> Self {
+        let (code, retry_after) = match error {
+            BackfillError::Refused(error) => return error.into(),
+            BackfillError::Store(error) => {
+                let detail = format!("the store is unavailable: {}", error.kind());
+                return Self::passing(P::StoreUnavailable, detail, RETRY_UNKNOWN);
+            }
+            BackfillError::NotReserved { .. }
+            | BackfillError::OutOfRange { .. }
+            | BackfillError::UsedUp { .. }
+            | BackfillError::CountedOtherwise { .. } => (P::OutOfRange, None),
+            BackfillError::RecordChanged { .. } => (P::StoreLost, Some(RETRY_UNKNOWN)),
+        };
+        Self { retry_after, ..Self::new(code, error.to_string()) }
+    }
+}
+
+impl From<ClaimError> for Problem {
+    fn from(error: ClaimError) -> Self {
+        let (code, retry_after) = match error {
+            ClaimError::InvalidCode(_) => (P::InvalidCode, None),
+            ClaimError::UnknownCode(_) => (P::UnknownCode, None),
+            ClaimError::RetiredCode(_) => (P::RetiredCode, None),
+            ClaimError::InvalidCount { .. } => (P::InvalidCount, None),
+            ClaimError::TooManyCodes { retry_after, .. }
+            | ClaimError::ClientShareUsed { retry_after, .. } => {
+                (P::TooManyCodes, Some(retry_after))
+            }
+            ClaimError::SequenceExhausted { retry_after } => {
+                (P::SequenceExhausted, Some(retry_after))
+            }
+            ClaimError::ClockRollback { retry_after, .. } => (P::ClockRollback, Some(retry_after)),
+            ClaimError::ClockOutOfRange { .. } => (P::ClockOutOfRange, Some(RETRY_UNKNOWN)),
+            ClaimError::LimitReached | ClaimError::NoLease => {
+                (P::LeaseUnavailable, Some(RETRY_UNKNOWN))
+            }
+        };
+        Self { retry_after, ..Self::new(code, error.to_string()) }
+    }
+}
+
+impl From<IssueError> for Problem {
+    fn from(error: IssueError) -> Self {
+        let (reason, retry_after) = match error {
+            IssueError::Refused(error) => return error.into(),
+            IssueError::NoLease { reason, retry_after } => (reason, retry_after),
+        };
+        let detail = format!("nothing left to issue from: {}", reason.public_text());
+        let code = match reason {
+            UnavailableReason::StoreUnavailable(_) => P::StoreUnavailable,
+            UnavailableReason::StoreLost => P::StoreLost,
+            UnavailableReason::ShuttingDown => P::ShuttingDown,
+            UnavailableReason::ClockWentBack => P::ClockRollback,
+            UnavailableReason::ClockOutOfRange => P::ClockOutOfRange,
+            UnavailableReason::NumbersUsedUp | UnavailableReason::NumbersSkipped => {
+                P::SequenceExhausted
+            }
+            UnavailableReason::CodeRefused(error) => return error.into(),
+            UnavailableReason::Starting
+            | UnavailableReason::NoFreeWorker { .. }
+            | UnavailableReason::FailedOver { .. }
+            | UnavailableReason::ClockAhead(_)
+            | UnavailableReason::LimitReached
+            | UnavailableReason::NotKept(_) => P::LeaseUnavailable,
+        };
+        Self::passing(code, detail, retry_after)
+    }
+}

@@ -1,0 +1,62 @@
+//! `/openapi.json`: the API document. And what a listener knows of itself.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::{Extension, body::Bytes, extract::State, http::HeaderMap, response::Response};
+
+use super::{conditional::Document, console::Console};
+use crate::server::{auth::Listener, extract::Client, response::Problem, state::AppState};
+
+/// What a listener tells of itself. It is made when it is first needed: that takes more memory than
+/// much of the rest.
+#[derive(Debug)]
+pub(in crate::server) struct About {
+    pub(in crate::server) needs_token: bool,
+    /// The paths of its routes.
+    pub(in crate::server) paths: Vec<String>,
+    /// Makes the API document.
+    pub(in crate::server) describe: fn(&AppState, &Self) -> Bytes,
+    pub(in crate::server) listener: Listener,
+    api: OnceLock<Document>,
+    console: OnceLock<Console>,
+}
+
+impl About {
+    pub(in crate::server) fn new(
+        state: &AppState,
+        listener: Listener,
+        paths: Vec<String>,
+        describe: fn(&AppState, &Self) -> Bytes,
+    ) -> Self {
+        let needs_token = state.auth.is_some() && listener == Listener::Public;
+        let (api, console) = (OnceLock::new(), OnceLock::new());
+        Self { needs_token, paths, describe, listener, api, console }
+    }
+
+    pub(in crate::server) fn console(&self, state: &AppState) -> &Console {
+        self.console.get_or_init(|| Console::new(state, self.needs_token, &self.paths))
+    }
+}
+
+/// This document
+///
+/// OpenAPI 3.1, as this service is configured.
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    operation_id = "openapi",
+    responses(
+        (status = 200, description = "This document", body = Object, headers(("ETag"))),
+        (status = 304, description = "The client has it, as `If-None-Match` says.", headers(("ETag"))),
+    ),
+)]
+pub(in crate::server) async fn document(
+    State(state): State<Arc<AppState>>,
+    Extension(about): Extension<Arc<About>>,
+    client: Client,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let describe = || Document::new("application/json", (about.describe)(&state, &about));
+    let document = about.api.get_or_init(describe);
+    document.answer(&state, &client, &headers)
+}

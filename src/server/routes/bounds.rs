@@ -1,0 +1,76 @@
+//! `/bounds`: which IDs a span of time has.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::parse::no_fields;
+use crate::{
+    core::{layout::Bounds, namespace::DEFAULT_NAMESPACE},
+    server::{
+        extract::{Client, Query, instant, invalid},
+        openapi::{self, names},
+        response::{Problem, ProblemCode as P, body},
+        state::AppState,
+    },
+};
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct BoundsQuery {
+    /// Where the span begins.
+    #[param(inline, value_type = openapi::Instant)]
+    from: Option<String>,
+    /// Where the span ends; not before `from`.
+    #[param(inline, value_type = openapi::Instant)]
+    to: Option<String>,
+    /// Whose IDs.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+}
+
+/// The IDs of a span: `id >= from AND id < until`.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Bounds)]
+struct BoundsOfSpan {
+    /// The smallest ID of the tick that contains the start.
+    #[schema(pattern = "^[0-9]{1,19}$", example = "249322851532800000")]
+    from: String,
+    /// The smallest ID of the tick that contains the end.
+    #[schema(pattern = "^[0-9]{1,19}$", example = "249685239398400000")]
+    until: String,
+}
+
+/// The IDs of a span of time
+///
+/// The smallest IDs at two instants, for `id >= from AND id < until`. Both ends are floored to the
+/// tick.
+#[utoipa::path(
+    get,
+    path = "/bounds",
+    operation_id = "bounds",
+    params(BoundsQuery),
+    responses((status = 200, description = "The IDs of a span of time", body = BoundsOfSpan)),
+    extensions(("x-problems" = json!(names(&[PROBLEMS])))),
+)]
+pub(in crate::server) async fn bounds(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+    Query(query): Query<BoundsQuery>,
+) -> Result<Response, Problem> {
+    let namespace = query.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+    client.caller.check_namespace(namespace, Some(namespace))?;
+    let layout = state.issuer(namespace)?.layout().ok_or_else(|| no_fields(namespace))?;
+    let read = |name, text: Option<String>| {
+        let missing = || invalid(format!("{name} must be given: an RFC 3339 instant"));
+        instant(name, text.as_deref())?.ok_or_else(missing)
+    };
+    let (from_ms, to_ms) = (read("from", query.from)?, read("to", query.to)?);
+    let Bounds { from, until } = layout.bounds(from_ms, to_ms)?;
+    Ok(body::json(&BoundsOfSpan { from: from.to_string(), until: until.to_string() }))
+}
+
+const PROBLEMS: &[P] = &[P::InvalidParameter, P::UnknownNamespace, P::NotDecodable, P::OutOfRange];

@@ -1,0 +1,181 @@
+//! `/cluster`: who holds which worker id, in every namespace.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{extract::State, http::StatusCode, response::Response};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::health::NamespaceHealth;
+use crate::{
+    core::{instant::format_unix_ms, layout::Layout, namespace::DEFAULT_NAMESPACE},
+    keeper::{KeeperSettings, Operator, OperatorError, WorkerRelease},
+    server::{
+        extract::{Client, JsonBody, invalid},
+        metrics::history::Report,
+        openapi::names,
+        response::{Problem, ProblemCode as P, RETRY_UNKNOWN, body::uncached_json},
+        state::AppState,
+    },
+    store::ListedRow,
+};
+
+/// Which worker id to free.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::server) struct ReleaseBody {
+    #[serde(default = "default_namespace")]
+    #[schema(example = "default")]
+    namespace: String,
+    worker_id: u64,
+}
+
+fn default_namespace() -> String {
+    DEFAULT_NAMESPACE.to_owned()
+}
+
+#[derive(Serialize)]
+struct Cluster<'a> {
+    /// This node's clock.
+    now: String,
+    /// Whether nobody on the network can pose as the store.
+    store_verified: bool,
+    namespaces: BTreeMap<&'a str, Namespace>,
+    /// What this node did lately.
+    history: Report,
+}
+
+#[derive(Serialize)]
+struct Namespace {
+    /// What `/health` says of this node.
+    #[serde(flatten)]
+    node: NamespaceHealth,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workers: Option<Vec<Worker>>,
+}
+
+/// A worker id that is held.
+#[derive(Serialize)]
+struct Worker {
+    worker_id: u64,
+    lane: usize,
+    holder: String,
+    renewed: String,
+    expires: String,
+}
+
+/// Who holds which worker id
+///
+/// Every worker id that is held, in every namespace, as the store has it now.
+#[utoipa::path(
+    get,
+    path = "/cluster",
+    operation_id = "cluster",
+    responses((status = 200, description = "Who holds which worker id", body = Object, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[&[P::StoreUnavailable, P::StoreLost]])))),
+)]
+pub(in crate::server) async fn cluster(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+) -> Result<Response, Problem> {
+    let (rows, store_verified) = state.list_rows().await?;
+    let draining = state.is_draining();
+    let issuers = state.issuers.values();
+    let namespaces = issuers.filter(|issuer| client.caller.may_use(issuer.namespace()));
+    let namespaces = namespaces.map(|issuer| {
+        let layout = issuer.layout();
+        let namespace = Namespace {
+            node: NamespaceHealth::of(issuer, draining, true),
+            layout: layout.map(Layout::canonical),
+            workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
+        };
+        (issuer.namespace(), namespace)
+    });
+    let now = format_unix_ms(state.clock.now_ms());
+    let (namespaces, history) = (namespaces.collect(), state.history.report());
+    let cluster = Cluster { now, store_verified, namespaces, history };
+    client.json(&state, StatusCode::OK, &cluster)
+}
+
+/// Frees a worker id early
+///
+/// Always safe: a holder that still runs uses up its lease, whose IDs the next holder never issues,
+/// and then leases another worker id.
+#[utoipa::path(
+    post,
+    path = "/cluster/release",
+    operation_id = "release",
+    request_body = ReleaseBody,
+    responses((status = 200, description = "Frees a worker id early", body = Object, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[RELEASE])))),
+)]
+pub(in crate::server) async fn release(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+    JsonBody(ReleaseBody { namespace, worker_id }): JsonBody<ReleaseBody>,
+) -> Result<Response, Problem> {
+    client.caller.check_namespace(&namespace, Some(&namespace))?;
+    let Some(layout) = state.issuer(&namespace)?.layout() else {
+        let detail = format!("namespace {namespace:?} is in segment mode: it has no worker ids");
+        return Err(invalid(detail));
+    };
+    let settings =
+        KeeperSettings { namespace: namespace.clone(), ..KeeperSettings::new(layout.clone(), "") };
+    let (store, _turn) = state.store().await?;
+    let mut operator = Operator::new(settings, store, Arc::clone(&state.clock));
+    let (released, row) = match operator.release(worker_id).await {
+        Ok(WorkerRelease::Released(row)) => (true, row),
+        Ok(WorkerRelease::AlreadyFree(row)) => (false, row),
+        Err(error) => {
+            let code = match error {
+                OperatorError::WorkerOutOfRange { .. } => P::InvalidParameter,
+                OperatorError::Store(_) => {
+                    let detail = error.to_string();
+                    return Err(Problem::passing(P::StoreUnavailable, detail, RETRY_UNKNOWN));
+                }
+                _ => P::Conflict,
+            };
+            return Err(Problem::new(code, error.to_string()));
+        }
+    };
+    let by = client.caller.name().unwrap_or("an operator");
+    let (worker, holder) = (worker_id, &row.holder);
+    tracing::info!(namespace, worker, holder, by, released, "worker id released");
+    let answer = if released {
+        json!({
+            "released": true,
+            "holder": row.holder,
+            "expires": format_unix_ms(row.expires_ms),
+        })
+    } else {
+        json!({ "released": false })
+    };
+    Ok(uncached_json(StatusCode::OK, &answer))
+}
+
+const RELEASE: &[P] = &[
+    P::InvalidParameter,
+    P::UnknownNamespace,
+    P::Conflict,
+    P::UnsupportedMediaType,
+    P::StoreUnavailable,
+    P::StoreLost,
+];
+
+fn held(rows: &[ListedRow], namespace: &str, layout: &Layout) -> Vec<Worker> {
+    let reserved_key = layout.reserved_key();
+    let of_it = |row: &&ListedRow| {
+        row.namespace == namespace && row.reserved_key == reserved_key && !row.row.free
+    };
+    let worker = |listed: &ListedRow| Worker {
+        worker_id: listed.row.worker,
+        lane: listed.row.lane,
+        holder: listed.row.holder.clone(),
+        renewed: format_unix_ms(listed.row.heartbeat_ms),
+        expires: format_unix_ms(listed.row.expires_ms),
+    };
+    rows.iter().filter(of_it).map(worker).collect()
+}

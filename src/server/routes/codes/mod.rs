@@ -1,0 +1,336 @@
+//! `/codes`: the codes of segment mode, listed and managed while the service runs.
+
+mod body;
+mod document;
+mod error;
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{FromRequestParts, MatchedPath, State},
+    http::{HeaderMap, Method, StatusCode, header, request::Parts},
+    response::Response,
+};
+use serde::Deserialize;
+use tokio::sync::MutexGuard;
+use utoipa::IntoParams;
+
+use self::{
+    body::{Amount, RaiseBody, SettingsBody},
+    document::{CodeDocument, CodeList},
+};
+use crate::{
+    core::{code::is_valid_code, issue::ClaimError},
+    keeper::{CodeManager, CodeView, ManageError, NamespaceIssuer, SegmentIssuer},
+    server::{
+        extract::{Client, CodeInPath, InPath, JsonBody, NoBody, Query, invalid},
+        openapi::{self, names},
+        response::{Problem, ProblemCode as P, body::uncached_json},
+        state::AppState,
+    },
+};
+
+/// The most codes that a list has.
+const LISTED: usize = 1_000;
+
+const READ: &[P] = &[
+    P::InvalidCode,
+    P::InvalidParameter,
+    P::UnknownNamespace,
+    P::UnknownCode,
+    P::StoreUnavailable,
+    P::StoreLost,
+];
+
+const CHANGED: &[P] =
+    &[P::Conflict, P::PreconditionFailed, P::UnsupportedMediaType, P::TooManyCodes];
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct ListQuery {
+    /// Whose codes alone.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+    /// The code that the list begins behind.
+    #[param(value_type = Option<String>, max_length = 64)]
+    after: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct CodeQuery {
+    /// Whose code; where only one namespace is in segment mode, it need not be given.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+}
+
+/// The codes of segment mode
+///
+/// By name, at most 1000 of them: those behind `after`, where that is given. Where there are more,
+/// give a namespace too.
+#[utoipa::path(
+    get,
+    path = "/codes",
+    operation_id = "codes",
+    params(ListQuery),
+    responses((status = 200, description = "The codes of segment mode", body = CodeList, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[READ])))),
+)]
+pub(in crate::server) async fn list(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+    Query(query): Query<ListQuery>,
+) -> Result<Response, Problem> {
+    let issuers = issuers(&state, &client, query.namespace.as_deref())?;
+    let after = query.after.unwrap_or_default();
+    let (store, _turn) = state.store().await?;
+    let failed = |error| error::of_store(&error, client.is_operator());
+    let listed = match issuers.is_empty() {
+        // The store need not have the table then.
+        true => Vec::new(),
+        false => store.segments().await.map_err(failed)?,
+    };
+    let mut views = Vec::new();
+    for issuer in issuers {
+        let manager = CodeManager::new(Arc::clone(&store), issuer.settings().clone());
+        views.extend(manager.views(listed.clone()).await.map_err(failed)?);
+    }
+    views.retain(|view: &CodeView| {
+        view.listed.code > after && client.caller.check_code(&view.listed.code).is_ok()
+    });
+    let mut codes: Vec<_> = views.into_iter().map(CodeDocument::from).collect();
+    codes.sort_by(|one, other| one.order().cmp(&other.order()));
+    let has_more = codes.len() > LISTED;
+    codes.truncate(LISTED);
+    client.json(&state, StatusCode::OK, &CodeList { codes, has_more })
+}
+
+/// A code of segment mode
+#[utoipa::path(
+    get,
+    path = "/codes/{code}",
+    operation_id = "code",
+    params(CodeInPath, CodeQuery),
+    responses((status = 200, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[READ])))),
+)]
+pub(in crate::server) async fn get(target: Target) -> Result<Response, Problem> {
+    let (manager, _turn) = target.manager().await?;
+    target.answer(&manager, StatusCode::OK).await
+}
+
+/// A code of segment mode
+///
+/// Creates a code or replaces all of its settings. Every node follows within 30 s; one that does not
+/// know a code looks at once.
+#[utoipa::path(
+    put,
+    path = "/codes/{code}",
+    operation_id = "code",
+    params(CodeInPath, CodeQuery),
+    request_body = SettingsBody,
+    responses(
+        (status = 200, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control"))),
+        (status = 201, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control"))),
+    ),
+    extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
+)]
+pub(in crate::server) async fn put(
+    target: Target,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody<SettingsBody>,
+) -> Result<Response, Problem> {
+    let is_new = must_be_new(&headers)?;
+    // One that is bound elsewhere could never be asked for.
+    target.state.codes.locate(&target.code, Some(target.issuer.namespace()))?;
+    let (manager, _turn) = target.manager().await?;
+    let put = manager.put(&target.code, &body.into(), is_new).await;
+    let status = if put.map_err(|error| target.failed(error))? {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    target.changed(&manager, status).await
+}
+
+/// A code of segment mode
+///
+/// Changes the settings that are given. Every node follows within 30 s; one that does not know a
+/// code looks at once.
+#[utoipa::path(
+    patch,
+    path = "/codes/{code}",
+    operation_id = "code",
+    params(CodeInPath, CodeQuery),
+    request_body = SettingsBody,
+    responses((status = 200, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
+)]
+pub(in crate::server) async fn patch(
+    target: Target,
+    JsonBody(body): JsonBody<SettingsBody>,
+) -> Result<Response, Problem> {
+    let (manager, _turn) = target.manager().await?;
+    manager.patch(&target.code, &body.into()).await.map_err(|error| target.failed(error))?;
+    target.changed(&manager, StatusCode::OK).await
+}
+
+/// Raises the next number of a code
+///
+/// By a number of numbers, or to a number. What is skipped is only a gap, so this is always safe.
+#[utoipa::path(
+    post,
+    path = "/codes/{code}/raise",
+    operation_id = "raise_code",
+    params(CodeInPath, CodeQuery),
+    request_body = RaiseBody,
+    responses((status = 200, description = "Raises the next number of a code", body = CodeDocument, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
+)]
+pub(in crate::server) async fn raise(
+    target: Target,
+    JsonBody(body): JsonBody<RaiseBody>,
+) -> Result<Response, Problem> {
+    let amount = body.amount()?;
+    let (manager, _turn) = target.manager().await?;
+    let raised = match amount {
+        Amount::To(to) => manager.raise_to(&target.code, to).await.map(drop),
+        Amount::By(by) => manager.raise_by(&target.code, by).await.map(drop),
+    };
+    raised.map_err(|error| target.failed(error))?;
+    target.changed(&manager, StatusCode::OK).await
+}
+
+/// Retires a code for good
+///
+/// No number of it is reserved again. Nodes that have numbers in hand stop within 30 s.
+#[utoipa::path(
+    post,
+    path = "/codes/{code}/retire",
+    operation_id = "retire_code",
+    params(CodeInPath, CodeQuery),
+    responses((status = 200, description = "Retires a code for good", body = CodeDocument, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
+)]
+pub(in crate::server) async fn retire(target: Target, _: NoBody) -> Result<Response, Problem> {
+    let (manager, _turn) = target.manager().await?;
+    manager.retire(&target.code).await.map_err(|error| target.failed(error))?;
+    target.changed(&manager, StatusCode::OK).await
+}
+
+/// A code that a request is about, of a namespace that the caller may use.
+#[derive(Debug)]
+pub(in crate::server) struct Target {
+    state: Arc<AppState>,
+    client: Client,
+    issuer: SegmentIssuer,
+    code: String,
+    method: Method,
+    route: MatchedPath,
+}
+
+impl FromRequestParts<Arc<AppState>> for Target {
+    type Rejection = Problem;
+
+    async fn from_request_parts(head: &mut Parts, state: &Arc<AppState>) -> Result<Self, Problem> {
+        let Ok(client) = Client::from_request_parts(head, state).await;
+        let Query(query) = Query::<CodeQuery>::from_request_parts(head, state).await?;
+        let Ok(InPath(code)) = InPath::from_request_parts(head, state).await;
+        let code = code.unwrap_or_default();
+        if !is_valid_code(&code) {
+            return Err(ClaimError::InvalidCode(code).into());
+        }
+        client.caller.check_code(&code)?;
+        let issuers = issuers(state, &client, query.namespace.as_deref())?;
+        let [issuer] = issuers.as_slice() else {
+            let names: Vec<&str> = issuers.iter().map(|issuer| issuer.namespace()).collect();
+            return Err(match names.is_empty() {
+                true => Problem::new(P::UnknownNamespace, "no namespace is in segment mode"),
+                false => invalid(format!("namespace: must be given, one of {}", names.join(", "))),
+            });
+        };
+        let route = MatchedPath::from_request_parts(head, state).await;
+        Ok(Self {
+            issuer: (*issuer).clone(),
+            route: route.expect("the router has matched it"),
+            method: head.method.clone(),
+            state: Arc::clone(state),
+            client,
+            code,
+        })
+    }
+}
+
+impl Target {
+    /// What manages the codes of its namespace, for one request at a time.
+    async fn manager(&self) -> Result<(CodeManager, MutexGuard<'_, ()>), Problem> {
+        let (store, turn) = self.state.store().await?;
+        Ok((CodeManager::new(store, self.issuer.settings().clone()), turn))
+    }
+
+    fn failed(&self, error: ManageError) -> Problem {
+        error::of_manager(error, self.client.is_operator())
+    }
+
+    /// Answers the code after a change, which this node follows at once.
+    async fn changed(
+        &self,
+        manager: &CodeManager,
+        status: StatusCode,
+    ) -> Result<Response, Problem> {
+        let (namespace, code) = (self.issuer.namespace(), &self.code);
+        let by = self.client.caller.name().unwrap_or("an operator");
+        let (method, path) = (self.method.as_str(), self.route.as_str());
+        tracing::info!(namespace, code, by, method, path, "code managed");
+        // The next poll makes up for a failure.
+        let _ = self.issuer.refresh().await;
+        self.answer(manager, status).await
+    }
+
+    /// Answers the code as it is now.
+    async fn answer(&self, manager: &CodeManager, status: StatusCode) -> Result<Response, Problem> {
+        let listed = manager.list().await;
+        let listed = listed.map_err(|error| error::of_store(&error, self.client.is_operator()))?;
+        let view = listed.into_iter().find(|view| view.listed.code == self.code);
+        let view = view.ok_or_else(|| {
+            let (code, namespace) = (&self.code, self.issuer.namespace());
+            let detail = format!("code {code:?} is not in namespace {namespace:?}");
+            Problem::new(P::UnknownCode, detail)
+        })?;
+        Ok(uncached_json(status, &CodeDocument::from(view)))
+    }
+}
+
+/// The segment namespaces that a request is about, and that the caller may use.
+fn issuers<'a>(
+    state: &'a AppState,
+    client: &Client,
+    requested: Option<&str>,
+) -> Result<Vec<&'a SegmentIssuer>, Problem> {
+    if let Some(name) = requested {
+        client.caller.check_namespace(name, Some(name))?;
+        return match state.issuer(name)? {
+            NamespaceIssuer::Segment(issuer) => Ok(vec![issuer]),
+            NamespaceIssuer::Snowflake(_) => {
+                Err(invalid(format!("namespace {name:?} is not in segment mode: it has no codes")))
+            }
+        };
+    }
+    let segment = |issuer: &'a NamespaceIssuer| match issuer {
+        NamespaceIssuer::Segment(issuer) => Some(issuer),
+        NamespaceIssuer::Snowflake(_) => None,
+    };
+    let all = state.issuers.values().filter_map(segment);
+    Ok(all.filter(|issuer| client.caller.may_use(issuer.namespace())).collect())
+}
+
+/// Whether the code must not be managed yet: `If-None-Match: *` (RFC 9110).
+fn must_be_new(headers: &HeaderMap) -> Result<bool, Problem> {
+    match headers.get(header::IF_NONE_MATCH) {
+        None => Ok(false),
+        Some(value) if value == "*" => Ok(true),
+        Some(value) => Err(invalid(format!("the header If-None-Match = {value:?}: must be *"))),
+    }
+}

@@ -1,0 +1,97 @@
+//! Responses that clients keep, and ask for again only if they have changed (RFC 9110).
+
+use std::fmt::Write;
+
+use axum::{
+    body::Bytes,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::Response,
+};
+use sha2::{Digest, Sha256};
+
+use crate::server::{
+    extract::Client,
+    response::{Problem, body},
+    state::AppState,
+};
+
+/// Bytes of a hash that are enough to tell the versions of a document apart.
+const TAG_BYTES: usize = 16;
+
+/// A document that is the same for every request.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Document {
+    content_type: &'static str,
+    content: Bytes,
+    /// A strong one.
+    tag: HeaderValue,
+}
+
+impl Document {
+    pub(in crate::server) fn new(content_type: &'static str, content: impl Into<Bytes>) -> Self {
+        let content = content.into();
+        let mut tag = String::from("\"");
+        for byte in &Sha256::digest(&content)[..TAG_BYTES] {
+            write!(tag, "{byte:02x}").expect("a string takes any text");
+        }
+        tag.push('"');
+        let tag = HeaderValue::try_from(tag).expect("hexadecimal digits in quotes");
+        Self { content_type, content, tag }
+    }
+
+    /// Whether the client has it. Proxies that compress mark tags as weak.
+    fn is_kept(&self, headers: &HeaderMap) -> bool {
+        let lists = headers.get_all(header::IF_NONE_MATCH).into_iter();
+        let tags = lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
+        tags.map(<[u8]>::trim_ascii)
+            .map(|tag| tag.strip_prefix(b"W/").unwrap_or(tag))
+            .any(|tag| tag == b"*" || tag == self.tag.as_bytes())
+    }
+
+    /// The document, or 304 to a client that has it. Every response shares its memory, but TLS
+    /// copies it for each connection.
+    pub(in crate::server) fn answer(
+        &self,
+        state: &AppState,
+        client: &Client,
+        headers: &HeaderMap,
+    ) -> Result<Response, Problem> {
+        let has_it = self.is_kept(headers);
+        let content = if has_it { Bytes::new() } else { self.content.clone() };
+        let reservation = client.reserve(state, content.len())?;
+        let mut response = body::response(self.content_type, content, reservation);
+        if has_it {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response.headers_mut().remove(header::CONTENT_TYPE);
+        }
+        response.headers_mut().insert(header::ETAG, self.tag.clone());
+        // To be kept, but asked about each time: another version may serve the next request.
+        let each_time = HeaderValue::from_static("no-cache");
+        response.headers_mut().insert(header::CACHE_CONTROL, each_time);
+        Ok(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_has_this_very_content_is_answered_304() {
+        let document = Document::new("text/plain", "one");
+        let other = Document::new("text/plain", "two");
+        let tag = document.tag.to_str().expect("ASCII").to_owned();
+        let is_kept = |document: &Document, tags: &[&str]| {
+            let tags = tags.iter().map(|tag| HeaderValue::try_from(*tag).expect("a value"));
+            document.is_kept(&tags.map(|tag| (header::IF_NONE_MATCH, tag)).collect())
+        };
+        assert!(!is_kept(&document, &[]));
+        assert!(!is_kept(&other, &[&tag]));
+        assert!(!is_kept(&document, &[tag.trim_matches('"')]));
+        for tags in
+            [&[&*tag][..], &["*"], &[&format!("W/{tag}")], &["\"a\"", &format!("\"b\",{tag}")]]
+        {
+            assert!(is_kept(&document, tags), "{tags:?}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The console: pages for people, written by hand, and all that they load.
+//!
+//! Nothing is built and nothing is fetched from elsewhere. A page learns what this listener serves
+//! from the settings that stand in it, so it offers nothing that would be refused.
+
+mod files;
+mod pages;
+mod settings;
+
+pub(in crate::server) use self::pages::{file, page};
+
+use axum::{
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+    response::Response,
+};
+
+use self::{
+    files::{FILES, PAGES, SETTINGS},
+    settings::Settings,
+};
+use super::conditional::Document;
+use crate::server::{
+    extract::Client,
+    response::{Problem, ProblemCode},
+    state::AppState,
+};
+
+/// What the pages may load and do: their own files and requests to this service, no inline script
+/// or style, and no place in another page.
+const POLICY: (HeaderName, HeaderValue) = (
+    header::CONTENT_SECURITY_POLICY,
+    HeaderValue::from_static(
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+         img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+);
+
+/// The pages and files of one listener's console.
+#[derive(Debug)]
+pub(in crate::server) struct Console(Vec<(&'static str, Document)>);
+
+impl Console {
+    /// The console of a listener that serves these paths.
+    pub(in crate::server) fn new(state: &AppState, needs_token: bool, paths: &[String]) -> Self {
+        let settings = Settings::new(state, needs_token, paths).in_attribute();
+        let page = |(path, text): (&'static str, &str)| {
+            (path, Document::new("text/html; charset=utf-8", text.replace(SETTINGS, &settings)))
+        };
+        let file = |(name, content_type, text): (&'static str, _, &str)| {
+            (name, Document::new(content_type, small(name, text)))
+        };
+        Self(PAGES.into_iter().map(page).chain(FILES.into_iter().map(file)).collect())
+    }
+
+    /// Answers with the page of this path, or with the file of this name.
+    pub(in crate::server) fn answer(
+        &self,
+        state: &AppState,
+        client: &Client,
+        name: &str,
+        headers: &HeaderMap,
+    ) -> Result<Response, Problem> {
+        let Some((_, document)) = self.0.iter().find(|(known, _)| name == *known) else {
+            let detail = format!("the console has no file {name:?}");
+            return Err(Problem::new(ProblemCode::NotFound, detail));
+        };
+        let mut response = document.answer(state, client, headers)?;
+        response.headers_mut().extend([POLICY]);
+        Ok(response)
+    }
+}
+
+/// A file as it is sent.
+fn small(name: &str, text: &str) -> String {
+    let text = without_margins(text);
+    match name.strip_suffix(".css") {
+        Some(_) => text.replace(" { ", "{").replace(" }", "}").replace("; ", ";"),
+        None => text,
+    }
+}
+
+/// Leaves out what only whoever edits the file reads: indentation and lines of comment. Lines keep
+/// their numbers.
+fn without_margins(text: &str) -> String {
+    let mut lines = String::with_capacity(text.len());
+    for line in text.lines().map(str::trim_start) {
+        lines.push_str(if line.starts_with("//") { "" } else { line });
+        lines.push('\n');
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever opens the console on a telephone waits for all of it.
+    const MOST_BYTES: usize = 82_000;
+
+    #[test]
+    fn the_whole_console_is_small() {
+        let pages = PAGES.iter().map(|(_, text)| text.len());
+        let files = FILES.iter().map(|(name, _, text)| small(name, text).len());
+        let all: usize = pages.chain(files).sum();
+        assert!(all < MOST_BYTES, "{all} bytes");
+    }
+
+    #[test]
+    fn every_file_is_loaded_by_a_page_or_by_another_file() {
+        let texts = || FILES.iter().map(|(_, _, text)| *text).chain(PAGES.map(|(_, text)| text));
+        for (name, ..) in FILES {
+            let is_named = |text: &str| text.contains(&format!("/{name}"));
+            assert!(texts().any(is_named), "{name}");
+        }
+        for (path, text) in PAGES {
+            assert_eq!(text.matches(SETTINGS).count(), 1, "{path}");
+        }
+    }
+}

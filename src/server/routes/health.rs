@@ -1,0 +1,219 @@
+//! `/health`, `/readyz` and `/livez`.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    extract::State,
+    http::{StatusCode, header},
+    response::Response,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    core::instant::format_unix_ms,
+    keeper::{NamespaceIssuer, SegmentStatus, UnavailableReason},
+    server::{
+        extract::{Client, Query},
+        openapi::{self, names},
+        response::{
+            Problem, ProblemCode as P, RETRY_UNKNOWN, body::uncached_json, retry_after_seconds,
+        },
+        state::AppState,
+    },
+};
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct HealthQuery {
+    /// Which one alone.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+}
+
+/// How the service is doing.
+#[derive(Serialize, ToSchema)]
+struct Health<'a> {
+    status: Readiness,
+    /// Of `/health` alone, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    namespaces: BTreeMap<&'a str, NamespaceHealth>,
+}
+
+/// `ok` stands in answers of 200, the others in those of 503.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Readiness {
+    Ok,
+    Unavailable,
+    ShuttingDown,
+}
+
+/// How a namespace is doing, by its mode.
+#[derive(Serialize, ToSchema)]
+#[serde(tag = "mode", rename_all = "snake_case")]
+pub(super) enum NamespaceHealth {
+    Snowflake {
+        /// Whether IDs are issued.
+        issuing: bool,
+        /// The leased worker id.
+        worker_id: Option<u64>,
+        /// The leased lane.
+        lane: Option<u64>,
+        /// Up to when IDs are issued without the store, RFC 3339.
+        valid_until: Option<String>,
+        /// What is wrong.
+        reason: Option<String>,
+    },
+    Segment {
+        /// Whether IDs are issued.
+        issuing: bool,
+        /// How many codes there are.
+        codes: usize,
+        /// How many numbers are in hand, in all codes.
+        remaining: u64,
+        /// What is wrong.
+        reason: Option<String>,
+    },
+}
+
+impl NamespaceHealth {
+    /// How a namespace is doing; only operators learn what the store's errors say.
+    pub(super) fn of(issuer: &NamespaceIssuer, draining: bool, is_operator: bool) -> Self {
+        let text = |reason| {
+            let reason = if draining { Some(UnavailableReason::ShuttingDown) } else { reason };
+            reason.map(
+                |reason: UnavailableReason| {
+                    if is_operator { reason.to_string() } else { reason.public_text() }
+                },
+            )
+        };
+        match issuer {
+            NamespaceIssuer::Snowflake(issuer) => {
+                let status = issuer.status();
+                Self::Snowflake {
+                    issuing: status.is_issuing(),
+                    worker_id: status.lease.map(|lease| lease.worker),
+                    lane: status.lease.map(|lease| lease.lane),
+                    valid_until: status.lease.map(|lease| format_unix_ms(lease.valid_until_ms)),
+                    reason: text(status.reason),
+                }
+            }
+            NamespaceIssuer::Segment(issuer) => {
+                let SegmentStatus { issuing, reason, codes, remaining, .. } = issuer.status();
+                Self::Segment { issuing, codes, remaining, reason: text(reason) }
+            }
+        }
+    }
+}
+
+const PROBLEMS: &[P] = &[P::InvalidParameter, P::UnknownNamespace];
+
+/// How each namespace is doing
+///
+/// 200 when every namespace issues IDs, or the one that `namespace` names, and the service is not
+/// stopping; else 503. Neither exhaustion nor the store's reachability counts.
+#[utoipa::path(
+    get,
+    path = "/health",
+    operation_id = "health",
+    params(HealthQuery),
+    responses(
+        (status = 200, description = "How each namespace is doing", body = Health<'_>, headers(("Cache-Control"))),
+        (status = 503, description = "How each namespace is doing", body = Health<'_>,
+         headers(("Cache-Control"), ("Retry-After"))),
+    ),
+    extensions(("x-problems" = json!(names(&[PROBLEMS])))),
+)]
+pub(in crate::server) async fn health(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+    Query(query): Query<HealthQuery>,
+) -> Result<Response, Problem> {
+    let issuers = query.issuers(&state)?;
+    let (readiness, draining) = (readiness(&state, &issuers), state.is_draining());
+    // Where operators have a listener of their own, clients are told the sum only.
+    if state.http.admin_listen.is_some() && !client.is_operator() {
+        return Ok(answer(readiness, BTreeMap::new()));
+    }
+    let of = |issuer| NamespaceHealth::of(issuer, draining, client.is_operator());
+    let namespaces = issuers.iter().map(|issuer| (issuer.namespace(), of(issuer))).collect();
+    Ok(answer(readiness, namespaces))
+}
+
+/// Whether traffic is welcome
+///
+/// 200 when every namespace issues IDs, or the one that `namespace` names, and the service is not
+/// stopping; else 503. Neither exhaustion nor the store's reachability counts.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "readyz",
+    params(HealthQuery),
+    responses(
+        (status = 200, description = "Whether traffic is welcome", body = Health<'_>, headers(("Cache-Control"))),
+        (status = 503, description = "Whether traffic is welcome", body = Health<'_>,
+         headers(("Cache-Control"), ("Retry-After"))),
+    ),
+    extensions(("x-problems" = json!(names(&[PROBLEMS])))),
+)]
+pub(in crate::server) async fn ready(
+    State(state): State<Arc<AppState>>,
+    Query(query): Query<HealthQuery>,
+) -> Result<Response, Problem> {
+    Ok(answer(readiness(&state, &query.issuers(&state)?), BTreeMap::new()))
+}
+
+/// Whether the process answers
+///
+/// 200, whatever the state of leases and store; 503 when a background task failed that cannot be
+/// restarted, and the process is ending.
+#[utoipa::path(
+    get,
+    path = "/livez",
+    operation_id = "livez",
+    responses((status = 200, description = "Whether the process answers", body = Health<'_>, headers(("Cache-Control")))),
+    extensions(("x-problems" = json!(names(&[&[P::ShuttingDown]])))),
+)]
+pub(in crate::server) async fn live(
+    State(state): State<Arc<AppState>>,
+) -> Result<Response, Problem> {
+    if state.has_failed() {
+        let detail = "a background task failed, which was logged: the process is ending";
+        return Err(Problem::passing(P::ShuttingDown, detail, RETRY_UNKNOWN));
+    }
+    Ok(answer(Readiness::Ok, BTreeMap::new()))
+}
+
+impl HealthQuery {
+    /// The namespaces that are asked about: one, or all.
+    fn issuers(self, state: &AppState) -> Result<Vec<&NamespaceIssuer>, Problem> {
+        let Some(name) = self.namespace else { return Ok(state.issuers.values().collect()) };
+        let issuer = state.issuers.get(&name).map(|issuer| vec![issuer]);
+        // Whoever has no token is not told which there are.
+        let unknown = || format!("namespace {name:?} does not exist");
+        issuer.ok_or_else(|| Problem::new(P::UnknownNamespace, unknown()))
+    }
+}
+
+fn readiness(state: &AppState, issuers: &[&NamespaceIssuer]) -> Readiness {
+    if state.is_draining() {
+        Readiness::ShuttingDown
+    } else if issuers.iter().all(|issuer| issuer.is_issuing()) {
+        Readiness::Ok
+    } else {
+        Readiness::Unavailable
+    }
+}
+
+fn answer(status: Readiness, namespaces: BTreeMap<&str, NamespaceHealth>) -> Response {
+    let health = Health { status, namespaces };
+    if status == Readiness::Ok {
+        return uncached_json(StatusCode::OK, &health);
+    }
+    let mut response = uncached_json(StatusCode::SERVICE_UNAVAILABLE, &health);
+    let retry_after = retry_after_seconds(RETRY_UNKNOWN).into();
+    response.headers_mut().insert(header::RETRY_AFTER, retry_after);
+    response
+}

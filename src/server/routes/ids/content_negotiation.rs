@@ -1,0 +1,63 @@
+//! Which of the two media types an ID can have a client prefers.
+
+use axum::http::{HeaderMap, header};
+
+/// Whether plain text is preferred to JSON. JSON wins a tie, since many clients list both.
+pub(in crate::server) fn prefers_text(headers: &HeaderMap) -> bool {
+    // What most clients send needs no parsing.
+    if headers.get_all(header::ACCEPT).iter().all(|value| value == "*/*") {
+        return false;
+    }
+    let quality_of = |media_type: &str| {
+        headers
+            .get_all(header::ACCEPT)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .filter_map(|range| quality_in(range, media_type))
+            .fold(0.0, f32::max)
+    };
+    let text = quality_of("text/plain");
+    text > 0.0 && text > quality_of("application/json")
+}
+
+fn quality_in(range: &str, media_type: &str) -> Option<f32> {
+    let mut parts = range.split(';').map(str::trim);
+    if !parts.next()?.eq_ignore_ascii_case(media_type) {
+        return None;
+    }
+    let quality = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+    Some(quality.map_or(1.0, |quality| quality.parse().unwrap_or(0.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_wins_unless_text_is_preferred() {
+        let prefers = |accept: &str| {
+            let value = accept.parse().expect("a header");
+            prefers_text(&HeaderMap::from_iter([(header::ACCEPT, value)]))
+        };
+        assert!(!prefers_text(&HeaderMap::new()));
+        for accept in [
+            "text/plain",
+            "TEXT/Plain; charset=utf-8",
+            "text/plain, */*",
+            "text/plain;q=0.9, application/json;q=0.8",
+        ] {
+            assert!(prefers(accept), "{accept}");
+        }
+        for accept in [
+            "*/*",
+            "text/html, */*;q=0.8",
+            "application/json, text/plain, */*",
+            "text/plain;q=0",
+            "text/plain;q=x",
+            "text/*",
+        ] {
+            assert!(!prefers(accept), "{accept}");
+        }
+    }
+}

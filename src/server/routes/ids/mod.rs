@@ -1,0 +1,118 @@
+//! `/id/{code}` and `/ids/{code}`: one ID, or a batch of them.
+
+mod content_negotiation;
+mod request;
+mod response;
+mod schemas;
+mod writer;
+
+use axum::{http::Method, response::Response};
+
+use self::{
+    request::{Asked, IdRequest, IdsQuery},
+    schemas::{At, Ids, OfMany, OfOne, OneId},
+};
+use crate::{
+    core::issue::ClaimError,
+    keeper::{BackfillError, IssueError, NamespaceIssuer},
+    server::{
+        extract::{CodeInPath, NoBody},
+        openapi::{CLAIM, POSTED, names},
+        response::{Problem, ProblemCode as P},
+        state::unknown_segment_code,
+    },
+    store::with_sources,
+};
+
+/// One ID
+///
+/// Claims one ID of a code. With `Accept: text/plain` the answer is the ID alone, on a line. GET and
+/// POST are the same, except that POST alone has `at`.
+#[utoipa::path(
+    method(get, post),
+    path = "/id/{code}",
+    operation_id = "id",
+    params(CodeInPath, OfOne, IdsQuery, At),
+    responses((
+        status = 200,
+        description = "One ID",
+        headers(("Cache-Control")),
+        content((OneId = "application/json"), (String = "text/plain")),
+    )),
+    extensions(("x-problems" = json!(names(&[ASKED, CLAIM, POSTED])))),
+)]
+pub(in crate::server) async fn one(asked: Asked, _: NoBody) -> Result<Response, Problem> {
+    claim(&asked, false).await
+}
+
+/// IDs in ascending order
+///
+/// Claims `n` IDs of a code at once. With `Accept: text/plain` each stands on a line. GET and POST
+/// are the same, except that POST alone has `at`.
+#[utoipa::path(
+    method(get, post),
+    path = "/ids/{code}",
+    operation_id = "ids",
+    params(CodeInPath, OfMany, IdsQuery, At),
+    responses((
+        status = 200,
+        description = "IDs in ascending order",
+        headers(("Cache-Control")),
+        content((Ids = "application/json"), (String = "text/plain")),
+    )),
+    extensions(("x-problems" = json!(names(&[ASKED, &[P::InvalidCount], CLAIM, POSTED])))),
+)]
+pub(in crate::server) async fn many(asked: Asked, _: NoBody) -> Result<Response, Problem> {
+    claim(&asked, true).await
+}
+
+/// Problems of a request for IDs, before anything is claimed.
+const ASKED: &[P] =
+    &[P::InvalidCode, P::InvalidParameter, P::Forbidden, P::UnknownNamespace, P::UnsafeNumber];
+
+/// Claims IDs and writes them. HEAD claims nothing: it checks the request.
+async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
+    let request = IdRequest::read(asked, is_batch)?;
+    if asked.method == Method::HEAD {
+        return Ok(request.without_ids());
+    }
+    let (state, client) = (&*asked.state, &asked.client);
+    let _in_flight = state.begin_claim()?;
+    // Before the claim, whose IDs would be lost otherwise.
+    let sending = request.sending(|bytes| state.unsent.has_plenty(bytes));
+    let reservation = client.reserve(state, sending.memory())?;
+    let (code, count) = (request.code, request.count);
+    let key = || state.clients.key(&client.caller, client.address);
+    let is_known = client.caller.name().is_some() || client.address.is_some();
+    let key = is_known.then_some(&key as &(dyn Fn() -> u64 + Sync));
+    match (&request.backfill, request.issuer) {
+        (Some((backfill, at_ms)), _) => {
+            let ids = backfill.ids(code, count, *at_ms).await;
+            if let Err(BackfillError::Store(error)) = &ids {
+                // The answer does not say where the store is.
+                let (namespace, error) = (backfill.namespace(), with_sources(error));
+                tracing::warn!(namespace, error, "backfill failed");
+            }
+            request.write(ids?.into_iter(), sending, reservation)
+        }
+        (None, NamespaceIssuer::Snowflake(issuer)) => {
+            state.clock.refresh();
+            request.write(issuer.next_ids_for(key, code, count).await?, sending, reservation)
+        }
+        (None, NamespaceIssuer::Segment(issuer)) => {
+            let ids = issuer.next_ids_for(key, code, count).await;
+            let ids = ids.map_err(|error| of_segment(error, issuer.namespace()))?;
+            request.write(ids, sending, reservation)
+        }
+    }
+}
+
+/// The problem of a claim in segment mode: that of an unknown code says how it can be added.
+fn of_segment(error: IssueError, namespace: &str) -> Problem {
+    match error {
+        IssueError::Refused(ClaimError::UnknownCode(code)) => {
+            Problem::new(P::UnknownCode, unknown_segment_code(&code, namespace))
+        }
+        error => error.into(),
+    }
+}

@@ -1,0 +1,227 @@
+//! Reads and checks a request for IDs.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::FromRequestParts,
+    http::{Method, request::Parts},
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{
+    content_negotiation::prefers_text,
+    writer::{BodyFormat, Texts},
+};
+use crate::{
+    config::WrongNamespace,
+    core::{
+        code::{CODE_PATTERN, is_valid_code},
+        encoding::Encoder,
+        id::Id,
+        layout::{Fields, Layout},
+    },
+    keeper::{Backfill, NamespaceIssuer},
+    server::{
+        extract::{Client, InPath, Query, encoding, instant, invalid, parse},
+        openapi,
+        response::{Problem, ProblemCode},
+        state::AppState,
+    },
+};
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct IdsQuery {
+    #[param(ignore)]
+    n: Option<String>,
+    #[param(ignore)]
+    format: Option<String>,
+    /// How IDs are written. `friendly` needs a layout whose time does not wrap.
+    #[param(inline, value_type = Option<openapi::OneEncoding>)]
+    encoding: Option<String>,
+    /// Texts of equal length that sort as their IDs: with decimal, hex, base32, base36 and
+    /// base62-sorted alone.
+    #[param(value_type = Option<bool>, default = false)]
+    padded: Option<String>,
+    /// Whose IDs. A code or prefix that is bound to a namespace needs none, and refuses another.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+    #[param(ignore)]
+    at: Option<String>,
+}
+
+/// A request for IDs of a valid code, otherwise unchecked.
+#[derive(Debug)]
+pub(in crate::server) struct Asked {
+    pub(super) state: Arc<AppState>,
+    pub(super) client: Client,
+    pub(super) method: Method,
+    code: String,
+    query: IdsQuery,
+    prefers_text: bool,
+}
+
+impl FromRequestParts<Arc<AppState>> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request_parts(head: &mut Parts, state: &Arc<AppState>) -> Result<Self, Problem> {
+        let Ok(client) = Client::from_request_parts(head, state).await;
+        let Ok(InPath(code)) = InPath::from_request_parts(head, state).await;
+        let code = code.ok_or_else(|| invalid_code("that is not UTF-8"))?;
+        if !is_valid_code(&code) {
+            return Err(invalid_code(&format!("{code:?}")));
+        }
+        let Query(query) = Query::from_request_parts(head, state).await?;
+        let prefers_text = prefers_text(&head.headers);
+        let (state, method) = (Arc::clone(state), head.method.clone());
+        Ok(Self { state, client, method, code, query, prefers_text })
+    }
+}
+
+/// A checked request for IDs. Reading it claims nothing.
+#[derive(Debug)]
+pub(super) struct IdRequest<'a> {
+    pub(super) issuer: &'a NamespaceIssuer,
+    pub(super) code: &'a str,
+    pub(super) is_batch: bool,
+    pub(super) count: u32,
+    pub(super) texts: Texts,
+    /// Stands before each ID.
+    pub(super) prefix: &'a str,
+    /// Issues the IDs if they are for a past instant, which is in Unix ms.
+    pub(super) backfill: Option<(&'a Backfill, i64)>,
+}
+
+impl<'a> IdRequest<'a> {
+    pub(super) fn read(asked: &'a Asked, is_batch: bool) -> Result<Self, Problem> {
+        let Asked { state, client, code, query, .. } = asked;
+        let caller = &client.caller;
+        if query.n.is_some() && !is_batch {
+            return Err(invalid("unknown parameter \"n\": /ids has it"));
+        }
+        caller.check_code(code)?;
+        let requested = query.namespace.as_deref();
+        let located = state.codes.locate(code, requested);
+        let own = located.as_ref().map_or_else(WrongNamespace::own, |(namespace, _)| namespace);
+        caller.check_namespace(own, requested)?;
+        let (namespace, prefix) = located?;
+        let issuer = state.issuer(namespace)?;
+        let count = query.n.as_deref().map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
+        let requested_format = query.format.as_deref();
+        let format = read_format(requested_format, is_batch, asked.prefers_text)?;
+        let encoding = encoding(query.encoding.as_deref())?;
+        let (padded, allowed) = (query.padded.as_deref(), || "true or false".into());
+        let is_padded = parse("padded", padded, allowed, |it| it.parse().ok())?.unwrap_or_default();
+        let texts = Texts { format, encoding, is_padded };
+        if !texts.are_plain() {
+            Encoder::new(encoding, is_padded, issuer.layout())
+                .map_err(|error| invalid(error.to_string()))?;
+        }
+        if let Some(format @ ("number" | "range")) = requested_format {
+            let because = match (prefix, texts.are_plain()) {
+                (Some(prefix), _) => format!("for code {code:?}, whose IDs begin with {prefix:?}"),
+                (None, false) => "with encoding or padded, which write texts".into(),
+                (None, true) => String::new(),
+            };
+            if !because.is_empty() {
+                return Err(invalid(format!("format = {format:?}: must be string {because}")));
+            }
+        }
+        let backfill = read_past(asked, issuer.namespace())?;
+        // Refused before a claim that would be thrown away: IDs only grow.
+        if format == BodyFormat::Numbers {
+            let at_ms = || backfill.map_or_else(|| state.clock.now_ms(), |(_, at_ms)| at_ms);
+            let at_least = match issuer {
+                NamespaceIssuer::Snowflake(issuer) => smallest_at(issuer.layout(), at_ms()),
+                NamespaceIssuer::Segment(issuer) => issuer.last_at_least(code, count),
+            };
+            at_least.map_or(Ok(()), |id| refuse_unsafe(id, issuer))?;
+        }
+        let prefix = prefix.map(|prefix| &**prefix).unwrap_or_default();
+        Ok(Self { issuer, code, is_batch, count, texts, prefix, backfill })
+    }
+}
+
+/// What issues IDs for the parameter `at`, if that is given, and the instant.
+fn read_past<'a>(
+    asked: &'a Asked,
+    namespace: &str,
+) -> Result<Option<(&'a Backfill, i64)>, Problem> {
+    let Some(at) = asked.query.at.as_deref() else { return Ok(None) };
+    // Each response costs a durable write of the store, and its IDs are gone for good.
+    let method = &asked.method;
+    if method != Method::POST {
+        return Err(invalid(format!("at = {at:?}: requires POST, not {method}")));
+    }
+    let at_ms = instant("at", Some(at))?;
+    let backfill = asked.state.backfills.get(namespace).ok_or_else(|| {
+        let detail = format!(
+            "namespace {namespace:?} does not support backfill: it is in segment mode, or its store \
+             is memory:"
+        );
+        Problem::new(ProblemCode::OutOfRange, detail)
+    })?;
+    Ok(at_ms.map(|at_ms| (backfill, at_ms)))
+}
+
+fn invalid_code(found: &str) -> Problem {
+    let detail = format!("code {found} must match {CODE_PATTERN}");
+    Problem::new(ProblemCode::InvalidCode, detail)
+}
+
+fn read_count(text: &str, max_batch: u32) -> Result<u32, Problem> {
+    let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let count = text.parse().ok().filter(|count| digits_only && (1..=max_batch).contains(count));
+    count.ok_or_else(|| {
+        let detail = format!("n = {text:?}: must be 1 to {max_batch}");
+        Problem::new(ProblemCode::InvalidCount, detail)
+    })
+}
+
+fn read_format(
+    format: Option<&str>,
+    is_batch: bool,
+    prefers_text: bool,
+) -> Result<BodyFormat, Problem> {
+    match format {
+        Some("range") if is_batch && prefers_text => {
+            Err(invalid("format = \"range\": not possible with Accept: text/plain"))
+        }
+        Some("range") if is_batch => Ok(BodyFormat::Ranges),
+        None | Some("string" | "number") if prefers_text => Ok(BodyFormat::Lines),
+        None | Some("string") => Ok(BodyFormat::Strings),
+        Some("number") => Ok(BodyFormat::Numbers),
+        Some(other) => {
+            let allowed = if is_batch { "string, number or range" } else { "string or number" };
+            Err(invalid(format!("format = {other:?}: must be {allowed}")))
+        }
+    }
+}
+
+/// The smallest ID that can be issued at this instant.
+fn smallest_at(layout: &Layout, now_ms: i64) -> Option<Id> {
+    let tick = layout.tick_in_range(now_ms)?;
+    let sequence = layout.min_sequence();
+    let fields = Fields { tick, data_center: 0, worker: 0, lane: 0, sequence, reserved: 0 };
+    layout.compose(&fields).ok()
+}
+
+/// Refuses to write an ID as a JSON number that JavaScript would round.
+pub(super) fn refuse_unsafe(id: Id, issuer: &NamespaceIssuer) -> Result<(), Problem> {
+    if id.is_js_safe() {
+        return Ok(());
+    }
+    let lasting = match issuer {
+        NamespaceIssuer::Snowflake(_) => {
+            ", or configure layout.preset = js-safe before the namespace's first ID"
+        }
+        NamespaceIssuer::Segment(_) => "",
+    };
+    let detail = format!(
+        "IDs are above {} now, so JSON numbers would lose digits; ask for format=string{lasting}",
+        Id::MAX_JS_SAFE
+    );
+    Err(Problem::new(ProblemCode::UnsafeNumber, detail))
+}

@@ -1,0 +1,36 @@
+//! `/metrics`: the Prometheus text.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+
+use crate::server::{
+    extract::Client,
+    response::{Problem, body},
+    state::AppState,
+};
+
+/// Metrics as Prometheus text
+///
+/// In the text format 0.0.4. Beyond 100 scrapes in a second, that of the last one.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "metrics",
+    responses((status = 200, description = "Metrics as Prometheus text", body = String)),
+)]
+pub(in crate::server) async fn metrics(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+) -> Result<Response, Problem> {
+    let (metrics, issuers) = (&state.metrics, state.issuers.values());
+    let auth = state.auth.as_deref();
+    metrics.http.unsent.set(i64::try_from(state.unsent.used()).unwrap_or(i64::MAX));
+    // Only a listener of ours can be flooded; whoever calls in the process gets the present text.
+    let text = match client.address {
+        Some(_) => metrics.bounded_text(issuers, auth),
+        None => metrics.text(issuers, auth).into(),
+    };
+    let reservation = client.reserve(&state, text.len())?;
+    Ok(body::response(prometheus::TEXT_FORMAT, text, reservation))
+}

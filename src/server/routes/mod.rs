@@ -1,0 +1,13 @@
+//! One file for each endpoint: what answers it, and how the API document describes it.
+
+pub(super) mod about;
+pub(super) mod bounds;
+pub(super) mod cluster;
+pub(super) mod codes;
+mod conditional;
+pub(super) mod console;
+pub(super) mod health;
+pub(super) mod ids;
+pub(super) mod metrics;
+pub(super) mod parse;
+pub(super) mod plan;

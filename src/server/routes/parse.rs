@@ -1,0 +1,220 @@
+//! `/parse/{id}`: the fields of an ID.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    config::{LocatedText, WrongNamespace},
+    core::{
+        id::Id,
+        instant::format_unix_ms,
+        layout::{Layout, Parsed, TooLong},
+        preset::NamedLayout,
+    },
+    server::{
+        extract::{Client, InPath, Query, encoding, instant, invalid},
+        openapi::{self, names},
+        response::{Problem, ProblemCode as P, body},
+        state::AppState,
+    },
+};
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct ParseQuery {
+    /// How the ID is written. `friendly` needs a layout whose time does not wrap.
+    #[param(inline, value_type = Option<openapi::OneEncoding>)]
+    encoding: Option<String>,
+    /// What to read the ID by, instead of a namespace's layout: a preset, the name of another
+    /// system's layout, a configured name, or the fields from the most significant with their
+    /// widths, `time` with the length of its tick.
+    #[param(inline, value_type = Option<openapi::LayoutText>)]
+    layout: Option<String>,
+    /// The epoch of `layout`, instead of its own.
+    #[param(inline, value_type = Option<openapi::Instant>)]
+    epoch: Option<String>,
+    /// Whose ID. A prefix that is bound to a namespace needs none, and refuses another.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+}
+
+/// What the API document says of the ID in the path.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "InPath reads it")]
+struct IdInPath {
+    /// An ID in its encoding, with the prefix of its code if that has one.
+    #[param(inline, value_type = openapi::IdText)]
+    id: String,
+}
+
+/// The fields of an ID.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ParsedId {
+    /// In decimal.
+    #[schema(pattern = "^[0-9]{1,19}$", example = "249679838552547328")]
+    id: String,
+    /// In 16 hexadecimal digits.
+    #[schema(pattern = "^[0-9a-f]{16}$", example = "03770a7d84806000")]
+    hex: String,
+    /// The start of its tick, RFC 3339; after the year 9999 `unix_ms:` and the number.
+    #[schema(example = "2026-11-20T23:38:32.338Z")]
+    timestamp: String,
+    /// The start of its tick, in milliseconds since 1970.
+    unix_ms: i64,
+    /// The timestamp as it stands in the ID, in the layout's unit and from its epoch.
+    tick: u64,
+    data_center: u64,
+    worker_id: u64,
+    /// The value of the rollback bits.
+    lane: u64,
+    sequence: u64,
+    reserved: u64,
+    /// Whether it is exact as a JavaScript number: at most 2^53 - 1.
+    js_safe: bool,
+    /// Only where the time wraps, so that the instant is the latest possible one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    wraps: bool,
+    /// The namespace whose layout it was read by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    namespace: Option<String>,
+    /// The layout that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    layout: Option<String>,
+    /// Only if the timestamp is in the future, or before the system issued its first IDs: the
+    /// layout or its epoch is probably not that of the ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(
+        nullable = false,
+        example = "the timestamp 2036-04-10T08:44:02.112Z is in the future"
+    )]
+    warning: Option<String>,
+}
+
+impl ParsedId {
+    /// Takes an ID of a namespace apart; `now_ms` is the reader's clock.
+    ///
+    /// # Errors
+    ///
+    /// When the ID has more bits than the layout.
+    pub fn of_namespace(
+        id: Id,
+        layout: &Layout,
+        namespace: &str,
+        now_ms: i64,
+    ) -> Result<Self, TooLong> {
+        let namespace = Some(namespace.to_owned());
+        let parsed = layout.parse(id, now_ms)?;
+        let warning = parsed.warning(None, now_ms);
+        Ok(Self { namespace, warning, ..Self::new(id, parsed) })
+    }
+
+    /// Takes an ID apart by a preset, another system's layout or a described one; `now_ms` is the
+    /// reader's clock.
+    ///
+    /// # Errors
+    ///
+    /// When the ID has more bits than the layout.
+    pub fn of_named(id: Id, layout: &NamedLayout, now_ms: i64) -> Result<Self, TooLong> {
+        let parsed = layout.parse(id, now_ms)?;
+        let (name, warning) = (layout.name().to_owned(), parsed.warning(layout.first(), now_ms));
+        Ok(Self { layout: Some(name), warning, ..Self::new(id, parsed) })
+    }
+
+    fn new(id: Id, Parsed { fields, unix_ms, wraps }: Parsed) -> Self {
+        Self {
+            id: id.to_string(),
+            hex: format!("{:016x}", id.get()),
+            timestamp: format_unix_ms(unix_ms),
+            unix_ms,
+            tick: fields.tick,
+            data_center: fields.data_center,
+            worker_id: fields.worker,
+            lane: fields.lane,
+            sequence: fields.sequence,
+            reserved: fields.reserved,
+            js_safe: id.is_js_safe(),
+            wraps,
+            namespace: None,
+            layout: None,
+            warning: None,
+        }
+    }
+
+    /// The warning about its timestamp, if there is one.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
+    }
+}
+
+/// The IDs of this namespace are plain numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("namespace {0:?} is in segment mode: its IDs are plain numbers, without fields or a time")]
+pub struct NoFields<'a>(pub &'a str);
+
+/// The fields of an ID
+///
+/// Takes an ID apart by the layout of a namespace, or by `layout`, one of the two: a name, or a
+/// description of its fields. An ID whose code has a prefix may be given with it.
+#[utoipa::path(
+    get,
+    path = "/parse/{id}",
+    operation_id = "parse",
+    params(IdInPath, ParseQuery),
+    responses((status = 200, description = "The fields of an ID", body = ParsedId)),
+    extensions(("x-problems" = json!(names(&[PROBLEMS])))),
+)]
+pub(in crate::server) async fn parse(
+    State(state): State<Arc<AppState>>,
+    client: Client,
+    InPath(text): InPath,
+    Query(query): Query<ParseQuery>,
+) -> Result<Response, Problem> {
+    let encoding = encoding(query.encoding.as_deref())?;
+    let epoch_ms = instant("epoch", query.epoch.as_deref())?;
+    if epoch_ms.is_some() && query.layout.is_none() {
+        return Err(invalid("parameter epoch goes with layout"));
+    }
+    let find = |text: &str| {
+        let named = NamedLayout::find(text, epoch_ms, &state.layouts);
+        named.map_err(|error| invalid(format!("layout = {text:?}: {error}")))
+    };
+    let named = query.layout.as_deref().map(find).transpose()?;
+    let asked = query.namespace.as_deref();
+    if named.is_some() && asked.is_some() {
+        return Err(invalid("parameters namespace and layout exclude each other"));
+    }
+    let text = text.ok_or_else(|| Problem::new(P::InvalidId, "the ID must be UTF-8"))?;
+    let may_use = |namespace: &str| client.caller.may_use(namespace);
+    let located = state.codes.locate_text(&text, asked, may_use);
+    // Another system's IDs are of no namespace.
+    if named.is_none() {
+        let own = located.as_ref().map_or_else(WrongNamespace::own, |located| located.namespace);
+        client.caller.check_namespace(own, asked)?;
+    }
+    let LocatedText { namespace, prefix, text } = located?;
+    let issuer = state.issuer(namespace)?;
+    let layout = named.as_ref().map_or(issuer.layout(), NamedLayout::layout);
+    let id = encoding.decode(text, layout).map_err(|error| Problem::from(error).after(prefix))?;
+    let now_ms = state.clock.now_ms();
+    let parsed = match (named, issuer.layout()) {
+        (Some(layout), _) => ParsedId::of_named(id, &layout, now_ms),
+        (None, Some(layout)) => ParsedId::of_namespace(id, layout, namespace, now_ms),
+        (None, None) => return Err(no_fields(namespace)),
+    };
+    let parsed = parsed.map_err(|error| Problem::new(P::NotDecodable, error.to_string()))?;
+    Ok(body::json(&parsed))
+}
+
+const PROBLEMS: &[P] = &[P::InvalidId, P::InvalidParameter, P::UnknownNamespace, P::NotDecodable];
+
+/// What stands instead of fields or instants for a segment namespace.
+pub(super) fn no_fields(namespace: &str) -> Problem {
+    Problem::new(P::NotDecodable, NoFields(namespace).to_string())
+}

@@ -1,0 +1,49 @@
+//! Why the service ended by itself.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    config::ConfigError,
+    keeper::{KeeperError, StateFileError},
+    server::listener::TlsError,
+    store::with_sources,
+};
+
+/// Why the service ended by itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// In these namespaces no lease can ever be had as things are.
+    #[error("{}", in_lines(.0))]
+    Keepers(Vec<KeeperError>),
+    /// The tokens of `auth.tokens_file` cannot be used.
+    #[error("{0}")]
+    Tokens(ConfigError),
+    /// The certificates of `http.tls` cannot be used.
+    #[error("{0}")]
+    Tls(TlsError),
+    /// The file of `store.state_file` cannot be used.
+    #[error("{0}")]
+    StateFile(StateFileError),
+    /// The signal that reloads files cannot be listened to.
+    #[error("SIGHUP cannot be listened to")]
+    Hangup(#[source] std::io::Error),
+    /// The listener cannot be used.
+    #[error("the listener cannot be used")]
+    Listener(#[source] std::io::Error),
+    /// A background task failed that cannot be restarted, which is a defect: only a new process
+    /// helps.
+    #[error("the background task {task} failed: {reason}")]
+    Task {
+        /// As the label `task` of `raindrop_task_failures_total` names it.
+        task: &'static str,
+        /// How it failed.
+        reason: String,
+    },
+}
+
+fn in_lines(errors: &[KeeperError]) -> String {
+    // What is wrong with the store is wrong for every namespace.
+    let lines: BTreeSet<String> = errors.iter().map(|error| with_sources(error)).collect();
+    Vec::from_iter(lines).join("\n")
+}

@@ -1,0 +1,139 @@
+//! The keepers of every namespace, over one store.
+
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+
+use tokio::{task::JoinSet, time::Instant};
+
+use crate::{
+    config::Config,
+    core::clock::Clock,
+    keeper::{
+        GivenBack, Keeper, KeeperError, KeeperSettings, NamespaceIssuer, Released, SegmentKeeper,
+        SegmentSettings, StateFile,
+    },
+    server::metrics::Metrics,
+    store::Store,
+};
+
+/// The keepers of every namespace, over one store.
+#[derive(Debug)]
+pub(in crate::server) struct Keepers(Vec<Running>);
+
+/// A keeper with those who issue what it provides.
+#[derive(Debug)]
+struct Running {
+    keeper: AnyKeeper,
+    issuers: Vec<NamespaceIssuer>,
+}
+
+#[derive(Debug)]
+enum AnyKeeper {
+    Lease(Keeper),
+    /// One for all segment namespaces.
+    Segments(SegmentKeeper),
+}
+
+impl Keepers {
+    pub(in crate::server) fn start(
+        config: &Config,
+        store: &Arc<dyn Store>,
+        clock: &Arc<dyn Clock>,
+        metrics: &Metrics,
+        state_file: Option<&StateFile>,
+    ) -> Self {
+        let start = |settings: KeeperSettings| {
+            let settings = KeeperSettings { state_file: state_file.cloned(), ..settings };
+            let observer = metrics.observer(&settings.namespace);
+            let (keeper, issuer) =
+                Keeper::start(settings, Arc::clone(store), Arc::clone(clock), observer);
+            Running { keeper: AnyKeeper::Lease(keeper), issuers: vec![issuer.into()] }
+        };
+        let mut all: Vec<Running> = config.keepers().cloned().map(start).collect();
+        let observed = |settings: &SegmentSettings| {
+            (settings.clone(), metrics.segment_observer(&settings.namespace))
+        };
+        let segments: Vec<_> = config.segments().map(observed).collect();
+        if !segments.is_empty() {
+            let (keeper, issuers) = SegmentKeeper::start(segments, Arc::clone(store));
+            let issuers = issuers.into_iter().map(Into::into).collect();
+            all.push(Running { keeper: AnyKeeper::Segments(keeper), issuers });
+        }
+        Self(all)
+    }
+
+    pub(in crate::server) fn issuers(&self) -> Vec<NamespaceIssuer> {
+        self.0.iter().flat_map(|running| running.issuers.clone()).collect()
+    }
+
+    /// Resolves when a keeper gave up for good: with its errors and those of the others that give
+    /// up too before they have what they need or `patience` is over, so that all are told
+    /// together.
+    pub(in crate::server) async fn failed(&mut self, patience: Duration) -> Vec<KeeperError> {
+        let (first, mut errors) = poll_fn(|context| {
+            let failed = self.0.iter_mut().enumerate().find_map(|(index, running)| {
+                match pin!(running.failed()).poll(context) {
+                    Poll::Ready(errors) => Some((index, errors)),
+                    Poll::Pending => None,
+                }
+            });
+            failed.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await;
+        let deadline = Instant::now() + patience;
+        for (index, running) in self.0.iter_mut().enumerate() {
+            if index == first {
+                continue;
+            }
+            let issuer = running.issuers[0].clone();
+            tokio::select! {
+                biased;
+                more = running.failed() => errors.extend(more),
+                () = issuer.ready() => {}
+                () = tokio::time::sleep_until(deadline) => {}
+            }
+        }
+        errors
+    }
+
+    /// Gives everything back at once, within the deadline.
+    pub(in crate::server) async fn release(self, deadline: Duration) {
+        let mut releases = JoinSet::new();
+        for running in self.0 {
+            releases.spawn(running.release(deadline));
+        }
+        // One that panicked was logged.
+        while releases.join_next().await.is_some() {}
+    }
+}
+
+impl Running {
+    async fn failed(&mut self) -> Vec<KeeperError> {
+        match &mut self.keeper {
+            AnyKeeper::Lease(keeper) => vec![keeper.failed().await],
+            AnyKeeper::Segments(keeper) => keeper.failed().await,
+        }
+    }
+
+    /// Gives back what is held, and logs what became of it.
+    async fn release(self, deadline: Duration) {
+        let namespace = self.issuers[0].namespace();
+        match self.keeper {
+            AnyKeeper::Lease(keeper) => match keeper.release(deadline).await {
+                Released::Done => tracing::info!(namespace, "stopped, worker id released"),
+                Released::Kept => tracing::warn!(
+                    namespace,
+                    "stopped while the store was away; the state file keeps the lease for the next start"
+                ),
+                Released::NothingHeld => tracing::info!(namespace, "stopped without a worker id"),
+                Released::GaveUp => tracing::warn!(
+                    namespace,
+                    "stopped, worker id not released; it is free after its ttl"
+                ),
+            },
+            AnyKeeper::Segments(keeper) => {
+                let GivenBack { returned, lost } = keeper.release(deadline).await;
+                tracing::info!(returned, lost, "stopped, unused segment numbers returned");
+            }
+        }
+    }
+}
