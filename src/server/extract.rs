@@ -16,10 +16,9 @@ use super::{
     auth::{Audience, Caller, Listener},
     openapi,
     response::{
-        BudgetExhausted, Problem, ProblemCode, Reservation,
+        BudgetExhausted, Problem, ProblemCode, Reservation, UnsentBudget,
         body::{json_bytes, response, uncached},
     },
-    state::AppState,
 };
 use crate::core::{encoding::Encoding, instant::parse_unix_ms};
 
@@ -41,14 +40,14 @@ impl Client {
     /// listener with few connections; elsewhere a part of the memory is theirs.
     pub(super) fn reserve(
         &self,
-        state: &AppState,
+        budget: &UnsentBudget,
         bytes: usize,
     ) -> Result<Option<Arc<Reservation>>, Problem> {
         if self.is_operator() {
             return Ok(None);
         }
         let is_for_operators = matches!(self.audience, Audience::Operators | Audience::Scrapers);
-        let reserved = state.unsent.reserve(bytes, !is_for_operators);
+        let reserved = budget.reserve(bytes, !is_for_operators);
         reserved.map_err(|BudgetExhausted { budget }| {
             let detail = format!(
                 "responses that clients have not read yet use up http.max_unsent ({} KiB)",
@@ -61,12 +60,12 @@ impl Client {
     /// A JSON response that no cache keeps, and whose memory is reserved.
     pub(super) fn json(
         &self,
-        state: &AppState,
+        budget: &UnsentBudget,
         status: StatusCode,
         value: &impl Serialize,
     ) -> Result<Response, Problem> {
         let json = json_bytes(value);
-        let reservation = self.reserve(state, json.len())?;
+        let reservation = self.reserve(budget, json.len())?;
         Ok(uncached(status, response("application/json", json, reservation)))
     }
 

@@ -14,7 +14,6 @@ use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, watch};
 use super::{
     auth::Auth,
     clients::Clients,
-    listener::Tls,
     metrics::{Metrics, history::History},
     response::{Problem, ProblemCode, RETRY_UNKNOWN, UnsentBudget},
 };
@@ -54,7 +53,6 @@ pub struct AppState {
     pub(super) metrics: Metrics,
     pub(super) history: History,
     pub(super) unsent: UnsentBudget,
-    pub(super) tls: Option<Arc<Tls>>,
     pub(super) clients: Clients,
     /// The configured layout of `default`, if it has one.
     pub(super) plan: Option<Plan>,
@@ -88,7 +86,6 @@ impl AppState {
             max_connections: most_connections(&http),
             backfills: BTreeMap::new(),
             auth: None,
-            tls: None,
             plan: None,
             layouts: Vec::new(),
             codes,

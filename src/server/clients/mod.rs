@@ -14,10 +14,7 @@ pub(super) use self::{
     client_address::{is_in, subscriber},
     rate_limit::RateLimiter,
 };
-use super::{
-    auth::Caller,
-    response::{Problem, ProblemCode},
-};
+use super::response::{Problem, ProblemCode};
 use crate::config::HttpConfig;
 
 /// The clients of the service, by token or address.
@@ -49,9 +46,9 @@ impl Clients {
         })
     }
 
-    /// Refuses a request with a token that was used too often.
-    pub(super) fn limit_token(&self, caller: &Caller) -> Result<(), Problem> {
-        let (Some(limiter), Some(token)) = (&self.per_token, caller.name()) else { return Ok(()) };
+    /// Refuses a request with a token of this name that was used too often.
+    pub(super) fn limit_token(&self, token: Option<&str>) -> Result<(), Problem> {
+        let (Some(limiter), Some(token)) = (&self.per_token, token) else { return Ok(()) };
         limiter.count(self.hasher.hash_one(token), Instant::now()).map_err(|wait| {
             tracing::debug!(token, "request refused: too many with this token");
             let key = "auth.max_requests_per_token";
@@ -61,8 +58,8 @@ impl Clients {
     }
 
     /// Identifies a client by its token, or else by its address.
-    pub(super) fn key(&self, caller: &Caller, address: Option<IpAddr>) -> u64 {
-        match caller.name() {
+    pub(super) fn key(&self, token: Option<&str>, address: Option<IpAddr>) -> u64 {
+        match token {
             Some(token) => self.hasher.hash_one(token),
             None => self.hasher.hash_one(address),
         }

@@ -91,7 +91,7 @@ impl Rules {
             }
         }
         let caller = self.authenticate(request)?;
-        self.state.clients.limit_token(&caller)?;
+        self.state.clients.limit_token(caller.name())?;
         caller.check_permission(self.audience.permission(), request.uri().path())?;
         check_body(request.body())?;
         // No request of a client needs a body: one that has may keep the service waiting.

@@ -2,6 +2,7 @@
 //! them at a deadline.
 
 mod activity;
+mod connection;
 mod open;
 mod per_address;
 mod places;
@@ -9,106 +10,60 @@ mod socket;
 mod stream;
 mod tls;
 
-use std::{
-    convert::Infallible,
-    io,
-    net::SocketAddr,
-    pin::pin,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
-use axum::{
-    Router,
-    body::{Body, Bytes, HttpBody as _},
-    extract::{ConnectInfo, Request},
-    http::{HeaderMap, HeaderValue, Version, header, request::Parts},
-    response::Response,
-};
-use http_body_util::BodyExt as _;
-use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto,
-};
+use axum::Router;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream},
-    sync::{Notify, watch},
+    net::TcpListener,
+    sync::watch,
     task::{JoinSet, unconstrained, yield_now},
-    time::{sleep, timeout},
+    time::sleep,
 };
-use tower::Service as _;
 
 pub use self::tls::TlsError;
-pub(super) use self::{
-    activity::Activity,
-    per_address::PerAddress,
-    places::{Place, SPARE_PLACES},
-    tls::{Follower, Tls},
-};
 use self::{
-    activity::{RequestBody, Unread},
+    activity::Activity,
+    connection::{Connection, turned},
     open::OpenConnections,
     per_address::TooMany,
-    places::Places,
     socket::Buffers,
-    stream::WatchedStream,
-    tls::TlsClient,
+};
+pub(super) use self::{
+    connection::Arrival,
+    per_address::PerAddress,
+    places::SPARE_PLACES,
+    tls::{Follower, Tls},
 };
 use super::{
     metrics::{Connections, Dropped},
-    state::AppState,
+    response::UnsentBudget,
 };
-
-/// The longest head of a request; a longer one is answered 431. A connection of HTTP/1 reads no more
-/// at a time, so that many connections take little memory.
-const LARGEST_HEAD: usize = 16 * 1024;
-
-/// The most bytes of a body that are read and discarded, so that the connection can be used again.
-const LARGEST_DISCARDED: u64 = 16 * 1024;
-
-/// How long an answer may wait for that.
-const DISCARDED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The most connections that are accepted before others have their turn.
 const ACCEPTED_AT_A_TIME: u64 = 512;
 
-/// The same of HTTP/2, whose heads are parsed as they come.
-const LARGEST_HEADER_LIST: u32 = 8 * 1024;
-
-/// The requests that a connection of HTTP/2 may have under way.
-const STREAMS: u32 = 16;
-
-/// The bytes that a client of HTTP/2 may send before they are read: of a request, and of all.
-const WINDOWS: [u32; 2] = [16 * 1024, 64 * 1024];
-
-/// The bytes of a response that HTTP/2 takes before the client has room for them.
-const SEND_BUFFER: usize = 16 * 1024;
-
 /// A listener's connections, and what answers their requests.
 #[derive(Debug)]
 pub(super) struct Server {
-    pub(super) state: Arc<AppState>,
     pub(super) router: Router,
+    pub(super) tls: Option<Arc<Tls>>,
     pub(super) max_connections: usize,
     /// None without a limit.
     pub(super) per_address: Option<Arc<PerAddress>>,
+    pub(super) idle_timeout: Duration,
+    pub(super) unsent: UnsentBudget,
+    /// True once the service is about to stop: clients should use another connection.
+    pub(super) draining: watch::Receiver<bool>,
     pub(super) metrics: Connections,
 }
 
 impl Server {
     /// Accepts connections until `stop` turns true, then lets open requests end.
-    pub(super) async fn run(&self, listener: TcpListener, stop: watch::Receiver<bool>) {
+    pub(super) async fn run(self, listener: TcpListener, stop: watch::Receiver<bool>) {
+        let server = Arc::new(self);
         let mut connections = JoinSet::new();
-        let places = Arc::new(Places::new(self.max_connections, self.metrics.open.clone()));
-        let (idle_timeout, unsent) = (self.state.http.idle_timeout, self.state.unsent.clone());
-        let metrics = self.metrics.clone();
-        let mut open = OpenConnections::new(idle_timeout, Arc::clone(&places), unsent, metrics);
-        let accepting = self.accept_all(&listener, &places, &mut connections, &mut open, &stop);
+        let mut open = OpenConnections::new(&server);
+        let accepting = server.accept_all(&listener, &mut connections, &mut open, &stop);
         tokio::select! {
             biased;
             () = turned(stop.clone()) => {}
@@ -127,14 +82,14 @@ impl Server {
     }
 
     async fn accept_all(
-        &self,
+        self: &Arc<Self>,
         listener: &TcpListener,
-        places: &Arc<Places>,
         connections: &mut JoinSet<()>,
         open: &mut OpenConnections,
         stop: &watch::Receiver<bool>,
     ) {
-        let mut buffers = Buffers::new(listener, self.state.unsent.size());
+        let places = Arc::clone(&open.places);
+        let mut buffers = Buffers::new(listener, self.unsent.size());
         for accepted in 1_u64.. {
             if accepted.is_multiple_of(ACCEPTED_AT_A_TIME) {
                 yield_now().await;
@@ -153,8 +108,7 @@ impl Server {
                     }
                 },
             };
-            let counted =
-                self.per_address.as_ref().map(|all| all.begin(peer.ip(), &self.state.http));
+            let counted = self.per_address.as_ref().map(|all| all.begin(peer.ip()));
             let of_address = match counted.transpose() {
                 Ok(of_address) => of_address.flatten(),
                 Err(TooMany) => {
@@ -163,20 +117,11 @@ impl Server {
                     continue;
                 }
             };
-            let place = Arc::new(places.take(|| open.make_room()).await);
+            let place = places.take(|| open.make_room()).await;
             buffers.adapt(listener, places.taken());
             while connections.try_join_next().is_some() {}
             let activity = Arc::new(Activity::new(open.clock.clone()));
-            let connection = Connection {
-                state: Arc::clone(&self.state),
-                router: self.router.clone(),
-                activity: Arc::clone(&activity),
-                place,
-                peer,
-                client: None,
-                is_http2: false.into(),
-                retired: Notify::new(),
-            };
+            let connection = Connection::new(Arc::clone(self), Arc::clone(&activity), place, peer);
             let stop = stop.clone();
             let task = connections.spawn(async move {
                 let _of_address = of_address;
@@ -187,192 +132,7 @@ impl Server {
     }
 }
 
-/// Resolves when the value is true.
-async fn turned(mut value: watch::Receiver<bool>) {
-    // Without a sender it stays as it is.
-    if value.wait_for(|is_true| *is_true).await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
-}
-
-/// A connection, as its requests need it.
-struct Connection {
-    state: Arc<AppState>,
-    router: Router,
-    activity: Arc<Activity>,
-    place: Arc<Place>,
-    peer: SocketAddr,
-    client: Option<TlsClient>,
-    is_http2: AtomicBool,
-    /// Ends the connection of HTTP/2 gracefully.
-    retired: Notify,
-}
-
-/// What the gate knows of the connection that a request came by.
-#[derive(Clone, Debug)]
-pub(super) struct Arrival {
-    pub(super) activity: Arc<Activity>,
-    pub(super) place: Arc<Place>,
-}
-
-impl Connection {
-    /// Serves the connection to its end.
-    async fn run(mut self, stream: TcpStream, stop: watch::Receiver<bool>) {
-        let stream = WatchedStream::new(stream, Arc::clone(&self.activity));
-        let Some(tls) = self.state.tls.clone() else { return self.serve(stream, stop).await };
-        let accepted = tokio::select! {
-            accepted = Box::pin(tls.accept(stream)) => accepted,
-            // A handshake is no request that would have to be answered.
-            () = turned(stop.clone()) => None,
-        };
-        if let Some((stream, client)) = accepted {
-            self.activity.advanced();
-            self.client = client;
-            // Boxed, so that connections without TLS take less memory.
-            Box::pin(self.serve(stream, stop)).await;
-        }
-    }
-
-    async fn serve<S>(self, stream: S, stop: watch::Receiver<bool>)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let mut draining = pin!(turned(self.state.draining.subscribe()));
-        let mut stop = pin!(turned(stop));
-        let (mut is_draining, mut is_stopping) = (false, false);
-        let connection = Arc::new(self);
-        let shared = Arc::clone(&connection);
-        let service = service_fn(move |request| {
-            let connection = Arc::clone(&shared);
-            async move { Ok::<_, Infallible>(connection.answer(request).await) }
-        });
-        let builder = builder();
-        let mut served = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        loop {
-            tokio::select! {
-                biased;
-                ended = served.as_mut() => {
-                    if let Err(error) = ended {
-                        tracing::debug!(error, "connection failed");
-                    }
-                    return;
-                }
-                () = stop.as_mut(), if !is_stopping => is_stopping = true,
-                () = draining.as_mut(), if !is_draining => {
-                    is_draining = true;
-                    // Responses of HTTP/1 say it in a header: whoever is about to send a request on
-                    // an idle connection would see it closed.
-                    if !connection.is_http2.load(Relaxed) {
-                        continue;
-                    }
-                }
-                () = connection.retired.notified() => {}
-            }
-            served.as_mut().graceful_shutdown();
-        }
-    }
-
-    async fn answer(&self, request: Request<Incoming>) -> Response {
-        let is_http2 = request.version() == Version::HTTP_2;
-        if !is_http2 {
-            // Its streams are few, and what they are sent has windows.
-            self.activity.unblocked().await;
-        }
-        let answering = self.activity.answer();
-        let (mut head, body) = request.into_parts();
-        let mut must_close = self.state.is_draining();
-        if is_http2 {
-            self.is_http2.store(true, Relaxed);
-            name_host(&mut head);
-        }
-        if let (Some(client), Some(tls)) = (&self.client, &self.state.tls) {
-            match tls.certificate(client) {
-                Some(certificate) => drop(head.extensions.insert(certificate)),
-                // Another handshake decides by the present authorities.
-                None => must_close = true,
-            }
-        }
-        head.extensions.insert(ConnectInfo(self.peer));
-        let (activity, place) = (Arc::clone(&self.activity), Arc::clone(&self.place));
-        head.extensions.insert(Arrival { activity, place });
-        let is_old = head.version == Version::HTTP_10;
-        let waits_to_send = expects_continue(&head.headers);
-        let unread = (!body.is_end_stream()).then(Arc::<Mutex<Option<Unread>>>::default);
-        let body = unread.as_ref().map_or_else(Body::empty, |unread| {
-            Body::new(RequestBody::new(body, Arc::clone(&self.activity), Arc::clone(unread)))
-        });
-        let Ok(mut response) = self.router.clone().call(Request::from_parts(head, body)).await;
-        drop(answering);
-        let unread = unread.and_then(|it| it.lock().unwrap_or_else(PoisonError::into_inner).take());
-        must_close |= response.headers().contains_key(header::CONNECTION);
-        if let Some(unread) = unread.filter(|_| !must_close && !is_http2) {
-            // What was not asked for may still be sent, and must not be read as a request.
-            must_close = waits_to_send && !unread.is_asked_for || !Self::discard(unread.body).await;
-        }
-        // HTTP/1.0 has no chunks: only the end of the connection ends such a body.
-        must_close |= is_old && response.body().size_hint().exact().is_none();
-        if must_close && is_http2 {
-            self.retired.notify_one();
-        } else if must_close {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
-    }
-
-    /// Reads what is left of a body: a client that still sends may not read an answer. Returns
-    /// whether that was all.
-    async fn discard(mut body: Incoming) -> bool {
-        if body.size_hint().lower() > LARGEST_DISCARDED {
-            return false;
-        }
-        let mut read = 0;
-        let reading = async {
-            while read <= LARGEST_DISCARDED {
-                match body.frame().await {
-                    None => return true,
-                    Some(Err(_)) => return false,
-                    Some(Ok(frame)) => read += frame.data_ref().map_or(0, Bytes::len) as u64,
-                }
-            }
-            false
-        };
-        timeout(DISCARDED_WITHIN, reading).await.unwrap_or(false)
-    }
-}
-
-fn builder() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        // OpenConnections times all of a connection.
-        .header_read_timeout(None)
-        .max_buf_size(LARGEST_HEAD);
-    let [of_stream, of_all] = WINDOWS;
-    builder
-        .http2()
-        .max_header_list_size(LARGEST_HEADER_LIST)
-        .max_concurrent_streams(STREAMS)
-        .initial_stream_window_size(of_stream)
-        .initial_connection_window_size(of_all)
-        .max_send_buf_size(SEND_BUFFER);
-    builder
-}
-
-/// HTTP/2 names the host in the address; everything after this looks for the header.
-fn name_host(head: &mut Parts) {
-    let host = head.uri.authority().and_then(|host| HeaderValue::try_from(host.as_str()).ok());
-    if let (Some(host), false) = (host, head.headers.contains_key(header::HOST)) {
-        head.headers.insert(header::HOST, host);
-    }
-}
-
-/// Whether the client sends its body only when it is told to (RFC 9110).
-fn expects_continue(headers: &HeaderMap) -> bool {
-    let expected = headers.get(header::EXPECT);
-    expected.is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }

@@ -9,6 +9,7 @@ use tokio::{
 };
 
 use super::{
+    Server,
     activity::{Activity, CoarseClock, TICK},
     places::Places,
 };
@@ -34,10 +35,10 @@ const EVICTED: usize = 64;
 #[derive(Debug)]
 pub(super) struct OpenConnections {
     pub(super) clock: CoarseClock,
+    pub(super) places: Arc<Places>,
     /// When the clock's next tick is due.
     next_tick: Instant,
     idle_timeout: Duration,
-    places: Arc<Places>,
     unsent: UnsentBudget,
     metrics: Connections,
     all: Vec<Entry>,
@@ -52,14 +53,16 @@ struct Entry {
 }
 
 impl OpenConnections {
-    pub(super) fn new(
-        idle_timeout: Duration,
-        places: Arc<Places>,
-        unsent: UnsentBudget,
-        metrics: Connections,
-    ) -> Self {
-        let (clock, next_tick) = (CoarseClock::start(), Instant::now() + TICK);
-        Self { clock, next_tick, idle_timeout, places, unsent, metrics, all: Vec::new() }
+    pub(super) fn new(server: &Server) -> Self {
+        Self {
+            clock: CoarseClock::start(),
+            places: Arc::new(Places::new(server.max_connections, server.metrics.open.clone())),
+            next_tick: Instant::now() + TICK,
+            idle_timeout: server.idle_timeout,
+            unsent: server.unsent.clone(),
+            metrics: server.metrics.clone(),
+            all: Vec::new(),
+        }
     }
 
     pub(super) fn add(&mut self, activity: Arc<Activity>, task: AbortHandle) {

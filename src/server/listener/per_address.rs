@@ -6,12 +6,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use ipnet::IpNet;
+
 use crate::{config::HttpConfig, server::clients};
 
 /// The open connections by client address.
 #[derive(Debug)]
 pub(in crate::server) struct PerAddress {
     most: usize,
+    /// Those whose connections are not counted, since each has many clients.
+    proxies: Vec<IpNet>,
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -30,16 +34,13 @@ impl PerAddress {
     /// Without a limit there is nothing to count.
     pub(in crate::server) fn new(http: &HttpConfig) -> Option<Arc<Self>> {
         let most = usize::try_from(http.max_connections_per_ip?.get()).unwrap_or(usize::MAX);
-        Some(Arc::new(Self { most, open: Mutex::default() }))
+        let proxies = http.trusted_proxies.clone();
+        Some(Arc::new(Self { most, proxies, open: Mutex::default() }))
     }
 
-    /// Counts a connection; `None` for that of a trusted proxy, which has many clients.
-    pub(super) fn begin(
-        self: &Arc<Self>,
-        peer: IpAddr,
-        http: &HttpConfig,
-    ) -> Result<Option<OfAddress>, TooMany> {
-        if clients::is_in(peer.to_canonical(), &http.trusted_proxies) {
+    /// Counts a connection; `None` for that of a trusted proxy.
+    pub(super) fn begin(self: &Arc<Self>, peer: IpAddr) -> Result<Option<OfAddress>, TooMany> {
+        if clients::is_in(peer.to_canonical(), &self.proxies) {
             return Ok(None);
         }
         let subscriber = clients::subscriber(peer);

@@ -11,8 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::server::{
     extract::Client,
-    response::{Problem, body},
-    state::AppState,
+    response::{Problem, UnsentBudget, body},
 };
 
 /// Bytes of a hash that are enough to tell the versions of a document apart.
@@ -52,13 +51,13 @@ impl Document {
     /// copies it for each connection.
     pub(in crate::server) fn answer(
         &self,
-        state: &AppState,
+        unsent: &UnsentBudget,
         client: &Client,
         headers: &HeaderMap,
     ) -> Result<Response, Problem> {
         let has_it = self.is_kept(headers);
         let content = if has_it { Bytes::new() } else { self.content.clone() };
-        let reservation = client.reserve(state, content.len())?;
+        let reservation = client.reserve(unsent, content.len())?;
         let mut response = body::response(self.content_type, content, reservation);
         if has_it {
             *response.status_mut() = StatusCode::NOT_MODIFIED;

@@ -12,7 +12,7 @@ use tokio::{net::TcpListener, time::Instant};
 pub use self::{error::ServeError, serve::serve};
 use self::{
     keepers::Keepers,
-    serve::serve_admin,
+    serve::{serve_clients, serve_operators},
     supervisor::{Supervised, Supervisor},
 };
 use super::{
@@ -98,8 +98,7 @@ impl Service {
             .with_layouts(&config)
             .with_cluster(Arc::clone(&store), config.store.timeout);
         state.auth = auth;
-        state.tls = tls;
-        let scheme = if state.tls.is_some() { "https" } else { "http" };
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let state = Arc::new(state);
         let recorded = Arc::clone(&state);
         let _recording = tasks.restarted(Task::History, move || {
@@ -108,7 +107,8 @@ impl Service {
         });
 
         // A listener that fails loses its socket and its connections, so it cannot be restarted.
-        let serving = serve(listener, Arc::clone(&state), tasks.stopping.subscribe());
+        let stop = tasks.stopping.subscribe();
+        let serving = serve_clients(listener, Arc::clone(&state), tls.clone(), stop);
         let serving = tasks.essential(Task::PublicListener, serving);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on {scheme}://{address}");
         announce_auth(state.auth.as_deref(), address, state.clock.now_ms());
@@ -117,7 +117,7 @@ impl Service {
         if let Some(listener) = admin_listener {
             let address = listener.local_addr().map_err(ServeError::Listener)?;
             tracing::info!("metrics, health and cluster on {scheme}://{address}");
-            let serving = serve_admin(listener, Arc::clone(&state));
+            let serving = serve_operators(listener, Arc::clone(&state), tls);
             operations = Some(tasks.essential(Task::AdminListener, serving));
         }
         warn_of_assigned_workers(&config);

@@ -7,7 +7,7 @@ use tokio::{net::TcpListener, sync::watch};
 
 use crate::server::{
     auth::Listener,
-    listener::{PerAddress, SPARE_PLACES, Server},
+    listener::{PerAddress, SPARE_PLACES, Server, Tls},
     metrics::Connections,
     router::of_listener,
     state::AppState,
@@ -19,27 +19,50 @@ use crate::server::{
 /// It serves [`router`](crate::server::router()). [`Service::run`](crate::server::Service::run) is this and
 /// everything around it.
 pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Receiver<bool>) {
-    let metrics = state.metrics.http.connections.clone();
+    serve_clients(listener, state, None, stop).await;
+}
+
+/// The same, perhaps with TLS.
+pub(super) async fn serve_clients(
+    listener: TcpListener,
+    state: Arc<AppState>,
+    tls: Option<Arc<Tls>>,
+    stop: watch::Receiver<bool>,
+) {
     let server = Server {
-        router: of_listener(&state, Listener::Public),
         max_connections: state.max_connections,
         per_address: PerAddress::new(&state.http),
-        state,
-        metrics,
+        ..server(&state, Listener::Public, tls, state.metrics.http.connections.clone())
     };
     server.run(listener, stop).await;
 }
 
 /// Serves operators on a listener of their own, with a limit of its own, until it is dropped.
-pub(in crate::server) async fn serve_admin(listener: TcpListener, state: Arc<AppState>) {
+pub(super) async fn serve_operators(
+    listener: TcpListener,
+    state: Arc<AppState>,
+    tls: Option<Arc<Tls>>,
+) {
     let (_running, never) = watch::channel(false);
-    let server = Server {
-        router: of_listener(&state, Listener::Operators),
+    // Nobody counts their connections.
+    let metrics = Connections::new(&Registry::new());
+    server(&state, Listener::Operators, tls, metrics).run(listener, never).await;
+}
+
+fn server(
+    state: &Arc<AppState>,
+    listener: Listener,
+    tls: Option<Arc<Tls>>,
+    metrics: Connections,
+) -> Server {
+    Server {
+        router: of_listener(state, listener),
+        tls,
         max_connections: SPARE_PLACES,
         per_address: None,
-        state,
-        // Nobody counts them.
-        metrics: Connections::new(&Registry::new()),
-    };
-    server.run(listener, never).await;
+        idle_timeout: state.http.idle_timeout,
+        unsent: state.unsent.clone(),
+        draining: state.draining.subscribe(),
+        metrics,
+    }
 }

@@ -64,7 +64,7 @@ impl Console {
             let detail = format!("the console has no file {name:?}");
             return Err(Problem::new(ProblemCode::NotFound, detail));
         };
-        let mut response = document.answer(state, client, headers)?;
+        let mut response = document.answer(&state.unsent, client, headers)?;
         response.headers_mut().extend([POLICY]);
         Ok(response)
     }

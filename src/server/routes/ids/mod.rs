@@ -80,9 +80,9 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
     let _in_flight = state.begin_claim()?;
     // Before the claim, whose IDs would be lost otherwise.
     let sending = request.sending(|bytes| state.unsent.has_plenty(bytes));
-    let reservation = client.reserve(state, sending.memory())?;
+    let reservation = client.reserve(&state.unsent, sending.memory())?;
     let (code, count) = (request.code, request.count);
-    let key = || state.clients.key(&client.caller, client.address);
+    let key = || state.clients.key(client.caller.name(), client.address);
     let is_known = client.caller.name().is_some() || client.address.is_some();
     let key = is_known.then_some(&key as &(dyn Fn() -> u64 + Sync));
     match (&request.backfill, request.issuer) {

@@ -1,0 +1,122 @@
+//! What HTTP/2 needs beside HTTP/1: whether a client takes its responses is seen on each of them,
+//! because the connection carries other frames as well.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use axum::{
+    Error,
+    body::{Body, Bytes, HttpBody},
+    http::{HeaderValue, header, request::Parts},
+};
+use hyper::body::{Frame, SizeHint};
+
+use super::activity::Activity;
+
+/// The requests that a connection may have under way.
+pub(super) const STREAMS: usize = 16;
+
+/// The bytes of a response that are sent at a time: taking them is progress.
+pub(super) const PIECE: usize = 16 * 1024;
+
+/// The body of a response, which notes what the client takes of it.
+#[derive(Debug)]
+pub(super) struct WatchedBody {
+    body: Body,
+    /// What is left of its last frame.
+    rest: Bytes,
+    response: Arc<UnsentResponse>,
+}
+
+/// A response until the client has taken all of it, or is gone.
+#[derive(Debug)]
+struct UnsentResponse {
+    activity: Arc<Activity>,
+    stream: usize,
+}
+
+/// Bytes that wait to be sent.
+#[derive(Debug)]
+struct Piece {
+    bytes: Bytes,
+    response: Arc<UnsentResponse>,
+}
+
+impl WatchedBody {
+    /// The same body; unwatched if the client already leaves as many unread as it may ask for.
+    pub(super) fn watch(body: Body, activity: &Arc<Activity>) -> Body {
+        if body.is_end_stream() {
+            return body;
+        }
+        let Some(stream) = activity.begin_response() else { return body };
+        let response = Arc::new(UnsentResponse { activity: Arc::clone(activity), stream });
+        Body::new(Self { body, rest: Bytes::new(), response })
+    }
+}
+
+impl HttpBody for WatchedBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        if self.rest.is_empty() {
+            let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+            match frame.map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(bytes))) => self.rest = bytes,
+                Some(Ok(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+        let size = self.rest.len().min(PIECE);
+        let bytes = self.rest.split_to(size);
+        let piece = Piece { bytes, response: Arc::clone(&self.response) };
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (rest, hint) = (self.rest.len() as u64, self.body.size_hint());
+        let mut size = SizeHint::new();
+        size.set_lower(hint.lower() + rest);
+        if let Some(upper) = hint.upper() {
+            size.set_upper(upper + rest);
+        }
+        size
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.response.activity.took(self.response.stream, self.bytes.len() == PIECE);
+    }
+}
+
+impl Drop for UnsentResponse {
+    fn drop(&mut self) {
+        self.activity.end_response(self.stream);
+    }
+}
+
+/// HTTP/2 names the host in the address; everything after this looks for the header.
+pub(super) fn name_host(head: &mut Parts) {
+    let host = head.uri.authority().and_then(|host| HeaderValue::try_from(host.as_str()).ok());
+    if let (Some(host), false) = (host, head.headers.contains_key(header::HOST)) {
+        head.headers.insert(header::HOST, host);
+    }
+}
