@@ -5,7 +5,7 @@ use std::{convert::Infallible, error::Error, fmt, net::IpAddr, sync::Arc, time::
 use axum::{
     body::{Body, Bytes, HttpBody as _, to_bytes},
     extract::{self, FromRequest, FromRequestParts, Request},
-    http::{HeaderMap, Method, StatusCode, header, request::Parts},
+    http::{HeaderMap, Method, StatusCode, Version, header, request::Parts},
     response::Response,
 };
 use http_body_util::{BodyExt as _, LengthLimitError};
@@ -31,6 +31,7 @@ pub(super) struct Client {
     pub(super) caller: Caller,
     /// Unknown for a request that no listener of ours accepted.
     pub(super) address: Option<IpAddr>,
+    pub(super) version: Version,
     pub(super) listener: Listener,
     pub(super) audience: Audience,
 }
@@ -47,7 +48,7 @@ impl Client {
             return Ok(None);
         }
         let is_for_operators = matches!(self.audience, Audience::Operators | Audience::Scrapers);
-        let reserved = budget.reserve(bytes, !is_for_operators);
+        let reserved = budget.reserve(bytes, self.version, !is_for_operators);
         reserved.map_err(|BudgetExhausted { budget }| {
             let detail = format!(
                 "responses that clients have not read yet use up http.max_unsent ({} KiB)",

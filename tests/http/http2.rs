@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    frames::{HEADERS, PREFACE, SETTINGS, frame},
+    frames::{HEADERS, NO_WINDOW, PING, PREFACE, SETTINGS, frame, get},
     serving::Served,
 };
 
@@ -99,19 +99,49 @@ async fn while_draining_clients_are_told_to_go_elsewhere() {
     running.await.expect("no panic").expect("a clean stop");
 }
 
+/// Sends a ping every second until the connection is closed; returns how long that took.
+async fn ping(stream: TcpStream) -> Duration {
+    let (mut answers, mut pings) = stream.into_split();
+    let reading = tokio::spawn(async move {
+        let mut rest = Vec::new();
+        let _ = answers.read_to_end(&mut rest).await;
+    });
+    // From here on time passes only while nothing else is to be done.
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    while !reading.is_finished() {
+        let _ = pings.write_all(PING).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    tokio::time::resume();
+    began.elapsed()
+}
+
 #[tokio::test]
-async fn an_idle_connection_of_http2_ends_too() {
+async fn an_idle_connection_of_http2_ends_whatever_it_pings() {
     let served = Served::start(&[("http.idle_timeout", "20s")]).await;
     let mut stream = TcpStream::connect(served.address).await.expect("connected");
     stream.write_all(&[PREFACE, SETTINGS, GET].concat()).await.expect("sent");
     frame(&mut stream, HEADERS).await;
-    tokio::time::pause();
-    let began = tokio::time::Instant::now();
-    let mut rest = Vec::new();
-    let _ = stream.read_to_end(&mut rest).await;
-    let seconds = Duration::from_secs(15)..Duration::from_secs(25);
-    assert!(seconds.contains(&began.elapsed()), "{:?}", began.elapsed());
-    tokio::time::resume();
+    let took = ping(stream).await;
+    assert!((Duration::from_secs(15)..Duration::from_secs(25)).contains(&took), "{took:?}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_of_http2_that_takes_no_response_is_cut_off() {
+    let served = Served::start(&[]).await;
+    let mut stream = TcpStream::connect(served.address).await.expect("connected");
+    // So small that over HTTP/1 nothing would be reserved for it.
+    let asked = get(1, "/ids/order?n=100");
+    stream.write_all(&[PREFACE, NO_WINDOW, &asked].concat()).await.expect("sent");
+    frame(&mut stream, HEADERS).await;
+    assert!(served.metric("raindrop_http_unsent_bytes").await > 1_000.0);
+    let took = ping(stream).await;
+    assert!((Duration::from_secs(25)..Duration::from_secs(35)).contains(&took), "{took:?}");
+    let stalled = r#"raindrop_http_connections_dropped_total{reason="stalled"}"#;
+    assert_eq!(served.metric(stalled).await, 1.0);
+    assert_eq!(served.metric("raindrop_http_unsent_bytes").await, 0.0);
     served.stop().await;
 }
 
@@ -126,7 +156,7 @@ async fn who_sends_frames_without_end_is_cut_off() {
         let mut answer = [0; 4096];
         while answers.read(&mut answer).await.is_ok_and(|length| length > 0) {}
     });
-    let ping = [&[0, 0, 8, 6, 0, 0, 0, 0, 0][..], &[7; 8]].concat().repeat(1_000);
+    let ping = PING.repeat(1_000);
     let mut sent = 0;
     while flood.write_all(&ping).await.is_ok() {
         sent += ping.len();

@@ -70,6 +70,15 @@ impl Served {
         reqwest::get(format!("http://{}{path}", self.address)).await.expect("an answer")
     }
 
+    /// The value of a metric with these labels.
+    pub(crate) async fn metric(&self, name_and_labels: &str) -> f64 {
+        let text = self.get("/metrics").await.text().await.expect("text");
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name_and_labels)?.strip_prefix(' '));
+        // Some series begin with their first event.
+        value.map_or(0.0, |value| value.parse().expect("a number"))
+    }
+
     /// Tells the service to stop, and gives what is to be waited for.
     pub(crate) fn begin_stop(
         self,

@@ -18,14 +18,6 @@ fn request(code: &str) -> String {
     format!("GET /ids/{code}?n=10000&encoding=friendly HTTP/1.1\r\nhost: x\r\n\r\n")
 }
 
-async fn metric(served: &Served, name_and_labels: &str) -> f64 {
-    let text = served.get("/metrics").await.text().await.expect("text");
-    let mut lines = text.lines();
-    let value = lines.find_map(|line| line.strip_prefix(name_and_labels)?.strip_prefix(' '));
-    // Some series begin with their first event.
-    value.map_or(0.0, |value| value.parse().expect("a number"))
-}
-
 #[tokio::test]
 async fn a_large_batch_arrives_whole_in_every_format() {
     let settings =
@@ -58,7 +50,7 @@ async fn a_large_batch_arrives_whole_in_every_format() {
         ranges.iter().map(|range| range["count"].as_u64().expect("a count")).sum::<u64>(),
         10_000
     );
-    assert_eq!(metric(&served, UNSENT).await, 0.0);
+    assert_eq!(served.metric(UNSENT).await, 0.0);
     served.stop().await;
 }
 
@@ -96,8 +88,8 @@ async fn clients_that_never_read_take_bounded_memory_and_keep_nobody_out() {
     let most = 1024.0 * 1024.0 * 15.0 / 16.0;
     let refused = r#"raindrop_http_requests_total{method="GET",route="/ids/{code}",status="503"}"#;
     let full = async {
-        while metric(&served, refused).await < 1.0 {
-            let unsent = metric(&served, UNSENT).await;
+        while served.metric(refused).await < 1.0 {
+            let unsent = served.metric(UNSENT).await;
             assert!(unsent <= most && unsent % IN_PIECES == 0.0, "{unsent}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -122,11 +114,11 @@ async fn clients_that_never_read_take_bounded_memory_and_keep_nobody_out() {
     let batch = tokio::time::timeout(PATIENCE, batch).await.expect("served in time");
     assert_eq!(batch["ids"].as_array().expect("ids").len(), 10_000);
     let evicted = r#"raindrop_http_connections_dropped_total{reason="unsent"}"#;
-    assert!(metric(&served, evicted).await >= 1.0);
+    assert!(served.metric(evicted).await >= 1.0);
     // What the others reserved is given back with their connections.
     drop(greedy);
     let gone = async {
-        while metric(&served, UNSENT).await > 0.0 {
+        while served.metric(UNSENT).await > 0.0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -152,11 +144,11 @@ async fn a_client_that_reads_nothing_is_answered_no_further() {
     }
     assert!(sent < 1_000_000, "requests are read while no response is");
     let answered = r#"raindrop_http_requests_total{method="HEAD",route="/id/{code}",status="200"}"#;
-    let before = metric(&served, answered).await;
+    let before = served.metric(answered).await;
     // As soon as it reads, it is served.
     let mut answers = vec![0; 64 * 1024];
     let read = async {
-        while metric(&served, answered).await <= before {
+        while served.metric(answered).await <= before {
             let length = greedy.read(&mut answers).await.expect("answers");
             assert!(answers[..length].windows(8).any(|part| part == b"HTTP/1.1"));
         }
@@ -188,7 +180,7 @@ async fn a_slow_reader_is_cut_off_though_it_reads() {
     assert!(read < 200_000, "{read} bytes in {took:?}");
     tokio::time::resume();
     let stalled = r#"raindrop_http_connections_dropped_total{reason="stalled"}"#;
-    assert_eq!(metric(&served, stalled).await, 1.0);
+    assert_eq!(served.metric(stalled).await, 1.0);
     served.stop().await;
 }
 
@@ -206,13 +198,13 @@ async fn unread_documents() {
         stream.write_all(asked.as_bytes()).await.expect("sent");
         greedy.push(stream);
     }
-    while metric(&served, UNSENT).await < 100_000.0 {
+    while served.metric(UNSENT).await < 100_000.0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(metric(&served, UNSENT).await <= 1024.0 * 1024.0);
+    assert!(served.metric(UNSENT).await <= 1024.0 * 1024.0);
     assert_eq!(served.get("/id/order").await.status(), 200);
     drop(greedy);
-    while metric(&served, UNSENT).await > 0.0 {
+    while served.metric(UNSENT).await > 0.0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     served.stop().await;

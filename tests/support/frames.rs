@@ -7,7 +7,20 @@ pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// No setting but the defaults.
 pub(crate) const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
+/// Nothing of a response may be sent.
+pub(crate) const NO_WINDOW: &[u8] = &[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
+
+pub(crate) const PING: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7];
+
 pub(crate) const HEADERS: u8 = 1;
+
+/// `GET` of a path.
+pub(crate) fn get(stream: u8, path: &str) -> Vec<u8> {
+    let length = |length: usize| u8::try_from(length).expect("short");
+    let fields =
+        [&[0x82, 0x86, 0x04, length(path.len())], path.as_bytes(), &[0x01, 1, b'x']].concat();
+    [&[0, 0, length(fields.len()), HEADERS, 5, 0, 0, 0, stream], &fields[..]].concat()
+}
 
 /// Reads frames up to one of this type, and returns what that carries.
 pub(crate) async fn frame(stream: &mut (impl AsyncRead + Unpin), wanted: u8) -> Vec<u8> {

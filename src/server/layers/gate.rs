@@ -101,7 +101,13 @@ impl Rules {
         {
             arrival.activity.serves_client();
         }
-        Ok(Client { caller, address, listener: self.listener, audience: self.audience })
+        Ok(Client {
+            caller,
+            address,
+            version: request.version(),
+            listener: self.listener,
+            audience: self.audience,
+        })
     }
 
     /// The problem of a client whose connection has none of the clients' places.

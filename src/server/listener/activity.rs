@@ -6,7 +6,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{
             AtomicBool, AtomicU32,
             Ordering::{Acquire, Relaxed, Release, SeqCst},
@@ -61,8 +61,10 @@ impl CoarseClock {
 #[derive(Debug)]
 pub(in crate::server) struct Activity {
     clock: CoarseClock,
-    /// When a response was ready last, or the kernel took a part of one.
+    /// When a request came or a response was ready last, or the client took a part of one.
     progress: AtomicU32,
+    /// When the client took a part of a large response last; 0 is never.
+    reading: AtomicU32,
     /// When a request of a client was let in last; 0 is never.
     served: AtomicU32,
     accepted: u32,
@@ -71,9 +73,12 @@ pub(in crate::server) struct Activity {
     unanswered: AtomicU32,
     /// How many requests are being answered, without those that wait for more of their bodies.
     answering: AtomicU32,
-    /// Whether the kernel takes no more, because the client does not read.
+    is_http2: AtomicBool,
+    /// Whether the kernel takes no more of what HTTP/1 sends, because the client does not read.
     is_blocked: AtomicBool,
     unblocked: Notify,
+    /// The responses of HTTP/2 that the client has not taken, by when it took a part last.
+    unsent: Mutex<Vec<Arc<AtomicU32>>>,
 }
 
 impl Activity {
@@ -82,13 +87,16 @@ impl Activity {
         Self {
             clock,
             progress: now.into(),
+            reading: 0.into(),
             served: 0.into(),
             accepted: now,
             had_empty_read: false.into(),
             unanswered: 0.into(),
             answering: 0.into(),
+            is_http2: false.into(),
             is_blocked: false.into(),
             unblocked: Notify::new(),
+            unsent: Mutex::default(),
         }
     }
 
@@ -127,14 +135,14 @@ impl Activity {
         self.served.load(Relaxed)
     }
 
-    /// Whether it may be ended to make room: it waits for its client, who was served or came some
-    /// time ago.
+    /// Whether it may be ended to make room: it waits for its client, who came, was served or read
+    /// a large response some time ago.
     pub(super) fn can_go(&self) -> bool {
         let is_due = match self.served.load(Relaxed) {
             0 => {
                 self.had_empty_read.load(Relaxed) && self.clock.since(self.accepted) >= GRACE_OF_NEW
             }
-            served => self.clock.since(served) >= GRACE,
+            served => self.clock.since(served.max(self.reading.load(Relaxed))) >= GRACE,
         };
         is_due && self.waits_for_client()
     }
@@ -150,23 +158,67 @@ impl Activity {
         self.clock.since(self.progress.load(Relaxed))
     }
 
-    /// Whether the kernel takes no more.
-    pub(super) fn is_blocked(&self) -> bool {
-        self.is_blocked.load(SeqCst)
+    /// For how long the client has taken nothing of a response that it is sent; `None` if it is
+    /// sent none.
+    pub(super) fn stalled_for(&self) -> Option<Duration> {
+        if !self.is_http2() {
+            return self.is_blocked.load(SeqCst).then(|| self.idle_for());
+        }
+        let unsent = self.unsent();
+        unsent.iter().map(|taken| self.clock.since(taken.load(Relaxed))).max()
     }
 
-    /// The kernel takes no more.
-    pub(super) fn blocked(&self) {
-        self.is_blocked.store(true, SeqCst);
-    }
-
-    /// The kernel took something.
-    pub(super) fn sent(&self) {
+    /// The kernel takes no more, or took something: the progress of HTTP/1, which sends nothing
+    /// but responses.
+    pub(super) fn wrote(&self, is_blocked: bool) {
+        if self.is_http2() {
+            return;
+        }
+        if is_blocked {
+            self.is_blocked.store(true, SeqCst);
+            return;
+        }
         self.progress.store(self.clock.now(), Relaxed);
-        if self.is_blocked() {
+        if self.is_blocked.load(SeqCst) {
+            self.reading.store(self.clock.now(), Relaxed);
             self.is_blocked.store(false, SeqCst);
             self.unblocked.notify_waiters();
         }
+    }
+
+    /// The connection turned out to be one of HTTP/2.
+    pub(super) fn speaks_http2(&self) {
+        self.is_http2.store(true, Relaxed);
+    }
+
+    pub(super) fn is_http2(&self) -> bool {
+        self.is_http2.load(Relaxed)
+    }
+
+    /// A response of HTTP/2 is about to be sent.
+    pub(super) fn begin_response(&self) -> Arc<AtomicU32> {
+        let taken = Arc::new(self.clock.now().into());
+        self.unsent().push(Arc::clone(&taken));
+        taken
+    }
+
+    /// The client took a part of a response of HTTP/2.
+    pub(super) fn took_part(&self, taken: &AtomicU32, is_large: bool) {
+        let now = self.clock.now();
+        taken.store(now, Relaxed);
+        self.progress.store(now, Relaxed);
+        if is_large {
+            self.reading.store(now, Relaxed);
+        }
+    }
+
+    /// Nothing is left of a response of HTTP/2.
+    pub(super) fn end_response(&self, taken: &Arc<AtomicU32>) {
+        self.unsent().retain(|other| !Arc::ptr_eq(other, taken));
+    }
+
+    fn unsent(&self) -> MutexGuard<'_, Vec<Arc<AtomicU32>>> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the client reads: one that sends requests and reads no responses is served no
@@ -175,7 +227,7 @@ impl Activity {
         loop {
             // Before the look: a notice in between must not be missed.
             let unblocked = self.unblocked.notified();
-            if !self.is_blocked() {
+            if !self.is_blocked.load(SeqCst) {
                 return;
             }
             unblocked.await;
@@ -264,5 +316,53 @@ impl Drop for Answering<'_> {
     fn drop(&mut self) {
         self.0.advanced();
         self.0.answering.fetch_sub(1, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(clock: &CoarseClock, time: Duration) {
+        (0..time.as_millis() / TICK.as_millis()).for_each(|_| clock.tick());
+    }
+
+    #[test]
+    fn who_reads_a_large_response_keeps_its_place_while_it_reads() {
+        let clock = CoarseClock::start();
+        let activity = Activity::new(clock.clone());
+        activity.serves_client();
+        for _ in 0..10 {
+            activity.wrote(true);
+            pass(&clock, GRACE);
+            activity.wrote(false);
+            assert!(!activity.can_go());
+        }
+        pass(&clock, GRACE + TICK);
+        assert!(activity.can_go());
+        // A small response is no reason to stay.
+        activity.wrote(false);
+        assert!(activity.can_go());
+    }
+
+    #[test]
+    fn each_response_of_http2_is_timed_whatever_else_is_sent() {
+        let clock = CoarseClock::start();
+        let activity = Activity::new(clock.clone());
+        activity.speaks_http2();
+        let (stalled, read) = (activity.begin_response(), activity.begin_response());
+        let seconds = Duration::from_secs;
+        pass(&clock, seconds(20));
+        activity.wrote(true);
+        activity.wrote(false);
+        activity.took_part(&read, true);
+        pass(&clock, seconds(10) + TICK);
+        assert_eq!(activity.stalled_for(), Some(seconds(30)));
+        activity.end_response(&stalled);
+        assert_eq!(activity.stalled_for(), Some(seconds(10)));
+        activity.end_response(&read);
+        assert_eq!(activity.stalled_for(), None);
+        activity.wrote(false);
+        assert_eq!(activity.idle_for(), seconds(10));
     }
 }

@@ -4,17 +4,14 @@ use std::{
     convert::Infallible,
     net::SocketAddr,
     pin::pin,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use axum::{
     body::{Body, Bytes, HttpBody as _},
     extract::{ConnectInfo, Request},
-    http::{HeaderMap, HeaderValue, Version, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Version, header},
     response::Response,
 };
 use http_body_util::BodyExt as _;
@@ -34,6 +31,7 @@ use tower::Service as _;
 use super::{
     Server,
     activity::{Activity, RequestBody, Unread},
+    http2::{WatchedBody, name_host},
     places::Place,
     stream::WatchedStream,
     tls::TlsClient,
@@ -68,7 +66,6 @@ pub(super) struct Connection {
     place: Arc<Place>,
     peer: SocketAddr,
     client: Option<TlsClient>,
-    is_http2: AtomicBool,
     /// Ends the connection of HTTP/2 gracefully.
     retired: Notify,
 }
@@ -87,8 +84,8 @@ impl Connection {
         place: Place,
         peer: SocketAddr,
     ) -> Self {
-        let (place, client, is_http2) = (Arc::new(place), None, false.into());
-        Self { server, activity, place, peer, client, is_http2, retired: Notify::new() }
+        let place = Arc::new(place);
+        Self { server, activity, place, peer, client: None, retired: Notify::new() }
     }
 
     /// Serves the connection to its end.
@@ -137,7 +134,7 @@ impl Connection {
                     is_draining = true;
                     // Responses of HTTP/1 say it in a header: whoever is about to send a request on
                     // an idle connection would see it closed.
-                    if !connection.is_http2.load(Relaxed) {
+                    if !connection.activity.is_http2() {
                         continue;
                     }
                 }
@@ -157,7 +154,7 @@ impl Connection {
         let (mut head, body) = request.into_parts();
         let mut must_close = *self.server.draining.borrow();
         if is_http2 {
-            self.is_http2.store(true, Relaxed);
+            self.activity.speaks_http2();
             name_host(&mut head);
         }
         if let (Some(client), Some(tls)) = (&self.client, &self.server.tls) {
@@ -187,8 +184,11 @@ impl Connection {
         }
         // HTTP/1.0 has no chunks: only the end of the connection ends such a body.
         must_close |= is_old && response.body().size_hint().exact().is_none();
-        if must_close && is_http2 {
-            self.retired.notify_one();
+        if is_http2 {
+            if must_close {
+                self.retired.notify_one();
+            }
+            response = response.map(|body| WatchedBody::watch(body, &self.activity));
         } else if must_close {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -240,14 +240,6 @@ fn builder() -> auto::Builder<TokioExecutor> {
         .initial_connection_window_size(of_all)
         .max_send_buf_size(SEND_BUFFER);
     builder
-}
-
-/// HTTP/2 names the host in the address; everything after this looks for the header.
-fn name_host(head: &mut Parts) {
-    let host = head.uri.authority().and_then(|host| HeaderValue::try_from(host.as_str()).ok());
-    if let (Some(host), false) = (host, head.headers.contains_key(header::HOST)) {
-        head.headers.insert(header::HOST, host);
-    }
 }
 
 /// Whether the client sends its body only when it is told to (RFC 9110).

@@ -3,7 +3,7 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU32},
     task::{Context, Poll, ready},
 };
 
@@ -16,11 +16,8 @@ use hyper::body::{Frame, SizeHint};
 
 use super::activity::Activity;
 
-/// The requests that a connection may have under way.
-pub(super) const STREAMS: usize = 16;
-
 /// The bytes of a response that are sent at a time: taking them is progress.
-pub(super) const PIECE: usize = 16 * 1024;
+const PIECE: usize = 16 * 1024;
 
 /// The body of a response, which notes what the client takes of it.
 #[derive(Debug)]
@@ -35,7 +32,8 @@ pub(super) struct WatchedBody {
 #[derive(Debug)]
 struct UnsentResponse {
     activity: Arc<Activity>,
-    stream: usize,
+    /// When the client took a part of it last, in ticks.
+    taken: Arc<AtomicU32>,
 }
 
 /// Bytes that wait to be sent.
@@ -46,13 +44,13 @@ struct Piece {
 }
 
 impl WatchedBody {
-    /// The same body; unwatched if the client already leaves as many unread as it may ask for.
+    /// The same body; one without content is sent at once.
     pub(super) fn watch(body: Body, activity: &Arc<Activity>) -> Body {
         if body.is_end_stream() {
             return body;
         }
-        let Some(stream) = activity.begin_response() else { return body };
-        let response = Arc::new(UnsentResponse { activity: Arc::clone(activity), stream });
+        let (activity, taken) = (Arc::clone(activity), activity.begin_response());
+        let response = Arc::new(UnsentResponse { activity, taken });
         Body::new(Self { body, rest: Bytes::new(), response })
     }
 }
@@ -103,13 +101,13 @@ impl AsRef<[u8]> for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.response.activity.took(self.response.stream, self.bytes.len() == PIECE);
+        self.response.activity.took_part(&self.response.taken, self.bytes.len() == PIECE);
     }
 }
 
 impl Drop for UnsentResponse {
     fn drop(&mut self) {
-        self.activity.end_response(self.stream);
+        self.activity.end_response(&self.taken);
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod activity;
 mod connection;
+mod http2;
 mod open;
 mod per_address;
 mod places;

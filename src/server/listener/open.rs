@@ -93,14 +93,17 @@ impl OpenConnections {
             false => (STALLED, Dropped::Stalled),
         };
         for entry in &mut self.all {
-            let idle_for = entry.activity.idle_for();
-            if entry.activity.is_blocked() {
-                if idle_for >= stalled {
+            let activity = &entry.activity;
+            match activity.stalled_for() {
+                Some(time) if time >= stalled => {
                     entry.end();
                     self.metrics.dropped(reason);
                 }
-            } else if entry.activity.waits_for_client() && idle_for >= self.idle_timeout {
-                entry.end();
+                Some(_) => {}
+                None if activity.waits_for_client() && activity.idle_for() >= self.idle_timeout => {
+                    entry.end();
+                }
+                None => {}
             }
         }
         self.all.retain(|entry| !entry.is_ended);

@@ -18,18 +18,19 @@ use super::{activity::Activity, socket};
 pub(super) struct WatchedStream {
     stream: TcpStream,
     activity: Arc<Activity>,
+    /// Whether the kernel takes no more.
+    is_blocked: bool,
 }
 
 impl WatchedStream {
     pub(super) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
-        Self { stream, activity }
+        Self { stream, activity, is_blocked: false }
     }
 
-    fn note(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        match written {
-            Poll::Pending => self.activity.blocked(),
-            Poll::Ready(Ok(_)) => self.activity.sent(),
-            Poll::Ready(Err(_)) => {}
+    fn note(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if !matches!(written, Poll::Ready(Err(_))) {
+            self.is_blocked = written.is_pending();
+            self.activity.wrote(self.is_blocked);
         }
         written
     }
@@ -39,7 +40,7 @@ impl Drop for WatchedStream {
     /// Discards what the kernel still holds for a client that does not read: closing would keep it
     /// for minutes.
     fn drop(&mut self) {
-        if self.activity.is_blocked() {
+        if self.is_blocked {
             socket::discard_unsent(&self.stream);
         }
     }

@@ -9,9 +9,14 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use axum::http::Version;
+
 /// Responses up to this size in bytes reserve nothing: a connection holds at most three times as many
 /// bytes of them, and its read buffer is larger.
 const FREE: usize = 4 * 1024;
+
+/// The same over HTTP/2, where a connection holds as many of them as it has streams.
+const FREE_OVER_HTTP2: usize = 512;
 
 /// The part of the budget, as its divisor, that clients leave to scrapes and `/cluster`.
 const OPERATORS_PART: u64 = 16;
@@ -50,9 +55,11 @@ impl UnsentBudget {
     pub(in crate::server) fn reserve(
         &self,
         bytes: usize,
+        version: Version,
         is_for_clients: bool,
     ) -> Result<Option<Arc<Reservation>>, BudgetExhausted> {
-        if bytes <= FREE {
+        let free = if version == Version::HTTP_2 { FREE_OVER_HTTP2 } else { FREE };
+        if bytes <= free {
             return Ok(None);
         }
         let size = bytes as u64;
@@ -99,19 +106,21 @@ mod tests {
     #[test]
     fn large_responses_share_the_budget() {
         let budget = UnsentBudget::new(64 * 1024);
-        assert!(budget.reserve(FREE, true).expect("small").is_none());
-        let first = budget.reserve(40_001, true).expect("room").expect("large");
+        assert!(budget.reserve(FREE, Version::HTTP_11, true).expect("small").is_none());
+        let over_http2 = budget.reserve(FREE, Version::HTTP_2, true).expect("room");
+        assert_eq!(over_http2.expect("not free").size, FREE as u64);
+        let first = budget.reserve(40_001, Version::HTTP_11, true).expect("room").expect("large");
         assert_eq!((first.size, budget.used(), budget.is_scarce()), (40_001, 40_001, false));
-        let second = budget.reserve(18_000, true).expect("room");
+        let second = budget.reserve(18_000, Version::HTTP_11, true).expect("room");
         assert!(budget.is_scarce());
         assert!(!budget.has_plenty(0));
-        let refused = budget.reserve(5_000, true).expect_err("full");
+        let refused = budget.reserve(5_000, Version::HTTP_11, true).expect_err("full");
         assert_eq!(refused.budget, 64 * 1024);
-        drop(budget.reserve(5_000, false).expect("room for operators"));
+        drop(budget.reserve(5_000, Version::HTTP_11, false).expect("room for operators"));
         drop(first);
-        assert!(budget.reserve(5_000, true).expect("room again").is_some());
+        assert!(budget.reserve(5_000, Version::HTTP_11, true).expect("room again").is_some());
         drop(second);
-        assert!(budget.reserve(60 * 1024 + 1, true).is_err());
+        assert!(budget.reserve(60 * 1024 + 1, Version::HTTP_11, true).is_err());
         assert_eq!((budget.used(), budget.is_scarce()), (0, false));
         assert!(budget.has_plenty(16 * 1024) && !budget.has_plenty(16 * 1024 + 1));
     }
