@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::http::header;
-
-use super::rights::{Permission, Rights};
-use crate::server::response::{Problem, ProblemCode};
-
-/// The challenge to a token that may not do this (RFC 6750).
-const FORBIDDEN: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#;
+use super::{
+    refusal::Forbidden,
+    rights::{Permission, Rights},
+};
 
 /// Who sends a request; by default somebody who needs no token.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +17,7 @@ impl Caller {
         &self,
         permission: Option<Permission>,
         path: &str,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), Forbidden> {
         if let (Some(rights), Some(needed)) = (&self.0, permission)
             && !rights.permissions.contains(&needed)
         {
@@ -37,7 +34,7 @@ impl Caller {
     }
 
     /// Refuses a code that the caller may not use.
-    pub(in crate::server) fn check_code(&self, code: &str) -> Result<(), Problem> {
+    pub(in crate::server) fn check_code(&self, code: &str) -> Result<(), Forbidden> {
         if let Some(rights) = &self.0
             && !rights.has_code(code)
         {
@@ -52,7 +49,7 @@ impl Caller {
         &self,
         own: &str,
         requested: Option<&str>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), Forbidden> {
         let Some(rights) = &self.0 else { return Ok(()) };
         let what = match requested {
             Some(name) if !rights.has_namespace(name) => format!("namespace {name:?}"),
@@ -69,11 +66,10 @@ impl Caller {
     }
 }
 
-fn forbidden(rights: &Rights, what: &str, allowed: Option<&Vec<String>>) -> Problem {
+fn forbidden(rights: &Rights, what: &str, allowed: Option<&Vec<String>>) -> Forbidden {
     let token = &rights.name;
     tracing::debug!(token, what, "request forbidden");
     let allowed = allowed.filter(|allowed| !allowed.is_empty());
     let allowed = allowed.map_or_else(|| "none".into(), |allowed| allowed.join(", "));
-    let detail = format!("the token {token:?} may not use {what}; allowed: {allowed}");
-    Problem::new(ProblemCode::Forbidden, detail).with_header(header::WWW_AUTHENTICATE, FORBIDDEN)
+    Forbidden(format!("the token {token:?} may not use {what}; allowed: {allowed}"))
 }

@@ -26,7 +26,7 @@ pub(super) use self::{
     announce::announce,
     audience::{Audience, Listener},
     caller::Caller,
-    refusal::Refusal,
+    refusal::{Forbidden, Refusal},
 };
 use self::{bearer::Carried, tokens::Tokens, watch::Stamp};
 pub(crate) use self::{

@@ -2,6 +2,7 @@
 
 pub(super) mod body;
 mod problem;
+mod refusal;
 mod unsent;
 
 pub use self::problem::{Problem, ProblemCode};
