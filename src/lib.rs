@@ -21,9 +21,10 @@
 //!
 //! # Layers
 //!
-//! `core ← store ← keeper ← config ← plan, process ← server ← cli`: each layer uses only those to
+//! `core ← store ← keeper ← config ← auth, plan, process ← server ← cli`: each layer uses only those to
 //! its left. The first three are packages of their own.
 
+pub mod auth;
 pub mod cli;
 pub mod config;
 mod plan;

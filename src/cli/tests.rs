@@ -8,7 +8,7 @@ use std::{
 use clap::CommandFactory;
 
 use super::*;
-use crate::server::Permission;
+use crate::auth::Permission;
 
 #[test]
 fn the_arguments_are_consistent() {

@@ -11,9 +11,9 @@ use super::{
     output,
 };
 use crate::{
+    auth::{EXPIRY_FORM, Permission, TokenHash, is_code_or_beginning, read_expiry},
     config::TOKEN_PREFIX,
     core::code::CODE_PATTERN,
-    server::{EXPIRY_FORM, Permission, TokenHash, is_code_or_beginning, read_expiry},
 };
 
 #[derive(Debug, clap::Args)]

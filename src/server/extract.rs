@@ -13,14 +13,17 @@ use serde::{Serialize, de::DeserializeOwned};
 use utoipa::IntoParams;
 
 use super::{
-    auth::{Audience, Caller, Listener},
+    audience::{Audience, Listener},
     openapi,
     response::{
         BudgetExhausted, Problem, ProblemCode, Reservation, UnsentBudget,
         body::{json_bytes, response, uncached},
     },
 };
-use crate::core::{encoding::Encoding, instant::parse_unix_ms};
+use crate::{
+    auth::Caller,
+    core::{encoding::Encoding, instant::parse_unix_ms},
+};
 
 /// The largest body in bytes; no request needs one.
 const LARGEST_BODY: usize = 64 * 1024;

@@ -5,7 +5,7 @@
 //!
 //! A new route is one file under `routes` and one line in [`router`].
 
-mod auth;
+mod audience;
 mod clients;
 mod extract;
 mod layers;
@@ -18,8 +18,8 @@ mod routes;
 mod service;
 mod state;
 
+pub(crate) use self::state::{unknown_namespace, unknown_segment_code};
 pub use self::{
-    auth::{Auth, ClientCertificate},
     listener::TlsError,
     metrics::Metrics,
     response::{Problem, ProblemCode},
@@ -27,10 +27,6 @@ pub use self::{
     routes::parse::{NoFields, ParsedId},
     service::{ServeError, Service, serve},
     state::AppState,
-};
-pub(crate) use self::{
-    auth::{EXPIRY_FORM, Permission, TokenHash, is_code_or_beginning, read_expiry},
-    state::{unknown_namespace, unknown_segment_code},
 };
 #[doc(no_inline)]
 pub use crate::{

@@ -12,12 +12,12 @@ use std::{
 use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, watch};
 
 use super::{
-    auth::Auth,
     clients::Clients,
     metrics::{Metrics, history::History},
     response::{Problem, ProblemCode, RETRY_UNKNOWN, UnsentBudget},
 };
 use crate::{
+    auth::Auth,
     config::{Codes, Config, HttpConfig},
     core::{clock::Clock, preset::foreign::ForeignLayout},
     keeper::{Backfill, NamespaceIssuer},

@@ -8,10 +8,11 @@ use axum::{
     http::{HeaderMap, Method, Request, StatusCode},
 };
 use raindrop::{
+    auth::Auth,
     config::{Config, ConfigError, Inputs},
     core::clock::{Clock, SystemClock},
     keeper::{Backfill, Issuer, Keeper, KeeperSettings, SegmentKeeper, SegmentSettings},
-    server::{AppState, Auth, Metrics, NamespaceIssuer, router},
+    server::{AppState, Metrics, NamespaceIssuer, router},
     store::{MemoryStore, Store},
 };
 use serde_json::Value;

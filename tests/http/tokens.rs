@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use axum::{body::Body, http::Request};
 use raindrop::{
-    core::clock::SystemClock,
-    server::{ClientCertificate, router},
-    store::MemoryStore,
+    auth::ClientCertificate, core::clock::SystemClock, server::router, store::MemoryStore,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

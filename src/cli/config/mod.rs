@@ -9,9 +9,9 @@ use std::{
 
 use super::{arguments::Overrides, failure::Failure, output};
 use crate::{
+    auth::Auth,
     config::{Config, EffectiveSetting, mask_tokens},
     core::clock::{Clock, SystemClock},
-    server::Auth,
 };
 
 #[derive(Debug, clap::Args)]

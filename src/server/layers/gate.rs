@@ -21,12 +21,15 @@ use super::{
     browsers::{AllowedOrigins, check_own_page},
     host::{check_admin_host, check_host},
 };
-use crate::server::{
-    auth::{Audience, Auth, Caller, ClientCertificate, Listener},
-    extract::{Client, check_body},
-    listener::Arrival,
-    response::{Problem, ProblemCode},
-    state::AppState,
+use crate::{
+    auth::{Auth, Caller, ClientCertificate},
+    server::{
+        audience::{Audience, Listener},
+        extract::{Client, check_body},
+        listener::Arrival,
+        response::{Problem, ProblemCode},
+        state::AppState,
+    },
 };
 
 /// The longest address in bytes; the longest useful one has a few hundred.

@@ -3,7 +3,7 @@
 use prometheus::{GaugeVec, IntCounterVec, Opts, Registry};
 
 use super::{counters_by, registered, set_gauge};
-use crate::server::auth::{Auth, Refusal};
+use crate::auth::{Auth, Refusal};
 
 /// The reason of a 403.
 pub(super) const FORBIDDEN: &str = "forbidden";

@@ -26,8 +26,8 @@ pub(super) use self::{
     task::Task,
     tls::TlsMetrics,
 };
-use super::auth::{Auth, Refusal};
 use crate::{
+    auth::{Auth, Refusal},
     keeper::{NamespaceIssuer, Observer},
     process::telemetry,
 };

@@ -19,10 +19,8 @@ pub(super) use self::{
         PlanParameters,
     },
 };
-use super::{
-    auth::Audience,
-    response::{Document, ProblemCode},
-};
+use super::audience::Audience;
+use super::response::{Document, ProblemCode};
 
 /// Where the description of a handler names its problems.
 const PROBLEMS: &str = "x-problems";

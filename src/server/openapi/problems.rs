@@ -2,7 +2,7 @@
 
 use ProblemCode as P;
 
-use crate::server::{auth::Audience, response::ProblemCode};
+use crate::server::{audience::Audience, response::ProblemCode};
 
 /// Problems of claiming IDs.
 pub(in crate::server) const CLAIM: &[P] = &[

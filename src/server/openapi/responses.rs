@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{PROBLEMS, problems::of_layers};
-use crate::server::{auth::Audience, response::ProblemCode};
+use crate::server::{audience::Audience, response::ProblemCode};
 
 /// Adds the problems that a handler names and those of the layers, status by status; headers become
 /// references to their descriptions.

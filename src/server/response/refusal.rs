@@ -3,7 +3,7 @@
 use axum::http::header;
 
 use super::problem::{Problem, ProblemCode};
-use crate::server::auth::{Forbidden, Refusal};
+use crate::auth::{Forbidden, Refusal};
 
 /// The challenge to a request without a token (RFC 6750).
 const MISSING_TOKEN: &str = r#"Bearer realm="raindrop""#;

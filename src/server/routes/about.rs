@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use axum::{Extension, body::Bytes, extract::State, http::HeaderMap, response::Response};
 
 use super::{conditional::Document, console::Console};
-use crate::server::{auth::Listener, extract::Client, response::Problem, state::AppState};
+use crate::server::{audience::Listener, extract::Client, response::Problem, state::AppState};
 
 /// What a listener tells of itself. It is made when it is first needed: that takes more memory than
 /// much of the rest.

@@ -16,12 +16,12 @@ use self::{
     supervisor::{Supervised, Supervisor},
 };
 use super::{
-    auth::{Auth, announce as announce_auth},
     listener::{Follower, Tls},
     metrics::{Metrics, Task},
     state::AppState,
 };
 use crate::{
+    auth::{Auth, announce as announce_auth},
     config::{Config, Mode},
     core::{clock::Clock, instant::format_unix_ms_or_year},
     keeper::{

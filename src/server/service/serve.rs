@@ -6,7 +6,7 @@ use prometheus::Registry;
 use tokio::{net::TcpListener, sync::watch};
 
 use crate::server::{
-    auth::Listener,
+    audience::Listener,
     listener::{PerAddress, SPARE_PLACES, Server, Tls},
     metrics::Connections,
     router::of_listener,

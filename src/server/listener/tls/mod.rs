@@ -19,10 +19,7 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
 pub use self::files::TlsError;
 pub(in crate::server) use self::reload::Follower;
 use self::{files::Files, handshakes::Handshakes};
-use crate::{
-    config::HttpTls,
-    server::{auth::ClientCertificate, metrics::TlsMetrics},
-};
+use crate::{auth::ClientCertificate, config::HttpTls, server::metrics::TlsMetrics};
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -9,13 +9,13 @@ use axum::http::{HeaderValue, header};
 use super::{hash::TokenHash, rights::Rights, *};
 
 /// 2026-11-23T00:00:00Z.
-pub(super) const NOW_MS: i64 = 1_795_392_000_000;
+pub(crate) const NOW_MS: i64 = 1_795_392_000_000;
 
 /// Of "abc", the first test vector of FIPS 180-2.
 const ABC: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
 /// The tokens of a file with this text, for the namespaces `default` and `web`.
-pub(super) fn open(text: &str) -> Result<Auth, Vec<String>> {
+pub(crate) fn open(text: &str) -> Result<Auth, Vec<String>> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tokens.toml");
     fs::write(&path, text).expect("written");
@@ -26,7 +26,7 @@ pub(super) fn open(text: &str) -> Result<Auth, Vec<String>> {
 }
 
 /// An entry with this token, to which more can be added.
-pub(super) fn entry(name: &str, token: &str) -> String {
+pub(crate) fn entry(name: &str, token: &str) -> String {
     format!("[[token]]\nname = '{name}'\nhash = '{}'\n", TokenHash::of(token.as_bytes()))
 }
 
@@ -111,7 +111,7 @@ fn every_problem_is_told_with_its_place_and_no_secret_with_it() {
     let name = format!("a name that matches {}", crate::core::code::CODE_PATTERN);
     let list = "left out, or a list whose every item is";
     let code = "a code such as order, or a beginning of codes such as invoice:*";
-    let form = super::certificate::CertificateName::FORM;
+    let form = crate::auth::certificate::CertificateName::FORM;
     let known = "name, hash, certificate, permissions, namespaces, codes, expires";
     let mut expected = vec![
         format!("[[token]] shop: hash = *** {source} {hash}"),

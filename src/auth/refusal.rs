@@ -2,7 +2,7 @@
 
 /// Why a request is not authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Refusal {
+pub(crate) enum Refusal {
     /// It has no token, and no client certificate.
     Missing,
     /// It has something that can be no token.
@@ -17,10 +17,10 @@ pub(in crate::server) enum Refusal {
 
 impl Refusal {
     /// The labels of its metric.
-    pub(in crate::server) const REASONS: [&str; 3] = ["missing", "invalid", "expired"];
+    pub(crate) const REASONS: [&str; 3] = ["missing", "invalid", "expired"];
 
     /// The label of its metric.
-    pub(in crate::server) const fn reason(self) -> &'static str {
+    pub(crate) const fn reason(self) -> &'static str {
         let [missing, invalid, expired] = Self::REASONS;
         match self {
             Self::Missing => missing,
@@ -32,4 +32,4 @@ impl Refusal {
 
 /// What a caller may not use: a text for the client.
 #[derive(Debug)]
-pub(in crate::server) struct Forbidden(pub(in crate::server) String);
+pub(crate) struct Forbidden(pub(crate) String);

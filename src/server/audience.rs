@@ -1,6 +1,6 @@
 //! Whom routes are for, and where they are asked for.
 
-use super::Permission;
+use crate::auth::Permission;
 
 /// Where requests come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

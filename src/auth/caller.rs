@@ -9,11 +9,11 @@ use super::{
 
 /// Who sends a request; by default somebody who needs no token.
 #[derive(Clone, Debug, Default)]
-pub(in crate::server) struct Caller(pub(super) Option<Arc<Rights>>);
+pub(crate) struct Caller(pub(crate) Option<Arc<Rights>>);
 
 impl Caller {
     /// Refuses a path whose permission the caller does not have.
-    pub(in crate::server) fn check_permission(
+    pub(crate) fn check_permission(
         &self,
         permission: Option<Permission>,
         path: &str,
@@ -29,12 +29,12 @@ impl Caller {
     }
 
     /// The name of the token, if one was needed.
-    pub(in crate::server) fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&str> {
         self.0.as_ref().map(|rights| rights.name.as_str())
     }
 
     /// Refuses a code that the caller may not use.
-    pub(in crate::server) fn check_code(&self, code: &str) -> Result<(), Forbidden> {
+    pub(crate) fn check_code(&self, code: &str) -> Result<(), Forbidden> {
         if let Some(rights) = &self.0
             && !rights.has_code(code)
         {
@@ -45,7 +45,7 @@ impl Caller {
 
     /// Refuses what belongs to a namespace that the caller may not use. The namespace is named only
     /// if the caller named it, and a requested one is refused whether or not it exists.
-    pub(in crate::server) fn check_namespace(
+    pub(crate) fn check_namespace(
         &self,
         own: &str,
         requested: Option<&str>,
@@ -61,7 +61,7 @@ impl Caller {
     }
 
     /// Whether the caller may use a namespace.
-    pub(in crate::server) fn may_use(&self, namespace: &str) -> bool {
+    pub(crate) fn may_use(&self, namespace: &str) -> bool {
         self.0.as_ref().is_none_or(|rights| rights.has_namespace(namespace))
     }
 }

@@ -12,7 +12,7 @@ const SOON_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
 const NAMED: usize = 10;
 
 /// Logs whether requests to this address need a token.
-pub(in crate::server) fn announce(auth: Option<&Auth>, address: SocketAddr, now_ms: i64) {
+pub(crate) fn announce(auth: Option<&Auth>, address: SocketAddr, now_ms: i64) {
     match auth {
         Some(auth) => {
             let (file, tokens) = (auth.file.display(), auth.count());
@@ -35,7 +35,7 @@ fn is_open(address: SocketAddr) -> bool {
 
 impl Auth {
     /// Logs which tokens have expired or expire soon.
-    pub(super) fn warn_of_expiry(&self, now_ms: i64) {
+    pub(crate) fn warn_of_expiry(&self, now_ms: i64) {
         let (expired, soon) = self.expiring(now_ms);
         if !expired.is_empty() {
             tracing::warn!(tokens = first(expired), "tokens have expired");

@@ -9,7 +9,7 @@ use proptest::{collection::vec, prelude::*, sample::Index, test_runner::RngSeed}
 
 use super::*;
 
-const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/server/auth/tests/corpus");
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/auth/tests/corpus");
 
 /// Stands where a hash or a certificate belongs, as somebody may paste it.
 const PASTED: &str = "raindrop_5ec3e7";

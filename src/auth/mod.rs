@@ -2,7 +2,6 @@
 //! certificates of TLS.
 
 mod announce;
-mod audience;
 mod bearer;
 mod caller;
 mod certificate;
@@ -22,9 +21,8 @@ use arc_swap::ArcSwap;
 use axum::http::HeaderMap;
 
 pub use self::certificate::ClientCertificate;
-pub(super) use self::{
+pub(crate) use self::{
     announce::announce,
-    audience::{Audience, Listener},
     caller::Caller,
     refusal::{Forbidden, Refusal},
 };
@@ -88,14 +86,14 @@ impl Auth {
     }
 
     /// How many entries there are.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.tokens.load().count()
     }
 
     /// Calls `tell` with each name, when it was used last, and when its last entry expires, both
     /// in Unix seconds; 0 means that no entry was used since the name came, and `None` never.
     #[expect(clippy::cast_precision_loss, reason = "Prometheus knows floats only")]
-    pub(super) fn each_name(&self, mut tell: impl FnMut(&str, f64, Option<f64>)) {
+    pub(crate) fn each_name(&self, mut tell: impl FnMut(&str, f64, Option<f64>)) {
         for (name, named) in self.tokens.load().by_name() {
             let expires_s = named.expires_ms.map(|expires_ms| expires_ms as f64 / 1_000.0);
             tell(name, named.last_used_s() as f64, expires_s);
@@ -105,7 +103,7 @@ impl Auth {
     /// Who sends a request with these headers, over a connection with this client certificate.
     ///
     /// An `Authorization` header decides alone: whoever sends one means to use it.
-    pub(super) fn authenticate(
+    pub(crate) fn authenticate(
         &self,
         headers: &HeaderMap,
         certificate: Option<&ClientCertificate>,

@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Auth {
     /// Reloads the tokens at each signal and each change of their file.
-    pub(in crate::server) async fn follow(self: &Arc<Self>, hangups: &Hangups, clock: &dyn Clock) {
+    pub(crate) async fn follow(self: &Arc<Self>, hangups: &Hangups, clock: &dyn Clock) {
         let mut watch = Watch::new(self.file.clone(), self.stamp.clone());
         loop {
             tokio::select! {
