@@ -53,6 +53,10 @@ const LARGEST_HEADER_LIST: u32 = 8 * 1024;
 /// The requests that a connection of HTTP/2 may have under way.
 const STREAMS: u32 = 16;
 
+/// The requests beyond those that are refused before the connection is closed. A client may send
+/// some before it knows how many it may.
+const REFUSED: usize = 128;
+
 /// The bytes that a client of HTTP/2 may send before they are read: of a request, and of all.
 const WINDOWS: [u32; 2] = [16 * 1024, 64 * 1024];
 
@@ -236,6 +240,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
         .http2()
         .max_header_list_size(LARGEST_HEADER_LIST)
         .max_concurrent_streams(STREAMS)
+        .max_local_error_reset_streams(REFUSED)
         .initial_stream_window_size(of_stream)
         .initial_connection_window_size(of_all)
         .max_send_buf_size(SEND_BUFFER);
