@@ -97,6 +97,8 @@ impl Server {
             }
             let (stream, peer) = tokio::select! {
                 never = open.cut_off_slow() => never,
+                // What is left of a connection takes memory until it is looked at.
+                Some(_) = connections.join_next() => continue,
                 accepted = listener.accept() => match accepted {
                     Ok(accepted) => accepted,
                     Err(error) if is_of_one_connection(&error) => continue,
@@ -120,7 +122,6 @@ impl Server {
             };
             let place = places.take(|| open.make_room()).await;
             buffers.adapt(listener, places.taken());
-            while connections.try_join_next().is_some() {}
             let activity = Arc::new(Activity::new(open.clock.clone()));
             let connection = Connection::new(Arc::clone(self), Arc::clone(&activity), place, peer);
             let stop = stop.clone();
