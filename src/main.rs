@@ -8,6 +8,10 @@ const _: () = assert!(
      and `--all-features`, and test the models with `make model-test`"
 );
 
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     raindrop::cli::run(std::env::args_os())
 }
